@@ -1,0 +1,1 @@
+"""Devices: model, files, occupancy."""

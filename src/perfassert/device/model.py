@@ -1,0 +1,159 @@
+"""What a device is: immutable, exactly what its file holds.
+
+Every number comes from a TOML file with a source and a grade; see ``docs/devices.md``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from perfassert.errors import DeviceFileError, close_matches
+
+
+class Grade(str, Enum):
+    """How a value was obtained."""
+
+    MEASURED = "measured"
+    DOCUMENTED = "documented"
+    FITTED = "fitted"
+    ASSUMED = "assumed"
+
+
+class Scope(str, Enum):
+    """Whether a pipeline exists once per compute unit or once per warp scheduler."""
+
+    UNIT = "unit"
+    SCHEDULER = "scheduler"
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """Source (expanded from the file's ``[sources]``), grade, and an optional remark."""
+
+    source: str
+    grade: Grade
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """Issue latency λ and completion latency Λ in cycles, and the pipeline they occupy."""
+
+    name: str
+    issue: float
+    completion: float
+    pipeline: str
+
+
+@dataclass(frozen=True, slots=True)
+class CapacityCurve:
+    """Miss share of a redundant volume over the oversubscription ``o`` of a cache level.
+
+    ``miss(o) = a · exp(−b · exp(−c · o))`` (Gompertz), Warpspeed §4.5.
+    """
+
+    a: float
+    b: float
+    c: float
+
+    def miss(self, oversubscription: float) -> float:
+        """Share of the redundant volume that misses, between 0 and ``a``."""
+        from math import exp
+
+        return self.a * exp(-self.b * exp(-self.c * oversubscription))
+
+
+@dataclass(frozen=True)
+class Device:
+    """One GPU. Units: cycles of ``clock_hz``, bytes, bytes per second, seconds.
+
+    ``operations`` maps a class such as ``"fp32"`` to its :class:`Operation`;
+    ``pipelines`` maps a pipeline to its :class:`Scope`; ``curves`` the capacity curves
+    (``l1_load l2_layer l2_load l2_store``); ``provenance`` every key of the file to where
+    its value comes from.
+    """
+
+    name: str
+    arch: str
+    aliases: tuple[str, ...]
+    digest: str
+    compute_units: int
+    warp_size: int
+    schedulers_per_unit: int
+    clock_hz: float
+    max_threads_per_block: int
+    max_threads_per_unit: int
+    max_blocks_per_unit: int
+    registers_per_unit: int
+    max_registers_per_thread: int
+    register_allocation_unit: int
+    shared_bytes_per_unit: int
+    shared_bytes_per_block: int
+    shared_reserved_bytes: int
+    shared_allocation_unit: int
+    shared_banks: int
+    shared_bank_bytes: int
+    l1_bytes: int
+    l1_line_bytes: int
+    l1_bytes_per_cycle: int
+    l1_tag_banks: int
+    sector_bytes: int
+    l2_bytes: int
+    l2_partitions: int
+    l2_bandwidth: float
+    l2_port_bytes_per_cycle: float
+    dram_bandwidth: float
+    dram_granularity: int
+    tlb_page_bytes: int
+    l1_latency: float
+    l2_latency: float
+    dram_latency: float
+    shared_latency: float
+    constant_latency: float
+    memory_queue_depth: int
+    launch_overhead: float
+    block_launch_cycles: float
+    instruction_cache_bytes: int
+    operations: Mapping[str, Operation]
+    pipelines: Mapping[str, Scope]
+    curves: Mapping[str, CapacityCurve]
+    provenance: Mapping[str, Provenance] = field(repr=False)
+
+    @property
+    def max_warps_per_unit(self) -> int:
+        """Warps that one compute unit holds at most."""
+        return self.max_threads_per_unit // self.warp_size
+
+    @property
+    def l2_effective_bytes(self) -> int:
+        """Capacity that reuse can count on: one partition (Warpspeed §3)."""
+        return self.l2_bytes // self.l2_partitions
+
+    def operation(self, name: str) -> Operation:
+        """The operation class ``name``; raises :class:`DeviceFileError` with near names."""
+        try:
+            return self.operations[name]
+        except KeyError:
+            hint = close_matches(name, self.operations)
+            raise DeviceFileError(f"{self.name}: no operation class {name!r}{hint}") from None
+
+    def replace(self, **changes: object) -> Device:
+        """A variant: a hypothetical or clocked-down GPU, ``replace(clock_hz=765e6)``.
+
+        The values are checked as a file's are. The variant's digest differs.
+        """
+        from perfassert.device.schema import check_consistency
+
+        names = {f.name for f in dataclasses.fields(self)} - {"digest", "provenance"}
+        for key in changes:
+            if key not in names:
+                hint = close_matches(key, names)
+                raise DeviceFileError(f"{self.name}: replace() knows no {key!r}{hint}")
+        changed = ", ".join(f"{k}={changes[k]!r}" for k in sorted(changes))
+        digest = f"{self.digest}+{changed}"
+        variant = dataclasses.replace(self, digest=digest, **changes)  # type: ignore[arg-type]
+        check_consistency(variant, f"{self.name}.replace({changed})")
+        return variant

@@ -1,0 +1,74 @@
+"""How many blocks one compute unit holds at a time, and what limits it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from perfassert.device.model import Device
+from perfassert.errors import LaunchError
+
+
+@dataclass(frozen=True, slots=True)
+class Occupancy:
+    """``fraction`` of the unit's warp slots; ``limited_by`` warps, blocks, registers or shared."""
+
+    fraction: float
+    resident_blocks: int
+    warps_per_unit: int
+    limited_by: str
+
+
+def occupancy(
+    device: Device, threads_per_block: int, registers: int, shared_bytes: int
+) -> Occupancy:
+    """Occupancy after the rules of NVIDIA's ``cuda_occupancy.h``.
+
+    ``registers`` per thread; ``shared_bytes`` per block, static and dynamic. Registers are
+    allocated per warp in multiples of ``register_allocation_unit`` and the register file is split
+    over the schedulers, so each scheduler's part is filled on its own. Raises
+    :class:`LaunchError` where not even one block fits.
+    """
+    warps = -(-threads_per_block // device.warp_size)
+    limits = {
+        "warps": device.max_warps_per_unit // warps,
+        "blocks": device.max_blocks_per_unit,
+        "registers": _warps_by_registers(device, registers) // warps,
+        "shared": _blocks_by_shared(device, shared_bytes),
+    }
+    if threads_per_block > device.max_threads_per_block:
+        raise LaunchError(
+            f"a block of {threads_per_block} threads is larger than the "
+            f"{device.max_threads_per_block} that {device.name} allows"
+        )
+    if registers > device.max_registers_per_thread:
+        raise LaunchError(
+            f"{registers} registers per thread are more than the "
+            f"{device.max_registers_per_thread} that {device.name} allows"
+        )
+    if shared_bytes > device.shared_bytes_per_block:
+        raise LaunchError(
+            f"{shared_bytes} bytes of shared memory per block are more than the "
+            f"{device.shared_bytes_per_block} that {device.name} allows"
+        )
+    limited_by = min(limits, key=lambda key: limits[key])
+    blocks = limits[limited_by]
+    if blocks == 0:
+        raise LaunchError(
+            f"no block fits on {device.name}: {threads_per_block} threads with {registers} "
+            f"registers each and {shared_bytes} bytes of shared memory exceed its {limited_by}"
+        )
+    held = blocks * warps
+    return Occupancy(held / device.max_warps_per_unit, blocks, held, limited_by)
+
+
+def _warps_by_registers(device: Device, registers: int) -> int:
+    unit = device.register_allocation_unit
+    per_warp = -(-registers * device.warp_size // unit) * unit
+    per_scheduler = device.registers_per_unit // device.schedulers_per_unit
+    return per_scheduler // per_warp * device.schedulers_per_unit
+
+
+def _blocks_by_shared(device: Device, shared_bytes: int) -> int:
+    unit = device.shared_allocation_unit
+    per_block = -(-(shared_bytes + device.shared_reserved_bytes) // unit) * unit
+    return device.shared_bytes_per_unit // per_block if per_block else device.max_blocks_per_unit

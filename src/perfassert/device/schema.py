@@ -1,0 +1,136 @@
+"""The published schema of a device file, and the checks behind ``DeviceFileError``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from perfassert.errors import DeviceFileError
+
+if TYPE_CHECKING:
+    from perfassert.device.model import Device
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One key of ``[values]``: accepted units with their scale to the base unit."""
+
+    units: dict[str, float]
+    integer: bool = False
+    minimum: float = 0.0
+    exclusive: bool = True  # the value must lie above `minimum`, not on it
+
+
+_COUNT = {"count": 1.0}
+_BYTES = {"B": 1.0, "KiB": 1024.0, "MiB": 1024.0**2}
+_CYCLES = {"cycles": 1.0}
+_HERTZ = {"Hz": 1.0, "MHz": 1e6, "GHz": 1e9}
+_BANDWIDTH = {"B/s": 1.0, "GB/s": 1e9, "GiB/s": 1024.0**3, "TB/s": 1e12}
+_PER_CYCLE = {"B/cycle": 1.0}
+_SECONDS = {"s": 1.0, "us": 1e-6, "ns": 1e-9}
+
+_count = Key(_COUNT, integer=True)
+_bytes = Key(_BYTES, integer=True)
+_bytes_or_none = Key(_BYTES, integer=True, exclusive=False)
+_cycles = Key(_CYCLES)
+
+VALUES: dict[str, Key] = {
+    "compute_units": _count,
+    "warp_size": _count,
+    "schedulers_per_unit": _count,
+    "clock_hz": Key(_HERTZ),
+    "max_threads_per_block": _count,
+    "max_threads_per_unit": _count,
+    "max_blocks_per_unit": _count,
+    "registers_per_unit": _count,
+    "max_registers_per_thread": _count,
+    "register_allocation_unit": _count,
+    "shared_bytes_per_unit": _bytes,
+    "shared_bytes_per_block": _bytes,
+    "shared_reserved_bytes": _bytes_or_none,
+    "shared_allocation_unit": _bytes,
+    "shared_banks": _count,
+    "shared_bank_bytes": _bytes,
+    "l1_bytes": _bytes,
+    "l1_line_bytes": _bytes,
+    "l1_bytes_per_cycle": Key(_PER_CYCLE, integer=True),
+    "l1_tag_banks": _count,
+    "sector_bytes": _bytes,
+    "l2_bytes": _bytes,
+    "l2_partitions": _count,
+    "l2_bandwidth": Key(_BANDWIDTH),
+    "l2_port_bytes_per_cycle": Key(_PER_CYCLE),
+    "dram_bandwidth": Key(_BANDWIDTH),
+    "dram_granularity": _bytes,
+    "tlb_page_bytes": _bytes,
+    "l1_latency": _cycles,
+    "l2_latency": _cycles,
+    "dram_latency": _cycles,
+    "shared_latency": _cycles,
+    "constant_latency": _cycles,
+    "memory_queue_depth": _count,
+    "launch_overhead": Key(_SECONDS, exclusive=False),
+    "block_launch_cycles": Key(_CYCLES, exclusive=False),
+    "instruction_cache_bytes": _bytes,
+}
+
+TOP_LEVEL = ("schema", "name", "arch", "aliases", "capacity_fits", "sources", "values",
+             "pipelines", "operations")  # fmt: skip
+ENTRY = ("value", "unit", "source", "grade", "note")
+OPERATION = ("pipeline", "issue", "completion")
+CURVES = ("l1_load", "l2_layer", "l2_load", "l2_store")
+CURVE_KEYS = ("a", "b", "c", "r_squared", "source", "grade", "note")
+
+
+def check_consistency(device: Device, where: str) -> None:
+    """Raise :class:`DeviceFileError` for values that cannot hold together."""
+
+    def fail(key: str, reason: str) -> None:
+        raise DeviceFileError(f"{where}: {key}: {reason}")
+
+    for key, rule in VALUES.items():
+        value = getattr(device, key)
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            fail(key, f"must be a number, not {value!r}")
+        low = value <= rule.minimum if rule.exclusive else value < rule.minimum
+        if low or value != value or value == float("inf"):
+            bound = "above" if rule.exclusive else "at least"
+            fail(key, f"must be finite and {bound} {rule.minimum:g}, not {value!r}")
+    _check_order(device, fail)  # type: ignore[arg-type]
+    for name, operation in device.operations.items():
+        if not operation.issue > 0:
+            fail(f"operations.{name}.issue", f"λ must be above 0, not {operation.issue!r}")
+        if not operation.completion > 0:
+            reason = f"Λ must be above 0, not {operation.completion!r}"
+            fail(f"operations.{name}.completion", reason)
+        if operation.pipeline not in device.pipelines:
+            known = ", ".join(device.pipelines)
+            fail(f"operations.{name}.pipeline", f"{operation.pipeline!r} is none of: {known}")
+
+
+def _check_order(device: Device, fail: object) -> None:
+    assert callable(fail)
+    ordered = [  # (smaller, larger)
+        ("l1_bytes", "l2_bytes"),
+        ("l1_line_bytes", "l1_bytes"),
+        ("sector_bytes", "l1_line_bytes"),
+        ("sector_bytes", "dram_granularity"),
+        ("shared_bytes_per_block", "shared_bytes_per_unit"),
+        ("max_threads_per_block", "max_threads_per_unit"),
+        ("warp_size", "max_threads_per_block"),
+        ("l1_latency", "l2_latency"),
+        ("l2_latency", "dram_latency"),
+        ("dram_bandwidth", "l2_bandwidth"),
+    ]
+    for small, large in ordered:
+        if getattr(device, small) > getattr(device, large):
+            a, b = getattr(device, small), getattr(device, large)
+            fail(small, f"{a:g} is larger than {large} = {b:g}")
+    whole = [
+        ("l1_line_bytes", "sector_bytes"),
+        ("dram_granularity", "sector_bytes"),
+        ("max_threads_per_unit", "warp_size"),
+    ]
+    for multiple, divisor in whole:
+        if getattr(device, multiple) % getattr(device, divisor):
+            fail(multiple, f"must be a multiple of {divisor} = {getattr(device, divisor)}")

@@ -1,0 +1,218 @@
+"""Accesses bound to a launch: byte addresses as affine forms, grouped by shape.
+
+Accesses of one field that differ only by a constant form one :class:`AccessGroup`; all engines
+work on groups, so 25 loads of a stencil cost little more than one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from perfassert.errors import AddressExpressionError
+from perfassert.kernel.access import Access, Direction
+from perfassert.kernel.affine import (
+    Affine,
+    Quotient,
+    Symbol,
+    add,
+    bind,
+    interval,
+    split_axis,
+    with_global_coordinates,
+)
+from perfassert.kernel.description import Kernel
+from perfassert.kernel.expression import AXES, DIMENSIONS, variables
+from perfassert.kernel.field import Field
+from perfassert.kernel.launch import Launch
+from perfassert.source import caret
+
+IntArray = npt.NDArray[np.int64]
+_LIMIT = 2**62  # addresses beyond this could overflow 64-bit arithmetic on the way
+
+
+@dataclass(frozen=True, eq=False)
+class AccessGroup:
+    """Accesses of one field and direction whose addresses differ by a constant.
+
+    The byte address of access ``i`` is ``offsets[i] + Σ coefficient · symbol``. ``split`` names
+    the axes for which ``symbols`` holds thread and block index apart; for the others it holds the
+    global coordinate.
+    """
+
+    field: str
+    direction: Direction
+    item_bytes: int
+    terms: tuple[tuple[Symbol, int], ...]
+    offsets: IntArray
+    alignment: int
+    split: frozenset[str]
+
+    @property
+    def coefficients(self) -> dict[str, int]:
+        """Coefficients of the symbols that occur outside quotients."""
+        return {s: c for s, c in self.terms if isinstance(s, str)}
+
+    @property
+    def quotients(self) -> tuple[tuple[Quotient, int], ...]:
+        """The terms that are not affine."""
+        return tuple((s, c) for s, c in self.terms if isinstance(s, Quotient))
+
+
+def bind_groups(kernel: Kernel, launch: Launch) -> tuple[AccessGroup, ...]:
+    """All accesses of ``kernel`` as groups, in the order in which they first occur.
+
+    Raises :class:`AddressExpressionError` for unknown names, subscripts outside interior and
+    halo, or addresses beyond 64 bits.
+    """
+    names = dict(launch.scalar_args()) | dict(
+        zip(DIMENSIONS, (*launch.block, *launch.grid), strict=True)
+    )
+    used = _names_used(kernel)
+    known = tuple((name, names[name]) for name in sorted(names) if name in used)
+    bound = _bound(kernel, known)
+    _check_ranges(kernel, launch, bound)
+    return _grouped(kernel, known)
+
+
+@lru_cache(maxsize=512)
+def _names_used(kernel: Kernel) -> frozenset[str]:
+    """Names on which the bound form can depend; block sizes where thread indices stand alone."""
+    used = {v.name for a in kernel.accesses for s in a.subscripts for v in variables(s)}
+    return frozenset(used | {f"blockDim.{a}" for a in AXES if f"threadIdx.{a}" in used})
+
+
+@dataclass(frozen=True, slots=True)
+class _Bound:
+    """One access: its subscripts and its byte address."""
+
+    subscripts: tuple[Affine, ...]
+    address: Affine
+
+
+@lru_cache(maxsize=512)
+def _bound(kernel: Kernel, names: tuple[tuple[str, int], ...]) -> tuple[_Bound, ...]:
+    known = dict(names)
+    result = []
+    for access in kernel.accesses:
+        fail = _failing(access)
+        forms = tuple(
+            with_global_coordinates(bind(s, known, fail), known) for s in access.subscripts
+        )
+        result.append(_Bound(forms, _address(kernel.fields[access.field], forms)))
+    return tuple(result)
+
+
+def _failing(access: Access):  # type: ignore[no-untyped-def]
+    def fail(reason: str, column: int = 0) -> NoReturn:
+        shown = caret(access.text, column)
+        raise AddressExpressionError(f"{access.span}: {reason}\n{shown}")
+
+    return fail
+
+
+@lru_cache(maxsize=512)
+def _grouped(kernel: Kernel, names: tuple[tuple[str, int], ...]) -> tuple[AccessGroup, ...]:
+    known = dict(names)
+    found: dict[tuple[str, Direction, frozenset[tuple[Symbol, int]]], list[int]] = {}
+    for access, bound in zip(kernel.accesses, _bound(kernel, names), strict=True):
+        address = bound.address
+        for axis in _split_axes(address):
+            address = split_axis(address, axis, known[f"blockDim.{axis}"])
+        key = (access.field, access.direction, frozenset(address.terms))
+        found.setdefault(key, []).append(address.constant)
+    return tuple(
+        AccessGroup(
+            name,
+            direction,
+            kernel.fields[name].item_bytes,
+            tuple(sorted(terms, key=str)),
+            np.array(offsets, dtype=np.int64),
+            kernel.fields[name].alignment,
+            frozenset(_split_axes(Affine(0, tuple(terms)))),
+        )
+        for (name, direction, terms), offsets in found.items()
+    )
+
+
+def _address(field: Field, subscripts: tuple[Affine, ...]) -> Affine:
+    """Byte address, counted from an address that is 0 modulo the field's alignment."""
+    scaled = (s.scaled(stride) for s, stride in zip(subscripts, field.strides, strict=True))
+    return add(Affine(field.offset), *scaled)
+
+
+def _split_axes(form: Affine) -> list[str]:
+    used = set(form.symbols())
+    return [a for a in AXES if f"threadIdx.{a}" in used or f"blockIdx.{a}" in used]
+
+
+def _check_ranges(kernel: Kernel, launch: Launch, forms: tuple[_Bound, ...]) -> None:
+    ranges = coordinate_ranges(launch)
+    for access, bound in zip(kernel.accesses, forms, strict=True):
+        field = kernel.fields[access.field]
+        for axis, subscript in enumerate(bound.subscripts):
+            allowed = (-field.halo[axis], field.shape[axis] + field.halo[axis] - 1)
+            bounds = interval(subscript, ranges)
+            if _inside(bounds, allowed):
+                continue
+            if max(map(abs, bounds)) < _LIMIT:
+                bounds = _exact_bounds(subscript, launch)
+            if not _inside(bounds, allowed):
+                _failing(access)(_out_of_range(field, axis, bounds, allowed), 0)
+        low, high = interval(bound.address, ranges)
+        if max(abs(low), abs(high)) >= _LIMIT:
+            _failing(access)("the address does not fit into 64 bits", 0)
+
+
+def _inside(bounds: tuple[int, int], allowed: tuple[int, int]) -> bool:
+    return allowed[0] <= bounds[0] and bounds[1] <= allowed[1]
+
+
+def _out_of_range(
+    field: Field, axis: int, bounds: tuple[int, int], allowed: tuple[int, int]
+) -> str:
+    return (
+        f"subscript {axis} of {field.name!r} runs from {bounds[0]} to {bounds[1]}, interior and "
+        f"halo from {allowed[0]} to {allowed[1]}; enlarge shape or halo, or mask the threads "
+        "with Launch.cover"
+    )
+
+
+def coordinate_ranges(launch: Launch) -> dict[str, tuple[int, int]]:
+    """Inclusive range of every coordinate over the launch, masked threads left out."""
+    ranges: dict[str, tuple[int, int]] = {}
+    for i, axis in enumerate(AXES):
+        top = launch.extent[i] - 1
+        ranges[axis] = (0, top)
+        ranges[f"threadIdx.{axis}"] = (0, min(launch.block[i] - 1, top))
+        ranges[f"blockIdx.{axis}"] = (0, min(launch.grid[i] - 1, top // launch.block[i]))
+    return ranges
+
+
+def _exact_bounds(form: Affine, launch: Launch) -> tuple[int, int]:
+    """The exact range of a form with quotients or a masked edge, by integer sets."""
+    import islpy
+
+    from perfassert.engines.volume.integer_sets import as_isl, thread_set
+
+    for i, axis in enumerate(AXES):
+        form = split_axis(form, axis, launch.block[i])
+    value = islpy.PwAff(as_isl(form)).intersect_domain(thread_set(launch))
+    return value.min_val().to_python(), value.max_val().to_python()
+
+
+def evaluate(form_terms: Mapping[Symbol, int], values: Mapping[str, IntArray]) -> IntArray:
+    """``Σ coefficient · symbol`` for arrays of coordinates that broadcast together."""
+    total: IntArray = np.zeros((), dtype=np.int64)
+    for symbol, coefficient in form_terms.items():
+        if isinstance(symbol, Quotient):
+            inner = evaluate(dict(symbol.dividend.terms), values) + symbol.dividend.constant
+            total = total + coefficient * (inner // symbol.divisor)
+        else:
+            total = total + coefficient * values[symbol]
+    return total

@@ -1,0 +1,309 @@
+"""The volume engine: description + launch + device → volumes (Warpspeed §4, whole)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import sqrt
+
+from perfassert.device.model import Device
+from perfassert.device.occupancy import Occupancy
+from perfassert.engines.volume.binding import AccessGroup, bind_groups
+from perfassert.engines.volume.footprint import block_steps, field_runs
+from perfassert.engines.volume.representatives import Representative, representatives
+from perfassert.engines.volume.runs import Runs, shifted, size, to_granules
+from perfassert.engines.volume.warps import WarpCost, warp_cost
+from perfassert.engines.volume.waves import Wave, waves
+from perfassert.kernel.access import Direction
+from perfassert.kernel.description import Kernel
+from perfassert.kernel.launch import Launch
+from perfassert.prediction.volumes import Volume, Volumes
+
+_L1_REFERENCE_BYTES = 128 * 1024  # the fit's oversubscription is over √(L1 size · 128 KiB)
+_L2_REFERENCE_BYTES = 4 * 1024 * 1024  # and over √(effective L2 size · 4 MiB)
+_STREAMED_BELOW = 1.05
+"""A field that a block requests less than so many times per sector counts as streamed."""
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeEstimate:
+    """Volumes, and what they rest on (``diagnostics``: plain numbers by name)."""
+
+    volumes: Volumes
+    diagnostics: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class _FieldBlocks:
+    """One field between registers and L2, over the whole launch, in bytes."""
+
+    load: WarpCost
+    store: WarpCost
+    compulsory: float
+    lines: float
+    redundant: float
+
+
+def estimate_volumes(
+    kernel: Kernel, launch: Launch, device: Device, occupancy: Occupancy
+) -> VolumeEstimate:
+    """Volumes of the whole launch on every level.
+
+    Raises :class:`~perfassert.errors.AddressExpressionError` where an expression does not fit the
+    launch.
+    """
+    fields = _by_field(bind_groups(kernel, launch))
+    on_chip = {name: _field_blocks(g, launch, device) for name, g in fields.items()}
+    l1_oversubscription = _l1_oversubscription(on_chip, launch, device, occupancy, kernel)
+    miss = device.curves["l1_load"].miss(l1_oversubscription)
+    concurrent = min(occupancy.resident_blocks * device.compute_units, launch.blocks)
+    sampled = waves(fields, launch, device, concurrent)
+    dram = _dram(on_chip, sampled, launch, device, miss)
+    make = _Maker(launch.threads, launch.threads * kernel.updates_per_thread)
+    volumes = Volumes(
+        l1_wavefronts=make(_per_field(on_chip, lambda f: _split(f, "wavefronts")), ""),
+        l1_cycles=make(_per_field(on_chip, lambda f: _split(f, "cycles")), ""),
+        shared_wavefronts=make({}, ""),
+        l2_load=make(
+            _per_field(
+                {k: v for k, v in on_chip.items() if v.load.instructions},
+                lambda f: {"compulsory": f.compulsory, "capacity": f.redundant * miss},
+            ),
+            "B",
+            ("compulsory", "capacity"),
+        ),
+        l2_store=make(
+            {
+                name: {"written_through": f.store.sectors * device.sector_bytes}
+                for name, f in on_chip.items()
+                if f.store.instructions
+            },
+            "B",
+        ),
+        dram_load=make(dram.load, "B", LOAD_PARTS),
+        dram_store=make(dram.store, "B"),
+    )
+    diagnostics = {
+        "l1_oversubscription": l1_oversubscription,
+        "l1_tag_cycles": sum(f.load.tag_cycles + f.store.tag_cycles for f in on_chip.values()),
+        "warp_memory_instructions": sum(
+            f.load.instructions + f.store.instructions for f in on_chip.values()
+        ),
+        "streamed_share": _streamed_share(on_chip),
+        "l2_duplicated_bytes": _effective_l2(on_chip, sampled, launch, device),
+        **dram.diagnostics,
+    }
+    return VolumeEstimate(volumes, diagnostics)
+
+
+LOAD_PARTS = ("compulsory", "overlap_y", "overlap_z", "capacity", "store_fill")
+
+
+@dataclass(frozen=True, slots=True)
+class _Maker:
+    threads: int
+    updates: int
+
+    def __call__(
+        self,
+        fields: Mapping[str, Mapping[str, float]],
+        unit: str,
+        keys: Sequence[str] = (),
+    ) -> Volume:
+        """A volume from parts per field; parts that no field has are 0 if in ``keys``."""
+        parts = {key: 0.0 for key in keys}
+        for own in fields.values():
+            for key, value in own.items():
+                parts[key] = parts.get(key, 0.0) + value
+        each = {
+            name: Volume.make(own, unit, self.threads, self.updates)
+            for name, own in fields.items()
+        }
+        return Volume.make(parts, unit, self.threads, self.updates, each)
+
+
+def _by_field(groups: Sequence[AccessGroup]) -> dict[str, list[AccessGroup]]:
+    fields: dict[str, list[AccessGroup]] = {}
+    for group in groups:
+        fields.setdefault(group.field, []).append(group)
+    return fields
+
+
+def _field_blocks(
+    groups: Sequence[AccessGroup], launch: Launch, device: Device
+) -> _FieldBlocks:
+    costs = {d: WarpCost() for d in Direction}
+    for group in groups:
+        blocks = representatives([group], launch, device.l1_line_bytes)
+        costs[group.direction] = costs[group.direction].plus(
+            warp_cost(group, blocks, launch, device)
+        )
+    loads = [g for g in groups if g.direction is Direction.LOAD]
+    compulsory, lines = _footprints(loads, launch, device) if loads else (0.0, 0.0)
+    requested = costs[Direction.LOAD].sectors * device.sector_bytes
+    return _FieldBlocks(
+        costs[Direction.LOAD],
+        costs[Direction.STORE],
+        compulsory,
+        lines,
+        max(0.0, requested - compulsory),
+    )
+
+
+def _footprints(
+    loads: Sequence[AccessGroup], launch: Launch, device: Device
+) -> tuple[float, float]:
+    """Bytes in sectors and in lines that every block touches, summed over the blocks.
+
+    Blocks of one affine group differ only by a shift, so one footprint serves all of a mask class.
+    """
+    compulsory = lines = 0.0
+    same_shape: dict[tuple[bool, ...], tuple[Representative, Runs]] = {}
+    alike = len(loads) == 1 and not loads[0].quotients
+    for block in representatives(loads, launch, device.l1_line_bytes):
+        if alike and block.partial in same_shape:
+            first, runs = same_shape[block.partial]
+            runs = shifted(runs, _distance(loads[0], first, block, launch))
+        else:
+            runs = field_runs(loads, [block.box], launch, device.sector_bytes)
+            same_shape[block.partial] = (block, runs)
+        sectors = size(to_granules(runs, device.sector_bytes)) * device.sector_bytes
+        compulsory += block.weight * sectors
+        lines += block.weight * size(to_granules(runs, device.l1_line_bytes)) * device.l1_line_bytes
+    return compulsory, lines
+
+
+def _distance(group: AccessGroup, a: Representative, b: Representative, launch: Launch) -> int:
+    """Bytes from the footprint of block ``a`` to that of block ``b``."""
+    steps = block_steps(group, launch)
+    return sum(s * (j - i) for s, i, j in zip(steps, a.block, b.block, strict=True))
+
+
+def _per_field(on_chip, parts):  # type: ignore[no-untyped-def]
+    return {name: parts(f) for name, f in on_chip.items()}
+
+
+def _split(field: _FieldBlocks, what: str) -> dict[str, float]:
+    both = {"loads": getattr(field.load, what), "stores": getattr(field.store, what)}
+    return {key: value for key, value in both.items() if value}
+
+
+def _l1_oversubscription(
+    on_chip: Mapping[str, _FieldBlocks],
+    launch: Launch,
+    device: Device,
+    occupancy: Occupancy,
+    kernel: Kernel,
+) -> float:
+    """Lines that one block's loads allocate, over the L1 (less shared memory)."""
+    shared = (kernel.shared_bytes + launch.shared_bytes) * occupancy.resident_blocks
+    capacity = max(device.l1_bytes - shared, device.l1_bytes // 8)
+    allocated = sum(f.lines for f in on_chip.values()) / launch.blocks
+    return allocated / sqrt(capacity * _L1_REFERENCE_BYTES)
+
+
+@dataclass(frozen=True, slots=True)
+class _Dram:
+    load: Mapping[str, Mapping[str, float]]
+    store: Mapping[str, Mapping[str, float]]
+    diagnostics: Mapping[str, float]
+
+
+def _dram(
+    on_chip: Mapping[str, _FieldBlocks],
+    sampled: Sequence[Wave],
+    launch: Launch,
+    device: Device,
+    l1_miss: float,
+) -> _Dram:
+    """Volumes of the sampled waves, scaled to the launch (§4.4.2, §4.5)."""
+    load: dict[str, dict[str, float]] = {}
+    store: dict[str, dict[str, float]] = {}
+    diagnostics: dict[str, float] = {}
+    for wave in sampled:
+        share = wave.threads / launch.threads
+        misses = _layer_misses(wave, device)
+        footprint = sum(f.load + f.store for f in wave.fields.values())
+        pressure = footprint / sqrt(device.l2_effective_bytes * _L2_REFERENCE_BYTES)
+        load_miss = device.curves["l2_load"].miss(pressure)
+        store_miss = device.curves["l2_store"].miss(pressure)
+        for name, part in wave.fields.items():
+            chip = on_chip[name]
+            again_y, again_z = part.overlap_y * misses[0], part.overlap_z * misses[1]
+            fresh = part.load - part.overlap_y - part.overlap_z
+            requested = (chip.compulsory + chip.redundant * l1_miss) * share
+            repeated = max(0.0, requested - (fresh + again_y + again_z))
+            written = chip.store.sectors * device.sector_bytes * share
+            evicted = max(0.0, written - part.store) * store_miss
+            if chip.load.instructions or part.partial or evicted:
+                parts = {
+                    "compulsory": fresh,
+                    "overlap_y": again_y,
+                    "overlap_z": again_z,
+                    "capacity": repeated * load_miss if part.load else 0.0,
+                    "store_fill": part.partial + evicted,
+                }
+                _accumulate(load.setdefault(name, {}), parts, wave.weight)
+            if part.store:
+                parts = {"compulsory": part.store, "capacity": evicted}
+                _accumulate(store.setdefault(name, {}), parts, wave.weight)
+        diagnostics = {
+            "wave_threads": float(wave.threads),
+            "wave_footprint_bytes": footprint,
+            "wave_tlb_pages": float(wave.pages),
+            "layer_y_bytes": wave.layer_y,
+            "layer_z_bytes": wave.layer_z,
+            "layer_y_miss": misses[0],
+            "layer_z_miss": misses[1],
+        }
+    return _Dram(load, store, diagnostics)
+
+
+def _accumulate(into: dict[str, float], parts: Mapping[str, float], weight: float) -> None:
+    for key, value in parts.items():
+        into[key] = into.get(key, 0.0) + weight * value
+
+
+def _layer_misses(wave: Wave, device: Device) -> tuple[float, float]:
+    """Layer conditions: the share of each overlap that is no longer cached."""
+    new = sum(f.load for f in wave.fields.values())
+    curve = device.curves["l2_layer"]
+    overlap_y = sum(f.overlap_y for f in wave.fields.values())
+    overlap_z = sum(f.overlap_z for f in wave.fields.values())
+    capacity = device.l2_effective_bytes
+    return (
+        curve.miss((wave.layer_y + new - overlap_y) / capacity),
+        curve.miss((wave.layer_z + new - overlap_z) / capacity),
+    )
+
+
+def _streamed_share(on_chip: Mapping[str, _FieldBlocks]) -> float:
+    """Share of the L2-to-L1 footprint in fields that a block uses once."""
+    total = sum(f.compulsory for f in on_chip.values())
+    once = sum(
+        f.compulsory
+        for f in on_chip.values()
+        if f.compulsory and (f.compulsory + f.redundant) < _STREAMED_BELOW * f.compulsory
+    )
+    return once / total if total else 0.0
+
+
+def _effective_l2(
+    on_chip: Mapping[str, _FieldBlocks],
+    sampled: Sequence[Wave],
+    launch: Launch,
+    device: Device,
+) -> float:
+    """Bytes of a wave that a split L2 holds in more than one partition.
+
+    A sector that ``k`` blocks read, each attached to one of ``P`` partitions, is expected in
+    ``P · (1 − (1 − 1/P)^k)`` of them; ``k`` is the mean over the wave.
+    """
+    wave = sampled[-1]
+    footprint = sum(f.load for f in wave.fields.values())
+    read = sum(f.compulsory for f in on_chip.values()) * wave.threads / launch.threads
+    if not footprint or device.l2_partitions == 1:
+        return 0.0
+    sharers = max(1.0, read / footprint)
+    copies = device.l2_partitions * (1 - (1 - 1 / device.l2_partitions) ** sharers)
+    return footprint * (copies - 1)

@@ -1,0 +1,250 @@
+"""Unique memory footprints of sets of blocks (Warpspeed §4.3, §4.4), without enumerating threads.
+
+A set of blocks is a list of boxes in the block grid. For one box and one access group the touched
+bytes are ``{offset_i + Σ c_d · v_d}`` with every ``v_d`` in a range: a sum of arithmetic
+progressions. Dimensions are taken in order of ascending stride; one whose stride is no longer than
+the runs so far lengthens them, any other repeats them. A stencil's x dimension is absorbed at
+once, so the cost is the number of distinct rows, whatever the number of threads. Coordinates that
+occur in a floor quotient are enumerated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+from math import gcd, lcm
+
+import numpy as np
+
+from perfassert.engines.volume.binding import AccessGroup, IntArray, evaluate
+from perfassert.engines.volume.runs import Runs, merged, repeated, to_granules, union
+from perfassert.kernel.affine import Affine, Quotient
+from perfassert.kernel.expression import AXES
+from perfassert.kernel.launch import Launch
+
+Range = tuple[int, int]
+BlockBox = tuple[Range, Range, Range]
+"""Half-open ranges of block indices in x, y, z."""
+
+
+def linear_range(grid: tuple[int, int, int], first: int, last: int) -> list[BlockBox]:
+    """Blocks ``first … last − 1`` in launch order (x fastest) as at most five boxes."""
+    first, last = max(first, 0), min(last, grid[0] * grid[1] * grid[2])
+    boxes: list[BlockBox] = []
+    row, plane = grid[0], grid[0] * grid[1]
+    while first < last:
+        x, y, z = first % row, first // row % grid[1], first // plane
+        if first % plane == 0 and last - first >= plane:
+            depth = (last - first) // plane
+            boxes.append(((0, row), (0, grid[1]), (z, z + depth)))
+            first += depth * plane
+        elif x == 0 and last - first >= row:
+            height = min((last - first) // row, grid[1] - y)
+            boxes.append(((0, row), (y, y + height), (z, z + 1)))
+            first += height * row
+        else:
+            width = min(last - first, row - x)
+            boxes.append(((x, x + width), (y, y + 1), (z, z + 1)))
+            first += width
+    return boxes
+
+
+def clipped(boxes: Sequence[BlockBox], bounds: BlockBox) -> list[BlockBox]:
+    """The part of ``boxes`` inside ``bounds``."""
+    result = []
+    for box in boxes:
+        cut = tuple(
+            (max(lo, low), min(hi, high))
+            for (lo, hi), (low, high) in zip(box, bounds, strict=True)
+        )
+        if all(lo < hi for lo, hi in cut):
+            result.append(cut)
+    return result  # type: ignore[return-value]
+
+
+def threads_in(boxes: Sequence[BlockBox], launch: Launch) -> int:
+    """Unmasked threads of the blocks."""
+    total = 0
+    for box in boxes:
+        count = 1
+        for (lo, hi), block, extent in zip(box, launch.block, launch.extent, strict=True):
+            count *= max(0, min(hi * block, extent) - lo * block)
+        total += count
+    return total
+
+
+def _symbol_boxes(
+    group: AccessGroup, box: BlockBox, launch: Launch
+) -> Iterator[dict[str, tuple[int, int]]]:
+    """The box as (start, count) of the group's own symbols; masked threads are cut off."""
+    options: list[list[dict[str, tuple[int, int]]]] = []
+    for i, axis in enumerate(AXES):
+        (lo, hi), block, extent = box[i], launch.block[i], launch.extent[i]
+        hi = min(hi, -(-extent // block))
+        if hi <= lo:
+            return
+        if axis not in group.split:
+            options.append([{axis: (lo * block, min(hi * block, extent) - lo * block)}])
+            continue
+        full = min(hi, extent // block)
+        thread, index = f"threadIdx.{axis}", f"blockIdx.{axis}"
+        choices = [{thread: (0, block), index: (lo, full - lo)}] if full > lo else []
+        if hi > full:
+            choices.append({thread: (0, extent - full * block), index: (full, 1)})
+        options.append(choices)
+    for choice in product(*options):
+        yield {symbol: span for part in choice for symbol, span in part.items()}
+
+
+def group_runs(
+    group: AccessGroup, boxes: Sequence[BlockBox], launch: Launch, granularity: int
+) -> Runs:
+    """Bytes that the group touches from ``boxes``; exact at ``granularity``."""
+    parts = [
+        _box_runs(group, symbols, granularity)
+        for box in boxes
+        for symbols in _symbol_boxes(group, box, launch)
+    ]
+    return union(parts, granularity)
+
+
+def _box_runs(
+    group: AccessGroup, symbols: dict[str, tuple[int, int]], granularity: int
+) -> Runs:
+    coefficients = group.coefficients
+    quotients = group.quotients
+    enumerated = {s for q, _ in quotients for s in q.dividend.symbols()}
+    origin = sum(c * symbols[s][0] for s, c in coefficients.items() if s not in enumerated)
+    starts = group.offsets + origin
+    if quotients:
+        starts = (starts[:, None] + _enumerated(group, symbols, sorted(enumerated))).ravel()
+    starts = np.unique(starts)
+    runs = merged(starts, starts + group.item_bytes, granularity)
+    rest = [(c, symbols[s][1]) for s, c in coefficients.items() if s not in enumerated]
+    for coefficient, count in sorted(rest, key=lambda item: abs(item[0])):
+        runs = repeated(runs, coefficient, count, granularity)
+    return runs
+
+
+def _enumerated(
+    group: AccessGroup, symbols: dict[str, tuple[int, int]], names: Sequence[str]
+) -> IntArray:
+    """The part of the address that depends on ``names``, for all their values."""
+    axes = np.ix_(*(np.arange(symbols[s][0], sum(symbols[s]), dtype=np.int64) for s in names))
+    values = dict(zip(names, axes, strict=True))
+    terms = {s: c for s, c in group.terms if isinstance(s, Quotient) or s in values}
+    return np.unique(evaluate(terms, values))
+
+
+def field_runs(
+    groups: Sequence[AccessGroup], boxes: Sequence[BlockBox], launch: Launch, granularity: int
+) -> Runs:
+    """Bytes that any of the groups (of one field) touches; exact at multiples of granularity."""
+    return union([group_runs(g, boxes, launch, granularity) for g in groups], granularity)
+
+
+def granules(
+    groups: Sequence[AccessGroup], boxes: Sequence[BlockBox], launch: Launch, granularity: int
+) -> Runs:
+    """Granules that any of the groups (of one field) touches from ``boxes``."""
+    return to_granules(field_runs(groups, boxes, launch, granularity), granularity)
+
+
+def reach(groups: Sequence[AccessGroup]) -> tuple[int, int, int]:
+    """How many threads apart, per axis, two threads can be that touch the same element.
+
+    The differences of the offsets are written in the lattice of the strides, longest stride
+    first, each digit rounded to nearest: for a stencil these are its extents.
+    """
+    result = [0, 0, 0]
+    for group in groups:
+        strides = sorted(
+            (
+                (abs(c), i)
+                for i, axis in enumerate(AXES)
+                for c in [group.coefficients.get(axis, group.coefficients.get(f"threadIdx.{axis}", 0))]
+                if c
+            ),
+            reverse=True,
+        )
+        rest = group.offsets - group.offsets.min() if len(group.offsets) else group.offsets
+        rest = rest - rest[len(rest) // 2]
+        for stride, i in strides:
+            digits = (2 * rest + stride) // (2 * stride)
+            rest = rest - digits * stride
+            result[i] = max(result[i], int(digits.max() - digits.min()))
+    return (result[0], result[1], result[2])
+
+
+def block_steps(group: AccessGroup, launch: Launch) -> tuple[int, ...]:
+    """Bytes that addresses move with the next block along each axis (affine groups)."""
+    coefficients = group.coefficients
+    return tuple(
+        coefficients.get(axis, 0) * launch.block[i] + coefficients.get(f"blockIdx.{axis}", 0)
+        for i, axis in enumerate(AXES)
+    )
+
+
+def period(groups: Sequence[AccessGroup], axis: int, block: int, modulus: int) -> int:
+    """After how many blocks along ``axis`` addresses repeat modulo ``modulus``."""
+    result = 1
+    for group in groups:
+        form = Affine(0, group.terms)
+        result = lcm(result, _form_period(form, AXES[axis], block, modulus))
+    return result
+
+
+def _form_period(form: Affine, axis: str, block: int, modulus: int) -> int:
+    result, step = 1, 0
+    for symbol, coefficient in form.terms:
+        if isinstance(symbol, Quotient):
+            if axis in {s[-1] for s in symbol.dividend.symbols()}:
+                scale = symbol.divisor * (modulus // gcd(modulus, coefficient))
+                result = lcm(result, _form_period(symbol.dividend, axis, block, scale))
+        elif symbol == axis:
+            step += coefficient * block
+        elif symbol == f"blockIdx.{axis}":
+            step += coefficient
+    return lcm(result, modulus // gcd(modulus, step) if step else 1)
+
+
+def box_volume(
+    groups: Sequence[AccessGroup], counts: tuple[int, int, int], launch: Launch, granularity: int
+) -> float:
+    """Bytes touched by a box of ``counts`` blocks at the grid's origin, at any size.
+
+    Beyond the reach of the accesses the number of granules is a quasi-polynomial in each extent:
+    it grows by the same amount with every period. So long axes are evaluated at two short
+    lengths of the same phase and extended linearly, which is exact and costs the same for every
+    grid.
+    """
+    if not groups:
+        return 0.0
+    weights: list[list[tuple[int, float]]] = []
+    reaches = reach(groups)
+    for i, count in enumerate(counts):
+        step = period(groups, i, launch.block[i], granularity)
+        low = reaches[i] // launch.block[i] + 2
+        low += (count - low) % step
+        if count <= low + step or _absorbed(groups, AXES[i], granularity):
+            weights.append([(count, 1.0)])
+        else:
+            slope = (count - low) / step
+            weights.append([(low, 1.0 - slope), (low + step, slope)])
+    total = 0.0
+    for corner in product(*weights):
+        box: BlockBox = tuple((0, n) for n, _ in corner)  # type: ignore[assignment]
+        touched = granules(groups, [box], launch, granularity)
+        weight = corner[0][1] * corner[1][1] * corner[2][1]
+        total += weight * int((touched.ends - touched.starts).sum())
+    return total * granularity
+
+
+def _absorbed(groups: Sequence[AccessGroup], axis: str, granularity: int) -> bool:
+    """Whether the axis only lengthens runs, so that its extent costs nothing."""
+    return all(
+        axis not in g.split
+        and not g.quotients
+        and abs(g.coefficients.get(axis, 0)) < granularity + g.item_bytes
+        for g in groups
+    )

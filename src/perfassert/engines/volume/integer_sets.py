@@ -1,0 +1,40 @@
+"""Threads and addresses as integer sets (islpy): exact bounds, and the oracle of the tests.
+
+The text handed to isl is built from this package's own integers, never from the user's.
+"""
+
+from __future__ import annotations
+
+import islpy
+
+from perfassert.kernel.affine import Affine, Quotient
+from perfassert.kernel.expression import AXES
+from perfassert.kernel.launch import Launch
+
+_NAMES = {f"{kind}Idx.{a}": f"{kind[0]}{a}" for kind in ("thread", "block") for a in AXES}
+SPACE = "[tx, ty, tz, bx, by, bz]"
+
+
+def _text(form: Affine) -> str:
+    parts = [str(form.constant)]
+    for symbol, coefficient in form.terms:
+        if isinstance(symbol, Quotient):
+            parts.append(f"{coefficient} * floor(({_text(symbol.dividend)}) / {symbol.divisor})")
+        else:
+            parts.append(f"{coefficient} * {_NAMES[symbol]}")
+    return " + ".join(parts)
+
+
+def as_isl(form: Affine) -> str:
+    """A quasi-affine function of thread and block indices (global coordinates split)."""
+    return f"{{ {SPACE} -> [({_text(form)})] }}"
+
+
+def thread_set(launch: Launch) -> islpy.Set:
+    """Every unmasked thread of the launch."""
+    rules = []
+    for i, axis in enumerate(AXES):
+        block, grid, extent = launch.block[i], launch.grid[i], launch.extent[i]
+        rules.append(f"0 <= t{axis} < {block} and 0 <= b{axis} < {grid}")
+        rules.append(f"t{axis} + {block} * b{axis} < {extent}")
+    return islpy.Set(f"{{ {SPACE} : {' and '.join(rules)} }}")

@@ -1,0 +1,106 @@
+"""Sets of bytes as sorted, disjoint runs ``[start, end)``, and how many granules they touch.
+
+A *granule* is a sector, line or page of ``granularity`` bytes. Two runs whose gap is shorter
+than a granule touch the same granules as their union does: a granule cannot lie inside the gap.
+So for counting at one granularity (or a multiple of it) such runs are merged, and a dimension whose stride leaves such
+gaps is absorbed into longer runs instead of being enumerated. With granularity 1 that is plain
+union of intervals, exact to the byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+IntArray = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Runs:
+    """Sorted, disjoint runs of bytes; ``starts`` and ``ends`` have shape (n,)."""
+
+    starts: IntArray
+    ends: IntArray
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+
+EMPTY = Runs(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
+
+
+def merged(starts: IntArray, ends: IntArray, granularity: int) -> Runs:
+    """Union of any runs; gaps shorter than ``granularity`` are closed.
+
+    Starts and ends may be sorted apart from each other: nothing is covered between the i-th end
+    and the (i + 1)-th start exactly when i runs have begun and i have ended.
+    """
+    if len(starts) < 2:
+        return Runs(starts, ends)
+    starts, ends = np.sort(starts), np.sort(ends)
+    gaps = np.flatnonzero(starts[1:] - ends[:-1] >= granularity)
+    if len(gaps) == len(starts) - 1:
+        return Runs(starts, ends)
+    heads = np.empty(len(gaps) + 1, dtype=np.int64)
+    tails = np.empty(len(gaps) + 1, dtype=np.int64)
+    heads[0], tails[-1] = 0, len(starts) - 1
+    heads[1:], tails[:-1] = gaps + 1, gaps
+    return Runs(starts[heads], ends[tails])
+
+
+def union(parts: Sequence[Runs], granularity: int) -> Runs:
+    """Union of several sets."""
+    if len(parts) == 1:
+        return parts[0]
+    if not parts:
+        return EMPTY
+    return merged(
+        np.concatenate([p.starts for p in parts]),
+        np.concatenate([p.ends for p in parts]),
+        granularity,
+    )
+
+
+def repeated(runs: Runs, stride: int, count: int, granularity: int) -> Runs:
+    """The union of ``runs`` shifted by ``0, stride, …, (count − 1) · stride``."""
+    if count == 1 or stride == 0 or not len(runs):
+        return runs
+    starts, ends = runs.starts, runs.ends
+    if stride < 0:
+        shift = stride * (count - 1)
+        starts, ends, stride = starts + shift, ends + shift, -stride
+    if stride - int((ends - starts).min()) < granularity:
+        return merged(starts, ends + stride * (count - 1), granularity)
+    shifts = stride * np.arange(count, dtype=np.int64)[:, None]
+    return merged((starts + shifts).ravel(), (ends + shifts).ravel(), granularity)
+
+
+def shifted(runs: Runs, distance: int) -> Runs:
+    """The same runs ``distance`` bytes further on."""
+    return Runs(runs.starts + distance, runs.ends + distance)
+
+
+def to_granules(runs: Runs, granularity: int) -> Runs:
+    """The granules touched, as runs of granule numbers."""
+    return merged(runs.starts // granularity, -(-runs.ends // granularity), 1)
+
+
+def inner_granules(runs: Runs, granularity: int) -> int:
+    """How many granules lie wholly inside (exact runs, made with granularity 1)."""
+    whole = runs.ends // granularity - -(-runs.starts // granularity)
+    return int(np.maximum(whole, 0).sum())
+
+
+def size(runs: Runs) -> int:
+    """Sum of the lengths."""
+    return int((runs.ends - runs.starts).sum())
+
+
+def common(a: Runs, b: Runs) -> int:
+    """Size of the intersection of two sets with disjoint runs each."""
+    if not len(a) or not len(b):
+        return 0
+    return size(a) + size(b) - size(union((a, b), 1))

@@ -1,0 +1,181 @@
+"""DRAM volumes: footprint of a wave and its reuse of earlier threads' data (Warpspeed §4.4).
+
+A *wave* is the run of consecutive blocks, in launch order, that are resident at a time. What it
+shares with threads before it is found in two thread sets, as in the paper's figure 10:
+
+* y layer: the row of blocks launched just before the wave, ``[first − grid.x, first)``;
+* z layer: the plane of blocks before it, ``[first − grid.x · grid.y, first)``, less the y layer.
+
+The paper's own implementation takes a box that encloses the wave; here the wave is the exact set,
+with its ragged ends. Only the part of a layer within reach of the wave is evaluated; the layer's
+whole footprint, which decides whether it is still cached, follows from :func:`box_volume`. So the
+cost does not depend on the grid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from perfassert.device.model import Device
+from perfassert.engines.volume.binding import AccessGroup
+from perfassert.engines.volume.footprint import (
+    BlockBox,
+    box_volume,
+    clipped,
+    field_runs,
+    granules,
+    linear_range,
+    reach,
+    threads_in,
+)
+from perfassert.engines.volume.runs import Runs, common, inner_granules, size, to_granules, union
+from perfassert.kernel.access import Direction
+from perfassert.kernel.launch import Launch
+
+_EXACT_WAVES = 4
+"""Grids of at most so many waves are evaluated wave by wave, larger ones by one in the middle."""
+
+FieldGroups = Mapping[str, Sequence[AccessGroup]]
+
+
+@dataclass(frozen=True, slots=True)
+class FieldWave:
+    """Bytes of one field for one wave.
+
+    ``load``: footprint of the loads; ``overlap_y``, ``overlap_z``: what of it the layers hold,
+    without each other; ``store``: footprint of the stores; ``partial``: of it, sectors that stay
+    partly written and that nothing loads.
+    """
+
+    load: float = 0.0
+    overlap_y: float = 0.0
+    overlap_z: float = 0.0
+    store: float = 0.0
+    partial: float = 0.0
+    pages: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Wave:
+    """One wave: its share of the launch, its fields, the volumes of its layers in bytes."""
+
+    threads: int
+    weight: float
+    fields: Mapping[str, FieldWave]
+    layer_y: float
+    layer_z: float
+
+    @property
+    def pages(self) -> int:
+        """Distinct TLB pages of all fields."""
+        return sum(f.pages for f in self.fields.values())
+
+
+def waves(fields: FieldGroups, launch: Launch, device: Device, concurrent: int) -> list[Wave]:
+    """The waves to evaluate; the sum of ``weight · threads`` is the launch's threads."""
+    blocks = launch.blocks
+    count = -(-blocks // concurrent)
+    if count <= _EXACT_WAVES:
+        starts = [i * concurrent for i in range(count)]
+        return [_wave(fields, launch, device, s, concurrent, 1.0) for s in starts]
+    wave = _wave(fields, launch, device, _middle(launch, concurrent), concurrent, 1.0)
+    weight = launch.threads / wave.threads
+    return [Wave(wave.threads, weight, wave.fields, wave.layer_y, wave.layer_z)]
+
+
+def _middle(launch: Launch, concurrent: int) -> int:
+    """First block of a wave in the middle of the middle plane, away from borders."""
+    plane = launch.grid[0] * launch.grid[1]
+    first = launch.grid[2] // 2 * plane
+    if concurrent < plane:
+        first += (plane - concurrent) // 2
+    return min(first, launch.blocks - concurrent)
+
+
+def _wave(
+    fields: FieldGroups, launch: Launch, device: Device, first: int, blocks: int, weight: float
+) -> Wave:
+    grid = launch.grid
+    row, plane = grid[0], grid[0] * grid[1]
+    current = linear_range(grid, first, first + blocks)
+    before_y = linear_range(grid, first - row, first)
+    before_z = linear_range(grid, first - plane, first - row)
+    parts = {
+        name: _field_wave(groups, launch, device, current, before_y, before_z)
+        for name, groups in fields.items()
+    }
+    layer_y = _layer(fields, (row, 1, 1), launch, device) if before_y and grid[1] > 1 else 0.0
+    layer_z = _layer(fields, (row, grid[1], 1), launch, device) if before_z and grid[2] > 1 else 0.0
+    threads = threads_in(current, launch)
+    return Wave(threads, weight, parts, layer_y, layer_z)
+
+
+def _layer(
+    fields: FieldGroups, box: tuple[int, int, int], launch: Launch, device: Device
+) -> float:
+    return sum(box_volume(g, box, launch, device.dram_granularity) for g in fields.values())
+
+
+def _loads(groups: Sequence[AccessGroup]) -> list[AccessGroup]:
+    return [g for g in groups if g.direction is Direction.LOAD]
+
+
+def _stores(groups: Sequence[AccessGroup]) -> list[AccessGroup]:
+    return [g for g in groups if g.direction is Direction.STORE]
+
+
+def _field_wave(
+    groups: Sequence[AccessGroup],
+    launch: Launch,
+    device: Device,
+    current: Sequence[BlockBox],
+    before_y: Sequence[BlockBox],
+    before_z: Sequence[BlockBox],
+) -> FieldWave:
+    loads, stores = _loads(groups), _stores(groups)
+    load = overlap_y = overlap_z = store = partial = 0.0
+    grain, sector = device.dram_granularity, device.sector_bytes
+    everything = []
+    if loads:
+        read = field_runs(loads, current, launch, sector)
+        touched = to_granules(read, grain)
+        near = _neighbourhood(loads, current, launch)
+        in_y = granules(loads, clipped(before_y, near), launch, grain)
+        in_z = granules(loads, clipped(before_z, near), launch, grain)
+        load = float(size(touched) * grain)
+        overlap_y = float(common(touched, in_y) * grain)
+        overlap_z = float(common(touched, union((in_y, in_z), 1)) * grain) - overlap_y
+        everything.append(read)
+    if stores:
+        written = field_runs(stores, current, launch, 1)
+        touched = to_granules(written, sector)
+        store = float(size(touched) * sector)
+        partial = store - float(inner_granules(written, sector) * sector)
+        if partial and loads:
+            partial -= _loaded_anyway(read, written, touched, sector)
+        everything.append(written)
+    pages = size(to_granules(union(everything, sector), device.tlb_page_bytes))
+    return FieldWave(load, overlap_y, overlap_z, store, max(partial, 0.0), pages)
+
+
+def _loaded_anyway(read: Runs, written: Runs, touched: Runs, sector: int) -> float:
+    """Bytes of partly written sectors that the wave loads too."""
+    loaded = to_granules(read, sector)
+    first, last = -(-written.starts // sector), written.ends // sector
+    whole = first < last
+    inner = Runs(first[whole], last[whole])
+    return float((common(touched, loaded) - common(inner, loaded)) * sector)
+
+
+def _neighbourhood(
+    groups: Sequence[AccessGroup], boxes: Sequence[BlockBox], launch: Launch
+) -> BlockBox:
+    """The blocks whose accesses can meet those of ``boxes``."""
+    result = []
+    for i, distance in enumerate(reach(groups)):
+        margin = -(-distance // launch.block[i]) + 1
+        low = min(box[i][0] for box in boxes) - margin
+        high = max(box[i][1] for box in boxes) + margin
+        result.append((max(low, 0), min(high, launch.grid[i])))
+    return (result[0], result[1], result[2])

@@ -1,0 +1,57 @@
+"""One exception per phase, all under :class:`PerfAssertError`.
+
+A message says where, what, and the next step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+class PerfAssertError(Exception):
+    """Base of every error that perfassert raises on purpose."""
+
+
+class UnitError(PerfAssertError):
+    """A unit is unknown, or two quantities of unlike units meet."""
+
+
+class DeviceFileError(PerfAssertError):
+    """A device file breaks the schema; the message names file, key and reason."""
+
+
+class UnknownDevice(PerfAssertError):
+    """No shipped device has that name; the message lists close matches."""
+
+
+class AddressExpressionError(PerfAssertError):
+    """An address expression cannot be parsed or evaluated; the column is marked."""
+
+
+class KernelError(PerfAssertError):
+    """A kernel description contradicts itself."""
+
+
+class LaunchError(PerfAssertError):
+    """A launch is impossible as such or on the device at hand."""
+
+
+class ExpectationError(PerfAssertError):
+    """An expectation cannot be understood or cannot apply; it never passes."""
+
+
+class RankingError(PerfAssertError):
+    """A ranking is asked for in a way that has no answer."""
+
+
+class ExpectationFailed(AssertionError):
+    """At least one expectation does not hold; the message is a table."""
+
+
+def close_matches(word: str, known: Iterable[str]) -> str:
+    """``"; did you mean 'a', 'b'?"`` or an empty string."""
+    from difflib import get_close_matches
+
+    folded = {name.lower(): name for name in known}
+    near = [folded[m] for m in get_close_matches(word.lower(), folded, n=3, cutoff=0.5)]
+    return f"; did you mean {', '.join(repr(n) for n in near)}?" if near else ""

@@ -1,0 +1,33 @@
+"""One memory instruction: which field, which element."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from perfassert.kernel.expression import Expression
+from perfassert.source import SourceSpan
+
+
+class Direction(str, Enum):
+    """Whether an access reads or writes."""
+
+    LOAD = "load"
+    STORE = "store"
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A load or store of ``field[subscripts]``, one expression per axis, in C order.
+
+    ``text`` is what the author wrote; columns in the expressions count from its start.
+    """
+
+    field: str
+    direction: Direction
+    subscripts: tuple[Expression, ...]
+    text: str
+    span: SourceSpan
+
+    def __str__(self) -> str:
+        return self.text

@@ -1,0 +1,99 @@
+"""The kernel description that every front end makes and every engine reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import index
+
+from perfassert.errors import KernelError
+from perfassert.kernel.access import Access, Direction
+from perfassert.kernel.field import Field, item_bytes
+from perfassert.source import Assumption
+
+
+@dataclass(frozen=True, eq=False)
+class Kernel:
+    """A kernel, independent of device and launch. Compared by identity.
+
+    ``flops`` per thread in ``dtype``; ``registers`` per thread; ``shared_bytes`` static, per
+    block; ``updates_per_thread``: results that a thread makes (thread folding); ``ilp``:
+    independent chains in the arithmetic of one update.
+    """
+
+    name: str
+    fields: Mapping[str, Field]
+    accesses: tuple[Access, ...]
+    flops: float = 0
+    dtype: str = "float64"
+    registers: int = 32
+    shared_bytes: int = 0
+    updates_per_thread: int = 1
+    ilp: int = 1
+    assumptions: tuple[Assumption, ...] = field(default=())
+
+    def __post_init__(self) -> None:
+        item_bytes(self.dtype)
+        for key, minimum in (
+            ("registers", 1),
+            ("shared_bytes", 0),
+            ("updates_per_thread", 1),
+            ("ilp", 1),
+        ):
+            value = getattr(self, key)
+            try:
+                whole = not isinstance(value, bool) and index(value) >= minimum
+            except TypeError:
+                whole = False
+            if not whole:
+                reason = f"must be a whole number of at least {minimum}, not {value!r}"
+                raise KernelError(f"kernel {self.name!r}: {key} {reason}")
+        if isinstance(self.flops, str) or not 0 <= self.flops < float("inf"):
+            raise KernelError(f"kernel {self.name!r}: flops must be ≥ 0, not {self.flops!r}")
+
+    @classmethod
+    def from_accesses(
+        cls,
+        name: str,
+        fields: Sequence[Field],
+        loads: Sequence[str] = (),
+        stores: Sequence[str] = (),
+        flops: float = 0,
+        dtype: str = "float64",
+        registers: int = 32,
+        shared_bytes: int = 0,
+        updates_per_thread: int = 1,
+        ilp: int = 1,
+        proxies: Mapping[str, str] | None = None,
+    ) -> Kernel:
+        """A kernel from address expressions such as ``"src[z, y, x + 1]"`` (Warpspeed §4).
+
+        Raises :class:`~perfassert.errors.AddressExpressionError` with the column marked, or
+        :class:`~perfassert.errors.KernelError`. ``proxies`` stand in for subscripts that depend
+        on data, ``{"idx[x]": "x * 7 % n"}``; each becomes an assumption.
+        """
+        from perfassert.frontends.addresses import read_accesses
+
+        accesses, assumptions = read_accesses(fields, loads, stores, proxies or {})
+        return cls(
+            name=name,
+            fields={f.name: f for f in fields},
+            accesses=accesses,
+            flops=flops,
+            dtype=dtype,
+            registers=registers,
+            shared_bytes=shared_bytes,
+            updates_per_thread=updates_per_thread,
+            ilp=ilp,
+            assumptions=assumptions,
+        )
+
+    @property
+    def loads(self) -> tuple[Access, ...]:
+        """The accesses that read."""
+        return tuple(a for a in self.accesses if a.direction is Direction.LOAD)
+
+    @property
+    def stores(self) -> tuple[Access, ...]:
+        """The accesses that write."""
+        return tuple(a for a in self.accesses if a.direction is Direction.STORE)

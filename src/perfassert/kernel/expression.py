@@ -1,0 +1,83 @@
+"""Integer expressions over thread coordinates: the tree that every front end builds.
+
+A tree is bound to a launch by :mod:`perfassert.kernel.affine`; nothing is ever evaluated as
+Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Union
+
+AXES = ("x", "y", "z")
+THREAD = tuple(f"threadIdx.{a}" for a in AXES)
+BLOCK = tuple(f"blockIdx.{a}" for a in AXES)
+COORDINATES = (*AXES, *THREAD, *BLOCK)
+"""What differs from thread to thread: global, thread and block coordinates."""
+DIMENSIONS = tuple(f"{name}.{a}" for name in ("blockDim", "gridDim") for a in AXES)
+"""What the launch fixes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """An integer."""
+
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A coordinate, a launch dimension, or a name in ``Launch.args``."""
+
+    name: str
+    column: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """``left operator right`` with operator one of ``+ - * // %`` (floor semantics)."""
+
+    operator: str
+    left: Expression
+    right: Expression
+    column: int = 0
+
+
+Expression = Union[Constant, Variable, Operation]
+
+
+def variables(expression: Expression) -> Iterator[Variable]:
+    """Every variable of the tree, from left to right."""
+    if isinstance(expression, Variable):
+        yield expression
+    elif isinstance(expression, Operation):
+        yield from variables(expression.left)
+        yield from variables(expression.right)
+
+
+def varies(expression: Expression) -> bool:
+    """Whether the value can differ between threads."""
+    return any(v.name in COORDINATES for v in variables(expression))
+
+
+def to_text(expression: Expression) -> str:
+    """The tree as text, with parentheses only where they are needed."""
+    if isinstance(expression, Constant):
+        return str(expression.value)
+    if isinstance(expression, Variable):
+        return expression.name
+    level = _LEVEL[expression.operator]
+    left = _bracketed(expression.left, level)
+    right = _bracketed(expression.right, level + (expression.operator != "+"))
+    return f"{left} {expression.operator} {right}"
+
+
+_LEVEL = {"+": 1, "-": 1, "*": 2, "//": 2, "%": 2}
+
+
+def _bracketed(expression: Expression, level: int) -> str:
+    text = to_text(expression)
+    if isinstance(expression, Operation) and _LEVEL[expression.operator] < level:
+        return f"({text})"
+    return f"({text})" if isinstance(expression, Constant) and expression.value < 0 else text

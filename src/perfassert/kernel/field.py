@@ -1,0 +1,100 @@
+"""Arrays in device memory: shape, halo, pitch, alignment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from perfassert.errors import KernelError, close_matches
+
+ITEM_BYTES = {
+    "float64": 8, "float32": 4, "float16": 2, "bfloat16": 2, "complex64": 8, "complex128": 16,
+    "int64": 8, "int32": 4, "int16": 2, "int8": 1,
+    "uint64": 8, "uint32": 4, "uint16": 2, "uint8": 1, "bool": 1,
+}  # fmt: skip
+
+
+def item_bytes(dtype: str) -> int:
+    """Bytes of one element; raises :class:`KernelError` for an unknown ``dtype``."""
+    try:
+        return ITEM_BYTES[dtype]
+    except (KeyError, TypeError):
+        hint = close_matches(str(dtype), ITEM_BYTES)
+        raise KernelError(f"unknown dtype {dtype!r}{hint}") from None
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Field:
+    """An array. ``shape`` in C order; index 0 is the first interior element.
+
+    ``halo``: ghost layers on each side, an int or one per axis. ``pitch``: row length in
+    elements (default: interior + halo on both sides). ``alignment``, ``offset`` in bytes: the
+    address of element [0, 0, 0] is ≡ offset (mod alignment).
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    halo: tuple[int, ...]
+    pitch: int
+    alignment: int
+    offset: int
+
+    def __init__(
+        self,
+        name: str,
+        dtype: str = "float64",
+        shape: Sequence[int] | int = (),
+        halo: Sequence[int] | int = 0,
+        pitch: int | None = None,
+        alignment: int = 256,
+        offset: int = 0,
+    ) -> None:
+        where = f"field {name!r}"
+        extents = _integers(shape, f"{where}: shape", minimum=1)
+        if not extents:
+            raise KernelError(f"{where}: shape must have at least one axis")
+        ghosts = _integers(halo, f"{where}: halo", minimum=0)
+        if isinstance(halo, int):
+            ghosts *= len(extents)
+        if len(ghosts) != len(extents):
+            raise KernelError(f"{where}: halo has {len(ghosts)} axes, shape has {len(extents)}")
+        row = extents[-1] + 2 * ghosts[-1]
+        (pitch,) = _integers(row if pitch is None else pitch, f"{where}: pitch", minimum=1)
+        if pitch < row:
+            raise KernelError(f"{where}: pitch {pitch} is shorter than interior + halo = {row}")
+        (alignment,) = _integers(alignment, f"{where}: alignment", minimum=1)
+        (offset,) = _integers(offset, f"{where}: offset", minimum=0)
+        if (offset % item_bytes(dtype)) or (alignment % item_bytes(dtype)):
+            reason = f"must be multiples of the {item_bytes(dtype)} bytes of {dtype}"
+            raise KernelError(f"{where}: alignment {alignment} and offset {offset} {reason}")
+        values = (name, dtype, extents, ghosts, pitch, alignment, offset % alignment)
+        for slot, value in zip(self.__slots__, values, strict=True):
+            object.__setattr__(self, slot, value)
+
+    @property
+    def item_bytes(self) -> int:
+        """Bytes of one element."""
+        return item_bytes(self.dtype)
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Bytes between neighbours along each axis."""
+        strides = [self.item_bytes]
+        length = self.pitch
+        for extent, ghost in zip(reversed(self.shape[:-1]), reversed(self.halo[:-1]), strict=True):
+            strides.append(length * self.item_bytes)
+            length *= extent + 2 * ghost
+        return tuple(reversed(strides))
+
+
+def _integers(value: Sequence[int] | int, where: str, minimum: int) -> tuple[int, ...]:
+    from operator import index
+
+    try:
+        items = tuple(index(v) for v in (value if isinstance(value, Sequence) else (value,)))
+    except TypeError:
+        raise KernelError(f"{where}: must be whole numbers, not {value!r}") from None
+    if any(v < minimum for v in items):
+        raise KernelError(f"{where}: must be at least {minimum}, not {value!r}")
+    return items

@@ -1,0 +1,133 @@
+"""How a kernel is started: grid, block, arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from operator import index
+from types import MappingProxyType
+from typing import Any, Union
+
+from perfassert.errors import LaunchError
+
+Extent = Union[int, Sequence[int]]
+Args = Union[Mapping[str, Any], Sequence[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """What a pointer argument points to; ``alignment`` in bytes."""
+
+    shape: tuple[int, ...]
+    dtype: str = "float32"
+    alignment: int = 256
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Launch:
+    """Grid and block in (x, y, z) order; ints and shorter tuples are padded with 1.
+
+    ``args``: kernel parameters, a mapping by name or a sequence by position.
+    ``shared_bytes``: dynamic shared memory per block. ``domain`` is set by :meth:`cover`:
+    threads outside it are masked.
+    """
+
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    args: Mapping[str, Any] | tuple[Any, ...]
+    shared_bytes: int
+    domain: tuple[int, int, int] | None
+
+    def __init__(
+        self,
+        grid: Extent,
+        block: Extent,
+        args: Args | None = None,
+        shared_bytes: int = 0,
+        *,
+        domain: Extent | None = None,
+    ) -> None:
+        if isinstance(shared_bytes, bool) or not isinstance(shared_bytes, int) or shared_bytes < 0:
+            raise LaunchError(f"shared_bytes must be a whole number ≥ 0, not {shared_bytes!r}")
+        frozen: Any = tuple(args) if isinstance(args, Sequence) else dict(args or {})
+        if isinstance(frozen, dict):
+            frozen = MappingProxyType(frozen)
+        object.__setattr__(self, "grid", extent("grid", grid))
+        object.__setattr__(self, "block", extent("block", block))
+        object.__setattr__(self, "args", frozen)
+        object.__setattr__(self, "shared_bytes", shared_bytes)
+        object.__setattr__(self, "domain", None if domain is None else extent("domain", domain))
+
+    @classmethod
+    def cover(
+        cls, domain: Extent, block: Extent, args: Args | None = None, shared_bytes: int = 0
+    ) -> Launch:
+        """The smallest grid for a domain counted in threads; threads outside are masked."""
+        covered, shape = extent("domain", domain), extent("block", block)
+        grid = tuple(-(-n // b) for n, b in zip(covered, shape, strict=True))
+        return cls(grid, shape, args, shared_bytes, domain=covered)
+
+    def __hash__(self) -> int:
+        return hash((self.grid, self.block, self.shared_bytes, self.domain))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        args = dict(self.args) if isinstance(self.args, Mapping) else self.args
+        return (_rebuild, (self.grid, self.block, args, self.shared_bytes, self.domain))
+
+    @property
+    def blocks(self) -> int:
+        """Blocks in the grid."""
+        return self.grid[0] * self.grid[1] * self.grid[2]
+
+    @property
+    def threads_per_block(self) -> int:
+        """Threads in a block."""
+        return self.block[0] * self.block[1] * self.block[2]
+
+    @property
+    def extent(self) -> tuple[int, int, int]:
+        """Global thread coordinates run from 0 to these (exclusive); masked ones left out."""
+        full = tuple(g * b for g, b in zip(self.grid, self.block, strict=True))
+        if self.domain is None:
+            return full  # type: ignore[return-value]
+        return tuple(min(f, d) for f, d in zip(full, self.domain, strict=True))  # type: ignore[return-value]
+
+    @property
+    def threads(self) -> int:
+        """Unmasked threads of the whole launch."""
+        x, y, z = self.extent
+        return x * y * z
+
+    def describe(self) -> str:
+        """``"grid 40×256×32, block 16×2×16"``."""
+        grid, block = ("×".join(map(str, e)) for e in (self.grid, self.block))
+        return f"grid {grid}, block {block}"
+
+    def scalar_args(self) -> Iterator[tuple[str, int]]:
+        """Named integer arguments: the names that address expressions may use."""
+        if isinstance(self.args, Mapping):
+            for name, value in self.args.items():
+                if not isinstance(value, bool) and hasattr(value, "__index__"):
+                    yield name, index(value)
+
+
+def _rebuild(
+    grid: Extent, block: Extent, args: Args, shared_bytes: int, domain: Extent | None
+) -> Launch:
+    return Launch(grid, block, args, shared_bytes, domain=domain)
+
+
+def extent(what: str, value: Extent) -> tuple[int, int, int]:
+    """Up to three positive integers, padded with 1; else :class:`LaunchError`."""
+    items = value if isinstance(value, Sequence) and not isinstance(value, str) else (value,)
+    try:
+        if any(isinstance(v, bool) for v in items):
+            raise TypeError
+        numbers = tuple(index(v) for v in items)  # type: ignore[arg-type]
+    except TypeError:
+        raise LaunchError(f"{what} must be whole numbers, not {value!r}") from None
+    if not 1 <= len(numbers) <= 3:
+        raise LaunchError(f"{what} must have one to three numbers, not {value!r}")
+    if any(n < 1 for n in numbers):
+        raise LaunchError(f"{what} must be at least 1 in every direction, not {value!r}")
+    return (*numbers, *(1,) * (3 - len(numbers)))  # type: ignore[return-value]

@@ -1,0 +1,176 @@
+"""Floats that remember their unit: ``Quantity(81.3e-6, "s")`` prints as ``81.3 us``.
+
+Values are held in SI base units (seconds, bytes, bytes per second, hertz);
+cycles and plain counts carry no unit. The unit is a name of the table below, with an
+optional denominator such as ``/update`` for ratios.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from perfassert.errors import UnitError, close_matches
+
+_DECIMAL = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+_SMALL = {"": 1.0, "m": 1e-3, "u": 1e-6, "n": 1e-9, "p": 1e-12}
+_BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
+
+GRANULARITIES = ("thread", "update", "warp", "block")
+
+
+def _unit_table() -> dict[str, tuple[float, str]]:
+    table = {"": (1.0, ""), "cycle": (1.0, ""), "cycles": (1.0, ""), "%": (0.01, "")}
+    table |= {f"{p}s": (scale, "s") for p, scale in _SMALL.items()}
+    for prefix, scale in (_DECIMAL | _BINARY).items():
+        table[f"{prefix}B"] = (scale, "B")
+        table[f"{prefix}B/s"] = (scale, "B/s")
+    table |= {f"{p}Hz": (scale, "Hz") for p, scale in _DECIMAL.items()}
+    return table
+
+
+_UNITS = _unit_table()
+_NUMBER = r"[+-]?(?:\d+(?:_\d+)*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
+_QUANTITY = re.compile(rf"\s*(?P<number>{_NUMBER})\s*(?P<unit>[^\d\s][^\s]*)?\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedQuantity:
+    """A number in base units, its base unit, its granularity (``"update"`` or ``""``)."""
+
+    value: float
+    unit: str
+    per: str
+    has_unit: bool
+
+
+def parse_quantity(text: str) -> ParsedQuantity:
+    """Parse ``"60 us"``, ``"10 B/update"``, ``"1.4 TB/s"``; raise :class:`UnitError`."""
+    match = _QUANTITY.fullmatch(text.replace("µ", "u").replace("μ", "u"))
+    if match is None:
+        raise UnitError(f"{text!r} is not a number with an optional unit, as in '60 us'")
+    written = match["unit"] or ""
+    unit, per = _split_granularity(written)
+    if unit not in _UNITS:
+        raise UnitError(f"unknown unit {unit!r} in {text!r}{close_matches(unit, _UNITS)}")
+    scale, base = _UNITS[unit]
+    return ParsedQuantity(float(match["number"]) * scale, base, per, bool(written))
+
+
+def _split_granularity(unit: str) -> tuple[str, str]:
+    """``"B/update"`` → ``("B", "update")``; plurals are taken too."""
+    head, slash, tail = unit.rpartition("/")
+    singular = tail.removesuffix("s") if len(tail) > 1 else tail
+    if slash and singular in GRANULARITIES:
+        return head, singular
+    if slash and tail != "s":
+        known = ", ".join(f"/{g}" for g in GRANULARITIES)
+        raise UnitError(f"unknown denominator '/{tail}' in unit {unit!r}; known: {known}")
+    return unit, ""
+
+
+def round_significant(value: float, digits: int = 10) -> float:
+    """Round to significant digits, so that every machine prints the same."""
+    return float(f"{value:.{digits - 1}e}")
+
+
+class Quantity(float):
+    """A float in SI base units that remembers its unit.
+
+    ``unit`` is one of ``""``, ``"s"``, ``"B"``, ``"B/s"``, ``"Hz"``; ``per`` is ``""`` or a
+    granularity (``thread update warp block``). Compares with numbers (taken in base units),
+    with quantities, and with strings such as ``"60 us"``; unlike units raise
+    :class:`~perfassert.errors.UnitError`.
+    """
+
+    __slots__ = ("per", "unit")
+    unit: str
+    per: str
+
+    def __new__(cls, value: float | str, unit: str = "", per: str = "") -> Quantity:
+        if isinstance(value, str):
+            if unit or per:
+                raise UnitError(f"{value!r} carries its own unit; give no second one")
+            parsed = parse_quantity(value)
+            value, unit, per = parsed.value, parsed.unit, parsed.per
+        if unit not in ("", "s", "B", "B/s", "Hz"):
+            raise UnitError(f"{unit!r} is no base unit; base units are s, B, B/s, Hz")
+        self = super().__new__(cls, value)
+        self.unit = unit
+        self.per = per
+        return self
+
+    def __getnewargs__(self) -> tuple[float, str, str]:  # type: ignore[override]
+        return (float(self), self.unit, self.per)
+
+    def __str__(self) -> str:
+        return format_quantity(float(self), self.unit, self.per)
+
+    __repr__ = __str__
+
+    def __format__(self, spec: str) -> str:
+        return str(self) if not spec else format(float(self), spec)
+
+    def _comparable(self, other: object) -> float | None:
+        """``other`` in this quantity's unit; ``None`` where it is no number at all."""
+        if isinstance(other, str):
+            parsed = parse_quantity(other)
+            if parsed.has_unit:
+                self._require_like(parsed.unit, parsed.per, other)
+            return parsed.value
+        if isinstance(other, Quantity):
+            self._require_like(other.unit, other.per, str(other))
+            return float(other)
+        return float(other) if isinstance(other, (int, float)) else None
+
+    def _require_like(self, unit: str, per: str, shown: str) -> None:
+        if (unit, per) != (self.unit, self.per):
+            raise UnitError(f"cannot compare {self} with {shown!r}: the units differ")
+
+    def __eq__(self, other: object) -> bool:
+        value = self._comparable(other)
+        return NotImplemented if value is None else float(self) == value
+
+    def __ne__(self, other: object) -> bool:
+        value = self._comparable(other)
+        return NotImplemented if value is None else float(self) != value
+
+    def __lt__(self, other: float | str) -> bool:
+        value = self._comparable(other)
+        return NotImplemented if value is None else float(self) < value
+
+    def __le__(self, other: float | str) -> bool:
+        value = self._comparable(other)
+        return NotImplemented if value is None else float(self) <= value
+
+    def __gt__(self, other: float | str) -> bool:
+        value = self._comparable(other)
+        return NotImplemented if value is None else float(self) > value
+
+    def __ge__(self, other: float | str) -> bool:
+        value = self._comparable(other)
+        return NotImplemented if value is None else float(self) >= value
+
+    def __hash__(self) -> int:
+        return float.__hash__(self)
+
+
+_PRINT_SCALES: dict[str, tuple[tuple[float, str], ...]] = {
+    "s": ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns")),
+    "B": ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B")),
+    "B/s": ((1e12, "TB/s"), (1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"), (1.0, "B/s")),
+    "Hz": ((1e9, "GHz"), (1e6, "MHz"), (1e3, "kHz"), (1.0, "Hz")),
+}
+
+
+def format_quantity(value: float, unit: str, per: str = "") -> str:
+    """Three or four significant digits with the prefix that suits: ``81.3 us``."""
+    suffix = f"/{per}" if per else ""
+    if not unit:
+        plain = f"{value:.0f}" if value == int(value) and abs(value) < 1e9 else f"{value:.4g}"
+        return f"{plain}{suffix}" if not per else f"{plain} {suffix}"
+    scales = _PRINT_SCALES[unit] if not per else ((1.0, unit),)
+    scale, shown = next((s for s in scales if abs(value) >= s[0]), scales[-1])
+    if value == 0:
+        shown = unit
+    return f"{value / scale:.4g} {shown}{suffix}"
