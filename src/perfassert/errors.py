@@ -55,3 +55,8 @@ def close_matches(word: str, known: Iterable[str]) -> str:
     folded = {name.lower(): name for name in known}
     near = [folded[m] for m in get_close_matches(word.lower(), folded, n=3, cutoff=0.5)]
     return f"; did you mean {', '.join(repr(n) for n in near)}?" if near else ""
+
+
+for _public in list(globals().values()):
+    if isinstance(_public, type) and issubclass(_public, (PerfAssertError, ExpectationFailed)):
+        _public.__module__ = "perfassert"  # the name under which users know and catch it

@@ -1,0 +1,1 @@
+"""Description + launch + device → numbers. An engine knows no other engine."""

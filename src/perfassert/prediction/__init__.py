@@ -1,0 +1,1 @@
+"""What leaves the model: volumes and predictions, plain immutable data."""

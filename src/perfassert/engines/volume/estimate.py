@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
 
-from perfassert.device.model import Device
-from perfassert.device.occupancy import Occupancy
+from perfassert.hardware.model import Device
+from perfassert.hardware.occupancy import Occupancy
 from perfassert.engines.volume.binding import AccessGroup, bind_groups
 from perfassert.engines.volume.footprint import block_steps, field_runs
 from perfassert.engines.volume.representatives import Representative, representatives

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from perfassert.device.model import Device
+from perfassert.hardware.model import Device
 from perfassert.engines.volume.binding import AccessGroup, IntArray, evaluate
 from perfassert.engines.volume.representatives import Representative
 from perfassert.kernel.expression import AXES

@@ -3,7 +3,8 @@
 A *wave* is the run of consecutive blocks, in launch order, that are resident at a time. What it
 shares with threads before it is found in two thread sets, as in the paper's figure 10:
 
-* y layer: the row of blocks launched just before the wave, ``[first − grid.x, first)``;
+* y layer: the row of blocks launched just before the wave, ``[first − grid.x, first)``, as far as
+  it lies in the same plane;
 * z layer: the plane of blocks before it, ``[first − grid.x · grid.y, first)``, less the y layer.
 
 The paper's own implementation takes a box that encloses the wave; here the wave is the exact set,
@@ -17,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from perfassert.device.model import Device
+from perfassert.hardware.model import Device
 from perfassert.engines.volume.binding import AccessGroup
 from perfassert.engines.volume.footprint import (
     BlockBox,
@@ -99,8 +100,9 @@ def _wave(
     grid = launch.grid
     row, plane = grid[0], grid[0] * grid[1]
     current = linear_range(grid, first, first + blocks)
-    before_y = linear_range(grid, first - row, first)
-    before_z = linear_range(grid, first - plane, first - row)
+    start_y = max(first - row, first // plane * plane)
+    before_y = linear_range(grid, start_y, first)
+    before_z = linear_range(grid, first - plane, start_y)
     parts = {
         name: _field_wave(groups, launch, device, current, before_y, before_z)
         for name, groups in fields.items()

@@ -85,6 +85,7 @@ class Device:
     schedulers_per_unit: int
     clock_hz: float
     max_threads_per_block: int
+    max_block_z: int
     max_threads_per_unit: int
     max_blocks_per_unit: int
     registers_per_unit: int
@@ -145,7 +146,7 @@ class Device:
 
         The values are checked as a file's are. The variant's digest differs.
         """
-        from perfassert.device.schema import check_consistency
+        from perfassert.hardware.schema import check_consistency
 
         names = {f.name for f in dataclasses.fields(self)} - {"digest", "provenance"}
         for key in changes:

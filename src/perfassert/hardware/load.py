@@ -8,8 +8,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from perfassert.device import schema
-from perfassert.device.model import (
+from perfassert.hardware import schema
+from perfassert.hardware.model import (
     CapacityCurve,
     Device,
     Grade,
@@ -42,10 +42,20 @@ def devices() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in _folder().glob("*.toml")))
 
 
-def _folder() -> Path:
-    import perfassert.device_files
+def read_fit(name: str) -> dict[str, Any]:
+    """A shipped table of fitted values, ``devices/fits/<name>.toml``."""
+    return _read(_fit_path(name))[0]
 
-    return Path(next(iter(perfassert.device_files.__path__)))
+
+def _fit_path(name: str) -> Path:
+    return _folder() / "fits" / f"{name}.toml"
+
+
+def _folder() -> Path:
+    """Where the shipped files lie: in the wheel, else at the top of a source checkout."""
+    package = Path(__file__).parents[1]
+    installed = package / "device_files"
+    return installed if installed.is_dir() else package.parents[1] / "devices"
 
 
 @lru_cache(maxsize=1)
@@ -201,7 +211,7 @@ class _Reader:
         return found
 
     def curves(self, fits: str) -> tuple[dict[str, CapacityCurve], bytes]:
-        path = _folder() / "fits" / f"{fits}.toml"
+        path = _fit_path(fits)
         table, text = _read(path)
         beside = _Reader(path, table, text)
         beside.sources = beside.section("sources")

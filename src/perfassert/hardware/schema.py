@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from perfassert.errors import DeviceFileError
 
 if TYPE_CHECKING:
-    from perfassert.device.model import Device
+    from perfassert.hardware.model import Device
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,7 @@ VALUES: dict[str, Key] = {
     "schedulers_per_unit": _count,
     "clock_hz": Key(_HERTZ),
     "max_threads_per_block": _count,
+    "max_block_z": _count,
     "max_threads_per_unit": _count,
     "max_blocks_per_unit": _count,
     "registers_per_unit": _count,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from perfassert.device.model import Device
+from perfassert.hardware.model import Device
 from perfassert.errors import LaunchError
 
 

@@ -1,0 +1,70 @@
+"""Performance assertions for GPU kernels, predicted without a GPU.
+
+Importing this package imports only the standard library; every public name loads what it needs
+when it is first touched. The contract of these names is in ``docs/reference.md``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from perfassert.hardware.load import device as device
+    from perfassert.hardware.load import devices as devices
+    from perfassert.hardware.model import Device as Device
+    from perfassert.errors import AddressExpressionError as AddressExpressionError
+    from perfassert.errors import DeviceFileError as DeviceFileError
+    from perfassert.errors import ExpectationError as ExpectationError
+    from perfassert.errors import ExpectationFailed as ExpectationFailed
+    from perfassert.errors import KernelError as KernelError
+    from perfassert.errors import LaunchError as LaunchError
+    from perfassert.errors import PerfAssertError as PerfAssertError
+    from perfassert.errors import RankingError as RankingError
+    from perfassert.errors import UnitError as UnitError
+    from perfassert.errors import UnknownDevice as UnknownDevice
+    from perfassert.kernel.description import Kernel as Kernel
+    from perfassert.kernel.field import Field as Field
+    from perfassert.kernel.launch import Buffer as Buffer
+    from perfassert.kernel.launch import Launch as Launch
+    from perfassert.predictor import predict as predict
+    from perfassert.prediction.prediction import Advice as Advice
+    from perfassert.prediction.prediction import Prediction as Prediction
+    from perfassert.quantity import Quantity as Quantity
+    from perfassert.ranking.ranking import Ranking as Ranking
+    from perfassert.ranking.ranking import rank as rank
+    from perfassert.version import VERSION as __version__
+
+_HOMES = {
+    "hardware.load": ("device", "devices"),
+    "hardware.model": ("Device",),
+    "errors": (
+        "AddressExpressionError", "DeviceFileError", "ExpectationError", "ExpectationFailed",
+        "KernelError", "LaunchError", "PerfAssertError", "RankingError", "UnitError",
+        "UnknownDevice",
+    ),
+    "kernel.description": ("Kernel",),
+    "kernel.field": ("Field",),
+    "kernel.launch": ("Buffer", "Launch"),
+    "predictor": ("predict",),
+    "prediction.prediction": ("Advice", "Prediction"),
+    "quantity": ("Quantity",),
+    "ranking.ranking": ("Ranking", "rank"),
+}  # fmt: skip
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+__all__ = sorted(_HOME_OF)
+
+
+def __getattr__(name: str) -> object:
+    from importlib import import_module
+
+    if name == "__version__":
+        return import_module("perfassert.version").VERSION
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'perfassert' has no attribute {name!r}")
+    value = getattr(import_module(f"perfassert.{_HOME_OF[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -1,0 +1,124 @@
+"""prediction + conditions → verdict: one table, one error."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from perfassert.errors import ExpectationError, ExpectationFailed
+from perfassert.expect.condition import Condition, Interval, Names, parse_condition
+from perfassert.expect.metrics import Kind, Metric, metric, value_of
+from perfassert.expect.model_error import model_error
+from perfassert.prediction.prediction import Prediction
+from perfassert.quantity import Quantity
+from perfassert.report.composition import composition
+from perfassert.report.tables import percent, table
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One checked condition; ``difference`` and ``slack`` as shares, where they exist."""
+
+    metric: Metric
+    condition: Condition
+    predicted: str
+    passed: bool
+    difference: float | None = None
+    slack: float | None = None
+
+    @property
+    def per(self) -> str:
+        """The granularity that was asked for."""
+        return self.condition.per if isinstance(self.condition, Interval) else ""
+
+
+def evaluate(prediction: Prediction, conditions: Mapping[str, object]) -> tuple[Outcome, ...]:
+    """Every condition's outcome; raises :class:`ExpectationError` for senseless ones."""
+    if not conditions:
+        raise ExpectationError("expect() was given no condition; name at least one metric")
+    parsed = [(m := metric(name), parse_condition(m, given)) for name, given in conditions.items()]
+    return tuple(_outcome(prediction, m, condition) for m, condition in parsed)
+
+
+def check(prediction: Prediction, conditions: Mapping[str, object]) -> None:
+    """Raise one :class:`ExpectationFailed` if any condition does not hold."""
+    __tracebackhide__ = True
+    outcomes = evaluate(prediction, conditions)
+    if not all(o.passed for o in outcomes):
+        raise ExpectationFailed(failure_text(prediction, outcomes))
+
+
+def _outcome(prediction: Prediction, wanted: Metric, condition: Condition) -> Outcome:
+    if isinstance(condition, Names):
+        actual = _names(value_of(wanted, prediction))
+        shown = ", ".join(actual[: condition.top]) or "none"
+        return Outcome(wanted, condition, shown, condition.holds(actual))
+    value = value_of(wanted, prediction, condition.per)
+    assert isinstance(value, Quantity)
+    number = float(value)
+    difference = (number - condition.target) / abs(condition.target) if condition.target else None
+    shown = percent(number, signed=False) if wanted.kind is Kind.FRACTION else str(value)
+    return Outcome(
+        wanted, condition, shown, condition.holds(number), difference, condition.slack(number)
+    )
+
+
+def _names(value: object) -> tuple[str, ...]:
+    if isinstance(value, str):
+        return (value,)
+    return tuple(a.optimizer for a in value)  # type: ignore[attr-defined]
+
+
+def failure_text(prediction: Prediction, outcomes: tuple[Outcome, ...]) -> str:
+    """Headline with the verdict, table, and what the failing metrics are made of."""
+    failed = [o for o in outcomes if not o.passed]
+    headline = "; ".join(_headline(o) for o in failed)
+    block = "×".join(map(str, prediction.block))
+    subject = f"{prediction.kernel} on {prediction.device}, block {block}"
+    rows = [_row(o) for o in outcomes]
+    header = ("metric", "expected", "predicted", "difference", "headroom", "verdict")
+    sections = [f"{headline} ({subject})", table(header, rows)]
+    evidence: dict[str, None] = {}
+    for outcome in failed:
+        text = composition(prediction, outcome.metric.name, outcome.per)
+        if text:
+            evidence[text] = None
+    sections.extend(evidence)
+    if prediction.assumptions:
+        listed = "\n".join(f"- {a}" for a in prediction.assumptions)
+        sections.append(f"assumed:\n{listed}")
+    return "\n\n".join(sections)
+
+
+def _headline(o: Outcome) -> str:
+    difference = f" ({percent(o.difference)})" if o.difference is not None else ""
+    expected = o.condition.text
+    return f"{o.metric.name} is {o.predicted}, expected {expected}{difference}"
+
+
+def _row(o: Outcome) -> tuple[str, ...]:
+    difference = "" if o.difference is None else percent(o.difference)
+    return (
+        o.metric.name,
+        o.condition.text,
+        o.predicted,
+        difference,
+        _headroom(o),
+        _verdict(o),
+    )
+
+
+def _headroom(o: Outcome) -> str:
+    """Room to the bound, beside the model's error."""
+    if o.slack is None:
+        return ""
+    error = model_error(o.metric.name)
+    known = f"model ±{error * 100:.0f} %" if error else "exact"
+    return f"{percent(o.slack)} ({known})"
+
+
+def _verdict(o: Outcome) -> str:
+    if not o.passed:
+        return "FAIL"
+    tight = o.slack is not None and 0 <= o.slack < model_error(o.metric.name)
+    return "ok, tight" if tight else "ok"

@@ -1,0 +1,210 @@
+"""The little language of conditions: ``"< 60 us"``, ``"10 B/update ± 5 %"``, ``"dram | l2"``.
+
+A condition is parsed against its metric and becomes an interval of base units or a set of names;
+what cannot be understood is an :class:`~perfassert.errors.ExpectationError`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from math import inf, isclose
+from typing import Union
+
+from perfassert.errors import ExpectationError, UnitError, close_matches
+from perfassert.expect.metrics import Kind, Metric
+from perfassert.quantity import ParsedQuantity, format_quantity, parse_quantity
+
+_OPERATOR = re.compile(r"\s*(<=|>=|==|<|>|≤|≥)\s*(.+)", re.S)
+_SYMMETRIC = re.compile(r"(.+?)\s*(?:±|\+/-|\+-)\s*(.+)", re.S)
+_ASYMMETRIC = re.compile(r"(.+?)\s+-\s*(\S.*?)\s+\+\s*(\S.*)", re.S)
+_RANGE = re.compile(r"(.+?)\s*\.\.\s*(.+)", re.S)
+_TOP = re.compile(r"in\s+top\s+(\d+)\s*:\s*(.+)", re.S)
+_EQUAL = 1e-9  # numbers that leave the model have ten digits
+_EXAMPLES = "'< 60 us', '10 B/update ± 5 %', '50 .. 60 us'"
+
+OPTIMIZERS = (
+    "Register Reuse", "Strength Reduction", "Function Split", "Fast Math", "Warp Balance",
+    "Memory Transaction Reduction", "Loop Unrolling", "Code Reordering", "Function Inlining",
+    "Block Increase", "Thread Increase", "Coalescing", "Shared Bank Conflict Removal",
+    "Block Shape", "Asynchronous Copy", "Occupancy Increase",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """``low`` to ``high`` in base units, per ``per``; ``target``: what differences refer to."""
+
+    text: str
+    low: float
+    high: float
+    target: float
+    per: str = ""
+    strict: bool = False  # the bounds themselves do not hold
+
+    def holds(self, value: float) -> bool:
+        """Whether the value lies inside."""
+        if self.low == self.high:
+            return isclose(value, self.low, rel_tol=_EQUAL)
+        if self.strict:
+            return self.low < value < self.high
+        return self.low <= value <= self.high
+
+    def slack(self, value: float) -> float:
+        """Distance to the nearest bound as a share of it; negative where the value is outside."""
+        if self.low == self.high:
+            return -abs(value - self.low) / abs(self.low) if self.low else -abs(value)
+        slacks = []
+        if self.high != inf:
+            slacks.append((self.high - value) / (abs(self.high) or 1.0))
+        if self.low != -inf:
+            slacks.append((value - self.low) / (abs(self.low) or 1.0))
+        return min(slacks)
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """One of (or, negated, none of) some names; for advice, among the first ``top``."""
+
+    text: str
+    names: tuple[str, ...]
+    negated: bool = False
+    top: int = 1
+
+    def holds(self, actual: tuple[str, ...]) -> bool:
+        """Whether any of the first ``top`` names is wanted (or none, if negated)."""
+        return any(name in self.names for name in actual[: self.top]) != self.negated
+
+
+Condition = Union[Interval, Names]
+
+
+def parse_condition(metric: Metric, given: object) -> Condition:
+    """A condition for ``metric``, or :class:`ExpectationError`."""
+    if metric.kind in (Kind.NAME, Kind.ADVICE):
+        return _names(metric, given)
+    if isinstance(given, str):
+        return _interval(metric, given)
+    if isinstance(given, bool) or not isinstance(given, (int, float)) or given != given:
+        raise _malformed(metric, given, f"give a number or a string such as {_EXAMPLES}")
+    unit, per = getattr(given, "unit", metric.unit), getattr(given, "per", "")
+    if unit != metric.unit:
+        raise _malformed(metric, given, f"its unit should be {metric.unit or 'none'}")
+    if per:
+        _check_granularity(metric, per, str(given))
+    number = float(given)
+    return Interval(f"== {format_quantity(number, unit, per)}", number, number, number, per)
+
+
+def _malformed(metric: Metric, given: object, reason: str) -> ExpectationError:
+    shown = repr(given) if isinstance(given, str) else str(given)
+    return ExpectationError(f"{metric.name}: cannot understand {shown}: {reason}")
+
+
+def _interval(metric: Metric, text: str) -> Interval:
+    shown = " ".join(text.split())
+    if match := _OPERATOR.fullmatch(text):
+        return _comparison(metric, shown, match[1], _quantity(metric, match[2], text))
+    if match := _SYMMETRIC.fullmatch(text):
+        return _tolerance(metric, shown, match[1], match[2], match[2])
+    if match := _RANGE.fullmatch(text):
+        return _range(metric, shown, match[1], match[2])
+    if match := _ASYMMETRIC.fullmatch(text):
+        return _tolerance(metric, shown, match[1], match[2], match[3])
+    raise _malformed(metric, text, f"it needs an operator, a tolerance or a range: {_EXAMPLES}")
+
+
+def _comparison(metric: Metric, shown: str, operator: str, value: ParsedQuantity) -> Interval:
+    v, per = value.value, value.per
+    if operator == "==":
+        return Interval(shown, v, v, v, per)
+    strict = operator in ("<", ">")
+    if operator in ("<", "<=", "≤"):
+        return Interval(shown, -inf, v, v, per, strict)
+    return Interval(shown, v, inf, v, per, strict)
+
+
+def _tolerance(metric: Metric, shown: str, center: str, below: str, above: str) -> Interval:
+    middle = _quantity(metric, center, shown)
+    low = middle.value - _margin(metric, below, middle, shown)
+    high = middle.value + _margin(metric, above, middle, shown)
+    if low >= high:
+        raise _malformed(metric, shown, "the tolerance is empty; use '== …' for equality")
+    return Interval(shown, low, high, middle.value, middle.per)
+
+
+def _margin(metric: Metric, text: str, middle: ParsedQuantity, shown: str) -> float:
+    if text.strip().endswith("%"):
+        share = _parsed(metric, text, shown).value
+        size = share * abs(middle.value)
+    else:
+        value = _parsed(metric, text, shown)
+        if value.has_unit and (value.unit, value.per) != (middle.unit, middle.per):
+            raise _malformed(metric, shown, "value and tolerance have unlike units")
+        if middle.has_unit and not value.has_unit:
+            raise _malformed(metric, shown, f"the tolerance {text.strip()!r} needs a unit or %")
+        size = value.value
+    if size < 0:
+        raise _malformed(metric, shown, "a tolerance is not negative")
+    return size
+
+
+def _range(metric: Metric, shown: str, low: str, high: str) -> Interval:
+    top = _quantity(metric, high, shown)
+    bottom = _parsed(metric, low, shown)
+    if not bottom.has_unit and top.has_unit:
+        unit = high.strip().lstrip("+-0123456789.eE_ ")
+        bottom = _quantity(metric, f"{low.strip()} {unit}", shown)
+    else:
+        bottom = _quantity(metric, low, shown)
+    if bottom.per != top.per:
+        raise _malformed(metric, shown, "both ends of a range need the same unit")
+    if bottom.value > top.value:
+        raise _malformed(metric, shown, "the range is empty: its low end lies above its high end")
+    target = (bottom.value + top.value) / 2
+    return Interval(shown, bottom.value, top.value, target, top.per)
+
+
+def _parsed(metric: Metric, text: str, shown: str) -> ParsedQuantity:
+    try:
+        return parse_quantity(text)
+    except UnitError as error:
+        raise _malformed(metric, shown, str(error)) from None
+
+
+def _quantity(metric: Metric, text: str, shown: str) -> ParsedQuantity:
+    """A quantity whose unit suits the metric."""
+    value = _parsed(metric, text, shown)
+    if "%" in text and metric.kind is not Kind.FRACTION:
+        raise _malformed(metric, shown, "a percentage stands only in a tolerance")
+    if value.unit != metric.unit:
+        wanted = f"a unit of {metric.unit!r}" if metric.unit else "no unit"
+        had = f"{value.unit!r}" if value.unit else "none"
+        raise _malformed(metric, shown, f"{metric.name} needs {wanted}, not {had}")
+    if value.per:
+        _check_granularity(metric, value.per, shown)
+    return value
+
+
+def _check_granularity(metric: Metric, per: str, shown: str) -> None:
+    if not metric.extensive:
+        raise _malformed(metric, shown, f"{metric.name} has no value per {per}")
+
+
+def _names(metric: Metric, given: object) -> Names:
+    if not isinstance(given, str) or not given.strip():
+        raise _malformed(metric, given, "give names, as in 'dram | l2' or '!latency'")
+    text, top = given.strip(), 1
+    if metric.kind is Kind.ADVICE and (match := _TOP.fullmatch(text)):
+        top, text = int(match[1]), match[2]
+        if top < 1:
+            raise _malformed(metric, given, "'in top N' starts at 1")
+    negated = text.startswith("!")
+    names = tuple(part.strip() for part in text.removeprefix("!").split("|"))
+    known = metric.names or OPTIMIZERS
+    folded = {name.lower(): name for name in known}
+    for name in names:
+        if name.lower() not in folded:
+            hint = close_matches(name, known) or f"; known: {', '.join(known)}"
+            raise _malformed(metric, given, f"unknown name {name!r}{hint}")
+    return Names(" ".join(given.split()), tuple(folded[n.lower()] for n in names), negated, top)

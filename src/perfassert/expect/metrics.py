@@ -1,0 +1,115 @@
+"""The metrics that expectations can name, and how each is read from a prediction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from perfassert.errors import ExpectationError, close_matches
+from perfassert.prediction.prediction import LIMITERS, Prediction
+from perfassert.quantity import GRANULARITIES, Quantity, round_significant
+
+
+class Kind(str, Enum):
+    """What a metric's value is."""
+
+    QUANTITY = "quantity"
+    FRACTION = "fraction"
+    NAME = "name"
+    ADVICE = "advice"
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One metric. ``read`` gives ``None`` where this prediction cannot have it.
+
+    ``extensive``: grows with the launch, so it may be asked for per thread, update, warp, block.
+    """
+
+    name: str
+    read: Callable[[Prediction], object]
+    unit: str = ""
+    kind: Kind = Kind.QUANTITY
+    extensive: bool = False
+    names: tuple[str, ...] = ()
+    needs: str = ""
+
+
+def _total(name: str) -> Callable[[Prediction], object]:
+    return lambda p: getattr(p.volumes, name).total
+
+
+def _both(level: str) -> Callable[[Prediction], object]:
+    def read(p: Prediction) -> object:
+        load = float(getattr(p.volumes, f"{level}_load").total)
+        store = float(getattr(p.volumes, f"{level}_store").total)
+        return Quantity(round_significant(load + store), "B")
+
+    return read
+
+
+def _first_speedup(p: Prediction) -> object:
+    if p.advice is None:
+        return None
+    return Quantity(p.advice[0].speedup if p.advice else 1.0)
+
+
+_NO_GRAPH = "it needs an instruction graph or compiled code"
+_ALL = (
+    Metric("time", lambda p: p.time, "s"),
+    Metric("cycles", lambda p: p.cycles),
+    Metric("roofline_time", lambda p: p.roofline_time, "s"),
+    Metric("limiter", lambda p: p.limiter, kind=Kind.NAME, names=LIMITERS),
+    Metric("roofline_limiter", lambda p: p.roofline_limiter, kind=Kind.NAME, names=LIMITERS),
+    Metric("dram_load", _total("dram_load"), "B", extensive=True),
+    Metric("dram_store", _total("dram_store"), "B", extensive=True),
+    Metric("dram_volume", _both("dram"), "B", extensive=True),
+    Metric("l2_load", _total("l2_load"), "B", extensive=True),
+    Metric("l2_store", _total("l2_store"), "B", extensive=True),
+    Metric("l2_volume", _both("l2"), "B", extensive=True),
+    Metric("l1_wavefronts", _total("l1_wavefronts"), extensive=True),
+    Metric("l1_cycles", _total("l1_cycles"), extensive=True),
+    Metric("shared_wavefronts", _total("shared_wavefronts"), extensive=True),
+    Metric("occupancy", lambda p: Quantity(p.occupancy.fraction), kind=Kind.FRACTION),
+    Metric("registers", lambda p: Quantity(p.resources.registers)),
+    Metric(
+        "spill_bytes",
+        lambda p: p.resources.spill_bytes,
+        "B",
+        needs="it needs compiled code",
+    ),
+    Metric("instructions", lambda p: p.resources.instructions, extensive=True, needs=_NO_GRAPH),
+    Metric("advice", lambda p: p.advice, kind=Kind.ADVICE, needs=_NO_GRAPH),
+    Metric("advice_speedup", _first_speedup, needs=_NO_GRAPH),
+)
+METRICS: Mapping[str, Metric] = {m.name: m for m in _ALL}
+
+
+def metric(name: str) -> Metric:
+    """The metric, or :class:`ExpectationError` with close matches."""
+    try:
+        return METRICS[name]
+    except KeyError:
+        hint = close_matches(name, METRICS) or f"; known: {', '.join(METRICS)}"
+        raise ExpectationError(f"unknown metric {name!r}{hint}") from None
+
+
+def value_of(wanted: Metric, prediction: Prediction, per: str = "") -> object:
+    """The metric's value, per ``per`` if that is given.
+
+    Raises :class:`ExpectationError` where this kernel cannot have the metric.
+    """
+    value = wanted.read(prediction)
+    if value is None:
+        raise ExpectationError(
+            f"{wanted.name}: kernel {prediction.kernel!r} cannot have it; {wanted.needs}"
+        )
+    if wanted.kind in (Kind.NAME, Kind.ADVICE):
+        return value
+    number = float(value)  # type: ignore[arg-type]
+    if not per:
+        return Quantity(number, wanted.unit)
+    counts = (prediction.threads, prediction.updates, prediction.warps, prediction.blocks)
+    count = dict(zip(GRANULARITIES, counts, strict=True))[per]
+    return Quantity(round_significant(number / count), wanted.unit, per)

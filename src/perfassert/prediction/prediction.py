@@ -1,0 +1,179 @@
+"""What the model says about one launch of one kernel on one device."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from perfassert.prediction.volumes import Volumes
+from perfassert.quantity import Quantity
+from perfassert.source import Assumption, SourceSpan
+
+LIMITERS = ("dram", "l2", "l1", "shared", "compute", "issue", "latency", "parallelism")
+
+
+@dataclass(frozen=True, slots=True)
+class OccupancyResult:
+    """Share of the warp slots in use, and what limits it."""
+
+    fraction: float
+    resident_blocks: int
+    warps_per_unit: int
+    limited_by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What one thread or block takes; ``None`` where the way in does not tell."""
+
+    registers: int
+    shared_bytes: int
+    spill_bytes: int | None = None
+    instructions: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """One suggestion of the advisor."""
+
+    optimizer: str
+    category: str
+    speedup: float
+    importance: float
+    suggestion: str
+    hotspots: tuple[Mapping[str, Any], ...] = ()
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Immutable; the same on every machine and in every process.
+
+    ``time``, ``roofline_time`` and ``bounds`` in seconds; ``cycles`` of one compute unit;
+    ``spread``: how far ``time`` moves over the start phases, as a share of it; ``exact``: metrics
+    that are facts of the binary or the launch. ``diagnostics``: what the volumes rest on.
+    """
+
+    kernel: str
+    device: str
+    device_digest: str
+    model_version: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    threads: int
+    updates: int
+    warps: int
+    blocks: int
+    time: Quantity
+    cycles: Quantity
+    spread: float
+    limiter: str
+    bounds: Mapping[str, Quantity]
+    roofline_time: Quantity
+    roofline_limiter: str
+    volumes: Volumes
+    occupancy: OccupancyResult
+    resources: Resources
+    stalls: Mapping[str, float]
+    advice: tuple[Advice, ...] | None
+    assumptions: tuple[Assumption, ...]
+    exact: frozenset[str]
+    diagnostics: Mapping[str, float]
+
+    def expect(self, **conditions: object) -> Prediction:
+        """Check all conditions; see the reference for their grammar.
+
+        Raises one :class:`~perfassert.ExpectationFailed` whose message is a table, or
+        :class:`~perfassert.errors.ExpectationError` for a condition that makes no sense. Returns
+        the prediction itself.
+        """
+        __tracebackhide__ = True
+        from perfassert.expect.check import check
+
+        check(self, conditions)
+        return self
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data that JSON can hold; numbers in base units."""
+        return {
+            "kernel": self.kernel,
+            "device": self.device,
+            "device_digest": self.device_digest,
+            "model_version": self.model_version,
+            "grid": list(self.grid),
+            "block": list(self.block),
+            "threads": self.threads,
+            "updates": self.updates,
+            "warps": self.warps,
+            "blocks": self.blocks,
+            "time": float(self.time),
+            "cycles": float(self.cycles),
+            "spread": self.spread,
+            "limiter": self.limiter,
+            "bounds": {k: float(v) for k, v in self.bounds.items()},
+            "roofline_time": float(self.roofline_time),
+            "roofline_limiter": self.roofline_limiter,
+            "volumes": self.volumes.to_dict(),
+            "occupancy": _slots(self.occupancy),
+            "resources": _slots(self.resources),
+            "stalls": dict(self.stalls),
+            "advice": None if self.advice is None else [_advice(a) for a in self.advice],
+            "assumptions": [_assumption(a) for a in self.assumptions],
+            "exact": sorted(self.exact),
+            "diagnostics": dict(self.diagnostics),
+        }
+
+    def to_json(self) -> str:
+        """:meth:`to_dict` as one line of JSON."""
+        return json.dumps(self.to_dict())
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Prediction:
+        """The inverse of :meth:`to_dict`; raises ``KeyError`` where a key is missing."""
+        threads, updates = data["threads"], data["updates"]
+        advice = data["advice"]
+        plain = (
+            "kernel", "device", "device_digest", "model_version", "threads", "updates", "warps",
+            "blocks", "spread", "limiter", "roofline_limiter",
+        )  # fmt: skip
+        return cls(
+            **{key: data[key] for key in plain},
+            grid=tuple(data["grid"]),
+            block=tuple(data["block"]),
+            time=Quantity(data["time"], "s"),
+            cycles=Quantity(data["cycles"]),
+            bounds={k: Quantity(v, "s") for k, v in data["bounds"].items()},
+            roofline_time=Quantity(data["roofline_time"], "s"),
+            volumes=Volumes.from_dict(data["volumes"], threads, updates),
+            occupancy=OccupancyResult(**data["occupancy"]),
+            resources=Resources(**data["resources"]),
+            stalls=dict(data["stalls"]),
+            advice=None if advice is None else tuple(_read_advice(a) for a in advice),
+            assumptions=tuple(_read_assumptions(data["assumptions"])),
+            exact=frozenset(data["exact"]),
+            diagnostics=dict(data["diagnostics"]),
+        )
+
+
+def _slots(value: Any) -> dict[str, Any]:
+    return {name: getattr(value, name) for name in value.__slots__}
+
+
+def _advice(advice: Advice) -> dict[str, Any]:
+    return _slots(advice) | {"hotspots": [dict(h) for h in advice.hotspots]}
+
+
+def _read_advice(data: Mapping[str, Any]) -> Advice:
+    return Advice(**{**data, "hotspots": tuple(data["hotspots"])})
+
+
+def _assumption(assumption: Assumption) -> dict[str, Any]:
+    span = assumption.span
+    where = None if span is None else [span.file, span.line, span.column]
+    return {"text": assumption.text, "span": where}
+
+
+def _read_assumptions(items: list[dict[str, Any]]) -> Iterator[Assumption]:
+    for item in items:
+        yield Assumption(item["text"], SourceSpan(*item["span"]) if item["span"] else None)

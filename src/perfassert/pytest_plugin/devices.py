@@ -1,0 +1,68 @@
+"""Which devices a test is run for: marker, else command line, else ini file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from perfassert.hardware.load import device as load_device
+
+_MARKER_KEYS = ("devices", "xfail")
+
+
+class UsageProblem(Exception):
+    """The test or the command line asks for something that has no meaning."""
+
+
+def device_parameters(node: pytest.Item | Any, config: pytest.Config) -> list[Any]:
+    """One ``pytest.param`` per device, with the device's name as id."""
+    devices, expected_failures = _from_markers(node)
+    if devices is None:
+        devices = config.getoption("--perf-device") or config.getini("perf_devices")
+    if not devices:
+        raise UsageProblem(
+            "no device given: use @pytest.mark.perf(devices=[...]), --perf-device NAME, or the "
+            "ini key perf_devices"
+        )
+    reasons = {load_device(name).name: str(why) for name, why in expected_failures.items()}
+    parameters = []
+    names: set[str] = set()
+    for given in devices:
+        name = load_device(given).name
+        if name in names:
+            raise UsageProblem(f"device {name} is given twice")
+        names.add(name)
+        marks = [pytest.mark.xfail(reason=reasons[name])] if name in reasons else []
+        parameters.append(pytest.param(str(given), id=name, marks=marks))
+    return parameters
+
+
+def _from_markers(node: Any) -> tuple[list[str] | None, dict[str, str]]:
+    devices: list[str] | None = None
+    expected_failures: dict[str, str] = {}
+    for mark in node.iter_markers("perf"):
+        _check_marker(mark)
+        if devices is None and mark.kwargs.get("devices") is not None:
+            devices = list(mark.kwargs["devices"])
+            if not devices:
+                raise UsageProblem("marker perf: devices is empty")
+        expected_failures = {**(mark.kwargs.get("xfail") or {}), **expected_failures}
+    return devices, expected_failures
+
+
+def _check_marker(mark: pytest.Mark) -> None:
+    if mark.args:
+        raise UsageProblem(f"marker perf takes no positional arguments, but has {mark.args!r}")
+    for key in mark.kwargs:
+        if key not in _MARKER_KEYS:
+            known = ", ".join(_MARKER_KEYS)
+            raise UsageProblem(f"marker perf knows no argument {key!r}; known: {known}")
+    devices, xfail = mark.kwargs.get("devices"), mark.kwargs.get("xfail")
+    if isinstance(devices, str):
+        raise UsageProblem(f"marker perf: devices must be a list, as in [{devices!r}]")
+    if xfail is not None and not isinstance(xfail, Mapping):
+        raise UsageProblem("marker perf: xfail must map a device to a reason")
+
+

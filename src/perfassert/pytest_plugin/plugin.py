@@ -1,0 +1,126 @@
+"""The pytest plug-in: options, marker, the ``perf`` fixture, the terminal section.
+
+This module imports the standard library and pytest only; everything else is imported by the
+hook that needs it, so that a run without ``perf`` pays nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from perfassert.pytest_plugin.session import Perf
+
+MARKER = (
+    "perf(*, devices=None, xfail=None): devices that the test's `perf` fixture predicts for, "
+    "instead of --perf-device and the ini key perf_devices; xfail maps a device to the reason "
+    "why the test is expected to fail on it."
+)
+_USAGE = pytest.StashKey[list[str]]()
+_OUTPUT_KEY = "perfassert_usage_errors"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_addoption"""
+    group = parser.getgroup("perfassert", "predicted performance of GPU kernels")
+    group.addoption(
+        "--perf-device",
+        action="append",
+        default=None,
+        metavar="NAME",
+        help="device to predict for: a shipped name, an alias, or a device file (repeatable)",
+    )
+    parser.addini("perf_devices", "devices to predict for, one per line", type="linelist")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_configure"""
+    config.addinivalue_line("markers", MARKER)
+    config.stash[_USAGE] = []
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_generate_tests"""
+    if "perf" not in metafunc.fixturenames:
+        return
+    from perfassert.errors import PerfAssertError
+    from perfassert.pytest_plugin.devices import UsageProblem, device_parameters
+
+    try:
+        parameters = device_parameters(metafunc.definition, metafunc.config)
+    except (UsageProblem, PerfAssertError) as error:
+        metafunc.config.stash[_USAGE].append(f"{metafunc.definition.nodeid}: {error}")
+        parameters = []
+    metafunc.parametrize("perf", parameters, indirect=True)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_collection_modifyitems"""
+    problems = config.stash[_USAGE]
+    if not problems:
+        return
+    if hasattr(config, "workeroutput"):  # an xdist worker: the controller reports it
+        config.workeroutput[_OUTPUT_KEY] = problems
+        items.clear()
+        return
+    raise pytest.UsageError(_usage_message(problems))
+
+
+def _usage_message(problems: list[str]) -> str:
+    more = f" (and {len(problems) - 1} more tests)" if len(problems) > 1 else ""
+    return f"{problems[0]}{more}"
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object) -> None:
+    """https://github.com/pytest-dev/pytest-xdist: a worker has ended."""
+    problems = getattr(node, "workeroutput", {}).get(_OUTPUT_KEY, [])
+    known = node.config.stash[_USAGE]
+    known.extend(p for p in problems if p not in known)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_sessionfinish"""
+    if session.config.stash.get(_USAGE, []):
+        session.exitstatus = pytest.ExitCode.USAGE_ERROR
+
+
+@pytest.fixture
+def perf(request: pytest.FixtureRequest) -> Perf:
+    """Predict kernels on the device of this test: ``perf(kernel, domain=..., block=...)``."""
+    from perfassert.pytest_plugin.session import Perf
+
+    return Perf(request.param, request.node)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_runtest_makereport"""
+    report = yield
+    if report.when == "call" and "perf" in getattr(item, "funcargs", {}):
+        report.perfassert = item.funcargs["perf"].records  # type: ignore[attr-defined]
+    return report
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_terminal_summary"""
+    if hasattr(config, "workerinput"):
+        return
+    problems = config.stash.get(_USAGE, [])
+    if problems:
+        terminalreporter.write_line(f"ERROR: {_usage_message(problems)}", red=True)
+    used = [
+        report
+        for reports in terminalreporter.stats.values()
+        for report in reports
+        if getattr(report, "perfassert", None)
+    ]
+    if used:
+        from perfassert.pytest_plugin.terminal import write_section
+
+        write_section(terminalreporter, used)

@@ -1,0 +1,107 @@
+"""The object behind the ``perf`` fixture: predictions of one test on one device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from perfassert.errors import LaunchError
+from perfassert.expect.metrics import METRICS, Kind
+from perfassert.hardware.load import device as load_device
+from perfassert.kernel.description import Kernel
+from perfassert.kernel.launch import Args, Extent, Launch
+from perfassert.predictor import predict
+from perfassert.prediction.prediction import Prediction
+from perfassert.ranking.ranking import Candidates, Ranking, rank
+
+
+class Perf:
+    """Call it to predict; every prediction goes into the report and the JUnit properties."""
+
+    def __init__(self, device: str, node: pytest.Item) -> None:
+        self.device = load_device(device)
+        self.records: list[dict[str, Any]] = []
+        self._node = node
+        self._labels: dict[str, int] = {}
+
+    def __call__(
+        self,
+        kernel: Kernel,
+        launch: Launch | None = None,
+        *,
+        domain: Extent | None = None,
+        grid: Extent | None = None,
+        block: Extent | None = None,
+        args: Args | None = None,
+        shared_bytes: int = 0,
+    ) -> Prediction:
+        """Predict ``kernel`` for ``launch``, or for ``block`` with ``domain`` or ``grid``."""
+        chosen = _launch(launch, domain, grid, block, args, shared_bytes)
+        prediction = predict(kernel, chosen, self.device)
+        self._record(prediction)
+        return prediction
+
+    def rank(
+        self,
+        candidates: Candidates,
+        *,
+        kernel: Kernel | None = None,
+        domain: Extent | None = None,
+    ) -> Ranking:
+        """Rank launches or variants on this test's device, as :func:`perfassert.rank` does."""
+        ranking = rank(candidates, self.device, kernel=kernel, domain=domain)
+        self._record(ranking.entries[0][1], note=f"best of {len(ranking.entries)}")
+        return ranking
+
+    def _record(self, prediction: Prediction, note: str = "") -> None:
+        count = self._labels[prediction.kernel] = self._labels.get(prediction.kernel, 0) + 1
+        label = prediction.kernel if count == 1 else f"{prediction.kernel}#{count}"
+        self.records.append(
+            {
+                "label": label,
+                "device": prediction.device,
+                "block": list(prediction.block),
+                "time": float(prediction.time),
+                "limiter": prediction.limiter,
+                "note": note,
+            }
+        )
+        for name, value in _metrics(prediction).items():
+            self._node.user_properties.append((f"perf.{label}.{name}", value))
+
+
+def _metrics(prediction: Prediction) -> Mapping[str, str | float]:
+    """Every metric that this prediction has; numbers in base units."""
+    values: dict[str, str | float] = {"device": prediction.device}
+    for metric in METRICS.values():
+        value = metric.read(prediction)
+        if value is None:
+            continue
+        if metric.kind is Kind.ADVICE:
+            values[metric.name] = "; ".join(a.optimizer for a in prediction.advice or ())
+        else:
+            values[metric.name] = value if isinstance(value, str) else float(value)  # type: ignore[arg-type]
+    return values
+
+
+def _launch(
+    launch: Launch | None,
+    domain: Extent | None,
+    grid: Extent | None,
+    block: Extent | None,
+    args: Args | None,
+    shared_bytes: int,
+) -> Launch:
+    if launch is not None:
+        given: Sequence[object] = (domain, grid, block, args)
+        if any(v is not None for v in given) or shared_bytes:
+            raise LaunchError("launch= already says grid, block, args and shared_bytes")
+        return launch
+    if block is None or (domain is None) == (grid is None):
+        raise LaunchError("give launch=, or block= with either domain= or grid=")
+    if domain is not None:
+        return Launch.cover(domain, block, args, shared_bytes)
+    assert grid is not None
+    return Launch(grid, block, args, shared_bytes)

@@ -1,0 +1,33 @@
+"""The terminal section: what was predicted, one line each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from perfassert.quantity import Quantity
+from perfassert.report.tables import table
+
+_SHOWN = 20
+
+
+def write_section(reporter: Any, reports: Sequence[pytest.TestReport]) -> None:
+    """Write the predictions of ``reports``; more than 20 only with ``-v``."""
+    rows = []
+    for report in sorted(reports, key=lambda r: r.nodeid):
+        test = report.nodeid.rpartition("::")[2]
+        for record in report.perfassert:  # type: ignore[attr-defined]
+            block = "×".join(map(str, record["block"]))
+            time = Quantity(record["time"], "s")
+            kernel = f"{record['label']} ({record['note']})" if record["note"] else record["label"]
+            rows.append((test, kernel, block, time, record["limiter"], report.outcome))
+    shown = rows if reporter.verbosity > 0 else rows[:_SHOWN]
+    reporter.section("predicted performance")
+    if reporter.verbosity >= 0:
+        header = ("test", "kernel", "block", "time", "limiter", "outcome")
+        reporter.write_line(table(header, shown))
+    if len(shown) < len(rows):
+        reporter.write_line(f"… and {len(rows) - len(shown)} more; -v shows all")
+    reporter.write_line(f"{len(rows)} predictions in {len(reports)} tests, without a GPU")

@@ -1,0 +1,1 @@
+"""Which launch, which variant is fastest."""

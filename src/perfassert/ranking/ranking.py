@@ -1,0 +1,230 @@
+"""Which launch is fastest: candidates ordered by predicted time, ties declared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Union
+
+from perfassert.hardware.model import Device
+from perfassert.errors import (
+    ExpectationError,
+    ExpectationFailed,
+    LaunchError,
+    RankingError,
+    UnitError,
+)
+from perfassert.expect.model_error import ranking_band
+from perfassert.kernel.description import Kernel
+from perfassert.kernel.launch import Extent, Launch, extent
+from perfassert.predictor import predict
+from perfassert.prediction.prediction import Prediction
+from perfassert.quantity import parse_quantity
+from perfassert.report.tables import percent, table
+
+Candidate = Union[str, Launch, Extent]
+Key = Union[str, Launch, tuple[int, int, int]]
+Candidates = Union[Sequence[Candidate], Mapping[str, tuple[Kernel, Launch]]]
+
+
+def rank(
+    candidates: Candidates,
+    device: Device | str | Path,
+    *,
+    kernel: Kernel | None = None,
+    domain: Extent | None = None,
+    predictor: Callable[[Kernel, Launch, Device | str | Path], Prediction] = predict,
+) -> Ranking:
+    """Predict every candidate and order them, fastest first.
+
+    Candidates are blocks (with ``kernel`` and ``domain``), launches (with ``kernel``), or a
+    mapping label → (kernel, launch). Raises :class:`RankingError` for none, duplicates or a
+    missing ``kernel``; a launch that the device cannot run raises :class:`LaunchError`.
+    """
+    predictions: dict[Key, Prediction] = {}
+    for key, (own, launch) in _pairs(candidates, kernel, domain):
+        if key in predictions:
+            raise RankingError(f"candidate {_shown(key)} occurs twice")
+        try:
+            predictions[key] = predictor(own, launch, device)
+        except LaunchError as error:
+            raise LaunchError(f"candidate {_shown(key)}: {error}") from None
+    if not predictions:
+        raise RankingError("there is no candidate to rank")
+    ordered = sorted(predictions.items(), key=lambda item: float(item[1].time))
+    return Ranking(tuple(ordered), ranking_band())
+
+
+def _pairs(
+    candidates: Candidates, kernel: Kernel | None, domain: Extent | None
+) -> Iterable[tuple[Key, tuple[Kernel, Launch]]]:
+    if isinstance(candidates, Mapping):
+        if kernel is not None or domain is not None:
+            raise RankingError("labelled candidates bring kernel and launch along; give neither")
+        for label, pair in candidates.items():
+            if not isinstance(pair, tuple) or len(pair) != 2:
+                raise RankingError(f"candidate {label!r} must be (kernel, launch), not {pair!r}")
+            yield label, pair
+        return
+    if kernel is None:
+        raise RankingError("a list of blocks or launches needs kernel=")
+    for candidate in candidates:
+        if isinstance(candidate, Launch):
+            yield candidate, (kernel, candidate)
+        elif domain is None:
+            raise RankingError(f"block {candidate!r} needs domain=, or give launches")
+        else:
+            block = extent("block", candidate)  # type: ignore[arg-type]
+            yield block, (kernel, Launch.cover(domain, block))
+
+
+def _shown(key: Key) -> str:
+    if isinstance(key, Launch):
+        return key.describe()
+    return key if isinstance(key, str) else "×".join(map(str, key))
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Candidates with their predictions, fastest first.
+
+    ``band``: two candidates whose times differ by less than this share of the smaller are tied.
+    """
+
+    entries: tuple[tuple[Key, Prediction], ...]
+    band: float
+
+    @property
+    def best(self) -> Key:
+        """The fastest candidate."""
+        return self.entries[0][0]
+
+    def position(self, candidate: Candidate) -> int:
+        """Place of a candidate, 1 for the fastest; :class:`RankingError` if it is not one."""
+        key = self._key(candidate)
+        return next(i for i, (k, _) in enumerate(self.entries, 1) if k == key)
+
+    def prediction(self, candidate: Candidate) -> Prediction:
+        """The prediction of a candidate."""
+        return dict(self.entries)[self._key(candidate)]
+
+    def tied_with_best(self) -> tuple[Key, ...]:
+        """The candidates that the model cannot tell from the fastest."""
+        limit = self._time(self.best) * (1 + self.band)
+        return tuple(k for k, p in self.entries if float(p.time) <= limit)
+
+    def table(self) -> str:
+        """Place, candidate, time, distance to the best, limiter; ``=`` marks ties with the best."""
+        best = self._time(self.best)
+        tied = set(self.tied_with_best())
+        rows = [
+            (
+                f"{i}{' =' if key in tied and i > 1 else ''}",
+                _shown(key),
+                p.time,
+                percent(float(p.time) / best - 1) if best else "",
+                p.limiter,
+            )
+            for i, (key, p) in enumerate(self.entries, 1)
+        ]
+        return table(("place", "candidate", "time", "to the best", "limiter"), rows)
+
+    def expect(
+        self,
+        *,
+        best: Candidate | None = None,
+        best_in: Sequence[Candidate] | None = None,
+        order: Sequence[Candidate] | None = None,
+        within: str | float | None = None,
+        of: Candidate | None = None,
+    ) -> Ranking:
+        """Check claims about the ranking; raise one :class:`ExpectationFailed` with the table.
+
+        ``best``: first, or tied with the first. ``best_in``: one of these is. ``order``: no later
+        one is faster than an earlier one by more than the band. ``within`` with ``of``: that
+        candidate is at most so much slower than the best.
+        """
+        __tracebackhide__ = True
+        if best is None and best_in is None and order is None and within is None:
+            raise ExpectationError("expect() was given no claim: best, best_in, order or within")
+        if (within is None) != (of is None):
+            raise ExpectationError("within= and of= go together")
+        complaints: list[str] = []
+        if best is not None:
+            complaints += self._check_best([best])
+        if best_in is not None:
+            complaints += self._check_best(best_in)
+        if order is not None:
+            complaints += self._check_order(order)
+        if within is not None and of is not None:
+            complaints += self._check_within(_share(within), of)
+        if complaints:
+            device = self.entries[0][1].device
+            headline = "; ".join(complaints)
+            note = f"times within {percent(self.band, signed=False)} count as tied (=)"
+            raise ExpectationFailed(f"{headline} (on {device})\n\n{self.table()}\n\n{note}")
+        return self
+
+    def _key(self, candidate: Candidate) -> Key:
+        key: Key
+        if isinstance(candidate, (str, Launch)):
+            key = candidate
+        else:
+            key = extent("block", candidate)
+        known = [k for k, _ in self.entries]
+        if key not in known:
+            listed = ", ".join(_shown(k) for k in known[:8])
+            more = ", …" if len(known) > 8 else ""
+            raise RankingError(f"{_shown(key)} is no candidate; ranked were {listed}{more}")
+        return key
+
+    def _time(self, candidate: Candidate) -> float:
+        return float(self.prediction(candidate).time)
+
+    def _check_best(self, wanted: Sequence[Candidate]) -> list[str]:
+        keys = [self._key(c) for c in wanted]
+        if set(keys) & set(self.tied_with_best()):
+            return []
+        nearest = min(keys, key=self._time)
+        behind = percent(self._time(nearest) / self._time(self.best) - 1)
+        return [
+            f"best is {_shown(self.best)}, expected {' or '.join(_shown(k) for k in keys)} "
+            f"(place {self.position(nearest)}, {behind})"
+        ]
+
+    def _check_order(self, order: Sequence[Candidate]) -> list[str]:
+        keys = [self._key(c) for c in order]
+        complaints = []
+        for i, first in enumerate(keys):
+            for second in keys[i + 1 :]:
+                if self._time(second) * (1 + self.band) < self._time(first):
+                    ahead = percent(self._time(first) / self._time(second) - 1)
+                    complaints.append(
+                        f"{_shown(first)} is slower than {_shown(second)} ({ahead}), expected "
+                        "the opposite order"
+                    )
+        return complaints
+
+    def _check_within(self, share: float, of: Candidate) -> list[str]:
+        key = self._key(of)
+        behind = self._time(key) / self._time(self.best) - 1
+        if behind <= share:
+            return []
+        return [
+            f"{_shown(key)} is {percent(behind)} slower than the best, {_shown(self.best)}, "
+            f"expected at most {percent(share, signed=False)}"
+        ]
+
+
+def _share(within: str | float) -> float:
+    try:
+        value = parse_quantity(within) if isinstance(within, str) else None
+    except UnitError as error:
+        raise ExpectationError(f"within: {error}") from None
+    share = float(within) if value is None else value.value  # type: ignore[arg-type]
+    if value is not None and (value.unit or value.per or not value.has_unit):
+        raise ExpectationError(f"within: {within!r} is no percentage, as in '5 %'")
+    if share < 0:
+        raise ExpectationError(f"within: {within!r} is negative")
+    return share

@@ -1,0 +1,68 @@
+"""What a metric is made of: the evidence below a failure table."""
+
+from __future__ import annotations
+
+from perfassert.prediction.prediction import Prediction
+from perfassert.prediction.volumes import Volume
+from perfassert.quantity import Quantity
+from perfassert.report.tables import percent, table
+
+_NEGLIGIBLE = 1e-5  # of the total: shown as 0
+
+
+def composition(prediction: Prediction, metric: str, per: str = "") -> str:
+    """Text for one metric, or ``""`` where there is nothing to take apart."""
+    if metric in _BY_BOUNDS:
+        return _bounds(prediction)
+    if metric == "occupancy":
+        return _occupancy(prediction)
+    level = metric.removesuffix("_volume")
+    names = [metric] if hasattr(prediction.volumes, metric) else [f"{level}_load", f"{level}_store"]
+    parts = [
+        _volume(name, getattr(prediction.volumes, name), prediction, per)
+        for name in names
+        if hasattr(prediction.volumes, name)
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+_BY_BOUNDS = ("time", "cycles", "roofline_time", "limiter", "roofline_limiter")
+
+
+def _bounds(p: Prediction) -> str:
+    slowest = max(float(v) for v in p.bounds.values()) or 1.0
+    rows = [
+        (name, time, percent(float(time) / slowest, signed=False))
+        for name, time in sorted(p.bounds.items(), key=lambda item: -float(item[1]))
+    ]
+    return "time of each limiter alone:\n" + table(("limiter", "time", "of the slowest"), rows)
+
+
+def _occupancy(p: Prediction) -> str:
+    o = p.occupancy
+    return (
+        f"occupancy: {o.resident_blocks} blocks = {o.warps_per_unit} warps per compute unit, "
+        f"limited by {o.limited_by} ({p.resources.registers} registers per thread, "
+        f"{p.resources.shared_bytes} B shared per block)"
+    )
+
+
+def _volume(name: str, volume: Volume, p: Prediction, per: str) -> str:
+    counts = {"thread": p.threads, "update": p.updates, "warp": p.warps, "block": p.blocks}
+    count = counts.get(per, 1)
+
+    def shown(value: Quantity | None) -> str:
+        if value is None:
+            return ""
+        visible = float(value) if float(value) > _NEGLIGIBLE * float(volume.total) else 0.0
+        return str(Quantity(visible / count, value.unit, per))
+
+    keys = list(volume.parts)
+    if not keys:
+        return ""
+    rows = [
+        (field, *(shown(own.parts.get(key)) for key in keys), shown(own.total))
+        for field, own in volume.fields.items()
+    ]
+    rows.append(("all fields", *(shown(volume.parts[key]) for key in keys), shown(volume.total)))
+    return f"{name} is made of:\n" + table(("field", *keys, "total"), rows)
