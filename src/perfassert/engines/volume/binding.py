@@ -27,7 +27,7 @@ from perfassert.kernel.affine import (
     with_global_coordinates,
 )
 from perfassert.kernel.description import Kernel
-from perfassert.kernel.expression import AXES, DIMENSIONS, variables
+from perfassert.kernel.expression import AXES, BLOCK, DIMENSIONS, THREAD, variables
 from perfassert.kernel.field import Field
 from perfassert.kernel.launch import Launch
 from perfassert.source import caret
@@ -82,9 +82,10 @@ def bind_groups(kernel: Kernel, launch: Launch) -> tuple[AccessGroup, ...]:
 
 @lru_cache(maxsize=512)
 def _names_used(kernel: Kernel) -> frozenset[str]:
-    """Names on which the bound form can depend; block sizes where thread indices stand alone."""
+    """Names on which the bound form can depend; block sizes where thread or block indices occur."""
     used = {v.name for a in kernel.accesses for s in a.subscripts for v in variables(s)}
-    return frozenset(used | {f"blockDim.{a}" for a in AXES if f"threadIdx.{a}" in used})
+    indices = {name[-1] for name in used if name in (*THREAD, *BLOCK)}
+    return frozenset(used | {f"blockDim.{axis}" for axis in indices})
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,146 @@
+import re
+from pathlib import Path
+
+import pytest
+
+import perfassert as pa
+from perfassert.hardware.model import Grade
+from perfassert.hardware.occupancy import occupancy
+from perfassert.hardware.schema import VALUES
+
+SHIPPED = (
+    "C2050 GTX-1060-6GB RTX-2080-Ti V100-PCIE-32GB A100-SXM4-40GB A100-SXM4-80GB A100-PCIE-40GB "
+    "A40 RTX-A6000 RTX-A4000 RTX-3090 RTX-4090 L40 H100-SXM5-80GB H100-PCIE-80GB H200 GH200-480GB"
+).split()
+FILE = Path(__file__).parents[2] / "devices" / "A100-SXM4-40GB.toml"
+
+
+def test_every_promised_device_is_shipped():
+    assert pa.devices() == tuple(sorted(SHIPPED))
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_shipped_devices_are_sourced(name):
+    device = pa.device(name.upper())
+    assert device.name == name
+    assert {f"values.{key}" for key in VALUES} <= set(device.provenance)
+    for key, origin in device.provenance.items():
+        assert origin.source, key
+        assert origin.grade in Grade
+        if "no source" in origin.source:
+            assert origin.grade is Grade.ASSUMED, key
+
+
+def test_aliases_and_paths():
+    assert pa.device("a100") is pa.device("A100-SXM4-40GB")
+    assert pa.device(FILE) == pa.device("a100")
+    assert pa.device(pa.device("v100")).arch == "sm_70"
+
+
+def test_unknown_names():
+    with pytest.raises(pa.UnknownDevice, match="did you mean.*'a100'"):
+        pa.device("a10O")
+    with pytest.raises(pa.DeviceFileError, match="no/such.toml: cannot be read"):
+        pa.device("no/such.toml")
+
+
+def test_variants():
+    device = pa.device("a100")
+    slow = device.replace(clock_hz=765e6)
+    assert slow.clock_hz == 765e6
+    assert slow.digest != device.digest
+    assert device.replace(l2_bytes=2**30).l2_effective_bytes == 2**29
+    with pytest.raises(pa.DeviceFileError, match="no 'clok'; did you mean"):
+        device.replace(clok=1)
+    with pytest.raises(pa.DeviceFileError, match="l1_bytes: 196608 is larger than l2_bytes"):
+        device.replace(l2_bytes=1024)
+    with pytest.raises(pa.DeviceFileError, match="clock_hz: must be finite and above 0"):
+        device.replace(clock_hz=0)
+    with pytest.raises(pa.DeviceFileError, match="no operation class 'fp31'; did you mean"):
+        device.operation("fp31")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "replacement", "key", "reason"),
+    [
+        (r"^schema = 1", "schema = 2", "schema", "schema = 1"),
+        (r"^name = .*", "", "name", "missing"),
+        (r"^compute_units = .*", "", "values.compute_units", "missing"),
+        (r"^compute_units", "compute_unit", "values.compute_unit", "did you mean 'compute_units'"),
+        (r'value = 1410, unit = "MHz"', 'value = 1410, unit = "MB"', "clock_hz.unit", "none of"),
+        (r"value = 108", "value = 108.5", "compute_units.value", "whole number"),
+        (r"value = 108", 'value = "many"', "compute_units.value", "must be a number"),
+        (r"value = 108", "value = 0", "compute_units", "above 0"),
+        (r"value = 40, unit = \"MiB\"", 'value = 4, unit = "KiB"', "l1_bytes", "l2_bytes"),
+        (r'source = "gpu-benches"', 'source = "gpu-bench"', "source", "did you mean 'gpu-benches'"),
+        (r'grade = "measured"', 'grade = "guessed"', "grade", "must be one of"),
+        (r'alu = "scheduler"', 'alu = "warp"', "pipelines.alu", "'unit' or 'scheduler'"),
+        (r"^issue = \{ value = 2", "issue = { value = -2", "issue", "λ must be above 0"),
+        (r'^pipeline = "alu"', 'pipeline = "abacus"', "pipeline", "is none of"),
+        (r'capacity_fits = "warpspeed"', "capacity_fits = 1", "capacity_fits", "string"),
+        (r"^\[values\]", "[values", "not valid TOML", ""),
+    ],
+)
+def test_broken_files(tmp_path, pattern, replacement, key, reason):
+    text, count = re.subn(pattern, replacement, FILE.read_text(), count=1, flags=re.M)
+    assert count == 1
+    path = tmp_path / "broken.toml"
+    path.write_text(text)
+    with pytest.raises(pa.DeviceFileError) as caught:
+        pa.device(path)
+    message = str(caught.value)
+    assert message.startswith(str(path))
+    assert key in message
+    assert reason in message
+
+
+def test_an_edited_file_is_read_again(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(FILE.read_text())
+    first = pa.device(path)
+    path.write_text(FILE.read_text().replace("value = 1410", "value = 1500"))
+    import os
+
+    os.utime(path, ns=(1, 1))
+    assert pa.device(path).clock_hz == 1.5e9 != first.clock_hz
+
+
+@pytest.mark.parametrize(
+    ("device", "threads", "registers", "shared", "blocks", "limit"),
+    [
+        ("a100", 256, 32, 0, 8, "warps"),
+        ("a100", 32, 16, 0, 32, "blocks"),
+        ("a100", 256, 64, 0, 4, "registers"),
+        ("a100", 256, 65, 0, 3, "registers"),  # 72 registers per thread, 28 warps
+        ("a100", 96, 168, 0, 4, "registers"),  # 3 warps in each of 4 partitions: 12, not 12.19
+        ("a100", 128, 32, 40 * 1024, 4, "shared"),  # 41 KiB with the driver's own KiB
+        ("rtx-2080-ti", 256, 32, 0, 4, "warps"),
+        ("a40", 1024, 32, 0, 1, "warps"),
+        ("v100", 1024, 64, 0, 1, "registers"),
+    ],
+)
+def test_occupancy(device, threads, registers, shared, blocks, limit):
+    found = occupancy(pa.device(device), threads, registers, shared)
+    assert (found.resident_blocks, found.limited_by) == (blocks, limit)
+    assert found.warps_per_unit == blocks * -(-threads // 32)
+    assert found.fraction == found.warps_per_unit / pa.device(device).max_warps_per_unit
+
+
+@pytest.mark.parametrize(
+    ("threads", "registers", "shared", "reason"),
+    [
+        (1025, 32, 0, "larger than the 1024"),
+        (32, 256, 0, "more than the 255"),
+        (32, 32, 200 * 1024, "bytes of shared memory"),
+        (1024, 128, 0, "exceed its registers"),
+    ],
+)
+def test_impossible_blocks(threads, registers, shared, reason):
+    with pytest.raises(pa.LaunchError, match=reason):
+        occupancy(pa.device("a100"), threads, registers, shared)
+
+
+def test_blocks_too_deep():
+    kernel = pa.Kernel.from_accesses("k", [pa.Field("a", shape=(1024,))], loads=["a[z]"])
+    with pytest.raises(pa.LaunchError, match="128 threads deep"):
+        pa.predict(kernel, pa.Launch(1, (1, 1, 128)), "a100")

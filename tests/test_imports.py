@@ -1,0 +1,60 @@
+"""What importing costs: nothing but the standard library until something is touched."""
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = ("numpy", "islpy", "networkx", "tabulate", "tomli", "pluggy", "pytest")
+
+
+def modules_after(code):
+    script = f"import sys\n{code}\nprint(*sys.modules)"
+    result = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    return set(result.stdout.split())
+
+
+def test_package_imports_only_the_standard_library():
+    assert not modules_after("import perfassert") & set(HEAVY)
+
+
+def test_names_load_what_they_need():
+    code = "import perfassert as pa\npa.Launch; pa.Field; pa.Quantity; pa.devices(); pa.Kernel"
+    assert not modules_after(code) & {"numpy", "islpy", "networkx", "tabulate", "pytest"}
+
+
+def test_public_functions_survive_imports_of_everything():
+    """No module shares its name with a public function of the package."""
+    code = (
+        "import perfassert as pa, pkgutil, importlib\n"
+        "for m in pkgutil.walk_packages(pa.__path__, 'perfassert.'):\n"
+        "    importlib.import_module(m.name)\n"
+        "assert all(not hasattr(getattr(pa, n), '__path__') for n in pa.__all__)\n"
+        "assert callable(pa.device) and callable(pa.rank) and callable(pa.predict)"
+    )
+    modules_after(code)
+
+
+def test_unknown_attribute():
+    import perfassert as pa
+
+    with pytest.raises(AttributeError, match="no_such_name"):
+        pa.no_such_name  # noqa: B018 - the access itself is under test
+    assert "predict" in dir(pa)
+
+
+def test_collecting_without_perf_imports_no_engine(pytester):
+    pytester.makepyfile("def test_nothing(): pass")
+    pytester.makeconftest(
+        f"""
+        import sys
+        def pytest_unconfigure():
+            heavy = [m for m in sys.modules if m in ("numpy", "islpy", "networkx", "tabulate")]
+            heavy += [m for m in sys.modules if m.startswith("perfassert.engines")]
+            assert not heavy, heavy
+        """
+    )
+    result = pytester.runpytest_subprocess("-q", "-p", "no:randomly", "-p", "no:hypothesispytest")
+    assert result.ret == 0

@@ -1,0 +1,86 @@
+import pickle
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import perfassert as pa
+from perfassert.quantity import parse_quantity, round_significant
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "unit", "per"),
+    [
+        ("60 us", 60e-6, "s", ""),
+        ("60µs", 60e-6, "s", ""),
+        ("60 μs", 60e-6, "s", ""),
+        ("1.5e3 ns", 1.5e-6, "s", ""),
+        ("1.4 TB/s", 1.4e12, "B/s", ""),
+        ("2 GiB", 2 * 2**30, "B", ""),
+        ("2 GB", 2e9, "B", ""),
+        ("10 B/update", 10, "B", "update"),
+        ("1.6 /update", 1.6, "", "update"),
+        ("1410 MHz", 1.41e9, "Hz", ""),
+        ("5 %", 0.05, "", ""),
+        ("7 cycles", 7, "", ""),
+        (".5", 0.5, "", ""),
+        ("-1_000", -1000, "", ""),
+    ],
+)
+def test_parse(text, value, unit, per):
+    parsed = parse_quantity(text)
+    assert parsed.value == pytest.approx(value, rel=1e-15)
+    assert (parsed.unit, parsed.per) == (unit, per)
+
+
+@pytest.mark.parametrize("text", ["", "us", "1 parsec", "1 B/fortnight", "1 2", "1 B / update x"])
+def test_what_is_no_quantity(text):
+    with pytest.raises(pa.UnitError):
+        parse_quantity(text)
+
+
+def test_prints_in_a_suitable_prefix():
+    assert str(pa.Quantity(81.3e-6, "s")) == "81.3 us"
+    assert str(pa.Quantity(2.445e9, "B")) == "2.445 GB"
+    assert str(pa.Quantity(12.14, "B", "update")) == "12.14 B/update"
+    assert str(pa.Quantity(0.0, "s")) == "0 s"
+    assert f"{pa.Quantity(0.5, 's'):.3f}" == "0.500"
+
+
+def test_compares_with_numbers_strings_and_quantities():
+    time = pa.Quantity(50e-6, "s")
+    assert time < "60 us"
+    assert time >= "50 us"
+    assert time == 50e-6
+    assert time != "51 us"
+    assert time < pa.Quantity("1 ms")
+    assert time == pytest.approx(50.1e-6, rel=0.01)
+    assert not time == None  # noqa: E711 - the comparison itself is under test
+    with pytest.raises(pa.UnitError):
+        assert time < "60 B"
+    with pytest.raises(pa.UnitError):
+        assert pa.Quantity("1 B/update") < pa.Quantity("1 B")
+    with pytest.raises(TypeError):
+        assert time < object()
+
+
+def test_is_a_float_that_survives_pickling_and_hashing():
+    time = pa.Quantity(5e-6, "s")
+    assert isinstance(time, float)
+    assert time * 2 == 1e-5
+    again = pickle.loads(pickle.dumps(time))
+    assert (again, again.unit) == (time, "s")
+    assert hash(time) == hash(5e-6)
+
+
+def test_odd_constructions():
+    with pytest.raises(pa.UnitError):
+        pa.Quantity(1.0, "us")
+    with pytest.raises(pa.UnitError):
+        pa.Quantity("1 us", "s")
+
+
+@given(st.floats(1e-12, 1e15))
+def test_rounding_keeps_ten_digits(value):
+    assert round_significant(value) == pytest.approx(value, rel=1e-9)
+    assert round_significant(round_significant(value)) == round_significant(value)
