@@ -25,9 +25,7 @@ VELOCITIES = [
 def interface():
     nx, ny, nz = DOMAIN
     cells = (nz, ny, nx)
-    pulls = [
-        f"f[{i}, z - {cz}, y - {cy}, x - {cx}]" for i, (cz, cy, cx) in enumerate(VELOCITIES)
-    ]
+    pulls = [f"f[{i}, z - {cz}, y - {cy}, x - {cx}]" for i, (cz, cy, cx) in enumerate(VELOCITIES)]
     faces = [f"phase[z + {dz}, y + {dy}, x + {dx}]" for dz, dy, dx in VELOCITIES[:7]]
     return pa.Kernel.from_accesses(
         name="lbm_interface",

@@ -48,7 +48,7 @@ def test_unknown_attribute():
 def test_collecting_without_perf_imports_no_engine(pytester):
     pytester.makepyfile("def test_nothing(): pass")
     pytester.makeconftest(
-        f"""
+        """
         import sys
         def pytest_unconfigure():
             heavy = [m for m in sys.modules if m in ("numpy", "islpy", "networkx", "tabulate")]

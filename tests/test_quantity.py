@@ -55,7 +55,7 @@ def test_compares_with_numbers_strings_and_quantities():
     assert time != "51 us"
     assert time < pa.Quantity("1 ms")
     assert time == pytest.approx(50.1e-6, rel=0.01)
-    assert not time == None  # noqa: E711 - the comparison itself is under test
+    assert time != None  # noqa: E711 - the comparison itself is under test
     with pytest.raises(pa.UnitError):
         assert time < "60 B"
     with pytest.raises(pa.UnitError):

@@ -9,9 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from perfassert.hardware.load import device as device
-    from perfassert.hardware.load import devices as devices
-    from perfassert.hardware.model import Device as Device
     from perfassert.errors import AddressExpressionError as AddressExpressionError
     from perfassert.errors import DeviceFileError as DeviceFileError
     from perfassert.errors import ExpectationError as ExpectationError
@@ -22,17 +19,21 @@ if TYPE_CHECKING:
     from perfassert.errors import RankingError as RankingError
     from perfassert.errors import UnitError as UnitError
     from perfassert.errors import UnknownDevice as UnknownDevice
+    from perfassert.hardware.load import device as device
+    from perfassert.hardware.load import devices as devices
+    from perfassert.hardware.model import Device as Device
     from perfassert.kernel.description import Kernel as Kernel
     from perfassert.kernel.field import Field as Field
     from perfassert.kernel.launch import Buffer as Buffer
     from perfassert.kernel.launch import Launch as Launch
-    from perfassert.predictor import predict as predict
     from perfassert.prediction.prediction import Advice as Advice
     from perfassert.prediction.prediction import Prediction as Prediction
+    from perfassert.predictor import predict as predict
     from perfassert.quantity import Quantity as Quantity
     from perfassert.ranking.ranking import Ranking as Ranking
     from perfassert.ranking.ranking import rank as rank
-    from perfassert.version import VERSION as __version__
+
+    __version__: str
 
 _HOMES = {
     "hardware.load": ("device", "devices"),

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from perfassert.hardware.load import device as load_device
-from perfassert.hardware.model import Device
-from perfassert.hardware.occupancy import occupancy
 from perfassert.engines.volume.estimate import estimate_volumes
 from perfassert.engines.volume.roofline import roofline
 from perfassert.errors import LaunchError
+from perfassert.hardware.load import device as load_device
+from perfassert.hardware.model import Device
+from perfassert.hardware.occupancy import occupancy
 from perfassert.kernel.description import Kernel
 from perfassert.kernel.launch import Launch
 from perfassert.prediction.prediction import OccupancyResult, Prediction, Resources

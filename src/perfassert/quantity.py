@@ -12,20 +12,21 @@ from dataclasses import dataclass
 
 from perfassert.errors import UnitError, close_matches
 
-_DECIMAL = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
-_SMALL = {"": 1.0, "m": 1e-3, "u": 1e-6, "n": 1e-9, "p": 1e-12}
-_BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
+_DECIMAL = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+_SMALL = {"": 1, "m": 10**3, "u": 10**6, "n": 10**9, "p": 10**12}  # divisors
+_BINARY = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
 
 GRANULARITIES = ("thread", "update", "warp", "block")
 
 
-def _unit_table() -> dict[str, tuple[float, str]]:
-    table = {"": (1.0, ""), "cycle": (1.0, ""), "cycles": (1.0, ""), "%": (0.01, "")}
-    table |= {f"{p}s": (scale, "s") for p, scale in _SMALL.items()}
-    for prefix, scale in (_DECIMAL | _BINARY).items():
-        table[f"{prefix}B"] = (scale, "B")
-        table[f"{prefix}B/s"] = (scale, "B/s")
-    table |= {f"{p}Hz": (scale, "Hz") for p, scale in _DECIMAL.items()}
+def _unit_table() -> dict[str, tuple[int, int, str]]:
+    """Unit → factor, divisor, base unit: whole numbers, so that 81 us is 81e-6 to the last bit."""
+    table = {"": (1, 1, ""), "cycle": (1, 1, ""), "cycles": (1, 1, ""), "%": (1, 100, "")}
+    table |= {f"{p}s": (1, divisor, "s") for p, divisor in _SMALL.items()}
+    for prefix, factor in (_DECIMAL | _BINARY).items():
+        table[f"{prefix}B"] = (factor, 1, "B")
+        table[f"{prefix}B/s"] = (factor, 1, "B/s")
+    table |= {f"{p}Hz": (factor, 1, "Hz") for p, factor in _DECIMAL.items()}
     return table
 
 
@@ -53,8 +54,9 @@ def parse_quantity(text: str) -> ParsedQuantity:
     unit, per = _split_granularity(written)
     if unit not in _UNITS:
         raise UnitError(f"unknown unit {unit!r} in {text!r}{close_matches(unit, _UNITS)}")
-    scale, base = _UNITS[unit]
-    return ParsedQuantity(float(match["number"]) * scale, base, per, bool(written))
+    factor, divisor, base = _UNITS[unit]
+    value = float(match["number"]) * factor / divisor
+    return ParsedQuantity(value, base, per, bool(written))
 
 
 def _split_granularity(unit: str) -> tuple[str, str]:

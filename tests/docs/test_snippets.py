@@ -1,14 +1,9 @@
-"""Every snippet of the documentation runs, page by page, in the order in which it is read.
+"""Every snippet of the documentation runs: page by page, in reading order, in one namespace.
 
-An HTML comment on the line above a block says what happens to it::
-
-    <!-- file: NAME -->     the block becomes a file of the page's own directory
-    <!-- run: exit N -->    a console block: its ``$ command`` ends with N and prints what is shown
-    <!-- raises: NAME -->   a python block ends with that exception; its output is the message
-    <!-- output -->         shows output of the block before
-    <!-- skip -->           nothing
-
-Other python blocks share one namespace. ``...`` in shown output stands for anything.
+An HTML comment above a block changes that: ``file: NAME`` writes it to the page's own directory,
+``run: exit N`` runs its ``$ command``, ``raises: NAME`` wants that exception and takes its message
+for the output, ``output`` is the output of the block before, ``skip`` skips it. In output, ``...``
+stands for anything.
 """
 
 from __future__ import annotations
@@ -18,13 +13,14 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+import perfassert
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]
@@ -35,6 +31,7 @@ COMMANDS = {
     "perfassert": ["-c", "from perfassert.cli.main import run; run()"],
     "python": [],
 }
+ENVIRONMENT = {"COLUMNS": "80", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUTF8": "1", "CI": ""}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -42,48 +39,40 @@ def test_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {"__name__": page.stem}
     output = ""
-    for mark, language, text in blocks(page):
+    for mark, language, text in BLOCK.findall(page.read_text("utf-8")):
         kind, _, argument = mark.partition(": ")
+        assert kind in ("", "file", "run", "raises", "output", "skip"), mark
         if kind == "file":
-            Path(argument).write_text(text, encoding="utf-8")
+            Path(argument).write_text(text, "utf-8")
         elif kind == "run":
-            command, _, shown = text.removeprefix("$ ").partition("\n")
+            command, *shown = text.removeprefix("$ ").splitlines()
             output = console(command, int(argument.removeprefix("exit ")))
-            assert_shown(shown, output)
+            assert_shown([line for line in shown if not VARYING.match(line)], output)
         elif kind == "output":
-            assert_shown(text, output)
+            assert_shown([text], output)
         elif language == "python" and kind != "skip":
             output = python(text, names, argument)
 
 
-def blocks(page: Path) -> Iterator[tuple[str, str, str]]:
-    """Mark, language and text of every fenced block."""
-    return (match.groups("") for match in BLOCK.finditer(page.read_text("utf-8")))  # type: ignore[return-value]
-
-
 def python(text: str, names: dict[str, Any], raises: str) -> str:
     with redirect_stdout(StringIO()) as printed:
-        try:
-            exec(compile(text, "<snippet>", "exec"), names)
-        except Exception as error:
-            if type(error).__name__ != raises:
-                raise
-            return str(error)
-    assert not raises, f"does not raise {raises}:\n{text}"
-    return printed.getvalue()
+        if not raises:
+            exec(text, names)
+            return printed.getvalue()
+        with pytest.raises(getattr(perfassert, raises)) as caught:
+            exec(text, names)
+    return str(caught.value)
 
 
 def console(command: str, expected: int) -> str:
     program, *arguments = shlex.split(command)
-    environment = {**os.environ, "COLUMNS": "80", "PYTHONDONTWRITEBYTECODE": "1", "CI": ""}
     call = [sys.executable, *COMMANDS[program], *arguments]
-    done = subprocess.run(call, env=environment, capture_output=True, encoding="utf-8", check=False)
+    done = subprocess.run(call, env=os.environ | ENVIRONMENT, capture_output=True, encoding="utf-8")
     assert done.returncode == expected, done.stdout + done.stderr
     return done.stdout + done.stderr
 
 
-def assert_shown(shown: str, output: str) -> None:
-    """Every shown line occurs, save those that name the machine or the time taken."""
-    for line in shown.splitlines():
-        pattern = ".*".join(re.escape(part) for part in line.rstrip().split("..."))
-        assert VARYING.match(line) or re.search(pattern, output), f"not in the output: {line}"
+def assert_shown(parts: list[str], output: str) -> None:
+    for part in parts:
+        pattern = ".*".join(re.escape(piece) for piece in part.rstrip().split("..."))
+        assert re.search(pattern, output, re.S), f"{part}\n\nis not in the output:\n\n{output}"

@@ -154,7 +154,8 @@ def test_bound_forms_equal_python(text):
             assert eval(to_text(access.subscripts[0]), {}, scope) == expected
             place = {
                 **{a: scope[a] for a in "xyz"},
-                **{f"{w}.{a}": getattr(scope[w], a) for w in ("threadIdx", "blockIdx") for a in "xyz"},
+                **{f"threadIdx.{a}": getattr(scope["threadIdx"], a) for a in "xyz"},
+                **{f"blockIdx.{a}": getattr(scope["blockIdx"], a) for a in "xyz"},
             }
             assert evaluate(dict(form.terms), place) + form.constant == expected
             assert low <= expected <= high

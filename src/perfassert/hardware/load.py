@@ -8,6 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from perfassert.errors import DeviceFileError, UnknownDevice, close_matches
 from perfassert.hardware import schema
 from perfassert.hardware.model import (
     CapacityCurve,
@@ -17,7 +18,6 @@ from perfassert.hardware.model import (
     Provenance,
     Scope,
 )
-from perfassert.errors import DeviceFileError, UnknownDevice, close_matches
 
 
 def device(name: str | Path | Device) -> Device:

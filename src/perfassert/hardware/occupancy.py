@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from perfassert.hardware.model import Device
 from perfassert.errors import LaunchError
+from perfassert.hardware.model import Device
 
 
 @dataclass(frozen=True, slots=True)

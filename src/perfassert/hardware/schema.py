@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -97,7 +98,7 @@ def check_consistency(device: Device, where: str) -> None:
         if low or value != value or value == float("inf"):
             bound = "above" if rule.exclusive else "at least"
             fail(key, f"must be finite and {bound} {rule.minimum:g}, not {value!r}")
-    _check_order(device, fail)  # type: ignore[arg-type]
+    _check_order(device, fail)
     for name, operation in device.operations.items():
         if not operation.issue > 0:
             fail(f"operations.{name}.issue", f"λ must be above 0, not {operation.issue!r}")
@@ -109,8 +110,7 @@ def check_consistency(device: Device, where: str) -> None:
             fail(f"operations.{name}.pipeline", f"{operation.pipeline!r} is none of: {known}")
 
 
-def _check_order(device: Device, fail: object) -> None:
-    assert callable(fail)
+def _check_order(device: Device, fail: Callable[[str, str], None]) -> None:
     ordered = [  # (smaller, larger)
         ("l1_bytes", "l2_bytes"),
         ("l1_line_bytes", "l1_bytes"),

@@ -123,7 +123,7 @@ def extent(what: str, value: Extent) -> tuple[int, int, int]:
     try:
         if any(isinstance(v, bool) for v in items):
             raise TypeError
-        numbers = tuple(index(v) for v in items)  # type: ignore[arg-type]
+        numbers = tuple(index(v) for v in items)
     except TypeError:
         raise LaunchError(f"{what} must be whole numbers, not {value!r}") from None
     if not 1 <= len(numbers) <= 3:

@@ -64,5 +64,3 @@ def _check_marker(mark: pytest.Mark) -> None:
         raise UsageProblem(f"marker perf: devices must be a list, as in [{devices!r}]")
     if xfail is not None and not isinstance(xfail, Mapping):
         raise UsageProblem("marker perf: xfail must map a device to a reason")
-
-

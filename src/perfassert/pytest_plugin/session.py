@@ -12,8 +12,8 @@ from perfassert.expect.metrics import METRICS, Kind
 from perfassert.hardware.load import device as load_device
 from perfassert.kernel.description import Kernel
 from perfassert.kernel.launch import Args, Extent, Launch
-from perfassert.predictor import predict
 from perfassert.prediction.prediction import Prediction
+from perfassert.predictor import predict
 from perfassert.ranking.ranking import Candidates, Ranking, rank
 
 

@@ -18,7 +18,7 @@ def write_section(reporter: Any, reports: Sequence[pytest.TestReport]) -> None:
     rows = []
     for report in sorted(reports, key=lambda r: r.nodeid):
         test = report.nodeid.rpartition("::")[2]
-        for record in report.perfassert:  # type: ignore[attr-defined]
+        for record in report.perfassert:
             block = "×".join(map(str, record["block"]))
             time = Quantity(record["time"], "s")
             kernel = f"{record['label']} ({record['note']})" if record["note"] else record["label"]

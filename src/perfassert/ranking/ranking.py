@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Union
 
-from perfassert.hardware.model import Device
 from perfassert.errors import (
     ExpectationError,
     ExpectationFailed,
@@ -16,10 +15,11 @@ from perfassert.errors import (
     UnitError,
 )
 from perfassert.expect.model_error import ranking_band
+from perfassert.hardware.model import Device
 from perfassert.kernel.description import Kernel
 from perfassert.kernel.launch import Extent, Launch, extent
-from perfassert.predictor import predict
 from perfassert.prediction.prediction import Prediction
+from perfassert.predictor import predict
 from perfassert.quantity import parse_quantity
 from perfassert.report.tables import percent, table
 
@@ -167,11 +167,7 @@ class Ranking:
         return self
 
     def _key(self, candidate: Candidate) -> Key:
-        key: Key
-        if isinstance(candidate, (str, Launch)):
-            key = candidate
-        else:
-            key = extent("block", candidate)
+        key: Key = candidate if isinstance(candidate, (str, Launch)) else extent("block", candidate)
         known = [k for k, _ in self.entries]
         if key not in known:
             listed = ", ".join(_shown(k) for k in known[:8])
@@ -222,7 +218,7 @@ def _share(within: str | float) -> float:
         value = parse_quantity(within) if isinstance(within, str) else None
     except UnitError as error:
         raise ExpectationError(f"within: {error}") from None
-    share = float(within) if value is None else value.value  # type: ignore[arg-type]
+    share = float(within) if value is None else value.value
     if value is not None and (value.unit or value.per or not value.has_unit):
         raise ExpectationError(f"within: {within!r} is no percentage, as in '5 %'")
     if share < 0:

@@ -9,12 +9,13 @@ def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """A plain table; cells are shown as they are, first column to the left."""
     from tabulate import tabulate
 
-    return tabulate(
+    text: str = tabulate(
         [[str(cell) for cell in row] for row in rows],
         headers=list(header),
         tablefmt="simple",
         disable_numparse=True,
     )
+    return text
 
 
 def percent(share: float, signed: bool = True) -> str:

@@ -1,5 +1,7 @@
 """The layer condition of the 25-point star (paper §5.7), in the interior of the domain."""
 
+from itertools import pairwise
+
 import pytest
 from star3d25pt import star3d25pt
 
@@ -60,7 +62,7 @@ def test_transition(depth):
     planes = range(128, 1537, 128)
     series = [values(per_update((n, n), depth, layers=256)) / halo(n) for n in planes]
     full = (depth + 8) / depth
-    assert all(b > 0.97 * a for a, b in zip(series, series[1:], strict=False))
+    assert all(b > 0.97 * a for a, b in pairwise(series))
     assert series[0] == pytest.approx(1, rel=0.06)
     assert series[-1] == pytest.approx(full, rel=0.06)
 

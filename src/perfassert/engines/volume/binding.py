@@ -18,6 +18,7 @@ from perfassert.errors import AddressExpressionError
 from perfassert.kernel.access import Access, Direction
 from perfassert.kernel.affine import (
     Affine,
+    Fail,
     Quotient,
     Symbol,
     add,
@@ -109,8 +110,8 @@ def _bound(kernel: Kernel, names: tuple[tuple[str, int], ...]) -> tuple[_Bound, 
     return tuple(result)
 
 
-def _failing(access: Access):  # type: ignore[no-untyped-def]
-    def fail(reason: str, column: int = 0) -> NoReturn:
+def _failing(access: Access) -> Fail:
+    def fail(reason: str, column: int) -> NoReturn:
         shown = caret(access.text, column)
         raise AddressExpressionError(f"{access.span}: {reason}\n{shown}")
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
 
-from perfassert.hardware.model import Device
-from perfassert.hardware.occupancy import Occupancy
 from perfassert.engines.volume.binding import AccessGroup, bind_groups
 from perfassert.engines.volume.footprint import block_steps, field_runs
 from perfassert.engines.volume.representatives import Representative, representatives
 from perfassert.engines.volume.runs import Runs, shifted, size, to_granules
 from perfassert.engines.volume.warps import WarpCost, warp_cost
 from perfassert.engines.volume.waves import Wave, waves
+from perfassert.hardware.model import Device
+from perfassert.hardware.occupancy import Occupancy
 from perfassert.kernel.access import Direction
 from perfassert.kernel.description import Kernel
 from perfassert.kernel.launch import Launch
@@ -111,13 +111,12 @@ class _Maker:
         keys: Sequence[str] = (),
     ) -> Volume:
         """A volume from parts per field; parts that no field has are 0 if in ``keys``."""
-        parts = {key: 0.0 for key in keys}
+        parts = dict.fromkeys(keys, 0.0)
         for own in fields.values():
             for key, value in own.items():
                 parts[key] = parts.get(key, 0.0) + value
         each = {
-            name: Volume.make(own, unit, self.threads, self.updates)
-            for name, own in fields.items()
+            name: Volume.make(own, unit, self.threads, self.updates) for name, own in fields.items()
         }
         return Volume.make(parts, unit, self.threads, self.updates, each)
 
@@ -129,9 +128,7 @@ def _by_field(groups: Sequence[AccessGroup]) -> dict[str, list[AccessGroup]]:
     return fields
 
 
-def _field_blocks(
-    groups: Sequence[AccessGroup], launch: Launch, device: Device
-) -> _FieldBlocks:
+def _field_blocks(groups: Sequence[AccessGroup], launch: Launch, device: Device) -> _FieldBlocks:
     costs = {d: WarpCost() for d in Direction}
     for group in groups:
         blocks = representatives([group], launch, device.l1_line_bytes)
@@ -179,7 +176,9 @@ def _distance(group: AccessGroup, a: Representative, b: Representative, launch: 
     return sum(s * (j - i) for s, i, j in zip(steps, a.block, b.block, strict=True))
 
 
-def _per_field(on_chip, parts):  # type: ignore[no-untyped-def]
+def _per_field(
+    on_chip: Mapping[str, _FieldBlocks], parts: Callable[[_FieldBlocks], dict[str, float]]
+) -> dict[str, dict[str, float]]:
     return {name: parts(f) for name, f in on_chip.items()}
 
 
@@ -305,5 +304,5 @@ def _effective_l2(
     if not footprint or device.l2_partitions == 1:
         return 0.0
     sharers = max(1.0, read / footprint)
-    copies = device.l2_partitions * (1 - (1 - 1 / device.l2_partitions) ** sharers)
+    copies = device.l2_partitions * (1 - float((1 - 1 / device.l2_partitions) ** sharers))
     return footprint * (copies - 1)

@@ -54,8 +54,7 @@ def clipped(boxes: Sequence[BlockBox], bounds: BlockBox) -> list[BlockBox]:
     result = []
     for box in boxes:
         cut = tuple(
-            (max(lo, low), min(hi, high))
-            for (lo, hi), (low, high) in zip(box, bounds, strict=True)
+            (max(lo, low), min(hi, high)) for (lo, hi), (low, high) in zip(box, bounds, strict=True)
         )
         if all(lo < hi for lo, hi in cut):
             result.append(cut)
@@ -108,9 +107,7 @@ def group_runs(
     return union(parts, granularity)
 
 
-def _box_runs(
-    group: AccessGroup, symbols: dict[str, tuple[int, int]], granularity: int
-) -> Runs:
+def _box_runs(group: AccessGroup, symbols: dict[str, tuple[int, int]], granularity: int) -> Runs:
     coefficients = group.coefficients
     quotients = group.quotients
     enumerated = {s for q, _ in quotients for s in q.dividend.symbols()}
@@ -159,12 +156,7 @@ def reach(groups: Sequence[AccessGroup]) -> tuple[int, int, int]:
     result = [0, 0, 0]
     for group in groups:
         strides = sorted(
-            (
-                (abs(c), i)
-                for i, axis in enumerate(AXES)
-                for c in [group.coefficients.get(axis, group.coefficients.get(f"threadIdx.{axis}", 0))]
-                if c
-            ),
+            ((abs(c), i) for i, axis in enumerate(AXES) for c in [_stride(group, axis)] if c),
             reverse=True,
         )
         rest = group.offsets - group.offsets.min() if len(group.offsets) else group.offsets
@@ -174,6 +166,11 @@ def reach(groups: Sequence[AccessGroup]) -> tuple[int, int, int]:
             rest = rest - digits * stride
             result[i] = max(result[i], int(digits.max() - digits.min()))
     return (result[0], result[1], result[2])
+
+
+def _stride(group: AccessGroup, axis: str) -> int:
+    coefficients = group.coefficients
+    return coefficients.get(axis, coefficients.get(f"threadIdx.{axis}", 0))
 
 
 def block_steps(group: AccessGroup, launch: Launch) -> tuple[int, ...]:

@@ -43,9 +43,7 @@ def representatives(
     axes = [_axis_classes(groups, i, launch, modulus, limit) for i in range(3)]
     if not exact:
         return tuple(
-            Representative(
-                (a[0], b[0], c[0]), a[1] * b[1] * c[1], (a[2], b[2], c[2])
-            )
+            Representative((a[0], b[0], c[0]), a[1] * b[1] * c[1], (a[2], b[2], c[2]))
             for a, b, c in product(*axes)
         )
     return _merged_by_residue(groups[0], axes, launch, modulus)

@@ -2,9 +2,9 @@
 
 A *granule* is a sector, line or page of ``granularity`` bytes. Two runs whose gap is shorter
 than a granule touch the same granules as their union does: a granule cannot lie inside the gap.
-So for counting at one granularity (or a multiple of it) such runs are merged, and a dimension whose stride leaves such
-gaps is absorbed into longer runs instead of being enumerated. With granularity 1 that is plain
-union of intervals, exact to the byte.
+So for counting at one granularity (or a multiple of it) such runs are merged, and a dimension whose
+stride leaves such gaps is absorbed into longer runs instead of being enumerated. With granularity 1
+that is plain union of intervals, exact to the byte.
 """
 
 from __future__ import annotations

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from perfassert.hardware.model import Device
 from perfassert.engines.volume.binding import AccessGroup, IntArray, evaluate
 from perfassert.engines.volume.representatives import Representative
+from perfassert.hardware.model import Device
 from perfassert.kernel.expression import AXES
 from perfassert.kernel.launch import Launch
 
@@ -164,7 +164,8 @@ def _fullest(bank: IntArray, counted: BoolArray, banks: int) -> IntArray:
     rows = np.arange(len(bank), dtype=np.int64)[:, None] * banks
     flat = (rows + bank)[counted]
     counts = np.bincount(flat, minlength=len(bank) * banks)
-    return counts.reshape(len(bank), banks).max(axis=1)
+    fullest: IntArray = counts.reshape(len(bank), banks).max(axis=1)
+    return fullest
 
 
 def wavefronts(addresses: IntArray, active: BoolArray, item_bytes: int) -> IntArray:
@@ -175,7 +176,8 @@ def wavefronts(addresses: IntArray, active: BoolArray, item_bytes: int) -> IntAr
     items = np.sort((addresses // unit).reshape(-1, lanes), axis=1)
     lit = active.reshape(-1, lanes).any(axis=1)
     fullest = _fullest(items % banks, _distinct(items), banks) * lit
-    return np.maximum(fullest.reshape(len(addresses), -1).sum(axis=1), unit // 4)
+    passes: IntArray = fullest.reshape(len(addresses), -1).sum(axis=1)
+    return np.maximum(passes, unit // 4)
 
 
 def tag_cycles(lines: IntArray, banks: int) -> IntArray:
@@ -184,5 +186,3 @@ def tag_cycles(lines: IntArray, banks: int) -> IntArray:
     for digit in _HASH_DIGITS:
         hashed ^= lines >> digit
     return _fullest(hashed % banks, _distinct(lines), banks)
-
-

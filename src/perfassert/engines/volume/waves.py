@@ -18,7 +18,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from perfassert.hardware.model import Device
 from perfassert.engines.volume.binding import AccessGroup
 from perfassert.engines.volume.footprint import (
     BlockBox,
@@ -31,6 +30,7 @@ from perfassert.engines.volume.footprint import (
     threads_in,
 )
 from perfassert.engines.volume.runs import Runs, common, inner_granules, size, to_granules, union
+from perfassert.hardware.model import Device
 from perfassert.kernel.access import Direction
 from perfassert.kernel.launch import Launch
 
@@ -113,9 +113,7 @@ def _wave(
     return Wave(threads, weight, parts, layer_y, layer_z)
 
 
-def _layer(
-    fields: FieldGroups, box: tuple[int, int, int], launch: Launch, device: Device
-) -> float:
+def _layer(fields: FieldGroups, box: tuple[int, int, int], launch: Launch, device: Device) -> float:
     return sum(box_volume(g, box, launch, device.dram_granularity) for g in fields.values())
 
 

@@ -1,0 +1,172 @@
+"""The plug-in as pytest users meet it."""
+
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+
+TEST_FILE = """
+import pytest
+import perfassert as pa
+
+N = 1 << 20
+COPY = pa.Kernel.from_accesses(
+    name="copy", fields=[pa.Field("a", shape=(N,)), pa.Field("b", shape=(N,))],
+    loads=["a[x]"], stores=["b[x]"])
+
+def test_passes(perf):
+    perf(COPY, domain=N, block=256).expect(dram_load="8 B/update ± 1 %", limiter="dram")
+
+def test_fails(perf):
+    perf(COPY, grid=N // 256, block=256).expect(time="< 1 us", dram_store="8 B/update ± 1 %")
+
+@pytest.mark.perf(devices=["l40", "h100"], xfail={"L40": "no data yet"})
+def test_marked(perf):
+    assert perf(COPY, pa.Launch(N // 256, 256)).device == "H100-SXM5-80GB"
+
+def test_ranks(perf):
+    perf.rank([128, 256], kernel=COPY, domain=N).expect(best_in=[128, 256])
+    perf(COPY, domain=N, block=64)
+    perf(COPY, domain=N, block=32)
+
+def test_plain():
+    pass
+"""
+QUIET = ("-p", "no:randomly", "-p", "no:cacheprovider")
+
+
+@pytest.fixture
+def project(pytester):
+    pytester.makepyfile(test_copy=TEST_FILE)
+    return pytester
+
+
+def run(project, *arguments):
+    return project.runpytest_subprocess(*QUIET, *arguments)
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "xdist"])
+def test_verdicts_report_and_properties(project, workers):
+    result = run(project, "--perf-device", "a100", "--junitxml", "junit.xml", "-v", *workers)
+    result.assert_outcomes(passed=4, failed=1, xfailed=1)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    text = result.stdout.str()
+    assert "test_passes[A100-SXM4-40GB]" in text
+    assert "ExpectationFailed: time is 12.14 us, expected < 1 us (+1114 %)" in text
+    result.stdout.fnmatch_lines(
+        [
+            "*predicted performance*",
+            "test_fails*copy*256×1×1*12.14 us*dram*failed",
+            "7 predictions*",
+        ]
+    )
+    properties = {
+        (case.get("name"), p.get("name")): p.get("value")
+        for case in ElementTree.parse(project.path / "junit.xml").iter("testcase")
+        for p in case.iter("property")
+    }
+    assert properties["test_fails[A100-SXM4-40GB]", "perf.copy.limiter"] == "dram"
+    time = float(properties["test_fails[A100-SXM4-40GB]", "perf.copy.time"])
+    assert time == pytest.approx(2 * 8 * 2**20 / 1382e9)
+    assert ("test_ranks[A100-SXM4-40GB]", "perf.copy#3.dram_load") in properties
+    assert ("test_marked[L40]", "perf.copy.time") in properties
+
+
+def test_the_same_with_and_without_workers(project):
+    def section(*workers):
+        lines = run(project, "--perf-device", "a100", "-v", *workers).stdout.lines
+        start = next(i for i, line in enumerate(lines) if "predicted performance" in line)
+        return [line for line in lines[start:] if not line.startswith("=")]
+
+    assert section() == section("-n", "2")
+
+
+def test_devices_from_ini(project):
+    project.makeini("[pytest]\nperf_devices =\n    a100\n    v100\n")
+    result = run(project, "-v", "-k", "passes")
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(["*test_passes[[]V100-PCIE-32GB[]]*"])
+
+
+def test_devices_from_pyproject(project):
+    project.makepyprojecttoml('[tool.pytest.ini_options]\nperf_devices = ["a100", "v100"]\n')
+    run(project, "-k", "passes").assert_outcomes(passed=2)
+
+
+def test_command_line_beats_ini(project):
+    project.makeini("[pytest]\nperf_devices = a100\n")
+    result = run(project, "-v", "-k", "passes", "--perf-device", "gh200")
+    result.stdout.fnmatch_lines(["*test_passes[[]GH200-480GB[]]*"])
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "xdist"])
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "no device given: use @pytest.mark.perf"),
+        (("--perf-device", "a101"), "unknown device 'a101'; did you mean 'a100'"),
+        (("--perf-device", "none.toml"), "none.toml: cannot be read"),
+        (("--perf-device", "a100", "--perf-device", "A100-SXM4-40GB"), "is given twice"),
+    ],
+)
+def test_usage_errors(project, arguments, message, workers):
+    result = run(project, *arguments, *workers)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    output = result.stdout.str() + result.stderr.str()
+    assert message in output
+    assert "Traceback" not in output
+    assert "INTERNALERROR" not in output
+
+
+@pytest.mark.parametrize(
+    ("marker", "message"),
+    [
+        ('@pytest.mark.perf("a100")', "takes no positional arguments"),
+        ('@pytest.mark.perf(device="a100")', "knows no argument 'device'"),
+        ('@pytest.mark.perf(devices="a100")', "devices must be a list"),
+        ("@pytest.mark.perf(devices=[])", "devices is empty"),
+        ('@pytest.mark.perf(devices=["a100"], xfail="l40")', "xfail must map"),
+    ],
+)
+def test_marker_arguments_are_checked(pytester, marker, message):
+    pytester.makepyfile(f"import pytest\n{marker}\ndef test_it(perf): pass")
+    result = run(pytester, "--strict-markers")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert message in result.stderr.str()
+
+
+def test_silent_where_unused(pytester):
+    pytester.makepyfile("def test_nothing(): pass")
+    result = run(pytester, "--strict-markers", "--strict-config", "-W", "error")
+    result.assert_outcomes(passed=1)
+    assert "perf" not in result.stdout.str().replace("perfassert-", "")
+
+
+def test_can_be_turned_off(project):
+    result = run(project, "-p", "no:perfassert", "-k", "plain")
+    result.assert_outcomes(passed=1, deselected=4)
+
+
+def test_long_sections_are_cut(pytester):
+    pytester.makepyfile(
+        TEST_FILE + "\n@pytest.mark.parametrize('i', range(25))\n"
+        "def test_many(perf, i): perf(COPY, domain=N, block=256)\n"
+    )
+    result = run(pytester, "--perf-device", "a100", "-k", "many")
+    result.stdout.fnmatch_lines(["… and 5 more; -v shows all", "25 predictions in 25 tests*"])
+
+
+def test_bad_calls_fail_the_test(pytester):
+    pytester.makepyfile(
+        TEST_FILE
+        + """
+@pytest.mark.parametrize("wrong", [
+    {}, {"block": 256}, {"domain": N}, {"block": 256, "domain": N, "grid": 4},
+    {"launch": pa.Launch(1, 256), "block": 256}, {"block": 2048, "domain": N},
+    {"block": 256, "domain": 0},
+])
+def test_wrong(perf, wrong):
+    with pytest.raises(pa.LaunchError):
+        perf(COPY, **wrong)
+"""
+    )
+    run(pytester, "--perf-device", "a100", "-k", "wrong").assert_outcomes(passed=7)
