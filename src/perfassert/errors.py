@@ -32,6 +32,10 @@ class KernelError(PerfAssertError):
     """A kernel description contradicts itself."""
 
 
+class GraphError(PerfAssertError):
+    """An instruction graph contradicts itself or its latencies; the message names the node."""
+
+
 class LaunchError(PerfAssertError):
     """A launch is impossible as such or on the device at hand."""
 

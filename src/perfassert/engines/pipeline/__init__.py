@@ -1,0 +1,1 @@
+"""The pipeline engine: the pipeline performance model (Cornelis, Lemeire), whole."""

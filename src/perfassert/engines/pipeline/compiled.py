@@ -1,0 +1,101 @@
+"""The compiled engine: packs a unit into integers, runs ``_core``, unpacks the totals."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from functools import lru_cache
+from importlib import import_module
+from typing import Any
+
+from perfassert.engines.pipeline.configuration import Totals, Unit
+from perfassert.engines.pipeline.program import Program
+from perfassert.errors import GraphError
+
+_LIMIT = 2**61  # ticks; beyond, times and sums of times could overflow 64 bits
+
+
+@lru_cache(maxsize=1)
+def _core() -> Any:
+    try:
+        return import_module("perfassert.engines.pipeline._core")
+    except ImportError:
+        return None
+
+
+def available() -> bool:
+    """Whether the extension was built when the package was installed."""
+    return _core() is not None
+
+
+def run_compiled(unit: Unit, fast_forward: bool, limit: int = 0) -> Totals:
+    """Run a unit; ``limit``: stop after so many simulated instructions (0: never).
+
+    Raises :class:`GraphError` where times could exceed 64-bit ticks.
+    """
+    _check_range(unit)
+    words = array("q", _words(unit, fast_forward, limit))
+    result = array("q")
+    result.frombytes(_core().simulate(words.tobytes()))
+    head, rest = result[:8], list(result[8:])
+    operations, pipes = len(unit.pipelines.operations), len(unit.pipelines.names)
+    cuts = (operations, operations + pipes, 2 * operations + pipes)
+    return Totals(
+        end=head[0],
+        simulated=head[1],
+        cut_short=bool(head[2]),
+        launched=head[3],
+        retired=head[4],
+        not_selected=head[5],
+        drained=head[6],
+        resident=head[7],
+        issued=rest[: cuts[0]],
+        busy=rest[cuts[0] : cuts[1]],
+        dependence=rest[cuts[1] : cuts[2]],
+        pipeline=rest[cuts[2] :],
+    )
+
+
+def _check_range(unit: Unit) -> None:
+    """The serial time of everything, summed over the resident warps, must fit."""
+    longest = 0
+    for program in unit.programs:
+        worst = max((n.issue + n.completion for n in program.nodes), default=0)
+        longest = max(longest, program.length * (worst + unit.pipelines.ticks))
+    if longest * unit.warps * unit.blocks * unit.warps * unit.resident >= _LIMIT * 2**20:
+        raise GraphError("the launch is too long to be counted in 64-bit ticks")
+
+
+def _words(unit: Unit, fast_forward: bool, limit: int) -> Iterator[int]:
+    yield from (
+        len(unit.programs), unit.warps, unit.blocks, unit.resident, int(unit.in_order),
+        int(unit.oldest_first), unit.schedulers, unit.width, unit.pipelines.ticks,
+        len(unit.pipelines.operations), len(unit.pipelines.names), int(fast_forward), limit,
+    )  # fmt: skip
+    yield from unit.variant
+    yield from map(int, unit.pipelines.per_scheduler)
+    for program in unit.programs:
+        yield from _program(program)
+
+
+def _program(program: Program) -> Iterator[int]:
+    yield from (len(program.nodes), len(program.loops), program.length)
+    for node in program.nodes:
+        yield from (
+            node.operation, node.pipeline, node.issue, node.completion, node.loop, node.offset,
+            int(node.fence), int(node.partial), len(node.sources),
+        )  # fmt: skip
+        for edge in node.sources:
+            yield len(edge)
+            for source in edge:
+                yield from source
+    for loop in program.loops:
+        yield from (loop.parent, loop.trips, loop.length, loop.offset, loop.reach)
+        yield from _items(loop.body)
+    yield from _items(program.body)
+
+
+def _items(body: tuple[tuple[str, int], ...]) -> Iterator[int]:
+    yield len(body)
+    for kind, index in body:
+        yield from (int(kind == "loop"), index)

@@ -1,0 +1,78 @@
+"""The compute unit that is simulated, and the raw totals that every engine returns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from perfassert.engines.pipeline.events import EventTotals, Simulation, TraceEvent
+from perfassert.engines.pipeline.program import Pipelines, Program
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """One compute unit and what it has to run; ``width`` 0 means no issue limit."""
+
+    programs: tuple[Program, ...]
+    variant: tuple[int, ...]
+    pipelines: Pipelines
+    blocks: int
+    resident: int
+    in_order: bool
+    oldest_first: bool
+    schedulers: int
+    width: int
+
+    @property
+    def warps(self) -> int:
+        """Warps of a block."""
+        return len(self.variant)
+
+    @property
+    def copies(self) -> tuple[tuple[int, ...], ...]:
+        """Per pipeline: the number of its copy for each scheduler."""
+        result: list[tuple[int, ...]] = []
+        count = 0
+        for scoped in self.pipelines.per_scheduler:
+            own = range(count, count + self.schedulers) if scoped else [count] * self.schedulers
+            result.append(tuple(own))
+            count = result[-1][-1] + 1
+        return tuple(result)
+
+
+@dataclass(slots=True)
+class Totals:
+    """Counts and ticks, by operation class and by pipeline."""
+
+    end: int
+    issued: Sequence[int]
+    busy: Sequence[int]
+    launched: int
+    retired: int
+    dependence: Sequence[int]
+    pipeline: Sequence[int]
+    not_selected: int
+    drained: int
+    resident: int
+    simulated: int
+    cut_short: bool = False
+    trace: list[TraceEvent] = field(default_factory=list)
+
+    def simulation(self, unit: Unit, engine: str) -> Simulation:
+        """The public result, in cycles."""
+        ticks = unit.pipelines.ticks
+        operations, names = unit.pipelines.operations, unit.pipelines.names
+        count = sum(self.issued)
+        events = EventTotals(
+            issued=dict(zip(operations, self.issued, strict=True)),
+            busy={n: b / ticks for n, b in zip(names, self.busy, strict=True)},
+            blocks_launched=self.launched,
+            blocks_retired=self.retired,
+            dependence={o: d / ticks for o, d in zip(operations, self.dependence, strict=True)},
+            pipeline={n: p / ticks for n, p in zip(names, self.pipeline, strict=True)},
+            not_selected=self.not_selected / ticks,
+            drained=self.drained / ticks,
+            resident=self.resident / ticks,
+        )
+        skipped = 1 - self.simulated / count if count else 0.0
+        return Simulation(self.end / ticks, count, events, skipped, engine, tuple(self.trace))

@@ -1,0 +1,232 @@
+"""What one warp executes: a graph made concrete for the simulator.
+
+Nodes that a warp does not have and loops without iterations are gone; latencies are whole ticks;
+every dynamic instruction has a number in program order that follows from its loop counters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import lcm
+
+from perfassert.errors import GraphError
+from perfassert.kernel.graph import InstructionGraph, Latency, Node
+
+NO_LOOP = -1
+_MAX_TICKS = 2**20  # per cycle; finer latencies would leave no room in 64-bit time
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramNode:
+    """``issue`` and ``completion`` in ticks; ``sources``: per edge, (producer, loop, distance)."""
+
+    graph_node: int
+    operation: int
+    pipeline: int
+    issue: int
+    completion: int
+    loop: int
+    offset: int
+    fence: bool
+    partial: bool
+    sources: tuple[tuple[tuple[int, int, int], ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramLoop:
+    """``length``: dynamic instructions of an iteration; ``offset`` within the parent's."""
+
+    parent: int
+    trips: int
+    length: int
+    offset: int
+    body: tuple[tuple[str, int], ...]
+    reach: int  # the longest distance of an edge that this loop carries
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """One warp's instructions: nodes and loops in program order, ``length`` dynamic ones."""
+
+    nodes: tuple[ProgramNode, ...]
+    loops: tuple[ProgramLoop, ...]
+    body: tuple[tuple[str, int], ...]
+    length: int
+
+    def chain(self, loop: int) -> tuple[int, ...]:
+        """The loop and those around it, outermost first."""
+        chain: list[int] = []
+        while loop != NO_LOOP:
+            chain.append(loop)
+            loop = self.loops[loop].parent
+        return tuple(reversed(chain))
+
+
+@dataclass(frozen=True, slots=True)
+class Pipelines:
+    """Names and scopes of the pipelines, operation classes, ticks per cycle."""
+
+    names: tuple[str, ...]
+    per_scheduler: tuple[bool, ...]
+    operations: tuple[str, ...]
+    ticks: int
+
+
+def compile_programs(
+    graph: InstructionGraph, warps_per_block: int, latencies: Mapping[str, Latency]
+) -> tuple[tuple[Program, ...], tuple[int, ...], Pipelines]:
+    """Programs, which one each warp of a block runs, and the pipelines they use.
+
+    Raises :class:`GraphError` for an operation class without a latency.
+    """
+    for node in graph.nodes:
+        if node.operation not in latencies:
+            from perfassert.errors import close_matches
+
+            hint = close_matches(node.operation, latencies)
+            raise GraphError(f"{node}: operation class {node.operation!r} has no latency{hint}")
+        if node.warps is not None and max(node.warps) >= warps_per_block:
+            raise GraphError(
+                f"{node}: only() names warp {max(node.warps)}, a block has {warps_per_block}"
+            )
+    used = tuple(dict.fromkeys(node.operation for node in graph.nodes))
+    pipelines = _pipelines(used, latencies)
+    programs: dict[frozenset[int], int] = {}
+    made: list[Program] = []
+    variant = []
+    for warp in range(warps_per_block):
+        present = frozenset(
+            n.index for n in graph.nodes if n.warps is None or warp in n.warps
+        )
+        if present not in programs:
+            programs[present] = len(made)
+            made.append(_Compiler(graph, present, latencies, pipelines).program())
+        variant.append(programs[present])
+    return tuple(made), tuple(variant), pipelines
+
+
+def _pipelines(used: Sequence[str], latencies: Mapping[str, Latency]) -> Pipelines:
+    scopes: dict[str, bool] = {}
+    denominators = [1]
+    for operation in used:
+        latency = latencies[operation]
+        name = latency.pipeline or operation
+        scoped = latency.scope == "scheduler"
+        if scopes.setdefault(name, scoped) != scoped:
+            raise GraphError(f"pipeline {name!r} has two scopes; operation {operation!r}")
+        denominators += [exact(v).denominator for v in (latency.issue, latency.completion)]
+    ticks = lcm(*denominators)
+    if ticks > _MAX_TICKS:
+        raise GraphError(f"latencies are too fine: a common tick would be 1/{ticks} of a cycle")
+    return Pipelines(tuple(scopes), tuple(scopes.values()), tuple(used), ticks)
+
+
+def exact(value: float) -> Fraction:
+    """The decimal that was written: 0.1 is one tenth."""
+    return Fraction(repr(float(value)))
+
+
+class _Compiler:
+    """Makes the program of the warps that have exactly the nodes ``present``."""
+
+    def __init__(
+        self,
+        graph: InstructionGraph,
+        present: frozenset[int],
+        latencies: Mapping[str, Latency],
+        pipelines: Pipelines,
+    ) -> None:
+        self.graph = graph
+        self.present = present
+        self.latencies = latencies
+        self.pipelines = pipelines
+        self.lengths = [0] * len(graph.loops)
+        self.offsets: dict[tuple[str, int], int] = {}
+        self.order: list[int] = []
+        self.kept: list[int] = []
+        self.bodies: dict[int, list[tuple[str, int]]] = {}
+
+    def program(self) -> Program:
+        body, length = self.walk(self.graph.body)
+        node_index = {n: i for i, n in enumerate(self.order)}
+        loop_index = {loop: i for i, loop in enumerate(self.kept)} | {NO_LOOP: NO_LOOP}
+
+        def renamed(items: Sequence[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
+            return tuple(
+                (kind, node_index[i] if kind == "node" else loop_index[i]) for kind, i in items
+            )
+
+        nodes = tuple(self.node(n, node_index, loop_index) for n in self.order)
+        loops = []
+        for loop in self.kept:
+            index = loop_index[loop]
+            distances = [d for n in nodes for e in n.sources for _, k, d in e if k == index]
+            loops.append(
+                ProgramLoop(
+                    loop_index[self.graph.loops[loop].parent],
+                    self.graph.trips(loop),
+                    self.lengths[loop],
+                    self.offsets["loop", loop],
+                    renamed(self.bodies[loop]),
+                    max(distances, default=0),
+                )
+            )
+        return Program(nodes, tuple(loops), renamed(body), length)
+
+    def walk(self, items: Sequence[tuple[str, int]]) -> tuple[list[tuple[str, int]], int]:
+        """Items that exist, in order, and their dynamic length."""
+        kept: list[tuple[str, int]] = []
+        length = 0
+        for kind, index in items:
+            if kind == "node":
+                if index in self.present:
+                    self.offsets[kind, index] = length
+                    self.order.append(index)
+                    kept.append((kind, index))
+                    length += 1
+                continue
+            trips = self.graph.trips(index)
+            place = len(self.kept)
+            self.kept.append(index)
+            mark = len(self.order)
+            if trips:
+                inner, self.lengths[index] = self.walk(self.graph.loops[index].body)
+            if not self.lengths[index]:
+                del self.kept[place:], self.order[mark:]
+                continue
+            self.bodies[index] = inner
+            self.offsets[kind, index] = length
+            kept.append((kind, index))
+            length += trips * self.lengths[index]
+        return kept, length
+
+    def node(
+        self, index: int, nodes: Mapping[int, int], loops: Mapping[int, int]
+    ) -> ProgramNode:
+        node: Node = self.graph.nodes[index]
+        latency = self.latencies[node.operation]
+        ticks = self.pipelines.ticks
+        issue, completion = (int(exact(v) * ticks) for v in (latency.issue, latency.completion))
+        sources = []
+        for edge in node.edges:
+            existing = tuple(
+                (nodes[s.producer], loops[s.loop], s.distance)
+                for s in edge.sources
+                if s.producer in nodes
+            )
+            if existing:
+                sources.append(existing)
+        return ProgramNode(
+            index,
+            self.pipelines.operations.index(node.operation),
+            self.pipelines.names.index(latency.pipeline or node.operation),
+            issue,
+            completion if node.produces else issue,
+            loops[node.loop],
+            self.offsets["node", index],
+            node.fence,
+            node.partial,
+            tuple(sources),
+        )

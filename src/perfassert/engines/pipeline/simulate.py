@@ -1,0 +1,107 @@
+"""``simulate``: one compute unit of the pipeline model, alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Union
+
+from perfassert.engines.pipeline.configuration import Unit
+from perfassert.engines.pipeline.events import Simulation
+from perfassert.engines.pipeline.program import compile_programs
+from perfassert.engines.pipeline.reference import Reference
+from perfassert.errors import GraphError
+from perfassert.kernel.graph import InstructionGraph, Latency
+
+LatencyRule = Union[Latency, Callable[[int], Latency]]
+ORDERS = ("dataflow", "in-order")
+SCHEDULERS = ("loose-round-robin", "greedy-then-oldest")
+
+
+def simulate(
+    graph: InstructionGraph,
+    warps_per_block: int,
+    blocks: int,
+    resident_blocks: int,
+    latencies: Mapping[str, LatencyRule],
+    issue_order: str = "dataflow",
+    scheduler: str = "loose-round-robin",
+    schedulers: int = 1,
+    issue_width: int | None = None,
+    fast_forward: bool = True,
+    trace: tuple[float, float] | None = None,
+) -> Simulation:
+    """Simulate ``blocks`` blocks of which ``resident_blocks`` are resident.
+
+    ``latencies``: class → :class:`Latency`, or a function of the resident warps that gives one.
+    ``issue_order="dataflow"`` is the paper's Algorithm 1; ``"in-order"`` issues each warp in
+    program order. ``issue_width``: instructions per scheduler and cycle, at whole cycles; without
+    it there is no limit. ``fast_forward`` skips exact periods and changes no result. ``trace``:
+    events between two times in cycles, from the reference engine.
+
+    Raises :class:`~perfassert.errors.GraphError` for an operation class without a latency or
+    impossible arguments.
+    """
+    unit = make_unit(
+        graph, warps_per_block, blocks, resident_blocks, latencies,
+        issue_order, scheduler, schedulers, issue_width,
+    )  # fmt: skip
+    if trace is not None:
+        window = (int(trace[0] * unit.pipelines.ticks), int(trace[1] * unit.pipelines.ticks))
+        return Reference(unit, window).run().simulation(unit, "reference")
+    return run_unit(unit, fast_forward)
+
+
+def run_unit(unit: Unit, fast_forward: bool) -> Simulation:
+    """Run on the compiled engine, or on its reference where there is none."""
+    from perfassert.engines.pipeline.compiled import available, run_compiled
+
+    if available():
+        return run_compiled(unit, fast_forward).simulation(unit, "compiled")
+    return Reference(unit).run().simulation(unit, "reference")
+
+
+def make_unit(
+    graph: InstructionGraph,
+    warps_per_block: int,
+    blocks: int,
+    resident_blocks: int,
+    latencies: Mapping[str, LatencyRule],
+    issue_order: str,
+    scheduler: str,
+    schedulers: int,
+    issue_width: int | None,
+) -> Unit:
+    """Check the arguments and compile the graph."""
+    counts = {
+        "warps_per_block": warps_per_block,
+        "blocks": blocks,
+        "resident_blocks": resident_blocks,
+        "schedulers": schedulers,
+    }
+    if issue_width is not None:
+        counts["issue_width"] = issue_width
+    for name, value in counts.items():
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise GraphError(f"{name} must be a whole number of at least 1, not {value!r}")
+    for name, value, known in (
+        ("issue_order", issue_order, ORDERS),
+        ("scheduler", scheduler, SCHEDULERS),
+    ):
+        if value not in known:
+            raise GraphError(f"{name} must be one of {', '.join(known)}, not {value!r}")
+    resident_warps = warps_per_block * min(blocks, resident_blocks)
+    fixed = {
+        name: rule(resident_warps) if callable(rule) else rule for name, rule in latencies.items()
+    }
+    programs, variant, pipelines = compile_programs(graph, warps_per_block, fixed)
+    return Unit(
+        programs=programs,
+        variant=variant,
+        pipelines=pipelines,
+        blocks=blocks,
+        resident=min(resident_blocks, blocks),
+        in_order=issue_order == "in-order",
+        oldest_first=scheduler == "greedy-then-oldest",
+        schedulers=schedulers,
+        width=issue_width or 0,
+    )

@@ -1,0 +1,380 @@
+"""Instruction dependence graphs with loops kept as loops (pipeline model §III.C).
+
+A graph is an ordered tree of nodes and loops. Replication of a loop's body is what it *means*;
+only data edges and barriers order instructions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Union
+
+from perfassert.errors import GraphError
+from perfassert.source import SourceSpan
+
+if TYPE_CHECKING:
+    import networkx
+
+BARRIER = "barrier"
+Trips = Union[int, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """Issue latency λ and completion latency Λ in cycles, and the pipeline that is occupied.
+
+    ``pipeline=None``: one of the operation's own name. ``scope``: ``"unit"`` or ``"scheduler"``.
+    Below 1, λ means several issues per cycle. Raises :class:`GraphError` unless both are positive.
+    """
+
+    issue: float
+    completion: float
+    pipeline: str | None = None
+    scope: str = "unit"
+
+    def __post_init__(self) -> None:
+        for what, value in (("issue", self.issue), ("completion", self.completion)):
+            number = isinstance(value, (int, float)) and not isinstance(value, bool)
+            if not number or not 0 < value < float("inf"):
+                raise GraphError(f"{what} latency must be a number above 0, not {value!r}")
+        if self.scope not in ("unit", "scheduler"):
+            raise GraphError(f"scope must be 'unit' or 'scheduler', not {self.scope!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One way to find a producer: ``distance`` iterations of ``loop`` earlier (0: this one).
+
+    Loops that enclose producer and consumer, down to ``loop``, are in the same iteration; deeper
+    ones of the producer in their last. ``loop`` is -1 where no loop encloses both.
+    """
+
+    producer: int
+    loop: int
+    distance: int
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A value that a node waits for: the first of ``sources`` whose iteration exists, if any."""
+
+    sources: tuple[Source, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One instruction. ``fence``: a barrier; ``partial``: one that waits for its edges only."""
+
+    index: int
+    operation: str
+    name: str
+    edges: tuple[Edge, ...]
+    produces: bool = True
+    loop: int = -1
+    warps: frozenset[int] | None = None
+    fence: bool = False
+    partial: bool = False
+    access: str | None = None
+    space: str | None = None
+    span: SourceSpan | None = None
+
+    def __str__(self) -> str:
+        return f"node {self.name or self.index} ({self.operation})"
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """``trips`` executions of ``body``; ``("node", i)`` and ``("loop", i)`` in program order."""
+
+    index: int
+    parent: int
+    trips: Trips
+    body: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class InstructionGraph:
+    """Nodes and loops in program order; build one with :meth:`builder`."""
+
+    nodes: tuple[Node, ...]
+    loops: tuple[Loop, ...]
+    body: tuple[tuple[str, int], ...]
+
+    @staticmethod
+    def builder() -> GraphBuilder:
+        """An empty graph to add to."""
+        return GraphBuilder()
+
+    def chain(self, loop: int) -> tuple[int, ...]:
+        """The loop and those around it, outermost first."""
+        chain: list[int] = []
+        while loop >= 0:
+            chain.append(loop)
+            loop = self.loops[loop].parent
+        return tuple(reversed(chain))
+
+    def trips(self, loop: int) -> int:
+        """Trip count of a loop; :class:`GraphError` while it is still an expression."""
+        trips = self.loops[loop].trips
+        if isinstance(trips, str):
+            raise GraphError(f"loop {loop}: trips {trips!r} need launch arguments; bind the graph")
+        return trips
+
+    def bound(self, names: Mapping[str, int]) -> InstructionGraph:
+        """The graph with trip counts that are expressions evaluated over ``names``."""
+        from dataclasses import replace
+
+        loops = tuple(
+            replace(loop, trips=_trips(loop, names)) if isinstance(loop.trips, str) else loop
+            for loop in self.loops
+        )
+        return InstructionGraph(self.nodes, loops, self.body)
+
+    def to_networkx(self) -> networkx.MultiDiGraph:
+        """Nodes with their attributes; edges with ``loop`` and ``distance`` (0: same iteration)."""
+        import networkx
+
+        graph = networkx.MultiDiGraph()
+        for node in self.nodes:
+            label = node.name or str(node.index)
+            graph.add_node(node.index, operation=node.operation, name=label, loop=node.loop)
+        for node in self.nodes:
+            for edge in node.edges:
+                for source in edge.sources:
+                    graph.add_edge(
+                        source.producer, node.index, loop=source.loop, distance=source.distance
+                    )
+        return graph
+
+
+def _trips(loop: Loop, names: Mapping[str, int]) -> int:
+    from perfassert.kernel.integers import evaluate_integer
+
+    value = evaluate_integer(str(loop.trips), names, GraphError)
+    if value < 0:
+        raise GraphError(f"loop {loop.index}: trips {loop.trips!r} = {value} are negative")
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRef:
+    """What ``op`` returns: the value that a node makes."""
+
+    builder: GraphBuilder = field(repr=False)
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class CarriedRef:
+    """A value from ``distance`` iterations earlier; resolved when the graph is built."""
+
+    builder: GraphBuilder = field(repr=False)
+    loop: int
+    name: str
+    distance: int
+    init: NodeRef | CarriedRef | None
+
+
+Value = Union[NodeRef, CarriedRef]
+
+
+@dataclass
+class _Draft:
+    """A node before its edges can be resolved."""
+
+    node: Node
+    inputs: tuple[Value, ...]
+
+
+class LoopBody:
+    """The inside of a loop: what ``with g.loop(...) as body`` gives."""
+
+    def __init__(self, builder: GraphBuilder, index: int) -> None:
+        self._builder = builder
+        self._index = index
+
+    def carried(self, name: str, init: Value | None = None, distance: int = 1) -> CarriedRef:
+        """Node ``name``, ``distance`` iterations earlier; the first ones take ``init``."""
+        if isinstance(distance, bool) or not isinstance(distance, int) or distance < 1:
+            raise GraphError(f"carried {name!r}: distance must be at least 1, not {distance!r}")
+        if self._index not in self._builder.open_loops:
+            raise GraphError(f"carried {name!r}: its loop is closed")
+        if init is not None:
+            self._builder.check_initial(name, init, self._index)
+        return CarriedRef(self._builder, self._index, name, distance, init)
+
+
+class _LoopContext:
+    def __init__(self, builder: GraphBuilder, trips: Trips) -> None:
+        self._builder = builder
+        self._trips = trips
+
+    def __enter__(self) -> LoopBody:
+        return LoopBody(self._builder, self._builder.open_loop(self._trips))
+
+    def __exit__(self, *_: object) -> None:
+        self._builder.close_loop()
+
+
+class _OnlyContext:
+    def __init__(self, builder: GraphBuilder, warps: frozenset[int]) -> None:
+        self._builder = builder
+        self._warps = warps
+        self._outer: frozenset[int] | None = None
+
+    def __enter__(self) -> None:
+        self._outer = self._builder.warps
+        inner = self._warps if self._outer is None else self._warps & self._outer
+        self._builder.warps = inner
+
+    def __exit__(self, *_: object) -> None:
+        self._builder.warps = self._outer
+
+
+class GraphBuilder:
+    """Adds nodes, loops and barriers in program order; :meth:`build` gives the graph."""
+
+    def __init__(self) -> None:
+        self._drafts: list[_Draft] = []
+        self._loops: list[tuple[int, Trips, list[tuple[str, int]], int]] = []
+        self._body: list[tuple[str, int]] = []
+        self._names: dict[str, int] = {}
+        self.open_loops: list[int] = []
+        self.warps: frozenset[int] | None = None
+
+    def op(
+        self,
+        operation: str,
+        *inputs: Value,
+        name: str = "",
+        produces: bool = True,
+        access: str | None = None,
+        space: str | None = None,
+        span: SourceSpan | None = None,
+    ) -> NodeRef:
+        """Add an instruction of class ``operation`` that depends on ``inputs``.
+
+        ``produces=False`` (a store): complete λ after its issue, else Λ after.
+        """
+        if not isinstance(operation, str) or not operation:
+            raise GraphError(f"an operation is a class name, not {operation!r}")
+        if operation == BARRIER:
+            raise GraphError("add barriers with barrier(), not op()")
+        return self._add(
+            operation, inputs, name=name, produces=produces, access=access, space=space, span=span
+        )
+
+    def barrier(self, *nodes: Value, span: SourceSpan | None = None) -> NodeRef:
+        """A barrier of the block, of class ``"barrier"``.
+
+        It waits for completion of everything earlier; with ``nodes``, for completion of those and
+        for issue of the rest. Everything later waits for it.
+        """
+        if self.warps is not None:
+            raise GraphError(f"barrier (node {len(self._drafts)}) under only(): divergent code")
+        return self._add(BARRIER, nodes, fence=True, partial=bool(nodes), span=span)
+
+    def loop(self, trips: Trips) -> _LoopContext:
+        """A loop of ``trips`` iterations: a number, or an expression over ``Launch.args``."""
+        if isinstance(trips, bool) or not isinstance(trips, (int, str)):
+            raise GraphError(f"trips must be a whole number or an expression, not {trips!r}")
+        if isinstance(trips, int) and trips < 0:
+            raise GraphError(f"loop {len(self._loops)}: trips are negative: {trips}")
+        return _LoopContext(self, trips)
+
+    def only(self, warps: Iterable[int]) -> _OnlyContext:
+        """Nodes added inside exist only in these warps of the block."""
+        chosen = frozenset(warps)
+        if not chosen or any(not isinstance(w, int) or w < 0 for w in chosen):
+            raise GraphError(f"only(): warps must be whole numbers ≥ 0, not {sorted(chosen)!r}")
+        return _OnlyContext(self, chosen)
+
+    def build(self) -> InstructionGraph:
+        """The finished graph; :class:`GraphError` where a carried value cannot be resolved."""
+        if self.open_loops:
+            raise GraphError(f"loop {self.open_loops[-1]} is still open")
+        if not self._drafts:
+            raise GraphError("the graph has no node")
+        loops = tuple(
+            Loop(i, parent, trips, tuple(body))
+            for i, (parent, trips, body, _) in enumerate(self._loops)
+        )
+        graph = InstructionGraph(tuple(d.node for d in self._drafts), loops, tuple(self._body))
+        from dataclasses import replace
+
+        nodes = tuple(
+            replace(d.node, edges=tuple(self._edge(graph, d.node, v) for v in d.inputs))
+            for d in self._drafts
+        )
+        return InstructionGraph(nodes, loops, graph.body)
+
+    def open_loop(self, trips: Trips) -> int:
+        """Used by ``with g.loop(...)``."""
+        index = len(self._loops)
+        parent = self.open_loops[-1] if self.open_loops else -1
+        self._items().append(("loop", index))
+        self._loops.append((parent, trips, [], len(self._drafts)))
+        self.open_loops.append(index)
+        return index
+
+    def close_loop(self) -> None:
+        """Used by ``with g.loop(...)``."""
+        self.open_loops.pop()
+
+    def check_initial(self, name: str, init: Value, loop: int) -> None:
+        """``init`` must exist before the loop starts."""
+        self._check(init, f"carried {name!r}")
+        if isinstance(init, CarriedRef):
+            if init.loop == loop or init.loop not in self.open_loops:
+                raise GraphError(f"carried {name!r}: init must come from a loop around this one")
+        elif init.index >= self._loops[loop][3]:
+            raise GraphError(f"carried {name!r}: init is {self._drafts[init.index].node}, not "
+                             "a node before the loop")  # fmt: skip
+
+    def _items(self) -> list[tuple[str, int]]:
+        return self._loops[self.open_loops[-1]][2] if self.open_loops else self._body
+
+    def _add(self, operation: str, inputs: tuple[Value, ...], **more: object) -> NodeRef:
+        index = len(self._drafts)
+        name = more.get("name", "")
+        if name and name in self._names:
+            raise GraphError(f"node name {name!r} is used twice")
+        for value in inputs:
+            self._check(value, f"node {name or index} ({operation})")
+        if name:
+            self._names[str(name)] = index
+        loop = self.open_loops[-1] if self.open_loops else -1
+        settings = {"name": "", **more}
+        node = Node(index, operation, edges=(), loop=loop, warps=self.warps, **settings)  # type: ignore[arg-type]
+        self._drafts.append(_Draft(node, inputs))
+        self._items().append(("node", index))
+        return NodeRef(self, index)
+
+    def _check(self, value: object, where: str) -> None:
+        if not isinstance(value, (NodeRef, CarriedRef)):
+            raise GraphError(f"{where}: an input must be a node or a carried value, not {value!r}")
+        if value.builder is not self:
+            raise GraphError(f"{where}: an input belongs to another graph")
+        if isinstance(value, CarriedRef) and value.loop not in self.open_loops:
+            raise GraphError(f"{where}: carried {value.name!r} is used outside its loop")
+
+    def _edge(self, graph: InstructionGraph, consumer: Node, value: Value) -> Edge:
+        return Edge(tuple(self._sources(graph, consumer, value)))
+
+    def _sources(
+        self, graph: InstructionGraph, consumer: Node, value: Value | None
+    ) -> Iterator[Source]:
+        while isinstance(value, CarriedRef):
+            producer = self._names.get(value.name)
+            if producer is None:
+                raise GraphError(f"{consumer}: carried {value.name!r}: no node has that name")
+            if value.loop not in graph.chain(graph.nodes[producer].loop):
+                where = f"{graph.nodes[producer]} does not lie in loop {value.loop}"
+                raise GraphError(f"{consumer}: carried {value.name!r}: {where}")
+            yield Source(producer, value.loop, value.distance)
+            value = value.init
+        if value is not None:
+            shared = set(graph.chain(graph.nodes[value.index].loop))
+            around = [loop for loop in graph.chain(consumer.loop) if loop in shared]
+            yield Source(value.index, around[-1] if around else -1, 0)
