@@ -138,19 +138,41 @@ struct Totals {
 
 struct Result { i64 end = 0, simulated = 0, extrapolated = 0; Totals totals; };
 
-// Brent's cycle detection: one saved state, renewed after 1, 2, 4, 8, … sightings.
+// States seen so far, found again by a hash of what must be equal. When they take too much room
+// the oldest half is forgotten, so that a period is found in the end wherever there is one.
+constexpr size_t kRoom = size_t{64} << 20;  // bytes
+
 template <class State> struct Detector {
-  bool valid = false;
-  i64 seen = 0, renew = 1;
-  State saved;
-  void reset() { valid = false; seen = 0; renew = 1; }
-  void sight(const State& state) {
-    if (!valid || ++seen >= renew) {
-      saved = state;
-      renew = valid ? 2 * renew : 1;
-      valid = true;
-      seen = 0;
+  std::vector<State> seen;
+  std::unordered_multimap<std::uint64_t, size_t> index;
+  void reset() { seen.clear(); index.clear(); }
+  // Try to skip with a state that was equal; `skip` returns whether it did.
+  template <class Skip> bool found(std::uint64_t hash, Skip skip) {
+    auto range = index.equal_range(hash);
+    for (auto at = range.first; at != range.second; ++at)
+      if (skip(seen[at->second])) return true;
+    return false;
+  }
+  void remember(std::uint64_t hash, const State& state, size_t bytes) {
+    if ((seen.size() + 1) * bytes > kRoom && !seen.empty()) {
+      size_t dropped = (seen.size() + 1) / 2;
+      seen.erase(seen.begin(), seen.begin() + (std::ptrdiff_t)dropped);
+      std::unordered_multimap<std::uint64_t, size_t> kept;
+      for (auto& entry : index)
+        if (entry.second >= dropped) kept.emplace(entry.first, entry.second - dropped);
+      index = std::move(kept);
     }
+    index.emplace(hash, seen.size());
+    seen.push_back(state);
+  }
+};
+
+struct Hash {
+  std::uint64_t value = 1469598103934665603ull;
+  void add(i64 x) {
+    value ^= (std::uint64_t)x + 0x9e3779b97f4a7c15ull + (value << 6) + (value >> 2);
+    value *= 0xff51afd7ed558ccdull;
+    value ^= value >> 32;
   }
 };
 
@@ -168,35 +190,54 @@ struct Step { enum Kind { kNode, kBegin, kEnd } kind; i64 index; i64 jump; };
 
 // The completion of a producer in the last iteration of the loops deeper than `level`, for the
 // iterations of `level` that can still be asked for.
-struct Port { i64 producer, level, size, at; };
-struct Use { i64 port, level, distance; };
+struct Port { i64 producer, level, size, at; };  // size: a power of two
+// One source of an edge, laid out for the inner loop; `last`: no other source stands behind it.
+struct Use { i64 at, mask, level, distance, op; bool last; };
+struct Fill { i64 at, mask, level, deeper, deeper_end; };  // deeper: loops that must be in their last
 
 struct Code {
   const Program* program;
   std::vector<Step> steps;
   std::vector<Port> ports;
-  std::vector<std::vector<i64>> fills;              // per node: ports that it fills
-  std::vector<std::vector<std::vector<Use>>> uses;  // per node, per edge
+  std::vector<Use> uses;
+  std::vector<Fill> fills;
+  std::vector<i64> deeper;                    // loops, by the ranges that fills name
+  std::vector<i64> first_use, first_fill;     // per node, and one behind the last
   i64 ring_words = 0;
 
-  explicit Code(const Program& p) : program(&p), fills(p.nodes.size()), uses(p.nodes.size()) {
+  explicit Code(const Program& p) : program(&p) {
     line(p.body);
     std::map<std::pair<i64, i64>, i64> known;
-    for (size_t n = 0; n < p.nodes.size(); ++n)
-      for (auto& edge : p.nodes[n].edges) {
-        uses[n].emplace_back();
-        for (auto& s : edge) {
-          auto found = known.emplace(std::make_pair(s.producer, s.loop), (i64)ports.size());
-          if (found.second) {
-            ports.push_back({s.producer, s.loop, 1, 0});
-            fills[s.producer].push_back(found.first->second);
-          }
+    for (auto& n : p.nodes)
+      for (auto& edge : n.edges)
+        for (auto& source : edge) {
+          auto found = known.emplace(std::make_pair(source.producer, source.loop), (i64)ports.size());
+          if (found.second) ports.push_back({source.producer, source.loop, 1, 0});
           Port& port = ports[found.first->second];
-          port.size = std::max(port.size, s.distance + 1);
-          uses[n].back().push_back({found.first->second, s.loop, s.distance});
+          while (port.size < source.distance + 1) port.size *= 2;
         }
-      }
     for (auto& port : ports) { port.at = ring_words; ring_words += port.size; }
+    for (size_t n = 0; n < p.nodes.size(); ++n) {
+      first_use.push_back((i64)uses.size());
+      for (auto& edge : p.nodes[n].edges)
+        for (auto& source : edge) {
+          const Port& port = ports[known.at({source.producer, source.loop})];
+          uses.push_back({port.at, port.size - 1, source.loop, source.distance,
+                          p.nodes[source.producer].op, &source == &edge.back()});
+        }
+      first_fill.push_back((i64)fills.size());
+      for (auto& port : ports)
+        if (port.producer == (i64)n) add_fill(p, port);
+    }
+    first_use.push_back((i64)uses.size());
+    first_fill.push_back((i64)fills.size());
+  }
+  void add_fill(const Program& p, const Port& port) {
+    Fill fill{port.at, port.size - 1, port.level, (i64)deeper.size(), 0};
+    const auto& chain = p.chain(p.nodes[port.producer].loop);
+    for (size_t i = chain.size(); i-- > 0 && chain[i] != port.level;) deeper.push_back(chain[i]);
+    fill.deeper_end = (i64)deeper.size();
+    fills.push_back(fill);
   }
   void line(const std::vector<Item>& body) {
     for (auto& item : body) {
@@ -243,7 +284,17 @@ class InOrder {
     words = (n + 63) / 64;
     eligible.assign(u.schedulers * u.pipes * words, 0);
     counts.assign(u.schedulers * u.pipes, 0);
+    for (i64 w = 0; w < n; ++w) {
+      code_of.push_back(&codes[u.variant[w % u.warps]]);
+      scheduler_of.push_back(w % u.schedulers);
+      slot_of.push_back(w / u.warps);
+    }
     waiting.resize(u.schedulers);
+    active.assign(u.schedulers, 0);
+    for (i64 sched = 0; sched < u.schedulers; ++sched)
+      for (i64 pipe = 0; pipe < u.pipes; ++pipe) copy_of.push_back(u.copy[pipe][sched]);
+    due.assign(u.schedulers, 0);
+    able_words.assign(words, 0);
     for (i64 w = u.warps; w-- > 0;)
       for (auto& chain : u.programs[u.variant[w]].chains)
         if ((i64)chain.size() >= depth) { depth = (i64)chain.size(); anchor = w; }
@@ -256,7 +307,6 @@ class InOrder {
     while (true) {
       retire();
       if (s.by_age.empty()) break;
-      wake();
       issue_all();
       if (u.fast_forward) detect();
       i64 next = next_time();
@@ -286,14 +336,21 @@ class InOrder {
   i64 words = 0, simulated = 0, depth = 0, anchor = 0;
   std::vector<std::uint64_t> eligible;  // [scheduler][pipe][word]
   std::vector<i64> counts;              // [scheduler][pipe]
-  std::vector<Heap> waiting;
+  std::vector<const Code*> code_of;     // per warp of the unit, as the next two
+  std::vector<i64> scheduler_of, slot_of;
+  std::vector<i64> copy_of;             // [scheduler][pipe] -> number of the pipeline's copy
+  i64 first_end = kNever;               // when the first live block is complete
+  std::vector<std::uint64_t> active;    // per scheduler: pipes with eligible warps, as bits
+  std::vector<std::uint64_t> able_words;
+  std::vector<i64> due;                 // per scheduler: nothing can happen before
+  std::vector<Heap> waiting;            // per scheduler: warps that will be ready
   std::vector<Detector<InOrderState>> loops;  // per depth
   Detector<InOrderState> grid;
   i64 flagged_depth = -1;
   bool flagged_grid = false;
 
-  i64 scheduler(i64 w) const { return w % u.schedulers; }
-  const Code& code(i64 w) const { return codes[u.variant[w % u.warps]]; }
+  i64 scheduler(i64 w) const { return scheduler_of[w]; }
+  const Code& code(i64 w) const { return *code_of[w]; }
   const Node& head(i64 w) const {
     const Code& c = code(w);
     return c.program->nodes[c.steps[s.warps[w].pc].index];
@@ -322,9 +379,7 @@ class InOrder {
   }
 
   void retire() {
-    bool again = true;
-    while (again) {
-      again = false;
+    while (first_end <= s.now) {
       for (i64 slot = 0; slot < u.resident; ++slot) {
         Slot& b = s.slots[slot];
         if (!b.live || b.end > s.now) continue;
@@ -335,10 +390,16 @@ class InOrder {
         for (i64 w = slot * u.warps; w < (slot + 1) * u.warps; ++w)
           s.totals.drained -= slot_ticks() - clip(s.warps[w].head_since, s.now);
         s.by_age.erase(std::find(s.by_age.begin(), s.by_age.end(), slot));
-        if (s.totals.launched < u.blocks) { launch(slot); again = true; }
+        if (s.totals.launched < u.blocks) launch(slot);
         flagged_grid = true;
       }
+      find_first_end();
     }
+  }
+  void find_first_end() {
+    first_end = kNever;
+    for (auto& b : s.slots)
+      if (b.live) first_end = std::min(first_end, b.end);
   }
   // An issue takes the slot of a whole cycle where the issue width is one.
   i64 slot_ticks() const { return u.width == 1 ? u.ticks : 0; }
@@ -357,7 +418,7 @@ class InOrder {
       } else if (warp.counters[step.index] + 1 < c.program->loops[step.index].trips) {
         ++warp.counters[step.index];
         ++warp.ordinals[step.index];
-        if (w / u.warps == s.by_age[0] && w % u.warps == anchor)
+        if (slot_of[w] == s.by_age[0] && w == slot_of[w] * u.warps + anchor)
           flag((i64)c.program->chains[step.index].size() - 1);
         pc = step.jump;
       } else {
@@ -375,11 +436,13 @@ class InOrder {
     warp.finished = true;
     s.totals.drained += s.now - (warp.head_since - slot_ticks());  // since its own last issue
     ++s.drained_warps;
-    Slot& b = s.slots[w / u.warps];
+    Slot& b = s.slots[slot_of[w]];
     if (--b.unfinished == 0) {
       b.end = s.now;
-      for (i64 v = w / u.warps * u.warps; v < (w / u.warps + 1) * u.warps; ++v)
+      i64 first = slot_of[w] * u.warps;
+      for (i64 v = first; v < first + u.warps; ++v)
         b.end = std::max({b.end, s.warps[v].last, s.warps[v].fence});
+      first_end = std::min(first_end, b.end);
     }
   }
 
@@ -392,19 +455,23 @@ class InOrder {
     auto wait = [&](i64 t, i64 op) {
       if (t > when || (t == when && op > who)) { when = t; who = op; }
     };
-    for (auto& edge : c.uses[n])
-      for (auto& use : edge) {
-        if (use.distance && warp.counters[use.level] < use.distance) continue;
-        const Port& port = c.ports[use.port];
-        i64 ordinal = (use.level < 0 ? 0 : warp.ordinals[use.level]) - use.distance;
-        wait(warp.rings[port.at + ordinal % port.size], c.program->nodes[port.producer].op);
-        break;
+    const Use* use = c.uses.data() + c.first_use[n];
+    const Use* end = c.uses.data() + c.first_use[n + 1];
+    for (bool found = false; use != end; ++use) {
+      if (!found && !(use->distance && warp.counters[use->level] < use->distance)) {
+        found = true;
+        i64 ordinal = (use->level < 0 ? 0 : warp.ordinals[use->level]) - use->distance;
+        wait(warp.rings[use->at + (ordinal & use->mask)], use->op);
       }
+      if (use->last) found = false;
+    }
     const Node& node = c.program->nodes[n];
     if (node.fence && !node.partial) wait(warp.last, warp.last_op);
     warp.blamed = who;
     warp.ready = std::max({when, warp.head_since, s.now});
-    if (warp.ready > s.now) waiting[scheduler(w)].push({warp.ready, w});
+    i64 sched = scheduler(w);
+    due[sched] = std::min(due[sched], warp.ready);
+    if (warp.ready > s.now) waiting[sched].push({warp.ready, w});
     else admit(w);
   }
 
@@ -415,25 +482,43 @@ class InOrder {
     warp.passed_over = s.opportunities[sched * u.pipes + pipe];
     mask(sched, pipe)[w / 64] |= 1ull << (w % 64);
     ++counts[sched * u.pipes + pipe];
+    active[sched] |= 1ull << pipe;
   }
 
-  void wake() {
-    for (auto& heap : waiting)
-      while (!heap.empty() && heap.top().first <= s.now) {
-        i64 w = heap.top().second;
-        heap.pop();
-        admit(w);
-      }
+  void wake(i64 sched) {
+    Heap& heap = waiting[sched];
+    while (!heap.empty() && heap.top().first <= s.now) {
+      i64 w = heap.top().second;
+      heap.pop();
+      admit(w);
+    }
   }
 
   void issue_all() {
+    for (i64 sched = 0; sched < u.schedulers; ++sched)
+      if (due[sched] <= s.now) wake(sched);
     i64 first = s.first_scheduler;
-    for (i64 i = 0; i < u.schedulers; ++i) issue((first + i) % u.schedulers);
+    for (i64 i = 0; i < u.schedulers; ++i) {
+      i64 sched = first + i < u.schedulers ? first + i : first + i - u.schedulers;
+      if (due[sched] > s.now) continue;
+      issue(sched);
+      due[sched] = next_due(sched);
+    }
+  }
+
+  // A bound: pipelines that others take meanwhile only make it later.
+  i64 next_due(i64 sched) {
+    i64 next = waiting[sched].empty() ? kNever : waiting[sched].top().first;
+    for (std::uint64_t bits = active[sched]; bits; bits &= bits - 1) {
+      i64 free = std::max(s.free_at[copy_of[sched * u.pipes + __builtin_ctzll(bits)]], s.now + 1);
+      next = std::min(next, u.width ? whole_cycle(free) : free);
+    }
+    return next;
   }
 
   bool has_slot(i64 sched) {
     if (!u.width) return true;
-    if (s.now % u.ticks) return false;
+    if (u.ticks > 1 && s.now % u.ticks) return false;
     if (s.used_at[sched] != s.now) { s.used_at[sched] = s.now; s.used[sched] = 0; }
     return s.used[sched] < u.width;
   }
@@ -454,25 +539,25 @@ class InOrder {
   }
   std::uint64_t available(i64 sched, i64 word) {
     std::uint64_t able = 0;
-    for (i64 pipe = 0; pipe < u.pipes; ++pipe)
-      if (counts[sched * u.pipes + pipe] && s.free_at[u.copy[pipe][sched]] <= s.now)
-        able |= mask(sched, pipe)[word];
+    for (std::uint64_t bits = active[sched]; bits; bits &= bits - 1) {
+      i64 pipe = __builtin_ctzll(bits);
+      if (s.free_at[copy_of[sched * u.pipes + pipe]] <= s.now) able |= mask(sched, pipe)[word];
+    }
     return able;
   }
-  bool able(i64 w, i64 sched) const {
-    return s.warps[w].eligible && scheduler(w) == sched &&
-           s.free_at[u.copy[head(w).pipe][sched]] <= s.now;
-  }
   i64 choose_oldest(i64 sched) {
-    bool any = false;
-    for (i64 pipe = 0; pipe < u.pipes && !any; ++pipe)
-      any = counts[sched * u.pipes + pipe] && s.free_at[u.copy[pipe][sched]] <= s.now;
-    if (!any) return -1;
     i64 last = s.last_served[sched];
-    if (last >= 0 && able(last, sched)) return last;
+    bool any = false;
+    for (i64 word = 0; word < words; ++word) any |= (able_words[word] = available(sched, word)) != 0;
+    if (!any) return -1;
+    if (last >= 0 && able_words[last / 64] >> (last % 64) & 1) return last;
     for (i64 slot : s.by_age)
-      for (i64 w = slot * u.warps; w < (slot + 1) * u.warps; ++w)
-        if (able(w, sched)) return w;
+      for (i64 w = slot * u.warps, end = w + u.warps; w < end;) {
+        std::uint64_t rest = able_words[w / 64] >> (w % 64);
+        if (!rest) { w = (w / 64 + 1) * 64; continue; }
+        w += __builtin_ctzll(rest);
+        if (w < end) return w;
+      }
     return -1;
   }
 
@@ -480,9 +565,11 @@ class InOrder {
     while (has_slot(sched)) {
       i64 w = choose(sched);
       if (w < 0) return;
-      if (u.width == 1)
-        for (i64 pipe = 0; pipe < u.pipes; ++pipe)
-          s.opportunities[sched * u.pipes + pipe] += s.free_at[u.copy[pipe][sched]] <= s.now;
+      if (u.width == 1)  // counted while somebody waits: only differences are ever used
+        for (std::uint64_t bits = active[sched]; bits; bits &= bits - 1) {
+          i64 pipe = __builtin_ctzll(bits);
+          s.opportunities[sched * u.pipes + pipe] += s.free_at[copy_of[sched * u.pipes + pipe]] <= s.now;
+        }
       s.last_served[sched] = w;
       s.first_scheduler = (sched + 1) % u.schedulers;
       issue_warp(w, sched);
@@ -497,8 +584,8 @@ class InOrder {
     account(warp, node, sched);
     warp.eligible = false;
     mask(sched, node.pipe)[w / 64] &= ~(1ull << (w % 64));
-    --counts[sched * u.pipes + node.pipe];
-    s.free_at[u.copy[node.pipe][sched]] = s.now + node.issue;
+    if (--counts[sched * u.pipes + node.pipe] == 0) active[sched] &= ~(1ull << node.pipe);
+    s.free_at[copy_of[sched * u.pipes + node.pipe]] = s.now + node.issue;
     ++s.used[sched];
     ++s.totals.issued[node.op];
     s.totals.busy[node.pipe] += node.issue;
@@ -528,24 +615,24 @@ class InOrder {
       warp.last = when;
       warp.last_op = node.op;
     }
-    for (i64 p : c.fills[n]) {
-      const Port& port = c.ports[p];
+    for (i64 i = c.first_fill[n]; i < c.first_fill[n + 1]; ++i) {
+      const Fill& fill = c.fills[i];
       bool last = true;
-      const auto& chain = c.program->chain(node.loop);
-      for (size_t i = chain.size(); i-- > 0 && chain[i] != port.level;)
-        last = last && warp.counters[chain[i]] == c.program->loops[chain[i]].trips - 1;
-      i64 ordinal = port.level < 0 ? 0 : warp.ordinals[port.level];
-      if (last) warp.rings[port.at + ordinal % port.size] = when;
+      for (i64 d = fill.deeper; d < fill.deeper_end; ++d)
+        last = last && warp.counters[c.deeper[d]] == c.program->loops[c.deeper[d]].trips - 1;
+      i64 ordinal = fill.level < 0 ? 0 : warp.ordinals[fill.level];
+      if (last) warp.rings[fill.at + (ordinal & fill.mask)] = when;
     }
   }
 
   void arrive(i64 w, const Node& node) {
-    Slot& b = s.slots[w / u.warps];
+    Slot& b = s.slots[slot_of[w]];
     s.warps[w].at_barrier = true;
     if (++b.arrived < u.warps) return;
     b.arrived = 0;
     i64 when = s.now + node.completion;
-    for (i64 v = w / u.warps * u.warps; v < (w / u.warps + 1) * u.warps; ++v) {
+    i64 first = slot_of[w] * u.warps;
+    for (i64 v = first; v < first + u.warps; ++v) {
       Warp& other = s.warps[v];
       const Code& c = code(v);
       other.at_barrier = false;
@@ -557,26 +644,14 @@ class InOrder {
     }
   }
 
-  bool complete_now() const {
-    for (auto& b : s.slots)
-      if (b.live && b.end <= s.now) return true;
-    return false;
-  }
+  bool complete_now() const { return first_end <= s.now; }
+
+  i64 whole_cycle(i64 t) const { return u.ticks == 1 ? t : (t + u.ticks - 1) / u.ticks * u.ticks; }
 
   i64 next_time() {
     if (complete_now()) return kNever;
-    i64 next = kNever;
-    for (auto& b : s.slots)
-      if (b.live) next = std::min(next, std::max(b.end, s.now + 1));
-    for (i64 sched = 0; sched < u.schedulers; ++sched) {
-      if (!waiting[sched].empty()) next = std::min(next, waiting[sched].top().first);
-      for (i64 pipe = 0; pipe < u.pipes; ++pipe) {
-        if (!counts[sched * u.pipes + pipe]) continue;
-        i64 free = s.free_at[u.copy[pipe][sched]];
-        if (u.width) free = (std::max(free, s.now + 1) + u.ticks - 1) / u.ticks * u.ticks;
-        if (free > s.now) next = std::min(next, free);
-      }
-    }
+    i64 next = first_end;
+    for (i64 t : due) next = std::min(next, t);
     return next;
   }
 
@@ -596,8 +671,38 @@ class InOrder {
   }
 
   void try_skip(Detector<InOrderState>& detector) {
-    if (detector.valid && skip(detector.saved)) detector.reset();
-    detector.sight(s);
+    std::uint64_t hash = state_hash();
+    if (detector.found(hash, [&](const InOrderState& before) { return skip(before); })) {
+      detector.reset();
+      return;
+    }
+    detector.remember(hash, s, state_bytes());
+  }
+
+  size_t state_bytes() const {
+    size_t words = s.opportunities.size() + s.free_at.size() + 64;
+    for (auto& warp : s.warps)
+      words += sizeof(Warp) / sizeof(i64) + warp.counters.size() * 2 + warp.rings.size() + 6;
+    return words * sizeof(i64);
+  }
+
+  std::uint64_t state_hash() const {
+    Hash h;
+    h.add(s.first_scheduler);
+    for (i64 w : s.last_served) h.add(w);
+    for (i64 t : s.free_at) h.add(clip(t, s.now));
+    for (size_t w = 0; w < s.warps.size(); ++w) {
+      const Warp& warp = s.warps[w];
+      if (!s.slots[slot_of[w]].live) continue;
+      h.add(warp.pc * 8 + warp.finished * 4 + warp.at_barrier * 2 + warp.eligible);
+      h.add(clip(warp.last, s.now));
+      for (auto& port : code_of[w]->ports) {
+        i64 x = port.level < 0 ? 0 : warp.ordinals[port.level];
+        for (i64 i = 0; i < port.size; ++i)
+          h.add(x - i < 0 ? 0 : clip(warp.rings[port.at + (x - i) % port.size], s.now));
+      }
+    }
+    return h.value;
   }
 
   // A time that lies equally far from now, or one that has not moved and lies in the past.
@@ -710,13 +815,15 @@ class InOrder {
       if (b.end != kNever) b.end += time;
     }
     s.now += time;
+    find_first_end();
     for (i64 sched = 0; sched < u.schedulers; ++sched) {
       waiting[sched] = Heap();
       for (i64 w = sched; w < (i64)s.warps.size(); w += u.schedulers) {
         const Warp& warp = s.warps[w];
-        if (s.slots[w / u.warps].live && !warp.finished && !warp.at_barrier && !warp.eligible)
+        if (s.slots[slot_of[w]].live && !warp.finished && !warp.at_barrier && !warp.eligible)
           waiting[sched].push({warp.ready, w});
       }
+      due[sched] = next_due(sched);
     }
   }
 
@@ -1069,7 +1176,7 @@ class Dataflow {
 
   bool has_slot(i64 sched) {
     if (!u.width) return true;
-    if (s.now % u.ticks) return false;
+    if (u.ticks > 1 && s.now % u.ticks) return false;
     if (s.used_at[sched] != s.now) { s.used_at[sched] = s.now; s.used[sched] = 0; }
     return s.used[sched] < u.width;
   }
@@ -1191,8 +1298,35 @@ class Dataflow {
   }
 
   void try_skip(Detector<FlowState>& detector) {
-    if (detector.valid && skip(detector.saved)) detector.reset();
-    detector.sight(s);
+    std::uint64_t hash = state_hash();
+    if (detector.found(hash, [&](const FlowState& before) { return skip(before); })) {
+      detector.reset();
+      return;
+    }
+    detector.remember(hash, s, state_bytes());
+  }
+
+  size_t state_bytes() const {
+    size_t entries = 0;
+    for (auto& warp : s.warps) entries += 4 + warp.live.size() * 3 + warp.spaces.size() * 2;
+    return entries * 64;
+  }
+
+  std::uint64_t state_hash() const {
+    Hash h;
+    for (i64 w : s.last_served) h.add(w);
+    for (i64 t : s.free_at) h.add(clip(t, s.now));
+    for (size_t w = 0; w < s.warps.size(); ++w) {
+      const FlowWarp& warp = s.warps[w];
+      if (!s.slots[w / u.warps].live) continue;
+      h.add((i64)warp.live.size() * 64 + (i64)warp.walker.size());
+      for (auto& entry : warp.live) {
+        const Instruction& x = entry.second;
+        h.add(x.node * 4 + x.phase);
+        if (x.phase == Instruction::kFlying) h.add(x.when == kNever ? -1 : x.when - s.now);
+      }
+    }
+    return h.value;
   }
 
   // How far each space of a warp has moved since `before`: id -> iterations.

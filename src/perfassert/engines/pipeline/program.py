@@ -15,6 +15,7 @@ from perfassert.errors import GraphError
 from perfassert.kernel.graph import InstructionGraph, Latency, Node
 
 NO_LOOP = -1
+_MAX_PIPELINES = 64
 _MAX_TICKS = 2**20  # per cycle; finer latencies would leave no room in 64-bit time
 
 
@@ -117,6 +118,8 @@ def _pipelines(used: Sequence[str], latencies: Mapping[str, Latency]) -> Pipelin
         if scopes.setdefault(name, scoped) != scoped:
             raise GraphError(f"pipeline {name!r} has two scopes; operation {operation!r}")
         denominators += [exact(v).denominator for v in (latency.issue, latency.completion)]
+    if len(scopes) > _MAX_PIPELINES:
+        raise GraphError(f"{len(scopes)} pipelines are more than the {_MAX_PIPELINES} supported")
     ticks = lcm(*denominators)
     if ticks > _MAX_TICKS:
         raise GraphError(f"latencies are too fine: a common tick would be 1/{ticks} of a cycle")
