@@ -13,17 +13,22 @@ if TYPE_CHECKING:
     from perfassert.errors import DeviceFileError as DeviceFileError
     from perfassert.errors import ExpectationError as ExpectationError
     from perfassert.errors import ExpectationFailed as ExpectationFailed
+    from perfassert.errors import GraphError as GraphError
     from perfassert.errors import KernelError as KernelError
     from perfassert.errors import LaunchError as LaunchError
     from perfassert.errors import PerfAssertError as PerfAssertError
     from perfassert.errors import RankingError as RankingError
     from perfassert.errors import UnitError as UnitError
     from perfassert.errors import UnknownDevice as UnknownDevice
+    from perfassert.engines.pipeline.events import Simulation as Simulation
+    from perfassert.engines.pipeline.simulate import simulate as simulate
     from perfassert.hardware.load import device as device
     from perfassert.hardware.load import devices as devices
     from perfassert.hardware.model import Device as Device
     from perfassert.kernel.description import Kernel as Kernel
     from perfassert.kernel.field import Field as Field
+    from perfassert.kernel.graph import InstructionGraph as InstructionGraph
+    from perfassert.kernel.graph import Latency as Latency
     from perfassert.kernel.launch import Buffer as Buffer
     from perfassert.kernel.launch import Launch as Launch
     from perfassert.prediction.prediction import Advice as Advice
@@ -36,15 +41,18 @@ if TYPE_CHECKING:
     __version__: str
 
 _HOMES = {
+    "engines.pipeline.events": ("Simulation",),
+    "engines.pipeline.simulate": ("simulate",),
     "hardware.load": ("device", "devices"),
     "hardware.model": ("Device",),
     "errors": (
         "AddressExpressionError", "DeviceFileError", "ExpectationError", "ExpectationFailed",
-        "KernelError", "LaunchError", "PerfAssertError", "RankingError", "UnitError",
+        "GraphError", "KernelError", "LaunchError", "PerfAssertError", "RankingError", "UnitError",
         "UnknownDevice",
     ),
     "kernel.description": ("Kernel",),
     "kernel.field": ("Field",),
+    "kernel.graph": ("InstructionGraph", "Latency"),
     "kernel.launch": ("Buffer", "Launch"),
     "predictor": ("predict",),
     "prediction.prediction": ("Advice", "Prediction"),

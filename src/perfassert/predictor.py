@@ -2,29 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
+from perfassert.engines.pipeline.bounds import Bounds, bounds
+from perfassert.engines.pipeline.configuration import Totals
+from perfassert.engines.pipeline.simulate import LatencyRule, make_unit, run_bounded
 from perfassert.engines.volume.estimate import estimate_volumes
 from perfassert.engines.volume.roofline import roofline
-from perfassert.errors import LaunchError
+from perfassert.errors import GraphError, LaunchError, close_matches
+from perfassert.frontends.access_graph import ARITHMETIC, access_graph
 from perfassert.hardware.load import device as load_device
 from perfassert.hardware.model import Device
-from perfassert.hardware.occupancy import occupancy
+from perfassert.hardware.occupancy import Occupancy, occupancy
 from perfassert.kernel.description import Kernel
+from perfassert.kernel.graph import InstructionGraph, Latency, Node
 from perfassert.kernel.launch import Launch
 from perfassert.prediction.prediction import OccupancyResult, Prediction, Resources
 from perfassert.quantity import Quantity, round_significant
 from perfassert.source import Assumption
 from perfassert.version import MODEL_VERSION
 
-_EXACT = frozenset({"occupancy", "registers"})
+_EXACT = frozenset({"occupancy", "registers", "instructions"})
+_MEMORY = ("dram", "l2", "l1")
+_SHARED = ("dram", "l2")
+"""Servers of the whole device: what one unit leaves idle another one uses, so that they bound the
+time from below but do not add to what the simulated unit waits for."""
+_SERVER = {"global": "memory", "shared": "shared", "local": "shared", "barrier": "latency"}
+"""What a pipeline of that name stands for; any other is arithmetic."""
+_SATURATED = 0.5  # of the time: a server that is busy for so long is the limiter
+_GRAIN = 64  # derived costs are multiples of 1/64 cycle, so that periods exist
+_LIMIT = 4_000_000  # simulated instructions without a recurrence, before extrapolation
+_WAVES = 6  # so many resident sets of blocks are enough where the graph is only a sketch
 
 
 def predict(kernel: Kernel, launch: Launch, device: Device | str | Path) -> Prediction:
     """Predict one launch.
 
-    Raises :class:`~perfassert.errors.LaunchError` for a launch that the device cannot run and
-    :class:`~perfassert.errors.AddressExpressionError` for expressions that do not fit it.
+    Raises :class:`~perfassert.errors.LaunchError` for a launch that the device cannot run,
+    :class:`~perfassert.errors.AddressExpressionError` for expressions that do not fit it, and
+    :class:`~perfassert.errors.GraphError` for a graph without trip counts or latencies.
     """
     for what, value, kind in (("kernel", kernel, Kernel), ("launch", launch, Launch)):
         if not isinstance(value, kind):
@@ -34,10 +52,15 @@ def predict(kernel: Kernel, launch: Launch, device: Device | str | Path) -> Pred
     shared = kernel.shared_bytes + launch.shared_bytes
     held = occupancy(target, launch.threads_per_block, kernel.registers, shared)
     estimate = estimate_volumes(kernel, launch, target, held)
-    bounds = roofline(kernel, launch, target, estimate.volumes)
-    limiter = max(bounds, key=lambda key: bounds[key])
-    seconds = round_significant(bounds[limiter])
-    warps = -(-launch.threads_per_block // target.warp_size) * launch.blocks
+    arithmetic = ARITHMETIC.get(kernel.dtype, "int32")
+    alone = dict(roofline(kernel, launch, target, estimate.volumes, arithmetic))
+    run = _simulate(kernel, launch, target, held, alone)
+    issue = run.instructions / launch.blocks * run.blocks / target.schedulers_per_unit
+    cycles = max(run.cycles, issue)
+    busy = max(cycles / target.clock_hz, *(alone[server] for server in _SHARED))
+    seconds = busy + target.launch_overhead
+    servers = _servers({**alone, "issue": issue / target.clock_hz}, run, launch, target)
+    roofline_limiter = max(alone, key=lambda key: alone[key])
     return Prediction(
         kernel=kernel.name,
         device=target.name,
@@ -47,15 +70,15 @@ def predict(kernel: Kernel, launch: Launch, device: Device | str | Path) -> Pred
         block=launch.block,
         threads=launch.threads,
         updates=launch.threads * kernel.updates_per_thread,
-        warps=warps,
+        warps=_warps(launch, target) * launch.blocks,
         blocks=launch.blocks,
-        time=Quantity(seconds, "s"),
-        cycles=Quantity(round_significant(bounds[limiter] * target.clock_hz)),
+        time=Quantity(round_significant(seconds), "s"),
+        cycles=Quantity(round_significant(busy * target.clock_hz)),
         spread=0.0,
-        limiter=limiter,
-        bounds={k: Quantity(round_significant(v), "s") for k, v in bounds.items()},
-        roofline_time=Quantity(seconds, "s"),
-        roofline_limiter=limiter,
+        limiter=_limiter(servers, seconds, launch, target),
+        bounds={k: Quantity(round_significant(v), "s") for k, v in servers.items()},
+        roofline_time=Quantity(round_significant(alone[roofline_limiter]), "s"),
+        roofline_limiter=roofline_limiter,
         volumes=estimate.volumes,
         occupancy=OccupancyResult(
             round_significant(held.fraction),
@@ -63,16 +86,16 @@ def predict(kernel: Kernel, launch: Launch, device: Device | str | Path) -> Pred
             held.warps_per_unit,
             held.limited_by,
         ),
-        resources=Resources(kernel.registers, shared),
+        resources=Resources(kernel.registers, shared, instructions=run.instructions),
         stalls={},
         advice=None,
-        assumptions=(*kernel.assumptions, _ROOFLINE),
+        assumptions=(*kernel.assumptions, *run.assumptions),
         exact=_EXACT,
-        diagnostics={k: round_significant(v) for k, v in estimate.diagnostics.items()},
+        diagnostics={
+            k: round_significant(v)
+            for k, v in {**estimate.diagnostics, **run.diagnostics}.items()
+        },
     )
-
-
-_ROOFLINE = Assumption("time is the roofline time: latency and issue are not simulated")
 
 
 def _check_block(launch: Launch, device: Device) -> None:
@@ -81,3 +104,144 @@ def _check_block(launch: Launch, device: Device) -> None:
             f"a block {launch.block[2]} threads deep is more than the {device.max_block_z} that "
             f"{device.name} allows in z"
         )
+
+
+def _warps(launch: Launch, device: Device) -> int:
+    return -(-launch.threads_per_block // device.warp_size)
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """What the pipeline engine says about the busiest unit; times in cycles."""
+
+    cycles: float
+    instructions: float
+    blocks: int
+    bounds: Bounds
+    assumptions: tuple[Assumption, ...]
+    diagnostics: Mapping[str, float]
+
+
+def _simulate(
+    kernel: Kernel, launch: Launch, device: Device, held: Occupancy, alone: Mapping[str, float]
+) -> _Run:
+    graph = kernel.graph or access_graph(kernel)
+    graph = graph.bound(dict(launch.scalar_args()))
+    warps = _warps(launch, device)
+    blocks = -(-launch.blocks // device.compute_units)
+    unit = make_unit(
+        graph,
+        warps,
+        blocks,
+        held.resident_blocks,
+        _latencies(kernel, graph, launch, device, alone),
+        issue_order="in-order",
+        scheduler="greedy-then-oldest",
+        schedulers=device.schedulers_per_unit,
+        issue_width=None,  # its slots lie at whole cycles: λ = 2.02 would become 3
+    )
+    length = sum(unit.programs[v].length for v in unit.variant)
+    sketch = _WAVES * length * unit.resident if kernel.graph is None else _LIMIT
+    totals = run_bounded(unit, min(sketch, _LIMIT))
+    assumptions, end = _extrapolated(totals, length * blocks)
+    cycles = end / unit.pipelines.ticks
+    limits = bounds(unit)
+    return _Run(
+        cycles,
+        float(length * launch.blocks),
+        blocks,
+        limits,
+        assumptions,
+        {"simulated_instructions": float(totals.simulated), "path_cycles": limits.path},
+    )
+
+
+def _extrapolated(totals: Totals, instructions: int) -> tuple[tuple[Assumption, ...], float]:
+    """The end in ticks; what was not simulated goes on at the rate of the second half."""
+    if not totals.cut_short:
+        return (), totals.end
+    count = sum(totals.issued)
+    rate = (totals.end - totals.half_time) / (count - totals.half_count)
+    text = (
+        f"no recurrence within {totals.simulated} simulated instructions: the time of the other "
+        f"{instructions - count} of {instructions} is extrapolated"
+    )
+    return (Assumption(text),), totals.end + rate * (instructions - count)
+
+
+def _latencies(
+    kernel: Kernel,
+    graph: InstructionGraph,
+    launch: Launch,
+    device: Device,
+    alone: Mapping[str, float],
+) -> dict[str, LatencyRule]:
+    """The kernel's own, else the device's; memory nodes with an access cost what they move.
+
+    λ of such a node is its share of the cycles of the unit's L1 pipe.
+    """
+    given = dict(kernel.latencies)
+    touching = {n.operation for n in graph.nodes if n.access is not None}
+    issue = _memory_issue(kernel, launch, device, alone["l1"]) if kernel.accesses else 0.0
+    for node in graph.nodes:
+        if node.operation in given:
+            continue
+        latency = _device_latency(node, device)
+        if node.operation in touching:
+            completion = max(latency.completion, issue)
+            latency = Latency(issue, completion, latency.pipeline, latency.scope)
+        given[node.operation] = latency
+    return given
+
+
+def _memory_issue(kernel: Kernel, launch: Launch, device: Device, seconds: float) -> float:
+    """Cycles of a unit's L1 pipe per warp memory instruction."""
+    instructions = len(kernel.accesses) * _warps(launch, device) * launch.blocks
+    return _grained(seconds * device.clock_hz * device.compute_units / instructions)
+
+
+def _device_latency(node: Node, device: Device) -> Latency:
+    found = device.operations.get(node.operation)
+    if found is None:
+        hint = close_matches(node.operation, device.operations)
+        raise GraphError(
+            f"{node}: operation class {node.operation!r} has no latency, neither the kernel's nor "
+            f"{device.name}'s{hint}"
+        )
+    scope = device.pipelines[found.pipeline].value
+    return Latency(_grained(found.issue), _grained(found.completion), found.pipeline, scope)
+
+
+def _grained(cycles: float) -> float:
+    return max(1, round(cycles * _GRAIN)) / _GRAIN
+
+
+def _servers(
+    alone: Mapping[str, float], run: _Run, launch: Launch, device: Device
+) -> dict[str, float]:
+    """Seconds that each limiter would take alone: of the roofline and of the simulated unit."""
+    servers = {**alone, "shared": 0.0}
+    slowest = max(_MEMORY, key=lambda key: alone[key])
+    for pipeline, cycles in run.bounds.pipelines.items():
+        name = _SERVER.get(pipeline, "compute")
+        if name == "memory":
+            name = slowest
+            if alone[slowest] > 0:
+                continue  # the roofline has the exact figure
+        if name != "latency":
+            servers[name] = max(servers[name], cycles / device.clock_hz)
+    servers["latency"] = run.bounds.path / device.clock_hz
+    idle = device.compute_units / min(device.compute_units, launch.blocks)
+    servers["parallelism"] = max(alone.values()) * idle if idle > 1 else 0.0
+    return servers
+
+
+def _limiter(
+    servers: Mapping[str, float], seconds: float, launch: Launch, device: Device
+) -> str:
+    """The busiest server, if it is busy for half of the time; else what keeps it from being so."""
+    throughput = {k: v for k, v in servers.items() if k not in ("latency", "parallelism")}
+    busiest = max(throughput, key=lambda key: throughput[key])
+    if throughput[busiest] >= _SATURATED * seconds:
+        return busiest
+    return "parallelism" if launch.blocks < device.compute_units else "latency"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import index
 
 from perfassert.errors import KernelError
 from perfassert.kernel.access import Access, Direction
 from perfassert.kernel.field import Field, item_bytes
+from perfassert.kernel.graph import InstructionGraph, Latency
 from perfassert.source import Assumption
 
 
@@ -18,7 +19,8 @@ class Kernel:
 
     ``flops`` per thread in ``dtype``; ``registers`` per thread; ``shared_bytes`` static, per
     block; ``updates_per_thread``: results that a thread makes (thread folding); ``ilp``:
-    independent chains in the arithmetic of one update.
+    independent chains in the arithmetic of one update. ``graph`` is None where the description
+    has address expressions only; ``latencies`` by operation class go before the device's.
     """
 
     name: str
@@ -31,6 +33,8 @@ class Kernel:
     updates_per_thread: int = 1
     ilp: int = 1
     assumptions: tuple[Assumption, ...] = field(default=())
+    graph: InstructionGraph | None = None
+    latencies: Mapping[str, Latency | Callable[[int], Latency]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         item_bytes(self.dtype)
@@ -86,6 +90,55 @@ class Kernel:
             updates_per_thread=updates_per_thread,
             ilp=ilp,
             assumptions=assumptions,
+        )
+
+    @classmethod
+    def from_graph(
+        cls,
+        name: str,
+        graph: InstructionGraph,
+        latencies: Mapping[str, Latency | Callable[[int], Latency]] | None = None,
+        registers: int = 32,
+        shared_bytes: int = 0,
+        fields: Sequence[Field] = (),
+        flops: float = 0,
+        dtype: str = "float32",
+        updates_per_thread: int = 1,
+        proxies: Mapping[str, str] | None = None,
+    ) -> Kernel:
+        """A kernel from an instruction graph: the pipeline model's own input (§III.C).
+
+        ``latencies``: class → :class:`Latency`, or a function of the resident warps of a compute
+        unit that gives one; classes left out take the device's. Nodes that name an ``access`` of
+        one of ``fields`` have volumes. Raises :class:`~perfassert.errors.KernelError`.
+        """
+        from perfassert.frontends.addresses import read_accesses
+
+        if not isinstance(graph, InstructionGraph):
+            raise KernelError(f"kernel {name!r}: graph must be built, not {graph!r}")
+        touching = [node for node in graph.nodes if node.access is not None]
+        accesses, assumptions = (
+            read_accesses(
+                fields,
+                [n.access for n in touching if n.produces and n.access],
+                [n.access for n in touching if not n.produces and n.access],
+                proxies or {},
+            )
+            if touching
+            else ((), ())
+        )
+        return cls(
+            name=name,
+            fields={f.name: f for f in fields},
+            accesses=accesses,
+            flops=flops,
+            dtype=dtype,
+            registers=registers,
+            shared_bytes=shared_bytes,
+            updates_per_thread=updates_per_thread,
+            assumptions=assumptions,
+            graph=graph,
+            latencies=dict(latencies or {}),
         )
 
     @property

@@ -136,7 +136,28 @@ struct Totals {
   }
 };
 
-struct Result { i64 end = 0, simulated = 0, extrapolated = 0; Totals totals; };
+struct Result { i64 end = 0, simulated = 0, cut_short = 0, half_time = 0, half_count = 0; Totals totals; };
+
+// Watches for interrupts and, where there is a limit, for its half and its end.
+struct Watch {
+  i64 limit, next_poll = 1 << 20;
+  bool half = false;
+  // Whether to stop now.
+  bool over(i64 simulated, i64 now, const Totals& totals, Result& result) {
+    if (simulated >= next_poll) {
+      next_poll = simulated + (1 << 20);
+      if (PyErr_CheckSignals()) throw std::runtime_error("interrupted");
+    }
+    if (!limit) return false;
+    if (!half && simulated >= limit / 2) {
+      half = true;
+      result.half_time = now;
+      for (i64 n : totals.issued) result.half_count += n;
+    }
+    result.cut_short = simulated >= limit;
+    return result.cut_short;
+  }
+};
 
 // States seen so far, found again by a hash of what must be equal. When they take too much room
 // the oldest half is forgotten, so that a period is found in the end wherever there is one.
@@ -303,7 +324,7 @@ class InOrder {
 
   Result run() {
     for (i64 i = 0; i < u.resident && i < u.blocks; ++i) launch(i);
-    i64 last_poll = 0;
+    Watch watch{u.limit};
     while (true) {
       retire();
       if (s.by_age.empty()) break;
@@ -314,11 +335,7 @@ class InOrder {
       s.totals.resident += s.live_warps * (next - s.now);
       s.totals.drained += s.drained_warps * (next - s.now);
       s.now = next;
-      if (simulated - last_poll > (1 << 20)) {
-        last_poll = simulated;
-        if (PyErr_CheckSignals()) throw std::runtime_error("interrupted");
-        if (u.limit && simulated > u.limit) { result.extrapolated = 1; break; }
-      }
+      if (watch.over(simulated, s.now, s.totals, result)) break;
     }
     result.end = s.now;
     result.simulated = simulated;
@@ -909,7 +926,7 @@ class Dataflow {
 
   Result run() {
     for (i64 i = 0; i < u.resident && i < u.blocks; ++i) launch(i);
-    i64 last_poll = 0;
+    Watch watch{u.limit};
     while (true) {
       retire();
       if (s.by_age.empty()) break;
@@ -920,11 +937,7 @@ class Dataflow {
       s.totals.resident += s.live_warps * (next - s.now);
       s.now = next;
       complete_all();
-      if (simulated - last_poll > (1 << 18)) {
-        last_poll = simulated;
-        if (PyErr_CheckSignals()) throw std::runtime_error("interrupted");
-        if (u.limit && simulated > u.limit) { result.extrapolated = 1; break; }
-      }
+      if (watch.over(simulated, s.now, s.totals, result)) break;
     }
     result.end = s.now;
     result.simulated = simulated;
@@ -1519,7 +1532,7 @@ PyObject* simulate(PyObject*, PyObject* argument) {
     Reader in{reinterpret_cast<const i64*>(data), reinterpret_cast<const i64*>(data + size)};
     Unit unit = read_unit(in);
     Result r = unit.in_order ? InOrder(unit).run() : Dataflow(unit).run();
-    std::vector<i64> out{r.end, r.simulated, r.extrapolated, r.totals.launched, r.totals.retired,
+    std::vector<i64> out{r.end, r.simulated, r.cut_short, r.half_time, r.half_count, r.totals.launched, r.totals.retired,
                          r.totals.not_selected, r.totals.drained, r.totals.resident};
     for (auto* v : {&r.totals.issued, &r.totals.busy, &r.totals.dependence, &r.totals.pipeline})
       out.insert(out.end(), v->begin(), v->end());

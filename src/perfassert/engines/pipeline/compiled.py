@@ -37,18 +37,20 @@ def run_compiled(unit: Unit, fast_forward: bool, limit: int = 0) -> Totals:
     words = array("q", _words(unit, fast_forward, limit))
     result = array("q")
     result.frombytes(_core().simulate(words.tobytes()))
-    head, rest = result[:8], list(result[8:])
+    head, rest = result[:10], list(result[10:])
     operations, pipes = len(unit.pipelines.operations), len(unit.pipelines.names)
     cuts = (operations, operations + pipes, 2 * operations + pipes)
     return Totals(
         end=head[0],
         simulated=head[1],
         cut_short=bool(head[2]),
-        launched=head[3],
-        retired=head[4],
-        not_selected=head[5],
-        drained=head[6],
-        resident=head[7],
+        half_time=head[3],
+        half_count=head[4],
+        launched=head[5],
+        retired=head[6],
+        not_selected=head[7],
+        drained=head[8],
+        resident=head[9],
         issued=rest[: cuts[0]],
         busy=rest[cuts[0] : cuts[1]],
         dependence=rest[cuts[1] : cuts[2]],

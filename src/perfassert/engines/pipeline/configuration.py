@@ -42,7 +42,10 @@ class Unit:
 
 @dataclass(slots=True)
 class Totals:
-    """Counts and ticks, by operation class and by pipeline."""
+    """Counts and ticks, by operation class and by pipeline.
+
+    ``half_time``, ``half_count``: where half of a limited simulation lay, if it was cut short.
+    """
 
     end: int
     issued: Sequence[int]
@@ -56,6 +59,8 @@ class Totals:
     resident: int
     simulated: int
     cut_short: bool = False
+    half_time: int = 0
+    half_count: int = 0
     trace: list[TraceEvent] = field(default_factory=list)
 
     def simulation(self, unit: Unit, engine: str) -> Simulation:

@@ -97,10 +97,10 @@ def compile_programs(
     programs: dict[frozenset[int], int] = {}
     made: list[Program] = []
     variant = []
+    everywhere = frozenset(n.index for n in graph.nodes if n.warps is None)
+    partial = [n for n in graph.nodes if n.warps is not None]
     for warp in range(warps_per_block):
-        present = frozenset(
-            n.index for n in graph.nodes if n.warps is None or warp in n.warps
-        )
+        present = everywhere.union(n.index for n in partial if n.warps and warp in n.warps)
         if present not in programs:
             programs[present] = len(made)
             made.append(_Compiler(graph, present, latencies, pipelines).program())

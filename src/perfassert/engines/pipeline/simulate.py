@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Union
 
-from perfassert.engines.pipeline.configuration import Unit
+from perfassert.engines.pipeline.configuration import Totals, Unit
 from perfassert.engines.pipeline.events import Simulation
 from perfassert.engines.pipeline.program import compile_programs
 from perfassert.engines.pipeline.reference import Reference
@@ -58,6 +58,31 @@ def run_unit(unit: Unit, fast_forward: bool) -> Simulation:
     if available():
         return run_compiled(unit, fast_forward).simulation(unit, "compiled")
     return Reference(unit).run().simulation(unit, "reference")
+
+
+def run_bounded(unit: Unit, limit: int) -> Totals:
+    """Run at most about ``limit`` instructions; the totals say if they were cut short.
+
+    Without the compiled engine only as many blocks run as the reference can take in a moment.
+    """
+    from dataclasses import replace
+
+    from perfassert.engines.pipeline.compiled import available, run_compiled
+
+    if available():
+        return run_compiled(unit, True, limit)
+    length = sum(unit.programs[v].length for v in unit.variant)
+    waves = max(2, _REFERENCE_INSTRUCTIONS // (length * unit.resident))
+    blocks = min(unit.blocks, waves * unit.resident)
+    totals = Reference(replace(unit, blocks=blocks)).run()
+    if blocks < unit.blocks:
+        half = Reference(replace(unit, blocks=-(-blocks // 2))).run()
+        totals.cut_short = True
+        totals.half_time, totals.half_count = half.end, half.simulated
+    return totals
+
+
+_REFERENCE_INSTRUCTIONS = 30_000
 
 
 def make_unit(

@@ -4,28 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from perfassert.errors import DeviceFileError
-from perfassert.hardware.model import Device
+from perfassert.hardware.model import Device, Scope
 from perfassert.kernel.description import Kernel
 from perfassert.kernel.launch import Launch
 from perfassert.prediction.volumes import Volumes
-
-OPERATION_CLASS = {
-    "float64": "fp64", "complex128": "fp64", "float32": "fp32", "complex64": "fp32",
-    "float16": "fp16", "bfloat16": "fp16",
-}  # fmt: skip
-"""Class of the device's operation table that does the arithmetic of a dtype; else ``int32``."""
 
 _FLOPS_PER_LANE = 2  # a fused multiply-add counts two
 
 
 def roofline(
-    kernel: Kernel, launch: Launch, device: Device, volumes: Volumes
+    kernel: Kernel, launch: Launch, device: Device, volumes: Volumes, arithmetic: str
 ) -> Mapping[str, float]:
     """Seconds that each of ``dram l2 l1 compute`` would take alone.
 
     All compute units are counted, as in the paper. L2 and DRAM serve loads and stores with one
-    bandwidth each. ``compute`` takes every two flops for one fused multiply-add.
+    bandwidth each. ``compute`` takes every two flops for one fused multiply-add of the operation
+    class ``arithmetic``.
     """
     unit_cycles = device.compute_units * device.clock_hz
     dram = float(volumes.dram_load.total) + float(volumes.dram_store.total)
@@ -34,17 +28,14 @@ def roofline(
         "dram": dram / device.dram_bandwidth,
         "l2": l2 / device.l2_bandwidth,
         "l1": float(volumes.l1_cycles.total) / unit_cycles,
-        "compute": kernel.flops * launch.threads / peak_flops(device, kernel.dtype),
+        "compute": kernel.flops * launch.threads / peak_flops(device, arithmetic),
     }
 
 
-def peak_flops(device: Device, dtype: str) -> float:
-    """Flops per second of the whole device in ``dtype``."""
-    operation = device.operation(OPERATION_CLASS.get(dtype, "int32"))
-    try:
-        scope = device.pipelines[operation.pipeline]
-    except KeyError:
-        raise DeviceFileError(f"{device.name}: no pipeline {operation.pipeline!r}") from None
-    copies = device.schedulers_per_unit if scope.value == "scheduler" else 1
+def peak_flops(device: Device, arithmetic: str) -> float:
+    """Flops per second of the whole device with instructions of class ``arithmetic``."""
+    operation = device.operation(arithmetic)
+    per_scheduler = device.pipelines[operation.pipeline] is Scope.SCHEDULER
+    copies = device.schedulers_per_unit if per_scheduler else 1
     per_cycle = _FLOPS_PER_LANE * device.warp_size * copies / operation.issue
     return per_cycle * device.compute_units * device.clock_hz

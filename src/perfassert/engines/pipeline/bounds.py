@@ -1,0 +1,135 @@
+"""Bounds beside the simulation: every simulated time lies between ``lower`` and ``upper``.
+
+All of them are monotone in every λ and Λ, which the simulated time itself is not (list scheduling
+has anomalies).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from perfassert.engines.pipeline.configuration import Unit
+from perfassert.engines.pipeline.program import NO_LOOP, Program
+
+_UNROLLED = 20_000
+"""Longer programs are followed for fewer iterations, which keeps the bound valid but loose."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """In cycles. ``pipelines``: each one's busy time; ``issue``: slots of the schedulers;
+    ``path``: blocks one after the other along their critical path; ``upper``: all in series."""
+
+    pipelines: Mapping[str, float]
+    issue: float
+    path: float
+    upper: float
+
+    @property
+    def lower(self) -> float:
+        """No schedule is faster."""
+        return max(self.path, self.issue, *self.pipelines.values())
+
+
+def bounds(unit: Unit) -> Bounds:
+    """The bounds of a unit's run."""
+    ticks = unit.pipelines.ticks
+    busy = [0] * len(unit.pipelines.names)
+    serial = 0
+    for variant, warps in Counter(unit.variant).items():
+        program = unit.programs[variant]
+        for node in program.nodes:
+            times = unit.blocks * warps
+            for loop in program.chain(node.loop):
+                times *= program.loops[loop].trips
+            busy[node.pipeline] += times * node.issue
+            slot = 2 * ticks if unit.width else 0
+            serial += times * (max(node.issue, node.completion) + slot)
+    instructions = sum(unit.programs[v].length for v in unit.variant) * unit.blocks
+    copies = [unit.schedulers if scoped else 1 for scoped in unit.pipelines.per_scheduler]
+    longest = [
+        max((n.issue for p in unit.programs for n in p.nodes if n.pipeline == i), default=0)
+        for i in range(len(busy))
+    ]
+    rounds = -(-unit.blocks // unit.resident)
+    path = max(critical_path(program) for program in unit.programs)
+    slots = max(0, -(-instructions // (unit.schedulers * unit.width)) - 1) if unit.width else 0
+    return Bounds(
+        pipelines={
+            name: max(0, -(-b // c) - last) / ticks
+            for name, b, c, last in zip(
+                unit.pipelines.names, busy, copies, longest, strict=True
+            )
+        },
+        issue=float(slots),
+        path=rounds * path / ticks,
+        upper=serial / ticks,
+    )
+
+
+def critical_path(program: Program) -> int:
+    """Ticks of one warp alone if no pipeline were ever busy."""
+    trips = [loop.trips for loop in program.loops]
+    while _length(program, program.body, trips) > _UNROLLED and max(trips, default=1) > 1:
+        trips = [-(-t // 2) for t in trips]
+    return _Follower(program, trips).run()
+
+
+def _length(program: Program, body: tuple[tuple[str, int], ...], trips: list[int]) -> int:
+    return sum(
+        1 if kind == "node" else trips[i] * _length(program, program.loops[i].body, trips)
+        for kind, i in body
+    )
+
+
+class _Follower:
+    """Follows the program in order and notes when each value is complete at the earliest."""
+
+    def __init__(self, program: Program, trips: list[int]) -> None:
+        self.program = program
+        self.trips = trips
+        self.done: dict[tuple[int, tuple[int, ...]], int] = {}
+        self.counters: dict[int, int] = {}
+        self.latest = 0
+        self.fence = 0
+
+    def run(self) -> int:
+        self.walk(self.program.body)
+        return self.latest
+
+    def walk(self, body: tuple[tuple[str, int], ...]) -> None:
+        for kind, index in body:
+            if kind == "node":
+                self.node(index)
+                continue
+            for i in range(self.trips[index]):
+                self.counters[index] = i
+                self.walk(self.program.loops[index].body)
+
+    def node(self, index: int) -> None:
+        node = self.program.nodes[index]
+        start = self.latest if node.fence and not node.partial else self.fence
+        for edge in node.sources:
+            for producer, loop, distance in edge:
+                if distance and self.counters[loop] < distance:
+                    continue
+                start = max(start, self.done.get(self.place(producer, loop, distance), 0))
+                break
+        chain = self.program.chain(node.loop)
+        end = start + node.completion
+        self.done[index, tuple(self.counters[c] for c in chain)] = end
+        self.latest = max(self.latest, end)
+        if node.fence:
+            self.fence = end
+
+    def place(self, producer: int, loop: int, distance: int) -> tuple[int, tuple[int, ...]]:
+        counters, inside = [], loop != NO_LOOP
+        for level in self.program.chain(self.program.nodes[producer].loop):
+            if inside:
+                counters.append(self.counters[level] - (distance if level == loop else 0))
+            else:
+                counters.append(self.trips[level] - 1)
+            inside = inside and level != loop
+        return producer, tuple(counters)

@@ -1,0 +1,65 @@
+"""The graph of a kernel that is given by address expressions alone.
+
+Its loads are independent; its arithmetic is one chain for each update and each of the ``ilp``
+independent parts; its stores follow. Every two flops are taken for one fused multiply-add.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from perfassert.kernel.access import Direction
+from perfassert.kernel.description import Kernel
+from perfassert.kernel.graph import GraphBuilder, InstructionGraph, NodeRef
+
+ARITHMETIC = {
+    "float64": "fp64", "complex128": "fp64", "float32": "fp32", "complex64": "fp32",
+    "float16": "fp16", "bfloat16": "fp16",
+}  # fmt: skip
+"""Operation class that does the arithmetic of a dtype; else ``int32``."""
+LOAD, STORE = "global_load", "global_store"
+_FLOPS_PER_INSTRUCTION = 2
+
+
+@lru_cache(maxsize=128)
+def access_graph(kernel: Kernel) -> InstructionGraph:
+    """Loads, arithmetic, stores; memory nodes carry their access."""
+    g = InstructionGraph.builder()
+    loads = [
+        g.op(LOAD, access=a.text, space="global", span=a.span)
+        for a in kernel.accesses
+        if a.direction is Direction.LOAD
+    ]
+    results = _arithmetic(g, kernel, loads)
+    for access in kernel.accesses:
+        if access.direction is Direction.STORE:
+            g.op(
+                STORE, *(results or loads), produces=False,
+                access=access.text, space="global", span=access.span,
+            )  # fmt: skip
+    return g.build()
+
+
+def _arithmetic(g: GraphBuilder, kernel: Kernel, loads: list[NodeRef]) -> list[NodeRef]:
+    """The chains; their first instructions take the loads in turn."""
+    count = -(-int(kernel.flops) // _FLOPS_PER_INSTRUCTION)
+    chains = min(kernel.updates_per_thread * kernel.ilp, count)
+    if not chains:
+        return []
+    operation = ARITHMETIC.get(kernel.dtype, "int32")
+    length = -(-count // chains)
+    taking = min(length, -(-len(loads) // chains))
+    ends: list[NodeRef | None] = [None] * chains
+    for step in range(taking):
+        for chain in range(chains):
+            inputs = [end] if (end := ends[chain]) is not None else []
+            inputs += loads[step * chains + chain :][:1]
+            ends[chain] = g.op(operation, *inputs)
+    if length > taking:
+        with g.loop(length - taking) as body:
+            ends = [
+                g.op(operation, body.carried(f"chain {i}", init=end), name=f"chain {i}")
+                for i, end in enumerate(ends)
+            ]
+    rest = loads[taking * chains :]
+    return [end for end in ends if end is not None] + rest
