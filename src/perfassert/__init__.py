@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from perfassert.engines.pipeline.events import Simulation as Simulation
+    from perfassert.engines.pipeline.simulate import simulate as simulate
     from perfassert.errors import AddressExpressionError as AddressExpressionError
     from perfassert.errors import DeviceFileError as DeviceFileError
     from perfassert.errors import ExpectationError as ExpectationError
@@ -20,8 +22,6 @@ if TYPE_CHECKING:
     from perfassert.errors import RankingError as RankingError
     from perfassert.errors import UnitError as UnitError
     from perfassert.errors import UnknownDevice as UnknownDevice
-    from perfassert.engines.pipeline.events import Simulation as Simulation
-    from perfassert.engines.pipeline.simulate import simulate as simulate
     from perfassert.hardware.load import device as device
     from perfassert.hardware.load import devices as devices
     from perfassert.hardware.model import Device as Device

@@ -92,8 +92,7 @@ def predict(kernel: Kernel, launch: Launch, device: Device | str | Path) -> Pred
         assumptions=(*kernel.assumptions, *run.assumptions),
         exact=_EXACT,
         diagnostics={
-            k: round_significant(v)
-            for k, v in {**estimate.diagnostics, **run.diagnostics}.items()
+            k: round_significant(v) for k, v in {**estimate.diagnostics, **run.diagnostics}.items()
         },
     )
 
@@ -236,9 +235,7 @@ def _servers(
     return servers
 
 
-def _limiter(
-    servers: Mapping[str, float], seconds: float, launch: Launch, device: Device
-) -> str:
+def _limiter(servers: Mapping[str, float], seconds: float, launch: Launch, device: Device) -> str:
     """The busiest server, if it is busy for half of the time; else what keeps it from being so."""
     throughput = {k: v for k, v in servers.items() if k not in ("latency", "parallelism")}
     busiest = max(throughput, key=lambda key: throughput[key])

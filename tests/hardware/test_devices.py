@@ -56,6 +56,8 @@ def test_variants():
         device.replace(clok=1)
     with pytest.raises(pa.DeviceFileError, match="l1_bytes: 196608 is larger than l2_bytes"):
         device.replace(l2_bytes=1024)
+    with pytest.raises(pa.DeviceFileError, match="whole number"):
+        device.replace(compute_units=10.5)
     with pytest.raises(pa.DeviceFileError, match="clock_hz: must be finite and above 0"):
         device.replace(clock_hz=0)
     with pytest.raises(pa.DeviceFileError, match="no operation class 'fp31'; did you mean"):
@@ -80,6 +82,8 @@ def test_variants():
         (r"^issue = \{ value = 2", "issue = { value = -2", "issue", "λ must be above 0"),
         (r'^pipeline = "alu"', 'pipeline = "abacus"', "pipeline", "is none of"),
         (r'capacity_fits = "warpspeed"', "capacity_fits = 1", "capacity_fits", "string"),
+        (r'capacity_fits = "warpspeed"', 'capacity_fits = "mine"', "capacity_fits", "known: "),
+        (r"^aliases = .*", 'aliases = "a100"', "aliases", "list of strings"),
         (r"^\[values\]", "[values", "not valid TOML", ""),
     ],
 )

@@ -99,6 +99,16 @@ def test_proxies_become_assumptions():
     assert prediction.volumes.l2_load.fields["src"].total > 4096 * 8
 
 
+def test_errors_in_a_proxy_show_the_proxy():
+    fields = [pa.Field("src", shape=(64,)), pa.Field("i", "int32", (64,))]
+    made = kernel("src[i[x] + 1]", fields=fields, proxies={"i[x]": "x * 7 % n"})
+    with pytest.raises(pa.AddressExpressionError) as caught:
+        pa.predict(made, pa.Launch.cover(32, 32), "a100")
+    _, shown, caret = str(caught.value).splitlines()
+    assert shown.strip() == "x * 7 % n"
+    assert shown[caret.index("^")] == "n"
+
+
 def test_unused_and_circular_proxies():
     with pytest.raises(pa.KernelError, match="stands in for nothing"):
         kernel("src[y, x]", proxies={"idx[x]": "x"})

@@ -28,8 +28,9 @@ def test_arguments_and_identity():
     assert hash(launch) == hash(pa.Launch(1, 32))
     assert launch != pa.Launch(1, 32)
     assert list(pa.Launch(1, 32, args=(1, 2)).scalar_args()) == []
-    with pytest.raises(pa.LaunchError):
-        pa.Launch(1, 32, shared_bytes=-1)
+    for wrong in ({"shared_bytes": -1}, {"args": 5}, {"args": "n"}):
+        with pytest.raises(pa.LaunchError):
+            pa.Launch(1, 32, **wrong)
 
 
 def test_field_layout():

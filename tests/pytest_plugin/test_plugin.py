@@ -1,6 +1,7 @@
 """The plug-in as pytest users meet it."""
 
 import xml.etree.ElementTree as ElementTree
+from pathlib import Path
 
 import pytest
 
@@ -144,6 +145,34 @@ def test_silent_where_unused(pytester):
 def test_can_be_turned_off(project):
     result = run(project, "-p", "no:perfassert", "-k", "plain")
     result.assert_outcomes(passed=1, deselected=4)
+
+
+def test_only_failed_expectations_are_expected_to_fail(pytester):
+    pytester.makepyfile(
+        TEST_FILE
+        + """
+@pytest.mark.perf(devices=["l40"], xfail={"L40": "no data yet"})
+@pytest.mark.parametrize("metric", ["time", "tiem"])
+def test_typo(perf, metric):
+    perf(COPY, domain=N, block=256).expect(**{metric: "< 1 ns"})
+"""
+    )
+    result = run(pytester, "-v", "-k", "typo")
+    result.assert_outcomes(xfailed=1, failed=1)
+    result.stdout.fnmatch_lines(["test_typo*xfailed"])
+
+
+def test_device_files_named_in_the_ini_file_lie_beside_it(project):
+    text = (Path(__file__).parents[2] / "devices" / "A40.toml").read_text()
+    (project.path / "mine.toml").write_text(text.replace('name = "A40"', 'name = "MINE"'))
+    project.makeini("[pytest]\nperf_devices = mine.toml\n")
+    folder = project.mkdir("below")
+    (folder / "test_below.py").write_text(TEST_FILE)
+    (project.path / "test_copy.py").unlink()
+    result = project.run(
+        "python", "-m", "pytest", "-v", "-k", "passes", f"--rootdir={project.path}"
+    )
+    result.stdout.fnmatch_lines(["*test_passes[[]MINE[]]*"])
 
 
 def test_long_sections_are_cut(pytester):

@@ -33,6 +33,9 @@ def main(arguments: Sequence[str]) -> int:
     except PerfAssertError as error:
         print(f"perfassert: {error}", file=sys.stderr)
         return USAGE
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader has seen enough, as in `perfassert devices a100 | head`
+        return OK
     except Exception as error:
         print(f"perfassert: internal error: {type(error).__name__}: {error}", file=sys.stderr)
         return INTERNAL

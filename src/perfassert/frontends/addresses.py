@@ -75,6 +75,7 @@ class _Parser:
         fields: Mapping[str, Field],
         proxies: Mapping[str, str],
         used: dict[str, Assumption],
+        own_text: bool = True,
     ) -> None:
         if not isinstance(text, str):
             raise AddressExpressionError(f"{span}: must be a string, not {text!r}")
@@ -83,6 +84,7 @@ class _Parser:
         self.fields = fields
         self.proxies = proxies
         self.used = used
+        self.origin = "" if own_text else text  # what later errors about a node show
 
     def access(self, direction: Direction) -> Access:
         tree = self.tree()
@@ -125,7 +127,8 @@ class _Parser:
             return self.attribute(node)
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd)):
             operator = "-" if isinstance(node.op, ast.USub) else "+"
-            return Operation(operator, Constant(0), self.expression(node.operand), node.col_offset)
+            inner = self.expression(node.operand)
+            return Operation(operator, Constant(0), inner, node.col_offset, self.origin)
         if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
             return self.operation(node)
         if isinstance(node, ast.Subscript):
@@ -137,14 +140,14 @@ class _Parser:
             self.fail(f"{node.id!r} is a field; its value depends on data", node)
         if node.id in _BUILTIN:
             self.fail(f"{node.id} needs .x, .y or .z", node)
-        return Variable(node.id, node.col_offset)
+        return Variable(node.id, node.col_offset, self.origin)
 
     def attribute(self, node: ast.Attribute) -> Expression:
         base = node.value.id if isinstance(node.value, ast.Name) else "?"
         if base not in _BUILTIN or node.attr not in AXES:
             known = ", ".join(f"{b}.x" for b in _BUILTIN)
             self.fail(f"unknown name {base}.{node.attr}; known: {known} and their .y .z", node)
-        return Variable(f"{base}.{node.attr}", node.col_offset)
+        return Variable(f"{base}.{node.attr}", node.col_offset, self.origin)
 
     def operation(self, node: ast.BinOp) -> Expression:
         left, right = self.expression(node.left), self.expression(node.right)
@@ -157,7 +160,7 @@ class _Parser:
             if right == Constant(0):
                 self.fail("division by zero", node.right)
         column = node.right.col_offset if operator in ("*", "//", "%") else node.col_offset
-        return Operation(operator, left, right, column)
+        return Operation(operator, left, right, column, self.origin)
 
     def proxy(self, node: ast.Subscript) -> Expression:
         key = ast.unparse(node)
@@ -168,5 +171,5 @@ class _Parser:
         self.used[key] = Assumption(f"{key} is taken to be {proxy}", self.span)
         others = {k: v for k, v in self.proxies.items() if k != key}
         span = SourceSpan(f"proxies[{key!r}]")
-        inner = _Parser(proxy, span, self.fields, others, self.used)
+        inner = _Parser(proxy, span, self.fields, others, self.used, own_text=False)
         return inner.expression(inner.tree())

@@ -112,6 +112,9 @@ class _Reader:
         for key in ("name", "arch", "capacity_fits"):
             if not isinstance(self.require("", self.table, key), str):
                 raise self.error(key, "must be a string")
+        aliases = self.table.get("aliases", [])
+        if not isinstance(aliases, list) or any(not isinstance(a, str) for a in aliases):
+            raise self.error("aliases", "must be a list of strings")
         self.sources = self.section("sources")
         values = self.section("values")
         self.known("values", values, schema.VALUES)
@@ -212,6 +215,9 @@ class _Reader:
 
     def curves(self, fits: str) -> tuple[dict[str, CapacityCurve], bytes]:
         path = _fit_path(fits)
+        if not path.is_file():
+            known = ", ".join(sorted(p.stem for p in path.parent.glob("*.toml")))
+            raise self.error("capacity_fits", f"no fits named {fits!r}; known: {known}")
         table, text = _read(path)
         beside = _Reader(path, table, text)
         beside.sources = beside.section("sources")

@@ -94,6 +94,8 @@ def check_consistency(device: Device, where: str) -> None:
         value = getattr(device, key)
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             fail(key, f"must be a number, not {value!r}")
+        if rule.integer and value != int(value):
+            fail(key, f"must be a whole number, not {value!r}")
         low = value <= rule.minimum if rule.exclusive else value < rule.minimum
         if low or value != value or value == float("inf"):
             bound = "above" if rule.exclusive else "at least"

@@ -15,11 +15,12 @@ from perfassert.kernel.expression import (
     COORDINATES,
     Constant,
     Expression,
+    Operation,
     Variable,
 )
 
-Fail = Callable[[str, int], NoReturn]
-"""Raises an error for (reason, column)."""
+Fail = Callable[[str, int, str], NoReturn]
+"""Raises an error for (reason, column, text in which the column counts; "" for the access's)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,7 @@ def bind(expression: Expression, names: Mapping[str, int], fail: Fail) -> Affine
             return Affine(0, ((expression.name, 1),))
         if expression.name in names:
             return Affine(names[expression.name])
-        fail(_unknown(expression.name, names), expression.column)
+        fail(_unknown(expression.name, names), expression.column, expression.text)
     left = bind(expression.left, names, fail)
     right = bind(expression.right, names, fail)
     operator = expression.operator
@@ -87,11 +88,11 @@ def bind(expression: Expression, names: Mapping[str, int], fail: Fail) -> Affine
     if operator == "-":
         return add(left, right.scaled(-1))
     if operator == "*":
-        return _product(left, right, expression.column, fail)
+        return _product(left, right, expression, fail)
     if right.terms:
-        fail("the divisor must be the same for all threads", expression.column)
+        fail("the divisor must be the same for all threads", expression.column, expression.text)
     if right.constant == 0:
-        fail("division by zero", expression.column)
+        fail("division by zero", expression.column, expression.text)
     return _division(operator, left, right.constant, names)
 
 
@@ -103,9 +104,9 @@ def _unknown(name: str, names: Mapping[str, int]) -> str:
     return f"unknown name {name!r}{hint or '; give it in Launch.args'}"
 
 
-def _product(left: Affine, right: Affine, column: int, fail: Fail) -> Affine:
+def _product(left: Affine, right: Affine, node: Operation, fail: Fail) -> Affine:
     if left.terms and right.terms:
-        fail("a product of two coordinates is not affine", column)
+        fail("a product of two coordinates is not affine", node.column, node.text)
     return right.scaled(left.constant) if right.terms else left.scaled(right.constant)
 
 

@@ -28,10 +28,14 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A coordinate, a launch dimension, or a name in ``Launch.args``."""
+    """A coordinate, a launch dimension, or a name in ``Launch.args``.
+
+    ``text``: the text that ``column`` counts in, where it is not the access's own (a proxy).
+    """
 
     name: str
     column: int = 0
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,7 @@ class Operation:
     left: Expression
     right: Expression
     column: int = 0
+    text: str = ""
 
 
 Expression = Union[Constant, Variable, Operation]

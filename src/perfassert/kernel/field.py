@@ -19,7 +19,7 @@ def item_bytes(dtype: str) -> int:
     try:
         return ITEM_BYTES[dtype]
     except (KeyError, TypeError):
-        hint = close_matches(str(dtype), ITEM_BYTES)
+        hint = close_matches(str(dtype), ITEM_BYTES) or f"; known: {', '.join(ITEM_BYTES)}"
         raise KernelError(f"unknown dtype {dtype!r}{hint}") from None
 
 
@@ -65,6 +65,7 @@ class Field:
             raise KernelError(f"{where}: pitch {pitch} is shorter than interior + halo = {row}")
         (alignment,) = _integers(alignment, f"{where}: alignment", minimum=1)
         (offset,) = _integers(offset, f"{where}: offset", minimum=0)
+        _check_dtype(where, dtype)
         if (offset % item_bytes(dtype)) or (alignment % item_bytes(dtype)):
             reason = f"must be multiples of the {item_bytes(dtype)} bytes of {dtype}"
             raise KernelError(f"{where}: alignment {alignment} and offset {offset} {reason}")
@@ -86,6 +87,13 @@ class Field:
             strides.append(length * self.item_bytes)
             length *= extent + 2 * ghost
         return tuple(reversed(strides))
+
+
+def _check_dtype(where: str, dtype: str) -> None:
+    try:
+        item_bytes(dtype)
+    except KernelError as error:
+        raise KernelError(f"{where}: {error}") from None
 
 
 def _integers(value: Sequence[int] | int, where: str, minimum: int) -> tuple[int, ...]:

@@ -49,9 +49,13 @@ class Launch:
     ) -> None:
         if isinstance(shared_bytes, bool) or not isinstance(shared_bytes, int) or shared_bytes < 0:
             raise LaunchError(f"shared_bytes must be a whole number ≥ 0, not {shared_bytes!r}")
-        frozen: Any = tuple(args) if isinstance(args, Sequence) else dict(args or {})
-        if isinstance(frozen, dict):
-            frozen = MappingProxyType(frozen)
+        frozen: Any
+        if args is None or isinstance(args, Mapping):
+            frozen = MappingProxyType(dict(args or {}))
+        elif isinstance(args, Sequence) and not isinstance(args, str):
+            frozen = tuple(args)
+        else:
+            raise LaunchError(f"args must be a mapping by name or a sequence, not {args!r}")
         object.__setattr__(self, "grid", extent("grid", grid))
         object.__setattr__(self, "block", extent("block", block))
         object.__setattr__(self, "args", frozen)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from perfassert.prediction.volumes import Volumes
@@ -81,6 +82,16 @@ class Prediction:
     exact: frozenset[str]
     diagnostics: Mapping[str, float]
 
+    def __post_init__(self) -> None:
+        for name in ("bounds", "stalls", "diagnostics"):
+            object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
+
+    def __hash__(self) -> int:
+        return hash((self.kernel, self.device_digest, self.grid, self.block, float(self.time)))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_from_dict, (self.to_dict(),))
+
     def expect(self, **conditions: object) -> Prediction:
         """Check all conditions; see the reference for their grammar.
 
@@ -154,6 +165,10 @@ class Prediction:
             exact=frozenset(data["exact"]),
             diagnostics=dict(data["diagnostics"]),
         )
+
+
+def _from_dict(data: Mapping[str, Any]) -> Prediction:
+    return Prediction.from_dict(data)
 
 
 def _slots(value: Any) -> dict[str, Any]:

@@ -20,7 +20,9 @@ def device_parameters(node: pytest.Item | Any, config: pytest.Config) -> list[An
     """One ``pytest.param`` per device, with the device's name as id."""
     devices, expected_failures = _from_markers(node)
     if devices is None:
-        devices = config.getoption("--perf-device") or config.getini("perf_devices")
+        devices = config.getoption("--perf-device") or [
+            _beside_ini(name, config) for name in config.getini("perf_devices")
+        ]
     if not devices:
         raise UsageProblem(
             "no device given: use @pytest.mark.perf(devices=[...]), --perf-device NAME, or the "
@@ -34,9 +36,21 @@ def device_parameters(node: pytest.Item | Any, config: pytest.Config) -> list[An
         if name in names:
             raise UsageProblem(f"device {name} is given twice")
         names.add(name)
-        marks = [pytest.mark.xfail(reason=reasons[name])] if name in reasons else []
+        marks = [_expected_failure(reasons[name])] if name in reasons else []
         parameters.append(pytest.param(str(given), id=name, marks=marks))
     return parameters
+
+
+def _beside_ini(name: str, config: pytest.Config) -> str:
+    """A device file named in the ini file is looked for beside it."""
+    if name.endswith(".toml") and config.inipath is not None:
+        return str(config.inipath.parent / name)
+    return name
+
+
+def _expected_failure(reason: str) -> pytest.MarkDecorator:
+    """Only a failed expectation is expected: a typo in one still fails the test."""
+    return pytest.mark.xfail(reason=reason, raises=AssertionError)
 
 
 def _from_markers(node: Any) -> tuple[list[str] | None, dict[str, str]]:

@@ -20,6 +20,7 @@ MARKER = (
     "why the test is expected to fail on it."
 )
 _USAGE = pytest.StashKey[list[str]]()
+_WORKER_USAGE = pytest.StashKey[list[str]]()  # told by xdist workers, not yet printed
 _OUTPUT_KEY = "perfassert_usage_errors"
 
 
@@ -40,6 +41,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_configure"""
     config.addinivalue_line("markers", MARKER)
     config.stash[_USAGE] = []
+    config.stash[_WORKER_USAGE] = []
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -78,13 +80,13 @@ def _usage_message(problems: list[str]) -> str:
 def pytest_testnodedown(node: Any, error: object) -> None:
     """https://github.com/pytest-dev/pytest-xdist: a worker has ended."""
     problems = getattr(node, "workeroutput", {}).get(_OUTPUT_KEY, [])
-    known = node.config.stash[_USAGE]
+    known = node.config.stash[_WORKER_USAGE]
     known.extend(p for p in problems if p not in known)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_sessionfinish"""
-    if session.config.stash.get(_USAGE, []):
+    if session.config.stash.get(_WORKER_USAGE, []):
         session.exitstatus = pytest.ExitCode.USAGE_ERROR
 
 
@@ -111,7 +113,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     """https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_terminal_summary"""
     if hasattr(config, "workerinput"):
         return
-    problems = config.stash.get(_USAGE, [])
+    problems = config.stash.get(_WORKER_USAGE, [])
     if problems:
         terminalreporter.write_line(f"ERROR: {_usage_message(problems)}", red=True)
     used = [

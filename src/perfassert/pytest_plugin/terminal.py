@@ -22,7 +22,7 @@ def write_section(reporter: Any, reports: Sequence[pytest.TestReport]) -> None:
             block = "×".join(map(str, record["block"]))
             time = Quantity(record["time"], "s")
             kernel = f"{record['label']} ({record['note']})" if record["note"] else record["label"]
-            rows.append((test, kernel, block, time, record["limiter"], report.outcome))
+            rows.append((test, kernel, block, time, record["limiter"], _outcome(report)))
     shown = rows if reporter.verbosity > 0 else rows[:_SHOWN]
     reporter.section("predicted performance")
     if reporter.verbosity >= 0:
@@ -30,4 +30,12 @@ def write_section(reporter: Any, reports: Sequence[pytest.TestReport]) -> None:
         reporter.write_line(table(header, shown))
     if len(shown) < len(rows):
         reporter.write_line(f"… and {len(rows) - len(shown)} more; -v shows all")
-    reporter.write_line(f"{len(rows)} predictions in {len(reports)} tests, without a GPU")
+    predictions = f"{len(rows)} prediction{'s' if len(rows) != 1 else ''}"
+    tests = f"{len(reports)} test{'s' if len(reports) != 1 else ''}"
+    reporter.write_line(f"{predictions} in {tests}, without a GPU")
+
+
+def _outcome(report: pytest.TestReport) -> str:
+    if hasattr(report, "wasxfail"):
+        return "xfailed" if report.skipped else "xpassed"
+    return report.outcome

@@ -154,6 +154,8 @@ class Ranking:
         if best is not None:
             complaints += self._check_best([best])
         if best_in is not None:
+            if not best_in:
+                raise ExpectationError("best_in is empty; name at least one candidate")
             complaints += self._check_best(best_in)
         if order is not None:
             complaints += self._check_order(order)
@@ -208,7 +210,8 @@ class Ranking:
         if behind <= share:
             return []
         return [
-            f"{_shown(key)} is {percent(behind)} slower than the best, {_shown(self.best)}, "
+            f"{_shown(key)} is {percent(behind, signed=False)} slower than the best, "
+            f"{_shown(self.best)}, "
             f"expected at most {percent(share, signed=False)}"
         ]
 

@@ -59,9 +59,7 @@ def bounds(unit: Unit) -> Bounds:
     return Bounds(
         pipelines={
             name: max(0, -(-b // c) - last) / ticks
-            for name, b, c, last in zip(
-                unit.pipelines.names, busy, copies, longest, strict=True
-            )
+            for name, b, c, last in zip(unit.pipelines.names, busy, copies, longest, strict=True)
         },
         issue=float(slots),
         path=rounds * path / ticks,

@@ -205,9 +205,7 @@ class _Compiler:
             length += trips * self.lengths[index]
         return kept, length
 
-    def node(
-        self, index: int, nodes: Mapping[int, int], loops: Mapping[int, int]
-    ) -> ProgramNode:
+    def node(self, index: int, nodes: Mapping[int, int], loops: Mapping[int, int]) -> ProgramNode:
         node: Node = self.graph.nodes[index]
         latency = self.latencies[node.operation]
         ticks = self.pipelines.ticks

@@ -301,10 +301,12 @@ class Reference:
         self.last_served[copy] = warp.index
         self.issue(warp, place, copy)
         following = self.lowest_unissued(warp)
-        if following is not None and warp.code.nodes[following].partial:
-            if warp.remaining[following] == 0:
-                self.offer(warp, following)
+        if following is not None and self.waits_for_issue(warp, following):
+            self.offer(warp, following)
         return True
+
+    def waits_for_issue(self, warp: _Warp, place: int) -> bool:
+        return warp.code.nodes[place].partial and not warp.remaining[place]
 
     def lowest_unissued(self, warp: _Warp) -> int | None:
         while warp.head < len(warp.issued) and warp.issued[warp.head]:

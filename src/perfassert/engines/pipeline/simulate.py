@@ -108,12 +108,12 @@ def make_unit(
     for name, value in counts.items():
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise GraphError(f"{name} must be a whole number of at least 1, not {value!r}")
-    for name, value, known in (
+    for name, choice, known in (
         ("issue_order", issue_order, ORDERS),
         ("scheduler", scheduler, SCHEDULERS),
     ):
-        if value not in known:
-            raise GraphError(f"{name} must be one of {', '.join(known)}, not {value!r}")
+        if choice not in known:
+            raise GraphError(f"{name} must be one of {', '.join(known)}, not {choice!r}")
     resident_warps = warps_per_block * min(blocks, resident_blocks)
     fixed = {
         name: rule(resident_warps) if callable(rule) else rule for name, rule in latencies.items()

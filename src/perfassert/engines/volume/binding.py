@@ -111,8 +111,8 @@ def _bound(kernel: Kernel, names: tuple[tuple[str, int], ...]) -> tuple[_Bound, 
 
 
 def _failing(access: Access) -> Fail:
-    def fail(reason: str, column: int) -> NoReturn:
-        shown = caret(access.text, column)
+    def fail(reason: str, column: int, text: str) -> NoReturn:
+        shown = caret(text or access.text, column)
         raise AddressExpressionError(f"{access.span}: {reason}\n{shown}")
 
     return fail
@@ -165,10 +165,10 @@ def _check_ranges(kernel: Kernel, launch: Launch, forms: tuple[_Bound, ...]) -> 
             if max(map(abs, bounds)) < _LIMIT:
                 bounds = _exact_bounds(subscript, launch)
             if not _inside(bounds, allowed):
-                _failing(access)(_out_of_range(field, axis, bounds, allowed), 0)
+                _failing(access)(_out_of_range(field, axis, bounds, allowed), 0, "")
         low, high = interval(bound.address, ranges)
         if max(abs(low), abs(high)) >= _LIMIT:
-            _failing(access)("the address does not fit into 64 bits", 0)
+            _failing(access)("the address does not fit into 64 bits", 0, "")
 
 
 def _inside(bounds: tuple[int, int], allowed: tuple[int, int]) -> bool:

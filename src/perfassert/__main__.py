@@ -1,0 +1,6 @@
+"""``python -m perfassert``."""
+
+from perfassert.cli.main import run
+
+if __name__ == "__main__":
+    run()
