@@ -157,7 +157,7 @@ def test_typo(perf, metric):
     perf(COPY, domain=N, block=256).expect(**{metric: "< 1 ns"})
 """
     )
-    result = run(pytester, "-v", "-k", "typo")
+    result = run(pytester, "-v", "-k", "typo", "--perf-device", "l40")
     result.assert_outcomes(xfailed=1, failed=1)
     result.stdout.fnmatch_lines(["test_typo*xfailed"])
 
@@ -169,9 +169,7 @@ def test_device_files_named_in_the_ini_file_lie_beside_it(project):
     folder = project.mkdir("below")
     (folder / "test_below.py").write_text(TEST_FILE)
     (project.path / "test_copy.py").unlink()
-    result = project.run(
-        "python", "-m", "pytest", "-v", "-k", "passes", f"--rootdir={project.path}"
-    )
+    result = run(project, "-v", "-k", "passes")
     result.stdout.fnmatch_lines(["*test_passes[[]MINE[]]*"])
 
 

@@ -1,0 +1,244 @@
+"""The simulator: closed forms, fast-forward against plain, both against the readable reference."""
+
+import random
+
+import pytest
+import random_graphs
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import perfassert as pa
+from perfassert.engines.pipeline.bounds import bounds
+from perfassert.engines.pipeline.compiled import available, run_compiled
+from perfassert.engines.pipeline.reference import Reference
+from perfassert.engines.pipeline.simulate import make_unit
+
+TABLE_II = [(1, 18), (0.25, 6), (8, 40), (1, 14), (4, 58), (1.75, 29), (23, 521), (12, 378)]
+ORDERS = ["dataflow", "in-order"]
+compiled = pytest.mark.skipif(not available(), reason="the compiled engine was not built")
+
+
+def chain(length):
+    g = pa.InstructionGraph.builder()
+    with g.loop(length) as body:
+        g.op("x", body.carried("x"), name="x")
+    return g.build()
+
+
+def equation_1(warps, length, issue, completion):
+    """§III.A: the time of W warps of N dependent instructions."""
+    if warps <= completion / issue:
+        return length * completion + (warps - 1) * issue
+    return completion + (length * warps - 1) * issue
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize(("issue", "completion"), TABLE_II)
+def test_equation_1_to_the_last_bit(issue, completion, order):
+    for length in (1, 2, 10, 1000) if available() else (1, 2, 10):
+        graph = chain(length)
+        corner = int(completion / issue)  # W = Λ/λ lies within 1 to 64 for every pair
+        assert 1 <= corner <= 64
+        for warps in range(1, 65) if available() else (1, 2, corner, 64):
+            result = pa.simulate(
+                graph, warps, 1, 1, {"x": pa.Latency(issue, completion)}, issue_order=order
+            )
+            assert result.cycles == equation_1(warps, length, issue, completion)
+            assert result.instructions == warps * length
+
+
+def saxpy():
+    g = pa.InstructionGraph.builder()
+    index = g.op("index")
+    x, y = g.op("mem", index), g.op("mem", index)
+    z = g.op("fmadd", x, y)
+    g.op("mem", z, produces=False)
+    return g.build()
+
+
+latency = st.integers(1, 400).map(lambda n: n / 4)
+
+
+@given(st.lists(latency, min_size=6, max_size=6), st.sampled_from(ORDERS))
+def test_saxpy_of_figure_1(values, order):
+    i, big_i, m, big_m, f, big_f = values
+    if big_m + big_f < m:  # then the store waits for the pipeline of the second load
+        return
+    latencies = {
+        "index": pa.Latency(i, big_i),
+        "mem": pa.Latency(m, big_m),
+        "fmadd": pa.Latency(f, big_f),
+    }
+    cycles = pa.simulate(saxpy(), 1, 1, 1, latencies, issue_order=order).cycles
+    assert cycles == big_i + big_m + m + big_f + m
+
+
+def outcome(totals, in_order):
+    """Everything that engines must agree on; stalls have a meaning in order only."""
+    counts = (
+        totals.end, list(totals.issued), list(totals.busy), totals.launched, totals.retired,
+        totals.resident,
+    )  # fmt: skip
+    if not in_order:
+        return counts
+    return (
+        *counts, list(totals.dependence), list(totals.pipeline), totals.not_selected,
+        totals.drained,
+    )  # fmt: skip
+
+
+def random_unit(seed, order=None):
+    source = random.Random(seed)
+
+    def pick(choices):
+        return choices[source.randrange(len(choices))]
+
+    settings = random_graphs.unit(pick)
+    if order:
+        settings["issue_order"] = order
+    maker = random_graphs.Maker(pick, settings["warps_per_block"], max_trips=pick((4, 9, 40)))
+    graph = maker.graph()
+    latencies = random_graphs.latencies(pick, settings["schedulers"] > 1)
+    return make_unit(graph, latencies=latencies, **settings)
+
+
+def small(unit):
+    return sum(p.length for p in unit.programs) * unit.blocks < 4000
+
+
+@compiled
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("start", range(0, 1500, 100))
+def test_fast_forward_equals_plain_equals_reference(start, order):
+    """3000 random units: nested loops, carried edges, barriers, fractional λ, schedulers."""
+    for seed in range(start, start + 100):
+        unit = random_unit(seed, order)
+        if not small(unit):
+            continue
+        plain = outcome(run_compiled(unit, fast_forward=False), unit.in_order)
+        assert outcome(run_compiled(unit, fast_forward=True), unit.in_order) == plain, seed
+        if seed % 4 == 0:  # the reference is slow; a longer run by hand takes every seed
+            assert outcome(Reference(unit).run(), unit.in_order) == plain, seed
+
+
+@compiled
+@settings(max_examples=150)
+@given(st.data())
+def test_fast_forward_on_drawn_graphs(data):
+    """Hypothesis draws the choices itself, so that a failure shrinks."""
+
+    def pick(choices):
+        return choices[data.draw(st.integers(0, len(choices) - 1))]
+
+    chosen = random_graphs.unit(pick)
+    graph = random_graphs.Maker(pick, chosen["warps_per_block"], max_items=3).graph()
+    latencies = random_graphs.latencies(pick, chosen["schedulers"] > 1)
+    unit = make_unit(graph, latencies=latencies, **chosen)
+    if small(unit):
+        plain = outcome(run_compiled(unit, fast_forward=False), unit.in_order)
+        assert outcome(run_compiled(unit, fast_forward=True), unit.in_order) == plain
+        assert outcome(Reference(unit).run(), unit.in_order) == plain
+
+
+@compiled
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("warps", [1, 7, 64])
+def test_long_loops_and_grids_are_skipped(order, warps):
+    g = pa.InstructionGraph.builder()
+    with g.loop(10**6) as body:
+        load = g.op("load")
+        g.op("add", load, body.carried("sum"), name="sum")
+        g.barrier()
+    latencies = {
+        "load": pa.Latency(2, 47), "add": pa.Latency(0.25, 6), "barrier": pa.Latency(3, 40)
+    }  # fmt: skip
+    result = pa.simulate(g.build(), warps, 10**6, 2, latencies, issue_order=order)
+    assert result.instructions == 3 * 10**12 * warps
+    assert result.events.blocks_retired == 10**6
+    assert result.skipped > 0.999_99
+
+
+def test_bounds_hold_and_are_monotone():
+    for seed in range(200):
+        unit = random_unit(seed)
+        if not small(unit):
+            continue
+        limits = bounds(unit)
+        end = Reference(unit).run().end / unit.pipelines.ticks
+        assert limits.lower <= end <= limits.upper, seed
+
+
+@pytest.mark.parametrize("field", ["issue", "completion"])
+def test_chains_on_one_pipeline_are_monotone(field):
+    """Simulated time is monotone in λ and Λ there, and the bounds are everywhere."""
+    for warps in (1, 3, 16, 40):
+        times = []
+        for value in (1, 1.5, 2, 3, 5, 8, 13, 21, 34, 55):
+            made = {"issue": 2, "completion": 9, field: value}
+            times.append(pa.simulate(chain(12), warps, 3, 2, {"x": pa.Latency(**made)}).cycles)
+        assert times == sorted(times)
+
+
+def test_every_cycle_of_a_warp_is_accounted_for():
+    """In order with one issue per cycle: issued + stalled + not selected + waiting."""
+    for seed in range(150):
+        unit = random_unit(seed, "in-order")
+        if unit.width != 1 or not small(unit):
+            continue
+        totals = Reference(unit).run()
+        spent = (
+            sum(totals.issued) * unit.pipelines.ticks + sum(totals.dependence)
+            + sum(totals.pipeline) + totals.not_selected + totals.drained
+        )  # fmt: skip
+        late = spent - totals.resident  # a block may end before its last issue's cycle is over
+        assert 0 <= late <= totals.retired * unit.warps * unit.pipelines.ticks
+
+
+def test_a_trace_shows_a_window():
+    result = pa.simulate(
+        saxpy(), 2, 3, 1,
+        {"index": pa.Latency(1, 4), "mem": pa.Latency(2, 20), "fmadd": pa.Latency(1, 4)},
+        trace=(0, 1000),
+    )  # fmt: skip
+    kinds = [e.kind for e in result.trace]
+    assert kinds.count("issued") == kinds.count("completed") == result.instructions == 30
+    assert kinds.count("launched") == kinds.count("retired") == 3
+    assert result.trace[0].time == 0
+    assert [e.time for e in result.trace] == sorted(e.time for e in result.trace)
+
+
+def test_partial_barriers_wait_for_what_they_name():
+    """A full barrier waits for the slow load, one that names the fast one does not."""
+    latencies = {
+        "slow": pa.Latency(1, 100), "fast": pa.Latency(1, 5), "barrier": pa.Latency(1, 2),
+        "end": pa.Latency(1, 1),
+    }  # fmt: skip
+
+    def cycles(partial, order):
+        g = pa.InstructionGraph.builder()
+        g.op("slow")
+        fast = g.op("fast")
+        g.barrier(*([fast] if partial else []))
+        g.op("end")
+        return pa.simulate(g.build(), 1, 1, 1, latencies, issue_order=order)
+
+    for order in ORDERS:
+        assert cycles(False, order).cycles == 100 + 2 + 1
+        assert cycles(True, order).cycles == 100  # the rest overlaps with the slow load
+
+
+def test_warps_with_graphs_of_their_own():
+    g = pa.InstructionGraph.builder()
+    with g.only(warps=range(0, 4)):
+        g.op("x")
+    g.op("y")
+    result = pa.simulate(g.build(), 8, 2, 2, {"x": pa.Latency(1, 9), "y": pa.Latency(1, 9)})
+    assert result.events.issued == {"x": 8, "y": 16}
+
+
+def test_latencies_may_depend_on_the_resident_warps():
+    def contended(warps):
+        return pa.Latency(issue=warps, completion=100)
+
+    result = pa.simulate(chain(1), 4, 6, 2, {"x": contended})
+    assert result.cycles == pa.simulate(chain(1), 4, 6, 2, {"x": pa.Latency(8, 100)}).cycles
