@@ -209,6 +209,13 @@ i64 clip(i64 t, i64 now) { return t > now ? t - now : 0; }
 // Code in a line: nodes, and the places where a loop begins and ends.
 struct Step { enum Kind { kNode, kBegin, kEnd } kind; i64 index; i64 jump; };
 
+// What the inner loop needs of a node, next to each other.
+struct Op {
+  i64 issue, completion;
+  std::int32_t op, pipe, first_use, last_use, first_fill, last_fill;
+  bool fence, partial;
+};
+
 // The completion of a producer in the last iteration of the loops deeper than `level`, for the
 // iterations of `level` that can still be asked for.
 struct Port { i64 producer, level, size, at; };  // size: a power of two
@@ -222,8 +229,8 @@ struct Code {
   std::vector<Port> ports;
   std::vector<Use> uses;
   std::vector<Fill> fills;
-  std::vector<i64> deeper;                    // loops, by the ranges that fills name
-  std::vector<i64> first_use, first_fill;     // per node, and one behind the last
+  std::vector<i64> deeper;  // loops, by the ranges that fills name
+  std::vector<Op> operations;
   i64 ring_words = 0;
 
   explicit Code(const Program& p) : program(&p) {
@@ -239,19 +246,22 @@ struct Code {
         }
     for (auto& port : ports) { port.at = ring_words; ring_words += port.size; }
     for (size_t n = 0; n < p.nodes.size(); ++n) {
-      first_use.push_back((i64)uses.size());
-      for (auto& edge : p.nodes[n].edges)
+      const Node& node = p.nodes[n];
+      Op made{node.issue, node.completion, (std::int32_t)node.op, (std::int32_t)node.pipe,
+              (std::int32_t)uses.size(), 0, (std::int32_t)fills.size(), 0, node.fence != 0,
+              node.partial != 0};
+      for (auto& edge : node.edges)
         for (auto& source : edge) {
           const Port& port = ports[known.at({source.producer, source.loop})];
           uses.push_back({port.at, port.size - 1, source.loop, source.distance,
                           p.nodes[source.producer].op, &source == &edge.back()});
         }
-      first_fill.push_back((i64)fills.size());
       for (auto& port : ports)
         if (port.producer == (i64)n) add_fill(p, port);
+      made.last_use = (std::int32_t)uses.size();
+      made.last_fill = (std::int32_t)fills.size();
+      operations.push_back(made);
     }
-    first_use.push_back((i64)uses.size());
-    first_fill.push_back((i64)fills.size());
   }
   void add_fill(const Program& p, const Port& port) {
     Fill fill{port.at, port.size - 1, port.level, (i64)deeper.size(), 0};
@@ -275,7 +285,6 @@ struct Warp {
   i64 pc = 0, ready = 0, head_since = 0, passed_over = 0, blamed = -1, last = 0, last_op = -1,
       fence = 0, fence_op = -1;
   bool finished = false, at_barrier = false, eligible = false;
-  std::vector<i64> counters, ordinals, rings;
 };
 struct Slot { bool live = false; i64 number = 0, arrived = 0, unfinished = 0, end = kNever; };
 
@@ -285,6 +294,7 @@ struct InOrderState {
   std::vector<Slot> slots;
   std::vector<i64> free_at, last_served, used, used_at, opportunities;  // the last: [s][pipe]
   std::vector<i64> by_age;  // live slots, oldest block first
+  std::vector<i64> loop_counters, loop_ordinals, all_rings;  // per warp, at a fixed stride
   Totals totals;
 };
 
@@ -293,6 +303,13 @@ class InOrder {
   explicit InOrder(const Unit& unit) : u(unit) {
     for (auto& p : u.programs) codes.emplace_back(p);
     i64 n = u.resident * u.warps;
+    for (auto& c : codes) {
+      loop_stride = std::max(loop_stride, (i64)c.program->loops.size());
+      ring_stride = std::max(ring_stride, c.ring_words);
+    }
+    s.loop_counters.assign(n * loop_stride, 0);
+    s.loop_ordinals.assign(n * loop_stride, -1);
+    s.all_rings.assign(n * ring_stride, 0);
     s.warps.resize(n);
     s.slots.resize(u.resident);
     s.free_at.assign(u.copies, 0);
@@ -350,7 +367,7 @@ class InOrder {
   std::vector<Code> codes;
   InOrderState s;
   Result result;
-  i64 words = 0, simulated = 0, depth = 0, anchor = 0;
+  i64 words = 0, simulated = 0, depth = 0, anchor = 0, loop_stride = 1, ring_stride = 1;
   std::vector<std::uint64_t> eligible;  // [scheduler][pipe][word]
   std::vector<i64> counts;              // [scheduler][pipe]
   std::vector<const Code*> code_of;     // per warp of the unit, as the next two
@@ -368,10 +385,20 @@ class InOrder {
 
   i64 scheduler(i64 w) const { return scheduler_of[w]; }
   const Code& code(i64 w) const { return *code_of[w]; }
-  const Node& head(i64 w) const {
+  const Op& head(i64 w) const {
     const Code& c = code(w);
-    return c.program->nodes[c.steps[s.warps[w].pc].index];
+    return c.operations[c.steps[s.warps[w].pc].index];
   }
+  i64 head_loop(i64 w) const {
+    const Code& c = code(w);
+    return c.program->nodes[c.steps[s.warps[w].pc].index].loop;
+  }
+  i64* counters(i64 w) { return &s.loop_counters[w * loop_stride]; }
+  i64* ordinals(i64 w) { return &s.loop_ordinals[w * loop_stride]; }
+  i64* rings(i64 w) { return &s.all_rings[w * ring_stride]; }
+  const i64* counters(const InOrderState& t, i64 w) const { return &t.loop_counters[w * loop_stride]; }
+  const i64* ordinals(const InOrderState& t, i64 w) const { return &t.loop_ordinals[w * loop_stride]; }
+  const i64* rings(const InOrderState& t, i64 w) const { return &t.all_rings[w * ring_stride]; }
   std::uint64_t* mask(i64 sched, i64 pipe) { return &eligible[(sched * u.pipes + pipe) * words]; }
 
   void launch(i64 slot) {
@@ -383,13 +410,12 @@ class InOrder {
     s.live_warps += u.warps;
     b.unfinished = u.warps;
     for (i64 w = slot * u.warps; w < (slot + 1) * u.warps; ++w) {
-      const Code& c = code(w);
       Warp& warp = s.warps[w];
       warp = Warp();
       warp.head_since = warp.last = s.now;
-      warp.counters.assign(c.program->loops.size(), 0);
-      warp.ordinals.assign(c.program->loops.size(), -1);
-      warp.rings.assign(c.ring_words, 0);
+      std::fill_n(counters(w), loop_stride, 0);
+      std::fill_n(ordinals(w), loop_stride, -1);
+      std::fill_n(rings(w), ring_stride, 0);
       warp.pc = -1;
       advance(w);
     }
@@ -429,12 +455,12 @@ class InOrder {
     while (pc < (i64)c.steps.size() && c.steps[pc].kind != Step::kNode) {
       const Step& step = c.steps[pc];
       if (step.kind == Step::kBegin) {
-        warp.counters[step.index] = 0;
-        ++warp.ordinals[step.index];
+        counters(w)[step.index] = 0;
+        ++ordinals(w)[step.index];
         ++pc;
-      } else if (warp.counters[step.index] + 1 < c.program->loops[step.index].trips) {
-        ++warp.counters[step.index];
-        ++warp.ordinals[step.index];
+      } else if (counters(w)[step.index] + 1 < c.program->loops[step.index].trips) {
+        ++counters(w)[step.index];
+        ++ordinals(w)[step.index];
         if (slot_of[w] == s.by_age[0] && w == slot_of[w] * u.warps + anchor)
           flag((i64)c.program->chains[step.index].size() - 1);
         pc = step.jump;
@@ -467,22 +493,22 @@ class InOrder {
   void prepare(i64 w) {
     Warp& warp = s.warps[w];
     const Code& c = code(w);
-    i64 n = c.steps[warp.pc].index;
+    const Op& node = c.operations[c.steps[warp.pc].index];
     i64 when = warp.fence, who = warp.fence_op;
     auto wait = [&](i64 t, i64 op) {
       if (t > when || (t == when && op > who)) { when = t; who = op; }
     };
-    const Use* use = c.uses.data() + c.first_use[n];
-    const Use* end = c.uses.data() + c.first_use[n + 1];
+    const i64 *counter = counters(w), *ordinal = ordinals(w), *ring = rings(w);
+    const Use* use = c.uses.data() + node.first_use;
+    const Use* end = c.uses.data() + node.last_use;
     for (bool found = false; use != end; ++use) {
-      if (!found && !(use->distance && warp.counters[use->level] < use->distance)) {
+      if (!found && !(use->distance && counter[use->level] < use->distance)) {
         found = true;
-        i64 ordinal = (use->level < 0 ? 0 : warp.ordinals[use->level]) - use->distance;
-        wait(warp.rings[use->at + (ordinal & use->mask)], use->op);
+        i64 place = (use->level < 0 ? 0 : ordinal[use->level]) - use->distance;
+        wait(ring[use->at + (place & use->mask)], use->op);
       }
       if (use->last) found = false;
     }
-    const Node& node = c.program->nodes[n];
     if (node.fence && !node.partial) wait(warp.last, warp.last_op);
     warp.blamed = who;
     warp.ready = std::max({when, warp.head_since, s.now});
@@ -596,8 +622,7 @@ class InOrder {
   void issue_warp(i64 w, i64 sched) {
     Warp& warp = s.warps[w];
     const Code& c = code(w);
-    i64 n = c.steps[warp.pc].index;
-    const Node& node = c.program->nodes[n];
+    const Op& node = c.operations[c.steps[warp.pc].index];
     account(warp, node, sched);
     warp.eligible = false;
     mask(sched, node.pipe)[w / 64] &= ~(1ull << (w % 64));
@@ -609,11 +634,11 @@ class InOrder {
     ++simulated;
     warp.head_since = s.now + slot_ticks();
     if (node.fence) { arrive(w, node); return; }
-    complete_at(warp, c, n, s.now + node.completion);
+    complete_at(w, c, node, s.now + node.completion);
     advance(w);
   }
 
-  void account(const Warp& warp, const Node& node, i64 sched) {
+  void account(const Warp& warp, const Op& node, i64 sched) {
     i64 waited = warp.ready - warp.head_since, held = s.now - warp.ready;
     if (waited > 0) s.totals.dependence[warp.blamed] += waited;
     if (u.width == 1) {
@@ -626,23 +651,24 @@ class InOrder {
   }
 
   // Note the completion for those who may ask for it.
-  void complete_at(Warp& warp, const Code& c, i64 n, i64 when) {
-    const Node& node = c.program->nodes[n];
+  void complete_at(i64 w, const Code& c, const Op& node, i64 when) {
+    Warp& warp = s.warps[w];
     if (when > warp.last || (when == warp.last && node.op > warp.last_op)) {
       warp.last = when;
       warp.last_op = node.op;
     }
-    for (i64 i = c.first_fill[n]; i < c.first_fill[n + 1]; ++i) {
+    const i64 *counter = counters(w), *ordinal = ordinals(w);
+    for (i64 i = node.first_fill; i < node.last_fill; ++i) {
       const Fill& fill = c.fills[i];
       bool last = true;
       for (i64 d = fill.deeper; d < fill.deeper_end; ++d)
-        last = last && warp.counters[c.deeper[d]] == c.program->loops[c.deeper[d]].trips - 1;
-      i64 ordinal = fill.level < 0 ? 0 : warp.ordinals[fill.level];
-      if (last) warp.rings[fill.at + (ordinal & fill.mask)] = when;
+        last = last && counter[c.deeper[d]] == c.program->loops[c.deeper[d]].trips - 1;
+      i64 place = fill.level < 0 ? 0 : ordinal[fill.level];
+      if (last) rings(w)[fill.at + (place & fill.mask)] = when;
     }
   }
 
-  void arrive(i64 w, const Node& node) {
+  void arrive(i64 w, const Op& node) {
     Slot& b = s.slots[slot_of[w]];
     s.warps[w].at_barrier = true;
     if (++b.arrived < u.warps) return;
@@ -653,8 +679,7 @@ class InOrder {
       Warp& other = s.warps[v];
       const Code& c = code(v);
       other.at_barrier = false;
-      i64 own = c.steps[other.pc].index;
-      complete_at(other, c, own, when);
+      complete_at(v, c, c.operations[c.steps[other.pc].index], when);
       other.fence = when;
       other.fence_op = node.op;
       advance(v);
@@ -697,10 +722,9 @@ class InOrder {
   }
 
   size_t state_bytes() const {
-    size_t words = s.opportunities.size() + s.free_at.size() + 64;
-    for (auto& warp : s.warps)
-      words += sizeof(Warp) / sizeof(i64) + warp.counters.size() * 2 + warp.rings.size() + 6;
-    return words * sizeof(i64);
+    return sizeof(i64) * (s.opportunities.size() + s.free_at.size() + 64 + s.loop_counters.size() +
+                          s.loop_ordinals.size() + s.all_rings.size()) +
+           sizeof(Warp) * s.warps.size();
   }
 
   std::uint64_t state_hash() const {
@@ -713,10 +737,11 @@ class InOrder {
       if (!s.slots[slot_of[w]].live) continue;
       h.add(warp.pc * 8 + warp.finished * 4 + warp.at_barrier * 2 + warp.eligible);
       h.add(clip(warp.last, s.now));
+      const i64 *ordinal = ordinals(s, w), *ring = rings(s, w);
       for (auto& port : code_of[w]->ports) {
-        i64 x = port.level < 0 ? 0 : warp.ordinals[port.level];
+        i64 x = port.level < 0 ? 0 : ordinal[port.level];
         for (i64 i = 0; i < port.size; ++i)
-          h.add(x - i < 0 ? 0 : clip(warp.rings[port.at + (x - i) % port.size], s.now));
+          h.add(x - i < 0 ? 0 : clip(ring[port.at + ((x - i) & (port.size - 1))], s.now));
       }
     }
     return h.value;
@@ -749,17 +774,19 @@ class InOrder {
         if (still ? a.passed_over != b.passed_over : x != y) return false;
       }
     }
-    return same_rings(code(w), a, b, before.now);
+    return same_rings(w, before);
   }
 
-  bool same_rings(const Code& c, const Warp& a, const Warp& b, i64 now_b) const {
-    for (auto& port : c.ports) {
-      i64 x = port.level < 0 ? 0 : a.ordinals[port.level];
-      i64 y = port.level < 0 ? 0 : b.ordinals[port.level];
+  bool same_rings(i64 w, const InOrderState& before) const {
+    const i64 *ordinal_a = ordinals(s, w), *ordinal_b = ordinals(before, w);
+    const i64 *ring_a = rings(s, w), *ring_b = rings(before, w);
+    for (auto& port : code(w).ports) {
+      i64 x = port.level < 0 ? 0 : ordinal_a[port.level];
+      i64 y = port.level < 0 ? 0 : ordinal_b[port.level];
       for (i64 i = 0; i < port.size; ++i) {
-        i64 ta = x - i < 0 ? 0 : a.rings[port.at + (x - i) % port.size];
-        i64 tb = y - i < 0 ? 0 : b.rings[port.at + (y - i) % port.size];
-        if (clip(ta, s.now) != clip(tb, now_b)) return false;
+        i64 ta = x - i < 0 ? 0 : ring_a[port.at + ((x - i) & (port.size - 1))];
+        i64 tb = y - i < 0 ? 0 : ring_b[port.at + ((y - i) & (port.size - 1))];
+        if (clip(ta, s.now) != clip(tb, before.now)) return false;
       }
     }
     return true;
@@ -772,17 +799,17 @@ class InOrder {
     bool moved = blocks > 0;
     for (size_t w = 0; w < s.warps.size(); ++w) {
       if (!s.slots[w / u.warps].live || s.warps[w].finished) continue;
-      const Warp &a = s.warps[w], &b = before.warps[w];
+      const i64 *now = counters(s, (i64)w), *then = counters(before, (i64)w);
       const Program& p = *code((i64)w).program;
       i64 shifted = -1;
-      for (i64 loop : p.chain(head((i64)w).loop)) {
-        i64 step = a.counters[loop] - b.counters[loop];
+      for (i64 loop : p.chain(head_loop((i64)w))) {
+        i64 step = now[loop] - then[loop];
         if (step == 0) continue;
         if (step < 0 || shifted >= 0 || blocks) return 0;
-        if (b.counters[loop] < p.loops[loop].reach) return 0;
+        if (then[loop] < p.loops[loop].reach) return 0;
         shifted = loop;
         moved = true;
-        times = std::min(times, (p.loops[loop].trips - 1 - a.counters[loop]) / step);
+        times = std::min(times, (p.loops[loop].trips - 1 - now[loop]) / step);
       }
     }
     return moved ? times : 0;
@@ -860,17 +887,17 @@ class InOrder {
     a.last += time;
     a.fence += time;
     const Code& c = code(w);
-    std::vector<i64> rings = a.rings;
-    std::vector<i64> ordinals = a.ordinals;
-    for (size_t i = 0; i < a.ordinals.size(); ++i) {
-      a.ordinals[i] += times * (a.ordinals[i] - b.ordinals[i]);
-      a.counters[i] += times * (a.counters[i] - b.counters[i]);
+    i64 *counter = counters(w), *ordinal = ordinals(w), *ring = rings(w);
+    std::vector<i64> old_rings(ring, ring + ring_stride), old_ordinals(ordinal, ordinal + loop_stride);
+    for (size_t i = 0; i < c.program->loops.size(); ++i) {
+      ordinal[i] += times * (ordinal[i] - ordinals(before, w)[i]);
+      counter[i] += times * (counter[i] - counters(before, w)[i]);
     }
     for (auto& port : c.ports) {
-      i64 x = port.level < 0 ? 0 : ordinals[port.level];
-      i64 y = port.level < 0 ? 0 : a.ordinals[port.level];
+      i64 x = port.level < 0 ? 0 : old_ordinals[port.level], y = port.level < 0 ? 0 : ordinal[port.level];
       for (i64 i = 0; i < port.size && x - i >= 0; ++i)
-        a.rings[port.at + (y - i) % port.size] = rings[port.at + (x - i) % port.size] + time;
+        ring[port.at + ((y - i) & (port.size - 1))] =
+            old_rings[port.at + ((x - i) & (port.size - 1))] + time;
     }
   }
 };
