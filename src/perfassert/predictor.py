@@ -11,7 +11,7 @@ from perfassert.engines.pipeline.configuration import Totals
 from perfassert.engines.pipeline.simulate import LatencyRule, make_unit, run_bounded
 from perfassert.engines.volume.estimate import estimate_volumes
 from perfassert.engines.volume.roofline import roofline
-from perfassert.errors import GraphError, LaunchError, close_matches
+from perfassert.errors import DeviceFileError, GraphError, LaunchError
 from perfassert.frontends.access_graph import ARITHMETIC, access_graph
 from perfassert.hardware.load import device as load_device
 from perfassert.hardware.model import Device
@@ -200,13 +200,10 @@ def _memory_issue(kernel: Kernel, launch: Launch, device: Device, seconds: float
 
 
 def _device_latency(node: Node, device: Device) -> Latency:
-    found = device.operations.get(node.operation)
-    if found is None:
-        hint = close_matches(node.operation, device.operations)
-        raise GraphError(
-            f"{node}: operation class {node.operation!r} has no latency, neither the kernel's nor "
-            f"{device.name}'s{hint}"
-        )
+    try:
+        found = device.operation(node.operation)
+    except DeviceFileError as error:
+        raise GraphError(f"{node}: the kernel gives no latency, and {error}") from None
     scope = device.pipelines[found.pipeline].value
     return Latency(_grained(found.issue), _grained(found.completion), found.pipeline, scope)
 

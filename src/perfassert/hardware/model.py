@@ -48,6 +48,17 @@ class Operation:
     pipeline: str
 
 
+SYNONYMS = {
+    "index": "int32", "add": "int32", "loop": "branch",
+    "fadd": "fp32", "fmul": "fp32", "ffma": "fp32", "fma": "fp32", "fmadd": "fp32",
+    "dadd": "fp64", "dmul": "fp64", "dfma": "fp64",
+    "sin": "sfu", "cos": "sfu", "exp": "sfu", "rsqrt": "sfu",
+    "mem": "global_load", "memory": "global_load", "load": "global_load", "store": "global_store",
+    "local": "shared_load", "shared": "shared_load",
+}  # fmt: skip
+"""What people call an operation in a graph → the class that device files know it by."""
+
+
 @dataclass(frozen=True, slots=True)
 class CapacityCurve:
     """Miss share of a redundant volume over the oversubscription ``o`` of a cache level.
@@ -134,12 +145,12 @@ class Device:
         return self.l2_bytes // self.l2_partitions
 
     def operation(self, name: str) -> Operation:
-        """The operation class ``name``; raises :class:`DeviceFileError` with near names."""
-        try:
-            return self.operations[name]
-        except KeyError:
-            hint = close_matches(name, self.operations)
-            raise DeviceFileError(f"{self.name}: no operation class {name!r}{hint}") from None
+        """The class ``name`` or its synonym; raises :class:`DeviceFileError` with near names."""
+        found = self.operations.get(name) or self.operations.get(SYNONYMS.get(name, ""))
+        if found is None:
+            hint = close_matches(name, [*self.operations, *SYNONYMS])
+            raise DeviceFileError(f"{self.name}: no operation class {name!r}{hint}")
+        return found
 
     def replace(self, **changes: object) -> Device:
         """A variant: a hypothetical or clocked-down GPU, ``replace(clock_hz=765e6)``.

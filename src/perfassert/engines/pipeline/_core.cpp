@@ -23,7 +23,7 @@ constexpr i64 kNever = INT64_MAX / 4;
 
 struct Source { i64 producer, loop, distance; };
 struct Node {
-  i64 op, pipe, issue, completion, loop, offset, fence, partial;
+  i64 origin, op, pipe, issue, completion, loop, offset, fence, partial;  // origin: in the graph
   std::vector<std::vector<Source>> edges;
 };
 struct Item { i64 is_loop, index; };
@@ -43,7 +43,7 @@ struct Program {
 
 struct Unit {
   i64 warps, blocks, resident, in_order, oldest_first, schedulers, width, ticks, ops, pipes,
-      fast_forward, limit;
+      fast_forward, limit, origins;
   std::vector<i64> variant;
   std::vector<i64> per_scheduler;
   std::vector<Program> programs;
@@ -71,7 +71,7 @@ Program read_program(Reader& in) {
   p.loops.resize(in.next());
   p.length = in.next();
   for (auto& n : p.nodes) {
-    for (i64* f : {&n.op, &n.pipe, &n.issue, &n.completion, &n.loop, &n.offset, &n.fence,
+    for (i64* f : {&n.origin, &n.op, &n.pipe, &n.issue, &n.completion, &n.loop, &n.offset, &n.fence,
                    &n.partial})
       *f = in.next();
     n.edges.resize(in.next());
@@ -97,7 +97,7 @@ Unit read_unit(Reader& in) {
   Unit u;
   i64 programs = in.next();
   for (i64* f : {&u.warps, &u.blocks, &u.resident, &u.in_order, &u.oldest_first, &u.schedulers,
-                 &u.width, &u.ticks, &u.ops, &u.pipes, &u.fast_forward, &u.limit})
+                 &u.width, &u.ticks, &u.ops, &u.pipes, &u.fast_forward, &u.limit, &u.origins})
     *f = in.next();
   for (i64 i = 0; i < u.warps; ++i) u.variant.push_back(in.next());
   for (i64 i = 0; i < u.pipes; ++i) u.per_scheduler.push_back(in.next());
@@ -212,7 +212,7 @@ struct Step { enum Kind { kNode, kBegin, kEnd } kind; i64 index; i64 jump; };
 // What the inner loop needs of a node, next to each other.
 struct Op {
   i64 issue, completion;
-  std::int32_t op, pipe, first_use, last_use, first_fill, last_fill;
+  std::int32_t origin, op, pipe, first_use, last_use, first_fill, last_fill;
   bool fence, partial;
 };
 
@@ -220,7 +220,7 @@ struct Op {
 // iterations of `level` that can still be asked for.
 struct Port { i64 producer, level, size, at; };  // size: a power of two
 // One source of an edge, laid out for the inner loop; `last`: no other source stands behind it.
-struct Use { i64 at, mask, level, distance, op; bool last; };
+struct Use { i64 at, mask, level, distance, origin; bool last; };
 struct Fill { i64 at, mask, level, deeper, deeper_end; };  // deeper: loops that must be in their last
 
 struct Code {
@@ -247,14 +247,14 @@ struct Code {
     for (auto& port : ports) { port.at = ring_words; ring_words += port.size; }
     for (size_t n = 0; n < p.nodes.size(); ++n) {
       const Node& node = p.nodes[n];
-      Op made{node.issue, node.completion, (std::int32_t)node.op, (std::int32_t)node.pipe,
+      Op made{node.issue, node.completion, (std::int32_t)node.origin, (std::int32_t)node.op, (std::int32_t)node.pipe,
               (std::int32_t)uses.size(), 0, (std::int32_t)fills.size(), 0, node.fence != 0,
               node.partial != 0};
       for (auto& edge : node.edges)
         for (auto& source : edge) {
           const Port& port = ports[known.at({source.producer, source.loop})];
           uses.push_back({port.at, port.size - 1, source.loop, source.distance,
-                          p.nodes[source.producer].op, &source == &edge.back()});
+                          p.nodes[source.producer].origin, &source == &edge.back()});
         }
       for (auto& port : ports)
         if (port.producer == (i64)n) add_fill(p, port);
@@ -282,8 +282,8 @@ struct Code {
 };
 
 struct Warp {
-  i64 pc = 0, ready = 0, head_since = 0, passed_over = 0, blamed = -1, last = 0, last_op = -1,
-      fence = 0, fence_op = -1;
+  i64 pc = 0, ready = 0, head_since = 0, passed_over = 0, blamed = -1, last = 0, last_node = -1,
+      fence = 0, fence_node = -1;
   bool finished = false, at_barrier = false, eligible = false;
 };
 struct Slot { bool live = false; i64 number = 0, arrived = 0, unfinished = 0, end = kNever; };
@@ -317,7 +317,8 @@ class InOrder {
     s.used.assign(u.schedulers, 0);
     s.used_at.assign(u.schedulers, -1);
     s.opportunities.assign(u.schedulers * u.pipes, 0);
-    for (auto* v : {&s.totals.issued, &s.totals.dependence}) v->assign(u.ops, 0);
+    s.totals.issued.assign(u.ops, 0);
+    s.totals.dependence.assign(u.origins, 0);
     for (auto* v : {&s.totals.busy, &s.totals.pipeline}) v->assign(u.pipes, 0);
     words = (n + 63) / 64;
     eligible.assign(u.schedulers * u.pipes * words, 0);
@@ -494,9 +495,9 @@ class InOrder {
     Warp& warp = s.warps[w];
     const Code& c = code(w);
     const Op& node = c.operations[c.steps[warp.pc].index];
-    i64 when = warp.fence, who = warp.fence_op;
-    auto wait = [&](i64 t, i64 op) {
-      if (t > when || (t == when && op > who)) { when = t; who = op; }
+    i64 when = warp.fence, who = warp.fence_node;
+    auto wait = [&](i64 t, i64 node) {
+      if (t > when || (t == when && node > who)) { when = t; who = node; }
     };
     const i64 *counter = counters(w), *ordinal = ordinals(w), *ring = rings(w);
     const Use* use = c.uses.data() + node.first_use;
@@ -505,11 +506,11 @@ class InOrder {
       if (!found && !(use->distance && counter[use->level] < use->distance)) {
         found = true;
         i64 place = (use->level < 0 ? 0 : ordinal[use->level]) - use->distance;
-        wait(ring[use->at + (place & use->mask)], use->op);
+        wait(ring[use->at + (place & use->mask)], use->origin);
       }
       if (use->last) found = false;
     }
-    if (node.fence && !node.partial) wait(warp.last, warp.last_op);
+    if (node.fence && !node.partial) wait(warp.last, warp.last_node);
     warp.blamed = who;
     warp.ready = std::max({when, warp.head_since, s.now});
     i64 sched = scheduler(w);
@@ -653,9 +654,9 @@ class InOrder {
   // Note the completion for those who may ask for it.
   void complete_at(i64 w, const Code& c, const Op& node, i64 when) {
     Warp& warp = s.warps[w];
-    if (when > warp.last || (when == warp.last && node.op > warp.last_op)) {
+    if (when > warp.last || (when == warp.last && node.origin > warp.last_node)) {
       warp.last = when;
-      warp.last_op = node.op;
+      warp.last_node = node.origin;
     }
     const i64 *counter = counters(w), *ordinal = ordinals(w);
     for (i64 i = node.first_fill; i < node.last_fill; ++i) {
@@ -681,7 +682,7 @@ class InOrder {
       other.at_barrier = false;
       complete_at(v, c, c.operations[c.steps[other.pc].index], when);
       other.fence = when;
-      other.fence_op = node.op;
+      other.fence_node = node.origin;
       advance(v);
     }
   }
@@ -760,7 +761,7 @@ class InOrder {
     if (clip(a.last, s.now) != clip(b.last, before.now) ||
         clip(a.fence, s.now) != clip(b.fence, before.now))
       return false;
-    if (a.last > s.now && a.last_op != b.last_op) return false;
+    if (a.last > s.now && a.last_node != b.last_node) return false;
     if (a.finished)
       return clip(a.head_since, s.now) == clip(b.head_since, before.now);
     if (!same_time(a.head_since, s.now, b.head_since, before.now)) return false;
@@ -936,7 +937,8 @@ class Dataflow {
     s.last_served.assign(u.copies, -1);
     s.used.assign(u.schedulers, 0);
     s.used_at.assign(u.schedulers, -1);
-    for (auto* v : {&s.totals.issued, &s.totals.dependence}) v->assign(u.ops, 0);
+    s.totals.issued.assign(u.ops, 0);
+    s.totals.dependence.assign(u.origins, 0);
     for (auto* v : {&s.totals.busy, &s.totals.pipeline}) v->assign(u.pipes, 0);
     able.resize(u.copies);
     for (i64 w = u.warps; w-- > 0;)

@@ -39,7 +39,8 @@ def run_compiled(unit: Unit, fast_forward: bool, limit: int = 0) -> Totals:
     result.frombytes(_core().simulate(words.tobytes()))
     head, rest = result[:10], list(result[10:])
     operations, pipes = len(unit.pipelines.operations), len(unit.pipelines.names)
-    cuts = (operations, operations + pipes, 2 * operations + pipes)
+    nodes = unit.graph_nodes
+    cuts = (operations, operations + pipes, operations + pipes + nodes)
     return Totals(
         end=head[0],
         simulated=head[1],
@@ -73,6 +74,7 @@ def _words(unit: Unit, fast_forward: bool, limit: int) -> Iterator[int]:
         len(unit.programs), unit.warps, unit.blocks, unit.resident, int(unit.in_order),
         int(unit.oldest_first), unit.schedulers, unit.width, unit.pipelines.ticks,
         len(unit.pipelines.operations), len(unit.pipelines.names), int(fast_forward), limit,
+        unit.graph_nodes,
     )  # fmt: skip
     yield from unit.variant
     yield from map(int, unit.pipelines.per_scheduler)
@@ -84,8 +86,8 @@ def _program(program: Program) -> Iterator[int]:
     yield from (len(program.nodes), len(program.loops), program.length)
     for node in program.nodes:
         yield from (
-            node.operation, node.pipeline, node.issue, node.completion, node.loop, node.offset,
-            int(node.fence), int(node.partial), len(node.sources),
+            node.graph_node, node.operation, node.pipeline, node.issue, node.completion,
+            node.loop, node.offset, int(node.fence), int(node.partial), len(node.sources),
         )  # fmt: skip
         for edge in node.sources:
             yield len(edge)

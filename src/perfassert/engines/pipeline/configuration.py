@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from perfassert.engines.pipeline.events import EventTotals, Simulation, TraceEvent
@@ -29,6 +29,11 @@ class Unit:
         return len(self.variant)
 
     @property
+    def graph_nodes(self) -> int:
+        """One more than the largest number of a node in the graph."""
+        return 1 + max((n.graph_node for p in self.programs for n in p.nodes), default=-1)
+
+    @property
     def copies(self) -> tuple[tuple[int, ...], ...]:
         """Per pipeline: the number of its copy for each scheduler."""
         result: list[tuple[int, ...]] = []
@@ -42,7 +47,7 @@ class Unit:
 
 @dataclass(slots=True)
 class Totals:
-    """Counts and ticks, by operation class and by pipeline.
+    """Counts and ticks, by operation class and by pipeline; ``dependence`` by graph node.
 
     ``half_time``, ``half_count``: where half of a limited simulation lay, if it was cut short.
     """
@@ -68,12 +73,14 @@ class Totals:
         ticks = unit.pipelines.ticks
         operations, names = unit.pipelines.operations, unit.pipelines.names
         count = sum(self.issued)
+        blamed = {node: d / ticks for node, d in enumerate(self.dependence) if d}
         events = EventTotals(
             issued=dict(zip(operations, self.issued, strict=True)),
             busy={n: b / ticks for n, b in zip(names, self.busy, strict=True)},
             blocks_launched=self.launched,
             blocks_retired=self.retired,
-            dependence={o: d / ticks for o, d in zip(operations, self.dependence, strict=True)},
+            dependence=self._by_operation(unit, blamed),
+            blamed=blamed,
             pipeline={n: p / ticks for n, p in zip(names, self.pipeline, strict=True)},
             not_selected=self.not_selected / ticks,
             drained=self.drained / ticks,
@@ -81,3 +88,11 @@ class Totals:
         )
         skipped = 1 - self.simulated / count if count else 0.0
         return Simulation(self.end / ticks, count, events, skipped, engine, tuple(self.trace))
+
+    @staticmethod
+    def _by_operation(unit: Unit, blamed: Mapping[int, float]) -> dict[str, float]:
+        operation = {n.graph_node: n.operation for p in unit.programs for n in p.nodes}
+        sums = dict.fromkeys(unit.pipelines.operations, 0.0)
+        for node, cycles in blamed.items():
+            sums[unit.pipelines.operations[operation[node]]] += cycles
+        return sums

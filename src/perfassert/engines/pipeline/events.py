@@ -12,7 +12,8 @@ class EventTotals:
 
     ``issued``: instructions per operation class, ``busy``: cycles per pipeline (summed over its
     copies). Cycles of warps, in order only, summed over all warps of all blocks: ``dependence``
-    on a producer of a class (``"barrier"``: on the block), ``pipeline``: ready, but the pipeline
+    on a producer of a class (``"barrier"``: on the block), ``blamed``: the same by graph node,
+    ``pipeline``: ready, but the pipeline
     or the issue slot is not, ``not_selected``: another warp took the slot (with an issue width of
     one), ``drained``: everything issued, the block not yet complete.
     """
@@ -22,6 +23,7 @@ class EventTotals:
     blocks_launched: int
     blocks_retired: int
     dependence: Mapping[str, float]
+    blamed: Mapping[int, float]
     pipeline: Mapping[str, float]
     not_selected: float
     drained: float

@@ -142,7 +142,7 @@ class Reference:
         self.opportunities = [[0] * copies for _ in range(unit.schedulers)]
         operations, names = len(unit.pipelines.operations), len(unit.pipelines.names)
         self.totals = Totals(
-            0, [0] * operations, [0] * names, 0, 0, [0] * operations, [0] * names, 0, 0, 0, 0
+            0, [0] * operations, [0] * names, 0, 0, [0] * unit.graph_nodes, [0] * names, 0, 0, 0, 0
         )
 
     def run(self) -> Totals:
@@ -244,10 +244,10 @@ class Reference:
             self.become_ready(warp)
 
     def become_ready(self, warp: _Warp) -> None:
-        """Blame the producer that completed last; among several, the last operation class."""
+        """Blame the producer that completed last; among several, the last one of the graph."""
         warp.ready_since = max(self.now, warp.head_since)
         code = warp.code
-        waits = [(warp.done_at[p], code.nodes[p].operation) for p in code.producers[warp.head]]
+        waits = [(warp.done_at[p], code.nodes[p].graph_node) for p in code.producers[warp.head]]
         warp.blamed = max(waits, default=(0, -1))[1]
         node = warp.code.nodes[warp.head]
         copy = self.copies[node.pipeline][warp.scheduler]
