@@ -1,0 +1,209 @@
+// The event loop, and how whole periods are found and skipped.
+#pragma once
+
+#define PY_SSIZE_T_CLEAN
+#define Py_LIMITED_API 0x030A0000
+#include <Python.h>
+
+#include <unordered_map>
+#include <utility>
+
+#include "unit.hpp"
+
+namespace perfassert {
+
+struct Slot { bool live = false; i64 number = 0, arrived = 0, unfinished = 0, end = kNever; };
+
+// Watches for interrupts and, where there is a limit, for its half and its end.
+struct Watch {
+  i64 limit, next_poll = 1 << 20;
+  bool half = false;
+  // Whether to stop now.
+  bool over(i64 simulated, i64 now, const Totals& totals, Result& result) {
+    if (simulated >= next_poll) {
+      next_poll = simulated + (1 << 20);
+      if (PyErr_CheckSignals()) throw std::runtime_error("interrupted");
+    }
+    if (!limit) return false;
+    if (!half && simulated >= limit / 2) {
+      half = true;
+      result.half_time = now;
+      for (i64 n : totals.issued) result.half_count += n;
+    }
+    result.cut_short = simulated >= limit;
+    return result.cut_short;
+  }
+};
+
+// States seen so far, found again by a hash of what must be equal. When they take too much room
+// the oldest half is forgotten, so that a period is found in the end wherever there is one.
+constexpr size_t kRoom = size_t{64} << 20;  // bytes
+
+template <class State> struct Detector {
+  std::vector<State> seen;
+  std::unordered_multimap<std::uint64_t, size_t> index;
+  void reset() { seen.clear(); index.clear(); }
+  // Try to skip with a state that was equal; `skip` returns whether it did.
+  template <class Skip> bool found(std::uint64_t hash, Skip skip) {
+    auto range = index.equal_range(hash);
+    for (auto at = range.first; at != range.second; ++at)
+      if (skip(seen[at->second])) return true;
+    return false;
+  }
+  void remember(std::uint64_t hash, const State& state, size_t bytes) {
+    if ((seen.size() + 1) * bytes > kRoom && !seen.empty()) {
+      size_t dropped = (seen.size() + 1) / 2;
+      seen.erase(seen.begin(), seen.begin() + (std::ptrdiff_t)dropped);
+      std::unordered_multimap<std::uint64_t, size_t> kept;
+      for (auto& entry : index)
+        if (entry.second >= dropped) kept.emplace(entry.first, entry.second - dropped);
+      index = std::move(kept);
+    }
+    index.emplace(hash, seen.size());
+    seen.push_back(state);
+  }
+};
+
+struct Hash {
+  std::uint64_t value = 1469598103934665603ull;
+  void add(i64 x) {
+    value ^= (std::uint64_t)x + 0x9e3779b97f4a7c15ull + (value << 6) + (value >> 2);
+    value *= 0xff51afd7ed558ccdull;
+    value ^= value >> 32;
+  }
+};
+
+// Without a next event there must be a block that is complete already (one without instructions).
+void stuck(bool complete_now) {
+  if (!complete_now) throw std::runtime_error("internal error: the simulation cannot go on");
+}
+
+i64 clip(i64 t, i64 now) { return t > now ? t - now : 0; }
+
+// The part of the state that both engines have.
+struct UnitState {
+  i64 now = 0, live_warps = 0;
+  std::vector<Slot> slots;
+  std::vector<i64> free_at, last_served, used, used_at;
+  std::vector<i64> by_age;  // live slots, oldest block first
+  Totals totals;
+};
+
+// The event loop and fast-forward, common to both engines. `Self` launches, retires, issues, says
+// when the next event is, and compares and shifts its own state.
+template <class Self, class State> class Engine {
+ public:
+  explicit Engine(const Unit& unit, i64 served) : u(unit) {
+    s.slots.resize(u.resident);
+    s.free_at.assign(u.copies, 0);
+    s.last_served.assign(served, -1);
+    s.used.assign(u.schedulers, 0);
+    s.used_at.assign(u.schedulers, -1);
+    s.totals.issued.assign(u.ops, 0);
+    s.totals.dependence.assign(u.origins, 0);
+    for (auto* v : {&s.totals.busy, &s.totals.pipeline}) v->assign(u.pipes, 0);
+    for (i64 w = u.warps; w-- > 0;)
+      for (auto& chain : u.programs[u.variant[w]].chains)
+        if ((i64)chain.size() >= depth) { depth = (i64)chain.size(); anchor = w; }
+    loops.resize(depth);
+  }
+
+  Result run() {
+    for (i64 i = 0; i < u.resident && i < u.blocks; ++i) self().launch(i);
+    Watch watch{u.limit};
+    while (true) {
+      self().retire();
+      if (s.by_age.empty()) break;
+      self().issue_all();
+      if (u.fast_forward) detect();
+      i64 next = self().next_time();
+      if (next == kNever) { stuck(self().complete_now()); continue; }
+      s.totals.resident += s.live_warps * (next - s.now);
+      self().advance_to(next);
+      if (watch.over(simulated, s.now, s.totals, result)) break;
+    }
+    result.end = s.now;
+    result.simulated = simulated;
+    result.totals = s.totals;
+    return result;
+  }
+
+ protected:
+  const Unit& u;
+  State s;
+  Result result;
+  i64 simulated = 0, depth = 0, anchor = 0;  // anchor: the warp of a block whose loops are watched
+  i64 flagged_depth = -1;                    // a loop so deep has come to its next iteration
+  bool flagged_grid = false;                 // a block has been retired
+
+  void flag(i64 level) { flagged_depth = flagged_depth < 0 ? level : std::min(level, flagged_depth); }
+
+  bool has_slot(i64 sched) {
+    if (!u.width) return true;
+    if (u.ticks > 1 && s.now % u.ticks) return false;
+    if (s.used_at[sched] != s.now) { s.used_at[sched] = s.now; s.used[sched] = 0; }
+    return s.used[sched] < u.width;
+  }
+
+  // Whether pipelines, slots and arbitration stand as they did, relative to the time.
+  bool same_unit(const State& before) const {
+    if (s.last_served != before.last_served || s.by_age != before.by_age) return false;
+    if (u.width && (s.now - before.now) % u.ticks) return false;
+    for (i64 c = 0; c < u.copies; ++c)
+      if (clip(s.free_at[c], s.now) != clip(before.free_at[c], before.now)) return false;
+    if (u.width)
+      for (i64 i = 0; i < u.schedulers; ++i) {
+        i64 x = s.used_at[i] == s.now ? s.used[i] : 0;
+        i64 y = before.used_at[i] == before.now ? before.used[i] : 0;
+        if (x != y) return false;
+      }
+    for (size_t i = 0; i < s.slots.size(); ++i)
+      if (s.slots[i].live != before.slots[i].live || s.slots[i].arrived != before.slots[i].arrived ||
+          s.slots[i].unfinished != before.slots[i].unfinished)
+        return false;
+    return true;
+  }
+
+  // Move what `same_unit` compares `time` ticks and some blocks on.
+  void shift_unit(const State& before, i64 times, i64 time) {
+    i64 launched = times * (s.totals.launched - before.totals.launched);
+    s.totals.repeat(before.totals, times);
+    for (auto& t : s.free_at) t += time;
+    for (auto& t : s.used_at) t += t == s.now ? time : 0;
+    for (auto& b : s.slots) {
+      b.number += launched;
+      if (b.end != kNever) b.end += time;
+    }
+    s.now += time;
+  }
+
+ private:
+  std::vector<Detector<State>> loops;  // per depth
+  Detector<State> grid;
+
+  Self& self() { return static_cast<Self&>(*this); }
+
+  void detect() {
+    if (flagged_grid) {
+      flagged_grid = false;
+      for (auto& d : loops) d.reset();
+      try_skip(grid);
+    }
+    if (flagged_depth >= 0) {
+      for (i64 deeper = flagged_depth + 1; deeper < depth; ++deeper) loops[deeper].reset();
+      try_skip(loops[flagged_depth]);
+      flagged_depth = -1;
+    }
+  }
+
+  void try_skip(Detector<State>& detector) {
+    std::uint64_t hash = self().state_hash();
+    if (detector.found(hash, [&](const State& before) { return self().skip(before); })) {
+      detector.reset();
+      return;
+    }
+    detector.remember(hash, s, self().state_bytes());
+  }
+};
+
+}  // namespace perfassert

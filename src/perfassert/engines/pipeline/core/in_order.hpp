@@ -1,0 +1,614 @@
+// Warps issue in program order; each scheduler picks one of its warps at a time.
+#pragma once
+
+#include <map>
+#include <queue>
+
+#include "fast_forward.hpp"
+
+namespace perfassert {
+
+// Code in a line: nodes, and the places where a loop begins and ends.
+struct Step { enum Kind { kNode, kBegin, kEnd } kind; i64 index; i64 jump; };
+
+// What the inner loop needs of a node, next to each other.
+struct Op {
+  i64 issue, completion;
+  std::int32_t origin, op, pipe, first_use, last_use, first_fill, last_fill;
+  bool fence, partial;
+};
+
+// The completion of a producer in the last iteration of the loops deeper than `level`, for the
+// iterations of `level` that can still be asked for.
+struct Port { i64 producer, level, size, at; };  // size: a power of two
+// One source of an edge, laid out for the inner loop; `last`: no other source stands behind it.
+struct Use { i64 at, mask, level, distance, origin; bool last; };
+struct Fill { i64 at, mask, level, deeper, deeper_end; };  // deeper: loops that must be in their last
+
+struct Code {
+  const Program* program;
+  std::vector<Step> steps;
+  std::vector<Port> ports;
+  std::vector<Use> uses;
+  std::vector<Fill> fills;
+  std::vector<i64> deeper;  // loops, by the ranges that fills name
+  std::vector<Op> operations;
+  i64 ring_words = 0;
+
+  explicit Code(const Program& p) : program(&p) {
+    line(p.body);
+    std::map<std::pair<i64, i64>, i64> known;
+    for (auto& n : p.nodes)
+      for (auto& edge : n.edges)
+        for (auto& source : edge) {
+          auto found = known.emplace(std::make_pair(source.producer, source.loop), (i64)ports.size());
+          if (found.second) ports.push_back({source.producer, source.loop, 1, 0});
+          Port& port = ports[found.first->second];
+          while (port.size < source.distance + 1) port.size *= 2;
+        }
+    for (auto& port : ports) { port.at = ring_words; ring_words += port.size; }
+    for (size_t n = 0; n < p.nodes.size(); ++n) {
+      const Node& node = p.nodes[n];
+      Op made{node.issue, node.completion, (std::int32_t)node.origin, (std::int32_t)node.op, (std::int32_t)node.pipe,
+              (std::int32_t)uses.size(), 0, (std::int32_t)fills.size(), 0, node.fence != 0,
+              node.partial != 0};
+      for (auto& edge : node.edges)
+        for (auto& source : edge) {
+          const Port& port = ports[known.at({source.producer, source.loop})];
+          uses.push_back({port.at, port.size - 1, source.loop, source.distance,
+                          p.nodes[source.producer].origin, &source == &edge.back()});
+        }
+      for (auto& port : ports)
+        if (port.producer == (i64)n) add_fill(p, port);
+      made.last_use = (std::int32_t)uses.size();
+      made.last_fill = (std::int32_t)fills.size();
+      operations.push_back(made);
+    }
+  }
+  void add_fill(const Program& p, const Port& port) {
+    Fill fill{port.at, port.size - 1, port.level, (i64)deeper.size(), 0};
+    const auto& chain = p.chain(p.nodes[port.producer].loop);
+    for (size_t i = chain.size(); i-- > 0 && chain[i] != port.level;) deeper.push_back(chain[i]);
+    fill.deeper_end = (i64)deeper.size();
+    fills.push_back(fill);
+  }
+  void line(const std::vector<Item>& body) {
+    for (auto& item : body) {
+      if (!item.is_loop) { steps.push_back({Step::kNode, item.index, 0}); continue; }
+      steps.push_back({Step::kBegin, item.index, 0});
+      i64 first = (i64)steps.size();
+      line(program->loops[item.index].body);
+      steps.push_back({Step::kEnd, item.index, first});
+    }
+  }
+};
+
+struct Warp {
+  i64 pc = 0, ready = 0, head_since = 0, passed_over = 0, blamed = -1, last = 0, last_node = -1,
+      fence = 0, fence_node = -1;
+  bool finished = false, at_barrier = false, eligible = false;
+};
+
+struct InOrderState : UnitState {
+  i64 first_scheduler = 0, drained_warps = 0;
+  std::vector<Warp> warps;
+  std::vector<i64> opportunities;                            // [scheduler][pipe]
+  std::vector<i64> loop_counters, loop_ordinals, all_rings;  // per warp, at a fixed stride
+};
+
+class InOrder : public Engine<InOrder, InOrderState> {
+  friend class Engine<InOrder, InOrderState>;
+
+ public:
+  explicit InOrder(const Unit& unit) : Engine(unit, unit.schedulers) {
+    for (auto& p : u.programs) codes.emplace_back(p);
+    i64 n = u.resident * u.warps;
+    for (auto& c : codes) {
+      loop_stride = std::max(loop_stride, (i64)c.program->loops.size());
+      ring_stride = std::max(ring_stride, c.ring_words);
+    }
+    s.loop_counters.assign(n * loop_stride, 0);
+    s.loop_ordinals.assign(n * loop_stride, -1);
+    s.all_rings.assign(n * ring_stride, 0);
+    s.warps.resize(n);
+    s.opportunities.assign(u.schedulers * u.pipes, 0);
+    words = (n + 63) / 64;
+    eligible.assign(u.schedulers * u.pipes * words, 0);
+    counts.assign(u.schedulers * u.pipes, 0);
+    for (i64 w = 0; w < n; ++w) {
+      code_of.push_back(&codes[u.variant[w % u.warps]]);
+      scheduler_of.push_back(w % u.schedulers);
+      slot_of.push_back(w / u.warps);
+    }
+    waiting.resize(u.schedulers);
+    active.assign(u.schedulers, 0);
+    for (i64 sched = 0; sched < u.schedulers; ++sched)
+      for (i64 pipe = 0; pipe < u.pipes; ++pipe) copy_of.push_back(u.copy[pipe][sched]);
+    due.assign(u.schedulers, 0);
+    able_words.assign(words, 0);
+  }
+
+ private:
+  using Entry = std::pair<i64, i64>;  // time, warp
+  using Heap = std::priority_queue<Entry, std::vector<Entry>, std::greater<Entry>>;
+  std::vector<Code> codes;
+  i64 words = 0, loop_stride = 1, ring_stride = 1;
+  std::vector<std::uint64_t> eligible;  // [scheduler][pipe][word]
+  std::vector<i64> counts;              // [scheduler][pipe]
+  std::vector<const Code*> code_of;     // per warp of the unit, as the next two
+  std::vector<i64> scheduler_of, slot_of;
+  std::vector<i64> copy_of;             // [scheduler][pipe] -> number of the pipeline's copy
+  i64 first_end = kNever;               // when the first live block is complete
+  std::vector<std::uint64_t> active;    // per scheduler: pipes with eligible warps, as bits
+  std::vector<std::uint64_t> able_words;
+  std::vector<i64> due;                 // per scheduler: nothing can happen before
+  std::vector<Heap> waiting;            // per scheduler: warps that will be ready
+
+  i64 scheduler(i64 w) const { return scheduler_of[w]; }
+  const Code& code(i64 w) const { return *code_of[w]; }
+  const Op& head(i64 w) const {
+    const Code& c = code(w);
+    return c.operations[c.steps[s.warps[w].pc].index];
+  }
+  i64 head_loop(i64 w) const {
+    const Code& c = code(w);
+    return c.program->nodes[c.steps[s.warps[w].pc].index].loop;
+  }
+  i64* counters(i64 w) { return &s.loop_counters[w * loop_stride]; }
+  i64* ordinals(i64 w) { return &s.loop_ordinals[w * loop_stride]; }
+  i64* rings(i64 w) { return &s.all_rings[w * ring_stride]; }
+  const i64* counters(const InOrderState& t, i64 w) const { return &t.loop_counters[w * loop_stride]; }
+  const i64* ordinals(const InOrderState& t, i64 w) const { return &t.loop_ordinals[w * loop_stride]; }
+  const i64* rings(const InOrderState& t, i64 w) const { return &t.all_rings[w * ring_stride]; }
+  std::uint64_t* mask(i64 sched, i64 pipe) { return &eligible[(sched * u.pipes + pipe) * words]; }
+
+  void launch(i64 slot) {
+    Slot& b = s.slots[slot];
+    b = Slot();
+    b.live = true;
+    b.number = s.totals.launched++;
+    s.by_age.push_back(slot);
+    s.live_warps += u.warps;
+    b.unfinished = u.warps;
+    for (i64 w = slot * u.warps; w < (slot + 1) * u.warps; ++w) {
+      Warp& warp = s.warps[w];
+      warp = Warp();
+      warp.head_since = warp.last = s.now;
+      std::fill_n(counters(w), loop_stride, 0);
+      std::fill_n(ordinals(w), loop_stride, -1);
+      std::fill_n(rings(w), ring_stride, 0);
+      warp.pc = -1;
+      advance(w);
+    }
+  }
+
+  void retire() {
+    while (first_end <= s.now) {
+      for (i64 slot = 0; slot < u.resident; ++slot) {
+        Slot& b = s.slots[slot];
+        if (!b.live || b.end > s.now) continue;
+        b.live = false;
+        ++s.totals.retired;
+        s.live_warps -= u.warps;
+        s.drained_warps -= u.warps;
+        for (i64 w = slot * u.warps; w < (slot + 1) * u.warps; ++w)
+          s.totals.drained -= slot_ticks() - clip(s.warps[w].head_since, s.now);
+        s.by_age.erase(std::find(s.by_age.begin(), s.by_age.end(), slot));
+        if (s.totals.launched < u.blocks) launch(slot);
+        flagged_grid = true;
+      }
+      find_first_end();
+    }
+  }
+  void find_first_end() {
+    first_end = kNever;
+    for (auto& b : s.slots)
+      if (b.live) first_end = std::min(first_end, b.end);
+  }
+  // An issue takes the slot of a whole cycle where the issue width is one.
+  i64 slot_ticks() const { return u.width == 1 ? u.ticks : 0; }
+
+  // Move to the next node; loops that end or begin on the way are counted.
+  void advance(i64 w) {
+    Warp& warp = s.warps[w];
+    const Code& c = code(w);
+    i64 pc = warp.pc + 1;
+    while (pc < (i64)c.steps.size() && c.steps[pc].kind != Step::kNode) {
+      const Step& step = c.steps[pc];
+      if (step.kind == Step::kBegin) {
+        counters(w)[step.index] = 0;
+        ++ordinals(w)[step.index];
+        ++pc;
+      } else if (counters(w)[step.index] + 1 < c.program->loops[step.index].trips) {
+        ++counters(w)[step.index];
+        ++ordinals(w)[step.index];
+        if (slot_of[w] == s.by_age[0] && w == slot_of[w] * u.warps + anchor)
+          flag((i64)c.program->chains[step.index].size() - 1);
+        pc = step.jump;
+      } else {
+        ++pc;
+      }
+    }
+    warp.pc = pc;
+    if (pc == (i64)c.steps.size()) finish(w);
+    else prepare(w);
+  }
+
+  void finish(i64 w) {
+    Warp& warp = s.warps[w];
+    warp.finished = true;
+    s.totals.drained += s.now - (warp.head_since - slot_ticks());  // since its own last issue
+    ++s.drained_warps;
+    Slot& b = s.slots[slot_of[w]];
+    if (--b.unfinished == 0) {
+      b.end = s.now;
+      i64 first = slot_of[w] * u.warps;
+      for (i64 v = first; v < first + u.warps; ++v)
+        b.end = std::max({b.end, s.warps[v].last, s.warps[v].fence});
+      first_end = std::min(first_end, b.end);
+    }
+  }
+
+  // When the next instruction is ready, and who is to blame for the wait.
+  void prepare(i64 w) {
+    Warp& warp = s.warps[w];
+    const Code& c = code(w);
+    const Op& node = c.operations[c.steps[warp.pc].index];
+    i64 when = warp.fence, who = warp.fence_node;
+    auto wait = [&](i64 t, i64 node) {
+      if (t > when || (t == when && node > who)) { when = t; who = node; }
+    };
+    const i64 *counter = counters(w), *ordinal = ordinals(w), *ring = rings(w);
+    const Use* use = c.uses.data() + node.first_use;
+    const Use* end = c.uses.data() + node.last_use;
+    for (bool found = false; use != end; ++use) {
+      if (!found && !(use->distance && counter[use->level] < use->distance)) {
+        found = true;
+        i64 place = (use->level < 0 ? 0 : ordinal[use->level]) - use->distance;
+        wait(ring[use->at + (place & use->mask)], use->origin);
+      }
+      if (use->last) found = false;
+    }
+    if (node.fence && !node.partial) wait(warp.last, warp.last_node);
+    warp.blamed = who;
+    warp.ready = std::max({when, warp.head_since, s.now});
+    i64 sched = scheduler(w);
+    due[sched] = std::min(due[sched], warp.ready);
+    if (warp.ready > s.now) waiting[sched].push({warp.ready, w});
+    else admit(w);
+  }
+
+  void admit(i64 w) {
+    Warp& warp = s.warps[w];
+    i64 sched = scheduler(w), pipe = head(w).pipe;
+    warp.eligible = true;
+    warp.passed_over = s.opportunities[sched * u.pipes + pipe];
+    mask(sched, pipe)[w / 64] |= 1ull << (w % 64);
+    ++counts[sched * u.pipes + pipe];
+    active[sched] |= 1ull << pipe;
+  }
+
+  void wake(i64 sched) {
+    Heap& heap = waiting[sched];
+    while (!heap.empty() && heap.top().first <= s.now) {
+      i64 w = heap.top().second;
+      heap.pop();
+      admit(w);
+    }
+  }
+
+  void issue_all() {
+    for (i64 sched = 0; sched < u.schedulers; ++sched)
+      if (due[sched] <= s.now) wake(sched);
+    i64 first = s.first_scheduler;
+    for (i64 i = 0; i < u.schedulers; ++i) {
+      i64 sched = first + i < u.schedulers ? first + i : first + i - u.schedulers;
+      if (due[sched] > s.now) continue;
+      issue(sched);
+      due[sched] = next_due(sched);
+    }
+  }
+
+  // A bound: pipelines that others take meanwhile only make it later.
+  i64 next_due(i64 sched) {
+    i64 next = waiting[sched].empty() ? kNever : waiting[sched].top().first;
+    for (std::uint64_t bits = active[sched]; bits; bits &= bits - 1) {
+      i64 free = std::max(s.free_at[copy_of[sched * u.pipes + __builtin_ctzll(bits)]], s.now + 1);
+      next = std::min(next, u.width ? whole_cycle(free) : free);
+    }
+    return next;
+  }
+
+  // The warp to issue next on a scheduler, or -1.
+  i64 choose(i64 sched) {
+    if (u.oldest_first) return choose_oldest(sched);
+    i64 last = s.last_served[sched], best = -1, wrapped = -1;
+    for (i64 word = 0; word < words; ++word) {
+      std::uint64_t able = available(sched, word);
+      if (!able) continue;
+      if (wrapped < 0) wrapped = word * 64 + __builtin_ctzll(able);
+      i64 from = last + 1 - word * 64;
+      if (from > 0) able = from >= 64 ? 0 : able & (~0ull << from);
+      if (able) { best = word * 64 + __builtin_ctzll(able); break; }
+    }
+    return best >= 0 ? best : wrapped;
+  }
+  std::uint64_t available(i64 sched, i64 word) {
+    std::uint64_t able = 0;
+    for (std::uint64_t bits = active[sched]; bits; bits &= bits - 1) {
+      i64 pipe = __builtin_ctzll(bits);
+      if (s.free_at[copy_of[sched * u.pipes + pipe]] <= s.now) able |= mask(sched, pipe)[word];
+    }
+    return able;
+  }
+  i64 choose_oldest(i64 sched) {
+    i64 last = s.last_served[sched];
+    bool any = false;
+    for (i64 word = 0; word < words; ++word) any |= (able_words[word] = available(sched, word)) != 0;
+    if (!any) return -1;
+    if (last >= 0 && able_words[last / 64] >> (last % 64) & 1) return last;
+    for (i64 slot : s.by_age)
+      for (i64 w = slot * u.warps, end = w + u.warps; w < end;) {
+        std::uint64_t rest = able_words[w / 64] >> (w % 64);
+        if (!rest) { w = (w / 64 + 1) * 64; continue; }
+        w += __builtin_ctzll(rest);
+        if (w < end) return w;
+      }
+    return -1;
+  }
+
+  void issue(i64 sched) {
+    while (has_slot(sched)) {
+      i64 w = choose(sched);
+      if (w < 0) return;
+      if (u.width == 1)  // counted while somebody waits: only differences are ever used
+        for (std::uint64_t bits = active[sched]; bits; bits &= bits - 1) {
+          i64 pipe = __builtin_ctzll(bits);
+          s.opportunities[sched * u.pipes + pipe] += s.free_at[copy_of[sched * u.pipes + pipe]] <= s.now;
+        }
+      s.last_served[sched] = w;
+      s.first_scheduler = (sched + 1) % u.schedulers;
+      issue_warp(w, sched);
+    }
+  }
+
+  void issue_warp(i64 w, i64 sched) {
+    Warp& warp = s.warps[w];
+    const Code& c = code(w);
+    const Op& node = c.operations[c.steps[warp.pc].index];
+    account(warp, node, sched);
+    warp.eligible = false;
+    mask(sched, node.pipe)[w / 64] &= ~(1ull << (w % 64));
+    if (--counts[sched * u.pipes + node.pipe] == 0) active[sched] &= ~(1ull << node.pipe);
+    s.free_at[copy_of[sched * u.pipes + node.pipe]] = s.now + node.issue;
+    ++s.used[sched];
+    ++s.totals.issued[node.op];
+    s.totals.busy[node.pipe] += node.issue;
+    ++simulated;
+    warp.head_since = s.now + slot_ticks();
+    if (node.fence) { arrive(w, node); return; }
+    complete_at(w, c, node, s.now + node.completion);
+    advance(w);
+  }
+
+  void account(const Warp& warp, const Op& node, i64 sched) {
+    i64 waited = warp.ready - warp.head_since, held = s.now - warp.ready;
+    if (waited > 0) s.totals.dependence[warp.blamed] += waited;
+    if (u.width == 1) {
+      i64 count = s.opportunities[sched * u.pipes + node.pipe] - warp.passed_over - 1;
+      i64 passed = std::min(held, count * u.ticks);
+      s.totals.not_selected += passed;
+      held -= passed;
+    }
+    s.totals.pipeline[node.pipe] += held;
+  }
+
+  // Note the completion for those who may ask for it.
+  void complete_at(i64 w, const Code& c, const Op& node, i64 when) {
+    Warp& warp = s.warps[w];
+    if (when > warp.last || (when == warp.last && node.origin > warp.last_node)) {
+      warp.last = when;
+      warp.last_node = node.origin;
+    }
+    const i64 *counter = counters(w), *ordinal = ordinals(w);
+    for (i64 i = node.first_fill; i < node.last_fill; ++i) {
+      const Fill& fill = c.fills[i];
+      bool last = true;
+      for (i64 d = fill.deeper; d < fill.deeper_end; ++d)
+        last = last && counter[c.deeper[d]] == c.program->loops[c.deeper[d]].trips - 1;
+      i64 place = fill.level < 0 ? 0 : ordinal[fill.level];
+      if (last) rings(w)[fill.at + (place & fill.mask)] = when;
+    }
+  }
+
+  void arrive(i64 w, const Op& node) {
+    Slot& b = s.slots[slot_of[w]];
+    s.warps[w].at_barrier = true;
+    if (++b.arrived < u.warps) return;
+    b.arrived = 0;
+    i64 when = s.now + node.completion;
+    i64 first = slot_of[w] * u.warps;
+    for (i64 v = first; v < first + u.warps; ++v) {
+      Warp& other = s.warps[v];
+      const Code& c = code(v);
+      other.at_barrier = false;
+      complete_at(v, c, c.operations[c.steps[other.pc].index], when);
+      other.fence = when;
+      other.fence_node = node.origin;
+      advance(v);
+    }
+  }
+
+  void advance_to(i64 next) {
+    s.totals.drained += s.drained_warps * (next - s.now);
+    s.now = next;
+  }
+
+  bool complete_now() const { return first_end <= s.now; }
+
+  i64 whole_cycle(i64 t) const { return u.ticks == 1 ? t : (t + u.ticks - 1) / u.ticks * u.ticks; }
+
+  i64 next_time() {
+    if (complete_now()) return kNever;
+    i64 next = first_end;
+    for (i64 t : due) next = std::min(next, t);
+    return next;
+  }
+
+  // ---- fast-forward
+
+  size_t state_bytes() const {
+    return sizeof(i64) * (s.opportunities.size() + s.free_at.size() + 64 + s.loop_counters.size() +
+                          s.loop_ordinals.size() + s.all_rings.size()) +
+           sizeof(Warp) * s.warps.size();
+  }
+
+  std::uint64_t state_hash() const {
+    Hash h;
+    h.add(s.first_scheduler);
+    for (i64 w : s.last_served) h.add(w);
+    for (i64 t : s.free_at) h.add(clip(t, s.now));
+    for (size_t w = 0; w < s.warps.size(); ++w) {
+      const Warp& warp = s.warps[w];
+      if (!s.slots[slot_of[w]].live) continue;
+      h.add(warp.pc * 8 + warp.finished * 4 + warp.at_barrier * 2 + warp.eligible);
+      h.add(clip(warp.last, s.now));
+      const i64 *ordinal = ordinals(s, w), *ring = rings(s, w);
+      for (auto& port : code_of[w]->ports) {
+        i64 x = port.level < 0 ? 0 : ordinal[port.level];
+        for (i64 i = 0; i < port.size; ++i)
+          h.add(x - i < 0 ? 0 : clip(ring[port.at + ((x - i) & (port.size - 1))], s.now));
+      }
+    }
+    return h.value;
+  }
+
+  // A time that lies equally far from now, or one that has not moved and lies in the past.
+  bool same_time(i64 a, i64 now_a, i64 b, i64 now_b) const {
+    return a - now_a == b - now_b || (a == b && a <= now_b);
+  }
+
+  bool same_warp(i64 w, const InOrderState& before) const {
+    const Warp &a = s.warps[w], &b = before.warps[w];
+    if (a.pc != b.pc || a.finished != b.finished || a.at_barrier != b.at_barrier ||
+        a.eligible != b.eligible)
+      return false;
+    if (clip(a.last, s.now) != clip(b.last, before.now) ||
+        clip(a.fence, s.now) != clip(b.fence, before.now))
+      return false;
+    if (a.last > s.now && a.last_node != b.last_node) return false;
+    if (a.finished)
+      return clip(a.head_since, s.now) == clip(b.head_since, before.now);
+    if (!same_time(a.head_since, s.now, b.head_since, before.now)) return false;
+    if (!a.at_barrier) {
+      if (!same_time(a.ready, s.now, b.ready, before.now)) return false;
+      if (a.ready > a.head_since && a.blamed != b.blamed) return false;
+      if (a.eligible && u.width == 1) {
+        i64 at = scheduler(w) * u.pipes + head(w).pipe;
+        bool still = a.ready == b.ready;
+        i64 x = s.opportunities[at] - a.passed_over, y = before.opportunities[at] - b.passed_over;
+        if (still ? a.passed_over != b.passed_over : x != y) return false;
+      }
+    }
+    return same_rings(w, before);
+  }
+
+  bool same_rings(i64 w, const InOrderState& before) const {
+    const i64 *ordinal_a = ordinals(s, w), *ordinal_b = ordinals(before, w);
+    const i64 *ring_a = rings(s, w), *ring_b = rings(before, w);
+    for (auto& port : code(w).ports) {
+      i64 x = port.level < 0 ? 0 : ordinal_a[port.level];
+      i64 y = port.level < 0 ? 0 : ordinal_b[port.level];
+      for (i64 i = 0; i < port.size; ++i) {
+        i64 ta = x - i < 0 ? 0 : ring_a[port.at + ((x - i) & (port.size - 1))];
+        i64 tb = y - i < 0 ? 0 : ring_b[port.at + ((y - i) & (port.size - 1))];
+        if (clip(ta, s.now) != clip(tb, before.now)) return false;
+      }
+    }
+    return true;
+  }
+
+  // How often the change since `before` can be repeated; counters may move in one loop per warp.
+  i64 repetitions(const InOrderState& before) const {
+    i64 blocks = s.totals.launched - before.totals.launched;
+    i64 times = blocks ? (u.blocks - s.totals.launched) / blocks : kNever;
+    bool moved = blocks > 0;
+    for (size_t w = 0; w < s.warps.size(); ++w) {
+      if (!s.slots[w / u.warps].live || s.warps[w].finished) continue;
+      const i64 *now = counters(s, (i64)w), *then = counters(before, (i64)w);
+      const Program& p = *code((i64)w).program;
+      i64 shifted = -1;
+      for (i64 loop : p.chain(head_loop((i64)w))) {
+        i64 step = now[loop] - then[loop];
+        if (step == 0) continue;
+        if (step < 0 || shifted >= 0 || blocks) return 0;
+        if (then[loop] < p.loops[loop].reach) return 0;
+        shifted = loop;
+        moved = true;
+        times = std::min(times, (p.loops[loop].trips - 1 - now[loop]) / step);
+      }
+    }
+    return moved ? times : 0;
+  }
+
+  bool skip(const InOrderState& before) {
+    if (s.now <= before.now || s.first_scheduler != before.first_scheduler || !same_unit(before))
+      return false;
+    for (size_t w = 0; w < s.warps.size(); ++w)
+      if (s.slots[w / u.warps].live && !same_warp((i64)w, before)) return false;
+    i64 times = repetitions(before);
+    if (times <= 0 || times == kNever) return false;
+    shift(before, times);
+    return true;
+  }
+
+  void shift(const InOrderState& before, i64 times) {
+    i64 time = times * (s.now - before.now);
+    for (i64 i = 0; i < (i64)s.opportunities.size(); ++i)
+      s.opportunities[i] += times * (s.opportunities[i] - before.opportunities[i]);
+    for (size_t w = 0; w < s.warps.size(); ++w) shift_warp((i64)w, before, times, time);
+    shift_unit(before, times, time);
+    find_first_end();
+    for (i64 sched = 0; sched < u.schedulers; ++sched) {
+      waiting[sched] = Heap();
+      for (i64 w = sched; w < (i64)s.warps.size(); w += u.schedulers) {
+        const Warp& warp = s.warps[w];
+        if (s.slots[slot_of[w]].live && !warp.finished && !warp.at_barrier && !warp.eligible)
+          waiting[sched].push({warp.ready, w});
+      }
+      due[sched] = next_due(sched);
+    }
+  }
+
+  void shift_warp(i64 w, const InOrderState& before, i64 times, i64 time) {
+    Warp& a = s.warps[w];
+    const Warp& b = before.warps[w];
+    if (!s.slots[w / u.warps].live) return;
+    bool relative_ready = a.ready - s.now == b.ready - before.now;
+    if (a.eligible && relative_ready && a.ready != b.ready) {
+      i64 at = scheduler(w) * u.pipes + head(w).pipe;
+      // opportunities are shifted already: the distance to them stays what it was
+      i64 grown = (s.opportunities[at] - before.opportunities[at]) / (times + 1) * times;
+      a.passed_over += grown;
+    }
+    if (a.finished || a.head_since - s.now == b.head_since - before.now) a.head_since += time;
+    if (relative_ready) a.ready += time;
+    a.last += time;
+    a.fence += time;
+    const Code& c = code(w);
+    i64 *counter = counters(w), *ordinal = ordinals(w), *ring = rings(w);
+    std::vector<i64> old_rings(ring, ring + ring_stride), old_ordinals(ordinal, ordinal + loop_stride);
+    for (size_t i = 0; i < c.program->loops.size(); ++i) {
+      ordinal[i] += times * (ordinal[i] - ordinals(before, w)[i]);
+      counter[i] += times * (counter[i] - counters(before, w)[i]);
+    }
+    for (auto& port : c.ports) {
+      i64 x = port.level < 0 ? 0 : old_ordinals[port.level], y = port.level < 0 ? 0 : ordinal[port.level];
+      for (i64 i = 0; i < port.size && x - i >= 0; ++i)
+        ring[port.at + ((y - i) & (port.size - 1))] =
+            old_rings[port.at + ((x - i) & (port.size - 1))] + time;
+    }
+  }
+};
+
+}  // namespace perfassert

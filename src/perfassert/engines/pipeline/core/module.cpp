@@ -1,0 +1,39 @@
+// The compiled engine of perfassert's pipeline simulator. reference.py defines the semantics; these
+// files repeat them on states that can be copied, compared and shifted, so that whole periods can
+// be skipped exactly. Input and output are flat arrays of 64-bit integers (see compiled.py).
+#include "dataflow.hpp"
+#include "in_order.hpp"
+
+namespace {
+
+using namespace perfassert;
+
+PyObject* simulate(PyObject*, PyObject* argument) {
+  char* data = nullptr;
+  Py_ssize_t size = 0;
+  if (PyBytes_AsStringAndSize(argument, &data, &size) < 0) return nullptr;
+  try {
+    Reader in{reinterpret_cast<const i64*>(data), reinterpret_cast<const i64*>(data + size)};
+    Unit unit = read_unit(in);
+    Result r = unit.in_order ? InOrder(unit).run() : Dataflow(unit).run();
+    std::vector<i64> out{r.end, r.simulated, r.cut_short, r.half_time, r.half_count, r.totals.launched, r.totals.retired,
+                         r.totals.not_selected, r.totals.drained, r.totals.resident};
+    for (auto* v : {&r.totals.issued, &r.totals.busy, &r.totals.dependence, &r.totals.pipeline})
+      out.insert(out.end(), v->begin(), v->end());
+    return PyBytes_FromStringAndSize(reinterpret_cast<const char*>(out.data()),
+                                     (Py_ssize_t)(out.size() * sizeof(i64)));
+  } catch (const std::exception& error) {
+    if (!PyErr_Occurred()) PyErr_SetString(PyExc_RuntimeError, error.what());
+    return nullptr;
+  }
+}
+
+PyMethodDef methods[] = {
+    {"simulate", simulate, METH_O, "Simulate a unit given as packed 64-bit integers."},
+    {nullptr, nullptr, 0, nullptr}};
+PyModuleDef module = {PyModuleDef_HEAD_INIT, "_core", nullptr, -1, methods,
+                      nullptr, nullptr, nullptr, nullptr};
+
+}  // namespace
+
+extern "C" PyObject* PyInit__core() { return PyModule_Create(&module); }

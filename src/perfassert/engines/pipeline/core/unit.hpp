@@ -1,0 +1,131 @@
+// What is simulated: programs, pipelines, the unit; how it is read; what is counted.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <stdexcept>
+#include <vector>
+
+namespace perfassert {
+
+using i64 = std::int64_t;
+constexpr i64 kNever = INT64_MAX / 4;
+
+struct Source { i64 producer, loop, distance; };
+struct Node {
+  i64 origin, op, pipe, issue, completion, loop, offset, fence, partial;  // origin: in the graph
+  std::vector<std::vector<Source>> edges;
+};
+struct Item { i64 is_loop, index; };
+struct Loop { i64 parent, trips, length, offset, reach; std::vector<Item> body; };
+struct Program {
+  std::vector<Node> nodes;
+  std::vector<Loop> loops;
+  std::vector<Item> body;
+  i64 length = 0;
+  std::vector<std::vector<i64>> chains;  // per loop: itself and those around it, outermost first
+
+  const std::vector<i64>& chain(i64 loop) const {
+    static const std::vector<i64> none;
+    return loop < 0 ? none : chains[loop];
+  }
+};
+
+struct Unit {
+  i64 warps, blocks, resident, in_order, oldest_first, schedulers, width, ticks, ops, pipes,
+      fast_forward, limit, origins;
+  std::vector<i64> variant;
+  std::vector<i64> per_scheduler;
+  std::vector<Program> programs;
+  std::vector<std::vector<i64>> copy;  // [pipe][scheduler] -> number of the pipeline's copy
+  i64 copies = 0;
+};
+
+struct Reader {
+  const i64* at;
+  const i64* end;
+  i64 next() {
+    if (at == end) throw std::runtime_error("truncated input");
+    return *at++;
+  }
+  std::vector<Item> items() {
+    std::vector<Item> result(next());
+    for (auto& item : result) { item.is_loop = next(); item.index = next(); }
+    return result;
+  }
+};
+
+Program read_program(Reader& in) {
+  Program p;
+  p.nodes.resize(in.next());
+  p.loops.resize(in.next());
+  p.length = in.next();
+  for (auto& n : p.nodes) {
+    for (i64* f : {&n.origin, &n.op, &n.pipe, &n.issue, &n.completion, &n.loop, &n.offset, &n.fence,
+                   &n.partial})
+      *f = in.next();
+    n.edges.resize(in.next());
+    for (auto& edge : n.edges) {
+      edge.resize(in.next());
+      for (auto& s : edge) { s.producer = in.next(); s.loop = in.next(); s.distance = in.next(); }
+    }
+  }
+  for (auto& l : p.loops) {
+    for (i64* f : {&l.parent, &l.trips, &l.length, &l.offset, &l.reach}) *f = in.next();
+    l.body = in.items();
+  }
+  p.body = in.items();
+  p.chains.resize(p.loops.size());
+  for (size_t i = 0; i < p.loops.size(); ++i) {
+    for (i64 l = (i64)i; l >= 0; l = p.loops[l].parent) p.chains[i].push_back(l);
+    std::reverse(p.chains[i].begin(), p.chains[i].end());
+  }
+  return p;
+}
+
+Unit read_unit(Reader& in) {
+  Unit u;
+  i64 programs = in.next();
+  for (i64* f : {&u.warps, &u.blocks, &u.resident, &u.in_order, &u.oldest_first, &u.schedulers,
+                 &u.width, &u.ticks, &u.ops, &u.pipes, &u.fast_forward, &u.limit, &u.origins})
+    *f = in.next();
+  for (i64 i = 0; i < u.warps; ++i) u.variant.push_back(in.next());
+  for (i64 i = 0; i < u.pipes; ++i) u.per_scheduler.push_back(in.next());
+  for (i64 i = 0; i < programs; ++i) u.programs.push_back(read_program(in));
+  for (i64 i = 0; i < u.pipes; ++i) {
+    u.copy.emplace_back();
+    for (i64 s = 0; s < u.schedulers; ++s)
+      u.copy.back().push_back(u.copies + (u.per_scheduler[i] ? s : 0));
+    u.copies += u.per_scheduler[i] ? u.schedulers : 1;
+  }
+  return u;
+}
+
+struct Totals {
+  i64 launched = 0, retired = 0, not_selected = 0, drained = 0, resident = 0;
+  std::vector<i64> issued, busy, dependence, pipeline;
+
+  template <class F> static void zip(Totals& a, const Totals& b, const Totals& c, F f) {
+    f(a.launched, b.launched, c.launched);
+    f(a.retired, b.retired, c.retired);
+    f(a.not_selected, b.not_selected, c.not_selected);
+    f(a.drained, b.drained, c.drained);
+    f(a.resident, b.resident, c.resident);
+    auto each = [&](std::vector<i64>& x, const std::vector<i64>& y, const std::vector<i64>& z) {
+      for (size_t i = 0; i < x.size(); ++i) f(x[i], y[i], z[i]);
+    };
+    each(a.issued, b.issued, c.issued);
+    each(a.busy, b.busy, c.busy);
+    each(a.dependence, b.dependence, c.dependence);
+    each(a.pipeline, b.pipeline, c.pipeline);
+  }
+  // Add `times` repetitions of what happened since `before`.
+  void repeat(const Totals& before, i64 times) {
+    Totals now = *this;
+    zip(*this, now, before, [&](i64& a, i64 b, i64 c) { a = b + times * (b - c); });
+  }
+};
+
+struct Result { i64 end = 0, simulated = 0, cut_short = 0, half_time = 0, half_count = 0; Totals totals; };
+
+}  // namespace perfassert
