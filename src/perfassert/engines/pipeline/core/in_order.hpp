@@ -130,7 +130,10 @@ class InOrder : public Engine<InOrder, InOrderState> {
 
  private:
   using Entry = std::pair<i64, i64>;  // time, warp
-  using Heap = std::priority_queue<Entry, std::vector<Entry>, std::greater<Entry>>;
+  struct Later {
+    bool operator()(const Entry& a, const Entry& b) const { return a.first > b.first; }
+  };
+  using Heap = std::priority_queue<Entry, std::vector<Entry>, Later>;
   std::vector<Code> codes;
   i64 words = 0, loop_stride = 1, ring_stride = 1;
   std::vector<std::uint64_t> eligible;  // [scheduler][pipe][word]
