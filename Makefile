@@ -12,7 +12,7 @@ demo: $(VENV)/ready
 	@$(BIN)/python -m pytest examples/demo_failing.py -q; test $$? -eq 1
 
 test: $(VENV)/ready
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(PYTEST_OPTIONS)
 
 lint: $(VENV)/ready-lint
 	$(BIN)/ruff check .
