@@ -33,7 +33,7 @@ def test_parse(text, value, unit, per):
     assert (parsed.unit, parsed.per) == (unit, per)
 
 
-@pytest.mark.parametrize("text", ["", "us", "1 parsec", "1 B/fortnight", "1 2", "1 B / update x"])
+@pytest.mark.parametrize("text", ["", "us", "1 parsec", "1 B/fortnight", "1 2", "1 B/update x"])
 def test_what_is_no_quantity(text):
     with pytest.raises(pa.UnitError):
         parse_quantity(text)
@@ -44,6 +44,8 @@ def test_prints_in_a_suitable_prefix():
     assert str(pa.Quantity(2.445e9, "B")) == "2.445 GB"
     assert str(pa.Quantity(12.14, "B", "update")) == "12.14 B/update"
     assert str(pa.Quantity(0.0, "s")) == "0 s"
+    assert str(pa.Quantity(999.96e-6, "s")) == "1 ms"
+    assert str(pa.Quantity(float("inf"), "s")) == "inf s"
     assert f"{pa.Quantity(0.5, 's'):.3f}" == "0.500"
 
 

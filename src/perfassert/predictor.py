@@ -24,8 +24,7 @@ from perfassert.quantity import Quantity, round_significant
 from perfassert.source import Assumption
 from perfassert.version import MODEL_VERSION
 
-_EXACT = frozenset({"occupancy", "registers", "instructions"})
-_MEMORY = ("dram", "l2", "l1")
+_EXACT = frozenset({"occupancy", "registers"})
 _SHARED = ("dram", "l2")
 """Servers of the whole device: what one unit leaves idle another one uses, so that they bound the
 time from below but do not add to what the simulated unit waits for."""
@@ -59,7 +58,9 @@ def predict(kernel: Kernel, launch: Launch, device: Device | str | Path) -> Pred
     cycles = max(run.cycles, issue)
     busy = max(cycles / target.clock_hz, *(alone[server] for server in _SHARED))
     seconds = busy + target.launch_overhead
-    servers = _servers({**alone, "issue": issue / target.clock_hz}, run, launch, target)
+    servers = _servers(alone, run, kernel, target) | {"issue": issue / target.clock_hz}
+    idle = target.compute_units / min(target.compute_units, launch.blocks)
+    servers["parallelism"] = min(seconds, max(alone.values()) * idle) if idle > 1 else 0.0
     roofline_limiter = max(alone, key=lambda key: alone[key])
     return Prediction(
         kernel=kernel.name,
@@ -90,7 +91,7 @@ def predict(kernel: Kernel, launch: Launch, device: Device | str | Path) -> Pred
         stalls={},
         advice=None,
         assumptions=(*kernel.assumptions, *run.assumptions),
-        exact=_EXACT,
+        exact=_EXACT | {"instructions"} if kernel.graph is not None else _EXACT,
         diagnostics={
             k: round_significant(v) for k, v in {**estimate.diagnostics, **run.diagnostics}.items()
         },
@@ -143,6 +144,8 @@ def _simulate(
     sketch = _WAVES * length * unit.resident if kernel.graph is None else _LIMIT
     totals = run_bounded(unit, min(sketch, _LIMIT))
     assumptions, end = _extrapolated(totals, length * blocks)
+    if kernel.graph and any(n.touches_global and n.loop >= 0 for n in kernel.graph.nodes):
+        assumptions = (*assumptions, _COUNTED_ONCE)
     cycles = end / unit.pipelines.ticks
     limits = bounds(unit)
     return _Run(
@@ -153,6 +156,9 @@ def _simulate(
         assumptions,
         {"simulated_instructions": float(totals.simulated), "path_cycles": limits.path},
     )
+
+
+_COUNTED_ONCE = Assumption("accesses in loops count once in the volumes, whatever the trips")
 
 
 def _extrapolated(totals: Totals, instructions: int) -> tuple[tuple[Assumption, ...], float]:
@@ -180,7 +186,7 @@ def _latencies(
     λ of such a node is its share of the cycles of the unit's L1 pipe.
     """
     given = dict(kernel.latencies)
-    touching = {n.operation for n in graph.nodes if n.access is not None}
+    touching = {n.operation for n in graph.nodes if n.touches_global}
     issue = _memory_issue(kernel, launch, device, alone["l1"]) if kernel.accesses else 0.0
     for node in graph.nodes:
         if node.operation in given:
@@ -213,22 +219,19 @@ def _grained(cycles: float) -> float:
 
 
 def _servers(
-    alone: Mapping[str, float], run: _Run, launch: Launch, device: Device
+    alone: Mapping[str, float], run: _Run, kernel: Kernel, device: Device
 ) -> dict[str, float]:
     """Seconds that each limiter would take alone: of the roofline and of the simulated unit."""
     servers = {**alone, "shared": 0.0}
-    slowest = max(_MEMORY, key=lambda key: alone[key])
     for pipeline, cycles in run.bounds.pipelines.items():
         name = _SERVER.get(pipeline, "compute")
-        if name == "memory":
-            name = slowest
-            if alone[slowest] > 0:
+        if name == "memory":  # with accesses λ is the L1's, else it stands for all of memory
+            if kernel.graph is None:
                 continue  # the roofline has the exact figure
+            name = "l1" if kernel.accesses else "dram"
         if name != "latency":
             servers[name] = max(servers[name], cycles / device.clock_hz)
     servers["latency"] = run.bounds.path / device.clock_hz
-    idle = device.compute_units / min(device.compute_units, launch.blocks)
-    servers["parallelism"] = max(alone.values()) * idle if idle > 1 else 0.0
     return servers
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from math import isfinite
 
 from perfassert.errors import UnitError, close_matches
 
@@ -47,7 +48,8 @@ class ParsedQuantity:
 
 def parse_quantity(text: str) -> ParsedQuantity:
     """Parse ``"60 us"``, ``"10 B/update"``, ``"1.4 TB/s"``; raise :class:`UnitError`."""
-    match = _QUANTITY.fullmatch(text.replace("µ", "u").replace("μ", "u"))
+    plain = re.sub(r"\s*/\s*", "/", text.replace("µ", "u").replace("μ", "u"))
+    match = _QUANTITY.fullmatch(plain)
     if match is None:
         raise UnitError(f"{text!r} is not a number with an optional unit, as in '60 us'")
     written = match["unit"] or ""
@@ -168,11 +170,14 @@ _PRINT_SCALES: dict[str, tuple[tuple[float, str], ...]] = {
 def format_quantity(value: float, unit: str, per: str = "") -> str:
     """Three or four significant digits with the prefix that suits: ``81.3 us``."""
     suffix = f"/{per}" if per else ""
+    if not isfinite(value):
+        return f"{value} {unit}{suffix}".rstrip()
     if not unit:
         plain = f"{value:.0f}" if value == int(value) and abs(value) < 1e9 else f"{value:.4g}"
         return f"{plain}{suffix}" if not per else f"{plain} {suffix}"
     scales = _PRINT_SCALES[unit] if not per else ((1.0, unit),)
-    scale, shown = next((s for s in scales if abs(value) >= s[0]), scales[-1])
+    rounded = abs(float(f"{value:.4g}"))  # 999.96 us is 1 ms
+    scale, shown = next((s for s in scales if rounded >= s[0]), scales[-1])
     if value == 0:
         shown = unit
     return f"{value / scale:.4g} {shown}{suffix}"

@@ -1,3 +1,4 @@
+import pickle
 import re
 from pathlib import Path
 
@@ -35,12 +36,16 @@ def test_shipped_devices_are_sourced(name):
 
 def test_aliases_and_paths():
     assert pa.device("a100") is pa.device("A100-SXM4-40GB")
+    assert pickle.loads(pickle.dumps(pa.device("a100"))) == pa.device("a100")
+    assert len({pa.device("a100"), pa.device("v100")}) == 2
+    with pytest.raises(TypeError):
+        pa.device("a100").operations["x"] = 1
     assert pa.device(FILE) == pa.device("a100")
     assert pa.device(pa.device("v100")).arch == "sm_70"
 
 
 def test_unknown_names():
-    with pytest.raises(pa.UnknownDevice, match="did you mean.*'a100'"):
+    with pytest.raises(pa.UnknownDevice, match=r"did you mean.*'A100-SXM4-40GB'"):
         pa.device("a10O")
     with pytest.raises(pa.DeviceFileError, match="no/such.toml: cannot be read"):
         pa.device("no/such.toml")

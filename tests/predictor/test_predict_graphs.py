@@ -24,6 +24,9 @@ def test_one_warp_takes_the_sum_of_its_path():
     assert prediction.limiter == "parallelism"
     assert prediction.resources.instructions == 5
     assert prediction.volumes.dram_load.total == 0
+    for metric in ({"dram_load": "< 1 GB"}, {"l2_volume": "< 1 GB"}, {"roofline_time": "< 1 s"}):
+        with pytest.raises(pa.ExpectationError, match="cannot have it; it needs accesses"):
+            prediction.expect(**metric)
 
 
 def test_full_launches_are_limited_by_the_memory_pipeline():
@@ -56,6 +59,34 @@ def test_nodes_with_accesses_have_volumes():
         dram_load="4 B/thread ± 1 %", dram_store="4 B/thread ± 1 %", limiter="dram",
         instructions="3 /warp ± 0.1 %",
     )  # fmt: skip
+
+
+def test_loads_in_loops_occupy_the_l1_every_time():
+    g = pa.InstructionGraph.builder()
+    with g.loop(100):
+        g.op("global_load", access="a[x]")
+    field = pa.Field("a", "float32", (1 << 20,))
+    kernel = pa.Kernel.from_graph("again", g.build(), fields=[field])
+    prediction = pa.predict(kernel, pa.Launch.cover(1 << 20, 256), "a100")
+    assert prediction.limiter == "l1"
+    assert any("count once" in a.text for a in prediction.assumptions)
+
+
+def test_shared_accesses_have_no_global_volumes():
+    g = pa.InstructionGraph.builder()
+    g.op("shared_load", access="tile[x]", space="shared")
+    kernel = pa.Kernel.from_graph("k", g.build())
+    assert pa.predict(kernel, pa.Launch(1, 32), "a100").volumes.l2_load.total == 0
+    with pytest.raises(pa.KernelError, match="proxies stand in for nothing"):
+        pa.Kernel.from_graph("k", g.build(), proxies={"i[x]": "x"})
+
+
+def test_graphs_without_instructions():
+    g = pa.InstructionGraph.builder()
+    with g.loop("n"):
+        g.op("fadd")
+    kernel = pa.Kernel.from_graph("none", g.build())
+    assert pa.predict(kernel, pa.Launch(1, 32, args={"n": 0}), "a100").time == 0
 
 
 def test_trips_come_from_the_arguments():

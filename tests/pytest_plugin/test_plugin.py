@@ -104,7 +104,7 @@ def test_command_line_beats_ini(project):
     ("arguments", "message"),
     [
         ((), "no device given: use @pytest.mark.perf"),
-        (("--perf-device", "a101"), "unknown device 'a101'; did you mean 'a100'"),
+        (("--perf-device", "a101"), "unknown device 'a101'; did you mean 'A100-SXM4-40GB'"),
         (("--perf-device", "none.toml"), "none.toml: cannot be read"),
         (("--perf-device", "a100", "--perf-device", "A100-SXM4-40GB"), "is given twice"),
     ],

@@ -52,6 +52,8 @@ def test_claims_that_fail(ranking, claim, headline):
         ({}, pa.ExpectationError),
         ({"within": "5 %"}, pa.ExpectationError),
         ({"best_in": []}, pa.ExpectationError),
+        ({"order": []}, pa.ExpectationError),
+        ({"order": [(256, 1, 4), (256, 1, 4)]}, pa.ExpectationError),
         ({"within": "5 us", "of": (256, 1, 4)}, pa.ExpectationError),
         ({"within": "5", "of": (256, 1, 4)}, pa.ExpectationError),
         ({"within": "-5 %", "of": (256, 1, 4)}, pa.ExpectationError),
@@ -74,6 +76,15 @@ def test_variants_compete():
     ranking = pa.rank(variants, "a100")
     assert ranking.best == "deep"
     ranking.expect(best="deep", order=["deep", "flat"])
+
+
+def test_labels_may_be_anything():
+    variants = {
+        ("tile", size): (star3d25pt(), pa.Launch.cover(DOMAIN, (32, size, 4))) for size in (2, 8)
+    }
+    ranking = pa.rank(variants, "a100")
+    assert {ranking.position(("tile", 2)), ranking.position(("tile", 8))} == {1, 2}
+    assert "tile" in ranking.table()
 
 
 def test_launches_compete():

@@ -128,8 +128,6 @@ def _tolerance(metric: Metric, shown: str, center: str, below: str, above: str) 
     middle = _quantity(metric, center, shown)
     low = middle.value - _margin(metric, below, middle, shown)
     high = middle.value + _margin(metric, above, middle, shown)
-    if low >= high:
-        raise _malformed(metric, shown, "the tolerance is empty; use '== …' for equality")
     return Interval(shown, low, high, middle.value, middle.per)
 
 

@@ -36,12 +36,28 @@ class Metric:
     needs: str = ""
 
 
+def _has_accesses(p: Prediction) -> bool:
+    return bool(p.volumes.l1_wavefronts.fields)
+
+
 def _total(name: str) -> Callable[[Prediction], object]:
-    return lambda p: getattr(p.volumes, name).total
+    return lambda p: getattr(p.volumes, name).total if _has_accesses(p) else None
+
+
+def _shared(p: Prediction) -> object:
+    """Unknown where shared memory is taken and nothing tells how it is accessed."""
+    volume = p.volumes.shared_wavefronts
+    return None if p.resources.shared_bytes and not volume.fields else volume.total
+
+
+def _roofline(p: Prediction, value: object) -> object:
+    return value if float(p.roofline_time) > 0 else None
 
 
 def _both(level: str) -> Callable[[Prediction], object]:
     def read(p: Prediction) -> object:
+        if not _has_accesses(p):
+            return None
         load = float(getattr(p.volumes, f"{level}_load").total)
         store = float(getattr(p.volumes, f"{level}_store").total)
         return Quantity(round_significant(load + store), "B")
@@ -55,22 +71,30 @@ def _first_speedup(p: Prediction) -> object:
     return Quantity(p.advice[0].speedup if p.advice else 1.0)
 
 
+_NO_ADVICE = "no advice was computed for it"
 _NO_GRAPH = "it needs an instruction graph or compiled code"
+_NO_ACCESS = "it needs accesses: address expressions, or nodes that name theirs"
 _ALL = (
     Metric("time", lambda p: p.time, "s"),
     Metric("cycles", lambda p: p.cycles),
-    Metric("roofline_time", lambda p: p.roofline_time, "s"),
+    Metric("roofline_time", lambda p: _roofline(p, p.roofline_time), "s", needs=_NO_ACCESS),
     Metric("limiter", lambda p: p.limiter, kind=Kind.NAME, names=LIMITERS),
-    Metric("roofline_limiter", lambda p: p.roofline_limiter, kind=Kind.NAME, names=LIMITERS),
-    Metric("dram_load", _total("dram_load"), "B", extensive=True),
-    Metric("dram_store", _total("dram_store"), "B", extensive=True),
-    Metric("dram_volume", _both("dram"), "B", extensive=True),
-    Metric("l2_load", _total("l2_load"), "B", extensive=True),
-    Metric("l2_store", _total("l2_store"), "B", extensive=True),
-    Metric("l2_volume", _both("l2"), "B", extensive=True),
-    Metric("l1_wavefronts", _total("l1_wavefronts"), extensive=True),
-    Metric("l1_cycles", _total("l1_cycles"), extensive=True),
-    Metric("shared_wavefronts", _total("shared_wavefronts"), extensive=True),
+    Metric(
+        "roofline_limiter",
+        lambda p: _roofline(p, p.roofline_limiter),
+        kind=Kind.NAME,
+        names=LIMITERS,
+        needs=_NO_ACCESS,
+    ),
+    Metric("dram_load", _total("dram_load"), "B", extensive=True, needs=_NO_ACCESS),
+    Metric("dram_store", _total("dram_store"), "B", extensive=True, needs=_NO_ACCESS),
+    Metric("dram_volume", _both("dram"), "B", extensive=True, needs=_NO_ACCESS),
+    Metric("l2_load", _total("l2_load"), "B", extensive=True, needs=_NO_ACCESS),
+    Metric("l2_store", _total("l2_store"), "B", extensive=True, needs=_NO_ACCESS),
+    Metric("l2_volume", _both("l2"), "B", extensive=True, needs=_NO_ACCESS),
+    Metric("l1_wavefronts", _total("l1_wavefronts"), extensive=True, needs=_NO_ACCESS),
+    Metric("l1_cycles", _total("l1_cycles"), extensive=True, needs=_NO_ACCESS),
+    Metric("shared_wavefronts", _shared, extensive=True, needs="it needs compiled code"),
     Metric("occupancy", lambda p: Quantity(p.occupancy.fraction), kind=Kind.FRACTION),
     Metric("registers", lambda p: Quantity(p.resources.registers)),
     Metric(
@@ -80,8 +104,8 @@ _ALL = (
         needs="it needs compiled code",
     ),
     Metric("instructions", lambda p: p.resources.instructions, extensive=True, needs=_NO_GRAPH),
-    Metric("advice", lambda p: p.advice, kind=Kind.ADVICE, needs=_NO_GRAPH),
-    Metric("advice_speedup", _first_speedup, needs=_NO_GRAPH),
+    Metric("advice", lambda p: p.advice, kind=Kind.ADVICE, needs=_NO_ADVICE),
+    Metric("advice_speedup", _first_speedup, needs=_NO_ADVICE),
 )
 METRICS: Mapping[str, Metric] = {m.name: m for m in _ALL}
 

@@ -32,7 +32,7 @@ def device(name: str | Path | Device) -> Device:
         return load_device(Path(text))
     path = _shipped().get(text.lower())
     if path is None:
-        hint = close_matches(text, _shipped()) or f"; known: {', '.join(devices())}"
+        hint = _near(text) or f"; known: {', '.join(devices())}"
         raise UnknownDevice(f"unknown device {text!r}{hint}")
     return load_device(path)
 
@@ -40,6 +40,15 @@ def device(name: str | Path | Device) -> Device:
 def devices() -> tuple[str, ...]:
     """Every shipped device name, sorted."""
     return tuple(sorted(path.stem for path in _folder().glob("*.toml")))
+
+
+def _near(text: str) -> str:
+    """Names of devices whose name or alias is like ``text``."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(text.lower(), _shipped(), n=6, cutoff=0.5)
+    names = list(dict.fromkeys(_shipped()[alias].stem for alias in near))[:3]
+    return f"; did you mean {', '.join(repr(n) for n in names)}?" if names else ""
 
 
 def read_fit(name: str) -> dict[str, Any]:

@@ -9,6 +9,8 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from types import MappingProxyType
+from typing import Any
 
 from perfassert.errors import DeviceFileError, close_matches
 
@@ -77,6 +79,13 @@ class CapacityCurve:
         return self.a * exp(-self.b * exp(-self.c * oversubscription))
 
 
+_TABLES = ("operations", "pipelines", "curves", "provenance")
+
+
+def _rebuild(values: dict[str, Any]) -> Device:
+    return Device(**values)
+
+
 @dataclass(frozen=True)
 class Device:
     """One GPU. Units: cycles of ``clock_hz``, bytes, bytes per second, seconds.
@@ -133,6 +142,17 @@ class Device:
     pipelines: Mapping[str, Scope]
     curves: Mapping[str, CapacityCurve]
     provenance: Mapping[str, Provenance] = field(repr=False)
+
+    def __post_init__(self) -> None:
+        for name in _TABLES:
+            object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        return (_rebuild, ({k: dict(v) if k in _TABLES else v for k, v in values.items()},))
 
     @property
     def max_warps_per_unit(self) -> int:

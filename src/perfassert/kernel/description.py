@@ -110,13 +110,16 @@ class Kernel:
 
         ``latencies``: class → :class:`Latency`, or a function of the resident warps of a compute
         unit that gives one; classes left out take the device's. Nodes that name an ``access`` of
-        one of ``fields`` have volumes. Raises :class:`~perfassert.errors.KernelError`.
+        one of ``fields`` in ``space`` ``"global"`` (or none) have volumes. Raises
+        :class:`~perfassert.errors.KernelError`.
         """
         from perfassert.frontends.addresses import read_accesses
 
         if not isinstance(graph, InstructionGraph):
             raise KernelError(f"kernel {name!r}: graph must be built, not {graph!r}")
-        touching = [node for node in graph.nodes if node.access is not None]
+        touching = [n for n in graph.nodes if n.touches_global]
+        if proxies and not touching:
+            raise KernelError(f"kernel {name!r}: proxies stand in for nothing, it has no access")
         accesses, assumptions = (
             read_accesses(
                 fields,

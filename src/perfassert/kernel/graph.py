@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import TYPE_CHECKING, Union
 
 from perfassert.errors import GraphError
@@ -35,9 +36,11 @@ class Latency:
 
     def __post_init__(self) -> None:
         for what, value in (("issue", self.issue), ("completion", self.completion)):
-            number = isinstance(value, (int, float)) and not isinstance(value, bool)
+            number = isinstance(value, Real) and not isinstance(value, bool)
             if not number or not 0 < value < float("inf"):
                 raise GraphError(f"{what} latency must be a number above 0, not {value!r}")
+        if self.pipeline is not None and not isinstance(self.pipeline, str):
+            raise GraphError(f"pipeline must be a name, not {self.pipeline!r}")
         if self.scope not in ("unit", "scheduler"):
             raise GraphError(f"scope must be 'unit' or 'scheduler', not {self.scope!r}")
 
@@ -78,6 +81,11 @@ class Node:
     access: str | None = None
     space: str | None = None
     span: SourceSpan | None = None
+
+    @property
+    def touches_global(self) -> bool:
+        """Whether it names an access of global memory."""
+        return self.access is not None and self.space in (None, "global")
 
     def __str__(self) -> str:
         return f"node {self.name or self.index} ({self.operation})"
@@ -285,7 +293,10 @@ class GraphBuilder:
 
     def only(self, warps: Iterable[int]) -> _OnlyContext:
         """Nodes added inside exist only in these warps of the block."""
-        chosen = frozenset(warps)
+        try:
+            chosen = frozenset(warps)
+        except TypeError:
+            raise GraphError(f"only(): warps must be several numbers, not {warps!r}") from None
         if not chosen or any(not isinstance(w, int) or w < 0 for w in chosen):
             raise GraphError(f"only(): warps must be whole numbers ≥ 0, not {sorted(chosen)!r}")
         return _OnlyContext(self, chosen)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from perfassert.quantity import Quantity, round_significant
@@ -23,6 +24,14 @@ class Volume:
     updates: int
     parts: Mapping[str, Quantity] = field(default_factory=dict)
     fields: Mapping[str, Volume] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in ("parts", "fields"):
+            object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        state = (self.total, self.threads, self.updates, dict(self.parts), dict(self.fields))
+        return (Volume, state)
 
     @property
     def per_thread(self) -> Quantity:

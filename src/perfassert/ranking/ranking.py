@@ -82,7 +82,7 @@ def _pairs(
 def _shown(key: Key) -> str:
     if isinstance(key, Launch):
         return key.describe()
-    return key if isinstance(key, str) else "×".join(map(str, key))
+    return "×".join(map(str, key)) if isinstance(key, tuple) else str(key)
 
 
 @dataclass(frozen=True)
@@ -158,6 +158,8 @@ class Ranking:
                 raise ExpectationError("best_in is empty; name at least one candidate")
             complaints += self._check_best(best_in)
         if order is not None:
+            if len({self._key(c) for c in order}) < max(2, len(order)):
+                raise ExpectationError("order needs at least two candidates, each once")
             complaints += self._check_order(order)
         if within is not None and of is not None:
             complaints += self._check_within(_share(within), of)
@@ -169,8 +171,10 @@ class Ranking:
         return self
 
     def _key(self, candidate: Candidate) -> Key:
-        key: Key = candidate if isinstance(candidate, (str, Launch)) else extent("block", candidate)
         known = [k for k, _ in self.entries]
+        if candidate in known:  # labels may be anything
+            return candidate
+        key: Key = candidate if isinstance(candidate, (str, Launch)) else extent("block", candidate)
         if key not in known:
             listed = ", ".join(_shown(k) for k in known[:8])
             more = ", …" if len(known) > 8 else ""

@@ -109,6 +109,10 @@ def test_what_cannot_be_built():
         g.barrier()
     with raises("whole numbers"):
         g.only(warps=[])
+    with raises("several numbers"):
+        g.only(warps=3)
+    with raises("graph must be built"):
+        pa.simulate(g, 1, 1, 1, X)
 
 
 def test_carried_values_that_cannot_be_resolved():
@@ -152,7 +156,8 @@ def test_an_open_loop_cannot_be_built():
         ({"issue_order": "sideways"}, "issue_order must be one of dataflow, in-order"),
         ({"scheduler": "random"}, "scheduler must be one of"),
         ({"issue_width": 0}, "issue_width must be"),
-        ({"latencies": {"x": pa.Latency(1e-9, 1)}}, "too fine"),
+        ({"latencies": {"x": (1, 1)}}, "must be a Latency"),
+        ({"trace": 5}, "trace must be"),
     ],
 )
 def test_impossible_simulations(change, reason):

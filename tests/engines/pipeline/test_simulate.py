@@ -168,6 +168,46 @@ def test_bounds_hold_and_are_monotone():
         assert limits.lower <= end <= limits.upper, seed
 
 
+def test_the_path_stays_a_bound_where_loops_are_followed_in_part():
+    """A long loop feeds a short one whose first iterations take a slow value."""
+    g = pa.InstructionGraph.builder()
+    slow = g.op("slow")
+    with g.loop(10**6) as body:
+        last = g.op("tiny", body.carried("t", distance=2), name="t")
+    with g.loop(4) as body:
+        end = g.op("tiny", last, body.carried("p", init=slow, distance=3), name="p")
+    g.op("slow", end)
+    table = {"slow": pa.Latency(1, 5e6), "tiny": pa.Latency(0.25, 1)}
+    unit = make_unit(g.build(), 1, 1, 1, table, "in-order", "loose-round-robin", 1, None)
+    limits = bounds(unit)
+    if available():
+        assert limits.lower <= run_compiled(unit, True).end / unit.pipelines.ticks <= limits.upper
+
+
+def test_bounds_rise_with_every_latency():
+    for seed in range(60):
+        source = random.Random(seed)
+        settings = {"schedulers": 4, "scheduler": "loose-round-robin", "issue_width": None}
+
+        def pick(choices, source=source):
+            return choices[source.randrange(len(choices))]
+
+        graph = random_graphs.Maker(pick, 2).graph()
+        table = random_graphs.latencies(pick, scoped=True)
+        name, factor, field = pick(sorted(table)), pick((2, 10)), pick(("issue", "completion"))
+        old = table[name]
+        values = {"issue": old.issue, "completion": old.completion}
+        values[field] *= factor
+        slower = {**table, name: pa.Latency(pipeline=old.pipeline, scope=old.scope, **values)}
+        before, after = (
+            bounds(make_unit(graph, 2, 3, 2, t, issue_order="in-order", **settings))
+            for t in (table, slower)
+        )
+        assert all(after.pipelines[p] >= before.pipelines[p] for p in before.pipelines), seed
+        assert after.path >= before.path
+        assert after.upper >= before.upper
+
+
 @pytest.mark.parametrize("field", ["issue", "completion"])
 def test_chains_on_one_pipeline_are_monotone(field):
     """Simulated time is monotone in λ and Λ there, and the bounds are everywhere."""
@@ -242,3 +282,13 @@ def test_latencies_may_depend_on_the_resident_warps():
 
     result = pa.simulate(chain(1), 4, 6, 2, {"x": contended})
     assert result.cycles == pa.simulate(chain(1), 4, 6, 2, {"x": pa.Latency(8, 100)}).cycles
+
+
+def test_any_float_is_a_latency():
+    """Where ticks are so fine that 64 bits do not suffice, the reference engine counts them."""
+    third, pi = 1 / 3, 3.14159265358979
+    result = pa.simulate(chain(3), 5, 2, 2, {"x": pa.Latency(third, pi)})
+    assert result.cycles == pytest.approx(max(3 * pi + 9 * third, pi + 29 * third))
+    long = pa.simulate(chain(300), 5, 40, 2, {"x": pa.Latency(third, pi)})
+    assert long.engine == "reference"
+    assert long.instructions == 60_000

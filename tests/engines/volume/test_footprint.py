@@ -107,6 +107,37 @@ def test_l2_volumes_count_every_block_and_every_warp(texts, launch):
     assert float(volumes.l2_store.total) == pytest.approx(32 * written, rel=1e-9)
 
 
+@pytest.mark.parametrize(
+    ("loads", "shape", "launch"),
+    [
+        (["a[x]", "a[2 * x]"], (1 << 18,), pa.Launch(100, 32)),
+        (["a[y, x]", "a[x, y]"], (64, 64), pa.Launch.cover((64, 64), (16, 16))),
+        (["a[x]", "a[threadIdx.x]"], (65536,), pa.Launch(200, 256)),
+        (["a[x * 2 // 3]"], (512,), pa.Launch(6, 50)),
+        (["a[x % 100]"], (128,), pa.Launch(20, 64)),
+    ],
+)
+def test_accesses_that_move_apart_are_counted_block_by_block(loads, shape, launch):
+    kernel = pa.Kernel.from_accesses("k", [pa.Field("a", "float32", shape)], loads, loads[:1])
+    volumes = pa.predict(kernel, launch, "a100").volumes
+    expected = sum(
+        len(brute_force.touched(kernel, "a", loads, launch, [block], 32))
+        for block in brute_force.block_order(launch.grid)
+    )
+    assert volumes.l2_load.parts["compulsory"] == 32 * expected
+    written = brute_force.warp_sectors(kernel, "a", loads[:1], launch)
+    assert float(volumes.l2_store.total) == pytest.approx(32 * written, rel=0.1)
+
+
+def test_half_empty_warps_make_one_pass():
+    def wavefronts(threads, stride=1):
+        kernel = pa.Kernel.from_accesses("k", [pa.Field("a", shape=(2048,))], [f"a[{stride} * x]"])
+        return pa.predict(kernel, pa.Launch(1, threads), "a100").volumes.l1_wavefronts.total
+
+    assert [wavefronts(n) for n in (16, 20, 32)] == [1, 2, 2]
+    assert [wavefronts(n, 16) for n in (16, 20, 32)] == [16, 20, 32]
+
+
 @pytest.mark.parametrize("block", [(16, 2, 4), (5, 7, 3), (1, 32, 16), (1024, 1, 1)], ids=str)
 def test_layers_at_any_size(block):
     """The quasi-polynomial extension of box_volume equals the direct count."""

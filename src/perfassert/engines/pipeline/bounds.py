@@ -14,13 +14,17 @@ from perfassert.engines.pipeline.configuration import Unit
 from perfassert.engines.pipeline.program import NO_LOOP, Program
 
 _UNROLLED = 20_000
-"""Longer programs are followed for fewer iterations, which keeps the bound valid but loose."""
+"""Longer programs are followed for fewer iterations, and nothing waits for a loop that was cut
+short: the bound stays valid, but is loose."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """In cycles. ``pipelines``: each one's busy time; ``issue``: slots of the schedulers;
-    ``path``: blocks one after the other along their critical path; ``upper``: all in series."""
+    """In cycles.
+
+    ``pipelines``: what each one issues, min(λ, Λ) apart; ``issue``: slots of the schedulers;
+    ``path``: blocks one after the other along their critical path; ``upper``: all in series.
+    """
 
     pipelines: Mapping[str, float]
     issue: float
@@ -44,22 +48,18 @@ def bounds(unit: Unit) -> Bounds:
             times = unit.blocks * warps
             for loop in program.chain(node.loop):
                 times *= program.loops[loop].trips
-            busy[node.pipeline] += times * node.issue
+            busy[node.pipeline] += times * min(node.issue, node.completion)
             slot = 2 * ticks if unit.width else 0
             serial += times * (max(node.issue, node.completion) + slot)
     instructions = sum(unit.programs[v].length for v in unit.variant) * unit.blocks
     copies = [unit.schedulers if scoped else 1 for scoped in unit.pipelines.per_scheduler]
-    longest = [
-        max((n.issue for p in unit.programs for n in p.nodes if n.pipeline == i), default=0)
-        for i in range(len(busy))
-    ]
     rounds = -(-unit.blocks // unit.resident)
     path = max(critical_path(program) for program in unit.programs)
     slots = max(0, -(-instructions // (unit.schedulers * unit.width)) - 1) if unit.width else 0
     return Bounds(
         pipelines={
-            name: max(0, -(-b // c) - last) / ticks
-            for name, b, c, last in zip(unit.pipelines.names, busy, copies, longest, strict=True)
+            name: -(-b // c) / ticks
+            for name, b, c in zip(unit.pipelines.names, busy, copies, strict=True)
         },
         issue=float(slots),
         path=rounds * path / ticks,
@@ -113,7 +113,8 @@ class _Follower:
             for producer, loop, distance in edge:
                 if distance and self.counters[loop] < distance:
                     continue
-                start = max(start, self.done.get(self.place(producer, loop, distance), 0))
+                place = self.place(producer, loop, distance)
+                start = max(start, self.done.get(place, 0) if place else 0)
                 break
         chain = self.program.chain(node.loop)
         end = start + node.completion
@@ -122,12 +123,15 @@ class _Follower:
         if node.fence:
             self.fence = end
 
-    def place(self, producer: int, loop: int, distance: int) -> tuple[int, tuple[int, ...]]:
+    def place(self, producer: int, loop: int, distance: int) -> tuple[int, tuple[int, ...]] | None:
+        """The producer's instance; none where it is the last of a loop that was shortened."""
         counters, inside = [], loop != NO_LOOP
         for level in self.program.chain(self.program.nodes[producer].loop):
             if inside:
                 counters.append(self.counters[level] - (distance if level == loop else 0))
-            else:
+            elif self.trips[level] == self.program.loops[level].trips:
                 counters.append(self.trips[level] - 1)
+            else:
+                return None
             inside = inside and level != loop
         return producer, tuple(counters)

@@ -16,7 +16,6 @@ from perfassert.kernel.graph import InstructionGraph, Latency, Node
 
 NO_LOOP = -1
 _MAX_PIPELINES = 64
-_MAX_TICKS = 2**20  # per cycle; finer latencies would leave no room in 64-bit time
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +120,6 @@ def _pipelines(used: Sequence[str], latencies: Mapping[str, Latency]) -> Pipelin
     if len(scopes) > _MAX_PIPELINES:
         raise GraphError(f"{len(scopes)} pipelines are more than the {_MAX_PIPELINES} supported")
     ticks = lcm(*denominators)
-    if ticks > _MAX_TICKS:
-        raise GraphError(f"latencies are too fine: a common tick would be 1/{ticks} of a cycle")
     return Pipelines(tuple(scopes), tuple(scopes.values()), tuple(used), ticks)
 
 

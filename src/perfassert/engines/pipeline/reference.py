@@ -196,7 +196,8 @@ class Reference:
                     continue
                 self.totals.retired += 1
                 for warp in block.warps:
-                    self.totals.drained += max(0, self.now - warp.head_since)
+                    if self.unit.in_order:
+                        self.totals.drained += max(0, self.now - warp.head_since)
                     self.totals.resident += self.now - block.launched
                 self.record("retired", block.warps[0], -1)
                 self.slots[slot] = None

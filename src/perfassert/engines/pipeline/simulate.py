@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from numbers import Integral
 from typing import Union
 
 from perfassert.engines.pipeline.configuration import Totals, Unit
@@ -46,16 +47,19 @@ def simulate(
         issue_order, scheduler, schedulers, issue_width,
     )  # fmt: skip
     if trace is not None:
-        window = (int(trace[0] * unit.pipelines.ticks), int(trace[1] * unit.pipelines.ticks))
-        return Reference(unit, window).run().simulation(unit, "reference")
+        try:
+            start, end = (int(t * unit.pipelines.ticks) for t in trace)
+        except (TypeError, ValueError):
+            raise GraphError(f"trace must be (start, end) in cycles, not {trace!r}") from None
+        return Reference(unit, (start, end)).run().simulation(unit, "reference")
     return run_unit(unit, fast_forward)
 
 
 def run_unit(unit: Unit, fast_forward: bool) -> Simulation:
     """Run on the compiled engine, or on its reference where there is none."""
-    from perfassert.engines.pipeline.compiled import available, run_compiled
+    from perfassert.engines.pipeline.compiled import available, fits, run_compiled
 
-    if available():
+    if available() and fits(unit):
         return run_compiled(unit, fast_forward).simulation(unit, "compiled")
     return Reference(unit).run().simulation(unit, "reference")
 
@@ -67,12 +71,12 @@ def run_bounded(unit: Unit, limit: int) -> Totals:
     """
     from dataclasses import replace
 
-    from perfassert.engines.pipeline.compiled import available, run_compiled
+    from perfassert.engines.pipeline.compiled import available, fits, run_compiled
 
-    if available():
+    if available() and fits(unit):
         return run_compiled(unit, True, limit)
     length = sum(unit.programs[v].length for v in unit.variant)
-    waves = max(2, _REFERENCE_INSTRUCTIONS // (length * unit.resident))
+    waves = max(2, _REFERENCE_INSTRUCTIONS // max(1, length * unit.resident))
     blocks = min(unit.blocks, waves * unit.resident)
     totals = Reference(replace(unit, blocks=blocks)).run()
     if blocks < unit.blocks:
@@ -97,6 +101,8 @@ def make_unit(
     issue_width: int | None,
 ) -> Unit:
     """Check the arguments and compile the graph."""
+    if not isinstance(graph, InstructionGraph):
+        raise GraphError(f"graph must be built with builder().build(), not {graph!r}")
     counts = {
         "warps_per_block": warps_per_block,
         "blocks": blocks,
@@ -106,7 +112,7 @@ def make_unit(
     if issue_width is not None:
         counts["issue_width"] = issue_width
     for name, value in counts.items():
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
             raise GraphError(f"{name} must be a whole number of at least 1, not {value!r}")
     for name, choice, known in (
         ("issue_order", issue_order, ORDERS),
@@ -118,6 +124,9 @@ def make_unit(
     fixed = {
         name: rule(resident_warps) if callable(rule) else rule for name, rule in latencies.items()
     }
+    for name, latency in fixed.items():
+        if not isinstance(latency, Latency):
+            raise GraphError(f"latency of {name!r} must be a Latency, not {latency!r}")
     programs, variant, pipelines = compile_programs(graph, warps_per_block, fixed)
     return Unit(
         programs=programs,

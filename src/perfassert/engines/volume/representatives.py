@@ -15,8 +15,11 @@ from perfassert.engines.volume.binding import AccessGroup
 from perfassert.engines.volume.footprint import BlockBox, block_steps, period
 from perfassert.kernel.launch import Launch
 
-_MAX_PER_AXIS = 32
-_MAX_PER_AXIS_JOINT = 4  # where classes of several groups cannot be merged
+_MAX_PER_AXIS = 128
+_ALL_BELOW = 256  # grids of at most so many blocks are evaluated block by block, if need be
+_SAMPLED = 64
+_SPREAD = (0.8191725133961645, 0.6710436067037893, 0.5497004779019703)
+"""Steps of the R3 low-discrepancy sequence (powers of the inverse of the root of x⁴ = x + 1)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,30 +40,54 @@ class Representative:
 def representatives(
     groups: Sequence[AccessGroup], launch: Launch, modulus: int
 ) -> tuple[Representative, ...]:
-    """Classes of blocks for the accesses of one field; weights sum to the unmasked blocks."""
-    exact = len(groups) == 1 and not groups[0].quotients
-    limit = _MAX_PER_AXIS if exact else _MAX_PER_AXIS_JOINT
-    axes = [_axis_classes(groups, i, launch, modulus, limit) for i in range(3)]
-    if not exact:
-        return tuple(
-            Representative((a[0], b[0], c[0]), a[1] * b[1] * c[1], (a[2], b[2], c[2]))
-            for a, b, c in product(*axes)
-        )
+    """Classes of blocks for the accesses of one field; weights sum to the unmasked blocks.
+
+    Exact for one affine group, and for any groups on grids of at most 256 blocks.
+    """
+    if len(groups) > 1 or groups[0].quotients:
+        return _each_or_sampled(launch)
+    axes = [_axis_classes(groups, i, launch, modulus) for i in range(3)]
     return _merged_by_residue(groups[0], axes, launch, modulus)
+
+
+def _each_or_sampled(launch: Launch) -> tuple[Representative, ...]:
+    """Where the groups of a field move apart from block to block: all blocks, or some of them
+    spread evenly over the grid."""
+    sides = [-(-e // b) for e, b in zip(launch.extent, launch.block, strict=True)]
+    count = sides[0] * sides[1] * sides[2]
+    if count <= _ALL_BELOW:
+        places: list[tuple[int, ...]] = list(product(*(range(n) for n in sides)))
+    else:
+        places = [
+            tuple(int((i + 0.5) * step % 1 * n) for step, n in zip(_SPREAD, sides, strict=True))
+            for i in range(_SAMPLED)
+        ]
+    weight = count / len(places)
+    return tuple(
+        Representative((x, y, z), weight, _partial((x, y, z), launch)) for x, y, z in places
+    )
+
+
+def _partial(place: tuple[int, ...], launch: Launch) -> tuple[bool, bool, bool]:
+    x, y, z = (
+        (index + 1) * block > extent
+        for index, block, extent in zip(place, launch.block, launch.extent, strict=True)
+    )
+    return (x, y, z)
 
 
 _AxisClass = tuple[int, float, bool]  # block index, weight, partial
 
 
 def _axis_classes(
-    groups: Sequence[AccessGroup], axis: int, launch: Launch, modulus: int, limit: int
+    groups: Sequence[AccessGroup], axis: int, launch: Launch, modulus: int
 ) -> list[_AxisClass]:
     block, extent = launch.block[axis], launch.extent[axis]
     full, rest = divmod(extent, block)
     step = period(groups, axis, block, modulus)
     classes: list[_AxisClass] = []
     if full:
-        count = min(step, full, limit)
+        count = min(step, full, _MAX_PER_AXIS)
         if count == min(step, full):  # one block for each residue
             classes = [(i, float(len(range(i, full, step))), False) for i in range(count)]
         else:  # too many: evenly spread, an odd stride apart

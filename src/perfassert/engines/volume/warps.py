@@ -3,7 +3,7 @@
 Rules, fitted to hardware counters of 144 access patterns on A100 (see ``docs/model.md``):
 
 * *data stage*: passes of 128 bytes (a warp of 4-byte items in one pass, of 8-byte items in two);
-  each pass takes as many wavefronts as the fullest bank has distinct items, never below one;
+  each pass with an unmasked lane takes as many wavefronts as its fullest bank has distinct items;
 * *tag stage*: four banks, the bank of a 128-byte line being the XOR of the 2-bit digits of its
   number; as many cycles as the fullest bank has distinct lines;
 * *width*: bytes requested over the pipe's width.
@@ -173,11 +173,13 @@ def wavefronts(addresses: IntArray, active: BoolArray, item_bytes: int) -> IntAr
     unit = max(item_bytes, 4)
     lanes = min(_PASS_BYTES // unit, addresses.shape[1])
     banks = _PASS_BYTES // unit
-    items = np.sort((addresses // unit).reshape(-1, lanes), axis=1)
-    lit = active.reshape(-1, lanes).any(axis=1)
-    fullest = _fullest(items % banks, _distinct(items), banks) * lit
+    items, lit = (addresses // unit).reshape(-1, lanes), active.reshape(-1, lanes)
+    if not lit.all():
+        items = np.where(lit, items, np.take_along_axis(items, lit.argmax(axis=1)[:, None], axis=1))
+    items = np.sort(items, axis=1)
+    fullest = _fullest(items % banks, _distinct(items), banks) * lit.any(axis=1)
     passes: IntArray = fullest.reshape(len(addresses), -1).sum(axis=1)
-    return np.maximum(passes, unit // 4)
+    return passes
 
 
 def tag_cycles(lines: IntArray, banks: int) -> IntArray:
