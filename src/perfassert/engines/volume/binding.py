@@ -76,8 +76,7 @@ def bind_groups(kernel: Kernel, launch: Launch) -> tuple[AccessGroup, ...]:
     )
     used = _names_used(kernel)
     known = tuple((name, names[name]) for name in sorted(names) if name in used)
-    bound = _bound(kernel, known)
-    _check_ranges(kernel, launch, bound)
+    _check_ranges(kernel, launch, known)
     return _grouped(kernel, known)
 
 
@@ -153,22 +152,50 @@ def _split_axes(form: Affine) -> list[str]:
     return [a for a in AXES if f"threadIdx.{a}" in used or f"blockIdx.{a}" in used]
 
 
-def _check_ranges(kernel: Kernel, launch: Launch, forms: tuple[_Bound, ...]) -> None:
-    ranges = coordinate_ranges(launch)
-    for access, bound in zip(kernel.accesses, forms, strict=True):
+def _check_ranges(kernel: Kernel, launch: Launch, names: tuple[tuple[str, int], ...]) -> None:
+    used = _coordinates_used(kernel, names)
+    ranges = tuple((s, r) for s, r in coordinate_ranges(launch).items() if s in used)
+    for index, axis in _doubtful(kernel, names, ranges):
+        access, bound = kernel.accesses[index], _bound(kernel, names)[index]
+        bounds = interval(bound.subscripts[axis], dict(ranges))
+        if max(map(abs, bounds)) < _LIMIT:
+            bounds = _exact_bounds(bound.subscripts[axis], launch)
+        field = kernel.fields[access.field]
+        allowed = _allowed(field, axis)
+        if not _inside(bounds, allowed):
+            _failing(access)(_out_of_range(field, axis, bounds, allowed), 0, "")
+
+
+@lru_cache(maxsize=512)
+def _coordinates_used(kernel: Kernel, names: tuple[tuple[str, int], ...]) -> frozenset[str]:
+    forms = (form for bound in _bound(kernel, names) for form in bound.subscripts)
+    return frozenset(symbol for form in forms for symbol in form.symbols())
+
+
+@lru_cache(maxsize=512)
+def _doubtful(
+    kernel: Kernel,
+    names: tuple[tuple[str, int], ...],
+    ranges: tuple[tuple[str, tuple[int, int]], ...],
+) -> tuple[tuple[int, int], ...]:
+    """Accesses and axes that interval arithmetic cannot clear; most launches share the answer."""
+    span = dict(ranges)
+    found = []
+    for index, bound in enumerate(_bound(kernel, names)):
+        access = kernel.accesses[index]
         field = kernel.fields[access.field]
         for axis, subscript in enumerate(bound.subscripts):
-            allowed = (-field.halo[axis], field.shape[axis] + field.halo[axis] - 1)
-            bounds = interval(subscript, ranges)
-            if _inside(bounds, allowed):
-                continue
-            if max(map(abs, bounds)) < _LIMIT:
-                bounds = _exact_bounds(subscript, launch)
-            if not _inside(bounds, allowed):
-                _failing(access)(_out_of_range(field, axis, bounds, allowed), 0, "")
-        low, high = interval(bound.address, ranges)
-        if max(abs(low), abs(high)) >= _LIMIT:
+            if not _inside(interval(subscript, span), _allowed(field, axis)):
+                found.append((index, axis))
+        low, high = interval(bound.address, span)
+        if not found and max(abs(low), abs(high)) >= _LIMIT:
             _failing(access)("the address does not fit into 64 bits", 0, "")
+    return tuple(found)
+
+
+def _allowed(field: Field, axis: int) -> tuple[int, int]:
+    """First and last index along an axis, halo included."""
+    return (-field.halo[axis], field.shape[axis] + field.halo[axis] - 1)
 
 
 def _inside(bounds: tuple[int, int], allowed: tuple[int, int]) -> bool:
