@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from perfassert.kernel.access import Direction
 from perfassert.kernel.description import Kernel
 from perfassert.kernel.graph import GraphBuilder, InstructionGraph, NodeRef
 
@@ -25,18 +24,13 @@ _FLOPS_PER_INSTRUCTION = 2
 def access_graph(kernel: Kernel) -> InstructionGraph:
     """Loads, arithmetic, stores; memory nodes carry their access."""
     g = InstructionGraph.builder()
-    loads = [
-        g.op(LOAD, access=a.text, space="global", span=a.span)
-        for a in kernel.accesses
-        if a.direction is Direction.LOAD
-    ]
+    loads = [g.op(LOAD, access=a.text, space="global", span=a.span) for a in kernel.loads]
     results = _arithmetic(g, kernel, loads)
-    for access in kernel.accesses:
-        if access.direction is Direction.STORE:
-            g.op(
-                STORE, *(results or loads), produces=False,
-                access=access.text, space="global", span=access.span,
-            )  # fmt: skip
+    for access in kernel.stores:
+        g.op(
+            STORE, *(results or loads), produces=False,
+            access=access.text, space="global", span=access.span,
+        )  # fmt: skip
     return g.build()
 
 

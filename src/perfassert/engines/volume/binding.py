@@ -6,7 +6,7 @@ work on groups, so 25 loads of a stencil cost little more than one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NoReturn
@@ -63,6 +63,11 @@ class AccessGroup:
     def quotients(self) -> tuple[tuple[Quotient, int], ...]:
         """The terms that are not affine."""
         return tuple((s, c) for s, c in self.terms if isinstance(s, Quotient))
+
+
+def of(direction: Direction, groups: Sequence[AccessGroup]) -> list[AccessGroup]:
+    """The groups of one direction."""
+    return [g for g in groups if g.direction is direction]
 
 
 def bind_groups(kernel: Kernel, launch: Launch) -> tuple[AccessGroup, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
 
-from perfassert.engines.volume.binding import AccessGroup, bind_groups
+from perfassert.engines.volume.binding import AccessGroup, bind_groups, of
 from perfassert.engines.volume.footprint import block_steps, field_runs
 from perfassert.engines.volume.representatives import Representative, representatives
 from perfassert.engines.volume.runs import Runs, shifted, size, to_granules
@@ -135,7 +135,7 @@ def _field_blocks(groups: Sequence[AccessGroup], launch: Launch, device: Device)
         costs[group.direction] = costs[group.direction].plus(
             warp_cost(group, blocks, launch, device)
         )
-    loads = [g for g in groups if g.direction is Direction.LOAD]
+    loads = of(Direction.LOAD, groups)
     compulsory, lines = _footprints(loads, launch, device) if loads else (0.0, 0.0)
     requested = costs[Direction.LOAD].sectors * device.sector_bytes
     return _FieldBlocks(

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from perfassert.engines.volume.binding import AccessGroup
+from perfassert.engines.volume.binding import AccessGroup, of
 from perfassert.engines.volume.footprint import (
     BlockBox,
     box_volume,
@@ -117,14 +117,6 @@ def _layer(fields: FieldGroups, box: tuple[int, int, int], launch: Launch, devic
     return sum(box_volume(g, box, launch, device.dram_granularity) for g in fields.values())
 
 
-def _loads(groups: Sequence[AccessGroup]) -> list[AccessGroup]:
-    return [g for g in groups if g.direction is Direction.LOAD]
-
-
-def _stores(groups: Sequence[AccessGroup]) -> list[AccessGroup]:
-    return [g for g in groups if g.direction is Direction.STORE]
-
-
 def _field_wave(
     groups: Sequence[AccessGroup],
     launch: Launch,
@@ -133,7 +125,7 @@ def _field_wave(
     before_y: Sequence[BlockBox],
     before_z: Sequence[BlockBox],
 ) -> FieldWave:
-    loads, stores = _loads(groups), _stores(groups)
+    loads, stores = of(Direction.LOAD, groups), of(Direction.STORE, groups)
     load = overlap_y = overlap_z = store = partial = 0.0
     grain, sector = device.dram_granularity, device.sector_bytes
     everything = []
