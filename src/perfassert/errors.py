@@ -32,6 +32,14 @@ class KernelError(PerfAssertError):
     """A kernel description contradicts itself."""
 
 
+class KernelSourceError(PerfAssertError):
+    """A kernel source, binary or listing cannot be read or compiled; the place is named."""
+
+
+class ToolchainMissing(KernelSourceError):
+    """A tool that this source needs is not installed; the message says how to install it."""
+
+
 class GraphError(PerfAssertError):
     """An instruction graph contradicts itself or its latencies; the message names the node."""
 
@@ -46,6 +54,10 @@ class ExpectationError(PerfAssertError):
 
 class RankingError(PerfAssertError):
     """A ranking is asked for in a way that has no answer."""
+
+
+class SuiteError(PerfAssertError):
+    """A validation suite or its data cannot be used; the message names file, key and reason."""
 
 
 class ExpectationFailed(AssertionError):

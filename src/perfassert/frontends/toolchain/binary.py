@@ -1,0 +1,106 @@
+"""What goes into the toolchain and what comes out: plain data, no tool involved."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from perfassert.source import Assumption, SourceSpan
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A kernel as its author gives it.
+
+    ``kind`` is ``"cuda"``, ``"ptx"``, ``"cubin"`` or ``"sass"`` (a listing of nvdisasm).
+    ``kernel`` is mangled or demangled, with or without namespaces, template arguments and
+    parameter list; ``None`` where the file has only one. ``defines`` are macros, ``include_dirs``
+    are relative to the source's folder, ``options`` are spelled as nvcc spells them.
+    """
+
+    path: Path
+    kind: str
+    kernel: str | None = None
+    defines: Mapping[str, object] = field(default_factory=dict)
+    include_dirs: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One kernel parameter: ``offset`` from the parameter base and ``size``, both in bytes.
+
+    ``name`` is the source text's, else ``"arg0"``, ``"arg1"``, …. ``dtype`` is the C type of the
+    value, or of what a pointer points to, without qualifiers; ``None`` where it is unknown, and
+    ``pointer`` is ``False`` then.
+    """
+
+    name: str
+    offset: int
+    size: int
+    pointer: bool = False
+    dtype: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Binary:
+    """One kernel compiled for one architecture.
+
+    ``kernel`` is demangled, without parameter list; ``arch`` is what the code was compiled for.
+    ``ptx`` is the module's PTX, whose line numbers are those of the listing's
+    ``.nv_debug_ptx_txt``; ``None`` where it is unknown. ``listing`` is nvdisasm's text of the
+    kernel's section and of the sections of the functions that it calls.
+
+    ``registers`` are per thread; ``shared_bytes`` is the static shared memory of a block, as
+    declared: the 1024 B that sm_90 and later reserve are taken off; ``local_bytes`` is the stack
+    frame of a thread, callees included; ``parameter_base`` is the offset of the first parameter
+    in constant bank 0; ``constants`` has the initialised constant banks other than 0;
+    ``code_bytes`` is the size of the kernel's section. ``files`` maps the user's source files,
+    as the listing names them, to their text. ``digest`` is a SHA-256 of all of it but ``tools``.
+    """
+
+    kernel: str
+    mangled: str
+    arch: str
+    ptx: str | None
+    listing: str
+    registers: int
+    shared_bytes: int
+    local_bytes: int
+    parameter_base: int
+    parameters: tuple[Parameter, ...]
+    constants: Mapping[int, bytes]
+    code_bytes: int
+    files: Mapping[str, str]
+    tools: str
+    assumptions: tuple[Assumption, ...] = ()
+    digest: str = ""
+
+    def sealed(self) -> Binary:
+        """The same with its digest."""
+        content = {k: v for k, v in to_dict(self).items() if k not in ("tools", "digest")}
+        text = json.dumps(content, sort_keys=True)
+        return replace(self, digest=hashlib.sha256(text.encode()).hexdigest())
+
+
+def to_dict(binary: Binary) -> dict[str, Any]:
+    """Plain JSON data; :func:`from_dict` reads it back."""
+    data = asdict(binary)
+    data["constants"] = {str(bank): content.hex() for bank, content in binary.constants.items()}
+    return data
+
+
+def from_dict(data: Mapping[str, Any]) -> Binary:
+    """What :func:`to_dict` wrote; ``KeyError``, ``TypeError`` or ``ValueError`` for other data."""
+    fields = dict(data)
+    fields["parameters"] = tuple(Parameter(**p) for p in data["parameters"])
+    fields["constants"] = {int(k): bytes.fromhex(v) for k, v in data["constants"].items()}
+    fields["assumptions"] = tuple(
+        Assumption(a["text"], SourceSpan(**a["span"]) if a["span"] else None)
+        for a in data["assumptions"]
+    )
+    return Binary(**fields)

@@ -1,0 +1,256 @@
+"""CUDA C++ and PTX → a cubin, by NVRTC, nvcc or ptxas."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from perfassert.errors import KernelSourceError, close_matches
+from perfassert.source import Assumption
+
+from . import options, tools
+from .binary import Source
+from .diagnostics import failure
+from .names import demangle, without_parameters
+from .signature import global_functions
+
+_WORKER = Path(__file__).with_name("nvrtc_worker.py")
+_NAME_MAP = "__nv_name_map"  # the file name under which NVRTC complains about name expressions
+_HOST_TEXT = re.compile(
+    r"<<<|\bmain\s*\(|#\s*include\s*<(?:std\w+\.h|math\.h|assert\.h|string\.h|[a-z_]+|c\w+"
+    r"|cuda_runtime(?:_api)?\.h|sys/.*)>"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """``kernel`` is the mangled name, where the compiler itself knows which one is meant."""
+
+    cubin: bytes
+    ptx: str | None
+    tools: tuple[str, ...]
+    kernel: str | None = None
+    assumptions: tuple[Assumption, ...] = ()
+
+
+def number(arch: str) -> int:
+    """``"sm_90a"`` → 90."""
+    found = re.fullmatch(r"sm_(\d+)[af]?", arch)
+    if found is None:
+        raise KernelSourceError(f"{arch!r} is no architecture; one looks like 'sm_80'")
+    return int(found[1])
+
+
+def legacy(arch: str) -> bool:
+    """Volta: the tools of CUDA 13 no longer know it."""
+    return number(arch) < 75
+
+
+def from_cuda(source: Source, files: Mapping[Path, bytes], arch: str, folder: Path) -> Compiled:
+    """Compiles with NVRTC; with nvcc where the file has host code or NVRTC is missing.
+
+    For Volta the PTX for compute_75 has its header rewritten and goes through a ptxas of CUDA 12.
+    """
+    target = "compute_75" if legacy(arch) else arch
+    nvrtc, nvcc = tools.find("nvrtc"), tools.find("nvcc")
+    if nvrtc is None and nvcc is None:
+        raise tools.missing("NVRTC")
+    texts = [content.decode(errors="replace") for content in files.values()]
+    wanted = expression(source.kernel, texts)
+    made = None
+    if nvrtc is not None:
+        content = files[source.path.resolve()]
+        made = _with_nvrtc(nvrtc, source, content, target, folder, wanted, texts, nvcc is None)
+    if made is None and nvcc is not None:
+        made = _with_nvcc(nvcc, source, target, folder, wanted, texts)
+    if made is None:
+        raise AssertionError("one of the two exists")
+    return _volta(made, source, arch, folder) if legacy(arch) else made
+
+
+def from_ptx(source: Source, text: str, arch: str, folder: Path) -> Compiled:
+    """Assembles with ptxas; the PTX's own target may be older than ``arch``."""
+    ptxas = (tools.before("ptxas", 13) if legacy(arch) else None) or tools.need("ptxas")
+    flags = options.for_ptxas(source)
+    target = re.search(r"^[ \t]*\.target\s+sm_(\d+)", text, re.MULTILINE)
+    if target and int(target[1]) > number(arch):
+        line = text.count("\n", 0, target.start(1)) + 1
+        raise KernelSourceError(
+            f"{source.path}:{line}: the PTX is for sm_{target[1]} or later; the device is {arch}"
+        )
+    cubin = _assemble(ptxas, text, arch, flags, str(source.path), folder)
+    return Compiled(cubin, text, (str(ptxas),))
+
+
+def expression(kernel: str | None, texts: Iterable[str]) -> str | None:
+    """What instantiates the template that ``kernel`` names; ``None`` for what is no template.
+
+    Namespaces left out are filled in where only one template among ``texts`` fits.
+    """
+    name = without_parameters(demangle(kernel)) if kernel else ""
+    if "<" not in name or "(anonymous" in name:
+        return None
+    base = name.split("<", 1)[0].strip()
+    known = {found for text in texts for found, template in global_functions(text) if template}
+    fits = [found for found in known if f"::{found}".endswith(f"::{base}")]
+    return fits[0] + name[len(base) :] if len(fits) == 1 else name
+
+
+def _with_nvrtc(
+    nvrtc: tools.Tool,
+    source: Source,
+    content: bytes,
+    arch: str,
+    folder: Path,
+    wanted: str | None,
+    texts: Sequence[str],
+    last: bool,
+) -> Compiled | None:
+    """``None`` where nvcc should have a go, if this is not the ``last`` compiler there is."""
+    request = _request(nvrtc, source, content, arch, folder, wanted)
+    response = _ask(request, str(source.path))
+    log = response["log"]
+    if response["status"]:
+        if not ("unrecognized option" in log or any(map(_HOST_TEXT.search, texts))):
+            raise _explained(log, wanted, source, texts)
+        if not last:
+            return None
+        why = failure("NVRTC", log, str(source.path))
+        raise KernelSourceError(
+            f"{why}\nNVRTC compiles device code only: move the kernel to a file without host "
+            "headers and host code, or install nvcc"
+        )
+    ptx, cubin = (folder / "ptx", folder / "cubin")
+    return Compiled(
+        cubin.read_bytes() if cubin.exists() else b"",
+        ptx.read_text(errors="replace"),
+        (str(nvrtc),),
+        response["lowered"].get(wanted) if wanted else None,
+    )
+
+
+def _request(
+    nvrtc: tools.Tool, source: Source, content: bytes, arch: str, folder: Path, wanted: str | None
+) -> dict[str, Any]:
+    """What the worker reads; the compiler gets the very text that the cache's key is made of."""
+    copy = folder / "source.cu"
+    copy.write_bytes(content)
+    dirs = [*map(str, options.search_dirs(source)), *tools.include_dirs()]
+    return {
+        "library": nvrtc.path,
+        "name": str(source.path.resolve()),
+        "source": str(copy),
+        "options": [
+            f"--gpu-architecture={arch}",
+            "--generate-line-info",
+            *options.for_nvrtc(source),
+            *options.definitions(source.defines),
+            *(f"-I{d}" for d in dirs),
+        ],
+        "expressions": [wanted] if wanted else [],
+        "out": str(folder),
+    }
+
+
+def _ask(request: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """One run of the worker."""
+    command = [sys.executable, "-I", str(_WORKER)]
+    run = tools.run_tool("NVRTC", command, stdin=json.dumps(request))
+    try:
+        response: dict[str, Any] = json.loads(run.stdout)
+    except ValueError:
+        why = run.log.splitlines()[-1:] or [f"it ended with status {run.status}"]
+        raise KernelSourceError(f"{where}: NVRTC broke off: {why[0]}") from None
+    return response
+
+
+def _explained(
+    log: str, wanted: str | None, source: Source, texts: Sequence[str]
+) -> KernelSourceError:
+    """A failed name expression is an unknown kernel; all else is the compiler's error."""
+    error = failure("NVRTC", log, str(source.path))
+    if wanted is None or not str(error).startswith(_NAME_MAP):
+        return error
+    reason = str(error).split("\n", 1)[0].split(": ", 1)[-1]
+    return _unknown(source, texts, f" ({reason})")
+
+
+def _unknown(source: Source, texts: Sequence[str], reason: str = "") -> KernelSourceError:
+    declared = declarations(texts)
+    asked = str(source.kernel)
+    near = close_matches(asked.split("<", 1)[0], {name.split("<", 1)[0] for name in declared})
+    listed = ", ".join(declared) or "none"
+    return KernelSourceError(f"no kernel {asked!r}: {source.path} has: {listed}{near}{reason}")
+
+
+def declarations(texts: Iterable[str]) -> list[str]:
+    """``["axpy", "star<…>"]``: the kernels that the texts declare."""
+    return [
+        name + ("<…>" if template else "")
+        for text in texts
+        for name, template in global_functions(text)
+    ]
+
+
+def _with_nvcc(
+    nvcc: tools.Tool,
+    source: Source,
+    arch: str,
+    folder: Path,
+    wanted: str | None,
+    texts: Sequence[str],
+) -> Compiled:
+    """A template is instantiated by a wrapper that takes its address."""
+    path = source.path.resolve()
+    main = path
+    if wanted:
+        main = folder / "instantiate.cu"
+        taken = f"static const void* perfassert_kernel = (const void*)&{wanted};"
+        main.write_text(f'#include "{path}"\n{taken}\n')
+    product = "ptx" if arch.startswith("compute") else "cubin"
+    out = folder / f"nvcc.{product}"
+    command = [nvcc.path, f"-{product}", "-lineinfo", f"-arch={arch}", "-o", str(out)]
+    command += [*options.for_nvcc(source), *options.definitions(source.defines)]
+    command += [f"-I{d}" for d in options.search_dirs(source)]
+    run = tools.run_tool("nvcc", [*command, str(main)], cwd=str(folder))
+    if run.status or not out.exists():
+        error = failure("nvcc", run.log, str(source.path))
+        if wanted and str(error).startswith(str(main)):
+            error = _unknown(source, texts)
+        raise error
+    if product == "ptx":
+        return Compiled(b"", out.read_text(errors="replace"), (str(nvcc),))
+    return Compiled(out.read_bytes(), None, (str(nvcc),))
+
+
+def _volta(made: Compiled, source: Source, arch: str, folder: Path) -> Compiled:
+    """Line numbers stay: the header is rewritten in place."""
+    ptxas = tools.before("ptxas", 13) or tools.need("ptxas")
+    ptx = re.sub(r"^\.version .*$", ".version 8.0", made.ptx or "", count=1, flags=re.MULTILINE)
+    ptx = re.sub(r"^\.target .*$", f".target {arch}", ptx, count=1, flags=re.MULTILINE)
+    parsed = options.parsed(source)
+    kept = tuple(str(o) for o in parsed if o.name in ("--maxrregcount", "--ptxas-options"))
+    flags = options.for_ptxas(Source(source.path, "ptx", options=kept))
+    cubin = _assemble(ptxas, ptx, arch, flags, str(source.path), folder)
+    note = Assumption(f"compiled for {arch} by way of PTX for compute_75: {ptxas} assembled it")
+    return Compiled(cubin, ptx, (*made.tools, str(ptxas)), made.kernel, (note,))
+
+
+def _assemble(
+    ptxas: tools.Tool, text: str, arch: str, flags: Sequence[str], where: str, folder: Path
+) -> bytes:
+    given, out = folder / "module.ptx", folder / "module.cubin"
+    given.write_text(text, newline="\n")
+    command = [ptxas.path, "-lineinfo", f"-arch={arch}", *flags, str(given), "-o", str(out)]
+    run = tools.run_tool("ptxas", command)
+    if run.status or not out.exists():
+        log = run.log.replace(str(given), where)
+        error = failure("ptxas", log, where, {where: text})
+        newer = "\ninstall a newer ptxas: pip install -U nvidia-cuda-nvcc"
+        raise KernelSourceError(f"{error}{newer}") if "Unsupported .version" in log else error
+    return out.read_bytes()

@@ -1,0 +1,215 @@
+"""A cubin's sections, symbols and per-kernel facts.
+
+The layout is ELF64; the attributes of ``.nv.info`` are undocumented, their numbers are those that
+``cuobjdump -elf`` prints as ``EIATTR_…``. Every malformed file is a :class:`KernelSourceError`.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from perfassert.errors import KernelSourceError
+
+_EM_CUDA = 190
+_NOBITS = 8
+_FUNCTION = 2
+_ENTRY = 0x10  # STO_CUDA_ENTRY in st_other
+_FAT_BINARY = b"\x50\xed\x55\xba"
+_RESERVED_SHARED = 1024  # bytes at the front of .nv.shared.<kernel>, sm_90 and later
+_FRAME_SIZE, _MIN_STACK_SIZE, _REGCOUNT = 0x11, 0x12, 0x2F
+_PARAM_CBANK, _KPARAM_INFO, _KPARAM_INFO_V2 = 0x0A, 0x17, 0x45
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    name: str
+    kind: int
+    info: int
+    size: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    index: int
+    name: str
+    function: bool
+    entry: bool
+    section: int
+
+
+class Cubin:
+    """A parsed cubin; ``where`` names it in errors."""
+
+    def __init__(self, content: bytes, where: str) -> None:
+        self.where = where
+        try:
+            self.arch = _architecture(content)
+            self.sections = _sections(content)
+            self.symbols = _symbols(self.sections, content)
+        except (struct.error, IndexError, OverflowError):
+            raise self.error("it is truncated or damaged") from None
+        except ValueError as error:
+            raise self.error(str(error)) from None
+        self._by_name = {section.name: section for section in self.sections}
+
+    def error(self, why: str) -> KernelSourceError:
+        return KernelSourceError(f"{self.where} is no readable cubin: {why}")
+
+    def section(self, name: str) -> Section | None:
+        return self._by_name.get(name)
+
+    def kernels(self) -> list[str]:
+        """Mangled names of the entry functions, in the order of the symbol table."""
+        return [s.name for s in self.symbols if s.entry and self.section(f".text.{s.name}")]
+
+    def code_symbols(self, kernel: str) -> list[int]:
+        """Symbol indices of the kernel and of functions in sections that are no other kernel's."""
+        entries = {s.section for s in self.symbols if s.entry and s.name != kernel}
+        return [s.index for s in self.symbols if s.function and s.section not in entries]
+
+    def ptx(self) -> dict[str, str]:
+        """Section name → PTX text (``-lineinfo``): one line per NUL, comments left out."""
+        return {
+            s.name: s.data.replace(b"\0", b"\n").decode(errors="replace").rstrip("\n") + "\n"
+            for s in self.sections
+            if s.name.startswith(".nv_debug_ptx_txt")
+        }
+
+    def constants(self, kernel: str) -> dict[int, bytes]:
+        """Initialised constant banks but 0, which holds the launch and the parameters.
+
+        A bank that the loader patches (it has relocations) is left out.
+        """
+        banks = {}
+        for section in self.sections:
+            number, _, owner = section.name.removeprefix(".nv.constant").partition(".")
+            if not section.name.startswith(".nv.constant") or number not in tuple("123456789"):
+                continue
+            patched = any(self.section(f".{rel}{section.name}") for rel in ("rel", "rela"))
+            if owner in ("", kernel) and not patched:
+                banks[int(number)] = section.data
+        return banks
+
+    def registers(self, kernel: str) -> int:
+        """Per thread: the attribute, else the field of the section header that it came from."""
+        found = self._of_symbol(kernel, _REGCOUNT)
+        text = self.section(f".text.{kernel}")
+        return found if found is not None else (text.info >> 24 if text else 0)
+
+    def local_bytes(self, kernel: str) -> int:
+        """Stack frame of a thread, callees included."""
+        sizes = (self._of_symbol(kernel, a) for a in (_FRAME_SIZE, _MIN_STACK_SIZE))
+        return max(size or 0 for size in sizes)
+
+    def shared_bytes(self, kernel: str) -> int:
+        """Static, as declared."""
+        own = self.section(f".nv.shared.{kernel}")
+        reserved = _RESERVED_SHARED if self.section(".nv.shared.reserved.0") else 0
+        return max(own.size - reserved, 0) if own else 0
+
+    def parameter_base(self, kernel: str) -> int | None:
+        """Offset in constant bank 0; ``None`` where the file does not say."""
+        for attribute, value in self._attributes(f".nv.info.{kernel}"):
+            if attribute == _PARAM_CBANK and len(value) >= 8:
+                return int(struct.unpack_from("<H", value, 4)[0])
+        return None
+
+    def parameters(self, kernel: str) -> list[tuple[int, int]]:
+        """Offset and size in bytes of each parameter, by position."""
+        found = {}
+        for attribute, value in self._attributes(f".nv.info.{kernel}"):
+            if attribute in (_KPARAM_INFO, _KPARAM_INFO_V2) and len(value) >= 12:
+                ordinal, offset, size = struct.unpack_from("<HHI", value, 4)
+                old = attribute == _KPARAM_INFO
+                found[ordinal] = (offset, size >> 18 if old else size & 0xFFFF)
+        return [found[ordinal] for ordinal in sorted(found)]
+
+    def _of_symbol(self, kernel: str, wanted: int) -> int | None:
+        indices = {s.index for s in self.symbols if s.name == kernel and s.function}
+        for attribute, value in self._attributes(".nv.info"):
+            if attribute == wanted and len(value) >= 8:
+                index, size = struct.unpack_from("<II", value)
+                if index in indices:
+                    return int(size)
+        return None
+
+    def _attributes(self, section: str) -> Iterator[tuple[int, bytes]]:
+        """Attribute number and payload: format 4 has a length, the others two bytes."""
+        found = self.section(section)
+        data = found.data if found else b""
+        at = 0
+        while at + 4 <= len(data):
+            form, attribute, size = struct.unpack_from("<BBH", data, at)
+            at += 4
+            if form == 4:
+                yield attribute, data[at : at + size]
+                at += size
+
+
+def _architecture(content: bytes) -> str:
+    """The number moved up by a byte in ``e_flags`` with ABI version 8 (CUDA 13)."""
+    if content[:4] == _FAT_BINARY:
+        raise ValueError("it is a fat binary; extract one with: cuobjdump -xelf all FILE")
+    if content[:4] != b"\x7fELF":
+        raise ValueError("it does not start as an ELF file does")
+    if content[4] != 2 or content[5] != 1:
+        raise ValueError("it is no little-endian 64-bit ELF file")
+    machine = struct.unpack_from("<H", content, 18)[0]
+    if machine != _EM_CUDA:
+        raise ValueError(
+            f"it is an ELF file for machine {machine}, not for CUDA ({_EM_CUDA}); "
+            "extract the cubin of a host program with: cuobjdump -xelf all FILE"
+        )
+    flags = struct.unpack_from("<I", content, 48)[0]
+    return f"sm_{(flags >> 8 if content[8] >= 8 else flags) & 0xFF}"
+
+
+def _sections(content: bytes) -> tuple[Section, ...]:
+    segments, start = struct.unpack_from("<QQ", content, 32)
+    segment_size, segment_count, size, count, names_at = struct.unpack_from("<5H", content, 54)
+    if size != 64 or not count:
+        raise ValueError("it has no section table")
+    if segments + segment_size * segment_count > len(content):
+        raise ValueError("it is truncated or damaged")
+    heads = [struct.unpack_from("<IIQQQQIIQQ", content, start + size * i) for i in range(count)]
+    bodies = [_body(content, kind, offset, length) for _, kind, _, _, offset, length, *_ in heads]
+    return tuple(
+        Section(_string(bodies[names_at], head[0]), head[1], head[7], head[5], body)
+        for head, body in zip(heads, bodies, strict=True)
+    )
+
+
+def _body(content: bytes, kind: int, offset: int, length: int) -> bytes:
+    if kind in (0, _NOBITS):
+        return b""
+    if offset + length > len(content):
+        raise ValueError("it is truncated or damaged")
+    return content[offset : offset + length]
+
+
+def _symbols(sections: tuple[Section, ...], content: bytes) -> tuple[Symbol, ...]:
+    table = next((s for s in sections if s.name == ".symtab"), None)
+    names = next((s for s in sections if s.name == ".strtab"), None)
+    if table is None or names is None:
+        raise ValueError("it has no symbol table")
+    whole = len(table.data) // 24 * 24
+    return tuple(
+        Symbol(
+            index,
+            _string(names.data, name),
+            info & 15 == _FUNCTION,
+            info & 15 == _FUNCTION and bool(other & _ENTRY),
+            section,
+        )
+        for index, (name, info, other, section, _, _) in enumerate(
+            struct.iter_unpack("<IBBHQQ", table.data[:whole])
+        )
+    )
+
+
+def _string(table: bytes, offset: int) -> str:
+    end = table.find(b"\0", offset)
+    return table[offset : end if end >= 0 else None].decode(errors="replace")

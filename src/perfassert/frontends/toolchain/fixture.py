@@ -1,0 +1,241 @@
+"""Listings as text files: what nvdisasm prints, and the same with the facts of its binary.
+
+A file that :func:`to_fixture` writes needs no toolchain. It starts with lines of the form
+``//perfassert: key=value …`` (values percent-encoded), with the keys
+
+- ``arch kernel mangled``: ``sm_80``, the demangled and the mangled name;
+- ``registers shared_bytes local_bytes parameter_base code_bytes``: integers, ``0x`` allowed;
+- ``parameters``: ``name:offset:size:pointer|value[:dtype]``, separated by commas;
+- ``constants``: ``bank:hexadecimal bytes``, separated by commas;
+- ``assumption``: ``text[:file:line:column]``, once for each.
+
+Then comes the listing, then the source files (``//file: path`` followed by ``//src: line`` …) and
+the PTX (``//ptx: line`` …). A listing without the header gives what it can; the rest is assumed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from urllib.parse import quote, unquote
+
+from perfassert.errors import KernelSourceError, close_matches
+from perfassert.source import Assumption, SourceSpan
+
+from .binary import Binary, Parameter
+from .listing import cut, sections
+from .names import choose, demangle, without_parameters
+
+_SAFE = "()[]{}<>*&+-_.;'/=|"
+_NUMBERS = ("registers", "shared_bytes", "local_bytes", "parameter_base", "code_bytes")
+_KEYS = ("arch", "kernel", "mangled", *_NUMBERS, "parameters", "constants", "assumption")
+# Where the launch's own words end in constant bank 0; a cubin states it, a bare listing does not.
+_PARAMETER_BASE = ((100, 0x380), (90, 0x210), (70, 0x160))
+_ADDRESS = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/", re.MULTILINE)
+
+
+def to_fixture(binary: Binary) -> str:
+    """A listing from which :func:`from_fixture` makes an equal binary, ``tools`` excepted."""
+    facts = {"arch": binary.arch, "kernel": binary.kernel, "mangled": binary.mangled}
+    numbers = {name: getattr(binary, name) for name in _NUMBERS}
+    numbers["parameter_base"] = hex(binary.parameter_base)
+    lines = [_line(facts), _line(numbers)]
+    if binary.parameters:
+        written = (_parameter(p) for p in binary.parameters)
+        lines.append(f"//perfassert: parameters={','.join(written)}")
+    if binary.constants:
+        banks = (f"{bank}:{content.hex()}" for bank, content in sorted(binary.constants.items()))
+        lines.append(f"//perfassert: constants={','.join(banks)}")
+    for a in binary.assumptions:
+        span = (a.span.file, a.span.line, a.span.column) if a.span else ()
+        parts = [quote(str(part), safe=_SAFE) for part in (a.text, *span)]
+        lines.append(f"//perfassert: assumption={':'.join(parts)}")
+    lines.append(binary.listing.rstrip("\n"))
+    for path, text in binary.files.items():
+        lines += [f"//file: {path}", *_commented("src", text)]
+    lines += _commented("ptx", binary.ptx)
+    return "\n".join(lines) + "\n"
+
+
+def from_fixture(text: str, kernel: str | None, arch: str, where: str) -> Binary:
+    """The binary behind a listing; ``arch`` must be the listing's own where it states one."""
+    text = "\n".join(line.rstrip() for line in text.split("\n"))
+    header = _header(text, where)
+    body = [line for line in text.split("\n") if not _ours(line)]
+    listing = "\n".join(body).rstrip("\n") + "\n"
+    mangled = _kernel(header, listing, kernel, where)
+    stated = _one(header, "arch") or _stated_arch(text)
+    if stated and stated.rstrip("af") != arch.rstrip("af"):
+        raise KernelSourceError(f"{where} is a listing for {stated}; the device is {arch}")
+    if "mangled" not in header:
+        listing = cut(listing, mangled, where)
+    numbers, assumptions = _facts(header, listing, stated or arch, where)
+    return Binary(
+        kernel=_one(header, "kernel") or without_parameters(demangle(mangled)),
+        mangled=mangled,
+        arch=stated or arch,
+        ptx=_uncommented("ptx", text),
+        listing=listing,
+        registers=numbers["registers"],
+        shared_bytes=numbers["shared_bytes"],
+        local_bytes=numbers["local_bytes"],
+        parameter_base=numbers["parameter_base"],
+        code_bytes=numbers["code_bytes"],
+        parameters=_parameters(header, where),
+        constants=_constants(header, where),
+        files=_files(text),
+        tools="listing",
+        assumptions=assumptions,
+    ).sealed()
+
+
+def _kernel(header: dict[str, list[str]], listing: str, wanted: str | None, where: str) -> str:
+    stated = _one(header, "mangled")
+    if stated:
+        return choose(wanted or stated, [stated], where)
+    return choose(wanted or _one(header, "kernel"), list(sections(listing)), where)
+
+
+def _facts(
+    header: dict[str, list[str]], listing: str, arch: str, where: str
+) -> tuple[dict[str, int], tuple[Assumption, ...]]:
+    """The numbers, and what had to be assumed for want of a header."""
+    found = {name: int(_integer(header, name, where)) for name in _NUMBERS if name in header}
+    span = SourceSpan(where)
+    notes = [_assumption(text, where) for text in header.get("assumption", ())]
+    if "registers" not in found:
+        stated = re.search(r"SHI_REGISTERS=(\d+)", listing)
+        if stated is None:
+            raise KernelSourceError(
+                f"{where} states no registers; add a line: //perfassert: registers=…"
+            )
+        found["registers"] = int(stated[1])
+    if "code_bytes" not in found:
+        first = next(iter(sections(listing).values()), listing)
+        found["code_bytes"] = max((int(a, 16) + 16 for a in _ADDRESS.findall(first)), default=0)
+    if "parameter_base" not in found:
+        base = parameter_base(arch)
+        found["parameter_base"] = base
+        notes.append(Assumption(f"parameters start at c[0x0][{base:#x}]", span))
+    for name, what in (("shared_bytes", "static shared memory"), ("local_bytes", "stack frame")):
+        if name not in found:
+            found[name] = 0
+            notes.append(Assumption(f"no {what}: the listing does not state it", span))
+    return found, tuple(notes)
+
+
+def parameter_base(arch: str) -> int:
+    """Offset of the first parameter in constant bank 0, where the binary does not state it."""
+    digits = int(re.sub(r"\D", "", arch) or 0)
+    return next((base for least, base in _PARAMETER_BASE if digits >= least), 0x160)
+
+
+def _stated_arch(text: str) -> str | None:
+    found = re.search(r"^\s*\.target\s+(sm_\d+[af]?)|\bEF_CUDA_SM(\d+)\b", text, re.MULTILINE)
+    return (found[1] or f"sm_{found[2]}") if found else None
+
+
+def _header(text: str, where: str) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for count, line in enumerate(text.split("\n"), 1):
+        if not line.startswith("//perfassert:"):
+            continue
+        for word in line.removeprefix("//perfassert:").split():
+            key, equals, value = word.partition("=")
+            if not equals or key not in _KEYS:
+                near = close_matches(key, _KEYS)
+                raise KernelSourceError(f"{where}:{count}: unknown header key {key!r}{near}")
+            found.setdefault(key, []).append(value)
+    return found
+
+
+def _one(header: dict[str, list[str]], key: str) -> str | None:
+    return unquote(header[key][-1]) if key in header else None
+
+
+def _integer(header: dict[str, list[str]], key: str, where: str) -> int:
+    return _number(header[key][-1], key, where)
+
+
+def _number(text: str, key: str, where: str) -> int:
+    try:
+        value = int(text, 0)
+    except ValueError:
+        value = -1
+    if value < 0:
+        raise KernelSourceError(f"{where}: header key {key}: {text!r} is no size in bytes or count")
+    return value
+
+
+def _parameter(p: Parameter) -> str:
+    kind = "pointer" if p.pointer else "value"
+    dtype = f":{quote(p.dtype, safe=_SAFE)}" if p.dtype is not None else ""
+    return f"{quote(p.name, safe=_SAFE)}:{p.offset}:{p.size}:{kind}{dtype}"
+
+
+def _parameters(header: dict[str, list[str]], where: str) -> tuple[Parameter, ...]:
+    found = []
+    for item in _items(header, "parameters"):
+        name, *rest = item.split(":", 4)
+        if len(rest) < 3 or rest[2] not in ("pointer", "value"):
+            form = "name:offset:size:pointer|value[:dtype]"
+            raise KernelSourceError(f"{where}: parameter {item!r} is not of the form {form}")
+        offset, size = (_number(text, "parameters", where) for text in rest[:2])
+        dtype = unquote(rest[3]) if len(rest) > 3 else None
+        found.append(Parameter(unquote(name), offset, size, rest[2] == "pointer", dtype))
+    return tuple(found)
+
+
+def _constants(header: dict[str, list[str]], where: str) -> dict[int, bytes]:
+    try:
+        pairs = (item.partition(":") for item in _items(header, "constants"))
+        return {int(bank): bytes.fromhex(content) for bank, _, content in pairs}
+    except ValueError:
+        raise KernelSourceError(f"{where}: constants are not of the form bank:hex") from None
+
+
+def _items(header: dict[str, list[str]], key: str) -> list[str]:
+    return [item for value in header.get(key, ()) for item in value.split(",") if item]
+
+
+def _assumption(text: str, where: str) -> Assumption:
+    said, *span = (unquote(part) for part in text.split(":"))
+    if not span:
+        return Assumption(said)
+    if len(span) != 3:
+        raise KernelSourceError(f"{where}: assumption is not of the form text[:file:line:column]")
+    line, column = (_number(part, "assumption", where) for part in span[1:])
+    return Assumption(said, SourceSpan(span[0], line, column))
+
+
+def _line(facts: Mapping[str, object]) -> str:
+    words = (f"{key}={quote(str(value), safe=_SAFE + ':,')}" for key, value in facts.items())
+    return f"//perfassert: {' '.join(words)}"
+
+
+def _ours(line: str) -> bool:
+    return line.startswith(("//perfassert:", "//file:", "//src:", "//ptx:"))
+
+
+def _commented(tag: str, text: str | None) -> list[str]:
+    return [] if text is None else [f"//{tag}: {line}".rstrip(" ") for line in text.split("\n")]
+
+
+def _uncommented(tag: str, text: str) -> str | None:
+    lines = [line for line in text.split("\n") if line.startswith(f"//{tag}:")]
+    return _joined(tag, lines) if lines else None
+
+
+def _joined(tag: str, lines: Iterable[str]) -> str:
+    return "\n".join(line.removeprefix(f"//{tag}:").removeprefix(" ") for line in lines)
+
+
+def _files(text: str) -> dict[str, str]:
+    found: dict[str, list[str]] = {}
+    current: list[str] = []
+    for line in text.split("\n"):
+        if line.startswith("//file: "):
+            current = found.setdefault(line.removeprefix("//file: "), [])
+        elif line.startswith("//src:"):
+            current.append(line)
+    return {path: _joined("src", lines) for path, lines in found.items()}

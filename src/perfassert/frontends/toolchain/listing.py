@@ -1,0 +1,76 @@
+"""nvdisasm's text: getting it for one kernel, and cutting it to what the kernel executes."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from pathlib import Path
+
+from perfassert.errors import KernelSourceError
+
+from . import tools
+from .diagnostics import failure
+from .elf import Cubin
+
+PTX_FILE = ".nv_debug_ptx_txt"
+_BANNER = re.compile(r"^//-{3,} (\S+)\s+-{3,}$", re.MULTILINE)
+_CALLED = re.compile(r"`\(([^)\n]+)\)")
+_PLACE = re.compile(r'//## File "([^"]+)"')
+
+
+def disassemble(nvdisasm: tools.Tool, cubin: Cubin, content: bytes, kernel: str) -> str:
+    """The listing of ``kernel``: encodings, source lines with inlining, PTX lines."""
+    wanted = ",".join(map(str, cubin.code_symbols(kernel)))
+    with tempfile.TemporaryDirectory(prefix="perfassert-") as folder:
+        path = os.path.join(folder, "kernel.cubin")
+        Path(path).write_bytes(content)
+        command = [nvdisasm.path, "-c", "-hex", "-gi", "-gp", "-fun", wanted, path]
+        run = tools.run_tool("nvdisasm", command)
+    if run.status:
+        raise failure("nvdisasm", run.log, cubin.where)
+    return cut("\n".join(map(str.rstrip, run.stdout.split("\n"))), kernel, cubin.where)
+
+
+def cut(text: str, kernel: str, where: str) -> str:
+    """The section of ``kernel``, then those of the functions that it calls, calls followed."""
+    found = sections(text)
+    if kernel not in found:
+        raise KernelSourceError(f"{where}: the listing has no section .text.{kernel}")
+    wanted = [kernel]
+    for name in wanted:  # grows while it is walked
+        for called in _CALLED.findall(found[name]):
+            if called in found and called not in wanted:
+                wanted.append(called)
+    return "\n".join(found[name].rstrip("\n") + "\n" for name in wanted)
+
+
+def sections(text: str) -> dict[str, str]:
+    """Function name → its section of the listing."""
+    starts = [*_BANNER.finditer(text)]
+    ends = [*(start.start() for start in starts[1:]), len(text)]
+    return {
+        start[1].removeprefix(".text."): text[start.start() : end]
+        for start, end in zip(starts, ends, strict=False)  # no banner, no section
+        if start[1].startswith(".text.")
+    }
+
+
+def mentioned(text: str) -> set[str]:
+    """Files that the listing's lines refer to."""
+    return set(_PLACE.findall(text))
+
+
+def one_ptx(text: str, embedded: dict[str, str], given: str | None) -> tuple[str, str | None]:
+    """The listing and the PTX that its lines refer to.
+
+    Linked modules have a PTX section each, with a number in its name; the PTX stays unknown
+    where the kernel and its callees come from several.
+    """
+    used = {name for name in mentioned(text) if name.startswith(PTX_FILE)}
+    if used and used != {PTX_FILE}:
+        name = used.pop()
+        if used:
+            return text, None
+        return text.replace(f'"{name}"', f'"{PTX_FILE}"'), embedded.get(name)
+    return text, given or embedded.get(PTX_FILE)

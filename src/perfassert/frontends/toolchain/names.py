@@ -1,0 +1,137 @@
+"""Kernel names: demangling, and finding the kernel that the user means."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+
+from perfassert.errors import KernelSourceError, close_matches
+
+_CAST = re.compile(r"\((?:unsigned |signed )?(?:bool|char|short|int|long long|long|unsigned)\)")
+_SUFFIX = re.compile(r"(?<![\w.])(\d+)[uUlL]+\b")
+_SPACE = re.compile(r"\s*(\W)\s*")
+_TRUTH = {"true": "1", "false": "0"}
+
+
+@lru_cache(maxsize=1024)
+def demangle(mangled: str) -> str:
+    """``"ns::star<double, 4>(double const*, double*, int)"``; the name itself if it is no C++."""
+    if not mangled.startswith("_Z"):
+        return mangled
+    try:
+        from itanium_demangler import parse  # type: ignore[import-untyped,unused-ignore]
+
+        tree = parse(mangled)
+    except Exception:  # the demangler stops at what it does not know with errors of any kind
+        tree = None
+    if tree is None:
+        return mangled
+    text = re.sub(r"\b_GLOBAL__N_\w+", "(anonymous namespace)", str(tree))
+    return _CAST.sub("", text.removeprefix("void "))
+
+
+def without_parameters(name: str) -> str:
+    """``"ns::star<double, 4>"``: a demangled name less the list in parentheses at its end."""
+    name = name.strip().removeprefix("void ")
+    if not name.endswith(")"):
+        return name
+    depth = 0
+    for at in range(len(name) - 1, -1, -1):
+        depth += (name[at] == ")") - (name[at] == "(")
+        if depth == 0:
+            return name[:at].rstrip() or name
+    return name
+
+
+def parameter_types(name: str) -> tuple[str, ...]:
+    """Types of a demangled name's parameter list; ``()`` without one."""
+    base = without_parameters(name)
+    inside = name.strip().removeprefix("void ")[len(base) :].strip()[1:-1].strip()
+    return () if inside in ("", "void") else tuple(split_commas(inside))
+
+
+def split_commas(text: str) -> list[str]:
+    """Cut at the commas that stand in no bracket of any kind."""
+    parts, depth = [""], 0
+    for letter in text:
+        depth += (letter in "(<[{") - (letter in ")>]}")
+        if letter == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return [part.strip() for part in parts]
+
+
+def base_name(name: str) -> str:
+    """``"star"``: without namespaces, template arguments and parameters."""
+    return _plain(_without_namespaces(without_parameters(name)))
+
+
+def choose(wanted: str | None, mangled: Sequence[str], where: str, hint: str = "") -> str:
+    """The kernel meant among ``mangled``; :class:`KernelSourceError` lists what there is.
+
+    A mangled name is exact. Otherwise namespaces, template arguments and the parameter list may
+    each be left out as long as one kernel fits best. Without a name the file has one kernel.
+    """
+    shown = sorted(without_parameters(demangle(name)) for name in mangled)
+    listed = f"{where} has: {', '.join(shown)}" if shown else f"{where} has no compiled kernel"
+    if wanted is None:
+        if len(mangled) == 1:
+            return mangled[0]
+        what = "name the kernel" if mangled else "no kernel"
+        raise KernelSourceError(f"{what}: {listed}{hint}")
+    fits = _fits(wanted, mangled)
+    if len(fits) == 1:
+        return fits[0]
+    if fits:
+        full = ", ".join(sorted(demangle(name) for name in fits))
+        raise KernelSourceError(f"kernel {wanted!r} is ambiguous in {where}: {full}")
+    near = close_matches(wanted, {*shown, *map(base_name, shown)})
+    raise KernelSourceError(f"no kernel {wanted!r}: {listed}{near}{hint}")
+
+
+def _fits(wanted: str, mangled: Sequence[str]) -> list[str]:
+    """The kernels that the strictest applicable rule lets through."""
+    if wanted in mangled:
+        return [wanted]
+    if wanted.startswith("_Z") and (plain := demangle(wanted)) != wanted:
+        wanted = plain
+    rules: tuple[Callable[[str], str], ...] = (
+        str,
+        without_parameters,
+        _without_namespaces,
+        lambda name: _without_namespaces(without_parameters(name)),
+        lambda name: _plain(without_parameters(name)),
+        lambda name: _plain(_without_namespaces(without_parameters(name))),
+    )
+    key = _normal(wanted)
+    for rule in rules:
+        if fits := [name for name in mangled if _normal(rule(demangle(name))) == key]:
+            return fits
+    return []
+
+
+def _without_namespaces(name: str) -> str:
+    depth, start = 0, 0
+    for at, letter in enumerate(name):
+        depth += (letter in "(<") - (letter in ")>")
+        if letter == "(" and depth == 1 and not name[at:].startswith("(anonymous namespace)"):
+            break
+        if name.startswith("::", at) and depth == 0:
+            start = at + 2
+    return name[start:]
+
+
+def _plain(name: str) -> str:
+    """Without template arguments."""
+    return name.split("<", 1)[0]
+
+
+def _normal(name: str) -> str:
+    """One spelling for what means the same."""
+    text = re.sub(r"\b(true|false)\b", lambda m: _TRUTH[m[1]], name.strip())
+    text = _SUFFIX.sub(r"\1", _CAST.sub("", text.removeprefix("void ")))
+    text = re.sub(r"\bunsigned int\b", "unsigned", text)
+    text = re.sub(r"\bconst\s+([\w:]+)", r"\1 const", text)
+    return _SPACE.sub(r"\1", text)

@@ -1,0 +1,68 @@
+"""Runs NVRTC on one program, in a process of its own so that a time limit holds.
+
+A script, not a module of the package: it is started by path with ``python -I`` and imports the
+standard library only. Request (JSON on standard input): ``library``, ``name`` (file name for
+diagnostics), ``source`` (path of the text), ``options``, ``expressions``, ``out`` (folder).
+Response (JSON on standard output): ``status`` of the compilation, ``log``, ``lowered`` (name
+expression → mangled name); the folder then has ``ptx`` and ``cubin``, where there are any.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+COMPILATION_FAILED = 6
+
+
+def compile_program(request: dict[str, Any]) -> dict[str, Any]:
+    library = ctypes.CDLL(request["library"])
+    library.nvrtcGetErrorString.restype = ctypes.c_char_p
+    program = ctypes.c_void_p()
+    text = Path(request["source"]).read_bytes()
+    status = library.nvrtcCreateProgram(
+        ctypes.byref(program), text, request["name"].encode(), 0, None, None
+    )
+    if status:
+        return {"status": status, "log": library.nvrtcGetErrorString(status).decode()}
+    for expression in request["expressions"]:
+        library.nvrtcAddNameExpression(program, expression.encode())
+    options = [option.encode() for option in request["options"]]
+    status = library.nvrtcCompileProgram(
+        program, len(options), (ctypes.c_char_p * len(options))(*options)
+    )
+    log = fetch(library, program, "ProgramLog").rstrip(b"\0").decode(errors="replace")
+    if status:
+        stated = library.nvrtcGetErrorString(status).decode()
+        return {"status": status, "log": log.strip() or stated}
+    for what in ("PTX", "CUBIN"):
+        if content := fetch(library, program, what):
+            content = content.rstrip(b"\0") if what == "PTX" else content
+            Path(request["out"], what.lower()).write_bytes(content)
+    return {"status": 0, "log": log, "lowered": lowered(library, program, request["expressions"])}
+
+
+def fetch(library: ctypes.CDLL, program: ctypes.c_void_p, what: str) -> bytes:
+    size = ctypes.c_size_t()
+    if getattr(library, f"nvrtcGet{what}Size")(program, ctypes.byref(size)) or not size.value:
+        return b""
+    content = ctypes.create_string_buffer(size.value)
+    return b"" if getattr(library, f"nvrtcGet{what}")(program, content) else content.raw
+
+
+def lowered(
+    library: ctypes.CDLL, program: ctypes.c_void_p, expressions: list[str]
+) -> dict[str, str]:
+    names = {}
+    for expression in expressions:
+        name = ctypes.c_char_p()
+        if not library.nvrtcGetLoweredName(program, expression.encode(), ctypes.byref(name)):
+            names[expression] = (name.value or b"").decode()
+    return names
+
+
+if __name__ == "__main__":
+    json.dump(compile_program(json.load(sys.stdin)), sys.stdout)

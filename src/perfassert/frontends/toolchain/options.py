@@ -1,0 +1,154 @@
+"""Compiler options: nvcc's spellings → what each tool takes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from perfassert.errors import KernelSourceError
+
+from .binary import Source
+
+# Options that take a value, which nvcc also accepts as a separate word: spelling → one name.
+_VALUED = {
+    "-maxrregcount": "--maxrregcount",
+    "-std": "--std",
+    "-I": "-I",
+    "--include-path": "-I",
+    "-isystem": "-I",
+    "--system-include": "-I",
+    "-D": "-D",
+    "--define-macro": "-D",
+    "-U": "-U",
+    "--undefine-macro": "-U",
+    "-include": "--pre-include",
+    "--pre-include": "--pre-include",
+    "-Xptxas": "--ptxas-options",
+    "-Xcompiler": "--compiler-options",
+    "-ccbin": "--compiler-bindir",
+    "-diag-suppress": "--diag-suppress",
+    "-ftz": "--ftz",
+    "-fmad": "--fmad",
+    "-prec-div": "--prec-div",
+    "-prec-sqrt": "--prec-sqrt",
+    "-rdc": "--relocatable-device-code",
+    "-t": "--threads",
+    "-O": "--optimize",
+}
+_NAMES = {**_VALUED, **{name: name for name in _VALUED.values()}}
+_GLUED = ("-I", "-D", "-U", "-O")  # the value follows without a separator
+_ARCHITECTURE = frozenset(
+    ("-arch", "--gpu-architecture", "-gencode", "--generate-code", "-code", "--gpu-code")
+)
+_PRODUCT = frozenset(
+    ("-o", "-c", "-dc", "-ptx", "-cubin", "-fatbin", "-E", "-M", "-MM", "-lto", "-dlto", "-run")
+) | frozenset(
+    ("--output-file", "--compile", "--ptx", "--cubin", "--fatbin", "--dlink-time-opt", "--run")
+)
+_DEBUG = frozenset(("-G", "--device-debug"))
+_IMPLIED = frozenset(
+    ("-lineinfo", "--generate-line-info", "-g", "--debug", "-m64", "-v", "--verbose")
+)
+_LAMBDA = ("extended-lambda", "expt-extended-lambda", "expt-relaxed-constexpr")
+_HOST_ONLY = {dashes + name for dashes in ("-", "--") for name in _LAMBDA} | {
+    *("--optimize", "--compiler-options", "--compiler-bindir", "--threads"),
+    "-Wno-deprecated-gpu-targets",
+}
+_PTXAS = frozenset(("--maxrregcount", "--ptxas-options", "--optimize"))
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    name: str
+    value: str | None = None
+
+    def __str__(self) -> str:
+        if self.value is None:
+            return self.name
+        return self.name + ("" if self.name in _GLUED else "=") + self.value
+
+
+def parsed(source: Source) -> list[Option]:
+    """The source's options, less those that are implied; refuses what perfassert decides itself."""
+    words = [word for option in source.options for word in _words(str(option))]
+    options = []
+    while words:
+        option = _next(words)
+        if option.name in _ARCHITECTURE:
+            raise KernelSourceError(f"option {option}: the architecture comes from the device")
+        if option.name in _PRODUCT:
+            raise KernelSourceError(f"option {option}: perfassert chooses what is produced")
+        if option.name in _DEBUG:
+            raise KernelSourceError(f"option {option}: unoptimised code says nothing about time")
+        if option.name not in _IMPLIED:
+            options.append(option)
+    return options
+
+
+def definitions(defines: Mapping[str, object]) -> list[str]:
+    """``{"BLOCK_X": 32}`` → ``["-DBLOCK_X=32"]``; booleans count as 0 and 1."""
+    macros = []
+    for name, value in defines.items():
+        if not re.fullmatch(r"[A-Za-z_]\w*(\([\w, .]*\))?", name):
+            raise KernelSourceError(f"defines: {name!r} is no macro name")
+        text = str(int(value)) if isinstance(value, bool) else str(value)
+        macros.append(f"-D{name}={text}" if value is not None else f"-D{name}")
+    return macros
+
+
+def search_dirs(source: Source) -> list[Path]:
+    """The user's include folders, absolute; the source's own folder comes last."""
+    home = source.path.resolve().parent
+    for folder in source.include_dirs:
+        if not (home / folder).is_dir():
+            raise KernelSourceError(f"include_dirs: no folder {str(home / folder)!r}")
+    named = [option.value for option in parsed(source) if option.name == "-I"]
+    return [*(home / d for d in source.include_dirs), *(home / d for d in named if d), home]
+
+
+def for_nvrtc(source: Source) -> list[str]:
+    """What NVRTC takes: host options are left out, paths and macros are added by the caller."""
+    dropped = _HOST_ONLY | {"-I"}
+    return [str(option) for option in parsed(source) if option.name not in dropped]
+
+
+def for_nvcc(source: Source) -> list[str]:
+    return [str(option) for option in parsed(source) if option.name != "-I"]
+
+
+def for_ptxas(source: Source) -> list[str]:
+    """``--ptxas-options`` are unpacked; everything that is no option of ptxas is refused."""
+    words: list[str] = []
+    for option in parsed(source):
+        if option.name not in _PTXAS:
+            raise KernelSourceError(f"option {option} does not apply to PTX")
+        if option.name == "--ptxas-options":
+            words += (option.value or "").replace(",", " ").split()
+        else:
+            words.append(f"-O{option.value}" if option.name == "--optimize" else str(option))
+    return words
+
+
+def _words(option: str) -> Sequence[str]:
+    """``"--maxrregcount 64"`` given as one string is two words."""
+    first, _, rest = option.strip().partition(" ")
+    return (first, rest.strip()) if first in _NAMES and rest else (option.strip(),)
+
+
+def _next(words: list[str]) -> Option:
+    word = words.pop(0)
+    if not word.startswith("-"):
+        raise KernelSourceError(f"option {word!r} does not start with '-'")
+    name, equals, value = word.partition("=")
+    for glued in _GLUED:
+        if word.startswith(glued) and len(word) > 2 and not word.startswith("--"):
+            return Option(_NAMES[glued], word[2:])
+    if equals:
+        return Option(_NAMES.get(name, name), value)
+    if word not in _NAMES:
+        return Option(word)
+    if not words:
+        raise KernelSourceError(f"option {word} needs a value")
+    return Option(_NAMES[word], words.pop(0))

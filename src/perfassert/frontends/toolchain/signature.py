@@ -1,0 +1,152 @@
+"""Names and C types of a kernel's parameters, from whatever text says them best."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from .binary import Parameter
+from .names import base_name, demangle, parameter_types, split_commas
+
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_STRING = re.compile(r'"(?:\\.|[^"\\\n])*"')
+_TOKEN = re.compile(
+    r"\bnamespace\b\s*(?P<namespace>[\w:]*)\s*\{|[{};]|\btemplate\s*<|\b__global__\b"
+)
+_QUALIFIER = re.compile(
+    r"\b(?:const|volatile|__restrict__|__restrict|restrict|__grid_constant__)\b"
+)
+_PTX_PARAMETER = re.compile(r"\.param\s+(?:\.align\s+\d+\s+)?(\.\w+)(.*?)([\w$]+)(?:\s*\[\d+\])?$")
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    name: str | None
+    dtype: str | None
+    pointer: bool
+
+
+def parameters(
+    mangled: str, layout: Sequence[tuple[int, int]], sources: Iterable[str], ptx: str | None
+) -> tuple[Parameter, ...]:
+    """``layout`` (offset and size in bytes) with names and types.
+
+    Types come from the mangled name, where templates and typedefs are resolved, else from the
+    source text; names from the source text, else from the PTX. A text whose parameter count
+    differs from the binary's is not this kernel's.
+    """
+    count = len(layout)
+    written = _of_length(count, _from_sources(base_name(demangle(mangled)), sources, count))
+    typed = _of_length(count, [_typed(t, None) for t in parameter_types(demangle(mangled))])
+    coded = _of_length(count, _from_ptx(mangled, ptx or ""))
+    found = []
+    for i, (offset, size) in enumerate(layout):
+        name = next((d[i].name for d in (written, coded) if d and d[i].name), None)
+        kind = next(
+            (d[i] for d in (typed, written, coded) if d and (d[i].dtype or d[i].pointer)), None
+        )
+        pointer = kind is not None and kind.pointer and size == 8
+        found.append(
+            Parameter(name or f"arg{i}", offset, size, pointer, kind.dtype if kind else None)
+        )
+    return tuple(found)
+
+
+def global_functions(text: str) -> list[tuple[str, bool]]:
+    """Qualified names of the ``__global__`` functions in a source text; whether each is a template.
+
+    Reads braces and namespaces, not the preprocessor: good for messages and for a qualified guess.
+    """
+    plain = _STRING.sub('""', _COMMENT.sub(" ", text))
+    found: dict[tuple[str, bool], None] = {}
+    scopes: list[str] = []
+    template = False
+    for token in _TOKEN.finditer(plain):
+        word = token[0]
+        if word == "__global__":
+            head = _head(plain[token.end() :]).split("(", 1)[0]
+            if named := re.search(r"(?<![<>:\w])([A-Za-z_]\w*)\s*$", head):
+                found["::".join([*filter(None, scopes), named[1]]), template] = None
+            continue
+        template = word.startswith("template")
+        if word.endswith("{"):
+            scopes.append(token["namespace"] or "")
+        elif word == "}" and scopes:
+            scopes.pop()
+    return list(found)
+
+
+def _from_sources(name: str, sources: Iterable[str], count: int) -> list[Declared]:
+    for text in sources:
+        plain = _COMMENT.sub(" ", text)
+        for start in re.finditer(r"\b__global__\b", plain):
+            head = _head(plain[start.end() :])
+            called = re.match(rf".*?\b{re.escape(name)}\s*\(", head, re.DOTALL)
+            if called is None:
+                continue
+            inside = _balanced(head[called.end() - 1 :])
+            written = [_declared(part) for part in split_commas(inside) if part not in ("", "void")]
+            if len(written) == count:
+                return written
+    return []
+
+
+def _head(text: str) -> str:
+    """A declaration up to its body, launch bounds taken out."""
+    head = re.split(r"[{;]", text, maxsplit=1)[0]
+    bounds = re.search(r"\b__(?:launch_bounds|cluster_dims)__\s*\(", head)
+    if bounds:
+        skipped = _balanced(head[bounds.end() - 1 :])
+        head = head[: bounds.start()] + head[bounds.end() + len(skipped) + 1 :]
+    return head
+
+
+def _balanced(text: str) -> str:
+    """What stands in the parentheses that ``text`` starts with."""
+    depth = 0
+    for at, letter in enumerate(text):
+        depth += (letter == "(") - (letter == ")")
+        if depth == 0:
+            return text[1:at]
+    return text[1:]
+
+
+def _declared(text: str) -> Declared:
+    """One parameter as written: ``const float* __restrict__ src``."""
+    text = _QUALIFIER.sub(" ", text.split("=", 1)[0]).strip()
+    array = re.search(r"(\s*\[[^\]]*\])+$", text)
+    inner = re.search(r"\(\s*\*\s*(\w+)\s*\)", text)  # pointer to array or function
+    if inner:
+        return Declared(inner[1], " ".join(text.replace(inner[0], " ").split()), True)
+    text = text[: array.start()] if array else text
+    named = re.search(r"(?<=[\s*&>])([A-Za-z_]\w*)$", text)
+    kind = _typed(text[: named.start()] if named else text, named[1] if named else None)
+    return Declared(kind.name, kind.dtype, True) if array else kind
+
+
+def _typed(text: str, name: str | None) -> Declared:
+    """A type: one level of pointer is taken off."""
+    text = " ".join(_QUALIFIER.sub(" ", text).split())
+    if "(*)" in text:
+        return Declared(name, " ".join(text.replace("(*)", " ").split()), True)
+    before, star, after = text.rpartition("*")
+    pointee = f"{before} {after}" if star else text  # a macro such as RESTRICT may follow
+    return Declared(name, " ".join(before.split() if star else pointee.split()) or None, bool(star))
+
+
+def _from_ptx(mangled: str, ptx: str) -> list[Declared]:
+    """Names as the PTX has them, unless they are the compiler's own numbering."""
+    start = re.search(rf"\.entry\s+{re.escape(mangled)}\s*\(", ptx)
+    if start is None:
+        return []
+    found = []
+    for part in split_commas(_COMMENT.sub("", _balanced(ptx[start.end() - 1 :]))):
+        if match := _PTX_PARAMETER.match(" ".join(part.split())):
+            generated = match[3].startswith(f"{mangled}_param_")
+            found.append(Declared(None if generated else match[3], None, ".ptr" in match[2]))
+    return found
+
+
+def _of_length(count: int, found: list[Declared]) -> list[Declared]:
+    return found if len(found) == count else []

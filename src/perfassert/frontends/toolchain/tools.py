@@ -1,0 +1,270 @@
+"""Where NVIDIA's tools are, which ones they are, and how they are run.
+
+Wheels come first, then ``CUDA_HOME``, ``PATH`` and ``/usr/local/cuda``, then what Triton brings.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import shutil
+import signal
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import metadata
+from importlib.util import find_spec
+from pathlib import Path
+
+from perfassert.errors import KernelSourceError, ToolchainMissing
+
+LOG = logging.getLogger("perfassert.toolchain")
+DEFAULT_LIMIT = 60.0  # seconds, of one run of one tool
+
+_LIBRARIES = (
+    "cu13/lib/libnvrtc.so.*[0-9]",
+    "cu13/bin/x86_64/nvrtc64_*_0.dll",
+    "cu13/bin/nvrtc64_*_0.dll",
+    "cuda_nvrtc/lib/libnvrtc.so.*[0-9]",
+    "cuda_nvrtc/bin/nvrtc64_*_0.dll",
+)
+_TOOLKIT_LIBRARIES = ("lib64/libnvrtc.so", "bin/x64/nvrtc64_*_0.dll", "bin/nvrtc64_*_0.dll")
+_BINARIES = ("cu13/bin", "cuda_nvcc/bin")
+_INCLUDES = ("cu13/include", "cu13/include/cccl", "cuda_runtime/include", "cuda_cccl/include")
+_WHEELS = {
+    "nvrtc": "nvidia-cuda-nvrtc",
+    "nvdisasm": "nvidia-cuda-nvdisasm",
+    "ptxas": "nvidia-cuda-nvcc",
+    "nvcc": "nvidia-cuda-nvcc",
+}
+_HEADER_WHEELS = ("nvidia-cuda-runtime", "nvidia-cuda-cccl", "nvidia-cuda-crt")
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """An executable, or NVRTC's library; ``version`` is the wheel's, else ``None``."""
+
+    name: str
+    path: str
+    version: str | None = None
+
+    def identity(self) -> str:
+        """Changes when the tool does; starts no process."""
+        if self.version is not None:
+            return f"{self.name} {self.version}"
+        try:
+            stat = os.stat(os.path.realpath(self.path))
+        except OSError:
+            return f"{self.name} {self.path}"
+        return f"{self.name} {self.path} {stat.st_size} {stat.st_mtime_ns}"
+
+    def release(self) -> tuple[int, int]:
+        """Of the toolkit, as in ``(13, 5)``; ``(0, 0)`` where the tool does not say."""
+        text = self.version or ""
+        if not text and self.name != "nvrtc":
+            text = _stated_release(self.path)
+        found = re.search(r"(\d+)\.(\d+)", text)
+        return (int(found[1]), int(found[2])) if found else (0, 0)
+
+    def __str__(self) -> str:
+        major, minor = self.release()
+        return f"{self.name} {major}.{minor}" if major else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class ToolRun:
+    """What a finished process left: exit status and text."""
+
+    status: int
+    stdout: str
+    stderr: str
+
+    @property
+    def log(self) -> str:
+        return "\n".join(part for part in (self.stderr.strip(), self.stdout.strip()) if part)
+
+
+def candidates(name: str) -> tuple[Tool, ...]:
+    """Every installed ``nvrtc``, ``nvcc``, ``ptxas`` or ``nvdisasm``, the preferred one first."""
+    env = os.environ
+    return _candidates(name, env.get("PATH"), env.get("CUDA_HOME"), env.get("CUDA_PATH"))
+
+
+def find(name: str) -> Tool | None:
+    """The preferred one, or ``None``."""
+    found = candidates(name)
+    return found[0] if found else None
+
+
+def need(name: str) -> Tool:
+    """The preferred one; :class:`ToolchainMissing` with the way to install it."""
+    tool = find(name)
+    if tool is None:
+        raise missing(name)
+    return tool
+
+
+def missing(name: str) -> ToolchainMissing:
+    return ToolchainMissing(
+        f'{name} is not installed; install the CUDA tools with: pip install "perfassert[cuda]"'
+    )
+
+
+def before(name: str, major: int) -> Tool | None:
+    """The preferred tool of a release before ``major``: those still know the older devices."""
+    return next((t for t in candidates(name) if (0, 0) < t.release() < (major, 0)), None)
+
+
+def include_dirs() -> tuple[str, ...]:
+    """Headers of the CUDA runtime and of CCCL from wheels, else from the toolkit."""
+    wheels = [root / part for root in _package("nvidia") for part in _INCLUDES]
+    kits = [Path(kit) / part for kit in _toolkits() for part in ("include", "include/cccl")]
+    found = [str(path) for path in wheels if path.is_dir()]
+    return tuple(found or (str(path) for path in kits if path.is_dir()))
+
+
+def identity() -> tuple[str, ...]:
+    """Of every tool and header set that a result may depend on; starts no process."""
+    names = ("nvrtc", "nvcc", "ptxas", "nvdisasm")
+    found = [tool.identity() for name in names for tool in candidates(name)]
+    flags = [os.environ.get(f"NVCC_{way}_FLAGS", "") for way in ("PREPEND", "APPEND")]
+    return (*found, *(f"{wheel} {_version(wheel)}" for wheel in _HEADER_WHEELS), *flags)
+
+
+def time_limit() -> float:
+    """Seconds that one tool may run: ``PERFASSERT_TOOL_TIMEOUT``, else 60."""
+    text = os.environ.get("PERFASSERT_TOOL_TIMEOUT", "")
+    try:
+        limit = float(text) if text else DEFAULT_LIMIT
+    except ValueError:
+        limit = 0.0
+    if not limit > 0:
+        raise KernelSourceError(f"PERFASSERT_TOOL_TIMEOUT must be seconds above 0, not {text!r}")
+    return limit
+
+
+def run_tool(
+    name: str, command: Sequence[str], *, stdin: str | None = None, cwd: str | None = None
+) -> ToolRun:
+    """Runs one tool without a shell; past the time limit it and its children are ended.
+
+    :class:`KernelSourceError` names a tool that hangs, :class:`ToolchainMissing` one that cannot
+    be started.
+    """
+    limit = time_limit()
+    LOG.debug("run %s: %s", name, command)
+    try:
+        process = subprocess.Popen(
+            list(command),
+            stdin=subprocess.PIPE if stdin is not None else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=cwd,
+            text=True,
+            encoding="utf-8",
+            errors="replace",
+            env={**os.environ, "LC_ALL": "C"},
+            start_new_session=os.name == "posix",
+        )
+    except OSError as error:
+        raise ToolchainMissing(f"{name} cannot be started: {error}") from error
+    with process:
+        try:
+            stdout, stderr = process.communicate(stdin, timeout=limit)
+        except subprocess.TimeoutExpired:
+            _end(process)
+            raise KernelSourceError(
+                f"{name} did not finish within {limit:g} s and was ended; "
+                "PERFASSERT_TOOL_TIMEOUT sets the limit"
+            ) from None
+        except BaseException:
+            _end(process)
+            raise
+    return ToolRun(process.returncode, stdout, stderr)
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """With its children, which would keep the pipes open."""
+    try:
+        if os.name == "posix":
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()
+    except ProcessLookupError:
+        pass
+    process.communicate()
+
+
+@lru_cache(maxsize=32)
+def _candidates(
+    name: str, search: str | None, cuda_home: str | None, cuda_path: str | None
+) -> tuple[Tool, ...]:
+    del search, cuda_home, cuda_path  # read again below: here they only key the cache
+    finder = _libraries if name == "nvrtc" else _executables
+    unique: dict[str, Tool] = {}
+    for tool in finder(name):
+        unique.setdefault(os.path.realpath(tool.path), tool)
+    return tuple(unique.values())
+
+
+def _libraries(name: str) -> list[Tool]:
+    version = _version(_WHEELS[name]) or _version(f"{_WHEELS[name]}-cu12")
+    wheels = [
+        Tool(name, str(path), version)
+        for root in _package("nvidia")
+        for pattern in _LIBRARIES
+        for path in sorted(root.glob(pattern))
+    ]
+    kits = [
+        Tool(name, str(path))
+        for kit in _toolkits()
+        for pattern in _TOOLKIT_LIBRARIES
+        for path in sorted(Path(kit).glob(pattern))
+    ]
+    return wheels + kits
+
+
+def _executables(name: str) -> list[Tool]:
+    found = []
+    for root in _package("nvidia"):
+        for part in _BINARIES:
+            wheel = _WHEELS[name] + ("" if part.startswith("cu13") else "-cu12")
+            if path := shutil.which(name, path=str(root / part)):
+                found.append(Tool(name, path, _version(wheel)))
+    places = [str(Path(kit) / "bin") for kit in _toolkits()]
+    triton = [str(root / "backends" / "nvidia" / "bin") for root in _package("triton")]
+    for place in (*places[:-1], None, places[-1], *triton):
+        if path := shutil.which(name, path=place):
+            found.append(Tool(name, path))
+    return found
+
+
+def _toolkits() -> tuple[str, ...]:
+    named = [os.environ[key] for key in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(key)]
+    return (*named, "/usr/local/cuda")
+
+
+def _package(name: str) -> tuple[Path, ...]:
+    """Folders of a package, which is not imported."""
+    try:
+        spec = find_spec(name)
+    except (ImportError, ValueError):
+        spec = None
+    return tuple(map(Path, spec.submodule_search_locations or ())) if spec else ()
+
+
+@lru_cache(maxsize=16)
+def _version(wheel: str) -> str | None:
+    try:
+        return metadata.version(wheel)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+@lru_cache(maxsize=16)
+def _stated_release(path: str) -> str:
+    text = run_tool(Path(path).name, [path, "--version"]).stdout
+    found = re.search(r"release (\d+\.\d+)", text)
+    return found[1] if found else ""

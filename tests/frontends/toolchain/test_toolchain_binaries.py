@@ -1,0 +1,238 @@
+"""PTX, cubins and listings; hostile ones too."""
+
+import random
+
+import pytest
+
+from perfassert.errors import KernelSourceError
+from perfassert.frontends.toolchain import compilers, tools
+from perfassert.frontends.toolchain.binary import Source
+from perfassert.frontends.toolchain.build import build, to_fixture
+from perfassert.frontends.toolchain.elf import Cubin
+
+PTX = """\
+// by hand
+.version 7.0
+.target sm_70
+.address_size 64
+
+.visible .entry scale(.param .u64 data, .param .u32 n)
+{
+  .reg .b32 %r<4>; .reg .b64 %rd<4>;  .reg .f32 %f<3>;
+  ld.param.u64 %rd1, [data];
+  /* two
+     lines */
+  mov.u32 %r1, %tid.x;
+  mul.wide.u32 %rd2, %r1, 4;
+  add.s64 %rd1, %rd1, %rd2;
+  ld.global.f32 %f1, [%rd1];
+  add.f32 %f1, %f1, %f1;
+  st.global.f32 [%rd1], %f1;
+  ret;
+}
+"""
+KERNELS = """\
+__constant__ float weights[2] = {1.f, 2.f};
+template <typename T> __global__ void one(T* a) { a[threadIdx.x] += 1; }
+template __global__ void one<float>(float*);
+template __global__ void one<int>(int*);
+__global__ void two(float* a, int n) {
+  __shared__ float s[64]; s[threadIdx.x] = a[n]; __syncthreads(); a[0] = s[63] * weights[n]; }
+"""
+
+
+@pytest.fixture
+def cubin(toolchain, tmp_path):
+    """The content of a cubin for sm_80 with three kernels."""
+    path = tmp_path / "kernels.cu"
+    path.write_text(KERNELS)
+    files = {path.resolve(): path.read_bytes()}
+    return compilers.from_cuda(Source(path, "cuda"), files, "sm_80", tmp_path).cubin
+
+
+@pytest.mark.usefixtures("ptxas")
+class TestPtx:
+    def test_line_numbers_are_those_of_the_text(self, compiled):
+        binary = compiled("scale.ptx", PTX)
+        assert [p.name for p in binary.parameters] == ["data", "n"]
+        load = 1 + [line.strip()[:9] for line in PTX.split("\n")].index("ld.global")
+        assert binary.ptx == PTX
+        place = binary.listing[: binary.listing.index("LDG")].rsplit(".nv_debug_ptx_txt", 1)[1]
+        assert place.startswith(f'", line {load}\n')
+
+    def test_error_has_its_place(self, compiled, tmp_path):
+        with pytest.raises(KernelSourceError) as caught:
+            compiled("scale.ptx", PTX.replace("add.f32", "addd.f32"))
+        assert str(caught.value).startswith(f"{tmp_path}/scale.ptx:16: ")
+        assert "addd.f32 %f1" in str(caught.value)
+
+    def test_newer_version_than_the_tool_knows(self, compiled):
+        with pytest.raises(KernelSourceError, match=r"scale\.ptx:2: Unsupported \.version 99\.9"):
+            compiled("scale.ptx", PTX.replace("7.0", "99.9"))
+
+    def test_target_newer_than_the_device(self, compiled):
+        with pytest.raises(KernelSourceError, match=r"scale\.ptx:3: the PTX is for sm_90"):
+            compiled("scale.ptx", PTX.replace("7.0", "8.0").replace("sm_70", "sm_90"))
+
+    def test_options(self, compiled):
+        assert compiled("scale.ptx", PTX, options=("-maxrregcount=24", "-Xptxas", "-O1"))
+        with pytest.raises(KernelSourceError, match="does not apply to PTX"):
+            compiled("scale.ptx", PTX, options=("-use_fast_math",))
+        with pytest.raises(KernelSourceError, match="need CUDA source"):
+            compiled("scale.ptx", PTX, defines={"A": 1})
+
+    @pytest.mark.parametrize("text", ["", "rubbish", PTX[:200], "\x7fELF"])
+    def test_rubbish(self, compiled, text):
+        with pytest.raises(KernelSourceError, match=r"bad\.ptx"):
+            compiled("bad.ptx", text)
+
+
+class TestCubin:
+    def test_facts(self, compiled, cubin):
+        binary = compiled("k.cubin", cubin, "two")
+        assert (binary.mangled, binary.arch, binary.shared_bytes) == ("_Z3twoPfi", "sm_80", 256)
+        assert [(p.name, p.pointer, p.dtype) for p in binary.parameters] == [
+            ("arg0", True, "float"),
+            ("arg1", False, "int"),
+        ]
+        assert binary.constants[3] == bytes.fromhex("0000803f00000040")
+        assert ".entry _Z3twoPfi" in binary.ptx
+        assert compiled("k.cubin", cubin, "one<int>").mangled == "_Z3oneIiEvPT_"
+
+    def test_names(self, compiled, cubin):
+        with pytest.raises(KernelSourceError, match=r"ambiguous.*one<float>\(float\*\), one<int>"):
+            compiled("k.cubin", cubin, "one")
+        with pytest.raises(
+            KernelSourceError, match=r"name the kernel: .*one<float>, one<int>, two"
+        ):
+            compiled("k.cubin", cubin)
+
+    def test_architecture_must_be_the_device_s(self, compiled, cubin):
+        with pytest.raises(KernelSourceError, match="cubin for sm_80; the device is sm_86"):
+            compiled("k.cubin", cubin, "two", arch="sm_86")
+
+    def test_resources_agree_with_cuobjdump(self, cubin, tmp_path):
+        path = tools.need("nvdisasm").path.replace("nvdisasm", "cuobjdump")
+        (tmp_path / "k.cubin").write_bytes(cubin)
+        try:
+            text = tools.run_tool("cuobjdump", [path, "-res-usage", str(tmp_path / "k.cubin")])
+        except KernelSourceError:
+            pytest.skip("cuobjdump is not installed")
+        facts = Cubin(cubin, "k")
+        assert len(facts.kernels()) == 3
+        for name in facts.kernels():
+            usage = text.stdout.split(f"Function {name}:")[1].split("\n")[1]
+            assert f"REG:{facts.registers(name)} STACK:{facts.local_bytes(name)} " in usage
+            assert f"SHARED:{facts.shared_bytes(name)} " in usage
+
+    def test_every_truncation_and_random_damage_is_a_source_error(self, cubin):
+        for length in range(0, len(cubin), 97):
+            with pytest.raises(KernelSourceError, match="no readable cubin"):
+                Cubin(cubin[:length], "cut")
+        dice = random.Random(1)
+        for _ in range(300):
+            damaged = bytearray(cubin)
+            for _ in range(8):
+                damaged[dice.randrange(len(damaged))] = dice.randrange(256)
+            query_everything(bytes(damaged))
+
+
+def query_everything(content):
+    try:
+        facts = Cubin(content, "damaged")
+        for name in facts.kernels():
+            for ask in (facts.registers, facts.shared_bytes, facts.local_bytes, facts.parameters):
+                ask(name)
+            facts.parameter_base(name)
+            facts.constants(name)
+            facts.code_symbols(name)
+        facts.ptx()
+    except KernelSourceError:
+        pass
+
+
+def test_random_bytes_are_no_cubin(compiled, monkeypatch):
+    monkeypatch.setattr(tools, "need", lambda name: tools.Tool(name, name))
+    dice = random.Random(2)
+    for size in (0, 1, 15, 64, 500):
+        for head in (b"", b"\x7fELF\x02\x01\x01\x41\x08"):
+            with pytest.raises(KernelSourceError, match=r"r\.cubin is no readable cubin"):
+                compiled("r.cubin", head + dice.randbytes(size))
+    with pytest.raises(KernelSourceError, match="fat binary"):
+        compiled("r.cubin", b"\x50\xed\x55\xba" + bytes(100))
+
+
+LISTING = """\
+\t.target\tsm_80
+
+//--------------------- .text.scale               --------------------------
+\t.section\t.text.scale,"ax",@progbits
+\t.sectioninfo\t@"SHI_REGISTERS=10"
+scale:
+.text.scale:
+        /*0000*/                   EXIT ;       /* 0x000000000000794d */
+                                                /* 0x000fea0003800000 */
+//--------------------- .text.other               --------------------------
+\t.section\t.text.other,"ax",@progbits
+\t.sectioninfo\t@"SHI_REGISTERS=12"
+.text.other:
+        /*0000*/                   EXIT ;       /* 0x000000000000794d */
+                                                /* 0x000fea0003800000 */
+"""
+HEADER = """\
+//perfassert: registers=10 shared_bytes=128 local_bytes=0x10 parameter_base=0x160 arch=sm_80
+//perfassert: kernel=scale parameters=a:0:8:pointer:unsigned%20int,n:8:4:value
+"""
+
+
+class TestListing:
+    def test_bare(self, compiled):
+        binary = compiled("l.sass", LISTING, "scale")
+        assert (binary.registers, binary.code_bytes, binary.parameter_base) == (10, 16, 0x160)
+        assert ".text.other" not in binary.listing
+        assert binary.ptx is None
+        assert len(binary.assumptions) == 3
+        with pytest.raises(KernelSourceError, match=r"name the kernel: .*other, scale"):
+            compiled("l.sass", LISTING)
+
+    def test_header(self, compiled):
+        binary = compiled("l.sass", HEADER + LISTING + "//ptx: // one\n//ptx:\n//ptx: ret;\n")
+        assert (binary.kernel, binary.shared_bytes, binary.local_bytes) == ("scale", 128, 16)
+        assert binary.parameters[0].dtype == "unsigned int"
+        assert [p.pointer for p in binary.parameters] == [True, False]
+        assert binary.ptx == "// one\n\nret;"
+        assert binary.assumptions == ()
+
+    @pytest.mark.parametrize(
+        ("old", "new", "why"),
+        [
+            ("registers=", "regs=", "unknown header key 'regs'"),
+            ("shared_bytes=128", "shared_bytes=-1", "shared_bytes: '-1'"),
+            ("local_bytes=0x10", "local_bytes=ten", "local_bytes: 'ten'"),
+            ("a:0:8:pointer", "a:0:pointer", "name:offset:size:pointer"),
+            ("kernel=scale", "kernel=scape", "no kernel 'scape'.*mean 'scale'"),
+            ("arch=sm_80", "arch=sm_90", "listing for sm_90; the device is sm_80"),
+            ("arch=sm_80", "constants=3:zz", "bank:hex"),
+        ],
+    )
+    def test_bad_header(self, compiled, old, new, why):
+        with pytest.raises(KernelSourceError, match=why):
+            compiled("l.sass", HEADER.replace(old, new) + LISTING)
+
+    @pytest.mark.parametrize("text", ["", "rubbish\n", "//perfassert: registers=1\n"])
+    def test_rubbish(self, compiled, text):
+        with pytest.raises(KernelSourceError, match=r"l\.sass"):
+            compiled("l.sass", text)
+
+    def test_fixture_round_trip(self, compiled, tmp_path, cubin):
+        for binary in (
+            compiled("kernels.cu", KERNELS, "two", defines={"X": "1"}),
+            compiled("k.cubin", cubin, "one<int>"),
+            compiled("l.sass", LISTING, "scale"),
+        ):
+            path = tmp_path / "fixture.sass"
+            path.write_text(to_fixture(binary))
+            again = build(Source(path, "sass"), "sm_80")
+            assert to_fixture(again) == to_fixture(binary)
+            assert again.digest == binary.digest
+            assert build(Source(path, "sass", binary.kernel), "sm_80") == again

@@ -1,0 +1,60 @@
+"""Running tools: limits, what hangs, what is missing, which one is meant."""
+
+import time
+
+import pytest
+
+from perfassert.errors import KernelSourceError, ToolchainMissing
+from perfassert.frontends.toolchain import tools
+
+posix = pytest.mark.skipif("os.name != 'posix'", reason="the fake tools are shell scripts")
+
+
+def script(path, body):
+    path.write_text(f"#!/bin/sh\n{body}\n")
+    path.chmod(0o755)
+    return path
+
+
+@posix
+def test_a_hanging_tool_is_ended_with_its_children(tmp_path, monkeypatch):
+    fake = script(tmp_path / "slow", "sleep 30 &\nsleep 30")
+    monkeypatch.setenv("PERFASSERT_TOOL_TIMEOUT", "0.3")
+    start = time.monotonic()
+    with pytest.raises(KernelSourceError, match=r"ptxas did not finish within 0\.3 s"):
+        tools.run_tool("ptxas", [str(fake)])
+    assert time.monotonic() - start < 5
+
+
+@pytest.mark.parametrize("limit", ["soon", "0", "-1", "nan"])
+def test_a_limit_is_a_number_of_seconds(monkeypatch, limit):
+    monkeypatch.setenv("PERFASSERT_TOOL_TIMEOUT", limit)
+    with pytest.raises(KernelSourceError, match="PERFASSERT_TOOL_TIMEOUT"):
+        tools.time_limit()
+
+
+def test_a_tool_that_cannot_start(tmp_path):
+    with pytest.raises(ToolchainMissing, match="nvcc cannot be started"):
+        tools.run_tool("nvcc", [str(tmp_path / "none")])
+
+
+@posix
+def test_search_order_and_releases(tmp_path, monkeypatch):
+    kit, path = tmp_path / "kit", tmp_path / "path"
+    (kit / "bin").mkdir(parents=True)
+    path.mkdir()
+    old = script(kit / "bin" / "ptxas", "echo 'release 12.8, V12.8.93'")
+    new = script(path / "ptxas", "echo 'release 13.1, V13.1.0'")
+    monkeypatch.setenv("CUDA_HOME", str(kit))
+    monkeypatch.setenv("PATH", f"{path}:/bin:/usr/bin")
+    monkeypatch.setattr(tools, "_package", lambda name: ())
+    tools._candidates.cache_clear()
+    found = tools.candidates("ptxas")
+    assert [t.path for t in found[:2]] == [str(old), str(new)]
+    assert [t.release() for t in found[:2]] == [(12, 8), (13, 1)]
+    assert tools.before("ptxas", 13) == found[0]
+    assert str(found[0]) == "ptxas 12.8"
+    before = tools.identity()
+    script(new, "echo 'release 13.2, V13.2.11'")
+    assert tools.identity() != before
+    tools._candidates.cache_clear()
