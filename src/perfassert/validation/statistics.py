@@ -1,0 +1,170 @@
+"""How well predicted numbers follow measured ones; closed forms over plain vectors.
+
+Everywhere ``measured`` and ``predicted`` are vectors of one length n with finite values, measured
+ones above 0. What is not defined (a correlation with a constant, no pair to order) is ``None``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+Vector = npt.NDArray[np.float64]
+Group = TypeVar("Group", bound=Hashable)
+APART = 0.10
+"""Two measurements truly differ when the larger exceeds the smaller by this share."""
+_ROUNDING = 1e-12  # 1.1 · 100 is a little more than 110
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """All figures of one metric; errors and regret are shares, 0.05 is 5 %.
+
+    ``pairs``: pairs that truly differ; ``pairs_right``: the share of them in the right order.
+    """
+
+    n: int
+    median: float | None
+    mean: float | None
+    percentile_90: float | None
+    spearman: float | None
+    kendall: float | None
+    regret: float | None
+    pairs: int
+    pairs_right: float | None
+
+
+def summarize(
+    measured: Vector, predicted: Vector, higher_is_better: bool = False, apart: float = APART
+) -> Summary:
+    """Errors over all points, ranks over all of them together."""
+    if not len(measured):
+        return Summary(0, None, None, None, None, None, None, 0, None)
+    errors = percentage_errors(measured, predicted)
+    right, pairs = ordered_pairs(measured, predicted, apart)
+    return Summary(
+        n=len(measured),
+        median=float(np.median(errors)),
+        mean=float(np.mean(errors)),
+        percentile_90=float(np.quantile(errors, 0.9)),
+        spearman=spearman(measured, predicted),
+        kendall=kendall(measured, predicted),
+        regret=top_1_regret(measured, predicted, higher_is_better),
+        pairs=pairs,
+        pairs_right=right / pairs if pairs else None,
+    )
+
+
+def summarize_groups(
+    measured: Vector,
+    predicted: Vector,
+    groups: Sequence[Group],
+    higher_is_better: bool = False,
+    apart: float = APART,
+) -> tuple[Summary, dict[Group, Summary]]:
+    """The summary of everything, and of each group of alternatives by first appearance.
+
+    Points of different groups solve different problems, so no rank is taken across groups. Of
+    everything: correlations are means weighted by the points of a group (a constant prediction
+    counts as 0), the regret is the worst of any group, pairs are those within groups.
+    """
+    members: dict[Group, list[int]] = {}
+    for i, group in enumerate(groups):
+        members.setdefault(group, []).append(i)
+    parts = {
+        group: summarize(measured[rows], predicted[rows], higher_is_better, apart)
+        for group, rows in members.items()
+    }
+    if len(parts) <= 1:
+        return summarize(measured, predicted, higher_is_better, apart), parts
+    pairs = sum(part.pairs for part in parts.values())
+    right = sum((part.pairs_right or 0) * part.pairs for part in parts.values())
+    varied = [len(np.unique(measured[rows])) > 1 for rows in members.values()]
+    weights = [part.n if v else 0 for part, v in zip(parts.values(), varied, strict=True)]
+    whole = replace(
+        summarize(measured, predicted, higher_is_better, apart),
+        spearman=_weighted([part.spearman for part in parts.values()], weights),
+        kendall=_weighted([part.kendall for part in parts.values()], weights),
+        regret=max(part.regret for part in parts.values() if part.regret is not None),
+        pairs=pairs,
+        pairs_right=right / pairs if pairs else None,
+    )
+    return whole, parts
+
+
+def _weighted(values: Sequence[float | None], weights: Sequence[int]) -> float | None:
+    """The weighted mean; a constant prediction has no correlation and counts as 0."""
+    total = sum(weights)
+    pairs = zip(values, weights, strict=True)
+    return sum((value or 0.0) * weight for value, weight in pairs) / total if total else None
+
+
+def percentage_errors(measured: Vector, predicted: Vector) -> Vector:
+    """``|predicted − measured| / measured`` of each point, as a share."""
+    return np.abs(predicted - measured) / measured
+
+
+def spearman(first: Vector, second: Vector) -> float | None:
+    """Rank correlation: Pearson's of the ranks, ties sharing their mean rank."""
+    if len(first) < 2:
+        return None
+    a, b = (_ranks(v) - (len(v) + 1) / 2 for v in (first, second))
+    norm = float(np.sqrt(np.sum(a * a) * np.sum(b * b)))
+    return float(np.sum(a * b)) / norm if norm else None
+
+
+def _ranks(values: Vector) -> Vector:
+    """1 for the smallest; equal values share the mean of their places."""
+    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    means: Vector = last - (counts - 1) / 2
+    return means[inverse]
+
+
+def kendall(first: Vector, second: Vector) -> float | None:
+    """Kendall's τ-b: (concordant − discordant) / √(untied in one · untied in the other).
+
+    Takes n² / 2 comparisons, one row at a time.
+    """
+    score = untied_first = untied_second = 0
+    for i in range(len(first) - 1):
+        a, b = np.sign(first[i + 1 :] - first[i]), np.sign(second[i + 1 :] - second[i])
+        score += int(np.sum(a * b))
+        untied_first += int(np.count_nonzero(a))
+        untied_second += int(np.count_nonzero(b))
+    norm = float(np.sqrt(float(untied_first) * float(untied_second)))
+    return score / norm if norm else None
+
+
+def top_1_regret(
+    measured: Vector, predicted: Vector, higher_is_better: bool = False
+) -> float | None:
+    """How much slower than the true best the configuration is that the model picks, as a share.
+
+    Where the model holds several for equally good, the mean over them: it cannot tell which.
+    """
+    if not len(measured):
+        return None
+    cost = 1 / measured if higher_is_better else measured
+    best = np.max(predicted) if higher_is_better else np.min(predicted)
+    return float(np.mean(cost[predicted == best] / np.min(cost) - 1))
+
+
+def ordered_pairs(measured: Vector, predicted: Vector, apart: float = APART) -> tuple[int, int]:
+    """Of the pairs that truly differ: how many are predicted in the right order, and all.
+
+    A pair truly differs when larger ≥ (1 + apart) · smaller. A predicted tie is not right.
+    """
+    right = pairs = 0
+    threshold = (1 + apart) * (1 - _ROUNDING)
+    for i in range(len(measured) - 1):
+        a, b = measured[i], measured[i + 1 :]
+        differ = np.maximum(a, b) >= threshold * np.minimum(a, b)
+        same = np.sign(b - a) * np.sign(predicted[i + 1 :] - predicted[i]) > 0
+        pairs += int(np.count_nonzero(differ))
+        right += int(np.count_nonzero(differ & same))
+    return right, pairs

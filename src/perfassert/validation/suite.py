@@ -1,0 +1,122 @@
+"""What a suite says: which rows of a CSV file are which launches, and what they measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Union
+
+Expression = Union[int, str]
+"""A whole number, or an expression over columns and constants such as ``"n // block_size_x"``."""
+WARP_INSTRUCTION = "warp_memory_instruction"
+"""A granularity besides thread, update, warp and block: one load or store of one warp."""
+BANDWIDTH = "bandwidth"
+"""A metric besides those of a prediction: the bytes that the suite names over the time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """Which cells of a column pass: one of ``values``, or a number in [``low``, ``high``]."""
+
+    column: str
+    values: tuple[str | float, ...] | None
+    low: float = float("-inf")
+    high: float = float("inf")
+
+    def holds(self, cell: str) -> bool:
+        """Numbers are compared as numbers, strings as they are written."""
+        number = _number(cell)
+        if self.values is None:
+            return number is not None and self.low <= number <= self.high
+        return any(cell == v if isinstance(v, str) else number == v for v in self.values)
+
+
+def _number(cell: str) -> float | None:
+    try:
+        return float(cell)
+    except ValueError:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceSpec:
+    """A device by ``name``, or by the cells of ``column``; ``changes`` go to ``replace()``."""
+
+    name: str = ""
+    column: str = ""
+    changes: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CudaSource:
+    """A kernel in a file; its options are those of :func:`perfassert.from_cuda`."""
+
+    path: Path
+    kernel: str
+    defines: Mapping[str, Expression]
+    include_dirs: tuple[Path, ...]
+    options: tuple[str, ...]
+    updates_per_thread: Expression
+    extra: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class KernelSpec:
+    """One kernel: the arguments of :meth:`perfassert.Kernel.from_accesses`, or a source file.
+
+    ``constants`` and ``launch`` are complete: the kernel's own before the suite's.
+    """
+
+    accesses: Mapping[str, Any] | None
+    cuda: CudaSource | None
+    constants: Mapping[str, Expression]
+    launch: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class MetricSpec:
+    """A metric and the columns that measured it: their sum times ``factor`` in base units.
+
+    ``bytes``: what a bandwidth counts. ``inverse``: the columns hold a bandwidth where a time is
+    predicted, or the reverse; the measurement is then ``bytes`` over it.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    unit: str
+    factor: float
+    per: str = ""
+    bytes: Expression | None = None
+    inverse: bool = False
+
+    @property
+    def higher_is_better(self) -> bool:
+        """Whether the best configuration has the largest value."""
+        return self.name in (BANDWIDTH, "occupancy")
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """A suite file, checked. Plain data, so that workers can have it.
+
+    ``kernels`` by the values of ``select`` joined by ``/``, or one under ``""``. Rows that agree
+    in the columns of ``group`` are alternatives of one problem; ranks are taken among them.
+    ``uses``: (key, name) of every expression, for the check against the columns.
+    """
+
+    path: Path
+    title: str
+    source: str
+    data: str
+    select: tuple[str, ...]
+    group: tuple[str, ...]
+    device: DeviceSpec
+    filters: tuple[Condition, ...]
+    kernels: Mapping[str, KernelSpec]
+    metrics: tuple[MetricSpec, ...]
+    uses: tuple[tuple[str, str], ...]
+
+    def kernel_key(self, row: Mapping[str, str]) -> str:
+        """Under which name of ``kernels`` a row's kernel is."""
+        return "/".join(row[column] for column in self.select)
