@@ -1,14 +1,18 @@
 """Expressions bound to a launch: affine forms with floor quotients, exact integers.
 
-``a % c`` becomes ``a − c · (a // c)``, so a quotient is the only thing that is not affine.
+``a % c`` becomes ``a − c · (a // c)``; of hand-written expressions a quotient is the only thing
+that is not affine, compiled code adds :class:`Call`.
 ``threadIdx.a + blockDim.a · blockIdx.a`` is recognised as the global coordinate ``a``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn, Union
+
+import numpy as np
+import numpy.typing as npt
 
 from perfassert.kernel.expression import (
     AXES,
@@ -19,6 +23,7 @@ from perfassert.kernel.expression import (
     Variable,
 )
 
+IntArray = npt.NDArray[np.int64]
 Fail = Callable[[str, int, str], NoReturn]
 """Raises an error for (reason, column, text in which the column counts; "" for the access's)."""
 
@@ -31,7 +36,16 @@ class Quotient:
     divisor: int
 
 
-Symbol = Union[str, Quotient]
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function of affine forms that is not affine: ``min max & | ^ * // < == and or not select
+    negative <<`` (compared with 0 where it is a condition)."""
+
+    function: str
+    arguments: tuple[Affine, ...]
+
+
+Symbol = Union[str, Quotient, Call]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +66,9 @@ class Affine:
         for symbol, _ in self.terms:
             if isinstance(symbol, Quotient):
                 yield from symbol.dividend.symbols()
+            elif isinstance(symbol, Call):
+                for argument in symbol.arguments:
+                    yield from argument.symbols()
             else:
                 yield symbol
 
@@ -112,14 +129,14 @@ def _product(left: Affine, right: Affine, node: Operation, fail: Fail) -> Affine
 
 def _division(operator: str, dividend: Affine, divisor: int, names: Mapping[str, int]) -> Affine:
     sign = 1 if divisor > 0 else -1
-    quotient = _quotient(_global(dividend.scaled(sign), names), divisor * sign)
+    whole = quotient(_global(dividend.scaled(sign), names), divisor * sign)
     if operator == "//":
-        return quotient
-    return add(dividend, quotient.scaled(-divisor))
+        return whole
+    return add(dividend, whole.scaled(-divisor))
 
 
-def _quotient(dividend: Affine, divisor: int) -> Affine:
-    """Whole multiples of the divisor leave the quotient: ``(4x + 5) // 4 = x + 1 + 1 // 4``."""
+def quotient(dividend: Affine, divisor: int) -> Affine:
+    """Floor quotient; whole multiples of the divisor leave it: ``(4x + 5) // 4 = x + 1 + 1 // 4``."""
     whole = Affine(
         dividend.constant // divisor,
         tuple((s, c // divisor) for s, c in dividend.terms if c % divisor == 0),
@@ -156,6 +173,9 @@ def split_axis(form: Affine, axis: str, block: int) -> Affine:
         if isinstance(symbol, Quotient):
             symbol = Quotient(split_axis(symbol.dividend, axis, block), symbol.divisor)
             parts.append(Affine(0, ((symbol, coefficient),)))
+        elif isinstance(symbol, Call):
+            inner = tuple(split_axis(a, axis, block) for a in symbol.arguments)
+            parts.append(Affine(0, ((Call(symbol.function, inner), coefficient),)))
         elif symbol == axis:
             whole = ((f"threadIdx.{axis}", 1), (f"blockIdx.{axis}", block))
             parts.append(Affine(0, whole).scaled(coefficient))
@@ -165,14 +185,91 @@ def split_axis(form: Affine, axis: str, block: int) -> Affine:
 
 
 def interval(form: Affine, ranges: Mapping[str, tuple[int, int]]) -> tuple[int, int]:
-    """Bounds of the value for coordinates in ``ranges`` (inclusive); exact without quotients."""
+    """Bounds of the value for coordinates in ``ranges`` (inclusive); exact for affine forms."""
     low = high = form.constant
     for symbol, coefficient in form.terms:
         if isinstance(symbol, Quotient):
             bounds = interval(symbol.dividend, ranges)
             ends = (bounds[0] // symbol.divisor, bounds[1] // symbol.divisor)
+        elif isinstance(symbol, Call):
+            ends = call_interval(symbol.function, [interval(a, ranges) for a in symbol.arguments])
         else:
             ends = ranges[symbol]
         low += min(coefficient * ends[0], coefficient * ends[1])
         high += max(coefficient * ends[0], coefficient * ends[1])
     return low, high
+
+
+_ANYTHING = (-(2**40), 2**40)
+
+
+def call_interval(function: str, bounds: list[tuple[int, int]]) -> tuple[int, int]:
+    """Bounds of a function's value from those of its arguments."""
+    if function in ("<", "==", "and", "or", "not", "negative"):
+        return (0, 1)
+    if function == "min":
+        return (min(b[0] for b in bounds), min(b[1] for b in bounds))
+    if function == "max":
+        return (max(b[0] for b in bounds), max(b[1] for b in bounds))
+    if function == "select":
+        return (min(bounds[1][0], bounds[2][0]), max(bounds[1][1], bounds[2][1]))
+    corners: list[int] = []
+    if function == "*":
+        corners = [a * b for a in bounds[0] for b in bounds[1]]
+    elif function == "//" and bounds[1][0] > 0:
+        corners = [a // b for a in bounds[0] for b in bounds[1]]
+    elif function in ("|", "^", "&") and min(b[0] for b in bounds) >= 0:
+        top = max(b[1] for b in bounds) if function != "&" else min(b[1] for b in bounds)
+        corners = [0, top if function == "&" else (1 << top.bit_length()) - 1]
+    elif function == "<<" and 0 <= bounds[1][0] and bounds[1][1] < 40:
+        corners = [a << b for a in bounds[0] for b in bounds[1]]
+    return (min(corners), max(corners)) if corners else _ANYTHING
+
+
+def evaluate(form_terms: Mapping[Symbol, int], values: Mapping[str, IntArray]) -> IntArray:
+    """``Σ coefficient · symbol`` for arrays of coordinates that broadcast together."""
+    total: IntArray = np.zeros((), dtype=np.int64)
+    for symbol, coefficient in form_terms.items():
+        if isinstance(symbol, Quotient):
+            inner = evaluate(dict(symbol.dividend.terms), values) + symbol.dividend.constant
+            total = total + coefficient * (inner // symbol.divisor)
+        elif isinstance(symbol, Call):
+            arguments = [evaluate(dict(a.terms), values) + a.constant for a in symbol.arguments]
+            total = total + coefficient * apply(symbol.function, arguments)
+        else:
+            total = total + coefficient * values[symbol]
+    return total
+
+
+def apply(function: str, arguments: Sequence[IntArray]) -> IntArray:
+    """A function of :class:`Call` on arrays of whole numbers; conditions are 0 or 1.
+
+    ``halvings(v, b, s)``: the first k at which v // 2^(s·k) < b; ``doublings(c, b, s)``: at which
+    c · 2^(s·k) ≥ b.
+    """
+    if function == "select":
+        return np.where(arguments[0] != 0, arguments[1], arguments[2])
+    if function == "//":
+        divisor = np.where(arguments[1] == 0, 1, arguments[1])
+        return np.asarray(arguments[0] // divisor, dtype=np.int64)
+    if function in ("halvings", "doublings"):
+        start, bound, step = arguments
+        count: IntArray = np.zeros(np.broadcast(start, bound).shape, dtype=np.int64)
+        for k in range(63):
+            open_ = start >> (step * k) >= bound if function == "halvings" else (
+                start << (step * k) < bound)  # fmt: skip
+            count = np.where(open_, k + 1, count)
+        return count
+    result = arguments[0]
+    if function in ("not", "negative"):
+        return np.asarray((result == 0) if function == "not" else (result < 0), dtype=np.int64)
+    for other in arguments[1:]:
+        result = _FUNCTIONS[function](result, other)
+    return np.asarray(result, dtype=np.int64)
+
+
+_FUNCTIONS: dict[str, Callable[..., IntArray]] = {
+    "min": np.minimum, "max": np.maximum, "&": np.bitwise_and, "|": np.bitwise_or,
+    "^": np.bitwise_xor, "*": np.multiply, "<<": np.left_shift,
+    "<": np.less, "==": np.equal, "and": np.logical_and, "or": np.logical_or,
+}  # fmt: skip

@@ -67,7 +67,11 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One instruction. ``fence``: a barrier; ``partial``: one that waits for its edges only."""
+    """One instruction. ``fence``: a barrier; ``partial``: one that waits for its edges only.
+
+    Of compiled code: ``stall``, cycles until its warp may issue the next instruction; ``touches``:
+    numbers of the kernel's bound accesses; ``program``: number in the compiled program, or -1.
+    """
 
     index: int
     operation: str
@@ -81,6 +85,9 @@ class Node:
     access: str | None = None
     space: str | None = None
     span: SourceSpan | None = None
+    stall: int = 0
+    touches: tuple[int, ...] = ()
+    program: int = -1
 
     @property
     def touches_global(self) -> bool:

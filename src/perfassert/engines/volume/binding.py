@@ -238,15 +238,3 @@ def _exact_bounds(form: Affine, launch: Launch) -> tuple[int, int]:
         form = split_axis(form, axis, launch.block[i])
     value = islpy.PwAff(as_isl(form)).intersect_domain(thread_set(launch))
     return value.min_val().to_python(), value.max_val().to_python()
-
-
-def evaluate(form_terms: Mapping[Symbol, int], values: Mapping[str, IntArray]) -> IntArray:
-    """``Σ coefficient · symbol`` for arrays of coordinates that broadcast together."""
-    total: IntArray = np.zeros((), dtype=np.int64)
-    for symbol, coefficient in form_terms.items():
-        if isinstance(symbol, Quotient):
-            inner = evaluate(dict(symbol.dividend.terms), values) + symbol.dividend.constant
-            total = total + coefficient * (inner // symbol.divisor)
-        else:
-            total = total + coefficient * values[symbol]
-    return total

@@ -16,9 +16,9 @@ from math import gcd, lcm
 
 import numpy as np
 
-from perfassert.engines.volume.binding import AccessGroup, IntArray, evaluate
+from perfassert.engines.volume.binding import AccessGroup, IntArray
 from perfassert.engines.volume.runs import Runs, merged, repeated, to_granules, union
-from perfassert.kernel.affine import Affine, Quotient
+from perfassert.kernel.affine import Affine, Quotient, evaluate
 from perfassert.kernel.expression import AXES
 from perfassert.kernel.launch import Launch
 

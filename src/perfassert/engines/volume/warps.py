@@ -19,9 +19,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from perfassert.engines.volume.binding import AccessGroup, IntArray, evaluate
+from perfassert.engines.volume.binding import AccessGroup, IntArray
 from perfassert.engines.volume.representatives import Representative
 from perfassert.hardware.model import Device
+from perfassert.kernel.affine import evaluate
 from perfassert.kernel.expression import AXES
 from perfassert.kernel.launch import Launch
 

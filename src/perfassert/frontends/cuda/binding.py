@@ -1,0 +1,538 @@
+"""A program for one launch: values become affine forms, guards become ranges of coordinates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from operator import index
+
+import numpy as np
+
+from perfassert.errors import LaunchError
+from perfassert.kernel.affine import (
+    Affine,
+    Call,
+    IntArray,
+    Quotient,
+    add,
+    apply,
+    interval,
+    quotient,
+    with_global_coordinates,
+)
+from perfassert.kernel.bound import BoundAccess
+from perfassert.kernel.expression import AXES, DIMENSIONS
+from perfassert.kernel.launch import Buffer, Launch
+from perfassert.kernel.program import ARGUMENT, COUNTER, MemoryAccess, Program
+from perfassert.kernel.symbols import Atom, Value
+from perfassert.source import Assumption, SourceSpan
+
+DEFAULT_TRIPS = 16
+"""Of a loop whose end depends on data and that nobody has given a count for."""
+_SCATTER = 8
+"""Where an index depends on data: consecutive threads are taken to be so many elements apart."""
+
+
+class Arguments:
+    """Integer parameters of a launch by position; buffers of pointers by name."""
+
+    def __init__(self, program: Program, launch: Launch, kernel: str) -> None:
+        self.kernel = kernel
+        self.program = program
+        self.numbers: dict[str, int] = {}
+        self.buffers: dict[str, Buffer] = {}
+        names = [p.name for p in program.parameters]
+        if isinstance(launch.args, Mapping):
+            unknown = [n for n in launch.args if n not in names]
+            given = [launch.args.get(n) for n in names]
+            self.surplus = unknown
+        else:
+            given = list(launch.args)
+            self.surplus = [f"argument {i}" for i in range(len(names), len(given))]
+        for position, value in enumerate(given[: len(names)]):
+            if isinstance(value, Buffer):
+                self.buffers[names[position]] = value
+            elif value is not None and hasattr(value, "__index__"):
+                self.numbers[f"{ARGUMENT}{position}"] = index(value)
+
+    def missing(self, name: str, what: str) -> LaunchError:
+        """The error for a parameter that is needed and not given."""
+        position, _, inside = name[len(ARGUMENT) :].partition("+")
+        shown = self.program.parameters[int(position)].name + (f" (byte {inside})" if inside else "")
+        return LaunchError(
+            f"kernel {self.kernel!r} needs its argument {shown!r} for {what}; "
+            "give it in Launch.args"
+        )
+
+
+@dataclass(slots=True)
+class LoopRange:
+    """Iterations of a loop over the launch: the fewest and the most of any thread."""
+
+    fewest: int
+    most: int
+    assumed: bool = False
+
+
+class Binder:
+    """Values of a program as affine forms over the coordinates of one launch."""
+
+    def __init__(
+        self,
+        program: Program,
+        launch: Launch,
+        arguments: Arguments,
+        trip_counts: Mapping[str, int],
+        proxies: Mapping[str, Value],
+    ) -> None:
+        self.program = program
+        self.symbols = program.symbols
+        self.launch = launch
+        self.arguments = arguments
+        self.trip_counts = dict(trip_counts)
+        self.proxies = proxies
+        self.names: dict[str, int] = dict(
+            zip(DIMENSIONS, (*launch.block, *launch.grid), strict=True)
+        )
+        self.names |= arguments.numbers
+        self.ranges: dict[str, tuple[int, int]] = {}
+        for i, axis in enumerate(AXES):
+            self.ranges[axis] = (0, launch.block[i] * launch.grid[i] - 1)
+            self.ranges[f"threadIdx.{axis}"] = (0, launch.block[i] - 1)
+            self.ranges[f"blockIdx.{axis}"] = (0, launch.grid[i] - 1)
+        self.assumptions: dict[Assumption, None] = {}
+        self._forms: dict[int, Affine] = {}
+        self.loops: dict[int, LoopRange] = {}
+        self.what = "an address"
+        for loop in program.loops:  # outer loops first
+            self.loops[loop.index] = self._loop_range(loop.index)
+            self.ranges[f"{COUNTER}{loop.index}"] = (0, max(self.loops[loop.index].most - 1, 0))
+
+    # Values → forms
+
+    def form(self, value: Value) -> Affine:
+        """The value over the launch's coordinates; unknowns take a stand-in.
+
+        Raises :class:`LaunchError` for a parameter that is not given.
+        """
+        found = self._forms.get(value.index)
+        if found is None:
+            parts = [Affine(0)]
+            for monomial, coefficient in value.terms:
+                term = Affine(coefficient)
+                for atom in monomial:
+                    term = _product(term, self._atom(self.symbols.atoms[atom]))
+                parts.append(term)
+            found = self._forms[value.index] = with_global_coordinates(add(*parts), self.names)
+        return found
+
+    def _atom(self, atom: Atom) -> Affine:
+        if atom.function == "":
+            return self._variable(atom.name)
+        if atom.function == "data":
+            return self._stand_in(atom)
+        arguments = tuple(self.form(a) for a in atom.arguments)
+        return self._function(atom.function, arguments)
+
+    def _variable(self, name: str) -> Affine:
+        if name in self.names:
+            return Affine(self.names[name])
+        bounds = self.ranges.get(name)
+        if bounds is not None:
+            return Affine(0) if bounds == (0, 0) else Affine(0, ((name, 1),))
+        if name in ("laneid", "warpid"):
+            return self._lane(name)
+        if name.startswith(ARGUMENT):
+            raise self.arguments.missing(name, self.what)
+        return Affine(0)  # the start of an array
+
+    def _lane(self, name: str) -> Affine:
+        nx, ny, _ = self.launch.block
+        thread = add(
+            self._variable("threadIdx.x"),
+            self._variable("threadIdx.y").scaled(nx),
+            self._variable("threadIdx.z").scaled(nx * ny),
+        )
+        warp = quotient(thread, 32)
+        return warp if name == "warpid" else add(thread, warp.scaled(-32))
+
+    def _stand_in(self, atom: Atom) -> Affine:
+        proxy = self.proxies.get(atom.name)
+        if proxy is not None:
+            return self.form(proxy)
+        nx, ny, _ = (b * g for b, g in zip(self.launch.block, self.launch.grid, strict=True))
+        thread = add(
+            *(
+                Affine(0, ((axis, stride),))
+                for axis, stride in zip(AXES, (1, nx, nx * ny), strict=True)
+                if self.ranges[axis] != (0, 0)
+            )
+        )
+        return thread.scaled(_SCATTER)
+
+    def _function(self, function: str, arguments: tuple[Affine, ...]) -> Affine:
+        bounds = [interval(a, self.ranges) for a in arguments]
+        if all(low == high for low, high in bounds):
+            values: list[IntArray] = [np.asarray(low, dtype=np.int64) for low, _ in bounds]
+            return Affine(int(apply(function, values)))
+        if function == "//" and bounds[1][0] == bounds[1][1] and bounds[1][0] > 0:
+            return quotient(with_global_coordinates(arguments[0], self.names), bounds[1][0])
+        known = _decided(function, arguments, bounds)
+        return Affine(0, ((Call(function, arguments), 1),)) if known is None else known
+
+    # Loops
+
+    def _loop_range(self, number: int) -> LoopRange:
+        loop = self.program.loops[number]
+        given = self._given(loop.span)
+        if given is not None:
+            return LoopRange(given, given)
+        if loop.trips is None or any(True for _ in self.symbols.unknowns(loop.trips)):
+            reason = loop.reason or "its end depends on data"
+            where = f"{_short(loop.span)}" if loop.span else "file:line"
+            self.assume(
+                f"a loop is taken to run {DEFAULT_TRIPS} times: {reason}; "
+                f"say trip_counts={{{where!r}: …}}", loop.span,
+            )  # fmt: skip
+            return LoopRange(DEFAULT_TRIPS, DEFAULT_TRIPS, assumed=True)
+        if loop.reason:
+            self.assume(f"an exit of a loop is taken never to be used: {loop.reason}", loop.span)
+        self.what = f"the trip count of the loop at {loop.span}"
+        low, high = self.extremes(loop.trips)
+        self.what = "an address"
+        return LoopRange(max(low, 0), max(high, 0))
+
+    def _given(self, span: SourceSpan | None) -> int | None:
+        if span is None:
+            return None
+        for key in (f"{span.file}:{span.line}", _short(span)):
+            if key in self.trip_counts:
+                return self.trip_counts[key]
+        return None
+
+    def extremes(self, value: Value) -> tuple[int, int]:
+        """The least and the largest value over the launch, from the corners of its coordinates."""
+        form = self.form(value)
+        if not form.terms:
+            return form.constant, form.constant
+        if not any(isinstance(s, (Call, Quotient)) for s, _ in form.terms):
+            return interval(form, self.ranges)
+        symbols = sorted(set(form.symbols()))
+        ends = [np.array(sorted({self.ranges[s][0], self.ranges[s][1]})) for s in symbols]
+        grid = np.meshgrid(*ends, indexing="ij")
+        from perfassert.kernel.affine import evaluate
+
+        values = evaluate(dict(form.terms), dict(zip(symbols, grid, strict=True))) + form.constant
+        return int(values.min()), int(values.max())
+
+    def assume(self, text: str, span: SourceSpan | None = None) -> None:
+        """Note an assumption once."""
+        self.assumptions[Assumption(text, span)] = None
+
+    # Guards
+
+    def guard(
+        self, condition: Value, span: SourceSpan | None
+    ) -> tuple[dict[str, tuple[int, int]], list[Affine]] | None:
+        """Ranges of single coordinates and conditions beyond; None where it never holds."""
+        ranges: dict[str, tuple[int, int]] = {}
+        conditions: list[Affine] = []
+        for part in self.symbols.conjuncts(condition):
+            if any(a.name not in self.proxies for a in self.symbols.unknowns(part)):
+                continue  # undecided: taken to hold; the graph says so
+            form = self.form(part)
+            low, high = interval(form, self.ranges)
+            if low > 0 or form == Affine(1):
+                continue
+            if high <= 0:
+                return None
+            if not self._cut(form, ranges):
+                conditions.append(form)
+        for low, high in ranges.values():
+            if low > high:
+                return None
+        return ranges, conditions
+
+    def _cut(self, form: Affine, ranges: dict[str, tuple[int, int]]) -> bool:
+        """Narrow the range of a symbol by a condition that involves it alone."""
+        if len(form.terms) != 1 or form.constant or form.terms[0][1] != 1:
+            return False
+        call = form.terms[0][0]
+        if not isinstance(call, Call):
+            return False
+        negated = call.function == "not"
+        if negated:
+            inner = call.arguments[0]
+            if len(inner.terms) != 1 or inner.constant or not isinstance(inner.terms[0][0], Call):
+                return False
+            call = inner.terms[0][0]
+        if call.function not in ("<", "==") or call.arguments[1] != Affine(0):
+            return False
+        return self._narrow(call.arguments[0], call.function, negated, ranges)
+
+    def _narrow(
+        self, form: Affine, relation: str, negated: bool, ranges: dict[str, tuple[int, int]]
+    ) -> bool:
+        form = with_global_coordinates(form, self.names)
+        if len(form.terms) != 1 or not isinstance(form.terms[0][0], str):
+            return False
+        symbol, factor = form.terms[0]
+        low, high = ranges.get(symbol, self.ranges[symbol])
+        constant = form.constant
+        if relation == "==":
+            value, rest = divmod(-constant, factor)
+            if not negated:
+                ranges[symbol] = (max(low, value), min(high, value)) if rest == 0 else (1, 0)
+                return True
+            if rest or not low <= value <= high:
+                return True
+            if value == low:
+                ranges[symbol] = (low + 1, high)
+            elif value == high:
+                ranges[symbol] = (low, high - 1)
+            else:
+                return False
+            return True
+        if negated:  # constant + factor·s ≥ 0, that is −constant − 1 − factor·s < 0
+            constant, factor = -constant - 1, -factor
+        if factor > 0:  # s < −constant / factor
+            high = min(high, -(constant // factor) - 1 if constant % factor == 0 else
+                       (-constant) // factor)  # fmt: skip
+        else:  # s > constant / −factor
+            low = max(low, constant // -factor + 1)
+        ranges[symbol] = (low, high)
+        return True
+
+
+def _product(left: Affine, right: Affine) -> Affine:
+    if not left.terms:
+        return right.scaled(left.constant)
+    if not right.terms:
+        return left.scaled(right.constant)
+    return Affine(0, ((Call("*", (left, right)), 1),))
+
+
+def _decided(
+    function: str, arguments: tuple[Affine, ...], bounds: list[tuple[int, int]]
+) -> Affine | None:
+    """What intervals alone decide."""
+    low, high = bounds[0]
+    if function == "negative":
+        return Affine(0) if low >= 0 else Affine(1) if high < 0 else None
+    if function == "<":
+        return Affine(1) if high < 0 else Affine(0) if low >= 0 else None
+    if function == "==":
+        return Affine(0) if low > 0 or high < 0 else None
+    if function == "not":
+        return Affine(0) if low > 0 else Affine(1) if high <= 0 else None
+    if function == "select" and (low > 0 or high <= 0):
+        return arguments[1] if low > 0 else arguments[2]
+    if function in ("min", "max"):
+        lesser = 0 if high <= bounds[1][0] else 1 if bounds[1][1] <= low else None
+        if lesser is not None:
+            return arguments[lesser if function == "min" else 1 - lesser]
+    if function == "and":
+        return _junction(function, arguments, bounds, absorbing=0)
+    if function == "or":
+        return _junction(function, arguments, bounds, absorbing=1)
+    return None
+
+
+def _junction(
+    function: str, arguments: tuple[Affine, ...], bounds: list[tuple[int, int]], absorbing: int
+) -> Affine | None:
+    kept = []
+    for argument, (low, high) in zip(arguments, bounds, strict=True):
+        decided = 1 if low > 0 else 0 if high <= 0 else None
+        if decided == absorbing:
+            return Affine(absorbing)
+        if decided is None:
+            kept.append(argument)
+    if not kept:
+        return Affine(1 - absorbing)
+    if len(kept) == 1:
+        return kept[0]
+    if len(kept) < len(arguments):
+        return Affine(0, ((Call(function, tuple(kept)), 1),))
+    return None
+
+
+def _short(span: SourceSpan | None) -> str:
+    return f"{span.file.rpartition('/')[2]}:{span.line}" if span else ""
+
+
+def bind_accesses(binder: Binder) -> tuple[tuple[BoundAccess, ...], dict[int, tuple[int, ...]]]:
+    """Every access of the program that can happen, and which of them an instruction makes."""
+    program, symbols = binder.program, binder.symbols
+    bound: list[BoundAccess] = []
+    made: dict[int, tuple[int, ...]] = {}
+    for block in program.blocks.values():
+        if block.skipped:
+            continue
+        for number in range(block.start, block.stop):
+            instruction = program.instructions[number]
+            if not instruction.accesses:
+                continue
+            guard = block.condition
+            if instruction.guard is not None:
+                guard = symbols.both(guard, instruction.guard)
+            chain = program.chain(block.loop)
+            for loop in chain:
+                guard = symbols.both(guard, program.loops[loop].entry)
+            found = binder.guard(guard, instruction.span)
+            if found is None or any(binder.loops[loop].most == 0 for loop in chain):
+                continue
+            own = []
+            for access in instruction.accesses:
+                own.append(len(bound))
+                bound.append(_bound(binder, access, found, chain, instruction.span))
+            made[number] = tuple(own)
+    return tuple(bound), made
+
+
+def _bound(
+    binder: Binder,
+    access: MemoryAccess,
+    guard: tuple[dict[str, tuple[int, int]], list[Affine]],
+    chain: tuple[int, ...],
+    span: SourceSpan | None,
+) -> BoundAccess:
+    ranges, conditions = dict(guard[0]), list(guard[1])
+    loops = []
+    for loop in chain:
+        found, symbol = binder.loops[loop], f"{COUNTER}{loop}"
+        if found.most > 1:
+            loops.append(symbol)
+            ranges.setdefault(symbol, (0, found.most - 1))
+        trips = binder.program.loops[loop].trips
+        if found.fewest != found.most and trips is not None and not found.assumed:
+            left = add(binder.form(trips).scaled(-1), Affine(0, ((symbol, 1),)))
+            conditions.append(Affine(0, ((Call("<", (left, Affine(0))), 1),)))
+    unresolved = access.unresolved and not _has_proxy(binder, access.address)
+    if unresolved:
+        binder.assume(
+            f"the address of {access.field} {access.unresolved}; threads are taken to be "
+            f"{_SCATTER} elements apart", span,
+        )  # fmt: skip
+    binder.what = f"the address of {access.text!r} at {span}"
+    form = binder.form(access.address)
+    binder.what = "an address"
+    return BoundAccess(
+        access.field, access.space, access.direction, access.bytes, form, ranges,
+        tuple(conditions), tuple(loops), access.atomic, access.text, span,
+    )  # fmt: skip
+
+
+def _has_proxy(binder: Binder, address: Value) -> bool:
+    return all(a.name in binder.proxies for a in binder.symbols.unknowns(address))
+
+
+def normalised(
+    binder: Binder, accesses: tuple[BoundAccess, ...]
+) -> tuple[Launch, tuple[BoundAccess, ...]]:
+    """Grid-stride loops as a wider grid, and the guards that all accesses share as a domain.
+
+    A loop that advances every address in it by as much as ``extent`` threads further along an axis
+    does the work of a grid with so many more blocks; the launch that is returned has them.
+    """
+    launch = binder.launch
+    extents = [b * g for b, g in zip(launch.block, launch.grid, strict=True)]
+    grid = list(launch.grid)
+    absorbed: dict[str, str] = {}
+    for axis_number, axis in enumerate(AXES):
+        for loop in binder.program.loops:
+            symbol = f"{COUNTER}{loop.index}"
+            inside = [a for a in accesses if symbol in a.loops and a.space == "global"]
+            if loop.parent >= 0 or not inside or axis in absorbed.values():
+                continue
+            if not all(_strides(a.address, symbol, axis, extents[axis_number]) for a in inside):
+                continue
+            total = _total(binder, loop.index, axis_number, extents[axis_number])
+            grid[axis_number] = -(-total // launch.block[axis_number])
+            absorbed[symbol] = axis
+            accesses = tuple(
+                _absorb(a, symbol, axis, total, extents[axis_number]) for a in accesses
+            )
+    wider = Launch(tuple(grid), launch.block, dict(launch.args) if isinstance(
+        launch.args, Mapping) else launch.args, launch.shared_bytes)  # fmt: skip
+    return _with_domain(wider, accesses)
+
+
+def _strides(form: Affine, symbol: str, axis: str, extent: int) -> bool:
+    terms = dict(form.terms)
+    own = terms.get(symbol, 0)
+    opaque = (s for s in terms if not isinstance(s, str))
+    if any(symbol in s.dividend.symbols() if isinstance(s, Quotient) else
+           any(symbol in a.symbols() for a in s.arguments) for s in opaque):  # fmt: skip
+        return False
+    return own != 0 and own == terms.get(axis, 0) * extent
+
+
+def _total(binder: Binder, loop: int, axis: int, extent: int) -> int:
+    """How many threads along the axis the loop's work amounts to (trips fall with the index)."""
+    found = binder.loops[loop]
+    trips = binder.program.loops[loop].trips
+    if found.fewest == found.most or trips is None:
+        return extent * found.most
+    form = binder.form(trips)
+    from perfassert.kernel.affine import evaluate
+
+    block = binder.launch.block[axis]
+
+    def of(position: int) -> int:
+        values = {s: np.asarray(0, dtype=np.int64) for s in form.symbols()}
+        name = AXES[axis]
+        values |= {name: np.asarray(position), f"threadIdx.{name}": np.asarray(position % block),
+                   f"blockIdx.{name}": np.asarray(position // block)}  # fmt: skip
+        return int(evaluate(dict(form.terms), values)) + form.constant
+
+    low, high = 0, extent  # the first position with fewer trips than the most
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (middle + 1, high) if of(middle) >= found.most else (low, middle)
+    return extent * (found.most - 1) + max(low, 1)
+
+
+def _absorb(
+    access: BoundAccess, symbol: str, axis: str, total: int, extent: int
+) -> BoundAccess:
+    if symbol not in access.loops:
+        low, high = access.ranges.get(axis, (0, extent - 1))
+        return replace(access, ranges={**access.ranges, axis: (low, min(high, extent - 1))})
+    form = Affine(
+        access.address.constant, tuple((s, c) for s, c in access.address.terms if s != symbol)
+    )
+    ranges = {s: r for s, r in access.ranges.items() if s not in (symbol, axis)}
+    low, _ = access.ranges.get(axis, (0, 0))
+    conditions = tuple(c for c in access.conditions if symbol not in set(c.symbols()))
+    loops = tuple(loop for loop in access.loops if loop != symbol)
+    return replace(
+        access, address=form, ranges={**ranges, axis: (low, total - 1)},
+        conditions=conditions, loops=loops,
+    )  # fmt: skip
+
+
+def _with_domain(
+    launch: Launch, accesses: tuple[BoundAccess, ...]
+) -> tuple[Launch, tuple[BoundAccess, ...]]:
+    """What no access goes beyond is the launch's domain."""
+    full = [b * g for b, g in zip(launch.block, launch.grid, strict=True)]
+    tops = []
+    seen = [a for a in accesses if a.space == "global"] or list(accesses)
+    for i, axis in enumerate(AXES):
+        tops.append(
+            max((a.ranges.get(axis, (0, full[i] - 1))[1] for a in seen), default=full[i] - 1) + 1
+        )
+    domain = tuple(max(1, min(t, f)) for t, f in zip(tops, full, strict=True))
+    trimmed = []
+    for access in accesses:
+        ranges = dict(access.ranges)
+        for i, axis in enumerate(AXES):
+            if axis in ranges and ranges[axis][0] == 0 and ranges[axis][1] >= domain[i] - 1:
+                del ranges[axis]
+        trimmed.append(replace(access, ranges=ranges))
+    args = dict(launch.args) if isinstance(launch.args, Mapping) else launch.args
+    return (
+        Launch(launch.grid, launch.block, args, launch.shared_bytes, domain=domain),
+        tuple(trimmed),
+    )

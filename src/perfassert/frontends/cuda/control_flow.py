@@ -1,0 +1,202 @@
+"""Basic blocks, dominators, natural loops and their nesting, of any instruction list."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import networkx as nx
+
+EXIT = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Jump:
+    """How control leaves an instruction.
+
+    ``targets``: instruction indices, :data:`EXIT` for the end of the thread; ``conditional``:
+    the instruction after it may follow too.
+    """
+
+    targets: tuple[int, ...]
+    conditional: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """From one block to another; ``taken``: by the jump at its end, or by falling through."""
+
+    source: int
+    target: int
+    taken: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Instructions ``start`` to ``stop`` (exclusive); ``loop``: the innermost one, or -1."""
+
+    index: int
+    start: int
+    stop: int
+    edges: tuple[Edge, ...]
+    loop: int
+
+
+@dataclass(frozen=True, slots=True)
+class NaturalLoop:
+    """Blocks that a back edge encloses; ``latches`` end in an edge to the header."""
+
+    index: int
+    parent: int
+    header: int
+    blocks: frozenset[int]
+    latches: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """The control-flow graph of one kernel; only blocks that can be reached.
+
+    ``order``: reverse postorder; ``dominator`` and ``postdominator``: immediate ones by block
+    (the entry and the exits have none).
+    """
+
+    blocks: Mapping[int, Block]
+    order: tuple[int, ...]
+    loops: tuple[NaturalLoop, ...]
+    dominator: Mapping[int, int]
+    postdominator: Mapping[int, int]
+    predecessors: Mapping[int, tuple[Edge, ...]]
+    irreducible: frozenset[int]
+
+    def dominates(self, a: int, b: int) -> bool:
+        """Whether every path to ``b`` passes through ``a``."""
+        return _above(a, b, self.dominator)
+
+    def postdominates(self, a: int, b: int) -> bool:
+        """Whether every path from ``b`` to the end passes through ``a``."""
+        return _above(a, b, self.postdominator)
+
+    def chain(self, loop: int) -> tuple[int, ...]:
+        """The loop and those around it, outermost first."""
+        chain: list[int] = []
+        while loop >= 0:
+            chain.append(loop)
+            loop = self.loops[loop].parent
+        return tuple(reversed(chain))
+
+
+def _above(a: int, b: int, tree: Mapping[int, int]) -> bool:
+    while b != a:
+        if b not in tree or tree[b] == b:
+            return False
+        b = tree[b]
+    return True
+
+
+def analyse(count: int, jumps: Mapping[int, Jump], labels: Sequence[int] = ()) -> Flow:
+    """The flow of ``count`` instructions that starts at the first one."""
+    leaders = {0, *(label for label in labels if 0 <= label < count)}
+    for index, jump in jumps.items():
+        leaders.update(t for t in jump.targets if 0 <= t < count)
+        if index + 1 < count:
+            leaders.add(index + 1)
+    starts = sorted(leaders)
+    number = {start: i for i, start in enumerate(starts)}
+    graph = nx.DiGraph()
+    graph.add_nodes_from(range(len(starts)))
+    graph.add_node(EXIT)
+    edges: dict[int, list[Edge]] = {}
+    for i, start in enumerate(starts):
+        stop = starts[i + 1] if i + 1 < len(starts) else count
+        edges[i] = _edges(i, stop, jumps.get(stop - 1), number, count)
+        graph.add_edges_from((e.source, e.target) for e in edges[i])
+    reached = {0, *nx.descendants(graph, 0)} - {EXIT}
+    order = tuple(n for n in _reverse_postorder(graph) if n in reached)
+    graph = graph.subgraph(reached | {EXIT})
+    dominator = dict(nx.immediate_dominators(graph, 0))
+    dominator.pop(0, None)
+    dominator.pop(EXIT, None)
+    loops, irreducible = _loops(graph, order, dominator)
+    innermost = {n: -1 for n in reached}
+    for loop in loops:  # outer loops come first
+        for block in loop.blocks:
+            innermost[block] = loop.index
+    ends = [*starts, count]
+    blocks = {
+        i: Block(i, starts[i], ends[i + 1], tuple(edges[i]), innermost[i]) for i in sorted(reached)
+    }
+    predecessors: dict[int, list[Edge]] = {i: [] for i in reached}
+    for block in blocks.values():
+        for edge in block.edges:
+            if edge.target != EXIT:
+                predecessors[edge.target].append(edge)
+    return Flow(
+        blocks, order, loops, dominator, _postdominators(graph),
+        {b: tuple(e) for b, e in predecessors.items()}, irreducible,
+    )  # fmt: skip
+
+
+def _edges(
+    block: int, stop: int, jump: Jump | None, number: Mapping[int, int], count: int
+) -> list[Edge]:
+    following = number[stop] if stop < count else EXIT
+    if jump is None:
+        return [Edge(block, following, False)]
+    targets = dict.fromkeys(number.get(t, EXIT) for t in jump.targets)
+    edges = [Edge(block, t, True) for t in targets]
+    if jump.conditional:
+        edges.append(Edge(block, following, False))
+    return edges
+
+
+def _reverse_postorder(graph: nx.DiGraph) -> list[int]:
+    return list(reversed(list(nx.dfs_postorder_nodes(graph, 0))))
+
+
+def _postdominators(graph: nx.DiGraph) -> dict[int, int]:
+    """Immediate postdominators; endless loops are given an edge to the exit."""
+    backward = graph.reverse(copy=True)
+    for component in nx.strongly_connected_components(graph):
+        leaves = any(t not in component for n in component for t in graph.successors(n))
+        if not leaves and EXIT not in component:
+            backward.add_edge(EXIT, min(component))
+    tree = dict(nx.immediate_dominators(backward, EXIT))
+    return {n: d for n, d in tree.items() if n != EXIT}
+
+
+def _loops(
+    graph: nx.DiGraph, order: Sequence[int], dominator: Mapping[int, int]
+) -> tuple[tuple[NaturalLoop, ...], frozenset[int]]:
+    """Natural loops, those with the same header merged; outer before inner."""
+    position = {block: i for i, block in enumerate(order)}
+    latches: dict[int, list[int]] = {}
+    irreducible = set()
+    for source in order:
+        for target in graph.successors(source):
+            if target != EXIT and position[target] <= position[source]:
+                if _above(target, source, dominator):
+                    latches.setdefault(target, []).append(source)
+                else:
+                    irreducible.add(target)
+    bodies = {}
+    for header, ends in latches.items():
+        body = {header}
+        stack = list(ends)
+        while stack:
+            block = stack.pop()
+            if block not in body:
+                body.add(block)
+                stack.extend(p for p in graph.predecessors(block))
+        bodies[header] = frozenset(body)
+    headers = sorted(bodies, key=lambda h: (-len(bodies[h]), position[h]))
+    loops: list[NaturalLoop] = []
+    for header in headers:
+        around = [x for x in loops if header in x.blocks]
+        parent = min(around, key=lambda x: len(x.blocks)).index if around else -1
+        loops.append(
+            NaturalLoop(
+                len(loops), parent, header, bodies[header], tuple(sorted(latches[header]))
+            )
+        )
+    return tuple(loops), frozenset(irreducible)

@@ -1,0 +1,404 @@
+"""A binary → a :class:`~perfassert.kernel.program.Program`: what executes, and what it touches.
+
+SASS is evaluated first, since it is what executes. Where one of its addresses has no closed form
+(a division became a reciprocal, say), the PTX instruction that it was made from is asked. Where
+both have one they are compared at random points: they must differ by a constant, since the
+compiler may move offsets and unroll loops; a contradiction becomes an assumption.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from perfassert.errors import KernelSourceError
+from perfassert.frontends.cuda.control_flow import EXIT, Flow
+from perfassert.frontends.cuda.evaluate import Evaluated, evaluate
+from perfassert.frontends.cuda.opcodes import UNKNOWN, operation_class
+from perfassert.frontends.cuda.ptx import PtxCode, memory_of, parse_ptx
+from perfassert.frontends.cuda.registers import used
+from perfassert.frontends.cuda.sass import NO_BARRIER, Instruction, parse_listing
+from perfassert.frontends.cuda.sass_code import Constants, SassCode, place
+from perfassert.frontends.toolchain.binary import Binary
+from perfassert.kernel.access import Direction
+from perfassert.kernel.program import (
+    ARGUMENT,
+    COUNTER,
+    MemoryAccess,
+    Parameter,
+    Program,
+    ProgramBlock,
+    ProgramInstruction,
+    ProgramLoop,
+)
+from perfassert.kernel.symbols import Symbols, Value
+from perfassert.source import Assumption, SourceSpan
+
+_SPACES = {
+    "LDG": "global", "STG": "global", "LD": "global", "ST": "global", "ATOMG": "global",
+    "ATOM": "global", "RED": "global", "REDG": "global", "LDGSTS": "global",
+    "LDS": "shared", "STS": "shared", "ATOMS": "shared", "LDSM": "shared", "STSM": "shared",
+    "LDL": "local", "STL": "local",
+}  # fmt: skip
+_STORES = frozenset(("STG", "ST", "STS", "STL", "STSM", "RED", "REDG"))
+_ATOMICS = frozenset(("ATOMG", "ATOM", "RED", "REDG", "ATOMS"))
+_BYTES = {"64": 8, "128": 16, "U8": 1, "S8": 1, "U16": 2, "S16": 2, "F16": 2, "256": 32}
+_SLOW = ("__internal", "__cuda_sm", "slowpath")
+_PTX_COUNTER = "ptx loop:"
+_POINTS = 3
+
+
+def describe(binary: Binary) -> Program:
+    """The program of a binary; raises :class:`KernelSourceError` for a listing it cannot read."""
+    return _Describer(binary).program()
+
+
+class _Describer:
+    def __init__(self, binary: Binary) -> None:
+        self.binary = binary
+        self.symbols = Symbols()
+        listing = parse_listing(binary.listing, f"listing of {binary.kernel}")
+        self.placed, jumps, notes = place(listing)
+        base = binary.parameter_base
+        late = int("".join(filter(str.isdigit, binary.arch)) or 0) >= 100
+        constants = Constants(
+            tuple((base + p.offset, p.size) for p in binary.parameters),
+            *((0x360, 0x36C) if late else (0, 12)),
+            banks=binary.constants,
+        )
+        self.code = SassCode(self.placed, jumps, self.symbols, constants)
+        self.flow: Flow = self.code.flow
+        self.result = evaluate(self.code, self.symbols, COUNTER)
+        self.assumptions: dict[Assumption, None] = dict.fromkeys(
+            (*binary.assumptions, *(Assumption(n) for n in notes))
+        )
+        self.loads = self._load_names()
+
+    def program(self) -> Program:
+        ptx = _PtxSide(self.binary, self.symbols) if self.binary.ptx else None
+        accesses = {i: self._accesses(i) for i in self.result.addresses}
+        if ptx is not None and ptx.usable:
+            ptx.join(self, accesses)
+        instructions = tuple(
+            self._instruction(i, accesses.get(i, ())) for i in range(len(self.placed))
+        )
+        blocks = self._blocks()
+        loops = tuple(self._loop(i) for i in range(len(self.flow.loops)))
+        if self.flow.irreducible:
+            self.note("control flow that is no loop is taken to run once")
+        return Program(
+            self.binary.arch,
+            self.symbols,
+            instructions,
+            blocks,
+            self.flow.order,
+            loops,
+            tuple(
+                Parameter(p.name, p.pointer, p.size, p.dtype) for p in self.binary.parameters
+            ),
+            self.binary.code_bytes,
+            self.binary.local_bytes,
+            tuple(self.assumptions),
+        )
+
+    def note(self, text: str, span: SourceSpan | None = None) -> None:
+        """Add an assumption once."""
+        self.assumptions[Assumption(text, span)] = None
+
+    # Instructions
+
+    def _instruction(
+        self, index: int, accesses: tuple[MemoryAccess, ...]
+    ) -> ProgramInstruction:
+        placed = self.placed[index]
+        i, control = placed.instruction, placed.instruction.control
+        operation = operation_class(i.opcode, self.binary.arch)
+        if operation is None:
+            self.note(f"opcode {i.base} is unknown; taken for class {UNKNOWN}", i.span)
+            operation = UNKNOWN
+        function = ""
+        if placed.calls:
+            call = self.placed[placed.calls[-1]].instruction
+            function = next((o.name for o in call.operands if o.kind == "target"), "")
+        return ProgramInstruction(
+            index, operation, i.opcode, i.text, i.span, i.inlined, function,
+            control.stall,
+            control.write_barrier if control.write_barrier != NO_BARRIER else -1,
+            control.read_barrier if control.read_barrier != NO_BARRIER else -1,
+            control.waits(),
+            tuple(self.code.defines(index)),
+            used(i),
+            self.result.predicates.get(index),
+            i.guard,
+            accesses,
+            fence=i.base == "BAR" and "ARV" not in i.modifiers,
+        )  # fmt: skip
+
+    def _load_names(self) -> dict[str, tuple[str, SourceSpan | None]]:
+        """What the unknown that an instruction loads is called, by the name of its atom."""
+        names = {}
+        for index, addresses in self.result.addresses.items():
+            instruction = self.placed[index].instruction
+            field, _ = self._base(addresses[0])
+            where = field or instruction.base
+            for word in range(8):
+                names[f"load {index}.{word}"] = (where, instruction.span)
+        return names
+
+    def _accesses(self, index: int) -> tuple[MemoryAccess, ...]:
+        instruction = self.placed[index].instruction
+        space = _SPACES.get(instruction.base)
+        if space is None:
+            return ()
+        values = self.result.addresses[index]
+        made = [self.access(instruction, space, values[0])]
+        if instruction.base == "LDGSTS" and len(values) > 1:
+            made.append(
+                replace(self.access(instruction, "shared", values[1]), direction=Direction.STORE)
+            )
+        return tuple(made)
+
+    def access(self, instruction: Instruction, space: str, address: Value) -> MemoryAccess:
+        """The access of an instruction at ``address``, split into field and distance from it."""
+        field, rest = self._base(address) if space == "global" else (space, address)
+        unresolved = self.unresolved(rest)
+        if not field:
+            field = f"pointer in {self._pointer(address)}"
+            unresolved = unresolved or "the pointer is no parameter"
+        base = instruction.base
+        return MemoryAccess(
+            field, space, Direction.STORE if base in _STORES else Direction.LOAD,
+            next((_BYTES[m] for m in instruction.modifiers if m in _BYTES), 4),
+            rest, base in _ATOMICS, unresolved, instruction.text,
+        )  # fmt: skip
+
+    def _base(self, address: Value) -> tuple[str, Value]:
+        """The pointer parameter that the address starts from, and the distance from it."""
+        s = self.symbols
+        found = []
+        for monomial, coefficient in address.terms:
+            if len(monomial) == 1 and coefficient == 1:
+                name = s.atoms[monomial[0]].name
+                if name.startswith(ARGUMENT) and self._is_pointer(name):
+                    found.append((monomial[0], name))
+                elif name.startswith("pointer:"):
+                    return f"global {name[8:]}", s.sub(address, s.variable(name))
+        if len(found) != 1:
+            return "", address
+        name = found[0][1]
+        position, _, inside = name[len(ARGUMENT) :].partition("+")
+        parameter = self.binary.parameters[int(position)].name
+        return parameter + (f"+{inside}" if inside else ""), s.sub(address, s.variable(name))
+
+    def _is_pointer(self, name: str) -> bool:
+        position, _, inside = name[len(ARGUMENT) :].partition("+")
+        parameter = self.binary.parameters[int(position)]
+        return parameter.pointer or bool(inside) or parameter.size == 8
+
+    def _pointer(self, address: Value) -> str:
+        for atom in self.symbols.unknowns(address):
+            if atom.name in self.loads:
+                return self.loads[atom.name][0]
+        return "memory"
+
+    def unresolved(self, value: Value) -> str:
+        """Why a value has no closed form; empty if it has one."""
+        for atom in self.symbols.unknowns(value):
+            if atom.name in self.loads:
+                where, span = self.loads[atom.name]
+                place = f" at {span}" if span else ""
+                return f"depends on data loaded from {where}{place}"
+            return f"no closed form ({atom.name})"
+        return ""
+
+    # Blocks and loops
+
+    def _blocks(self) -> dict[int, ProgramBlock]:
+        skipped = self._slow_paths()
+        return {
+            b.index: ProgramBlock(
+                b.index, b.start, b.stop, b.loop, self.result.conditions[b.index],
+                tuple(e.target for e in b.edges if e.target != EXIT),
+                skipped.get(b.index, ""),
+            )
+            for b in self.flow.blocks.values()
+            if b.index in self.result.conditions
+        }  # fmt: skip
+
+    def _slow_paths(self) -> dict[int, str]:
+        """Blocks that only a rare case of a library routine enters, as far as one can tell."""
+        slow: dict[int, str] = {}
+        calls: set[int] = set()
+        for block in self.flow.blocks.values():
+            condition = self.result.conditions.get(block.index)
+            if condition is None or not any(True for _ in self.symbols.unknowns(condition)):
+                continue
+            for index in range(block.start, block.stop):
+                i = self.placed[index].instruction
+                name = next((o.name for o in i.operands if o.kind == "target"), "")
+                if i.base == "CALL" and any(mark in name for mark in _SLOW):
+                    slow[block.index] = name
+                    calls.add(index)
+                    self.note("a slow path of division or a special function is never taken",
+                              i.span)  # fmt: skip
+        for block in self.flow.blocks.values():
+            if calls.intersection(self.placed[block.start].calls):
+                slow[block.index] = "slow path"
+        return slow
+
+    def _loop(self, index: int) -> ProgramLoop:
+        found = self.result.loops.get(index)
+        natural = self.flow.loops[index]
+        header = self.flow.blocks[natural.header]
+        span = self._loop_span(natural.blocks)
+        if found is None:
+            return ProgramLoop(
+                index, natural.parent, natural.header, natural.blocks, self.symbols.one, None,
+                "never reached", None, span,
+            )  # fmt: skip
+        if any(
+            "SPIN" in self.placed[i].instruction.modifiers
+            for b in natural.blocks
+            for i in range(self.flow.blocks[b].start, self.flow.blocks[b].stop)
+        ):
+            found.trips, found.reason = self.symbols.one, "a retry that is taken not to happen"
+        assert header is not None
+        return ProgramLoop(
+            index, natural.parent, natural.header, natural.blocks, found.entry, found.trips,
+            found.reason, found.last, span,
+        )  # fmt: skip
+
+    def _loop_span(self, blocks: Iterable[int]) -> SourceSpan | None:
+        """The first line of the loop's own file."""
+        spans = [
+            s
+            for b in blocks
+            for i in range(self.flow.blocks[b].start, self.flow.blocks[b].stop)
+            if (s := self.placed[i].instruction.span) is not None
+        ]
+        return min(spans, key=lambda s: (s.file, s.line), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class _PtxAccess:
+    space: str
+    address: Value
+    loops: tuple[int, ...]
+
+
+class _PtxSide:
+    """The same kernel as PTX has it."""
+
+    def __init__(self, binary: Binary, symbols: Symbols) -> None:
+        self.symbols = symbols
+        self.accesses: dict[int, _PtxAccess] = {}
+        self.usable = True
+        try:
+            kernel = parse_ptx(binary.ptx or "", binary.mangled, f"PTX of {binary.kernel}")
+        except KernelSourceError:
+            self.usable = False
+            return
+        code = PtxCode(kernel, symbols)
+        result: Evaluated = evaluate(code, symbols, _PTX_COUNTER)
+        flow = kernel.flow
+        block_of = {
+            i: b for b in flow.blocks.values() for i in range(b.start, b.stop)
+        }
+        arrays = {
+            a.index: symbols.zero for a in symbols.atoms if a.name.startswith("array:")
+        }
+        memo: dict[int, Value] = {}
+        for index, values in result.addresses.items():
+            memory = memory_of(kernel.instructions[index])
+            assert memory is not None
+            address = symbols.substitute(values[0], arrays, memo)
+            chain = flow.chain(block_of[index].loop)
+            line = kernel.instructions[index].line
+            self.accesses[line] = _PtxAccess(memory.space, address, chain)
+
+    def join(
+        self, sass: _Describer, accesses: dict[int, tuple[MemoryAccess, ...]]
+    ) -> None:
+        """Fill in addresses that SASS leaves open; check those that both have."""
+        copies: dict[tuple[int, int], list[int]] = {}
+        loop_of = {
+            i: b.loop for b in sass.flow.blocks.values() for i in range(b.start, b.stop)
+        }
+        for index in sorted(accesses):
+            if accesses[index] and index in loop_of:
+                line = sass.placed[index].instruction.ptx_line
+                copies.setdefault((line, loop_of[index]), []).append(index)
+        for (line, loop), members in copies.items():
+            known = self.accesses.get(line)
+            if known is None or sass.unresolved(known.address):
+                continue
+            for copy, index in enumerate(members):
+                own = accesses[index][0]
+                if known.space not in (own.space, "generic") or own.space == "local":
+                    continue
+                if own.unresolved:
+                    address = self._mapped(known, sass.flow.chain(loop), copy, len(members))
+                    if address is not None:
+                        filled = sass.access(
+                            sass.placed[index].instruction, own.space, address
+                        )
+                        accesses[index] = (filled, *accesses[index][1:])
+                elif not self._agree(sass, known, index, len(members)):
+                    sass.note(
+                        f"PTX and SASS disagree about the address of {own.text!r}; "
+                        "SASS is believed", sass.placed[index].instruction.span,
+                    )  # fmt: skip
+
+    def _mapped(
+        self, known: _PtxAccess, chain: Sequence[int], copy: int, copies: int
+    ) -> Value | None:
+        """The PTX address with SASS's loop counters; an inner loop may have been unrolled."""
+        s = self.symbols
+        replacement = {}
+        for place, loop in enumerate(known.loops):
+            atom = s.variable(f"{_PTX_COUNTER}{loop}").terms[0][0][0]
+            if place < len(chain):
+                counter = s.variable(f"{COUNTER}{chain[place]}")
+                inner = place == len(known.loops) - 1
+                if inner and copies > 1:
+                    counter = s.add(s.scale(counter, copies), s.number(copy))
+            elif place == len(known.loops) - 1:
+                counter = s.number(copy)
+            else:
+                return None
+            replacement[atom] = counter
+        return s.substitute(known.address, replacement, {})
+
+    def _agree(self, sass: _Describer, known: _PtxAccess, index: int, copies: int) -> bool:
+        """Whether the two addresses differ by a constant, in some copy of an unrolled loop."""
+        s = self.symbols
+        address = sass.result.addresses[index][0]
+        if s.sub(address, known.address).constant is not None:
+            return True
+        names = {
+            s.atoms[a].name
+            for value in (address, known.address)
+            for a in s.inside(value)
+            if not s.atoms[a].function
+        }
+        generator = random.Random(0)
+        point = {
+            n: np.array([_point(n, generator) for _ in range(_POINTS)]) for n in sorted(names)
+        }
+        here = s.evaluate(address, point)
+        for copy in range(max(copies, 1)):
+            at = {n: v + copy * n.startswith(_PTX_COUNTER) for n, v in point.items()}
+            if len(set(((here - s.evaluate(known.address, at)) % 2**32).ravel().tolist())) == 1:
+                return True
+        return len(known.loops) > 1
+
+
+def _point(name: str, generator: random.Random) -> int:
+    if name.startswith((COUNTER, _PTX_COUNTER)):
+        return 0
+    if name.startswith("threadIdx"):
+        return generator.randrange(8)
+    return generator.randrange(8, 4096)

@@ -1,0 +1,666 @@
+"""Symbolic execution of a control-flow graph: addresses, guards, trip counts as closed forms.
+
+Blocks are visited once, in reverse postorder, inner loops as one step of the region around them.
+Where paths meet, a register whose values differ becomes a selection by the path's condition. At a
+loop header every register that the loop changes is a placeholder; when the body has been
+evaluated, its recurrence is solved for the loop counter ``k`` = 0, 1, 2, …:
+
+* ``r' = r + s`` with ``s`` unchanged by the loop: ``r = r₀ + k · s``;
+* ``r' = r · 2ˢ``, ``r' = r // 2ˢ``: shifted by ``k · s``;
+* ``r'`` free of ``r``: the value of the iteration before, ``r₀`` in the first;
+
+anything else is unknown, and said to be. The trip count is one more than the first ``k`` at which
+an exit is taken: of ``a + b · k < 0`` to stay, that is ``⌈−a / b⌉``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from perfassert.frontends.cuda.control_flow import EXIT, Block, Edge, Flow, NaturalLoop
+from perfassert.kernel.symbols import Symbols, Value
+
+Environment = dict[str, Value]
+Read = Callable[[str], Value]
+
+
+class Code(Protocol):
+    """What the evaluation needs to know of an instruction set."""
+
+    @property
+    def flow(self) -> Flow:
+        """The control-flow graph."""
+
+    def defines(self, index: int) -> Sequence[str]:
+        """Registers and predicates that an instruction may write."""
+
+    def uses(self, index: int) -> Sequence[str]:
+        """Registers and predicates that the values of its results depend on, guard included."""
+
+    def roots(self, index: int) -> Sequence[str]:
+        """Registers that must be known: of addresses, guards and branch conditions."""
+
+    def guard(self, index: int) -> tuple[str, bool] | None:
+        """The predicate register of an instruction, and whether it is negated."""
+
+    def execute(self, index: int, read: Read) -> Mapping[str, Value]:
+        """The values that an instruction writes; a register left out becomes unknown."""
+
+    def addresses(self, index: int, read: Read) -> tuple[Value, ...]:
+        """The addresses of a memory instruction: one, or two of a copy; else none."""
+
+
+@dataclass(slots=True)
+class LoopResult:
+    """``counter``: its variable; ``trips``: how often the header is entered, None if unknown.
+
+    ``entry``: condition, in the region around it, under which the loop is entered; ``leaves_early``:
+    blocks that still run in the last iteration if the loop is left before its end.
+    """
+
+    loop: NaturalLoop
+    counter: Value
+    entry: Value
+    trips: Value | None = None
+    reason: str = ""
+    last: frozenset[int] | None = None
+
+
+@dataclass(slots=True)
+class Evaluated:
+    """Closed forms by instruction, block and loop.
+
+    ``conditions``: of a block, within one iteration of its innermost loop; ``predicates``: of an
+    instruction's own guard.
+    """
+
+    symbols: Symbols
+    addresses: dict[int, tuple[Value, ...]] = field(default_factory=dict)
+    predicates: dict[int, Value] = field(default_factory=dict)
+    conditions: dict[int, Value] = field(default_factory=dict)
+    loops: dict[int, LoopResult] = field(default_factory=dict)
+
+    def guard(self, index: int, block: Block, flow: Flow) -> Value:
+        """The whole condition under which an instruction runs in an iteration of its loops."""
+        s = self.symbols
+        result = s.both(self.conditions[block.index], self.predicates.get(index, s.one))
+        for loop in flow.chain(block.loop):
+            result = s.both(result, self.loops[loop].entry)
+        return result
+
+
+@dataclass(slots=True)
+class _Departure:
+    """An edge as it was left: registers, and the path's condition within the region."""
+
+    edge: Edge
+    environment: Environment
+    condition: Value
+
+
+def evaluate(code: Code, symbols: Symbols, counter: str) -> Evaluated:
+    """Evaluate ``code``; loop counters are variables ``f"{counter}{loop}"``."""
+    return _Evaluation(code, symbols, counter).run()
+
+
+class _Evaluation:
+    def __init__(self, code: Code, symbols: Symbols, counter: str) -> None:
+        self.code = code
+        self.flow = code.flow
+        self.symbols = symbols
+        self.counter = counter
+        self.result = Evaluated(symbols)
+        self.relevant = self._relevant()
+        self.within: dict[int, list[int]] = {}  # instructions with a record, by loop
+        self.children: dict[int, list[int]] = {}
+        for loop in self.flow.loops:
+            self.children.setdefault(loop.parent, []).append(loop.index)
+
+    def run(self) -> Evaluated:
+        self._region(-1, _Departure(Edge(EXIT, 0, False), {}, self.symbols.one))
+        return self.result
+
+    def _relevant(self) -> frozenset[str]:
+        """Registers that an address, a guard or a branch may depend on."""
+        producers: dict[str, set[str]] = {}
+        wanted: set[str] = set()
+        for block in self.flow.blocks.values():
+            for index in range(block.start, block.stop):
+                wanted.update(self.code.roots(index))
+                defined = self.code.defines(index)
+                if defined:
+                    used = self.code.uses(index)
+                    for register in defined:
+                        producers.setdefault(register, set()).update(used)
+        stack = list(wanted)
+        while stack:
+            for register in producers.get(stack.pop(), ()):
+                if register not in wanted:
+                    wanted.add(register)
+                    stack.append(register)
+        return frozenset(wanted)
+
+    # Regions: a loop's body, or the whole kernel
+
+    def _region(self, loop: int, start: _Departure) -> list[_Departure]:
+        """Evaluate the blocks of ``loop`` itself; edges that leave it or go to its header."""
+        incoming: dict[int, list[_Departure]] = {start.edge.target: [start]}
+        leaving: list[_Departure] = []
+        header = self.flow.loops[loop].header if loop >= 0 else EXIT
+        members = self.flow.loops[loop].blocks if loop >= 0 else None
+        inner = {self.flow.loops[c].header: c for c in self.children.get(loop, ())}
+        for number in self.flow.order:
+            if members is not None and number not in members:
+                continue
+            arrived = incoming.pop(number, None)
+            if arrived is None:
+                continue
+            if number in inner:
+                departures = self._loop(inner[number], arrived)
+            else:
+                departures = self._block(self.flow.blocks[number], arrived)
+            for departure in departures:
+                target = departure.edge.target
+                outside = target == EXIT or (members is not None and target not in members)
+                if outside or target == header:
+                    leaving.append(departure)
+                else:
+                    incoming.setdefault(target, []).append(departure)
+        return leaving
+
+    def _block(self, block: Block, arrived: Sequence[_Departure]) -> list[_Departure]:
+        condition = self._meeting(block.index, arrived)
+        environment = self._merged(arrived, condition, f"block {block.index}")
+        self.result.conditions[block.index] = condition
+        self.within.setdefault(block.loop, [])
+        for index in range(block.start, block.stop):
+            self._instruction(index, block, environment)
+        return self._departures(block, environment, condition)
+
+    def _departures(
+        self, block: Block, environment: Environment, condition: Value
+    ) -> list[_Departure]:
+        s = self.symbols
+        conditional = len({e.taken for e in block.edges}) > 1
+        jump = s.one
+        if conditional:
+            jump = self._predicate(block.stop - 1, environment)
+        result = []
+        taken = [e for e in block.edges if e.taken]
+        for edge in block.edges:
+            own = condition
+            if conditional:
+                own = s.both(condition, jump if edge.taken else s.negated(jump))
+            if edge.taken and len(taken) > 1:
+                own = s.both(own, s.unknown(f"which way the jump of block {block.index} goes"))
+            result.append(_Departure(edge, environment, own))
+        return result
+
+    def _meeting(self, block: int, arrived: Sequence[_Departure]) -> Value:
+        """Condition of a block: that of its dominator if no path leads past it, else either way."""
+        if len(arrived) == 1:
+            return arrived[0].condition
+        above = self.flow.dominator.get(block)
+        known = self.result.conditions
+        if (
+            above in known
+            and self.flow.blocks[above].loop == self.flow.blocks[block].loop
+            and self.flow.postdominates(block, above)
+        ):
+            return known[above]
+        result = self.symbols.zero
+        for departure in arrived:
+            result = self._either(result, departure.condition)
+        return result
+
+    def _either(self, left: Value, right: Value) -> Value:
+        """``(c and p) or (c and not p)`` is ``c``."""
+        s = self.symbols
+        a = {v.index: v for v in s.conjuncts(left)}
+        b = {v.index: v for v in s.conjuncts(right)}
+        if left is s.zero or right is s.zero:
+            return s.either(left, right)
+        own_a = [v for i, v in a.items() if i not in b]
+        own_b = [v for i, v in b.items() if i not in a]
+        common = s.one
+        for i, v in a.items():
+            if i in b:
+                common = s.both(common, v)
+        rest_a, rest_b = self._all(own_a), self._all(own_b)
+        return s.both(common, s.either(rest_a, rest_b))
+
+    def _all(self, conditions: Iterable[Value]) -> Value:
+        result = self.symbols.one
+        for condition in conditions:
+            result = self.symbols.both(result, condition)
+        return result
+
+    def _merged(
+        self, arrived: Sequence[_Departure], condition: Value, where: str
+    ) -> Environment:
+        """Registers where paths meet: selections by what tells the paths apart."""
+        if len(arrived) == 1:
+            return dict(arrived[0].environment)
+        common = {v.index for v in self.symbols.conjuncts(condition)}
+        choices = [
+            self._all(v for v in self.symbols.conjuncts(d.condition) if v.index not in common)
+            for d in arrived
+        ]
+        merged = dict(arrived[-1].environment)
+        for register in {r for d in arrived for r in d.environment}:
+            values = [d.environment.get(register) for d in arrived]
+            if any(v is None for v in values):
+                merged.pop(register, None)
+                continue
+            result = values[-1]
+            for choice, value in zip(choices[-2::-1], values[-2::-1], strict=True):
+                if value is not result:
+                    result = self._selected(choice, value, result, register, where)  # type: ignore[arg-type]
+            merged[register] = result  # type: ignore[assignment]
+        return merged
+
+    def _selected(
+        self, choice: Value, yes: Value, no: Value, register: str, where: str
+    ) -> Value:
+        if any(True for _ in self.symbols.unknowns(choice)):
+            return self.symbols.unknown(f"{register} at {where}", choice, yes, no)
+        return self.symbols.select(choice, yes, no)
+
+    # Instructions
+
+    def _instruction(self, index: int, block: Block, environment: Environment) -> None:
+        def read(register: str) -> Value:
+            value = environment.get(register)
+            if value is None:
+                value = environment[register] = self.symbols.unknown(f"{register} before {index}")
+            return value
+
+        code = self.code
+        guarded = code.guard(index)
+        if guarded is not None:
+            predicate = self._predicate(index, environment)
+            self.result.predicates[index] = predicate
+            self.within[block.loop].append(index)
+        addresses = code.addresses(index, read)
+        if addresses:
+            self.result.addresses[index] = addresses
+            self.within[block.loop].append(index)
+        wanted = [r for r in code.defines(index) if r in self.relevant]
+        if not wanted:
+            return
+        values = code.execute(index, read)
+        for register in wanted:
+            value = values.get(register)
+            if value is None:
+                value = self.symbols.unknown(f"{register} at {index}")
+            if guarded is not None:
+                value = self._selected(
+                    predicate, value, read(register), register, f"instruction {index}"
+                )
+            environment[register] = value
+
+    def _predicate(self, index: int, environment: Environment) -> Value:
+        guard = self.code.guard(index)
+        if guard is None:
+            return self.symbols.one
+        register, negated = guard
+        value = environment.get(register)
+        if value is None:
+            value = self.symbols.unknown(f"{register} before {index}")
+        return self.symbols.negated(value) if negated else value
+
+    # Loops
+
+    def _loop(self, index: int, arrived: Sequence[_Departure]) -> list[_Departure]:
+        s = self.symbols
+        loop = self.flow.loops[index]
+        entry = self._meeting(loop.header, arrived)
+        before = self._merged(arrived, entry, f"loop {index}")
+        counter = s.variable(f"{self.counter}{index}")
+        result = self.result.loops[index] = LoopResult(loop, counter, entry)
+        holders = self._placeholders(loop, before)
+        inside = {**before, **holders}
+        start = _Departure(Edge(EXIT, loop.header, False), inside, s.one)
+        mark = len(s.atoms)
+        leaving = self._region(index, start)
+        back = [d for d in leaving if d.edge.target == loop.header]
+        exits = [d for d in leaving if d.edge.target != loop.header]
+        solved = self._solved(holders, before, back, counter, mark)
+        memo: dict[int, Value] = {}
+
+        def closed(value: Value) -> Value:
+            return s.substitute(value, solved, memo)
+
+        self._close(index, closed)
+        for departure in exits:
+            departure.condition = closed(departure.condition)
+        last = self._trips(result, exits, mark)
+        return self._after(result, exits, closed, last)
+
+    def _placeholders(self, loop: NaturalLoop, before: Environment) -> Environment:
+        changed: dict[str, None] = {}
+        for block in sorted(loop.blocks):
+            for i in range(self.flow.blocks[block].start, self.flow.blocks[block].stop):
+                changed.update(dict.fromkeys(self.code.defines(i)))
+        return {
+            register: self.symbols.variable(f"placeholder {loop.index} {register}")
+            for register in changed
+            if register in self.relevant
+        }
+
+    def _solved(
+        self,
+        holders: Environment,
+        before: Environment,
+        back: Sequence[_Departure],
+        counter: Value,
+        mark: int,
+    ) -> dict[int, Value]:
+        """Closed forms for the placeholders, by their atoms."""
+        s = self.symbols
+        following = self._merged(back, self._any(back), "latch") if back else {}
+        pending = {r: (h.terms[0][0][0], following.get(r)) for r, h in holders.items()}
+        solved: dict[int, Value] = {}
+        progress = True
+        while pending and progress:
+            progress = False
+            memo: dict[int, Value] = {}
+            open_atoms = {atom for atom, _ in pending.values()}
+            for register, (atom, value) in list(pending.items()):
+                if value is None or register not in before:
+                    continue
+                form = self._recurrence(
+                    atom, s.substitute(value, solved, memo), before[register], counter,
+                    open_atoms, mark,
+                )  # fmt: skip
+                if form is not None:
+                    solved[atom] = form
+                    del pending[register]
+                    progress = True
+        for register, (atom, _) in pending.items():
+            name = s.atoms[counter.terms[0][0][0]].name
+            solved[atom] = s.unknown(f"{register} in {name}", counter)
+        return solved
+
+    def _any(self, departures: Sequence[_Departure]) -> Value:
+        result = self.symbols.zero
+        for departure in departures:
+            result = self._either(result, departure.condition)
+        return result
+
+    def _recurrence(
+        self, atom: int, value: Value, first: Value, counter: Value, unsolved: set[int], mark: int
+    ) -> Value | None:
+        s = self.symbols
+        inside = s.inside(value)
+        others = inside & (unsolved - {atom})
+        k = counter.terms[0][0][0]
+        if value.terms == (((atom,), 1),):
+            return first
+        if others:
+            return None
+        if atom in inside:
+            return self._own_recurrence(atom, value, first, counter, mark)
+        if any(a >= mark and s.atoms[a].function == "data" for a in inside):
+            return None
+        memo: dict[int, Value] = {}
+        before = s.substitute(value, {k: s.add(counter, s.number(-1))}, memo)
+        start = s.substitute(value, {k: s.number(-1)}, {})
+        if start is first:
+            return before
+        return s.select(s.compare("==", counter, s.zero), first, before)
+
+    def _own_recurrence(
+        self, atom: int, value: Value, first: Value, counter: Value, mark: int
+    ) -> Value | None:
+        s = self.symbols
+        k = counter.terms[0][0][0]
+        linear = s.linear_in(value, atom)
+        if linear is None:
+            return self._halving(atom, value, first, counter)
+        factor, step = linear
+        varies = s.inside(step)
+        if any(a >= mark and s.atoms[a].function == "data" for a in varies):
+            return None
+        if factor.constant == 1:
+            if k not in varies:
+                return s.add(first, s.mul(counter, step))
+            return self._quadratic(step, first, counter)
+        shift = _power_of_two(factor.constant)
+        if shift and step is s.zero:
+            return s.shift_left(first, s.scale(counter, shift))
+        return None
+
+    def _quadratic(self, step: Value, first: Value, counter: Value) -> Value | None:
+        """``r' = r + a + b · k``: ``r = r₀ + a · k + b · k (k − 1) / 2``."""
+        s = self.symbols
+        linear = s.linear_in(step, counter.terms[0][0][0])
+        if linear is None:
+            return None
+        b, a = linear
+        pairs = s.div(s.mul(counter, s.add(counter, s.number(-1))), s.number(2))
+        return s.add(first, s.mul(counter, a), s.mul(b, pairs))
+
+    def _halving(self, atom: int, value: Value, first: Value, counter: Value) -> Value | None:
+        s = self.symbols
+        if len(value.terms) != 1 or value.terms[0][1] != 1 or len(value.terms[0][0]) != 1:
+            return None
+        wrapped = s.atoms[value.terms[0][0][0]]
+        if wrapped.function != "//":
+            return None
+        inner, divisor = wrapped.arguments
+        shift = _power_of_two(divisor.constant)
+        if shift and inner.terms == (((atom,), 1),):
+            return s.shift_right(first, s.scale(counter, shift))
+        return None
+
+    def _close(self, index: int, closed: Callable[[Value], Value]) -> None:
+        """Put the closed forms into everything recorded inside the loop."""
+        result = self.result
+        loop = self.flow.loops[index]
+        for number in loop.blocks:
+            if number in result.conditions:
+                result.conditions[number] = closed(result.conditions[number])
+        for inner, member in enumerate(self.flow.loops):
+            if member.header in loop.blocks:
+                for i in self.within.get(inner, ()):
+                    if i in result.predicates:
+                        result.predicates[i] = closed(result.predicates[i])
+                    if i in result.addresses:
+                        result.addresses[i] = tuple(map(closed, result.addresses[i]))
+                found = result.loops.get(inner)
+                if found is not None and inner != index:
+                    found.entry = closed(found.entry)
+                    if found.trips is not None:
+                        found.trips = closed(found.trips)
+
+    # Trip counts
+
+    def _trips(self, result: LoopResult, exits: Sequence[_Departure], mark: int) -> Value | None:
+        """Set ``result.trips``; the counter's value in the last iteration, where known."""
+        s = self.symbols
+        lasts: list[tuple[_Departure, Value]] = []
+        undecided = []
+        for departure in exits:
+            last = self._first_true(departure.condition, result.counter)
+            if last is None:
+                undecided.append(departure)
+            else:
+                lasts.append((departure, last))
+        if not lasts:
+            result.reason = self._reason(undecided)
+            return None
+        last = lasts[0][1]
+        for _, other in lasts[1:]:
+            last = s.minimum(last, other)
+        result.trips = s.add(last, s.one)
+        if undecided:
+            result.reason = f"{self._reason(undecided)}: taken never to leave the loop"
+        leave = {d.edge.source for d, _ in lasts}
+        if len(leave) == 1:
+            (source,) = leave
+            result.last = frozenset(
+                b for b in result.loop.blocks if not self._behind(b, source, result.loop)
+            )
+        return last if len(lasts) == 1 and not undecided else None
+
+    def _behind(self, block: int, exit_block: int, loop: NaturalLoop) -> bool:
+        """Whether a block runs only after the loop was not left at ``exit_block``."""
+        return block != exit_block and self.flow.dominates(exit_block, block)
+
+    def _reason(self, undecided: Sequence[_Departure]) -> str:
+        for departure in undecided:
+            for atom in self.symbols.unknowns(departure.condition):
+                return f"its end depends on data ({atom.name})"
+        return "its end has no closed form" if undecided else "it has no end"
+
+    def _first_true(self, condition: Value, counter: Value) -> Value | None:
+        """The first iteration ≥ 0 in which ``condition`` holds, if it is sure to stay true."""
+        s = self.symbols
+        k = counter.terms[0][0][0]
+        if condition is s.zero:
+            return None
+        parts = [p for p in s.conjuncts(condition) if k in s.inside(p)]
+        if any(True for p in s.conjuncts(condition) for _ in s.unknowns(p)):
+            return None
+        if not parts:
+            return s.zero if condition is s.one else None
+        if len(parts) > 1:
+            return None
+        return self._first(parts[0], counter, k)
+
+    def _first(self, part: Value, counter: Value, k: int) -> Value | None:
+        s = self.symbols
+        atom = s.atoms[part.terms[0][0][0]]
+        negated = atom.function == "not"
+        if negated:
+            atom = s.atoms[atom.arguments[0].terms[0][0][0]]
+        if atom.function not in ("<", "=="):
+            return None
+        difference = s.sub(atom.arguments[0], atom.arguments[1])
+        linear = s.linear_in(difference, k)
+        if linear is None:
+            return self._first_shifted(difference, atom.function, negated, k)
+        slope, start = linear
+        falling = _sign(slope, s) < 0
+        if atom.function == "==":
+            if negated:
+                return None
+            quotient = s.div(s.scale(start, -1), slope) if not falling else s.div(
+                start, s.scale(slope, -1))  # fmt: skip
+            return quotient
+        if _sign(slope, s) == 0:
+            return None
+        if negated and not falling:  # start + slope·k ≥ 0
+            return s.maximum(s.zero, _ceil_div(s, s.scale(start, -1), slope))
+        if not negated and falling:  # start + slope·k < 0, slope < 0
+            return s.maximum(s.zero, s.add(s.div(start, s.scale(slope, -1)), s.one))
+        return None
+
+    def _first_shifted(
+        self, difference: Value, relation: str, negated: bool, k: int
+    ) -> Value | None:
+        """Loops over halves: ``v // 2ˢᵏ`` falls below a bound after so many iterations."""
+        s = self.symbols
+        number = difference.offset()
+        rest = s.add(difference, s.number(-number))
+        if len(rest.terms) != 1 or rest.terms[0][1] != 1 or len(rest.terms[0][0]) != 1:
+            return self._first_grown(difference, relation, negated, k)
+        atom = s.atoms[rest.terms[0][0][0]]
+        if atom.function != "//" or negated or k in s.inside(atom.arguments[0]):
+            return None
+        step = self._shift_step(atom.arguments[1], k)
+        bound = -number if relation == "<" else 1 if relation == "==" and not number else None
+        if step is None or bound is None or bound < 1:
+            return None
+        return s.call("halvings", atom.arguments[0], s.number(bound), s.number(step))
+
+    def _first_grown(
+        self, difference: Value, relation: str, negated: bool, k: int
+    ) -> Value | None:
+        """Loops that double: ``c · 2ˢᵏ ≥ bound`` (negated less-than)."""
+        s = self.symbols
+        if relation != "<" or not negated:
+            return None
+        growing = [(m, c) for m, c in difference.terms if any(k in s.inside(s.remade(
+            s.atoms[a], s.atoms[a].arguments)) for a in m)]  # fmt: skip
+        if len(growing) != 1 or len(growing[0][0]) != 1 or growing[0][1] <= 0:
+            return None
+        (monomial, factor), = growing
+        step = self._shift_step(s._value({monomial: 1}), k)
+        if step is None:
+            return None
+        bound = s.scale(s.add(difference, s._value({monomial: -factor})), -1)
+        return s.call("doublings", s.number(factor), bound, s.number(step))
+
+    def _shift_step(self, power: Value, k: int) -> int | None:
+        """``s`` where ``power`` is ``2^(s · k)``."""
+        s = self.symbols
+        if len(power.terms) != 1 or len(power.terms[0][0]) != 1:
+            return None
+        atom = s.atoms[power.terms[0][0][0]]
+        if atom.function != "<<":
+            return None
+        linear = s.linear_in(atom.arguments[1], k)
+        if linear is None or linear[1] is not s.zero:
+            return None
+        return linear[0].constant
+
+    def _after(
+        self,
+        result: LoopResult,
+        exits: Sequence[_Departure],
+        closed: Callable[[Value], Value],
+        last: Value | None,
+    ) -> list[_Departure]:
+        """Departures in terms of the region around: the counter has its last value."""
+        s = self.symbols
+        k = result.counter.terms[0][0][0]
+        memo: dict[int, Value] = {}
+        after = []
+        for departure in exits:
+            environment: Environment = {}
+            for register, value in departure.environment.items():
+                form = closed(value)
+                if k in s.inside(form):
+                    if last is not None:
+                        form = s.substitute(form, {k: last}, memo)
+                    else:
+                        form = s.unknown(f"{register} after loop {result.loop.index}", form)
+                environment[register] = form
+            condition = result.entry
+            if len(exits) > 1:
+                which = f"which way loop {result.loop.index} is left"
+                reached = self._reached(departure, exits, result)
+                condition = s.both(condition, reached or s.unknown(which, departure.condition))
+            after.append(_Departure(departure.edge, environment, condition))
+        return after
+
+    def _reached(
+        self, departure: _Departure, exits: Sequence[_Departure], result: LoopResult
+    ) -> Value | None:
+        """True for the one exit that is decided, false for exits taken never to happen."""
+        decided = [self._first_true(d.condition, result.counter) is not None for d in exits]
+        if sum(decided) != 1:
+            return None
+        mine = self._first_true(departure.condition, result.counter) is not None
+        if mine:
+            return self.symbols.one
+        return None
+
+
+def _ceil_div(s: Symbols, dividend: Value, divisor: Value) -> Value:
+    return s.scale(s.div(s.scale(dividend, -1), divisor), -1)
+
+
+def _power_of_two(value: int | None) -> int:
+    """``s`` of ``2ˢ``, s ≥ 1; 0 for anything else."""
+    return value.bit_length() - 1 if value and value > 1 and value & (value - 1) == 0 else 0
+
+
+def _sign(value: Value, s: Symbols) -> int:
+    """The sign of a step: of its coefficients, where what they multiply is taken not to be negative."""
+    signs = {(c > 0) - (c < 0) for _, c in value.terms}
+    return signs.pop() if len(signs) == 1 else 0

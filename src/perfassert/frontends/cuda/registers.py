@@ -1,0 +1,156 @@
+"""Which registers a SASS instruction writes and reads, with the widths that its opcode implies."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from perfassert.frontends.cuda.sass import Instruction, Operand
+
+_NO_RESULT = frozenset(
+    "ST STG STS STL RED REDG BRA EXIT BAR BSSY BSYNC MEMBAR NOP WARPSYNC DEPBAR CCTL RET CALL BRX "
+    "JMP JMX LDGSTS LDGDEPBAR ERRBAR YIELD NANOSLEEP KILL BPT BREAK BMOV CCTLL ARRIVES SYNCS "
+    "UTMALDG UTMASTG UTMAPF UTMACMDFLUSH UBLKCP UBLKRED FENCE ELECT_ BRXU JMXU ACQBULK "
+    "WARPGROUP USETMAXREG PREEXIT RPCMOV CGAERRBAR ENDCOLLECTIVE SUST".split()
+)
+_TWO_PREDICATES = frozenset("ISETP UISETP FSETP DSETP HSETP2 PSETP PLOP3 UPLOP3 FSETP2".split())
+_CARRIES = frozenset("IADD3 LEA UIADD3 ULEA IMAD UIMAD IADD UIADD VOTE VOTEU".split())
+_WORDS = {"64": 2, "128": 4, "96": 3, "256": 8}
+_DOUBLE = ("DADD", "DMUL", "DFMA", "DMNMX", "DSETP")
+_PACKED = ("FADD2", "FMUL2", "FFMA2")
+
+
+def defined(instruction: Instruction) -> tuple[str, ...]:
+    """Registers and predicates written, the words of a wide result in order."""
+    base = instruction.base
+    if base in _NO_RESULT:
+        return ()
+    operands = instruction.operands
+    if base in _TWO_PREDICATES:
+        return tuple(o.name for o in operands[:2] if _real_predicate(o))
+    result: list[str] = []
+    place = 0
+    while place < len(operands) and operands[place].kind == "predicate":
+        if _real_predicate(operands[place]):
+            result.append(operands[place].name)
+        place += 1
+    if base == "R2P":
+        return tuple(f"P{i}" for i in range(7))
+    if place < len(operands) and operands[place].kind == "register":
+        result += operand_registers(operands[place], _result_words(instruction))
+        place += 1
+        while base in _CARRIES and place < len(operands) and _is_predicate(operands[place]):
+            if _real_predicate(operands[place]) and not operands[place].sign:
+                result.append(operands[place].name)
+            place += 1
+            if base in ("VOTE", "VOTEU"):
+                break
+    return tuple(result)
+
+
+def used(instruction: Instruction) -> tuple[str, ...]:
+    """Registers and predicates read, guard included."""
+    result: list[str] = []
+    if instruction.guard and instruction.guard[0][-1] != "T":
+        result.append(instruction.guard[0])
+    operands = instruction.operands[_results(instruction) :]
+    for place, operand in enumerate(operands):
+        if operand.kind == "predicate":
+            if operand.name[-1] != "T":
+                result.append(operand.name)
+        elif operand.kind == "register":
+            result += operand_registers(operand, _source_words(instruction, place))
+        elif operand.kind in ("memory", "constant"):
+            if operand.kind == "memory" and operand.name:
+                result += operand_registers(Operand("register", operand.name), 2)
+            elif operand.kind == "constant" and operand.name.startswith("UR"):
+                result += operand_registers(Operand("register", operand.name), 2)
+            for part in operand.parts:
+                result += operand_registers(part, 2 if ".64" in part.suffix else 1)
+    return tuple(dict.fromkeys(result))
+
+
+def operand_registers(operand: Operand, words: int) -> tuple[str, ...]:
+    """``R4`` of two words: ``R4``, ``R5``; nothing for ``RZ``."""
+    if operand.kind != "register" or operand.name in ("RZ", "URZ"):
+        return ()
+    return _run(operand.name, words)
+
+
+@lru_cache(maxsize=4096)
+def _run(name: str, words: int) -> tuple[str, ...]:
+    prefix = name.rstrip("0123456789")
+    first = int(name[len(prefix) :])
+    return tuple(f"{prefix}{first + i}" for i in range(words))
+
+
+def _is_predicate(operand: Operand) -> bool:
+    return operand.kind == "predicate"
+
+
+def _real_predicate(operand: Operand) -> bool:
+    return operand.kind == "predicate" and operand.name[-1] != "T"
+
+
+def _results(instruction: Instruction) -> int:
+    """How many leading operands are results."""
+    base, operands = instruction.base, instruction.operands
+    if base in _NO_RESULT:
+        return 0
+    if base in _TWO_PREDICATES:
+        return 2
+    place = 0
+    while place < len(operands) and operands[place].kind == "predicate":
+        place += 1
+    if place < len(operands) and operands[place].kind == "register":
+        place += 1
+        if base in ("VOTE", "VOTEU"):
+            return place
+        while base in _CARRIES and place < len(operands) and _is_predicate(operands[place]):
+            place += 1
+    return place
+
+
+def _result_words(instruction: Instruction) -> int:
+    base, modifiers = instruction.base, instruction.modifiers
+    if base.endswith("MMA") and base != "HFMA2":
+        return _fragment(base, modifiers, "D")
+    if base == "LDSM":
+        return int(modifiers[-1]) if modifiers[-1] in ("2", "4") else 1
+    if "WIDE" in modifiers or base in _DOUBLE or base in _PACKED:
+        return 2
+    if base == "CS2R":
+        return 1 if "32" in modifiers else 2
+    if base in ("F2F", "I2F") and modifiers and modifiers[0] == "F64":
+        return 2
+    for modifier in modifiers:
+        if modifier in _WORDS and base not in ("SHF", "USHF", "ISETP"):
+            return _WORDS[modifier]
+    return 1
+
+
+def _source_words(instruction: Instruction, place: int) -> int:
+    base, modifiers = instruction.base, instruction.modifiers
+    if base.endswith("MMA") and base != "HFMA2":
+        return _fragment(base, modifiers, "ABC"[min(place, 2)])
+    if base in _DOUBLE or base in _PACKED:
+        return 2
+    if base in ("STG", "STS", "STL", "ST", "ATOM", "ATOMG", "ATOMS", "RED"):
+        return next((_WORDS[m] for m in modifiers if m in _WORDS), 1)
+    if base in ("IMAD", "UIMAD") and ("WIDE" in modifiers or "HI" in modifiers) and place == 2:
+        return 2
+    if base in ("F2F", "F2I") and modifiers and modifiers[-1] == "F64":
+        return 2
+    return 1
+
+
+def _fragment(base: str, modifiers: tuple[str, ...], role: str) -> int:
+    """Registers of a matrix fragment, by shape: those of m16n8k16 unless it says otherwise."""
+    shape = next((m for m in modifiers if m.isdigit()), "16816")
+    if base == "DMMA":
+        return {"A": 2, "B": 2, "C": 4, "D": 4}[role]
+    if base == "HMMA" and role in "CD":
+        return 4 if "F32" in modifiers else 2
+    if role in "CD":
+        return 4
+    large = {"1688": 1, "16816": 2, "884": 2, "8816": 1, "16832": 2, "16864": 2}.get(shape, 2)
+    return {"A": 2 * large, "B": large}[role] if shape != "8816" else 1

@@ -1,0 +1,32 @@
+"""Accesses of compiled code for one launch: byte addresses as affine forms, with their guards."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from perfassert.kernel.access import Direction
+from perfassert.kernel.affine import Affine
+from perfassert.source import SourceSpan
+
+
+@dataclass(frozen=True, slots=True)
+class BoundAccess:
+    """``address``: bytes from the start of ``field``, over coordinates and loop counters.
+
+    ``ranges``: inclusive range of a symbol where it is narrower than the launch's, and of every
+    loop counter that surrounds the access; ``conditions``: further forms that must not be 0.
+    ``bytes`` per thread.
+    """
+
+    field: str
+    space: str
+    direction: Direction
+    bytes: int
+    address: Affine
+    ranges: Mapping[str, tuple[int, int]]
+    conditions: tuple[Affine, ...]
+    loops: tuple[str, ...]
+    atomic: bool
+    text: str
+    span: SourceSpan | None

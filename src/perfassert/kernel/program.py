@@ -1,0 +1,140 @@
+"""Compiled code as a description: instructions, flow of control, accesses as closed forms.
+
+Values are those of :class:`~perfassert.kernel.symbols.Symbols`. Variables: ``threadIdx.x``,
+``blockIdx.x``, ``blockDim.x``, ``gridDim.x`` and their ``.y .z``, ``laneid``, ``arg:<position>`` for
+parameters and ``loop:<number>`` for loop counters. The description holds for every launch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from perfassert.kernel.access import Direction
+from perfassert.kernel.symbols import Symbols, Value
+from perfassert.source import Assumption, SourceSpan
+
+COUNTER = "loop:"
+ARGUMENT = "arg:"
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryAccess:
+    """What one instruction touches: ``address`` in bytes from the start of ``field``.
+
+    ``bytes`` per thread. ``unresolved`` says why the address has no closed form, else empty;
+    ``through``: name of what its data-dependent part is loaded from, where known.
+    """
+
+    field: str
+    space: str
+    direction: Direction
+    bytes: int
+    address: Value
+    atomic: bool = False
+    unresolved: str = ""
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramInstruction:
+    """One instruction; ``operation`` is its class in the device's operation table.
+
+    ``stall``: cycles until the warp may issue the next one; ``sets``, ``frees``: the barrier that
+    is cleared when the result is written, when the operands are read (-1: none); ``waits``:
+    barriers that must be clear before issue. ``defines``, ``uses``: registers and predicates.
+    """
+
+    index: int
+    operation: str
+    opcode: str
+    text: str
+    span: SourceSpan | None
+    inlined: tuple[SourceSpan, ...]
+    function: str
+    stall: int
+    sets: int
+    frees: int
+    waits: tuple[int, ...]
+    defines: tuple[str, ...]
+    uses: tuple[str, ...]
+    guard: Value | None
+    guard_register: tuple[str, bool] | None
+    accesses: tuple[MemoryAccess, ...]
+    fence: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramBlock:
+    """Instructions ``start`` to ``stop`` (exclusive); ``condition`` within its loop's iteration.
+
+    ``skipped``: never executed as far as the model is concerned (a slow path), with the reason.
+    """
+
+    index: int
+    start: int
+    stop: int
+    loop: int
+    condition: Value
+    successors: tuple[int, ...]
+    skipped: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramLoop:
+    """A natural loop. ``trips``: how often the header is entered, None where unknown.
+
+    ``entry``: condition in the region around it; ``last``: blocks that run in the last iteration
+    too (None: all).
+    """
+
+    index: int
+    parent: int
+    header: int
+    blocks: frozenset[int]
+    entry: Value
+    trips: Value | None
+    reason: str
+    last: frozenset[int] | None
+    span: SourceSpan | None
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A kernel parameter: name, whether it is a pointer, size in bytes."""
+
+    name: str
+    pointer: bool
+    size: int
+    dtype: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """The compiled kernel; ``order``: blocks in reverse postorder."""
+
+    arch: str
+    symbols: Symbols
+    instructions: tuple[ProgramInstruction, ...]
+    blocks: Mapping[int, ProgramBlock]
+    order: tuple[int, ...]
+    loops: tuple[ProgramLoop, ...]
+    parameters: tuple[Parameter, ...]
+    code_bytes: int
+    spill_bytes: int
+    assumptions: tuple[Assumption, ...]
+
+    def chain(self, loop: int) -> tuple[int, ...]:
+        """The loop and those around it, outermost first."""
+        chain: list[int] = []
+        while loop >= 0:
+            chain.append(loop)
+            loop = self.loops[loop].parent
+        return tuple(reversed(chain))
+
+    def block_of(self, instruction: int) -> ProgramBlock:
+        """The block that holds an instruction; raises KeyError for one that is never reached."""
+        for block in self.blocks.values():
+            if block.start <= instruction < block.stop:
+                return block
+        raise KeyError(instruction)

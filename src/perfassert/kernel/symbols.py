@@ -1,0 +1,519 @@
+"""Hash-consed symbolic integers: polynomials over coordinates, parameters and loop counters.
+
+A :class:`Value` is ``Σ coefficient · product of atoms``; equal values are one object, so equality
+is ``is`` and every operation is remembered. What is not a polynomial is an atom that wraps a
+function of values: floor division, minimum, selection, bit operations. Arithmetic is that of the
+integers: no wrap-around at 2³² (addresses and sizes do not wrap in correct kernels).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from perfassert.kernel.affine import IntArray, apply
+
+Monomial = tuple[int, ...]
+_MAX_TERMS = 64
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Atom:
+    """A variable (``function`` empty), an unknown (``"data"``) or a function of values."""
+
+    index: int
+    function: str
+    name: str
+    arguments: tuple[Value, ...]
+
+
+class Value:
+    """A polynomial; made by :class:`Symbols` only, so that equal ones are identical."""
+
+    __slots__ = ("atoms", "index", "terms")
+
+    def __init__(self, index: int, terms: tuple[tuple[Monomial, int], ...]) -> None:
+        self.index = index
+        self.terms = terms
+        self.atoms = frozenset(a for monomial, _ in terms for a in monomial)
+
+    @property
+    def constant(self) -> int | None:
+        """The number, where it is one."""
+        if not self.terms:
+            return 0
+        if len(self.terms) == 1 and not self.terms[0][0]:
+            return self.terms[0][1]
+        return None
+
+    def offset(self) -> int:
+        """The constant term."""
+        return self.terms[0][1] if self.terms and not self.terms[0][0] else 0
+
+
+class Symbols:
+    """The table that all values of one kernel live in."""
+
+    def __init__(self) -> None:
+        self.atoms: list[Atom] = []
+        self._values: dict[tuple[tuple[Monomial, int], ...], Value] = {}
+        self._atoms: dict[tuple[str, str, tuple[int, ...]], Value] = {}
+        self._products: dict[tuple[int, int], Value] = {}
+        self._within: dict[int, frozenset[int]] = {}
+        self.zero = self.number(0)
+        self.one = self.number(1)
+
+    # Making values
+
+    def _value(self, terms: Mapping[Monomial, int]) -> Value:
+        key = tuple(sorted((m, c) for m, c in terms.items() if c))
+        found = self._values.get(key)
+        if found is None:
+            found = self._values[key] = Value(len(self._values), key)
+        return found
+
+    def number(self, value: int) -> Value:
+        """A constant."""
+        return self._value({(): value})
+
+    def variable(self, name: str) -> Value:
+        """A coordinate, a parameter or a loop counter."""
+        return self._atom("", name, ())
+
+    def unknown(self, name: str, *arguments: Value) -> Value:
+        """What depends on data, or could not be followed; ``name`` says why."""
+        return self._atom("data", name, arguments)
+
+    def call(self, function: str, *arguments: Value) -> Value:
+        """A function that is not a polynomial; no simplification."""
+        return self._atom(function, "", arguments)
+
+    def _atom(self, function: str, name: str, arguments: tuple[Value, ...]) -> Value:
+        key = (function, name, tuple(a.index for a in arguments))
+        found = self._atoms.get(key)
+        if found is None:
+            atom = Atom(len(self.atoms), function, name, arguments)
+            self.atoms.append(atom)
+            found = self._atoms[key] = self._value({(atom.index,): 1})
+        return found
+
+    # Arithmetic
+
+    def add(self, *values: Value) -> Value:
+        """The sum."""
+        terms: dict[Monomial, int] = {}
+        for value in values:
+            for monomial, coefficient in value.terms:
+                terms[monomial] = terms.get(monomial, 0) + coefficient
+        return self._bounded(terms)
+
+    def sub(self, left: Value, right: Value) -> Value:
+        """The difference."""
+        return self.add(left, self.scale(right, -1))
+
+    def scale(self, value: Value, factor: int) -> Value:
+        """A multiple."""
+        if factor == 1:
+            return value
+        return self._value({m: c * factor for m, c in value.terms})
+
+    def mul(self, left: Value, right: Value) -> Value:
+        """The product."""
+        for one, other in ((left, right), (right, left)):
+            number = one.constant
+            if number is not None:
+                return self.scale(other, number)
+        key = (min(left.index, right.index), max(left.index, right.index))
+        found = self._products.get(key)
+        if found is None:
+            terms: dict[Monomial, int] = {}
+            for m, c in left.terms:
+                for n, d in right.terms:
+                    monomial = tuple(sorted(m + n))
+                    terms[monomial] = terms.get(monomial, 0) + c * d
+            found = self._products[key] = self._bounded(terms)
+        return found
+
+    def _bounded(self, terms: dict[Monomial, int]) -> Value:
+        if len(terms) <= _MAX_TERMS:
+            return self._value(terms)
+        return self.unknown(f"an expression of {len(terms)} terms", self._value(terms))
+
+    def div(self, dividend: Value, divisor: Value) -> Value:
+        """Floor quotient; exact multiples of a constant divisor are taken out."""
+        number = divisor.constant
+        if number == 1:
+            return dividend
+        if number is None or number <= 0:
+            if dividend is self.zero:
+                return self.zero
+            return self.call("//", dividend, divisor)
+        whole, rest = {}, {}
+        for monomial, coefficient in dividend.terms:
+            if coefficient % number == 0:
+                whole[monomial] = coefficient // number
+            elif not monomial:
+                whole[monomial], rest[monomial] = divmod(coefficient, number)
+            else:
+                rest[monomial] = coefficient
+        if not any(rest):  # a constant remainder below the divisor
+            return self._value(whole)
+        return self.add(self._value(whole), self._quotient(self._value(rest), number))
+
+    def _quotient(self, dividend: Value, divisor: int) -> Value:
+        """Simplify ``(M · x) // 2ᵏ``, which compilers write for ``x // d``, and quotients of
+        quotients."""
+        if len(dividend.terms) == 1:
+            ((monomial, factor),) = dividend.terms
+            if len(monomial) == 1 and 0 < factor:
+                plain = divided_by(factor, divisor)
+                if plain:
+                    return self.div(self._value({monomial: 1}), self.number(plain))
+                atom = self.atoms[monomial[0]]
+                inner = atom.arguments[1].constant if atom.function == "//" else None
+                if factor == 1 and inner:
+                    return self.div(atom.arguments[0], self.number(inner * divisor))
+        return self.call("//", dividend, self.number(divisor))
+
+    def mod(self, value: Value, divisor: Value) -> Value:
+        """The floor remainder, as value − divisor · quotient."""
+        return self.sub(value, self.mul(divisor, self.div(value, divisor)))
+
+    def minimum(self, left: Value, right: Value) -> Value:
+        """The smaller one."""
+        return self._extreme("min", left, right)
+
+    def maximum(self, left: Value, right: Value) -> Value:
+        """The larger one."""
+        return self._extreme("max", left, right)
+
+    def _extreme(self, function: str, left: Value, right: Value) -> Value:
+        if left is right:
+            return left
+        difference = self.sub(left, right).constant
+        if difference is not None:
+            return left if (difference < 0) == (function == "min") else right
+        if right.index < left.index:
+            left, right = right, left
+        return self.call(function, left, right)
+
+    def bit_and(self, left: Value, right: Value) -> Value:
+        """``x & (2ᵏ − 1)`` and ``x & −2ᵏ`` are remainders; others stay bit operations."""
+        for value, mask in ((left, right), (right, left)):
+            number = mask.constant
+            if number is None:
+                continue
+            if number == 0:
+                return self.zero
+            if number == -1:
+                return value
+            own = value.constant
+            if own is not None:
+                return self.number(own & number)
+            if number > 0 and number & (number + 1) == 0:
+                return self.mod(value, self.number(number + 1))
+            low = number & -number
+            top = number + low if number > 0 else 0
+            if top & (top - 1) == 0:  # a run of ones: bits below `low` cleared
+                cleared = self.mul(self.number(low), self.div(value, self.number(low)))
+                return self.mod(cleared, self.number(top)) if top and top < 2**29 else cleared
+        return self._bits("&", left, right)
+
+    def bit_or(self, left: Value, right: Value) -> Value:
+        """A sum where the operands have no bit in common."""
+        if left is self.zero or right is self.zero:
+            return self.add(left, right)
+        for value, other in ((left, right), (right, left)):
+            below = self.below(other)
+            if below and all(c % below == 0 for _, c in value.terms):
+                return self.add(value, other)
+        return self._bits("|", left, right)
+
+    def bit_xor(self, left: Value, right: Value) -> Value:
+        """Exclusive or; ``x ^ −1`` is ``−x − 1``."""
+        if left is right:
+            return self.zero
+        for value, other in ((left, right), (right, left)):
+            if other.constant == -1:
+                return self.add(self.scale(value, -1), self.number(-1))
+            if other is self.zero:
+                return value
+        return self._bits("^", left, right)
+
+    def _bits(self, function: str, left: Value, right: Value) -> Value:
+        if left is right:
+            return left
+        a, b = left.constant, right.constant
+        if a is not None and b is not None:
+            return self.number(a & b if function == "&" else a | b if function == "|" else a ^ b)
+        if right.index < left.index:
+            left, right = right, left
+        return self.call(function, left, right)
+
+    def below(self, value: Value) -> int:
+        """A power of two that the value, known not to be negative, stays below; 0 if unknown."""
+        number = value.constant
+        if number is not None:
+            return 1 << number.bit_length() if number >= 0 else 0
+        if len(value.terms) == 2:  # x − d · (x // d) is below d
+            for (m, c), (n, d) in (value.terms, value.terms[::-1]):
+                if len(n) == 1 and self.atoms[n[0]].function == "//" and c == 1:
+                    inner, divisor = self.atoms[n[0]].arguments
+                    if divisor.constant == -d and inner is self._value({m: 1}):
+                        return 1 << (-d - 1).bit_length()
+        return _MAXIMA.get(self.atoms[value.terms[0][0][0]].name, 0) if _is_atom(value) else 0
+
+    def shift_left(self, value: Value, amount: Value) -> Value:
+        """``value · 2^amount``."""
+        number = amount.constant
+        if number is not None:
+            return self.scale(value, 1 << (number & 63))
+        return self.mul(value, self.call("<<", self.one, amount))
+
+    def shift_right(self, value: Value, amount: Value) -> Value:
+        """``value // 2^amount`` (arithmetic; logical for what is not negative)."""
+        number = amount.constant
+        if number is not None:
+            return self.div(value, self.number(1 << (number & 63)))
+        return self.div(value, self.call("<<", self.one, amount))
+
+    def negative(self, value: Value) -> Value:
+        """The sign bit: 1 where the value is below 0."""
+        number = value.constant
+        if number is not None:
+            return self.one if number < 0 else self.zero
+        return self.call("negative", value)
+
+    def logical_right(self, value: Value, amount: int) -> Value:
+        """``value`` as 32 unsigned bits, shifted right; of a sign mask, as many ones as remain."""
+        if amount == 31:
+            return self.negative(value)
+        if len(value.terms) == 1 and value.terms[0][1] == -1 and len(value.terms[0][0]) == 1:
+            atom = self.atoms[value.terms[0][0][0]]
+            if atom.function == "negative":
+                return self.scale(value, -(2 ** (32 - amount) - 1))
+        return self.div(value, self.number(1 << amount))
+
+    # Conditions: values that are 0 or 1
+
+    def compare(self, relation: str, left: Value, right: Value) -> Value:
+        """1 where ``left relation right``; relations are ``< <= > >= == !=``."""
+        if relation in (">", "<="):
+            left, right = right, left
+            relation = "<" if relation == ">" else ">="
+        if relation in (">=", "!="):
+            return self.negated(self.compare("<" if relation == ">=" else "==", left, right))
+        difference = self.sub(left, right)
+        number = difference.constant
+        if number is not None:
+            return self.one if (number < 0 if relation == "<" else number == 0) else self.zero
+        if relation == "==" and difference.terms[-1][1] < 0:
+            difference = self.scale(difference, -1)
+        return self.call(relation, difference, self.zero)
+
+    def negated(self, condition: Value) -> Value:
+        """1 − condition."""
+        number = condition.constant
+        if number is not None:
+            return self.zero if number else self.one
+        if _is_atom(condition):
+            atom = self.atoms[condition.terms[0][0][0]]
+            if atom.function == "not":
+                return atom.arguments[0]
+        return self.call("not", condition)
+
+    def both(self, left: Value, right: Value) -> Value:
+        """Conjunction."""
+        return self._junction("and", self.zero, self.one, left, right)
+
+    def either(self, left: Value, right: Value) -> Value:
+        """Disjunction."""
+        return self._junction("or", self.one, self.zero, left, right)
+
+    def _junction(
+        self, function: str, absorbing: Value, neutral: Value, left: Value, right: Value
+    ) -> Value:
+        if left is absorbing or right is absorbing:
+            return absorbing
+        if left is neutral or left is right:
+            return right
+        if right is neutral:
+            return left
+        if self.negated(left) is right:
+            return absorbing
+        parts: dict[int, Value] = {}
+        for side in (left, right):
+            for part in self.conjuncts(side, function):
+                parts[part.index] = part
+        for part in parts.values():
+            if self.negated(part).index in parts:
+                return absorbing
+        ordered = [parts[i] for i in sorted(parts)]
+        if len(ordered) == 1:
+            return ordered[0]
+        return self.call(function, *ordered)
+
+    def conjuncts(self, condition: Value, function: str = "and") -> tuple[Value, ...]:
+        """The parts of a conjunction (or disjunction); a negated disjunction is one too."""
+        if not _is_atom(condition):
+            return () if condition.constant == (1 if function == "and" else 0) else (condition,)
+        atom = self.atoms[condition.terms[0][0][0]]
+        if atom.function == function:
+            return atom.arguments
+        if atom.function == "not" and _is_atom(atom.arguments[0]):
+            inner = self.atoms[atom.arguments[0].terms[0][0][0]]
+            if inner.function == ("or" if function == "and" else "and"):
+                return tuple(
+                    part
+                    for a in inner.arguments
+                    for part in self.conjuncts(self.negated(a), function)
+                )
+        return (condition,)
+
+    def select(self, condition: Value, yes: Value, no: Value) -> Value:
+        """``condition ? yes : no``."""
+        number = condition.constant
+        if number is not None:
+            return yes if number else no
+        if yes is no:
+            return yes
+        if yes is self.one and no is self.zero:
+            return condition
+        if yes is self.zero and no is self.one:
+            return self.negated(condition)
+        return self.call("select", condition, yes, no)
+
+    # Reading values
+
+    def inside(self, value: Value) -> frozenset[int]:
+        """All atoms that the value depends on, through functions too."""
+        found = self._within.get(value.index)
+        if found is None:
+            all_atoms = set(value.atoms)
+            for atom in value.atoms:
+                for argument in self.atoms[atom].arguments:
+                    all_atoms |= self.inside(argument)
+            found = self._within[value.index] = frozenset(all_atoms)
+        return found
+
+    def unknowns(self, value: Value) -> Iterator[Atom]:
+        """The data-dependent atoms in a value."""
+        for index in sorted(self.inside(value)):
+            if self.atoms[index].function == "data":
+                yield self.atoms[index]
+
+    def linear_in(self, value: Value, atom: int) -> tuple[Value, Value] | None:
+        """``(coefficient, rest)`` with value = coefficient · atom + rest, or None."""
+        factor: dict[Monomial, int] = {}
+        rest: dict[Monomial, int] = {}
+        for monomial, coefficient in value.terms:
+            count = monomial.count(atom)
+            if count > 1:
+                return None
+            if count:
+                others = tuple(a for a in monomial if a != atom)
+                factor[others] = coefficient
+            else:
+                rest[monomial] = coefficient
+        result = self._value(factor), self._value(rest)
+        if any(atom in self.inside(part) for part in result):
+            return None
+        return result
+
+    def substitute(
+        self, value: Value, replacement: Mapping[int, Value], memo: dict[int, Value]
+    ) -> Value:
+        """``value`` with atoms replaced; ``memo`` belongs to this replacement alone."""
+        if not replacement or self.inside(value).isdisjoint(replacement):
+            return value
+        found = memo.get(value.index)
+        if found is not None:
+            return found
+        parts = []
+        for monomial, coefficient in value.terms:
+            term = self.number(coefficient)
+            for atom in monomial:
+                term = self.mul(term, self._substituted(atom, replacement, memo))
+            parts.append(term)
+        result = memo[value.index] = self.add(*parts)
+        return result
+
+    def _substituted(
+        self, index: int, replacement: Mapping[int, Value], memo: dict[int, Value]
+    ) -> Value:
+        if index in replacement:
+            return replacement[index]
+        atom = self.atoms[index]
+        arguments = tuple(self.substitute(a, replacement, memo) for a in atom.arguments)
+        if all(a is b for a, b in zip(arguments, atom.arguments, strict=True)):
+            return self._atom(atom.function, atom.name, atom.arguments)
+        return self.remade(atom, arguments)
+
+    def evaluate(
+        self, value: Value, names: Mapping[str, IntArray], memo: dict[int, IntArray] | None = None
+    ) -> IntArray:
+        """The value for arrays of variables that broadcast together; ``memo`` is for one ``names``.
+
+        Raises KeyError for a variable without a value; unknowns are looked up by their name.
+        """
+        memo = {} if memo is None else memo
+        found = memo.get(value.index)
+        if found is not None:
+            return found
+        total: IntArray = np.zeros((), dtype=np.int64)
+        for monomial, coefficient in value.terms:
+            term: IntArray = np.asarray(coefficient, dtype=np.int64)
+            for index in monomial:
+                atom = self.atoms[index]
+                if atom.function in ("", "data"):
+                    term = term * names[atom.name]
+                else:
+                    inner = [self.evaluate(a, names, memo) for a in atom.arguments]
+                    term = term * apply(atom.function, inner)
+            total = total + term
+        memo[value.index] = total
+        return total
+
+    def remade(self, atom: Atom, arguments: tuple[Value, ...]) -> Value:
+        """The atom's function applied to other arguments, simplified anew."""
+        simplifying = {
+            "//": self.div, "min": self.minimum, "max": self.maximum, "&": self.bit_and,
+            "|": self.bit_or, "^": self.bit_xor, "not": self.negated, "select": self.select,
+        }.get(atom.function)  # fmt: skip
+        if simplifying is not None:
+            return simplifying(*arguments)  # type: ignore[operator, no-any-return]
+        if atom.function == "negative":
+            return self.negative(*arguments)
+        if atom.function in ("<", "=="):
+            return self.compare(atom.function, *arguments)
+        if atom.function in ("and", "or"):
+            combine = self.both if atom.function == "and" else self.either
+            result = arguments[0]
+            for argument in arguments[1:]:
+                result = combine(result, argument)
+            return result
+        if atom.function == "<<":
+            return self.shift_left(*arguments)
+        return self._atom(atom.function, atom.name, arguments)
+
+
+_MAXIMA = {"threadIdx.x": 1024, "threadIdx.y": 1024, "threadIdx.z": 64, "laneid": 32}
+"""Limits of the CUDA programming model, the same on every device."""
+
+
+def _is_atom(value: Value) -> bool:
+    return len(value.terms) == 1 and value.terms[0][1] == 1 and len(value.terms[0][0]) == 1
+
+
+def divided_by(factor: int, divisor: int) -> int:
+    """``d`` with ``(factor · x) // divisor == x // d`` for all 0 ≤ x < 2³¹, or 0.
+
+    Granlund and Montgomery (1994): true where ``0 < factor · d − divisor ≤ divisor / 2³¹``.
+    """
+    if divisor & (divisor - 1) or factor < 2**16:
+        return 0
+    d = -(-divisor // factor)
+    excess = factor * d - divisor
+    return d if 0 < excess << 31 <= divisor else 0
