@@ -22,6 +22,12 @@ if TYPE_CHECKING:
     from perfassert.errors import RankingError as RankingError
     from perfassert.errors import UnitError as UnitError
     from perfassert.errors import UnknownDevice as UnknownDevice
+    from perfassert.errors import KernelSourceError as KernelSourceError
+    from perfassert.errors import SuiteError as SuiteError
+    from perfassert.errors import ToolchainMissing as ToolchainMissing
+    from perfassert.frontends.cuda.kernels import from_cubin as from_cubin
+    from perfassert.frontends.cuda.kernels import from_cuda as from_cuda
+    from perfassert.frontends.cuda.kernels import from_ptx as from_ptx
     from perfassert.hardware.load import device as device
     from perfassert.hardware.load import devices as devices
     from perfassert.hardware.model import Device as Device
@@ -47,9 +53,10 @@ _HOMES = {
     "hardware.model": ("Device",),
     "errors": (
         "AddressExpressionError", "DeviceFileError", "ExpectationError", "ExpectationFailed",
-        "GraphError", "KernelError", "LaunchError", "PerfAssertError", "RankingError", "UnitError",
-        "UnknownDevice",
+        "GraphError", "KernelError", "KernelSourceError", "LaunchError", "PerfAssertError",
+        "RankingError", "SuiteError", "ToolchainMissing", "UnitError", "UnknownDevice",
     ),
+    "frontends.cuda.kernels": ("from_cubin", "from_cuda", "from_ptx"),
     "kernel.description": ("Kernel",),
     "kernel.field": ("Field",),
     "kernel.graph": ("InstructionGraph", "Latency"),

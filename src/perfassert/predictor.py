@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from perfassert.engines.pipeline.bounds import Bounds, bounds
 from perfassert.engines.pipeline.configuration import Totals
 from perfassert.engines.pipeline.simulate import LatencyRule, make_unit, run_bounded
-from perfassert.engines.volume.estimate import estimate_volumes
+from perfassert.engines.volume.estimate import AccessCost, estimate_volumes
 from perfassert.engines.volume.roofline import roofline
 from perfassert.errors import DeviceFileError, GraphError, LaunchError
 from perfassert.frontends.access_graph import ARITHMETIC, access_graph
@@ -48,12 +48,15 @@ def predict(kernel: Kernel, launch: Launch, device: Device | str | Path) -> Pred
             raise LaunchError(f"{what} must be a {kind.__name__}, not {value!r}")
     target = load_device(device)
     _check_block(launch, target)
+    work = launch
+    if kernel.compiled is not None:
+        kernel, work = kernel.compiled.bind(launch, target.arch, target.warp_size)
     shared = kernel.shared_bytes + launch.shared_bytes
     held = occupancy(target, launch.threads_per_block, kernel.registers, shared)
-    estimate = estimate_volumes(kernel, launch, target, held)
+    estimate = estimate_volumes(kernel, work, target, held, launch)
     arithmetic = ARITHMETIC.get(kernel.dtype, "int32")
     alone = dict(roofline(kernel, launch, target, estimate.volumes, arithmetic))
-    run = _simulate(kernel, launch, target, held, alone)
+    run = _simulate(kernel, launch, target, held, alone, estimate.accesses)
     issue = run.instructions / launch.blocks * run.blocks / target.schedulers_per_unit
     cycles = max(run.cycles, issue)
     busy = max(cycles / target.clock_hz, *(alone[server] for server in _SHARED))
@@ -69,8 +72,8 @@ def predict(kernel: Kernel, launch: Launch, device: Device | str | Path) -> Pred
         model_version=MODEL_VERSION,
         grid=launch.grid,
         block=launch.block,
-        threads=launch.threads,
-        updates=launch.threads * kernel.updates_per_thread,
+        threads=work.threads,
+        updates=work.threads * kernel.updates_per_thread,
         warps=_warps(launch, target) * launch.blocks,
         blocks=launch.blocks,
         time=Quantity(round_significant(seconds), "s"),
@@ -87,7 +90,7 @@ def predict(kernel: Kernel, launch: Launch, device: Device | str | Path) -> Pred
             held.warps_per_unit,
             held.limited_by,
         ),
-        resources=Resources(kernel.registers, shared, instructions=run.instructions),
+        resources=Resources(kernel.registers, shared, kernel.spill_bytes, run.instructions),
         stalls={},
         advice=None,
         assumptions=(*kernel.assumptions, *run.assumptions),
@@ -123,9 +126,17 @@ class _Run:
 
 
 def _simulate(
-    kernel: Kernel, launch: Launch, device: Device, held: Occupancy, alone: Mapping[str, float]
+    kernel: Kernel,
+    launch: Launch,
+    device: Device,
+    held: Occupancy,
+    alone: Mapping[str, float],
+    accesses: Mapping[int, AccessCost],
 ) -> _Run:
     graph = kernel.graph or access_graph(kernel)
+    if kernel.bound is not None:
+        graph, costs = _costed(graph, accesses, device)
+        kernel = replace(kernel, latencies={**kernel.latencies, **costs})
     graph = graph.bound(dict(launch.scalar_args()))
     warps = _warps(launch, device)
     blocks = -(-launch.blocks // device.compute_units)
@@ -156,6 +167,26 @@ def _simulate(
         assumptions,
         {"simulated_instructions": float(totals.simulated), "path_cycles": limits.path},
     )
+
+
+def _costed(
+    graph: InstructionGraph, accesses: Mapping[int, AccessCost], device: Device
+) -> tuple[InstructionGraph, dict[str, Latency]]:
+    """Memory nodes of compiled code, in classes of their own: λ is what the access costs its pipe."""
+    costs: dict[str, Latency] = {}
+    nodes = []
+    for node in graph.nodes:
+        known = [accesses[i].cycles for i in node.touches if i in accesses]
+        if known:
+            latency = _device_latency(node, device)
+            issue = _grained(max(latency.issue, *known))
+            name = f"{node.operation} {issue:g}"
+            costs[name] = Latency(
+                issue, max(latency.completion, issue), latency.pipeline, latency.scope
+            )
+            node = replace(node, operation=name)
+        nodes.append(node)
+    return InstructionGraph(tuple(nodes), graph.loops, graph.body), costs
 
 
 _COUNTED_ONCE = Assumption("accesses in loops count once in the volumes, whatever the trips")
@@ -228,7 +259,7 @@ def _servers(
         if name == "memory":  # with accesses λ is the L1's, else it stands for all of memory
             if kernel.graph is None:
                 continue  # the roofline has the exact figure
-            name = "l1" if kernel.accesses else "dram"
+            name = "l1" if kernel.accesses or kernel.bound else "dram"
         if name != "latency":
             servers[name] = max(servers[name], cycles / device.clock_hz)
     servers["latency"] = run.bounds.path / device.clock_hz

@@ -155,7 +155,8 @@ def test_bound_forms_equal_python(text):
         for a, v in zip("xyz", dims, strict=True)
     }
     form = bind(access.subscripts[0], known, pytest.fail)
-    from perfassert.engines.volume.binding import coordinate_ranges, evaluate
+    from perfassert.engines.volume.binding import coordinate_ranges
+    from perfassert.kernel.affine import evaluate
 
     low, high = interval(form, coordinate_ranges(launch))
     for block in brute_force.block_order(launch.grid):

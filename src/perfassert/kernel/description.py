@@ -5,12 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import index
+from typing import Protocol
 
 from perfassert.errors import KernelError
 from perfassert.kernel.access import Access, Direction
+from perfassert.kernel.bound import BoundAccess
 from perfassert.kernel.field import Field, item_bytes
 from perfassert.kernel.graph import InstructionGraph, Latency
+from perfassert.kernel.launch import Launch
 from perfassert.source import Assumption
+
+
+class Compiled(Protocol):
+    """Code that becomes a description once device and launch are known."""
+
+    def bind(self, launch: Launch, arch: str, warp_size: int) -> tuple[Kernel, Launch]:
+        """The kernel with graph and bound accesses, and the launch that its volumes are those of:
+        guards as a domain, grid-stride loops as a wider grid."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,6 +32,8 @@ class Kernel:
     block; ``updates_per_thread``: results that a thread makes (thread folding); ``ilp``:
     independent chains in the arithmetic of one update. ``graph`` is None where the description
     has address expressions only; ``latencies`` by operation class go before the device's.
+    ``compiled``: where the rest comes from code, which is compiled for the device at hand and
+    bound to a launch; ``bound``: the accesses of such code.
     """
 
     name: str
@@ -35,6 +48,9 @@ class Kernel:
     assumptions: tuple[Assumption, ...] = field(default=())
     graph: InstructionGraph | None = None
     latencies: Mapping[str, Latency | Callable[[int], Latency]] = field(default_factory=dict)
+    compiled: Compiled | None = None
+    bound: tuple[BoundAccess, ...] | None = None
+    spill_bytes: int | None = None
 
     def __post_init__(self) -> None:
         item_bytes(self.dtype)

@@ -73,6 +73,11 @@ class Field:
         for slot, value in zip(self.__slots__, values, strict=True):
             object.__setattr__(self, slot, value)
 
+    @classmethod
+    def pointer(cls, name: str, alignment: int = 256) -> Field:
+        """What a pointer of compiled code points to: bytes without known bounds."""
+        return cls(name, "uint8", (1,), alignment=alignment)
+
     @property
     def item_bytes(self) -> int:
         """Bytes of one element."""

@@ -18,6 +18,7 @@ from perfassert.errors import AddressExpressionError
 from perfassert.kernel.access import Access, Direction
 from perfassert.kernel.affine import (
     Affine,
+    Call,
     Fail,
     Quotient,
     Symbol,
@@ -27,6 +28,7 @@ from perfassert.kernel.affine import (
     split_axis,
     with_global_coordinates,
 )
+from perfassert.kernel.bound import BoundAccess
 from perfassert.kernel.description import Kernel
 from perfassert.kernel.expression import AXES, BLOCK, DIMENSIONS, THREAD, variables
 from perfassert.kernel.field import Field
@@ -43,7 +45,9 @@ class AccessGroup:
 
     The byte address of access ``i`` is ``offsets[i] + Σ coefficient · symbol``. ``split`` names
     the axes for which ``symbols`` holds thread and block index apart; for the others it holds the
-    global coordinate.
+    global coordinate. Of compiled code: ``ranges`` of single symbols, among them the loop counters
+    in ``loops``; ``conditions``: forms that are 0 where a thread is masked; ``members``: numbers
+    of the kernel's bound accesses.
     """
 
     field: str
@@ -53,6 +57,12 @@ class AccessGroup:
     offsets: IntArray
     alignment: int
     split: frozenset[str]
+    ranges: tuple[tuple[str, tuple[int, int]], ...] = ()
+    conditions: tuple[Affine, ...] = ()
+    loops: tuple[str, ...] = ()
+    members: tuple[int, ...] = ()
+    space: str = "global"
+    atomic: bool = False
 
     @property
     def coefficients(self) -> dict[str, int]:
@@ -60,9 +70,16 @@ class AccessGroup:
         return {s: c for s, c in self.terms if isinstance(s, str)}
 
     @property
-    def quotients(self) -> tuple[tuple[Quotient, int], ...]:
+    def opaque(self) -> tuple[tuple[Quotient | Call, int], ...]:
         """The terms that are not affine."""
-        return tuple((s, c) for s, c in self.terms if isinstance(s, Quotient))
+        return tuple((s, c) for s, c in self.terms if not isinstance(s, str))
+
+    @property
+    def rigid(self) -> bool:
+        """Whether every block touches the same pattern, shifted, but for the domain's end."""
+        narrowed = {s for s, _ in self.ranges}
+        own = {*(f"threadIdx.{a}" for a in AXES), *self.loops}
+        return not self.opaque and not self.conditions and narrowed <= own
 
 
 def of(direction: Direction, groups: Sequence[AccessGroup]) -> list[AccessGroup]:
@@ -76,6 +93,8 @@ def bind_groups(kernel: Kernel, launch: Launch) -> tuple[AccessGroup, ...]:
     Raises :class:`AddressExpressionError` for unknown names, subscripts outside interior and
     halo, or addresses beyond 64 bits.
     """
+    if kernel.bound is not None:
+        return _bound_groups(kernel, launch.block, "global")
     names = dict(launch.scalar_args()) | dict(
         zip(DIMENSIONS, (*launch.block, *launch.grid), strict=True)
     )
@@ -83,6 +102,67 @@ def bind_groups(kernel: Kernel, launch: Launch) -> tuple[AccessGroup, ...]:
     known = tuple((name, names[name]) for name in sorted(names) if name in used)
     _check_ranges(kernel, launch, known)
     return _grouped(kernel, known)
+
+
+def shared_groups(kernel: Kernel, launch: Launch, space: str = "shared") -> tuple[AccessGroup, ...]:
+    """The accesses of shared or local memory as groups; only compiled code has them."""
+    return _bound_groups(kernel, launch.block, space) if kernel.bound is not None else ()
+
+
+def _bound_groups(
+    kernel: Kernel, block: tuple[int, int, int], space: str
+) -> tuple[AccessGroup, ...]:
+    """Accesses of compiled code that differ by a constant only, guards included, are one group."""
+    found: dict[tuple[object, ...], list[tuple[int, int]]] = {}
+    shapes: dict[tuple[object, ...], tuple[BoundAccess, Affine, frozenset[str]]] = {}
+    for number, access in enumerate(kernel.bound or ()):
+        if access.space != space:
+            continue
+        address, conditions = access.address, access.conditions
+        used = [*address.symbols(), *access.ranges, *(s for c in conditions for s in c.symbols())]
+        split = frozenset(
+            a for a in AXES if f"threadIdx.{a}" in used or f"blockIdx.{a}" in used
+        )
+        for axis in split:
+            address = split_axis(address, axis, block[AXES.index(axis)])
+        key = (
+            access.field, access.direction, access.bytes, frozenset(address.terms), access.loops,
+            tuple(sorted(access.ranges.items())), conditions, split, access.atomic,
+        )  # fmt: skip
+        found.setdefault(key, []).append((address.constant, number))
+        shapes.setdefault(key, (access, address, split))
+    groups = []
+    for key, members in found.items():
+        access, address, split = shapes[key]
+        ranges, conditions = dict(access.ranges), list(access.conditions)
+        for axis in split:
+            if axis in ranges:  # the range of a global coordinate that is held in two parts
+                conditions += _as_conditions(axis, ranges.pop(axis))
+        conditions = [_split_all(c, split, block) for c in conditions]
+        field = kernel.fields.get(access.field)
+        groups.append(
+            AccessGroup(
+                access.field, access.direction, access.bytes,
+                tuple(sorted(address.terms, key=str)),
+                np.array([constant for constant, _ in members], dtype=np.int64),
+                field.alignment if field is not None else 256, split,
+                tuple(sorted(ranges.items())), tuple(conditions), access.loops,
+                tuple(number for _, number in members), space, access.atomic,
+            )
+        )  # fmt: skip
+    return tuple(groups)
+
+
+def _as_conditions(symbol: str, span: tuple[int, int]) -> list[Affine]:
+    below = Affine(-span[1] - 1, ((symbol, 1),))
+    above = Affine(span[0] - 1, ((symbol, -1),))
+    return [Affine(0, ((Call("<", (form, Affine(0))), 1),)) for form in (below, above)]
+
+
+def _split_all(form: Affine, axes: frozenset[str], block: tuple[int, int, int]) -> Affine:
+    for axis in axes:
+        form = split_axis(form, axis, block[AXES.index(axis)])
+    return form
 
 
 @lru_cache(maxsize=512)

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
 
-from perfassert.engines.volume.binding import AccessGroup, bind_groups, of
+from perfassert.engines.volume.binding import AccessGroup, bind_groups, of, shared_groups
 from perfassert.engines.volume.footprint import block_steps, field_runs
-from perfassert.engines.volume.representatives import Representative, representatives
+from perfassert.engines.volume.representatives import Representative, alike, representatives
 from perfassert.engines.volume.runs import Runs, shifted, size, to_granules
-from perfassert.engines.volume.warps import WarpCost, warp_cost
+from perfassert.engines.volume.warps import WarpCost, shared_cost, warp_cost
 from perfassert.engines.volume.waves import Wave, waves
 from perfassert.hardware.model import Device
 from perfassert.hardware.occupancy import Occupancy
@@ -31,6 +31,17 @@ class VolumeEstimate:
 
     volumes: Volumes
     diagnostics: Mapping[str, float]
+    accesses: Mapping[int, AccessCost]
+
+
+@dataclass(frozen=True, slots=True)
+class AccessCost:
+    """Of one bound access, per warp instruction: cycles of the L1 or shared pipe, wavefronts,
+    sectors asked for."""
+
+    cycles: float
+    wavefronts: float
+    sectors: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +56,24 @@ class _FieldBlocks:
 
 
 def estimate_volumes(
-    kernel: Kernel, launch: Launch, device: Device, occupancy: Occupancy
+    kernel: Kernel,
+    launch: Launch,
+    device: Device,
+    occupancy: Occupancy,
+    started: Launch | None = None,
 ) -> VolumeEstimate:
     """Volumes of the whole launch on every level.
+
+    ``started``: the launch as it is started, where ``launch`` is what its loops over the grid
+    amount to; shared memory is counted over it.
 
     Raises :class:`~perfassert.errors.AddressExpressionError` where an expression does not fit the
     launch.
     """
     fields = _by_field(bind_groups(kernel, launch))
-    on_chip = {name: _field_blocks(g, launch, device) for name, g in fields.items()}
+    accesses: dict[int, AccessCost] = {}
+    on_chip = {name: _field_blocks(g, launch, device, accesses) for name, g in fields.items()}
+    shared = _shared(kernel, started or launch, device, accesses)
     l1_oversubscription = _l1_oversubscription(on_chip, launch, device, occupancy, kernel)
     miss = device.curves["l1_load"].miss(l1_oversubscription)
     concurrent = min(occupancy.resident_blocks * device.compute_units, launch.blocks)
@@ -63,7 +83,7 @@ def estimate_volumes(
     volumes = Volumes(
         l1_wavefronts=make(_per_field(on_chip, lambda f: _split(f, "wavefronts")), ""),
         l1_cycles=make(_per_field(on_chip, lambda f: _split(f, "cycles")), ""),
-        shared_wavefronts=make({}, ""),
+        shared_wavefronts=make(shared, ""),
         l2_load=make(
             _per_field(
                 {k: v for k, v in on_chip.items() if v.load.instructions},
@@ -93,7 +113,28 @@ def estimate_volumes(
         "l2_duplicated_bytes": _effective_l2(on_chip, sampled, launch, device),
         **dram.diagnostics,
     }
-    return VolumeEstimate(volumes, diagnostics)
+    return VolumeEstimate(volumes, diagnostics, accesses)
+
+
+def _shared(
+    kernel: Kernel, launch: Launch, device: Device, accesses: dict[int, AccessCost]
+) -> dict[str, dict[str, float]]:
+    """Wavefronts of shared memory, loads and stores apart."""
+    parts: dict[str, float] = {}
+    for group in shared_groups(kernel, launch):
+        cost = shared_cost(group, launch, device)
+        _note(accesses, group, cost)
+        name = "loads" if group.direction is Direction.LOAD else "stores"
+        parts[name] = parts.get(name, 0.0) + cost.wavefronts
+    return {"shared": parts} if parts else {}
+
+
+def _note(accesses: dict[int, AccessCost], group: AccessGroup, cost: WarpCost) -> None:
+    for member in group.members:
+        count = cost.instructions or 1.0
+        accesses[member] = AccessCost(
+            cost.cycles / count, cost.wavefronts / count, cost.sectors / count
+        )
 
 
 LOAD_PARTS = ("compulsory", "overlap_y", "overlap_z", "capacity", "store_fill")
@@ -128,13 +169,15 @@ def _by_field(groups: Sequence[AccessGroup]) -> dict[str, list[AccessGroup]]:
     return fields
 
 
-def _field_blocks(groups: Sequence[AccessGroup], launch: Launch, device: Device) -> _FieldBlocks:
+def _field_blocks(
+    groups: Sequence[AccessGroup], launch: Launch, device: Device, accesses: dict[int, AccessCost]
+) -> _FieldBlocks:
     costs = {d: WarpCost() for d in Direction}
     for group in groups:
         blocks = representatives([group], launch, device.l1_line_bytes)
-        costs[group.direction] = costs[group.direction].plus(
-            warp_cost(group, blocks, launch, device)
-        )
+        cost = warp_cost(group, blocks, launch, device)
+        _note(accesses, group, cost)
+        costs[group.direction] = costs[group.direction].plus(cost)
     loads = of(Direction.LOAD, groups)
     compulsory, lines = _footprints(loads, launch, device) if loads else (0.0, 0.0)
     requested = costs[Direction.LOAD].sectors * device.sector_bytes
@@ -156,9 +199,9 @@ def _footprints(
     """
     compulsory = lines = 0.0
     same_shape: dict[tuple[bool, ...], tuple[Representative, Runs]] = {}
-    alike = len(loads) == 1 and not loads[0].quotients
+    same = alike(loads, launch)
     for block in representatives(loads, launch, device.l1_line_bytes):
-        if alike and block.partial in same_shape:
+        if same and block.partial in same_shape:
             first, runs = same_shape[block.partial]
             runs = shifted(runs, _distance(loads[0], first, block, launch))
         else:

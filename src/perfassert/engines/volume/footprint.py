@@ -18,10 +18,12 @@ import numpy as np
 
 from perfassert.engines.volume.binding import AccessGroup, IntArray
 from perfassert.engines.volume.runs import Runs, merged, repeated, to_granules, union
-from perfassert.kernel.affine import Affine, Quotient, evaluate
+from perfassert.kernel.affine import Affine, Call, Quotient, evaluate
 from perfassert.kernel.expression import AXES
 from perfassert.kernel.launch import Launch
 
+_MAX_ENUMERATED = 2_000_000
+"""Points of terms that are not affine; beyond, every second value of the longest coordinate."""
 Range = tuple[int, int]
 BlockBox = tuple[Range, Range, Range]
 """Half-open ranges of block indices in x, y, z."""
@@ -92,7 +94,20 @@ def _symbol_boxes(
             choices.append({thread: (0, extent - full * block), index: (full, 1)})
         options.append(choices)
     for choice in product(*options):
-        yield {symbol: span for part in choice for symbol, span in part.items()}
+        symbols = {symbol: span for part in choice for symbol, span in part.items()}
+        if _narrowed(symbols, group):
+            yield symbols
+
+
+def _narrowed(symbols: dict[str, tuple[int, int]], group: AccessGroup) -> bool:
+    """Cut (start, count) down to the group's ranges, loop counters added; whether any is left."""
+    for symbol, (first, last) in group.ranges:
+        start, count = symbols.get(symbol, (first, last - first + 1))
+        low, high = max(start, first), min(start + count - 1, last)
+        if high < low:
+            return False
+        symbols[symbol] = (low, high - low + 1)
+    return True
 
 
 def group_runs(
@@ -109,11 +124,10 @@ def group_runs(
 
 def _box_runs(group: AccessGroup, symbols: dict[str, tuple[int, int]], granularity: int) -> Runs:
     coefficients = group.coefficients
-    quotients = group.quotients
-    enumerated = {s for q, _ in quotients for s in q.dividend.symbols()}
+    enumerated = _enumerated_symbols(group)
     origin = sum(c * symbols[s][0] for s, c in coefficients.items() if s not in enumerated)
     starts = group.offsets + origin
-    if quotients:
+    if enumerated:
         starts = (starts[:, None] + _enumerated(group, symbols, sorted(enumerated))).ravel()
     starts = np.unique(starts)
     runs = merged(starts, starts + group.item_bytes, granularity)
@@ -123,14 +137,35 @@ def _box_runs(group: AccessGroup, symbols: dict[str, tuple[int, int]], granulari
     return runs
 
 
+def _enumerated_symbols(group: AccessGroup) -> set[str]:
+    """Coordinates in terms that are not affine, or in conditions that tie several together."""
+    inside = {s for o, _ in group.opaque for s in Affine(0, ((o, 1),)).symbols()}
+    return inside.union(*(c.symbols() for c in group.conditions))
+
+
 def _enumerated(
     group: AccessGroup, symbols: dict[str, tuple[int, int]], names: Sequence[str]
 ) -> IntArray:
-    """The part of the address that depends on ``names``, for all their values."""
-    axes = np.ix_(*(np.arange(symbols[s][0], sum(symbols[s]), dtype=np.int64) for s in names))
-    values = dict(zip(names, axes, strict=True))
-    terms = {s: c for s, c in group.terms if isinstance(s, Quotient) or s in values}
-    return np.unique(evaluate(terms, values))
+    """The part of the address that depends on ``names``, for all their values (or many of them)."""
+    axes = [np.arange(symbols[s][0], sum(symbols[s]), dtype=np.int64) for s in names]
+    while np.prod([float(len(a)) for a in axes]) > _MAX_ENUMERATED:
+        longest = max(range(len(axes)), key=lambda i: len(axes[i]))
+        axes[longest] = axes[longest][:: 2]
+    values = dict(zip(names, np.ix_(*axes), strict=True))
+    terms = {s: c for s, c in group.terms if not isinstance(s, str) or s in values}
+    shape = tuple(len(a) for a in axes)
+    addresses = np.broadcast_to(evaluate(terms, values), shape)
+    return np.unique(addresses[_lit(group, values, shape)] if group.conditions else addresses)
+
+
+def _lit(
+    group: AccessGroup, values: dict[str, IntArray], shape: tuple[int, ...]
+) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+    """Where all conditions of the group hold."""
+    lit = np.ones(shape, dtype=bool)
+    for condition in group.conditions:
+        lit &= evaluate(dict(condition.terms), values) + condition.constant != 0
+    return lit
 
 
 def field_runs(
@@ -194,6 +229,8 @@ def period(groups: Sequence[AccessGroup], axis: int, block: int, modulus: int) -
 def _form_period(form: Affine, axis: str, block: int, modulus: int) -> int:
     result, step = 1, 0
     for symbol, coefficient in form.terms:
+        if isinstance(symbol, Call):
+            continue
         if isinstance(symbol, Quotient):
             if axis in {s[-1] for s in symbol.dividend.symbols()}:
                 scale = symbol.divisor * (modulus // gcd(modulus, coefficient))
@@ -241,7 +278,8 @@ def _absorbed(groups: Sequence[AccessGroup], axis: str, granularity: int) -> boo
     """Whether the axis only lengthens runs, so that its extent costs nothing."""
     return all(
         axis not in g.split
-        and not g.quotients
+        and not _enumerated_symbols(g)
+        and not g.ranges
         and abs(g.coefficients.get(axis, 0)) < granularity + g.item_bytes
         for g in groups
     )

@@ -42,12 +42,19 @@ def representatives(
 ) -> tuple[Representative, ...]:
     """Classes of blocks for the accesses of one field; weights sum to the unmasked blocks.
 
-    Exact for one affine group, and for any groups on grids of at most 256 blocks.
+    Exact for affine groups that move alike, and for any groups on grids of at most 256 blocks.
     """
-    if len(groups) > 1 or groups[0].quotients:
+    if not alike(groups, launch):
         return _each_or_sampled(launch)
     axes = [_axis_classes(groups, i, launch, modulus) for i in range(3)]
     return _merged_by_residue(groups[0], axes, launch, modulus)
+
+
+def alike(groups: Sequence[AccessGroup], launch: Launch) -> bool:
+    """Whether all blocks touch one pattern, shifted by the same distance for all the groups."""
+    if not all(g.rigid for g in groups):
+        return False
+    return len({block_steps(g, launch) for g in groups}) == 1
 
 
 def _each_or_sampled(launch: Launch) -> tuple[Representative, ...]:

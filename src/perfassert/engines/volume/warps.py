@@ -31,6 +31,7 @@ _PASS_BYTES = 128
 _HASH_DIGITS = range(0, 12, 2)
 _MAX_ROWS = 1024
 _MAX_BASES = 16
+_MAX_ITERATIONS = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +67,27 @@ def warp_cost(
     chosen = _chosen(blocks, max(1, _MAX_ROWS // (warps * len(group.offsets))))
     total = WarpCost()
     for block in chosen:
-        addresses, active = lane_addresses(group, block.block, launch, device.warp_size)
-        if len(addresses):
-            total = total.plus(_block_cost(group, addresses, active, device), block.weight)
+        lanes = lane_addresses(group, block.block, launch, device.warp_size)
+        if len(lanes.addresses):
+            cost = _block_cost(group, lanes.addresses, lanes.active, device)
+            total = total.plus(cost, block.weight * lanes.weight)
     return total
+
+
+def shared_cost(group: AccessGroup, launch: Launch, device: Device) -> WarpCost:
+    """Cost of shared-memory instructions over the launch: 32 banks of 4 bytes.
+
+    A block in the middle stands for all. An atomic is done once for every lane of its fullest
+    bank, equal addresses included.
+    """
+    middle = tuple(-(-e // b) // 2 for e, b in zip(launch.extent, launch.block, strict=True))
+    lanes = lane_addresses(group, middle, launch, device.warp_size)  # type: ignore[arg-type]
+    if not len(lanes.addresses):
+        return WarpCost()
+    waves = wavefronts(lanes.addresses, lanes.active, group.item_bytes)
+    scale = launch.blocks * lanes.weight * len(group.offsets)
+    total = float(waves.sum()) * scale
+    return WarpCost(instructions=len(waves) * scale, wavefronts=total, cycles=total)
 
 
 def _chosen(blocks: Sequence[Representative], limit: int) -> list[Representative]:
@@ -85,10 +103,23 @@ def _chosen(blocks: Sequence[Representative], limit: int) -> list[Representative
     return chosen
 
 
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """Addresses less the offsets, and unmasked lanes, both of shape (warps, lanes).
+
+    Every iteration of the loops around the group has rows of its own; where they are too many
+    some stand for ``weight`` each.
+    """
+
+    addresses: IntArray
+    active: BoolArray
+    weight: float
+
+
 def lane_addresses(
     group: AccessGroup, block: tuple[int, int, int], launch: Launch, warp_size: int
-) -> tuple[IntArray, BoolArray]:
-    """Addresses less the offsets, and the unmasked lanes, both of shape (warps, lanes).
+) -> Lanes:
+    """What the lanes of one block access.
 
     Warps without an unmasked lane are left out; masked lanes repeat an unmasked one's address.
     """
@@ -107,14 +138,39 @@ def lane_addresses(
             f"threadIdx.{axis}": thread[axis],
             f"blockIdx.{axis}": np.full_like(position, block[i]),
         }
-    addresses = np.broadcast_to(evaluate(dict(group.terms), values), linear.shape)
+    iterations, weight = _iterations(group)
+    count = len(next(iter(iterations.values()))) if iterations else 1
+    values |= {symbol: counts[:, None] for symbol, counts in iterations.items()}
+    shape = (count, lanes)
+    active = np.broadcast_to(active, shape)
+    for symbol, (first, last) in group.ranges:
+        active = active & (values[symbol] >= first) & (values[symbol] <= last)
+    for condition in group.conditions:
+        active = active & (evaluate(dict(condition.terms), values) + condition.constant != 0)
+    addresses = np.broadcast_to(evaluate(dict(group.terms), values), shape)
     shaped, lit = addresses.reshape(-1, warp_size), active.reshape(-1, warp_size)
     some = lit.any(axis=1)
     shaped, lit = shaped[some], lit[some]
     if not lit.all():
-        first = np.take_along_axis(shaped, lit.argmax(axis=1)[:, None], axis=1)
-        shaped = np.where(lit, shaped, first)
-    return shaped, lit
+        first_lit = np.take_along_axis(shaped, lit.argmax(axis=1)[:, None], axis=1)
+        shaped = np.where(lit, shaped, first_lit)
+    return Lanes(shaped, lit, weight)
+
+
+def _iterations(group: AccessGroup) -> tuple[dict[str, IntArray], float]:
+    """Loop counters of the iterations that are looked at, and how many each stands for."""
+    if not group.loops:
+        return {}, 1.0
+    ranges = dict(group.ranges)
+    counts = [ranges[s][1] - ranges[s][0] + 1 for s in group.loops]
+    total = int(np.prod(counts))
+    picked = min(total, _MAX_ITERATIONS)
+    index = ((2 * np.arange(picked, dtype=np.int64) + 1) * total) // (2 * picked)
+    values = {}
+    for symbol, count in zip(reversed(group.loops), reversed(counts), strict=True):
+        values[symbol] = ranges[symbol][0] + index % count
+        index = index // count
+    return values, total / picked
 
 
 def _block_cost(

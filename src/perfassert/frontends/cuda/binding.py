@@ -184,7 +184,7 @@ class Binder:
 
     def _loop_range(self, number: int) -> LoopRange:
         loop = self.program.loops[number]
-        given = self._given(loop.span)
+        given = self.given(loop.span)
         if given is not None:
             return LoopRange(given, given)
         if loop.trips is None or any(True for _ in self.symbols.unknowns(loop.trips)):
@@ -202,7 +202,8 @@ class Binder:
         self.what = "an address"
         return LoopRange(max(low, 0), max(high, 0))
 
-    def _given(self, span: SourceSpan | None) -> int | None:
+    def given(self, span: SourceSpan | None) -> int | None:
+        """The trip count that the user has stated for the loop at ``span``."""
         if span is None:
             return None
         for key in (f"{span.file}:{span.line}", _short(span)):
@@ -433,7 +434,8 @@ def normalised(
     """Grid-stride loops as a wider grid, and the guards that all accesses share as a domain.
 
     A loop that advances every address in it by as much as ``extent`` threads further along an axis
-    does the work of a grid with so many more blocks; the launch that is returned has them.
+    does the work of a grid with so many more blocks; the launch that is returned has them. Shared
+    and local memory stay with the launch as it is.
     """
     launch = binder.launch
     extents = [b * g for b, g in zip(launch.block, launch.grid, strict=True)]
@@ -496,6 +498,8 @@ def _total(binder: Binder, loop: int, axis: int, extent: int) -> int:
 def _absorb(
     access: BoundAccess, symbol: str, axis: str, total: int, extent: int
 ) -> BoundAccess:
+    if access.space != "global":
+        return access
     if symbol not in access.loops:
         low, high = access.ranges.get(axis, (0, extent - 1))
         return replace(access, ranges={**access.ranges, axis: (low, min(high, extent - 1))})
@@ -518,7 +522,7 @@ def _with_domain(
     """What no access goes beyond is the launch's domain."""
     full = [b * g for b, g in zip(launch.block, launch.grid, strict=True)]
     tops = []
-    seen = [a for a in accesses if a.space == "global"] or list(accesses)
+    seen = [a for a in accesses if a.space == "global"]
     for i, axis in enumerate(AXES):
         tops.append(
             max((a.ranges.get(axis, (0, full[i] - 1))[1] for a in seen), default=full[i] - 1) + 1
@@ -526,6 +530,9 @@ def _with_domain(
     domain = tuple(max(1, min(t, f)) for t, f in zip(tops, full, strict=True))
     trimmed = []
     for access in accesses:
+        if access.space != "global":
+            trimmed.append(access)
+            continue
         ranges = dict(access.ranges)
         for i, axis in enumerate(AXES):
             if axis in ranges and ranges[axis][0] == 0 and ranges[axis][1] >= domain[i] - 1:

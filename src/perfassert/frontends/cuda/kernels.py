@@ -1,0 +1,207 @@
+"""``from_cuda``, ``from_ptx``, ``from_cubin``: a source → a :class:`Kernel`, compiled when needed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from os import PathLike
+from pathlib import Path
+from typing import Union
+
+from perfassert.errors import KernelError, KernelSourceError, close_matches
+from perfassert.frontends.cuda.binding import Arguments, Binder, bind_accesses, normalised
+from perfassert.frontends.cuda.describe import describe
+from perfassert.frontends.cuda.launch_graph import launch_graph
+from perfassert.frontends.cuda.proxies import read_proxies
+from perfassert.frontends.toolchain.build import Binary, Source, build
+from perfassert.kernel.description import Kernel
+from perfassert.kernel.field import Field
+from perfassert.kernel.graph import InstructionGraph
+from perfassert.kernel.launch import Launch
+from perfassert.kernel.program import Program
+
+AnyPath = Union[str, "PathLike[str]"]
+_FLOPS = {
+    "FFMA": 2, "FADD": 1, "FMUL": 1, "DFMA": 2, "DADD": 1, "DMUL": 1,
+    "HFMA2": 4, "HADD2": 2, "HMUL2": 2, "FFMA2": 4, "FADD2": 2, "FMUL2": 2,
+}  # fmt: skip
+_DTYPES = {"D": "float64", "F": "float32", "H": "float16"}
+
+
+def from_cuda(
+    path: AnyPath,
+    kernel: str | None = None,
+    *,
+    defines: Mapping[str, object] | None = None,
+    include_dirs: Sequence[AnyPath] = (),
+    options: Sequence[str] = (),
+    updates_per_thread: int = 1,
+    trip_counts: Mapping[str, int] | None = None,
+    proxies: Mapping[str, str] | None = None,
+) -> Kernel:
+    """A kernel from CUDA source, compiled for the device that it is predicted on.
+
+    ``kernel``: its name, with namespaces and template arguments (``"ns::star<double, 4>"``); may
+    be left out where the file has only one. ``trip_counts``: ``{"stencil.cu:42": 128}`` for loops
+    whose end depends on data; ``proxies``: ``{"index": "threadIdx.x * 7 % n"}``, what values
+    loaded from a parameter (or at ``"file:line"``) are taken to be.
+
+    Raises :class:`~perfassert.KernelSourceError` for a file that cannot be read; compile errors
+    come when the kernel is first predicted, as the device's architecture is known then.
+    """
+    folders = (include_dirs,) if isinstance(include_dirs, (str, PathLike)) else include_dirs
+    return _kernel(
+        path, "cuda", kernel, updates_per_thread, trip_counts, proxies,
+        defines=dict(defines or {}), include_dirs=tuple(str(d) for d in folders),
+        options=tuple(options),
+    )  # fmt: skip
+
+
+def from_ptx(
+    path: AnyPath,
+    kernel: str | None = None,
+    *,
+    options: Sequence[str] = (),
+    updates_per_thread: int = 1,
+    trip_counts: Mapping[str, int] | None = None,
+    proxies: Mapping[str, str] | None = None,
+) -> Kernel:
+    """A kernel from PTX text, assembled for the device; see :func:`from_cuda`."""
+    return _kernel(
+        path, "ptx", kernel, updates_per_thread, trip_counts, proxies, options=tuple(options)
+    )
+
+
+def from_cubin(
+    path: AnyPath,
+    kernel: str | None = None,
+    *,
+    updates_per_thread: int = 1,
+    trip_counts: Mapping[str, int] | None = None,
+    proxies: Mapping[str, str] | None = None,
+) -> Kernel:
+    """A kernel from a cubin, or from a listing of one (``.sass``); see :func:`from_cuda`."""
+    kind = "sass" if Path(path).suffix == ".sass" else "cubin"
+    return _kernel(path, kind, kernel, updates_per_thread, trip_counts, proxies)
+
+
+def _kernel(
+    path: AnyPath,
+    kind: str,
+    kernel: str | None,
+    updates_per_thread: int,
+    trip_counts: Mapping[str, int] | None,
+    proxies: Mapping[str, str] | None,
+    **more: object,
+) -> Kernel:
+    place = Path(path)
+    if not place.is_file():
+        near = close_matches(place.name, (p.name for p in place.parent.glob("*"))) if (
+            place.parent.is_dir()) else ""  # fmt: skip
+        raise KernelSourceError(f"{place}: no such file{near}")
+    for key, count in (trip_counts or {}).items():
+        if isinstance(count, bool) or not isinstance(count, int) or count < 0:
+            raise KernelError(f"trip_counts[{key!r}] must be a whole number ≥ 0, not {count!r}")
+    source = Source(place, kind, kernel, **more)  # type: ignore[arg-type]
+    code = CompiledCode(
+        source, updates_per_thread, dict(trip_counts or {}), dict(proxies or {})
+    )
+    return Kernel(
+        name=kernel or place.stem,
+        fields={},
+        accesses=(),
+        updates_per_thread=updates_per_thread,
+        compiled=code,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class CompiledCode:
+    """A source and what its author says about it; see :class:`~perfassert.kernel.description.Compiled`."""
+
+    source: Source
+    updates_per_thread: int
+    trip_counts: Mapping[str, int]
+    proxies: Mapping[str, str]
+    _bound: dict[object, tuple[Kernel, Launch]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
+
+    def binary(self, arch: str) -> Binary:
+        """Compiled for ``arch``; a file that has changed is compiled again."""
+        return build(self.source, arch)
+
+    def program(self, arch: str) -> Program:
+        """The description for ``arch``."""
+        return _program(self.binary(arch))
+
+    def bind(self, launch: Launch, arch: str, warp_size: int) -> tuple[Kernel, Launch]:
+        """Graph and accesses for a launch, and the launch that the volumes are those of."""
+        binary = self.binary(arch)
+        program = _program(binary)
+        arguments = Arguments(program, launch, binary.kernel)
+        proxies = read_proxies(self.proxies, program, arguments)
+        binder = Binder(program, launch, arguments, self.trip_counts, proxies)
+        bound, touches = bind_accesses(binder)
+        work, bound = normalised(binder, bound)
+        graph = launch_graph(program, binder, touches, warp_size)
+        flops, dtype = _arithmetic(graph, program, launch, warp_size)
+        aligned = {n: b.alignment for n, b in arguments.buffers.items()}
+        names = dict.fromkeys(a.field for a in bound)
+        kernel = Kernel(
+            name=binary.kernel,
+            fields={n: Field.pointer(n, aligned.get(n, 256)) for n in names},
+            accesses=(),
+            flops=flops,
+            dtype=dtype,
+            registers=max(binary.registers, 1),
+            shared_bytes=binary.shared_bytes,
+            updates_per_thread=self.updates_per_thread,
+            assumptions=(*program.assumptions, *binder.assumptions),
+            graph=graph,
+            bound=bound,
+            spill_bytes=binary.local_bytes,
+        )
+        return kernel, work
+
+
+@lru_cache(maxsize=128)
+def _described(digest: str, held: _Held) -> Program:
+    return describe(held.binary)
+
+
+class _Held:
+    """A binary that is told apart by its digest alone."""
+
+    def __init__(self, binary: Binary) -> None:
+        self.binary = binary
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Held)
+
+    def __hash__(self) -> int:
+        return 0
+
+
+def _program(binary: Binary) -> Program:
+    return _described(binary.digest, _Held(binary))
+
+
+def _arithmetic(
+    graph: InstructionGraph, program: Program, launch: Launch, warp_size: int
+) -> tuple[float, str]:
+    """Floating-point operations per thread, and the type that most of them are in."""
+    warps = -(-launch.threads_per_block // warp_size)
+    counts: dict[str, float] = {}
+    for node in graph.nodes:
+        base = program.instructions[node.program].opcode.partition(".")[0]
+        if base in _FLOPS and node.operation != "move":
+            times = len(node.warps) if node.warps is not None else warps
+            for loop in graph.chain(node.loop):
+                times *= graph.trips(loop)
+            dtype = _DTYPES[base[0]]
+            counts[dtype] = counts.get(dtype, 0.0) + times * _FLOPS[base] / warps
+    if not counts:
+        return 0.0, "float32"
+    return sum(counts.values()), max(counts, key=lambda d: counts[d])

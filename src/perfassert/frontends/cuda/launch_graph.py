@@ -1,0 +1,408 @@
+"""The instruction graph of a program for one launch: which warp executes what, how often.
+
+A block from the middle of the grid stands for all. For each of its warps conditions are evaluated
+lane by lane: an instruction belongs to the warps in which some lane is active, so both sides of a
+divergent branch follow one another. A loop whose conditions change from one iteration to the next
+(a reduction's halving stride) is unrolled; any other stays a loop.
+
+Instructions wait as the control codes say: for the barriers that loads and other instructions of
+variable latency set. Fixed latencies are in the stall counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from perfassert.frontends.cuda.binding import Binder
+from perfassert.kernel.affine import IntArray
+from perfassert.kernel.expression import AXES
+from perfassert.kernel.graph import Edge, InstructionGraph, Loop, Node, Source
+from perfassert.kernel.program import COUNTER, Program, ProgramBlock, ProgramInstruction
+from perfassert.kernel.symbols import Value
+
+_UNROLLED_TRIPS = 64
+_MAX_ITEMS = 60_000
+_OFF = "move"
+"""Class of an instruction that all lanes of a warp have predicated off: it takes an issue slot."""
+BoolArray = npt.NDArray[np.bool_]
+
+
+@dataclass(slots=True)
+class _Item:
+    """An instruction, or a loop with ``body``, in program order."""
+
+    instruction: ProgramInstruction | None = None
+    warps: frozenset[int] | None = None
+    active: bool = True
+    trips: int = 0
+    body: list[_Item] = field(default_factory=list)
+    number: int = -1
+
+
+def launch_graph(
+    program: Program, binder: Binder, touches: Mapping[int, tuple[int, ...]], warp_size: int
+) -> InstructionGraph:
+    """The graph of the block in the middle of the grid."""
+    walk = _Walk(program, binder, warp_size)
+    items = walk.region(-1, walk.everyone)
+    return _Numbering(touches).graph(items)
+
+
+class _Walk:
+    def __init__(self, program: Program, binder: Binder, warp_size: int) -> None:
+        self.program = program
+        self.binder = binder
+        self.symbols = program.symbols
+        launch = binder.launch
+        nx, ny, nz = launch.block
+        self.warp_size = warp_size
+        self.warps = -(-(nx * ny * nz) // warp_size)
+        linear = np.arange(self.warps * warp_size, dtype=np.int64)
+        self.everyone: BoolArray = linear < nx * ny * nz
+        self.names: dict[str, IntArray] = {
+            "threadIdx.x": linear % nx,
+            "threadIdx.y": linear // nx % ny,
+            "threadIdx.z": np.minimum(linear // (nx * ny), nz - 1),
+            "laneid": linear % warp_size,
+            "warpid": linear // warp_size,
+        }
+        self.names |= {
+            f"blockIdx.{a}": np.asarray(launch.grid[i] // 2) for i, a in enumerate(AXES)
+        }
+        self.names |= {n: np.asarray(v) for n, v in binder.names.items()}
+        self.memo: dict[int, IntArray] = {}
+        self.count = 0
+        self.varying = self._varying()
+
+    def _varying(self) -> frozenset[int]:
+        """Loops in which a condition depends on the loop's own counter, at this launch."""
+        program, found = self.program, set()
+        for block in program.blocks.values():
+            values = [block.condition]
+            values += [
+                g for i in range(block.start, block.stop)
+                if (g := program.instructions[i].guard) is not None
+            ]  # fmt: skip
+            for value in values:
+                found |= self.counters(value)
+        for loop in program.loops:
+            if loop.parent >= 0:
+                found |= self.counters(loop.entry)
+                if loop.trips is not None:
+                    found |= self.counters(loop.trips)
+        return frozenset(found)
+
+    def counters(self, value: Value) -> set[int]:
+        """Loops on whose counter the decided parts of a condition depend."""
+        s = self.symbols
+        found = set()
+        for part in s.conjuncts(value):
+            names = (s.atoms[a].name for a in s.inside(part) if not s.atoms[a].function)
+            if any(n.startswith(COUNTER) for n in names) and not any(
+                True for _ in s.unknowns(part)
+            ):
+                symbols = set(self.binder.form(part).symbols())
+                found.update(int(n[len(COUNTER) :]) for n in symbols if n.startswith(COUNTER))
+        return found
+
+    # Values for every lane
+
+    def value(self, value: Value) -> IntArray:
+        """A value for every lane; parameters that were not given raise the binder's error."""
+        try:
+            return self.symbols.evaluate(value, self.names, self.memo)
+        except KeyError as missing:
+            name = str(missing.args[0])
+            if name.startswith("arg:"):
+                raise self.binder.arguments.missing(name, "a condition or a trip count") from None
+            raise
+
+    def holds(self, condition: Value) -> BoolArray | None:
+        """Lanes for which a condition holds; None where it depends on data."""
+        if condition.constant is not None:
+            return np.full(self.everyone.shape, bool(condition.constant))
+        if any(True for _ in self.symbols.unknowns(condition)):
+            return None
+        lanes: BoolArray = np.broadcast_to(self.value(condition) != 0, self.everyone.shape)
+        return lanes
+
+    def mask(self, condition: Value, mask: BoolArray, span_of: int) -> BoolArray:
+        """``mask`` narrowed by what of the condition is decided."""
+        for part in self.symbols.conjuncts(condition):
+            lanes = self.holds(part)
+            if lanes is None:
+                self.undecided(span_of)
+            else:
+                mask = mask & lanes
+        return mask
+
+    def undecided(self, instruction: int) -> None:
+        """Note that both sides of a branch are taken to be executed."""
+        span = self.program.instructions[instruction].span
+        self.binder.assume("a branch depends on data: both its sides are taken to run", span)
+
+    def set_counter(self, loop: int, iteration: int) -> None:
+        self.names[f"{COUNTER}{loop}"] = np.asarray(iteration)
+        self.memo = {}
+
+    # Regions
+
+    def region(self, loop: int, mask: BoolArray) -> list[_Item]:
+        items: list[_Item] = []
+        headers = {x.header: x.index for x in self.program.loops if x.parent == loop}
+        for number in self.program.order:
+            block = self.program.blocks.get(number)
+            if block is None or block.skipped:
+                continue
+            if number in headers:
+                items += self.loop(headers[number], mask)
+            elif block.loop == loop:
+                items += self.block(block, mask)
+        return items
+
+    def block(self, block: ProgramBlock, mask: BoolArray) -> list[_Item]:
+        mask = self.mask(block.condition, mask, block.start)
+        if not mask.any():
+            return []
+        here = self.per_warp(mask)
+        self.count += block.stop - block.start
+        items = []
+        for index in range(block.start, block.stop):
+            instruction = self.program.instructions[index]
+            guard = instruction.guard
+            if guard is None or instruction.fence:
+                items.append(_Item(instruction, None if instruction.fence else here))
+                continue
+            lanes = self.holds(guard)
+            on = here if lanes is None else self.per_warp(mask & lanes)
+            off = self.without(here, on)
+            if on != frozenset():
+                items.append(_Item(instruction, on))
+            if off:
+                items.append(_Item(instruction, off, active=False))
+        return items
+
+    def per_warp(self, mask: BoolArray) -> frozenset[int] | None:
+        """Warps with an active lane; None for all of them."""
+        some = mask.reshape(self.warps, self.warp_size).any(axis=1)
+        return None if some.all() else frozenset(int(w) for w in np.flatnonzero(some))
+
+    def without(
+        self, here: frozenset[int] | None, on: frozenset[int] | None
+    ) -> frozenset[int]:
+        all_here = frozenset(range(self.warps)) if here is None else here
+        return frozenset() if on is None else all_here - on
+
+    def loop(self, index: int, mask: BoolArray) -> list[_Item]:
+        loop = self.program.loops[index]
+        header = self.program.blocks[loop.header]
+        mask = self.mask(loop.entry, mask, header.start)
+        if not mask.any():
+            return []
+        trips = self.trips(index)
+        most = int(trips[mask].max())
+        if most <= 0:
+            return []
+        if index in self.varying and most <= _UNROLLED_TRIPS and self.count < _MAX_ITEMS:
+            return self.unrolled(index, mask, trips, most)
+        if int(trips[mask].min()) != most:
+            self.binder.assume("the threads of a warp leave a loop together, with the last one",
+                               loop.span)  # fmt: skip
+        self.set_counter(index, most // 2)
+        body = self.region(index, mask)
+        if loop.last is None or loop.last >= loop.blocks:
+            return [_Item(trips=most, body=body)] if body else []
+        return self.left_early(index, mask, most, body)
+
+    def left_early(
+        self, index: int, mask: BoolArray, most: int, body: list[_Item]
+    ) -> list[_Item]:
+        """A loop that is left at its top: the last iteration runs only what lies before."""
+        last = self.program.loops[index].last or frozenset()
+        self.set_counter(index, most - 1)
+        tail = [
+            item
+            for number in self.program.order
+            if number in last and number in self.program.blocks
+            and self.program.blocks[number].loop == index
+            for item in self.block(self.program.blocks[number], mask)
+        ]  # fmt: skip
+        items = [_Item(trips=most - 1, body=body)] if most > 1 and body else []
+        return items + tail
+
+    def unrolled(
+        self, index: int, mask: BoolArray, trips: IntArray, most: int
+    ) -> list[_Item]:
+        loop = self.program.loops[index]
+        items: list[_Item] = []
+        for iteration in range(most):
+            self.set_counter(index, iteration)
+            items += self.region(index, mask & (trips > iteration))
+        self.binder.assume(
+            f"a loop is taken apart into its {most} iterations, which differ", loop.span
+        )
+        return items
+
+    def trips(self, index: int) -> IntArray:
+        loop = self.program.loops[index]
+        found = self.binder.loops[index]
+        known = loop.trips is not None and not found.assumed
+        if not known or self.binder.given(loop.span) is not None:
+            return np.full(self.everyone.shape, found.most)
+        assert loop.trips is not None
+        return np.broadcast_to(self.value(loop.trips), self.everyone.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class _Setter:
+    """An instruction that a barrier waits for; ``carried``: of the iteration before, by loop."""
+
+    item: _Item
+    carried: int = -1
+
+
+_State = dict[int, list[list[_Setter]]]
+_ASYNC = -2  # asynchronous copies that no group has collected yet
+
+
+class _Numbering:
+    """Items → nodes and loops, with the edges that barriers mean."""
+
+    def __init__(self, touches: Mapping[int, tuple[int, ...]]) -> None:
+        self.touches = touches
+        self.nodes: list[Node] = []
+        self.loops: list[tuple[int, int, list[tuple[str, int]]]] = []
+        self.chains: list[tuple[int, ...]] = []
+
+    def graph(self, items: Sequence[_Item]) -> InstructionGraph:
+        body = self.number(items, ())
+        self.walk(items, {}, (), True)
+        loops = tuple(
+            Loop(i, parent, trips, tuple(inner))
+            for i, (parent, trips, inner) in enumerate(self.loops)
+        )
+        return InstructionGraph(tuple(self.nodes), loops, tuple(body))
+
+    def number(self, items: Sequence[_Item], chain: tuple[int, ...]) -> list[tuple[str, int]]:
+        body: list[tuple[str, int]] = []
+        for item in items:
+            if item.instruction is not None:
+                item.number = len(self.chains)
+                self.chains.append(chain)
+                body.append(("node", item.number))
+            else:
+                item.number = len(self.loops)
+                self.loops.append((chain[-1] if chain else -1, item.trips, []))
+                inner = self.number(item.body, (*chain, item.number))
+                self.loops[item.number] = (chain[-1] if chain else -1, item.trips, inner)
+                body.append(("loop", item.number))
+        return body
+
+    def walk(
+        self, items: Sequence[_Item], state: _State, chain: tuple[int, ...], record: bool
+    ) -> _State:
+        for item in items:
+            if item.instruction is not None:
+                self.step(item, item.instruction, state, chain, record)
+                continue
+            inside = (*chain, item.number)
+            after = self.walk(item.body, _copied(state), inside, False)
+            if record:
+                before = set(map(id, _members(state)))
+                entry = _copied(state)
+                for barrier, groups in after.items():
+                    entry.setdefault(barrier, []).extend(
+                        [_Setter(s.item, item.number) for s in group if s.carried < 0]
+                        for group in groups
+                        if not before.issuperset(map(id, group))
+                    )
+                self.walk(item.body, entry, inside, True)
+            state = after
+        return state
+
+    def step(
+        self, item: _Item, instruction: ProgramInstruction, state: _State,
+        chain: tuple[int, ...], record: bool,
+    ) -> None:  # fmt: skip
+        waited: list[_Setter] = []
+        for barrier in instruction.waits:
+            waited += [s for group in state.pop(barrier, []) for s in group]
+        if instruction.opcode.startswith("DEPBAR"):
+            waited += _partly(state, instruction.text)
+        if record:
+            self.nodes.append(self.node(item, instruction, waited, chain))
+        if not item.active:
+            return
+        if instruction.opcode.startswith("LDGSTS"):
+            state.setdefault(_ASYNC, []).append([_Setter(item)])
+        elif instruction.opcode.startswith("LDGDEPBAR"):
+            copies = [s for group in state.pop(_ASYNC, []) for s in group]
+            state.setdefault(0, []).append(copies or [_Setter(item)])
+        elif instruction.sets >= 0:
+            state.setdefault(instruction.sets, []).append([_Setter(item)])
+        elif instruction.frees >= 0:
+            state.setdefault(instruction.frees, []).append([_Setter(item)])
+
+    def node(
+        self, item: _Item, instruction: ProgramInstruction, waited: Sequence[_Setter],
+        chain: tuple[int, ...],
+    ) -> Node:  # fmt: skip
+        edges = tuple(
+            Edge((self.source(setter, chain),))
+            for setter in {(id(s.item), s.carried): s for s in waited}.values()
+        )
+        fence = instruction.fence
+        return Node(
+            item.number,
+            "barrier" if fence else instruction.operation if item.active else _OFF,
+            "",
+            edges,
+            produces=instruction.sets >= 0 or fence,
+            loop=chain[-1] if chain else -1,
+            warps=None if fence else item.warps,
+            fence=fence,
+            partial=fence,
+            space=instruction.accesses[0].space if instruction.accesses else None,
+            span=instruction.span,
+            stall=max(instruction.stall, 1),
+            touches=self.touches.get(instruction.index, ()) if item.active else (),
+            program=instruction.index,
+        )
+
+    def source(self, setter: _Setter, chain: tuple[int, ...]) -> Source:
+        if setter.carried >= 0:
+            return Source(setter.item.number, setter.carried, 1)
+        common = -1
+        for own, other in zip(self.chains[setter.item.number], chain, strict=False):
+            if own != other:
+                break
+            common = own
+        return Source(setter.item.number, common, 0)
+
+
+def _partly(state: _State, text: str) -> list[_Setter]:
+    """``DEPBAR.LE SB0, 0x1``: all but the last group of the barrier."""
+    words = text.replace(",", " ").split()
+    names = [w for w in words if w.startswith("SB") and w[2:].isdigit()]
+    if not names:
+        return []
+    barrier = int(names[0][2:])
+    after = words[words.index(names[0]) + 1 :]
+    keep = int(after[0], 0) if after and after[0][0].isdigit() else 0
+    groups = state.get(barrier, [])
+    done = groups[: len(groups) - keep] if keep else groups
+    state[barrier] = groups[len(done) :]
+    return [s for group in done for s in group]
+
+
+def _copied(state: _State) -> _State:
+    return {barrier: list(groups) for barrier, groups in state.items()}
+
+
+def _members(state: _State) -> list[_Setter]:
+    return [s for groups in state.values() for group in groups for s in group]
+

@@ -1,0 +1,91 @@
+"""Stand-ins for values that depend on data, as the author of a test declares them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+
+from perfassert.errors import AddressExpressionError, KernelError, close_matches
+from perfassert.frontends.cuda.binding import Arguments
+from perfassert.kernel.program import ARGUMENT, Program
+from perfassert.kernel.symbols import Symbols, Value
+
+_BUILTIN = ("threadIdx", "blockIdx", "blockDim", "gridDim")
+
+
+def read_proxies(
+    proxies: Mapping[str, str], program: Program, arguments: Arguments
+) -> dict[str, Value]:
+    """The value of each load that a proxy stands in for, by the name of its unknown.
+
+    A key is the parameter that is loaded from, or ``"file:line"`` of the load. Raises
+    :class:`KernelError` for a key that names no load.
+    """
+    if not proxies:
+        return {}
+    loads: dict[str, list[int]] = {}
+    for instruction in program.instructions:
+        for access in instruction.accesses[:1]:
+            span = instruction.span
+            keys = [access.field]
+            if span is not None:
+                keys.append(f"{span.file.rpartition('/')[2]}:{span.line}")
+            for key in keys:
+                loads.setdefault(key, []).append(instruction.index)
+    found: dict[str, Value] = {}
+    for key, text in proxies.items():
+        if key not in loads:
+            hint = close_matches(key, loads) or f"; it loads from {', '.join(loads) or 'nothing'}"
+            raise KernelError(f"proxy {key!r} stands in for nothing: no load has that name{hint}")
+        value = _Reader(key, text, program, arguments).value()
+        for index in loads[key]:
+            for word in range(8):
+                found[f"load {index}.{word}"] = value
+    return found
+
+
+class _Reader:
+    def __init__(self, key: str, text: str, program: Program, arguments: Arguments) -> None:
+        self.where = f"proxies[{key!r}]"
+        self.text = text
+        self.symbols: Symbols = program.symbols
+        self.parameters = {p.name: i for i, p in enumerate(program.parameters)}
+        self.arguments = arguments
+
+    def value(self) -> Value:
+        try:
+            return self.read(ast.parse(self.text, mode="eval").body)
+        except (SyntaxError, RecursionError, MemoryError, TypeError):
+            raise AddressExpressionError(f"{self.where}: {self.text!r} is no expression") from None
+
+    def read(self, node: ast.expr) -> Value:
+        s = self.symbols
+        if isinstance(node, ast.Constant) and type(node.value) is int:
+            return s.number(node.value)
+        if isinstance(node, ast.Name):
+            return self.name(node.id)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            if node.value.id in _BUILTIN and node.attr in "xyz":
+                return s.variable(f"{node.value.id}.{node.attr}")
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+            return s.scale(self.read(node.operand), -1)
+        if isinstance(node, ast.BinOp):
+            left, right = self.read(node.left), self.read(node.right)
+            operations = {
+                ast.Add: s.add, ast.Sub: s.sub, ast.Mult: s.mul, ast.FloorDiv: s.div, ast.Mod: s.mod
+            }  # fmt: skip
+            if type(node.op) in operations:
+                return operations[type(node.op)](left, right)
+        raise AddressExpressionError(
+            f"{self.where}: {self.text!r}: only + - * // % over integers, coordinates and parameters"
+        )
+
+    def name(self, name: str) -> Value:
+        s = self.symbols
+        if name in self.parameters:
+            return s.variable(f"{ARGUMENT}{self.parameters[name]}")
+        if name in ("x", "y", "z"):
+            index = s.mul(s.variable(f"blockIdx.{name}"), s.variable(f"blockDim.{name}"))
+            return s.add(index, s.variable(f"threadIdx.{name}"))
+        hint = close_matches(name, self.parameters)
+        raise AddressExpressionError(f"{self.where}: unknown name {name!r}{hint}")
