@@ -33,6 +33,7 @@ _SERVER = {"global": "memory", "shared": "shared", "local": "shared", "barrier":
 _SATURATED = 0.5  # of the time: a server that is busy for so long is the limiter
 _GRAIN = 64  # derived costs are multiples of 1/64 cycle, so that periods exist
 _LIMIT = 4_000_000  # simulated instructions without a recurrence, before extrapolation
+_COMPILED_LIMIT = 400_000  # the same for compiled code: thousands of instructions, not ten
 _WAVES = 6  # so many resident sets of blocks are enough where the graph is only a sketch
 
 
@@ -153,7 +154,8 @@ def _simulate(
     )
     length = sum(unit.programs[v].length for v in unit.variant)
     sketch = _WAVES * length * unit.resident if kernel.graph is None else _LIMIT
-    totals = run_bounded(unit, min(sketch, _LIMIT))
+    limit = _LIMIT if kernel.bound is None else _COMPILED_LIMIT
+    totals = run_bounded(unit, min(sketch, limit))
     assumptions, end = _extrapolated(totals, length * blocks)
     if kernel.graph and any(n.touches_global and n.loop >= 0 for n in kernel.graph.nodes):
         assumptions = (*assumptions, _COUNTED_ONCE)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from math import gcd
 
 import numpy as np
 
@@ -165,16 +166,16 @@ class Symbols:
     def _quotient(self, dividend: Value, divisor: int) -> Value:
         """Simplify ``(M · x) // 2ᵏ``, which compilers write for ``x // d``, and quotients of
         quotients."""
-        if len(dividend.terms) == 1:
-            ((monomial, factor),) = dividend.terms
-            if len(monomial) == 1 and 0 < factor:
-                plain = divided_by(factor, divisor)
-                if plain:
-                    return self.div(self._value({monomial: 1}), self.number(plain))
-                atom = self.atoms[monomial[0]]
-                inner = atom.arguments[1].constant if atom.function == "//" else None
-                if factor == 1 and inner:
-                    return self.div(atom.arguments[0], self.number(inner * divisor))
+        factor = gcd(*(c for _, c in dividend.terms))
+        plain = divided_by(factor, divisor)
+        if plain:
+            inside = self._value({m: c // factor for m, c in dividend.terms})
+            return self.div(inside, self.number(plain))
+        if _is_atom(dividend):
+            atom = self.atoms[dividend.terms[0][0][0]]
+            inner = atom.arguments[1].constant if atom.function == "//" else None
+            if inner:
+                return self.div(atom.arguments[0], self.number(inner * divisor))
         return self.call("//", dividend, self.number(divisor))
 
     def mod(self, value: Value, divisor: Value) -> Value:
@@ -278,6 +279,11 @@ class Symbols:
         if number is not None:
             return self.div(value, self.number(1 << (number & 63)))
         return self.div(value, self.call("<<", self.one, amount))
+
+    def unsigned(self, value: Value) -> Value:
+        """A 32-bit constant that is printed as a negative number, as what it means unsigned."""
+        number = value.constant
+        return self.number(number + 2**32) if number is not None and number < 0 else value
 
     def negative(self, value: Value) -> Value:
         """The sign bit: 1 where the value is below 0."""

@@ -332,9 +332,13 @@ class _Step:
         if operand.kind == "register":
             if operand.name in ("RZ", "URZ"):
                 return self.s.zero
-            prefix = operand.name.rstrip("0123456789")
-            return self.read(f"{prefix}{int(operand.name[len(prefix):]) + 1}")
+            return self.read(self.following(operand.name))
         return self.s.unknown(f"high word of {operand.text}")
+
+    def following(self, register: str) -> str:
+        """The register that holds the second word."""
+        prefix = register.rstrip("0123456789")
+        return f"{prefix}{int(register[len(prefix) :]) + 1}"
 
     def result(self, value: Value | None) -> Mapping[str, Value]:
         """What a one-word instruction writes."""
@@ -373,10 +377,18 @@ def _imad(i: _Step) -> Mapping[str, Value]:
     if "MOV" in i.modifiers:
         return i.result(i[2])
     product = s.mul(i[0], i[1])
+    low = s.add(product, i[2])
+    if "HI" not in i.modifiers and "WIDE" not in i.modifiers:
+        return i.result(low)
+    if "U32" in i.modifiers:
+        product = s.mul(s.unsigned(i[0]), s.unsigned(i[1]))
+    high = s.add(i.high(2), s.div(s.add(product, i[2]), s.number(2**32)))
     if "HI" in i.modifiers:
-        whole = s.div(s.add(product, i[2]), s.number(2**32))
-        return i.result(s.add(i.high(2), whole))
-    return i.result(s.add(product, i[2]))
+        return i.result(high)
+    if i.target[-1] == "Z":
+        return {}
+    second = i.following(i.target)
+    return {i.target: low, second: high} if i[2] is s.zero else {i.target: low}
 
 
 def _iadd3(i: _Step) -> Mapping[str, Value]:
@@ -555,8 +567,7 @@ def _combined(s: Symbols, lut: int, inputs: Sequence[Value]) -> Value:
 def _s2r(i: _Step) -> Mapping[str, Value]:
     value = i[0]
     if i.instruction.base == "CS2R" and i.target[-1] != "Z":
-        prefix = i.target.rstrip("0123456789")
-        return {i.target: value, f"{prefix}{int(i.target[len(prefix):]) + 1}": i.s.zero}
+        return {i.target: value, i.following(i.target): i.s.zero}
     return i.result(value)
 
 
