@@ -389,6 +389,11 @@ class Symbols:
             return condition
         if yes is self.zero and no is self.one:
             return self.negated(condition)
+        both = dict(set(yes.terms) & set(no.terms))
+        if both:  # what both have is no matter of choice: the pointer, say
+            common = self._value(both)
+            return self.add(common, self.select(condition, self.sub(yes, common),
+                                                self.sub(no, common)))  # fmt: skip
         return self.call("select", condition, yes, no)
 
     # Reading values

@@ -331,6 +331,9 @@ class _PtxSide:
             if accesses[index] and index in loop_of:
                 line = sass.placed[index].instruction.ptx_line
                 copies.setdefault((line, loop_of[index]), []).append(index)
+        places: dict[int, int] = {}
+        for line, _ in copies:
+            places[line] = places.get(line, 0) + 1
         for (line, loop), members in copies.items():
             known = self.accesses.get(line)
             if known is None or sass.unresolved(known.address):
@@ -340,6 +343,8 @@ class _PtxSide:
                 if known.space not in (own.space, "generic") or own.space == "local":
                     continue
                 if own.unresolved:
+                    if places[line] > 1:
+                        continue  # a loop and its remainder: which iterations these are is open
                     address = self._mapped(known, sass.flow.chain(loop), copy, len(members))
                     if address is not None:
                         filled = sass.access(

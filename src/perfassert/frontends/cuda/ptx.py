@@ -375,7 +375,7 @@ _Semantics = Callable[[Symbols, list[str], list[Value]], "Value | None"]
 
 
 def _multiplied(s: Symbols, parts: list[str], v: list[Value]) -> Value | None:
-    if "hi" in parts and parts[-1] == "u32":
+    if ("hi" in parts or "wide" in parts) and parts[-1] == "u32":
         v = [s.unsigned(v[0]), s.unsigned(v[1]), *v[2:]]
     product = s.mul(v[0], v[1])
     if "hi" in parts:

@@ -260,7 +260,7 @@ def _constant(found: re.Match[str], text: str) -> Operand:
     parts = _sum(found[3])
     bank = int(found[2], 16) if found[2].startswith("0x") else -1
     offset = sum(p.value for p in parts if p.kind == "number")
-    registers = tuple(p for p in parts if p.kind != "number")
+    registers = tuple(p for p in parts if p.kind != "number" and p.name not in ("RZ", "URZ"))
     return Operand("constant", found[2], found[1] or "", found[4], bank, offset, registers, text)
 
 
