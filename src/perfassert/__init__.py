@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from perfassert.errors import ExpectationFailed as ExpectationFailed
     from perfassert.errors import GraphError as GraphError
     from perfassert.errors import KernelError as KernelError
+    from perfassert.errors import KernelSourceError as KernelSourceError
     from perfassert.errors import LaunchError as LaunchError
     from perfassert.errors import PerfAssertError as PerfAssertError
     from perfassert.errors import RankingError as RankingError
-    from perfassert.errors import UnitError as UnitError
-    from perfassert.errors import UnknownDevice as UnknownDevice
-    from perfassert.errors import KernelSourceError as KernelSourceError
     from perfassert.errors import SuiteError as SuiteError
     from perfassert.errors import ToolchainMissing as ToolchainMissing
+    from perfassert.errors import UnitError as UnitError
+    from perfassert.errors import UnknownDevice as UnknownDevice
     from perfassert.frontends.cuda.kernels import from_cubin as from_cubin
     from perfassert.frontends.cuda.kernels import from_cuda as from_cuda
     from perfassert.frontends.cuda.kernels import from_ptx as from_ptx

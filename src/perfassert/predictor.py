@@ -102,6 +102,26 @@ def predict(kernel: Kernel, launch: Launch, device: Device | str | Path) -> Pred
     )
 
 
+def access_costs(
+    kernel: Kernel, launch: Launch, device: Device
+) -> tuple[dict[int, list[tuple[float, float]]], tuple[Assumption, ...]]:
+    """Of compiled code: wavefronts and sectors per warp instruction of each access, by number of
+    the instruction in its program; and what the binding had to assume."""
+    if kernel.compiled is None:
+        return {}, ()
+    kernel, work = kernel.compiled.bind(launch, device.arch, device.warp_size)
+    shared = kernel.shared_bytes + launch.shared_bytes
+    held = occupancy(device, launch.threads_per_block, kernel.registers, shared)
+    known = estimate_volumes(kernel, work, device, held, launch).accesses
+    assert kernel.graph is not None
+    costs = {
+        n.program: [(known[i].wavefronts, known[i].sectors) for i in n.touches if i in known]
+        for n in kernel.graph.nodes
+        if n.touches
+    }
+    return costs, kernel.assumptions
+
+
 def _check_block(launch: Launch, device: Device) -> None:
     if launch.block[2] > device.max_block_z:
         raise LaunchError(
@@ -174,7 +194,7 @@ def _simulate(
 def _costed(
     graph: InstructionGraph, accesses: Mapping[int, AccessCost], device: Device
 ) -> tuple[InstructionGraph, dict[str, Latency]]:
-    """Memory nodes of compiled code, in classes of their own: λ is what the access costs its pipe."""
+    """Memory nodes of compiled code in classes of their own: λ is what the access costs."""
     costs: dict[str, Latency] = {}
     nodes = []
     for node in graph.nodes:

@@ -153,12 +153,7 @@ def test_a_thread_touches_the_bytes_that_the_description_says(case, arch):
     skipped = {(a.space, a.direction) for a in open_ends}
     for place, threads in chosen(case[4], case[5], seed=2):
         for thread, steps in executed(case, binary.ptx, place, threads).items():
-            did = {
-                s.address + b
-                for s in steps
-                if s.space == "global"
-                for b in range(s.bytes)
-            }
+            did = {s.address + b for s in steps if s.space == "global" for b in range(s.bytes)}
             says = touched(program, case, variables(case, place, thread))
             if not any(space == "global" for space, _ in skipped):
                 assert says == did
@@ -202,4 +197,3 @@ def iterations(program, chain, value):
             for i in range(value(loop.trips, counters))
         ]
     return found
-

@@ -136,7 +136,7 @@ def _division(operator: str, dividend: Affine, divisor: int, names: Mapping[str,
 
 
 def quotient(dividend: Affine, divisor: int) -> Affine:
-    """Floor quotient; whole multiples of the divisor leave it: ``(4x + 5) // 4 = x + 1 + 1 // 4``."""
+    """Floor quotient; multiples of the divisor leave it: ``(4x + 5) // 4 = x + 1 + 1 // 4``."""
     whole = Affine(
         dividend.constant // divisor,
         tuple((s, c // divisor) for s, c in dividend.terms if c % divisor == 0),
@@ -221,7 +221,7 @@ def call_interval(function: str, bounds: list[tuple[int, int]]) -> tuple[int, in
     elif function in ("|", "^", "&") and min(b[0] for b in bounds) >= 0:
         top = max(b[1] for b in bounds) if function != "&" else min(b[1] for b in bounds)
         corners = [0, top if function == "&" else (1 << top.bit_length()) - 1]
-    elif function == "<<" and 0 <= bounds[1][0] and bounds[1][1] < 40:
+    elif function == "<<" and bounds[1][0] >= 0 and bounds[1][1] < 40:
         corners = [a << b for a in bounds[0] for b in bounds[1]]
     return (min(corners), max(corners)) if corners else _ANYTHING
 

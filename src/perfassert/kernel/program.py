@@ -1,8 +1,8 @@
 """Compiled code as a description: instructions, flow of control, accesses as closed forms.
 
 Values are those of :class:`~perfassert.kernel.symbols.Symbols`. Variables: ``threadIdx.x``,
-``blockIdx.x``, ``blockDim.x``, ``gridDim.x`` and their ``.y .z``, ``laneid``, ``arg:<position>`` for
-parameters and ``loop:<number>`` for loop counters. The description holds for every launch.
+``blockIdx.x``, ``blockDim.x``, ``gridDim.x`` and their ``.y .z``, ``laneid``, ``arg:<position>``
+for parameters and ``loop:<number>`` for loop counters. The description holds for every launch.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ ARGUMENT = "arg:"
 class MemoryAccess:
     """What one instruction touches: ``address`` in bytes from the start of ``field``.
 
-    ``bytes`` per thread. ``unresolved`` says why the address has no closed form, else empty;
-    ``through``: name of what its data-dependent part is loaded from, where known.
+    ``bytes`` per thread. ``unresolved`` says why the address has no closed form, else empty.
     """
 
     field: str

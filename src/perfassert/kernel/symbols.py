@@ -18,6 +18,11 @@ from perfassert.kernel.affine import IntArray, apply
 
 Monomial = tuple[int, ...]
 _MAX_TERMS = 64
+_MAX_DEGREE = 8
+_MAX_BITS = 256
+_MAX_DEPTH = 100
+_MAX_SIZE = 4096
+_WIDE = 2**40
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,6 +68,8 @@ class Symbols:
         self._atoms: dict[tuple[str, str, tuple[int, ...]], Value] = {}
         self._products: dict[tuple[int, int], Value] = {}
         self._within: dict[int, frozenset[int]] = {}
+        self._extent: list[tuple[int, int]] = []  # depth and written-out size of every atom
+        self._wide: dict[int, bool] = {}
         self.zero = self.number(0)
         self.one = self.number(1)
 
@@ -72,7 +79,11 @@ class Symbols:
         key = tuple(sorted((m, c) for m, c in terms.items() if c))
         found = self._values.get(key)
         if found is None:
-            found = self._values[key] = Value(len(self._values), key)
+            if any(c.bit_length() > _MAX_BITS for _, c in key):
+                found = self.unknown(f"a number of too many bits, {len(self._values)}")
+            else:
+                found = Value(len(self._values), key)
+            self._values[key] = found
         return found
 
     def number(self, value: int) -> Value:
@@ -95,9 +106,34 @@ class Symbols:
         key = (function, name, tuple(a.index for a in arguments))
         found = self._atoms.get(key)
         if found is None:
+            depth, size = self._measured(function, arguments)
+            if depth > _MAX_DEPTH or size > _MAX_SIZE:
+                # what follows walks expressions recursively, and written out where they are shared
+                name = name or f"an expression too large to follow, {len(self.atoms)}"
+                found = self._atoms[key] = self._atom("data", name, ())
+                return found
+            self._extent.append((depth, size))
             atom = Atom(len(self.atoms), function, name, arguments)
             self.atoms.append(atom)
             found = self._atoms[key] = self._value({(atom.index,): 1})
+        return found
+
+    def _measured(self, function: str, arguments: tuple[Value, ...]) -> tuple[int, int]:
+        inner = [self._extent[a] for v in arguments for m, _ in v.terms for a in m]
+        depth = 1 + max((d for d, _ in inner), default=0)
+        return depth, 1 if function == "data" else 1 + sum(s for _, s in inner)
+
+    def wide(self, value: Value) -> bool:
+        """Whether numbers occur that only arithmetic with wrap-around makes sense of (a hash)."""
+        found = self._wide.get(value.index)
+        if found is None:
+            found = any(abs(c) >= _WIDE for _, c in value.terms) or any(
+                self.wide(argument)
+                for a in value.atoms
+                if self.atoms[a].function != "data"
+                for argument in self.atoms[a].arguments
+            )
+            self._wide[value.index] = found
         return found
 
     # Arithmetic
@@ -128,6 +164,8 @@ class Symbols:
                 return self.scale(other, number)
         key = (min(left.index, right.index), max(left.index, right.index))
         found = self._products.get(key)
+        if found is None and _degree(left) + _degree(right) > _MAX_DEGREE:
+            found = self._products[key] = self.unknown("a power", left, right)
         if found is None:
             terms: dict[Monomial, int] = {}
             for m, c in left.terms:
@@ -296,6 +334,8 @@ class Symbols:
         """``value`` as 32 unsigned bits, shifted right; of a sign mask, as many ones as remain."""
         if amount == 31:
             return self.negative(value)
+        if not 0 <= amount < 32:
+            return self.unknown(f"a shift by {amount:#x}", value)
         if len(value.terms) == 1 and value.terms[0][1] == -1 and len(value.terms[0][0]) == 1:
             atom = self.atoms[value.terms[0][0][0]]
             if atom.function == "negative":
@@ -512,6 +552,10 @@ class Symbols:
 
 _MAXIMA = {"threadIdx.x": 1024, "threadIdx.y": 1024, "threadIdx.z": 64, "laneid": 32}
 """Limits of the CUDA programming model, the same on every device."""
+
+
+def _degree(value: Value) -> int:
+    return max((len(m) for m, _ in value.terms), default=0)
 
 
 def _is_atom(value: Value) -> bool:

@@ -34,7 +34,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="NAME",
         help="device to predict for: a shipped name, an alias, or a device file (repeatable)",
     )
+    group.addoption(
+        "--perf-no-toolchain",
+        choices=("fail", "skip"),
+        default=None,
+        help="what becomes of tests that need NVIDIA's compiler where it is not installed",
+    )
     parser.addini("perf_devices", "devices to predict for, one per line", type="linelist")
+    parser.addini("perf_no_toolchain", "fail (the default) or skip", default="fail")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -96,6 +103,24 @@ def perf(request: pytest.FixtureRequest) -> Perf:
     from perfassert.pytest_plugin.session import Perf
 
     return Perf(request.param, request.node)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_runtest_call"""
+    try:
+        return (yield)
+    except Exception as error:
+        if type(error).__name__ == "ToolchainMissing" and _skips(item.config):
+            pytest.skip(str(error))
+        raise
+
+
+def _skips(config: pytest.Config) -> bool:
+    chosen = config.getoption("--perf-no-toolchain") or config.getini("perf_no_toolchain")
+    if chosen not in ("fail", "skip"):
+        raise pytest.UsageError(f"perf_no_toolchain must be fail or skip, not {chosen!r}")
+    return bool(chosen == "skip")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -6,7 +6,7 @@ work on groups, so 25 loads of a stencil cost little more than one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NoReturn
@@ -113,44 +113,51 @@ def _bound_groups(
     kernel: Kernel, block: tuple[int, int, int], space: str
 ) -> tuple[AccessGroup, ...]:
     """Accesses of compiled code that differ by a constant only, guards included, are one group."""
-    found: dict[tuple[object, ...], list[tuple[int, int]]] = {}
+    members: dict[tuple[object, ...], list[tuple[int, int]]] = {}
     shapes: dict[tuple[object, ...], tuple[BoundAccess, Affine, frozenset[str]]] = {}
     for number, access in enumerate(kernel.bound or ()):
         if access.space != space:
             continue
-        address, conditions = access.address, access.conditions
-        used = [*address.symbols(), *access.ranges, *(s for c in conditions for s in c.symbols())]
-        split = frozenset(
-            a for a in AXES if f"threadIdx.{a}" in used or f"blockIdx.{a}" in used
-        )
-        for axis in split:
+        address, split = access.address, _split_of(access)
+        for axis in sorted(split):
             address = split_axis(address, axis, block[AXES.index(axis)])
         key = (
             access.field, access.direction, access.bytes, frozenset(address.terms), access.loops,
-            tuple(sorted(access.ranges.items())), conditions, split, access.atomic,
+            tuple(sorted(access.ranges.items())), access.conditions, split, access.atomic,
         )  # fmt: skip
-        found.setdefault(key, []).append((address.constant, number))
+        members.setdefault(key, []).append((address.constant, number))
         shapes.setdefault(key, (access, address, split))
-    groups = []
-    for key, members in found.items():
-        access, address, split = shapes[key]
-        ranges, conditions = dict(access.ranges), list(access.conditions)
-        for axis in split:
-            if axis in ranges:  # the range of a global coordinate that is held in two parts
-                conditions += _as_conditions(axis, ranges.pop(axis))
-        conditions = [_split_all(c, split, block) for c in conditions]
-        field = kernel.fields.get(access.field)
-        groups.append(
-            AccessGroup(
-                access.field, access.direction, access.bytes,
-                tuple(sorted(address.terms, key=str)),
-                np.array([constant for constant, _ in members], dtype=np.int64),
-                field.alignment if field is not None else 256, split,
-                tuple(sorted(ranges.items())), tuple(conditions), access.loops,
-                tuple(number for _, number in members), space, access.atomic,
-            )
-        )  # fmt: skip
-    return tuple(groups)
+    return tuple(_group(kernel, *shapes[key], numbers, block) for key, numbers in members.items())
+
+
+def _split_of(access: BoundAccess) -> frozenset[str]:
+    used = {*access.address.symbols(), *access.ranges}
+    used.update(*(c.symbols() for c in access.conditions))
+    return frozenset(a for a in AXES if {f"threadIdx.{a}", f"blockIdx.{a}"} & used)
+
+
+def _group(
+    kernel: Kernel,
+    access: BoundAccess,
+    address: Affine,
+    split: frozenset[str],
+    numbers: Sequence[tuple[int, int]],
+    block: tuple[int, int, int],
+) -> AccessGroup:
+    ranges, conditions = dict(access.ranges), list(access.conditions)
+    for axis in sorted(split):
+        if axis in ranges:  # the range of a global coordinate that is held in two parts
+            conditions += _as_conditions(axis, ranges.pop(axis))
+    field = kernel.fields.get(access.field)
+    return AccessGroup(
+        access.field, access.direction, access.bytes,
+        tuple(sorted(address.terms, key=str)),
+        np.array([constant for constant, _ in numbers], dtype=np.int64),
+        field.alignment if field is not None else 256, split,
+        tuple(sorted(ranges.items())),
+        tuple(_split_all(c, split, block) for c in conditions),
+        access.loops, tuple(number for _, number in numbers), access.space, access.atomic,
+    )  # fmt: skip
 
 
 def _as_conditions(symbol: str, span: tuple[int, int]) -> list[Affine]:

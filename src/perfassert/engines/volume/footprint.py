@@ -150,7 +150,7 @@ def _enumerated(
     axes = [np.arange(symbols[s][0], sum(symbols[s]), dtype=np.int64) for s in names]
     while np.prod([float(len(a)) for a in axes]) > _MAX_ENUMERATED:
         longest = max(range(len(axes)), key=lambda i: len(axes[i]))
-        axes[longest] = axes[longest][:: 2]
+        axes[longest] = axes[longest][::2]
     values = dict(zip(names, np.ix_(*axes), strict=True))
     terms = {s: c for s, c in group.terms if not isinstance(s, str) or s in values}
     shape = tuple(len(a) for a in axes)

@@ -20,8 +20,10 @@ def _text(form: Affine) -> str:
     for symbol, coefficient in form.terms:
         if isinstance(symbol, Quotient):
             parts.append(f"{coefficient} * floor(({_text(symbol.dividend)}) / {symbol.divisor})")
-        else:
+        elif isinstance(symbol, str):
             parts.append(f"{coefficient} * {_NAMES[symbol]}")
+        else:
+            raise AssertionError("hand-written expressions have no calls")
     return " + ".join(parts)
 
 

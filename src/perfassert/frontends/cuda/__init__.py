@@ -1,1 +1,1 @@
-"""Compiled code → kernel descriptions: SASS says what executes, PTX helps to say what it touches."""
+"""Compiled code → kernel descriptions: SASS says what runs, PTX helps to say where."""

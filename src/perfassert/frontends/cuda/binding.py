@@ -58,7 +58,9 @@ class Arguments:
     def missing(self, name: str, what: str) -> LaunchError:
         """The error for a parameter that is needed and not given."""
         position, _, inside = name[len(ARGUMENT) :].partition("+")
-        shown = self.program.parameters[int(position)].name + (f" (byte {inside})" if inside else "")
+        shown = self.program.parameters[int(position)].name + (
+            f" (byte {inside})" if inside else ""
+        )
         return LaunchError(
             f"kernel {self.kernel!r} needs its argument {shown!r} for {what}; "
             "give it in Launch.args"
@@ -275,9 +277,11 @@ class Binder:
         self, form: Affine, relation: str, negated: bool, ranges: dict[str, tuple[int, int]]
     ) -> bool:
         form = with_global_coordinates(form, self.names)
-        if len(form.terms) != 1 or not isinstance(form.terms[0][0], str):
+        if len(form.terms) != 1:
             return False
         symbol, factor = form.terms[0]
+        if not isinstance(symbol, str):
+            return False
         low, high = ranges.get(symbol, self.ranges[symbol])
         constant = form.constant
         if relation == "==":
@@ -495,9 +499,7 @@ def _total(binder: Binder, loop: int, axis: int, extent: int) -> int:
     return extent * (found.most - 1) + max(low, 1)
 
 
-def _absorb(
-    access: BoundAccess, symbol: str, axis: str, total: int, extent: int
-) -> BoundAccess:
+def _absorb(access: BoundAccess, symbol: str, axis: str, total: int, extent: int) -> BoundAccess:
     if access.space != "global":
         return access
     if symbol not in access.loops:

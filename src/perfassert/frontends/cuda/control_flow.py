@@ -107,7 +107,7 @@ def analyse(count: int, jumps: Mapping[int, Jump], labels: Sequence[int] = ()) -
     graph.add_nodes_from(range(len(starts)))
     graph.add_node(EXIT)
     edges: dict[int, list[Edge]] = {}
-    for i, start in enumerate(starts):
+    for i in range(len(starts)):
         stop = starts[i + 1] if i + 1 < len(starts) else count
         edges[i] = _edges(i, stop, jumps.get(stop - 1), number, count)
         graph.add_edges_from((e.source, e.target) for e in edges[i])
@@ -118,7 +118,7 @@ def analyse(count: int, jumps: Mapping[int, Jump], labels: Sequence[int] = ()) -
     dominator.pop(0, None)
     dominator.pop(EXIT, None)
     loops, irreducible = _loops(graph, order, dominator)
-    innermost = {n: -1 for n in reached}
+    innermost = dict.fromkeys(reached, -1)
     for loop in loops:  # outer loops come first
         for block in loop.blocks:
             innermost[block] = loop.index
@@ -127,8 +127,8 @@ def analyse(count: int, jumps: Mapping[int, Jump], labels: Sequence[int] = ()) -
         i: Block(i, starts[i], ends[i + 1], tuple(edges[i]), innermost[i]) for i in sorted(reached)
     }
     predecessors: dict[int, list[Edge]] = {i: [] for i in reached}
-    for block in blocks.values():
-        for edge in block.edges:
+    for made in blocks.values():
+        for edge in made.edges:
             if edge.target != EXIT:
                 predecessors[edge.target].append(edge)
     return Flow(
@@ -195,8 +195,6 @@ def _loops(
         around = [x for x in loops if header in x.blocks]
         parent = min(around, key=lambda x: len(x.blocks)).index if around else -1
         loops.append(
-            NaturalLoop(
-                len(loops), parent, header, bodies[header], tuple(sorted(latches[header]))
-            )
+            NaturalLoop(len(loops), parent, header, bodies[header], tuple(sorted(latches[header])))
         )
     return tuple(loops), frozenset(irreducible)

@@ -96,9 +96,7 @@ class _Describer:
             blocks,
             self.flow.order,
             loops,
-            tuple(
-                Parameter(p.name, p.pointer, p.size, p.dtype) for p in self.binary.parameters
-            ),
+            tuple(Parameter(p.name, p.pointer, p.size, p.dtype) for p in self.binary.parameters),
             self.binary.code_bytes,
             self.binary.local_bytes,
             tuple(self.assumptions),
@@ -110,9 +108,7 @@ class _Describer:
 
     # Instructions
 
-    def _instruction(
-        self, index: int, accesses: tuple[MemoryAccess, ...]
-    ) -> ProgramInstruction:
+    def _instruction(self, index: int, accesses: tuple[MemoryAccess, ...]) -> ProgramInstruction:
         placed = self.placed[index]
         i, control = placed.instruction, placed.instruction.control
         operation = operation_class(i.opcode, self.binary.arch)
@@ -131,7 +127,7 @@ class _Describer:
             control.waits(),
             tuple(self.code.defines(index)),
             used(i),
-            self.result.predicates.get(index),
+            None if index in self.code.jumps else self.result.predicates.get(index),
             i.guard,
             accesses,
             fence=i.base == "BAR" and "ARV" not in i.modifiers,
@@ -304,12 +300,8 @@ class _PtxSide:
         code = PtxCode(kernel, symbols)
         result: Evaluated = evaluate(code, symbols, _PTX_COUNTER)
         flow = kernel.flow
-        block_of = {
-            i: b for b in flow.blocks.values() for i in range(b.start, b.stop)
-        }
-        arrays = {
-            a.index: symbols.zero for a in symbols.atoms if a.name.startswith("array:")
-        }
+        block_of = {i: b for b in flow.blocks.values() for i in range(b.start, b.stop)}
+        arrays = {a.index: symbols.zero for a in symbols.atoms if a.name.startswith("array:")}
         memo: dict[int, Value] = {}
         for index, values in result.addresses.items():
             memory = memory_of(kernel.instructions[index])
@@ -319,14 +311,10 @@ class _PtxSide:
             line = kernel.instructions[index].line
             self.accesses[line] = _PtxAccess(memory.space, address, chain)
 
-    def join(
-        self, sass: _Describer, accesses: dict[int, tuple[MemoryAccess, ...]]
-    ) -> None:
+    def join(self, sass: _Describer, accesses: dict[int, tuple[MemoryAccess, ...]]) -> None:
         """Fill in addresses that SASS leaves open; check those that both have."""
         copies: dict[tuple[int, int], list[int]] = {}
-        loop_of = {
-            i: b.loop for b in sass.flow.blocks.values() for i in range(b.start, b.stop)
-        }
+        loop_of = {i: b.loop for b in sass.flow.blocks.values() for i in range(b.start, b.stop)}
         for index in sorted(accesses):
             if accesses[index] and index in loop_of:
                 line = sass.placed[index].instruction.ptx_line
@@ -342,14 +330,12 @@ class _PtxSide:
                 own = accesses[index][0]
                 if known.space not in (own.space, "generic") or own.space == "local":
                     continue
+                if places[line] > 1:
+                    continue  # a loop and its remainder: which iterations these are is open
                 if own.unresolved:
-                    if places[line] > 1:
-                        continue  # a loop and its remainder: which iterations these are is open
                     address = self._mapped(known, sass.flow.chain(loop), copy, len(members))
                     if address is not None:
-                        filled = sass.access(
-                            sass.placed[index].instruction, own.space, address
-                        )
+                        filled = sass.access(sass.placed[index].instruction, own.space, address)
                         accesses[index] = (filled, *accesses[index][1:])
                 elif not self._agree(sass, known, index, len(members)):
                     sass.note(
@@ -363,14 +349,14 @@ class _PtxSide:
         """The PTX address with SASS's loop counters; an inner loop may have been unrolled."""
         s = self.symbols
         replacement = {}
-        for place, loop in enumerate(known.loops):
+        for depth, loop in enumerate(known.loops):
             atom = s.variable(f"{_PTX_COUNTER}{loop}").terms[0][0][0]
-            if place < len(chain):
-                counter = s.variable(f"{COUNTER}{chain[place]}")
-                inner = place == len(known.loops) - 1
+            if depth < len(chain):
+                counter = s.variable(f"{COUNTER}{chain[depth]}")
+                inner = depth == len(known.loops) - 1
                 if inner and copies > 1:
                     counter = s.add(s.scale(counter, copies), s.number(copy))
-            elif place == len(known.loops) - 1:
+            elif depth == len(known.loops) - 1:
                 counter = s.number(copy)
             else:
                 return None
@@ -390,9 +376,7 @@ class _PtxSide:
             if not s.atoms[a].function
         }
         generator = random.Random(0)
-        point = {
-            n: np.array([_point(n, generator) for _ in range(_POINTS)]) for n in sorted(names)
-        }
+        point = {n: np.array([_point(n, generator) for _ in range(_POINTS)]) for n in sorted(names)}
         here = s.evaluate(address, point)
         for copy in range(max(copies, 1)):
             at = {n: v + copy * n.startswith(_PTX_COUNTER) for n, v in point.items()}

@@ -56,8 +56,8 @@ class Code(Protocol):
 class LoopResult:
     """``counter``: its variable; ``trips``: how often the header is entered, None if unknown.
 
-    ``entry``: condition, in the region around it, under which the loop is entered; ``leaves_early``:
-    blocks that still run in the last iteration if the loop is left before its end.
+    ``entry``: condition, in the region around it, under which the loop is entered; ``last``:
+    blocks that still run in the last iteration (None: not known).
     """
 
     loop: NaturalLoop
@@ -237,9 +237,7 @@ class _Evaluation:
             result = self.symbols.both(result, condition)
         return result
 
-    def _merged(
-        self, arrived: Sequence[_Departure], condition: Value, where: str
-    ) -> Environment:
+    def _merged(self, arrived: Sequence[_Departure], condition: Value, where: str) -> Environment:
         """Registers where paths meet: selections by what tells the paths apart."""
         if len(arrived) == 1:
             return dict(arrived[0].environment)
@@ -261,9 +259,7 @@ class _Evaluation:
             merged[register] = result  # type: ignore[assignment]
         return merged
 
-    def _selected(
-        self, choice: Value, yes: Value, no: Value, register: str, where: str
-    ) -> Value:
+    def _selected(self, choice: Value, yes: Value, no: Value, register: str, where: str) -> Value:
         if any(True for _ in self.symbols.unknowns(choice)):
             return self.symbols.unknown(f"{register} at {where}", choice, yes, no)
         return self.symbols.select(choice, yes, no)
@@ -577,9 +573,7 @@ class _Evaluation:
             return None
         return s.call("halvings", atom.arguments[0], s.number(bound), s.number(step))
 
-    def _first_grown(
-        self, difference: Value, relation: str, negated: bool, k: int
-    ) -> Value | None:
+    def _first_grown(self, difference: Value, relation: str, negated: bool, k: int) -> Value | None:
         """Loops that double: ``c · 2ˢᵏ ≥ bound`` (negated less-than)."""
         s = self.symbols
         if relation != "<" or not negated:
@@ -588,7 +582,7 @@ class _Evaluation:
             s.atoms[a], s.atoms[a].arguments)) for a in m)]  # fmt: skip
         if len(growing) != 1 or len(growing[0][0]) != 1 or growing[0][1] <= 0:
             return None
-        (monomial, factor), = growing
+        ((monomial, factor),) = growing
         step = self._shift_step(s._value({monomial: 1}), k)
         if step is None:
             return None
@@ -661,6 +655,6 @@ def _power_of_two(value: int | None) -> int:
 
 
 def _sign(value: Value, s: Symbols) -> int:
-    """The sign of a step: of its coefficients, where what they multiply is taken not to be negative."""
+    """The sign of a step whose factors are taken not to be negative; 0 for mixed signs."""
     signs = {(c > 0) - (c < 0) for _, c in value.terms}
     return signs.pop() if len(signs) == 1 else 0

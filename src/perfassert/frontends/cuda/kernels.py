@@ -1,9 +1,9 @@
-"""``from_cuda``, ``from_ptx``, ``from_cubin``: a source → a :class:`Kernel`, compiled when needed."""
+"""``from_cuda``, ``from_ptx``, ``from_cubin``: sources → kernels, compiled when needed."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from os import PathLike
 from pathlib import Path
@@ -100,13 +100,8 @@ def _kernel(
         near = close_matches(place.name, (p.name for p in place.parent.glob("*"))) if (
             place.parent.is_dir()) else ""  # fmt: skip
         raise KernelSourceError(f"{place}: no such file{near}")
-    for key, count in (trip_counts or {}).items():
-        if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-            raise KernelError(f"trip_counts[{key!r}] must be a whole number ≥ 0, not {count!r}")
-    source = Source(place, kind, kernel, **more)  # type: ignore[arg-type]
-    code = CompiledCode(
-        source, updates_per_thread, dict(trip_counts or {}), dict(proxies or {})
-    )
+    said = Hints.checked(updates_per_thread, trip_counts, proxies)
+    code = CompiledCode(Source(place, kind, kernel, **more), said)  # type: ignore[arg-type]
     return Kernel(
         name=kernel or place.stem,
         fields={},
@@ -117,28 +112,28 @@ def _kernel(
 
 
 @dataclass(frozen=True, eq=False)
-class CompiledCode:
-    """A source and what its author says about it; see :class:`~perfassert.kernel.description.Compiled`."""
+class Hints:
+    """What the author of a kernel says about it beyond its code."""
 
-    source: Source
     updates_per_thread: int
     trip_counts: Mapping[str, int]
     proxies: Mapping[str, str]
-    _bound: dict[object, tuple[Kernel, Launch]] = field(
-        default_factory=dict, repr=False, compare=False
-    )
 
-    def binary(self, arch: str) -> Binary:
-        """Compiled for ``arch``; a file that has changed is compiled again."""
-        return build(self.source, arch)
+    @classmethod
+    def checked(
+        cls,
+        updates_per_thread: int,
+        trip_counts: Mapping[str, int] | None,
+        proxies: Mapping[str, str] | None,
+    ) -> Hints:
+        """Raises :class:`KernelError` for a trip count that is none."""
+        for key, count in (trip_counts or {}).items():
+            if isinstance(count, bool) or not isinstance(count, int) or count < 0:
+                raise KernelError(f"trip_counts[{key!r}] must be a whole number ≥ 0, not {count!r}")
+        return cls(updates_per_thread, dict(trip_counts or {}), dict(proxies or {}))
 
-    def program(self, arch: str) -> Program:
-        """The description for ``arch``."""
-        return _program(self.binary(arch))
-
-    def bind(self, launch: Launch, arch: str, warp_size: int) -> tuple[Kernel, Launch]:
+    def bind(self, binary: Binary, launch: Launch, warp_size: int) -> tuple[Kernel, Launch]:
         """Graph and accesses for a launch, and the launch that the volumes are those of."""
-        binary = self.binary(arch)
         program = _program(binary)
         arguments = Arguments(program, launch, binary.kernel)
         proxies = read_proxies(self.proxies, program, arguments)
@@ -164,6 +159,26 @@ class CompiledCode:
             spill_bytes=binary.local_bytes,
         )
         return kernel, work
+
+
+@dataclass(frozen=True, eq=False)
+class CompiledCode:
+    """A source and what its author says about it."""
+
+    source: Source
+    hints: Hints
+
+    def binary(self, arch: str) -> Binary:
+        """Compiled for ``arch``; a file that has changed is compiled again."""
+        return build(self.source, arch)
+
+    def program(self, arch: str) -> Program:
+        """The description for ``arch``."""
+        return _program(self.binary(arch))
+
+    def bind(self, launch: Launch, arch: str, warp_size: int) -> tuple[Kernel, Launch]:
+        """Graph and accesses for a launch, and the launch that the volumes are those of."""
+        return self.hints.bind(self.binary(arch), launch, warp_size)
 
 
 @lru_cache(maxsize=128)

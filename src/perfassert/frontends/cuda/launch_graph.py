@@ -70,9 +70,7 @@ class _Walk:
             "laneid": linear % warp_size,
             "warpid": linear // warp_size,
         }
-        self.names |= {
-            f"blockIdx.{a}": np.asarray(launch.grid[i] // 2) for i, a in enumerate(AXES)
-        }
+        self.names |= {f"blockIdx.{a}": np.asarray(launch.grid[i] // 2) for i, a in enumerate(AXES)}
         self.names |= {n: np.asarray(v) for n, v in binder.names.items()}
         self.memo: dict[int, IntArray] = {}
         self.count = 0
@@ -80,7 +78,8 @@ class _Walk:
 
     def _varying(self) -> frozenset[int]:
         """Loops in which a condition depends on the loop's own counter, at this launch."""
-        program, found = self.program, set()
+        program = self.program
+        found: set[int] = set()
         for block in program.blocks.values():
             values = [block.condition]
             values += [
@@ -99,7 +98,7 @@ class _Walk:
     def counters(self, value: Value) -> set[int]:
         """Loops on whose counter the decided parts of a condition depend."""
         s = self.symbols
-        found = set()
+        found: set[int] = set()
         for part in s.conjuncts(value):
             names = (s.atoms[a].name for a in s.inside(part) if not s.atoms[a].function)
             if any(n.startswith(COUNTER) for n in names) and not any(
@@ -191,9 +190,7 @@ class _Walk:
         some = mask.reshape(self.warps, self.warp_size).any(axis=1)
         return None if some.all() else frozenset(int(w) for w in np.flatnonzero(some))
 
-    def without(
-        self, here: frozenset[int] | None, on: frozenset[int] | None
-    ) -> frozenset[int]:
+    def without(self, here: frozenset[int] | None, on: frozenset[int] | None) -> frozenset[int]:
         all_here = frozenset(range(self.warps)) if here is None else here
         return frozenset() if on is None else all_here - on
 
@@ -218,9 +215,7 @@ class _Walk:
             return [_Item(trips=most, body=body)] if body else []
         return self.left_early(index, mask, most, body)
 
-    def left_early(
-        self, index: int, mask: BoolArray, most: int, body: list[_Item]
-    ) -> list[_Item]:
+    def left_early(self, index: int, mask: BoolArray, most: int, body: list[_Item]) -> list[_Item]:
         """A loop that is left at its top: the last iteration runs only what lies before."""
         last = self.program.loops[index].last or frozenset()
         self.set_counter(index, most - 1)
@@ -234,9 +229,7 @@ class _Walk:
         items = [_Item(trips=most - 1, body=body)] if most > 1 and body else []
         return items + tail
 
-    def unrolled(
-        self, index: int, mask: BoolArray, trips: IntArray, most: int
-    ) -> list[_Item]:
+    def unrolled(self, index: int, mask: BoolArray, trips: IntArray, most: int) -> list[_Item]:
         loop = self.program.loops[index]
         items: list[_Item] = []
         for iteration in range(most):
@@ -405,4 +398,3 @@ def _copied(state: _State) -> _State:
 
 def _members(state: _State) -> list[_Setter]:
     return [s for groups in state.values() for group in groups for s in group]
-

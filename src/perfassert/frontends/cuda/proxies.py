@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from perfassert.errors import AddressExpressionError, KernelError, close_matches
 from perfassert.frontends.cuda.binding import Arguments
+from perfassert.kernel.expression import BLOCK, DIMENSIONS, THREAD
 from perfassert.kernel.program import ARGUMENT, Program
 from perfassert.kernel.symbols import Symbols, Value
 
-_BUILTIN = ("threadIdx", "blockIdx", "blockDim", "gridDim")
+_COORDINATES = (*THREAD, *BLOCK, *DIMENSIONS)
 
 
 def read_proxies(
@@ -64,20 +65,19 @@ class _Reader:
             return s.number(node.value)
         if isinstance(node, ast.Name):
             return self.name(node.id)
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            if node.value.id in _BUILTIN and node.attr in "xyz":
-                return s.variable(f"{node.value.id}.{node.attr}")
+        if isinstance(node, ast.Attribute) and ast.unparse(node) in _COORDINATES:
+            return s.variable(ast.unparse(node))
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
             return s.scale(self.read(node.operand), -1)
         if isinstance(node, ast.BinOp):
             left, right = self.read(node.left), self.read(node.right)
-            operations = {
+            operations: dict[type[ast.operator], Callable[[Value, Value], Value]] = {
                 ast.Add: s.add, ast.Sub: s.sub, ast.Mult: s.mul, ast.FloorDiv: s.div, ast.Mod: s.mod
             }  # fmt: skip
             if type(node.op) in operations:
                 return operations[type(node.op)](left, right)
         raise AddressExpressionError(
-            f"{self.where}: {self.text!r}: only + - * // % over integers, coordinates and parameters"
+            f"{self.where}: {self.text!r}: only + - * // % over integers, coordinates, parameters"
         )
 
     def name(self, name: str) -> Value:

@@ -17,6 +17,10 @@ _ENTRY = re.compile(r"\.(entry|func)\b")
 _NAME = re.compile(r"([\w$%.]+)\s*(?:\(|$)")
 _LABEL = re.compile(r"^([$\w%]+):")
 _STATEMENT = re.compile(r"(?:@(!?)([%\w$]+)\s+)?([\w.:]+)\s*(.*?)\s*;?\s*$", re.S)
+_PARAMETER = re.compile(r"\.param\s+[^,)]*?([\w$]+)(?:\[\d+\])?\s*(?=[,)]|$)")
+_VARIABLE = re.compile(
+    r"\s*(?:\.\w+\s+)*\.(?:shared|const|global)\b[^;={]*?([\w$]+)(?:\[[^\]]*\])*\s*[;=]"
+)
 _REGISTER = re.compile(r"%[\w$]+(?:\.[xyz])?")
 _ADDRESS = re.compile(r"\[\s*([%\w$.]+)\s*(?:\+\s*(-?\s*\w+))?\s*\]")
 _SPECIAL = {"%tid": "threadIdx", "%ctaid": "blockIdx", "%ntid": "blockDim", "%nctaid": "gridDim"}
@@ -73,7 +77,7 @@ class PtxKernel:
             root = instruction.parts[0]
             conditional = instruction.guard is not None
             if root == "bra":
-                target = self.labels.get(instruction.operands[-1], EXIT)
+                target = self.labels.get("".join(instruction.operands[-1:]), EXIT)
                 jumps[instruction.index] = Jump((target,), conditional)
             elif root in ("ret", "exit", "trap"):
                 jumps[instruction.index] = Jump((EXIT,), conditional)
@@ -86,8 +90,8 @@ def memory_of(instruction: PtxInstruction) -> Memory | None:
     """What the instruction touches, if it is one of memory."""
     parts = instruction.parts
     if parts[0] == "cp" and parts[1:2] == ["async"] and len(instruction.operands) >= 3:
-        size = instruction.operands[2]
-        return Memory("global", False, int(size) if size.isdigit() else 16)
+        copied = instruction.operands[2]
+        return Memory("global", False, int(copied) if copied.isdigit() else 16)
     if parts[0] not in _MEMORY:
         return None
     space = next((p.partition("::")[0] for p in parts if p.partition("::")[0] in SPACES), "generic")
@@ -139,12 +143,14 @@ class _Body:
         while number < len(self.lines) and "{" not in self.lines[number]:
             header.append(_COMMENT.sub("", self.lines[number]))
             number += 1
-        parameters = re.findall(r"\.param\s+[^,)]*?([\w$]+)(?:\[\d+\])?\s*(?=[,)]|$)", " ".join(header))
+        parameters = re.findall(
+            r"\.param\s+[^,)]*?([\w$]+)(?:\[\d+\])?\s*(?=[,)]|$)", " ".join(header)
+        )
         instructions: list[PtxInstruction] = []
         labels: dict[str, int] = {}
         variables: set[str] = set()
         statement, first, depth = "", 0, 1
-        for number in range(number + 1, len(self.lines)):
+        for number in range(number + 1, len(self.lines)):  # noqa: B020 (goes on from there)
             text = _COMMENT.sub("", self.lines[number]).strip()
             if statement == "":
                 first = number + 1
@@ -168,9 +174,7 @@ class _Body:
                 statement = ""
         raise KernelSourceError(f"{self.name}: the body of {self.kernel!r} has no end")
 
-    def add(
-        self, text: str, line: int, into: list[PtxInstruction], variables: set[str]
-    ) -> None:
+    def add(self, text: str, line: int, into: list[PtxInstruction], variables: set[str]) -> None:
         if text.startswith("."):
             found = re.match(r"\.(?:shared|local|const|global)\b.*?([\w$]+)(?:\[[^;]*)?;", text)
             if found and not text.startswith((".reg", ".loc", ".pragma")):
@@ -203,9 +207,7 @@ def _module_variables(lines: Sequence[str]) -> set[str]:
     """Arrays declared outside the kernels: shared, constant or global."""
     names = set()
     for line in lines:
-        found = re.match(
-            r"\s*(?:\.\w+\s+)*\.(?:shared|const|global)\b[^;={]*?([\w$]+)(?:\[[^\]]*\])*\s*[;=]", line
-        )
+        found = _VARIABLE.match(line)
         if found:
             names.add(found[1])
     return names
@@ -275,7 +277,10 @@ class PtxCode:
         if not found:
             return self.symbols.unknown(f"address {operand}")
         base = self.operand(found[1], read)
-        offset = int(found[2].replace(" ", ""), 0) if found[2] else 0
+        try:
+            offset = int(found[2].replace(" ", ""), 0) if found[2] else 0
+        except ValueError:
+            return self.symbols.unknown(f"address {operand}")
         return self.symbols.add(base, self.symbols.number(offset))
 
     def operand(self, text: str, read: Read) -> Value:
@@ -315,7 +320,10 @@ class PtxCode:
         if any("{" in o for o in instruction.operands):
             return self._packed(instruction, read)
         arguments = [self.operand(o, read) for o in instruction.operands[1:]]
-        value = function(self.symbols, parts, arguments)
+        try:
+            value = function(self.symbols, parts, arguments)
+        except (IndexError, ValueError, TypeError):  # operands that this form does not have
+            return {}
         return {} if value is None else {targets[0]: value}
 
     def _loaded(
@@ -368,7 +376,7 @@ class PtxCode:
 
 _EFFECTS = frozenset(
     "st red bar barrier bra ret exit trap brx membar fence cp prefetch prefetchu nanosleep "
-    "bmsk_ pragma discard mbarrier wgmma tcgen05 setmaxnreg griddepcontrol stmatrix".split()
+    "pragma discard mbarrier wgmma tcgen05 setmaxnreg griddepcontrol stmatrix".split()
 )
 _FLOATS = frozenset(("f16", "f16x2", "bf16", "bf16x2", "f32", "f64", "tf32"))
 _Semantics = Callable[[Symbols, list[str], list[Value]], "Value | None"]
@@ -417,7 +425,7 @@ def _truncated(s: Symbols, parts: list[str], v: list[Value]) -> Value:
 
 
 def _extracted(s: Symbols, parts: list[str], v: list[Value]) -> Value | None:
-    if parts[-1][0] != "u" or v[2].constant is None:
+    if parts[-1][0] != "u" or v[2].constant is None or not 0 <= v[2].constant <= 64:
         return None
     return s.mod(s.shift_right(v[0], v[1]), s.number(1 << v[2].constant))
 

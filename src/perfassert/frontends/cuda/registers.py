@@ -9,8 +9,8 @@ from perfassert.frontends.cuda.sass import Instruction, Operand
 _NO_RESULT = frozenset(
     "ST STG STS STL RED REDG BRA EXIT BAR BSSY BSYNC MEMBAR NOP WARPSYNC DEPBAR CCTL RET CALL BRX "
     "JMP JMX LDGSTS LDGDEPBAR ERRBAR YIELD NANOSLEEP KILL BPT BREAK BMOV CCTLL ARRIVES SYNCS "
-    "UTMALDG UTMASTG UTMAPF UTMACMDFLUSH UBLKCP UBLKRED FENCE ELECT_ BRXU JMXU ACQBULK "
-    "WARPGROUP USETMAXREG PREEXIT RPCMOV CGAERRBAR ENDCOLLECTIVE SUST".split()
+    "UTMALDG UTMASTG UTMAPF UTMACMDFLUSH UBLKCP UBLKRED FENCE BRXU JMXU ACQBULK WARPGROUP "
+    "USETMAXREG PREEXIT RPCMOV CGAERRBAR ENDCOLLECTIVE SUST STSM".split()
 )
 _TWO_PREDICATES = frozenset("ISETP UISETP FSETP DSETP HSETP2 PSETP PLOP3 UPLOP3 FSETP2".split())
 _CARRIES = frozenset("IADD3 LEA UIADD3 ULEA IMAD UIMAD IADD UIADD VOTE VOTEU".split())
@@ -60,9 +60,8 @@ def used(instruction: Instruction) -> tuple[str, ...]:
         elif operand.kind == "register":
             result += operand_registers(operand, _source_words(instruction, place))
         elif operand.kind in ("memory", "constant"):
-            if operand.kind == "memory" and operand.name:
-                result += operand_registers(Operand("register", operand.name), 2)
-            elif operand.kind == "constant" and operand.name.startswith("UR"):
+            indirect = operand.kind == "memory" or operand.name.startswith("UR")
+            if operand.name and indirect:
                 result += operand_registers(Operand("register", operand.name), 2)
             for part in operand.parts:
                 result += operand_registers(part, 2 if ".64" in part.suffix else 1)
@@ -115,7 +114,7 @@ def _result_words(instruction: Instruction) -> int:
     if base.endswith("MMA") and base != "HFMA2":
         return _fragment(base, modifiers, "D")
     if base == "LDSM":
-        return int(modifiers[-1]) if modifiers[-1] in ("2", "4") else 1
+        return int(modifiers[-1]) if modifiers and modifiers[-1] in ("2", "4") else 1
     if "WIDE" in modifiers or base in _DOUBLE or base in _PACKED:
         return 2
     if base == "CS2R":

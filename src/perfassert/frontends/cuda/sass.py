@@ -196,7 +196,7 @@ class _Reader:
             self.fail(number, "an instruction without an opcode")
         try:
             operands = tuple(parse_operand(o) for o in _split(rest.strip()))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             self.fail(number, str(error))
         self.instructions.append(
             Instruction(
@@ -209,7 +209,9 @@ class _Reader:
         if self.pending is not None:
             self.fail(self.pending[0], "the listing ends in the middle of an instruction")
         if not self.instructions:
-            self.fail(0, "no instruction found; `nvdisasm -c -hex -gi -gp` writes what is read here")
+            self.fail(
+                0, "no instruction found; `nvdisasm -c -hex -gi -gp` writes what is read here"
+            )
         return Listing(tuple(self.instructions), self.labels, tuple(self.functions))
 
     def fail(self, number: int, reason: str) -> None:

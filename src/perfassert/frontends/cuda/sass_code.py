@@ -167,13 +167,13 @@ class SassCode:
         self.code = placed
         self.symbols = symbols
         self.constants = constants
-        self._jumps = jumps
+        self.jumps = jumps
         self._defs = [defined(p.instruction) for p in placed]
 
     @cached_property
     def flow(self) -> Flow:
         """The control-flow graph."""
-        return analyse(len(self.code), self._jumps)
+        return analyse(len(self.code), self.jumps)
 
     def defines(self, index: int) -> Sequence[str]:
         """See :class:`~perfassert.frontends.cuda.evaluate.Code`."""
@@ -288,10 +288,14 @@ class SassCode:
                 s = self.symbols
                 return {r: s.unknown(f"load {index}.{i}") for i, r in enumerate(self._defs[index])}
             return {}
-        step = _Step(self, instruction, read)
         try:
-            return semantics(step)
-        except (IndexError, ValueError):  # an operand list that this form does not know
+            return semantics(_Step(self, instruction, read))
+        except (
+            IndexError,
+            ValueError,
+            ArithmeticError,
+            struct.error,
+        ):  # an operand list that this form does not know
             return {}
 
 
@@ -414,7 +418,7 @@ def _lea(i: _Step) -> Mapping[str, Value]:
             return {}
         return i.result(s.add(s.logical_right(i[0], 32 - amount), i[1]))
     amount = i.operands[2].value if len(i.operands) > 2 else 0
-    return i.result(s.add(s.scale(i[0], 1 << amount), i[1]))
+    return i.result(s.add(s.scale(i[0], 1 << (amount & 31)), i[1]))
 
 
 def _lop3(i: _Step) -> Mapping[str, Value]:
@@ -487,7 +491,7 @@ def _truth(s: Symbols, lut: int, values: Sequence[Value]) -> Value | None:
 def _shf(i: _Step) -> Mapping[str, Value]:
     s, m = i.s, i.modifiers
     if m[0] == "L":
-        return {} if "HI" in m and i[2] is not s.zero or "U64" in m else i.result(
+        return {} if ("HI" in m and i[2] is not s.zero) or "U64" in m else i.result(
             s.shift_left(i[0], i[1]))  # fmt: skip
     if "HI" in m and i[0] is s.zero:
         amount = i[1].constant
@@ -603,7 +607,7 @@ def _prmt(i: _Step) -> Mapping[str, Value]:
 def _sgxt(i: _Step) -> Mapping[str, Value]:
     width = i[1].constant
     if "U32" in i.modifiers and width is not None:
-        return i.result(i.s.mod(i[0], i.s.number(1 << width)))
+        return i.result(i.s.mod(i[0], i.s.number(1 << (width & 31))))
     return i.result(i[0])
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from perfassert.errors import KernelSourceError, ToolchainMissing
@@ -22,6 +23,7 @@ from .elf import Cubin
 from .fixture import from_fixture, parameter_base, to_fixture
 from .includes import Closure, closure
 
+Layout = Sequence[tuple[int, int]]
 _OLDEST = 70  # compute capability × 10 of the oldest architecture with this encoding (Volta)
 
 
@@ -58,28 +60,60 @@ def _built(source: Source, content: bytes, files: Mapping[Path, bytes], arch: st
     if kernel not in kernels:
         hint = _template_hint(source, files)
         kernel = names.choose(source.kernel, kernels, str(source.path), hint)
+    sources = [body.decode(errors="replace") for body in files.values()]
+    binary = _described(cubin, made, kernel, target, nvdisasm)
+    return replace(
+        binary,
+        parameters=signature.parameters(kernel, cubin.parameters(kernel), sources, binary.ptx),
+        files=_mentioned(binary.listing, files),
+        assumptions=(*notes, *made.assumptions),
+    ).sealed()
+
+
+def from_compiler(
+    made: Compiled, where: str, arch: str, parameters: Callable[[Layout], tuple[Parameter, ...]]
+) -> Binary:
+    """What a compiler outside the toolchain made of a kernel; ``where`` names it in errors.
+
+    ``parameters`` gets offset and size of each, in bytes, and names them.
+    """
+    _check_architecture(arch)
+    cubin = Cubin(made.cubin, where)
+    kernel = names.choose(made.kernel, cubin.kernels(), where)
+    binary = _described(cubin, made, kernel, arch, _disassembler(arch))
+    places = (Path(name) for name in listing.mentioned(binary.listing))
+    files = {path: path.read_bytes() for path in places if path.is_file()}
+    return replace(
+        binary,
+        parameters=parameters(cubin.parameters(kernel)),
+        files=_mentioned(binary.listing, files),
+        assumptions=made.assumptions,
+    ).sealed()
+
+
+def _described(
+    cubin: Cubin, made: Compiled, kernel: str, arch: str, nvdisasm: tools.Tool
+) -> Binary:
+    """What the cubin says; who wrote it knows parameters and files."""
     text = listing.disassemble(nvdisasm, cubin, made.cubin, kernel)
     text, ptx = listing.one_ptx(text, cubin.ptx(), made.ptx)
-    shown = _mentioned(text, files)
-    sources = [body.decode(errors="replace") for body in files.values()]
     base = cubin.parameter_base(kernel)
     return Binary(
         kernel=names.without_parameters(names.demangle(kernel)),
         mangled=kernel,
-        arch=target,
+        arch=arch,
         ptx=_text(ptx.encode()) if ptx is not None else None,
         listing=text,
         registers=cubin.registers(kernel),
         shared_bytes=cubin.shared_bytes(kernel),
         local_bytes=cubin.local_bytes(kernel),
-        parameter_base=parameter_base(target) if base is None else base,
-        parameters=signature.parameters(kernel, cubin.parameters(kernel), sources, ptx),
+        parameter_base=parameter_base(arch) if base is None else base,
+        parameters=(),
         constants=cubin.constants(kernel),
         code_bytes=_code_bytes(cubin, kernel),
-        files=shown,
+        files={},
         tools=", ".join((*made.tools, str(nvdisasm))),
-        assumptions=(*notes, *made.assumptions),
-    ).sealed()
+    )
 
 
 def _compiled(

@@ -1,0 +1,39 @@
+"""``perfassert explain``: what compiled code touches, and what could not be found out."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from perfassert.cli.sources import add_launch, add_source, kernel_of, launch_of
+
+
+def add(commands: Any) -> None:
+    """Register the command."""
+    parser = commands.add_parser("explain", help="show what compiled code does, line by line")
+    add_source(parser)
+    add_launch(parser, required=False)
+    parser.add_argument("--sass", action="store_true", help="the listing with control codes")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(command=_explain)
+
+
+def _explain(options: argparse.Namespace) -> int:
+    from perfassert.frontends.cuda.kernels import CompiledCode
+    from perfassert.hardware.load import device as load_device
+    from perfassert.predictor import access_costs
+    from perfassert.report import explain
+
+    kernel, device, launch = kernel_of(options), load_device(options.device), launch_of(options)
+    code = kernel.compiled
+    assert isinstance(code, CompiledCode)
+    program = code.program(device.arch)
+    costs, assumptions = access_costs(kernel, launch, device) if launch else ({}, ())
+    if options.json:
+        print(json.dumps(explain.to_dict(kernel.name, program, costs)))
+        return 0
+    print(explain.text(kernel.name, program, costs, assumptions))
+    if options.sass:
+        print(f"\n{explain.listing(program)}")
+    return 0

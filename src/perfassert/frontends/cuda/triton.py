@@ -1,0 +1,305 @@
+"""``from_triton``: a JIT function → a :class:`Kernel`, compiled by Triton without a GPU."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from operator import index
+from types import ModuleType
+from typing import Any
+
+from perfassert.errors import KernelSourceError, LaunchError, ToolchainMissing, close_matches
+from perfassert.frontends.cuda.kernels import Hints
+from perfassert.frontends.toolchain.binary import Binary, Parameter
+from perfassert.frontends.toolchain.build import Layout, from_compiler
+from perfassert.frontends.toolchain.compilers import Compiled, number
+from perfassert.kernel.description import Kernel
+from perfassert.kernel.launch import Buffer, Launch
+from perfassert.source import SourceSpan
+
+_SCRATCH = ("global_scratch", "profile_scratch")  # pointers that Triton appends, in this order
+_DIVISIBLE = ["tt.divisibility", 16]
+_INTEGER = re.compile(r"[iu](?:8|16|32|64)")
+_SIMPLE = re.compile(r"\*?k?\w+")  # neither a tuple nor a tensor descriptor: one parameter each
+_DTYPES = {
+    "i1": "bool", "u1": "bool", "i8": "signed char", "u8": "unsigned char", "i16": "short",
+    "u16": "unsigned short", "i32": "int", "u32": "unsigned int", "i64": "long long",
+    "u64": "unsigned long long", "fp16": "__half", "bf16": "__nv_bfloat16", "fp32": "float",
+    "fp64": "double",
+}  # fmt: skip
+
+
+def from_triton(
+    jit_function: Any,
+    signature: Mapping[str, str],
+    constexprs: Mapping[str, Any] | None = None,
+    *,
+    num_warps: int = 4,
+    num_stages: int | None = None,
+    attrs: Mapping[tuple[int, ...], Sequence[Sequence[Any]]] | None = None,
+    updates_per_thread: int = 1,
+    trip_counts: Mapping[str, int] | None = None,
+    proxies: Mapping[str, str] | None = None,
+) -> Kernel:
+    """A kernel from a Triton function, compiled for the device that it is predicted on.
+
+    ``signature``: Triton's types by parameter, ``{"x": "*fp32", "n": "i32"}``; ``constexprs``: the
+    values of the others, where they have no default. A launch has ``num_warps * 32`` threads per
+    block. ``attrs`` is what Triton may rely on, as its ``ASTSource`` takes it; without it, what
+    Triton itself takes from a launch: pointers and integers in ``Launch.args`` that are multiples
+    of 16, integers that are 1. A pointer that is not in ``Launch.args`` is taken to be aligned.
+    For the rest see :func:`~perfassert.from_cuda`.
+
+    Raises :class:`~perfassert.KernelSourceError` for what is no JIT function and for a signature
+    that is not its; compile errors come when the kernel is first predicted.
+    """
+    triton = _triton()
+    function = _jit_function(triton, jit_function)
+    types, constants = _parameters(function, signature, dict(constexprs or {}))
+    for what, value in (("num_warps", num_warps), ("num_stages", num_stages)):
+        whole = isinstance(value, int) and not isinstance(value, bool) and value > 0
+        if not (whole or (value is None and what == "num_stages")):
+            raise KernelSourceError(f"{what} must be a whole number above 0, not {value!r}")
+    options = {"num_warps": num_warps}
+    if num_stages is not None:
+        options["num_stages"] = num_stages
+    said = Hints.checked(updates_per_thread, trip_counts, proxies)
+    source = TritonSource(function, types, constants, options, attrs)
+    return Kernel(
+        name=function.__name__,
+        fields={},
+        accesses=(),
+        updates_per_thread=updates_per_thread,
+        compiled=TritonCode(source, said),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class TritonSource:
+    """A JIT function with all that Triton needs to compile it, but the architecture.
+
+    ``types`` has every parameter in order, ``"constexpr"`` for those in ``constants``.
+    """
+
+    function: Any
+    types: Mapping[str, str]
+    constants: Mapping[str, Any]
+    options: Mapping[str, int]
+    attrs: Mapping[tuple[int, ...], Sequence[Sequence[Any]]] | None = None
+    _made: dict[object, tuple[Binary, int]] = field(default_factory=dict, repr=False)
+
+    @property
+    def where(self) -> SourceSpan:
+        """Where the function is defined."""
+        return SourceSpan(self.function.fn.__code__.co_filename, _definition(self.function))
+
+    def build(self, arch: str, args: Mapping[str, Any]) -> tuple[Binary, int]:
+        """Machine code for ``arch`` and for what is known of ``args``, and its warps per block."""
+        ones, attrs = self._specialised(args)
+        key = (arch, ones, repr(attrs))
+        if key not in self._made:
+            self._made[key] = self._build(arch, ones, attrs)
+        return self._made[key]
+
+    def _specialised(
+        self, args: Mapping[str, Any]
+    ) -> tuple[tuple[str, ...], dict[tuple[int, ...], Any]]:
+        """Parameters that are 1, and attributes: as Triton specialises a launch."""
+        if self.attrs is not None:
+            return (), dict(self.attrs)
+        ones, attrs = [], {}
+        for position, parameter in enumerate(self.function.params):
+            name = parameter.name
+            kind, given = self.types[name], args.get(name)
+            if parameter.do_not_specialize or kind == "constexpr":
+                continue
+            if kind.startswith("*"):
+                divisible = not isinstance(given, Buffer) or given.alignment % 16 == 0
+            else:
+                value = _integer(given) if _INTEGER.fullmatch(kind) else None
+                if value == 1:
+                    ones.append(name)
+                    continue
+                divisible = value is not None and value % 16 == 0
+            if divisible and not parameter.do_not_specialize_on_alignment:
+                attrs[(position,)] = [_DIVISIBLE]
+        return tuple(ones), attrs
+
+    def _build(
+        self, arch: str, ones: tuple[str, ...], attrs: Mapping[tuple[int, ...], Any]
+    ) -> tuple[Binary, int]:
+        triton = _triton()
+        from triton.backends.compiler import GPUTarget
+        from triton.compiler import ASTSource
+
+        types = dict(self.types) | dict.fromkeys(ones, "constexpr")
+        constants = dict(self.constants) | dict.fromkeys(ones, 1)
+        target = GPUTarget("cuda", number(arch), 32)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # Triton's own, about Triton
+                source = ASTSource(self.function, types, constants, dict(attrs))
+                made = triton.compile(source, target=target, options=dict(self.options))
+            ptx, cubin, metadata = made.asm["ptx"], made.asm["cubin"], made.metadata
+        except Exception as error:  # whatever a compiler in this process raises
+            raise self._failure(arch, error) from error
+        tools = (f"triton {triton.__version__}",)
+        binary = from_compiler(
+            Compiled(cubin, ptx, tools, metadata.name),
+            str(self.where),
+            arch,
+            lambda layout: _named({n: t for n, t in types.items() if t != "constexpr"}, layout),
+        )
+        shared = binary.shared_bytes + metadata.shared
+        return replace(binary, shared_bytes=shared).sealed(), metadata.num_warps
+
+    def _failure(self, arch: str, error: Exception) -> KernelSourceError:
+        """With the line of this function; the message is that of the innermost error."""
+        place, node = self.where, getattr(error, "node", None)
+        if hasattr(node, "lineno"):  # counted from the definition
+            place = replace(place, line=place.line + node.lineno - 1)
+        inner: BaseException = error
+        while type(inner.__cause__).__module__.startswith("triton"):
+            inner = inner.__cause__  # type: ignore[assignment]
+        said = str(inner).strip() or type(inner).__name__
+        return KernelSourceError(f"{place}: Triton cannot compile this for {arch}: {said}")
+
+
+@dataclass(frozen=True, eq=False)
+class TritonCode:
+    """See :class:`~perfassert.kernel.description.Compiled`."""
+
+    source: TritonSource
+    hints: Hints
+
+    def binary(self, arch: str, args: Mapping[str, Any]) -> Binary:
+        """Compiled for ``arch`` and what is known of ``args``."""
+        return self.source.build(arch, args)[0]
+
+    def bind(self, launch: Launch, arch: str, warp_size: int) -> tuple[Kernel, Launch]:
+        """Graph and accesses for a launch, and the launch that the volumes are those of.
+
+        Raises :class:`LaunchError` for a block that is not what Triton would start.
+        """
+        args = self._by_name(launch)
+        binary, warps = self.source.build(arch, args)
+        block = (warps * warp_size, 1, 1)
+        if launch.block != block:
+            raise LaunchError(
+                f"Triton starts {binary.kernel!r} in blocks of {block[0]} threads ({warps} warps); "
+                f"use block={block[0]}, not {_shown(launch.block)}, or another num_warps"
+            )
+        kept = {n: v for n, v in args.items() if self._remains(n, binary)}
+        named = Launch(launch.grid, launch.block, kept, launch.shared_bytes, domain=launch.domain)
+        return self.hints.bind(binary, named, warp_size)
+
+    def _remains(self, name: str, binary: Binary) -> bool:
+        """Not so for a parameter that has become a constant."""
+        return name not in self.source.types or any(p.name == name for p in binary.parameters)
+
+    def _by_name(self, launch: Launch) -> dict[str, Any]:
+        if isinstance(launch.args, Mapping):
+            return dict(launch.args)
+        names = [n for n, t in self.source.types.items() if t != "constexpr"]
+        if len(launch.args) > len(names):
+            raise LaunchError(
+                f"{len(launch.args)} arguments for {self.source.function.__name__!r}, whose "
+                f"parameters are: {', '.join(names)}"
+            )
+        return dict(zip(names, launch.args, strict=False))
+
+
+def _triton() -> ModuleType:
+    try:
+        import triton
+        import triton.compiler
+    except ImportError as error:
+        raise ToolchainMissing(
+            f'triton cannot be imported ({error}); install it with: pip install "perfassert[triton]"'
+        ) from None
+    module: ModuleType = triton
+    return module
+
+
+def _jit_function(triton: ModuleType, given: Any) -> Any:
+    """``given``, if Triton can compile it as it is."""
+    kind = type(given).__name__
+    if isinstance(given, triton.JITFunction):
+        if getattr(given, "is_gluon", lambda: False)():
+            raise KernelSourceError(f"{given.__name__!r} is a Gluon function; only Triton's work")
+        return given
+    if kind in ("Autotuner", "Heuristics"):
+        raise KernelSourceError(
+            f"a kernel under @triton.{kind.lower()} has no one configuration: pass the function "
+            "itself, kernel.fn, and the values of one configuration as constexprs"
+        )
+    if kind == "InterpretedFunction":
+        raise KernelSourceError("TRITON_INTERPRET is set, so that there is nothing to compile")
+    raise KernelSourceError(f"{given!r} is no JIT function; decorate it with @triton.jit")
+
+
+def _parameters(
+    function: Any, signature: Mapping[str, str], constants: dict[str, Any]
+) -> tuple[dict[str, str], dict[str, Any]]:
+    """Type of every parameter in order, and the values of the constant ones."""
+    name = function.__name__
+    if not isinstance(signature, Mapping):
+        raise KernelSourceError(
+            f"the signature of {name!r} must map names to types, not {signature!r}"
+        )
+    names = [p.name for p in function.params]
+    for key in (*signature, *constants):
+        if key not in names:
+            near = close_matches(key, names) if isinstance(key, str) else ""
+            raise KernelSourceError(f"{name!r} has no parameter {key!r}{near}")
+    types = {}
+    for parameter in function.params:
+        key, kind = parameter.name, signature.get(parameter.name, "constexpr")
+        if not isinstance(kind, str):
+            raise KernelSourceError(f"the type of {key!r} must be text, not {kind!r}")
+        if key in constants or parameter.is_constexpr:
+            kind = "constexpr"
+        if kind == "constexpr" and key not in constants:
+            if not parameter.has_default:
+                what = (
+                    "a value in constexprs" if parameter.is_constexpr else "a type in the signature"
+                )
+                raise KernelSourceError(f"parameter {key!r} of {name!r} needs {what}")
+            constants[key] = parameter.default
+        types[key] = kind
+    return types, constants
+
+
+def _named(types: Mapping[str, str], layout: Layout) -> tuple[Parameter, ...]:
+    """``layout`` with the names of the function's parameters; then Triton's own pointers."""
+    flat = all(_SIMPLE.fullmatch(kind) for kind in types.values())
+    known = list(types.items()) if flat and len(types) <= len(layout) else []
+    if known:
+        extra = (*_SCRATCH, *(f"scratch{i}" for i in range(len(layout))))
+        known += [(n, "*i8") for n in extra[: len(layout) - len(known)]]
+    found = []
+    for i, (offset, size) in enumerate(layout):
+        name, kind = known[i] if known else (f"arg{i}", "")
+        dtype = _DTYPES.get(kind.removeprefix("*").removeprefix("k"))
+        found.append(Parameter(name, offset, size, kind.startswith("*"), dtype))
+    return tuple(found)
+
+
+def _integer(value: Any) -> int | None:
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        return None
+    return index(value)
+
+
+def _definition(function: Any) -> int:
+    """The line of ``def``, below the decorators."""
+    lines = function.raw_src
+    text = lines.splitlines() if isinstance(lines, str) else lines
+    skipped = next((i for i, line in enumerate(text) if re.match(r"\s*def\b", line)), 0)
+    return int(function.starting_line_number) + skipped
+
+
+def _shown(block: tuple[int, int, int]) -> str:
+    return f"{block[0]}" if block[1:] == (1, 1) else f"{block}"

@@ -1,0 +1,160 @@
+"""What compiled code does, per source line: instructions, accesses, loops, what stayed open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from perfassert.kernel.program import Program, ProgramInstruction
+from perfassert.report.expressions import access_text, parameter_names, value_text
+from perfassert.report.tables import table
+from perfassert.source import Assumption
+
+
+@dataclass(slots=True)
+class Line:
+    """One source line: instructions by class; accesses as text with their count."""
+
+    place: str
+    instructions: int = 0
+    classes: dict[str, int] = field(default_factory=dict)
+    accesses: dict[tuple[str, str], int] = field(default_factory=dict)
+    open_ends: dict[str, None] = field(default_factory=dict)
+    costs: dict[tuple[str, str], tuple[float, float]] = field(default_factory=dict)
+    """(wavefronts, sectors) per warp instruction."""
+
+
+Costs = Mapping[int, Sequence[tuple[float, float]]]
+"""By instruction: (wavefronts, sectors) per warp instruction of each access."""
+
+
+def lines(program: Program, costs: Costs) -> list[Line]:
+    """The program's lines in the order of the source."""
+    found: dict[tuple[str, int], Line] = {}
+    for instruction in _reached(program):
+        span = instruction.span
+        key = (span.file, span.line) if span else ("", 0)
+        place = f"{span.file.rpartition('/')[2]}:{span.line}" if span else "(no line)"
+        line = found.setdefault(key, Line(place))
+        line.instructions += 1
+        line.classes[instruction.operation] = line.classes.get(instruction.operation, 0) + 1
+        known = costs.get(instruction.index, ())
+        for i, access in enumerate(instruction.accesses):
+            kind = f"{access.space} {'atomic' if access.atomic else access.direction.value}"
+            text = (kind, access_text(program, access))
+            line.accesses[text] = line.accesses.get(text, 0) + 1
+            if i < len(known):
+                line.costs[text] = known[i]
+            if access.unresolved:
+                line.open_ends[access.unresolved] = None
+    return [found[key] for key in sorted(found)]
+
+
+def _reached(program: Program) -> Iterator[ProgramInstruction]:
+    for number in sorted(program.blocks):
+        block = program.blocks[number]
+        if not block.skipped:
+            yield from program.instructions[block.start : block.stop]
+
+
+def closed_form_share(program: Program) -> tuple[int, int]:
+    """Global accesses whose address has a closed form, and all of them."""
+    accesses = [a for i in _reached(program) for a in i.accesses if a.space == "global"]
+    return sum(not a.unresolved for a in accesses), len(accesses)
+
+
+def text(kernel: str, program: Program, costs: Costs, assumptions: Sequence[Assumption]) -> str:
+    """The report as ``perfassert explain`` prints it."""
+    rows = []
+    for line in lines(program, costs):
+        classes = ", ".join(f"{n} {c}" for c, n in sorted(line.classes.items()))
+        rows.append((line.place, line.instructions, classes))
+    parts = [
+        f"{kernel} on {program.arch}: {sum(r[1] for r in rows)} instructions, "
+        f"{program.code_bytes} B of code",
+        table(("line", "instructions", "classes"), rows),
+    ]
+    touching = [
+        (line.place, kind, f"{count}× {what}" if count > 1 else what, *_cost(line, (kind, what)))
+        for line in lines(program, costs)
+        for (kind, what), count in line.accesses.items()
+    ]
+    if touching:
+        parts.append(table(("line", "access", "address", "wavefronts", "sectors"), touching))
+    resolved, total = closed_form_share(program)
+    if total:
+        parts.append(f"{resolved} of {total} global accesses in closed form")
+    names = parameter_names(program)
+    for loop in program.loops:
+        where = f"{loop.span.file.rpartition('/')[2]}:{loop.span.line}" if loop.span else "?"
+        trips = value_text(program.symbols, loop.trips, names) if loop.trips else "unknown"
+        why = f" ({loop.reason})" if loop.reason else ""
+        parts.append(f"loop k{loop.index} at {where}: {trips} iterations{why}")
+    noted = dict.fromkeys((*program.assumptions, *assumptions))
+    if noted:
+        parts.append("Assumptions:\n" + "\n".join(f"- {a}" for a in noted))
+    return "\n\n".join(parts)
+
+
+def _cost(line: Line, key: tuple[str, str]) -> tuple[str, str]:
+    if key not in line.costs:
+        return "", ""
+    wavefronts, sectors = line.costs[key]
+    return f"{wavefronts:.3g}", f"{sectors:.3g}" if sectors else ""
+
+
+def listing(program: Program) -> str:
+    """The SASS with stall counts, barriers, and whom each wait is for."""
+    rows = []
+    setters: dict[int, list[int]] = {}
+    for i in _reached(program):
+        blamed = [s for b in i.waits for s in setters.get(b, ())]
+        waits = "".join(str(b) for b in i.waits)
+        rows.append(
+            (
+                i.index, i.text, i.operation, i.stall, i.sets if i.sets >= 0 else "",
+                i.frees if i.frees >= 0 else "", waits, " ".join(f"←{b}" for b in blamed),
+            )
+        )  # fmt: skip
+        for barrier in i.waits:
+            setters.pop(barrier, None)
+        for barrier in (i.sets, i.frees):
+            if barrier >= 0:
+                setters.setdefault(barrier, []).append(i.index)
+    header = ("", "instruction", "class", "stall", "sets", "frees", "waits", "for")
+    return table(header, rows)
+
+
+def to_dict(kernel: str, program: Program, costs: Costs) -> dict[str, Any]:
+    """The same as plain data."""
+    resolved, total = closed_form_share(program)
+    names = parameter_names(program)
+    return {
+        "kernel": kernel,
+        "arch": program.arch,
+        "global_accesses": total,
+        "in_closed_form": resolved,
+        "lines": [
+            {
+                "place": line.place,
+                "instructions": line.instructions,
+                "classes": line.classes,
+                "accesses": [
+                    {"kind": kind, "address": what, "count": count}
+                    for (kind, what), count in line.accesses.items()
+                ],
+                "unresolved": list(line.open_ends),
+            }
+            for line in lines(program, costs)
+        ],
+        "loops": [
+            {
+                "trips": value_text(program.symbols, loop.trips, names) if loop.trips else None,
+                "line": str(loop.span) if loop.span else None,
+                "reason": loop.reason,
+            }
+            for loop in program.loops
+        ],
+        "assumptions": [str(a) for a in program.assumptions],
+    }

@@ -1,0 +1,105 @@
+"""Symbolic values as text that a kernel author reads: ``src[n*blockIdx.y + threadIdx.x + 1]``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from perfassert.kernel.program import ARGUMENT, COUNTER, MemoryAccess, Program
+from perfassert.kernel.symbols import Atom, Symbols, Value
+
+_INFIX = {"//": "//", "&": "&", "|": "|", "^": "^", "<<": "<<", "<": "<", "==": "=="}
+_NEGATED = {"<": ">=", "==": "!="}
+_DEEPEST = 6
+
+
+def access_text(program: Program, access: MemoryAccess) -> str:
+    """``field[index]``, in elements of the access's width where the address is a multiple of it."""
+    names = parameter_names(program)
+    divisible = all(c % access.bytes == 0 for _, c in access.address.terms)
+    if access.unresolved:
+        return f"{access.field}[…]"
+    if divisible:
+        index = program.symbols.div(access.address, program.symbols.number(access.bytes))
+        return f"{access.field}[{value_text(program.symbols, index, names)}]"
+    return f"{access.field} + {value_text(program.symbols, access.address, names)} B"
+
+
+def parameter_names(program: Program) -> dict[str, str]:
+    """Internal name of a variable → what it is shown as."""
+    names = {f"{ARGUMENT}{i}": p.name for i, p in enumerate(program.parameters)}
+    return names | {f"{COUNTER}{loop.index}": f"k{loop.index}" for loop in program.loops}
+
+
+def value_text(symbols: Symbols, value: Value, names: Mapping[str, str], depth: int = 0) -> str:
+    """A sum of products; what is nested too deeply is shown as ``…``."""
+    if depth > _DEEPEST:
+        return "…"
+    parts = []
+    for factors, coefficient in sorted(_terms(symbols, value, names, depth), key=_order):
+        size = abs(coefficient)
+        if size != 1 or not factors:
+            factors = [str(size), *factors]
+        sign = "-" if coefficient < 0 else "+"
+        parts.append((sign, "*".join(factors)))
+    if not parts:
+        return "0"
+    text = ("-" if parts[0][0] == "-" else "") + parts[0][1]
+    return text + "".join(f" {sign} {body}" for sign, body in parts[1:])
+
+
+_Term = tuple[list[str], int]
+
+
+def _order(term: _Term) -> tuple[bool, int]:
+    """Products first, the constant last."""
+    return (not term[0], -len(term[0]))
+
+
+def _terms(symbols: Symbols, value: Value, names: Mapping[str, str], depth: int) -> list[_Term]:
+    """Factors and coefficients; ``threadIdx.a + blockDim.a · blockIdx.a`` is written as ``a``."""
+    terms = {
+        tuple(sorted(_atom_text(symbols, symbols.atoms[a], names, depth) for a in monomial)): c
+        for monomial, c in value.terms
+    }
+    taken = {axis for axis in "xyz" if axis in names.values()}
+    for factors, coefficient in list(terms.items()):
+        for axis in set("xyz") - taken:
+            thread = f"threadIdx.{axis}"
+            if thread not in factors:
+                continue
+            rest = list(factors)
+            rest.remove(thread)
+            block = tuple(sorted((*rest, f"blockIdx.{axis}", f"blockDim.{axis}")))
+            if terms.get(block) == coefficient:
+                del terms[factors], terms[block]
+                terms[tuple(sorted((*rest, axis)))] = coefficient
+                break
+    return [(list(factors), c) for factors, c in terms.items()]
+
+
+def _atom_text(symbols: Symbols, atom: Atom, names: Mapping[str, str], depth: int) -> str:
+    if not atom.function:
+        return names.get(atom.name, atom.name)
+    if atom.function == "data":
+        return f"<{atom.name}>"
+    if atom.function == "not" and (text := _inverse(symbols, atom, names, depth)):
+        return text
+    inner = [value_text(symbols, a, names, depth + 1) for a in atom.arguments]
+    if atom.function in _INFIX and len(inner) == 2:
+        sides = (f"({s})" if " " in s else s for s in inner)
+        return f"({f' {_INFIX[atom.function]} '.join(sides)})"
+    if atom.function in ("and", "or"):
+        return f"({f' {atom.function} '.join(inner)})"
+    return f"{atom.function}({', '.join(inner)})"
+
+
+def _inverse(symbols: Symbols, atom: Atom, names: Mapping[str, str], depth: int) -> str:
+    """``a >= b`` for ``not(a < b)``."""
+    (argument,) = atom.arguments
+    if len(argument.terms) != 1 or len(argument.terms[0][0]) != 1:
+        return ""
+    inner = symbols.atoms[argument.terms[0][0][0]]
+    if inner.function not in _NEGATED:
+        return ""
+    left, right = (value_text(symbols, a, names, depth + 1) for a in inner.arguments)
+    return f"({left} {_NEGATED[inner.function]} {right})"

@@ -1,0 +1,37 @@
+"""One prediction as text: metrics, bounds, assumptions."""
+
+from __future__ import annotations
+
+from perfassert.prediction.prediction import Prediction
+from perfassert.report.tables import table
+
+
+def text(prediction: Prediction) -> str:
+    """What ``perfassert predict`` prints."""
+    v, held = prediction.volumes, prediction.occupancy
+    block, grid = ("×".join(map(str, e)) for e in (prediction.block, prediction.grid))
+    shared = v.shared_wavefronts.total
+    rows: list[tuple[object, ...]] = [
+        ("time", prediction.time),
+        ("limiter", prediction.limiter),
+        ("roofline time", prediction.roofline_time),
+        ("roofline limiter", prediction.roofline_limiter),
+        ("L2 to L1", v.l2_load.total),
+        ("L1 to L2", v.l2_store.total),
+        ("DRAM to L2", v.dram_load.total),
+        ("L2 to DRAM", v.dram_store.total),
+        ("L1 wavefronts", v.l1_wavefronts.total),
+        ("shared wavefronts", shared),
+        ("warp instructions", prediction.resources.instructions),
+        ("registers", prediction.resources.registers),
+        ("occupancy", f"{held.fraction:.0%}, limited by {held.limited_by}"),
+    ]
+    bounds = sorted(prediction.bounds.items(), key=lambda item: -item[1])
+    parts = [
+        f"{prediction.kernel} on {prediction.device}: grid {grid}, block {block}",
+        table(("metric", "value"), rows),
+        table(("limiter", "alone"), [(k, b) for k, b in bounds if b]),
+    ]
+    if prediction.assumptions:
+        parts.append("Assumptions:\n" + "\n".join(f"- {a}" for a in prediction.assumptions))
+    return "\n\n".join(parts)
