@@ -9,7 +9,7 @@ from pathlib import Path
 from perfassert.engines.pipeline.bounds import Bounds, bounds
 from perfassert.engines.pipeline.configuration import Totals
 from perfassert.engines.pipeline.simulate import LatencyRule, make_unit, run_bounded
-from perfassert.engines.volume.estimate import AccessCost, estimate_volumes
+from perfassert.engines.volume.estimate import VolumeEstimate, estimate_volumes
 from perfassert.engines.volume.roofline import roofline
 from perfassert.errors import DeviceFileError, GraphError, LaunchError
 from perfassert.frontends.access_graph import ARITHMETIC, access_graph
@@ -57,7 +57,7 @@ def predict(kernel: Kernel, launch: Launch, device: Device | str | Path) -> Pred
     estimate = estimate_volumes(kernel, work, target, held, launch)
     arithmetic = ARITHMETIC.get(kernel.dtype, "int32")
     alone = dict(roofline(kernel, launch, target, estimate.volumes, arithmetic))
-    run = _simulate(kernel, launch, target, held, alone, estimate.accesses)
+    run = _simulate(kernel, launch, target, held, alone, estimate)
     issue = run.instructions / launch.blocks * run.blocks / target.schedulers_per_unit
     cycles = max(run.cycles, issue)
     busy = max(cycles / target.clock_hz, *(alone[server] for server in _SHARED))
@@ -152,11 +152,11 @@ def _simulate(
     device: Device,
     held: Occupancy,
     alone: Mapping[str, float],
-    accesses: Mapping[int, AccessCost],
+    estimate: VolumeEstimate,
 ) -> _Run:
     graph = kernel.graph or access_graph(kernel)
     if kernel.bound is not None:
-        graph, costs = _costed(graph, accesses, device)
+        graph, costs = _costed(graph, estimate, device)
         kernel = replace(kernel, latencies={**kernel.latencies, **costs})
     graph = graph.bound(dict(launch.scalar_args()))
     warps = _warps(launch, device)
@@ -170,7 +170,8 @@ def _simulate(
         issue_order="in-order",
         scheduler="greedy-then-oldest",
         schedulers=device.schedulers_per_unit,
-        issue_width=None,  # its slots lie at whole cycles: λ = 2.02 would become 3
+        # The slots of a width lie at whole cycles: a sketch's λ = 2.02 would become 3.
+        issue_width=None if kernel.bound is None else 1,
     )
     length = sum(unit.programs[v].length for v in unit.variant)
     sketch = _WAVES * length * unit.resident if kernel.graph is None else _LIMIT
@@ -192,23 +193,41 @@ def _simulate(
 
 
 def _costed(
-    graph: InstructionGraph, accesses: Mapping[int, AccessCost], device: Device
+    graph: InstructionGraph, estimate: VolumeEstimate, device: Device
 ) -> tuple[InstructionGraph, dict[str, Latency]]:
-    """Memory nodes of compiled code in classes of their own: λ is what the access costs."""
+    """Memory nodes of compiled code in classes of their own: λ is what the access costs.
+
+    Shared memory: the device's λ for every wavefront. Global loads: Λ is the latency of the levels
+    that serve them, mixed by the kernel's hit shares.
+    """
     costs: dict[str, Latency] = {}
     nodes = []
+    served = _load_latency(estimate, device)
     for node in graph.nodes:
-        known = [accesses[i].cycles for i in node.touches if i in accesses]
+        known = [estimate.accesses[i] for i in node.touches if i in estimate.accesses]
         if known:
             latency = _device_latency(node, device)
-            issue = _grained(max(latency.issue, *known))
+            if node.space == "shared":
+                issue = _grained(latency.issue * max(1.0, sum(k.cycles for k in known)))
+                completion = latency.completion + issue - latency.issue
+            else:
+                issue = _grained(max(latency.issue, *(k.cycles for k in known)))
+                loads = node.operation == "global_load"
+                completion = max(served if loads else latency.completion, issue)
             name = f"{node.operation} {issue:g}"
-            costs[name] = Latency(
-                issue, max(latency.completion, issue), latency.pipeline, latency.scope
-            )
+            costs[name] = Latency(issue, _grained(completion), latency.pipeline, latency.scope)
             node = replace(node, operation=name)
         nodes.append(node)
     return InstructionGraph(tuple(nodes), graph.loops, graph.body), costs
+
+
+def _load_latency(estimate: VolumeEstimate, device: Device) -> float:
+    """Mean latency of a global load in cycles, by the shares that L1, L2 and DRAM serve."""
+    asked, from_l2 = estimate.diagnostics["requested_bytes"], estimate.volumes.l2_load.total
+    below = estimate.volumes.dram_load.total / from_l2 if from_l2 else 0.0
+    missed = min(1.0, from_l2 / asked) if asked else 1.0
+    far = device.l2_latency + min(1.0, below) * (device.dram_latency - device.l2_latency)
+    return device.l1_latency + missed * (far - device.l1_latency)
 
 
 _COUNTED_ONCE = Assumption("accesses in loops count once in the volumes, whatever the trips")

@@ -82,7 +82,8 @@ def _program(program: Program) -> Iterator[int]:
     for node in program.nodes:
         yield from (
             node.graph_node, node.operation, node.pipeline, node.issue, node.completion,
-            node.loop, node.offset, int(node.fence), int(node.partial), len(node.sources),
+            node.loop, node.offset, int(node.fence), int(node.partial), node.stall,
+            len(node.sources),
         )  # fmt: skip
         for edge in node.sources:
             yield len(edge)

@@ -20,7 +20,8 @@ _MAX_PIPELINES = 64
 
 @dataclass(frozen=True, slots=True)
 class ProgramNode:
-    """``issue`` and ``completion`` in ticks; ``sources``: per edge, (producer, loop, distance)."""
+    """``issue``, ``completion``, ``stall`` in ticks; ``sources``: per edge, (producer, loop,
+    distance)."""
 
     graph_node: int
     operation: int
@@ -31,6 +32,7 @@ class ProgramNode:
     offset: int
     fence: bool
     partial: bool
+    stall: int
     sources: tuple[tuple[tuple[int, int, int], ...], ...]
 
 
@@ -226,5 +228,6 @@ class _Compiler:
             self.offsets["node", index],
             node.fence,
             node.partial,
+            node.stall * ticks,
             tuple(sources),
         )

@@ -335,6 +335,8 @@ class Reference:
             warp.head += 1
             self.issue(warp, place, self.copies[node.pipeline][scheduler])
             warp.head_since = self.now + (self.cycle if self.unit.width == 1 else 0)
+            if warp.unfinished():
+                warp.head_since = max(warp.head_since, self.now + node.stall)
             self.check_head(warp)
 
     def account(self, warp: _Warp) -> None:

@@ -109,6 +109,7 @@ def estimate_volumes(
         "warp_memory_instructions": sum(
             f.load.instructions + f.store.instructions for f in on_chip.values()
         ),
+        "requested_bytes": sum(f.load.sectors for f in on_chip.values()) * device.sector_bytes,
         "streamed_share": _streamed_share(on_chip),
         "l2_duplicated_bytes": _effective_l2(on_chip, sampled, launch, device),
         **dram.diagnostics,

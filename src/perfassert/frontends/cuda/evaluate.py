@@ -120,7 +120,34 @@ class _Evaluation:
 
     def run(self) -> Evaluated:
         self._region(-1, _Departure(Edge(EXIT, 0, False), {}, self.symbols.one))
+        self._narrow()
         return self.result
+
+    def _narrow(self) -> None:
+        """Make unknown what only arithmetic with wrap-around would give a meaning (a hash)."""
+        s, result = self.symbols, self.result
+
+        def narrow(value: Value) -> Value:
+            if not s.wide(value):
+                return value
+            terms = [s._value({m: c}) for m, c in value.terms]
+            kept = [term for term in terms if not s.wide(term)]
+            return s.add(*kept, s.unknown("numbers beyond 64 bits", value))
+
+        def decided(condition: Value) -> Value:
+            if not s.wide(condition):
+                return condition
+            return self._all(map(narrow, s.conjuncts(condition)))  # each of them is one atom
+
+        for index, values in result.addresses.items():
+            result.addresses[index] = tuple(map(narrow, values))
+        for conditions in (result.predicates, result.conditions):
+            for index, condition in conditions.items():
+                conditions[index] = decided(condition)
+        for loop in result.loops.values():
+            loop.entry = decided(loop.entry)
+            if loop.trips is not None and s.wide(loop.trips):
+                loop.trips, loop.reason = None, "its end depends on numbers beyond 64 bits"
 
     def _relevant(self) -> frozenset[str]:
         """Registers that an address, a guard or a branch may depend on."""

@@ -304,6 +304,12 @@ class PtxCode:
 
     def execute(self, index: int, read: Read) -> Mapping[str, Value]:
         """See :class:`~perfassert.frontends.cuda.evaluate.Code`."""
+        try:
+            return self._executed(index, read)
+        except (IndexError, ValueError):  # an operand list that this form does not know
+            return {}
+
+    def _executed(self, index: int, read: Read) -> Mapping[str, Value]:
         instruction = self.kernel.instructions[index]
         parts = instruction.parts
         memory = self._memory[index]
@@ -320,10 +326,7 @@ class PtxCode:
         if any("{" in o for o in instruction.operands):
             return self._packed(instruction, read)
         arguments = [self.operand(o, read) for o in instruction.operands[1:]]
-        try:
-            value = function(self.symbols, parts, arguments)
-        except (IndexError, ValueError, TypeError):  # operands that this form does not have
-            return {}
+        value = function(self.symbols, parts, arguments)
         return {} if value is None else {targets[0]: value}
 
     def _loaded(
@@ -382,13 +385,16 @@ _FLOATS = frozenset(("f16", "f16x2", "bf16", "bf16x2", "f32", "f64", "tf32"))
 _Semantics = Callable[[Symbols, list[str], list[Value]], "Value | None"]
 
 
+def _bits(parts: list[str]) -> int:
+    return min(int(parts[-1][1:]), 64)
+
+
 def _multiplied(s: Symbols, parts: list[str], v: list[Value]) -> Value | None:
     if ("hi" in parts or "wide" in parts) and parts[-1] == "u32":
         v = [s.unsigned(v[0]), s.unsigned(v[1]), *v[2:]]
     product = s.mul(v[0], v[1])
     if "hi" in parts:
-        bits = int(parts[-1][1:])
-        product = s.div(product, s.number(1 << bits))
+        product = s.div(product, s.number(1 << _bits(parts)))
     return product
 
 
@@ -411,7 +417,7 @@ def _shifted_right(s: Symbols, parts: list[str], v: list[Value]) -> Value:
     if amount is None:
         return s.shift_right(v[0], v[1])
     signed = parts[-1][0] == "s"
-    bits = int(parts[-1][1:])
+    bits = _bits(parts)
     if amount == bits - 1:
         return s.scale(s.negative(v[0]), -1) if signed else s.negative(v[0])
     if signed or bits != 32:

@@ -196,8 +196,10 @@ class _Reader:
             self.fail(number, "an instruction without an opcode")
         try:
             operands = tuple(parse_operand(o) for o in _split(rest.strip()))
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             self.fail(number, str(error))
+        except RecursionError:
+            self.fail(number, "brackets are nested too deep")
         self.instructions.append(
             Instruction(
                 len(self.instructions), address, opcode, operands, guard,

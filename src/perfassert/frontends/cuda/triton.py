@@ -109,7 +109,8 @@ class TritonSource:
         """Parameters that are 1, and attributes: as Triton specialises a launch."""
         if self.attrs is not None:
             return (), dict(self.attrs)
-        ones, attrs = [], {}
+        ones: list[str] = []
+        attrs: dict[tuple[int, ...], Any] = {}
         for position, parameter in enumerate(self.function.params):
             name = parameter.name
             kind, given = self.types[name], args.get(name)
@@ -157,9 +158,9 @@ class TritonSource:
 
     def _failure(self, arch: str, error: Exception) -> KernelSourceError:
         """With the line of this function; the message is that of the innermost error."""
-        place, node = self.where, getattr(error, "node", None)
-        if hasattr(node, "lineno"):  # counted from the definition
-            place = replace(place, line=place.line + node.lineno - 1)
+        place = self.where
+        line = getattr(getattr(error, "node", None), "lineno", 1)  # counted from the definition
+        place = replace(place, line=place.line + line - 1)
         inner: BaseException = error
         while type(inner.__cause__).__module__.startswith("triton"):
             inner = inner.__cause__  # type: ignore[assignment]
@@ -217,7 +218,8 @@ def _triton() -> ModuleType:
         import triton.compiler
     except ImportError as error:
         raise ToolchainMissing(
-            f'triton cannot be imported ({error}); install it with: pip install "perfassert[triton]"'
+            f"triton cannot be imported ({error}); "
+            'install it with: pip install "perfassert[triton]"'
         ) from None
     module: ModuleType = triton
     return module

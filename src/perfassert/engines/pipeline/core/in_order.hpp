@@ -13,7 +13,7 @@ struct Step { enum Kind { kNode, kBegin, kEnd } kind; i64 index; i64 jump; };
 
 // What the inner loop needs of a node, next to each other.
 struct Op {
-  i64 issue, completion;
+  i64 issue, completion, stall;
   std::int32_t origin, op, pipe, first_use, last_use, first_fill, last_fill;
   bool fence, partial;
 };
@@ -49,7 +49,7 @@ struct Code {
     for (auto& port : ports) { port.at = ring_words; ring_words += port.size; }
     for (size_t n = 0; n < p.nodes.size(); ++n) {
       const Node& node = p.nodes[n];
-      Op made{node.issue, node.completion, (std::int32_t)node.origin, (std::int32_t)node.op, (std::int32_t)node.pipe,
+      Op made{node.issue, node.completion, node.stall, (std::int32_t)node.origin, (std::int32_t)node.op, (std::int32_t)node.pipe,
               (std::int32_t)uses.size(), 0, (std::int32_t)fills.size(), 0, node.fence != 0,
               node.partial != 0};
       for (auto& edge : node.edges)
@@ -85,7 +85,7 @@ struct Code {
 
 struct Warp {
   i64 pc = 0, ready = 0, head_since = 0, passed_over = 0, blamed = -1, last = 0, last_node = -1,
-      fence = 0, fence_node = -1;
+      fence = 0, fence_node = -1, resume = 0;  // resume: not before its last issue's stall is over
   bool finished = false, at_barrier = false, eligible = false;
 };
 
@@ -255,6 +255,7 @@ class InOrder : public Engine<InOrder, InOrderState> {
   // When the next instruction is ready, and who is to blame for the wait.
   void prepare(i64 w) {
     Warp& warp = s.warps[w];
+    warp.head_since = std::max(warp.head_since, warp.resume);
     const Code& c = code(w);
     const Op& node = c.operations[c.steps[warp.pc].index];
     i64 when = warp.fence, who = warp.fence_node;
@@ -389,6 +390,7 @@ class InOrder : public Engine<InOrder, InOrderState> {
     s.totals.busy[node.pipe] += node.issue;
     ++simulated;
     warp.head_since = s.now + slot_ticks();
+    warp.resume = s.now + node.stall;
     if (node.fence) { arrive(w, node); return; }
     complete_at(w, c, node, s.now + node.completion);
     advance(w);
@@ -503,6 +505,7 @@ class InOrder : public Engine<InOrder, InOrderState> {
     if (a.finished)
       return clip(a.head_since, s.now) == clip(b.head_since, before.now);
     if (!same_time(a.head_since, s.now, b.head_since, before.now)) return false;
+    if (a.at_barrier && clip(a.resume, s.now) != clip(b.resume, before.now)) return false;
     if (!a.at_barrier) {
       if (!same_time(a.ready, s.now, b.ready, before.now)) return false;
       if (a.ready > a.head_since && a.blamed != b.blamed) return false;
@@ -594,7 +597,10 @@ class InOrder : public Engine<InOrder, InOrderState> {
       i64 grown = (s.opportunities[at] - before.opportunities[at]) / (times + 1) * times;
       a.passed_over += grown;
     }
-    if (a.finished || a.head_since - s.now == b.head_since - before.now) a.head_since += time;
+    if (a.finished || a.head_since - s.now == b.head_since - before.now) {
+      a.head_since += time;
+      a.resume += time;
+    }
     if (relative_ready) a.ready += time;
     a.last += time;
     a.fence += time;

@@ -13,7 +13,7 @@ constexpr i64 kNever = INT64_MAX / 4;
 
 struct Source { i64 producer, loop, distance; };
 struct Node {
-  i64 origin, op, pipe, issue, completion, loop, offset, fence, partial;  // origin: in the graph
+  i64 origin, op, pipe, issue, completion, loop, offset, fence, partial, stall;  // origin: in the graph
   std::vector<std::vector<Source>> edges;
 };
 struct Item { i64 is_loop, index; };
@@ -62,7 +62,7 @@ Program read_program(Reader& in) {
   p.length = in.next();
   for (auto& n : p.nodes) {
     for (i64* f : {&n.origin, &n.op, &n.pipe, &n.issue, &n.completion, &n.loop, &n.offset, &n.fence,
-                   &n.partial})
+                   &n.partial, &n.stall})
       *f = in.next();
     n.edges.resize(in.next());
     for (auto& edge : n.edges) {

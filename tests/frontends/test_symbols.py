@@ -1,0 +1,245 @@
+"""Simplifications of symbolic integers against plain arithmetic; flow against brute force."""
+
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from perfassert.frontends.cuda.control_flow import EXIT, Jump, analyse
+from perfassert.kernel.symbols import Symbols, divided_by
+
+NAMES = ("threadIdx.x", "laneid", "n", "m")
+LIMITS = {"threadIdx.x": 1023, "laneid": 31, "n": 1000, "m": 7}
+RELATIONS = {
+    "<": lambda a, b: a < b, "<=": lambda a, b: a <= b, ">": lambda a, b: a > b,
+    ">=": lambda a, b: a >= b, "==": lambda a, b: a == b, "!=": lambda a, b: a != b,
+}  # fmt: skip
+LEAVES = st.one_of(
+    st.sampled_from(NAMES), st.integers(0, 9), st.sampled_from((16, 31, 32, 48, 127, 1024))
+)
+
+
+def grown(inner):
+    pair = st.tuples(inner, inner)
+    return st.one_of(
+        st.tuples(st.sampled_from(("+", "*", "min", "max", "&", "|", "^")), pair),
+        st.tuples(st.sampled_from(("//", "%")), st.tuples(inner, st.integers(1, 40))),
+        st.tuples(st.sampled_from(("<<", ">>", "logical")), st.tuples(inner, st.integers(0, 6))),
+        st.tuples(st.just("select"), st.tuples(st.sampled_from(sorted(RELATIONS)), inner, inner,
+                                               inner, inner)),
+        st.tuples(st.sampled_from(("and", "or", "not")), st.tuples(
+            st.sampled_from(sorted(RELATIONS)), st.sampled_from(sorted(RELATIONS)), inner, inner)),
+    )  # fmt: skip
+
+
+TREES = st.recursive(LEAVES, grown, max_leaves=12)
+
+
+def symbolic(s, tree):
+    if isinstance(tree, int):
+        return s.number(tree)
+    if isinstance(tree, str):
+        return s.variable(tree)
+    function, parts = tree
+    values = [p if isinstance(p, str) and p in RELATIONS else symbolic(s, p) for p in parts]
+    if function == "select":
+        return s.select(s.compare(*values[:3]), *values[3:])
+    if function in ("and", "or", "not"):
+        first, second = s.compare(values[0], *values[2:]), s.compare(values[1], *values[2:])
+        return (s.both(first, second) if function == "and" else s.either(first, second)
+                if function == "or" else s.negated(s.both(first, s.negated(second))))  # fmt: skip
+    if function == "logical":
+        return s.logical_right(values[0], parts[1])
+    return {
+        "+": s.add, "*": s.mul, "min": s.minimum, "max": s.maximum, "&": s.bit_and,
+        "|": s.bit_or, "^": s.bit_xor, "//": s.div, "%": s.mod, "<<": s.shift_left,
+        ">>": s.shift_right,
+    }[function](*values)  # fmt: skip
+
+
+def direct(tree, at):
+    if isinstance(tree, int):
+        return tree
+    if isinstance(tree, str):
+        return at[tree]
+    function, parts = tree
+    v = [p if isinstance(p, str) and p in RELATIONS else direct(p, at) for p in parts]
+    if function == "select":
+        return v[3] if RELATIONS[v[0]](v[1], v[2]) else v[4]
+    if function in ("and", "or", "not"):
+        one, two = RELATIONS[v[0]](*v[2:]), RELATIONS[v[1]](*v[2:])
+        return int(one and two if function == "and" else one or two if function == "or"
+                   else not one or two)  # fmt: skip
+    a, b = v
+    return {
+        "+": lambda: a + b, "*": lambda: a * b, "min": lambda: min(a, b),
+        "max": lambda: max(a, b), "&": lambda: a & b, "|": lambda: a | b, "^": lambda: a ^ b,
+        "//": lambda: a // b, "%": lambda: a % b, "<<": lambda: a << b, ">>": lambda: a >> b,
+        "logical": lambda: a >> b,
+    }[function]()  # fmt: skip
+
+
+def points(count, seed=0):
+    generator = random.Random(seed)
+    corner = [{n: 0 for n in NAMES}, dict(LIMITS)]
+    return corner + [{n: generator.randint(0, LIMITS[n]) for n in NAMES} for _ in range(count)]
+
+
+@settings(max_examples=400)
+@given(TREES)
+def test_simplified_values_are_the_plain_ones(tree):
+    s = Symbols()
+    value = symbolic(s, tree)
+    at = points(6)
+    expected = [direct(tree, p) for p in at]
+    if max(map(abs, expected)) >= 2**40 or any(True for _ in s.unknowns(value)):
+        return
+    found = s.evaluate(value, {n: np.array([p[n] for p in at]) for n in NAMES})
+    assert np.broadcast_to(found, len(at)).tolist() == expected
+    below = s.below(value)
+    assert not below or max(expected) < below
+
+
+@settings(max_examples=100)
+@given(TREES, TREES, st.sampled_from(NAMES))
+def test_substitution_is_evaluation_at_another_point(tree, other, name):
+    s = Symbols()
+    value, put = symbolic(s, tree), symbolic(s, other)
+    result = s.substitute(value, {s.variable(name).terms[0][0][0]: put}, {})
+    for at in points(3):
+        inner = direct(other, at)
+        expected = direct(tree, {**at, name: inner})
+        if not 0 <= inner <= LIMITS[name] or abs(expected) >= 2**40:
+            continue  # what the simplifications may rely on
+        if not any(True for _ in s.unknowns(result)):
+            assert int(s.evaluate(result, {n: np.asarray(v) for n, v in at.items()})) == expected
+
+
+@settings(max_examples=100)
+@given(TREES, st.sampled_from(NAMES))
+def test_linear_in(tree, name):
+    s = Symbols()
+    value = symbolic(s, tree)
+    atom = s.variable(name).terms[0][0][0]
+    found = s.linear_in(value, atom)
+    if found is not None:
+        assert s.add(s.mul(found[0], s.variable(name)), found[1]) is value
+        assert all(atom not in s.inside(part) for part in found)
+
+
+@given(st.integers(1, 5000), st.integers(32, 64))
+def test_reciprocals(d, bits):
+    factor = -(-(1 << bits) // d)
+    found = divided_by(factor, 1 << bits)
+    generator = random.Random(d)
+    if found:
+        tops = (0, 1, d - 1, d, 2**31 - 1, 2**31 - 1 - (2**31 - 1) % d, (2**31 - 1) // d * d - 1)
+        for x in (*tops, *(generator.randrange(2**31) for _ in range(50))):
+            assert x < 0 or (factor * x) >> bits == x // found
+
+
+@pytest.mark.parametrize("d", [3, 5, 7, 10, 25, 100, 641])
+def test_reciprocals_of_compilers_are_found(d):
+    for bits in range(32, 65):
+        factor = -(-(1 << bits) // d)
+        if 0 < (factor * d - (1 << bits)) << 31 <= 1 << bits:
+            assert divided_by(factor, 1 << bits) == d
+            s = Symbols()
+            x = s.variable("x")
+            quotient = s.div(s.scale(x, factor), s.number(1 << bits))
+            assert quotient is s.div(x, s.number(d))
+
+
+class TestLimits:
+    """What grows without end becomes unknown, so that nothing behind it does."""
+
+    def test_powers(self):
+        s = Symbols()
+        x = s.variable("x")
+        for _ in range(64):
+            x = s.mul(x, x)
+        assert any(True for _ in s.unknowns(x))
+
+    def test_numbers(self):
+        s = Symbols()
+        x = s.variable("x")
+        for _ in range(200):
+            x = s.add(s.scale(x, 1664525), s.number(1013904223))
+        assert max(c.bit_length() for _, c in x.terms) <= 256
+        assert s.wide(s.scale(s.variable("y"), 1664525**2))
+        assert not s.wide(s.scale(s.variable("y"), 2**33))
+
+    @pytest.mark.parametrize("shared", [False, True])
+    def test_depth_and_size(self, shared):
+        s = Symbols()
+        x = s.variable("x")
+        for i in range(3000):
+            more = s.div(x, s.number(2)) if shared else s.zero
+            x = s.add(s.minimum(x, s.variable(f"v{i % 7}")), more, s.one)
+        s.inside(x)
+        s.wide(x)
+        s.substitute(x, {0: s.one}, {})
+        assert any(True for _ in s.unknowns(x))
+
+
+# Control flow
+
+GRAPHS = st.lists(
+    st.tuples(st.lists(st.integers(-1, 9), min_size=0, max_size=2), st.booleans()),
+    min_size=1, max_size=10,
+)  # fmt: skip
+
+
+def followers(count, jumps):
+    graph = {}
+    for i in range(count):
+        after = i + 1 if i + 1 < count else EXIT
+        if i not in jumps:
+            graph[i] = {after}
+            continue
+        graph[i] = {t if 0 <= t < count else EXIT for t in jumps[i].targets}
+        if jumps[i].conditional:
+            graph[i].add(after)
+    return graph
+
+
+def reachable(graph, start, without=None):
+    found, stack = set(), [start] if start != without else []
+    while stack:
+        here = stack.pop()
+        if here not in found:
+            found.add(here)
+            stack += [t for t in graph.get(here, ()) if t != without]
+    return found
+
+
+@settings(max_examples=200)
+@given(GRAPHS)
+def test_flow_against_brute_force(nodes):
+    count = len(nodes)
+    jumps = {i: Jump(tuple(t), c) for i, (t, c) in enumerate(nodes) if t}
+    flow = analyse(count, jumps)
+    graph = followers(count, jumps)
+    alive = reachable(graph, 0) - {EXIT}
+    covered = [i for b in flow.blocks.values() for i in range(b.start, b.stop)]
+    assert sorted(covered) == sorted(alive)
+    assert sorted(flow.order) == sorted(flow.blocks)
+    first = {b.index: b.start for b in flow.blocks.values()}
+    for a in flow.blocks:
+        cut = reachable(graph, 0, first[a])
+        for b in flow.blocks:
+            assert flow.dominates(a, b) == (first[b] not in cut or a == b)
+    for loop in flow.loops:
+        assert all(flow.dominates(loop.header, b) for b in loop.blocks)
+        inside = {first[b] for b in loop.blocks}
+        for latch in loop.latches:
+            assert any(e.target == loop.header for e in flow.blocks[latch].edges)
+            assert first[latch] in inside
+        if loop.parent >= 0:
+            assert loop.blocks <= flow.loops[loop.parent].blocks
+    for block in flow.blocks.values():
+        around = [x for x in flow.loops if block.index in x.blocks]
+        innermost = min(around, key=lambda x: len(x.blocks)).index if around else -1
+        assert block.loop == innermost

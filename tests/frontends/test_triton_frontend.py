@@ -1,0 +1,176 @@
+"""What :func:`from_triton` makes of a JIT function, and what it refuses."""
+
+import importlib.util
+import sys
+
+import pytest
+
+import perfassert as pa
+from perfassert.frontends.cuda.triton import from_triton
+from perfassert.frontends.toolchain import tools
+
+SOURCE = """
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def scale(target, source, n, stride, factor, BLOCK: tl.constexpr, EVEN: tl.constexpr = False):
+    index = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    value = tl.load(source + index * stride, mask=index < n)
+    tl.store(target + index, value * factor, mask=index < n)
+
+
+@triton.jit
+def inner(x):
+    return x + nothing_of_that_name
+
+
+@triton.jit
+def broken(x):
+    tl.store(x, inner(1))
+
+
+@triton.autotune(configs=[triton.Config({"BLOCK": 64})], key=[])
+@triton.jit
+def tuned(x, BLOCK: tl.constexpr):
+    tl.store(x + tl.arange(0, BLOCK), 0)
+
+
+def plain(x):
+    pass
+"""
+TYPES = {"target": "*fp32", "source": "*fp32", "n": "i32", "stride": "i32", "factor": "fp32"}
+needs_nvdisasm = pytest.mark.skipif(tools.find("nvdisasm") is None, reason="nvdisasm is missing")
+
+
+@pytest.fixture(scope="module")
+def functions(tmp_path_factory):
+    pytest.importorskip("triton")
+    path = tmp_path_factory.mktemp("triton") / "jit_functions.py"
+    path.write_text(SOURCE)
+    spec = importlib.util.spec_from_file_location("jit_functions", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "triton"))
+
+
+@pytest.fixture
+def kernel(functions):
+    return from_triton(functions.scale, TYPES, {"BLOCK": 512})
+
+
+def line(text):
+    return next(i for i, s in enumerate(SOURCE.split("\n"), 1) if text in s)
+
+
+def test_without_triton(monkeypatch):
+    monkeypatch.setitem(sys.modules, "triton", None)
+    with pytest.raises(pa.ToolchainMissing, match=r'pip install "perfassert\[triton\]"'):
+        from_triton(object(), {})
+
+
+def test_what_is_no_jit_function(functions):
+    with pytest.raises(pa.KernelSourceError, match=r"decorate it with @triton\.jit"):
+        from_triton(functions.plain, {})
+    with pytest.raises(pa.KernelSourceError, match=r"pass the function itself, kernel\.fn"):
+        from_triton(functions.tuned, {"x": "*fp32"})
+
+
+@pytest.mark.parametrize(
+    ("types", "constants", "message"),
+    [
+        ({**TYPES, "sorce": "*fp32"}, {"BLOCK": 64}, "no parameter 'sorce'; did you mean 'source'"),
+        (TYPES, {}, "parameter 'BLOCK' of 'scale' needs a value in constexprs"),
+        ({}, {"BLOCK": 64}, "parameter 'target' of 'scale' needs a type in the signature"),
+        ({**TYPES, "n": 32}, {"BLOCK": 64}, "the type of 'n' must be text, not 32"),
+        ("*fp32", {}, "must map names to types"),
+    ],
+)
+def test_signature_that_is_not_the_functions(functions, types, constants, message):
+    with pytest.raises(pa.KernelSourceError, match=message):
+        from_triton(functions.scale, types, constants)
+
+
+@pytest.mark.parametrize("wrong", [{"num_warps": 0}, {"num_warps": None}, {"num_stages": True}])
+def test_counts(functions, wrong):
+    with pytest.raises(pa.KernelSourceError, match="must be a whole number above 0"):
+        from_triton(functions.scale, TYPES, {"BLOCK": 512}, **wrong)
+
+
+def test_trip_counts(functions):
+    with pytest.raises(pa.KernelError, match="whole number ≥ 0"):
+        from_triton(functions.scale, TYPES, {"BLOCK": 512}, trip_counts={"a.py:3": -1})
+
+
+def test_errors_of_the_compiler_have_place_and_reason(functions):
+    kernel = from_triton(functions.broken, {"x": "*fp32"})
+    with pytest.raises(pa.KernelSourceError) as caught:
+        pa.predict(kernel, pa.Launch(1, 128), "A100-SXM4-40GB")
+    place = f"jit_functions.py:{line('tl.store(x, inner(1))')}:"
+    assert place in str(caught.value)
+    assert "nothing_of_that_name" in str(caught.value)
+
+
+@needs_nvdisasm
+@pytest.mark.parametrize("block", [64, 256, (64, 2)])
+def test_block_that_triton_would_not_start(kernel, block):
+    launch = pa.Launch(16, block, {"n": 8192, "stride": 2})
+    with pytest.raises(pa.LaunchError, match=r"use block=128, not .*, or another num_warps"):
+        pa.predict(kernel, launch, "A100-SXM4-40GB")
+
+
+@needs_nvdisasm
+def test_binary(kernel, functions):
+    binary = kernel.compiled.binary("sm_80", {"stride": 2})
+    shown = [(p.name, p.size, p.pointer, p.dtype) for p in binary.parameters[:5]]
+    assert shown == [
+        ("target", 8, True, "float"), ("source", 8, True, "float"), ("n", 4, False, "int"),
+        ("stride", 4, False, "int"), ("factor", 4, False, "float"),
+    ]  # fmt: skip
+    assert all(p.pointer and "scratch" in p.name for p in binary.parameters[5:])
+    assert binary.kernel == "scale"
+    assert binary.registers > 0
+    assert binary.ptx
+    assert binary.files == {functions.__file__: SOURCE}
+    assert kernel.compiled.binary("sm_80", {"stride": 2}) is binary
+
+
+@needs_nvdisasm
+def test_a_stride_of_one_is_a_constant_as_in_a_launch(kernel):
+    """Then the loads are contiguous, and Triton makes them wide."""
+    by_position = pa.Launch(16, 128, (None, None, 8192, 1))
+    for launch in (by_position, pa.Launch(16, 128, {"n": 8192, "stride": 1})):
+        binary = kernel.compiled.binary("sm_80", {"n": 8192, "stride": 1})
+        assert "stride" not in [p.name for p in binary.parameters]
+        assert "LDG.E.128" in binary.listing
+        assert pa.predict(kernel, launch, "A100-SXM4-40GB").resources.instructions > 0
+    unaligned = {"n": 8192, "stride": 1, "source": pa.Buffer((8192,), "float32", 4)}
+    assert "LDG.E.128" not in kernel.compiled.binary("sm_80", unaligned).listing
+
+
+@needs_nvdisasm
+def test_attributes_of_ones_own(functions):
+    kernel = from_triton(functions.scale, TYPES, {"BLOCK": 512}, attrs={})
+    binary = kernel.compiled.binary("sm_80", {"n": 8192, "stride": 1})
+    assert "stride" in [p.name for p in binary.parameters]
+    assert ".128" not in binary.listing
+
+
+@needs_nvdisasm
+def test_too_many_arguments(kernel):
+    with pytest.raises(pa.LaunchError, match="whose parameters are: target, source, n"):
+        pa.predict(kernel, pa.Launch(16, 128, range(9)), "A100-SXM4-40GB")
+
+
+@needs_nvdisasm
+def test_accesses_are_those_of_the_python_text(kernel):
+    launch = pa.Launch(16, 128, {"n": 8192, "stride": 2})
+    bound, _ = kernel.compiled.bind(launch, "sm_80", 32)
+    places = {(a.field, a.span.line) for a in bound.bound}
+    assert places == {("source", line("tl.load(source")), ("target", line("tl.store(target"))}
