@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from perfassert.frontends.cuda.kernels import from_cubin as from_cubin
     from perfassert.frontends.cuda.kernels import from_cuda as from_cuda
     from perfassert.frontends.cuda.kernels import from_ptx as from_ptx
+    from perfassert.frontends.cuda.triton import from_triton as from_triton
     from perfassert.hardware.load import device as device
     from perfassert.hardware.load import devices as devices
     from perfassert.hardware.model import Device as Device
@@ -57,6 +58,7 @@ _HOMES = {
         "RankingError", "SuiteError", "ToolchainMissing", "UnitError", "UnknownDevice",
     ),
     "frontends.cuda.kernels": ("from_cubin", "from_cuda", "from_ptx"),
+    "frontends.cuda.triton": ("from_triton",),
     "kernel.description": ("Kernel",),
     "kernel.field": ("Field",),
     "kernel.graph": ("InstructionGraph", "Latency"),

@@ -123,7 +123,7 @@ def test_statements_with_unusual_operands(statement):
             _, result = accesses(PTX.replace(at, f"    {statement};\n{at}", 1))
         except KernelSourceError:
             continue
-        assert result.addresses
+        assert result.conditions
 
 
 def damaged(text, data):

@@ -83,7 +83,7 @@ def direct(tree, at):
 
 def points(count, seed=0):
     generator = random.Random(seed)
-    corner = [{n: 0 for n in NAMES}, dict(LIMITS)]
+    corner = [dict.fromkeys(NAMES, 0), dict(LIMITS)]
     return corner + [{n: generator.randint(0, LIMITS[n]) for n in NAMES} for _ in range(count)]
 
 

@@ -22,7 +22,7 @@ from perfassert.validation.data import read_rows
 from perfassert.validation.read import read_suite
 
 SUITES = sorted((Path(__file__).parents[2] / "validation").glob("*.toml"))
-CONVOLUTION = SUITES[0].parent / "convolution.cu"
+CONVOLUTION = SUITES[0].parents[1] / "examples" / "kernels" / "convolution.cu"
 
 
 def reading(**options):

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import index
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from perfassert.errors import KernelError
 from perfassert.kernel.access import Access, Direction
-from perfassert.kernel.bound import BoundAccess
 from perfassert.kernel.field import Field, item_bytes
 from perfassert.kernel.graph import InstructionGraph, Latency
 from perfassert.kernel.launch import Launch
 from perfassert.source import Assumption
+
+if TYPE_CHECKING:
+    from perfassert.kernel.bound import BoundAccess
 
 
 class Compiled(Protocol):

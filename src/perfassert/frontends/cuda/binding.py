@@ -29,6 +29,8 @@ from perfassert.source import Assumption, SourceSpan
 
 DEFAULT_TRIPS = 16
 """Of a loop whose end depends on data and that nobody has given a count for."""
+_LARGE = 2**40
+_LARGEST = 2**60
 _SCATTER = 8
 """Where an index depends on data: consecutive threads are taken to be so many elements apart."""
 
@@ -53,7 +55,17 @@ class Arguments:
             if isinstance(value, Buffer):
                 self.buffers[names[position]] = value
             elif value is not None and hasattr(value, "__index__"):
-                self.numbers[f"{ARGUMENT}{position}"] = index(value)
+                self.numbers[f"{ARGUMENT}{position}"] = self._fitting(position, index(value))
+
+    def _fitting(self, position: int, number: int) -> int:
+        parameter = self.program.parameters[position]
+        bits = 8 * min(parameter.size, 8)
+        if not -(2 ** (bits - 1)) <= number < 2**bits:
+            raise LaunchError(
+                f"argument {parameter.name!r} of kernel {self.kernel!r} has {bits} bits; "
+                f"{number} does not fit"
+            )
+        return number if number < 2**63 else number - 2**64
 
     def missing(self, name: str, what: str) -> LaunchError:
         """The error for a parameter that is needed and not given."""
@@ -125,8 +137,19 @@ class Binder:
                 for atom in monomial:
                     term = _product(term, self._atom(self.symbols.atoms[atom]))
                 parts.append(term)
-            found = self._forms[value.index] = with_global_coordinates(add(*parts), self.names)
+            found = with_global_coordinates(add(*parts), self.names)
+            if max(map(abs, (found.constant, *(c for _, c in found.terms)))) >= _LARGE:
+                found = self._bounded(found)
+            self._forms[value.index] = found
         return found
+
+    def _bounded(self, form: Affine) -> Affine:
+        """The form, or a stand-in where its values do not fit into 64 bits."""
+        low, high = interval(form, self.ranges)
+        if -_LARGEST <= low and high <= _LARGEST:
+            return form
+        self.assume("numbers beyond 64 bits; threads are taken to be apart")
+        return self._scattered()
 
     def _atom(self, atom: Atom) -> Affine:
         if atom.function == "":
@@ -162,6 +185,9 @@ class Binder:
         proxy = self.proxies.get(atom.name)
         if proxy is not None:
             return self.form(proxy)
+        return self._scattered()
+
+    def _scattered(self) -> Affine:
         nx, ny, _ = (b * g for b, g in zip(self.launch.block, self.launch.grid, strict=True))
         thread = add(
             *(
@@ -202,6 +228,11 @@ class Binder:
         self.what = f"the trip count of the loop at {loop.span}"
         low, high = self.extremes(loop.trips)
         self.what = "an address"
+        if high >= _LARGE:
+            raise LaunchError(
+                f"the loop at {loop.span or 'an unknown place'} would run {high} times; "
+                f"is an argument of kernel {self.arguments.kernel!r} wrong?"
+            )
         return LoopRange(max(low, 0), max(high, 0))
 
     def given(self, span: SourceSpan | None) -> int | None:

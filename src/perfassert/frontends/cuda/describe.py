@@ -66,7 +66,7 @@ class _Describer:
         late = int("".join(filter(str.isdigit, binary.arch)) or 0) >= 100
         constants = Constants(
             tuple((base + p.offset, p.size) for p in binary.parameters),
-            *((0x360, 0x36C) if late else (0, 12)),
+            *((0x360, 0x36C, 0x37C) if late else (0, 12, 0x28)),
             banks=binary.constants,
         )
         self.code = SassCode(self.placed, jumps, self.symbols, constants)
@@ -295,6 +295,9 @@ class _PtxSide:
         try:
             kernel = parse_ptx(binary.ptx or "", binary.mangled, f"PTX of {binary.kernel}")
         except KernelSourceError:
+            self.usable = False
+            return
+        if len(kernel.parameters) != len(binary.parameters):
             self.usable = False
             return
         code = PtxCode(kernel, symbols)

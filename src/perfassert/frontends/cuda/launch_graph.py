@@ -113,7 +113,8 @@ class _Walk:
     def value(self, value: Value) -> IntArray:
         """A value for every lane; parameters that were not given raise the binder's error."""
         try:
-            return self.symbols.evaluate(value, self.names, self.memo)
+            with np.errstate(over="ignore"):
+                return self.symbols.evaluate(value, self.names, self.memo)
         except KeyError as missing:
             name = str(missing.args[0])
             if name.startswith("arg:"):
@@ -380,16 +381,23 @@ class _Numbering:
 def _partly(state: _State, text: str) -> list[_Setter]:
     """``DEPBAR.LE SB0, 0x1``: all but the last group of the barrier."""
     words = text.replace(",", " ").split()
-    names = [w for w in words if w.startswith("SB") and w[2:].isdigit()]
+    names = [w for w in words if w.startswith("SB") and w[2:].isdecimal()]
     if not names:
         return []
     barrier = int(names[0][2:])
     after = words[words.index(names[0]) + 1 :]
-    keep = int(after[0], 0) if after and after[0][0].isdigit() else 0
+    keep = _count(after[0]) if after else 0
     groups = state.get(barrier, [])
     done = groups[: len(groups) - keep] if keep else groups
     state[barrier] = groups[len(done) :]
     return [s for group in done for s in group]
+
+
+def _count(text: str) -> int:
+    try:
+        return max(int(text, 0), 0)
+    except ValueError:
+        return 0
 
 
 def _copied(state: _State) -> _State:

@@ -91,7 +91,7 @@ def memory_of(instruction: PtxInstruction) -> Memory | None:
     parts = instruction.parts
     if parts[0] == "cp" and parts[1:2] == ["async"] and len(instruction.operands) >= 3:
         copied = instruction.operands[2]
-        return Memory("global", False, int(copied) if copied.isdigit() else 16)
+        return Memory("global", False, int(copied) if copied.isdecimal() else 16)
     if parts[0] not in _MEMORY:
         return None
     space = next((p.partition("::")[0] for p in parts if p.partition("::")[0] in SPACES), "generic")
@@ -306,7 +306,7 @@ class PtxCode:
         """See :class:`~perfassert.frontends.cuda.evaluate.Code`."""
         try:
             return self._executed(index, read)
-        except (IndexError, ValueError):  # an operand list that this form does not know
+        except (IndexError, TypeError, ValueError):  # an operand list that this form does not know
             return {}
 
     def _executed(self, index: int, read: Read) -> Mapping[str, Value]:

@@ -32,13 +32,14 @@ _SPECIAL = {
 class Constants:
     """Constant bank 0 of one kernel: where the launch and the parameters lie.
 
-    ``parameters``: (offset, size) by position; ``block``, ``grid``: offsets of ``blockDim.x`` and
-    ``gridDim.x``; ``banks``: initialised banks.
+    ``parameters``: (offset, size) by position; ``block``, ``grid``, ``stack``: offsets of
+    ``blockDim.x``, ``gridDim.x`` and of the stack pointer; ``banks``: initialised banks.
     """
 
     parameters: tuple[tuple[int, int], ...]
     block: int = 0
     grid: int = 12
+    stack: int = 0x28
     banks: Mapping[int, bytes] | None = None
 
     def name(self, offset: int) -> str:
@@ -226,7 +227,7 @@ class SassCode:
         for part in operand.parts:
             value = self.operand(part, read)
             scale = part.suffix.partition(".X")[2]
-            parts.append(s.scale(value, int(scale)) if scale.isdigit() else value)
+            parts.append(s.scale(value, int(scale)) if scale.isdecimal() else value)
         return s.add(*parts)
 
     def operand(self, operand: Operand, read: Read) -> Value:
@@ -268,6 +269,8 @@ class SassCode:
         s = self.symbols
         if operand.parts or operand.bank < 0:
             return s.unknown(f"indexed constant {operand.text}")
+        if operand.bank == 0 and operand.value == self.constants.stack:
+            return s.zero  # the stack's base: local addresses count from it
         if operand.bank == 0:
             name = self.constants.name(operand.value)
             return s.unknown(name) if name.startswith(("high", "c[")) else s.variable(name)
