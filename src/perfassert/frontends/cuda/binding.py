@@ -146,7 +146,7 @@ class Binder:
     def _bounded(self, form: Affine) -> Affine:
         """The form, or a stand-in where its values do not fit into 64 bits."""
         low, high = interval(form, self.ranges)
-        if -_LARGEST <= low and high <= _LARGEST:
+        if low >= -_LARGEST and high <= _LARGEST:
             return form
         self.assume("numbers beyond 64 bits; threads are taken to be apart")
         return self._scattered()
