@@ -142,6 +142,7 @@ class _Run:
     instructions: float
     blocks: int
     bounds: Bounds
+    shared_cycles: float
     assumptions: tuple[Assumption, ...]
     diagnostics: Mapping[str, float]
 
@@ -174,6 +175,7 @@ def _simulate(
         issue_width=None if kernel.bound is None else 1,
     )
     length = sum(unit.programs[v].length for v in unit.variant)
+    own = length - warps * (_BLOCK_LAUNCH in (n.operation for n in graph.nodes))
     sketch = _WAVES * length * unit.resident if kernel.graph is None else _LIMIT
     limit = _LIMIT if kernel.bound is None else _COMPILED_LIMIT
     totals = run_bounded(unit, min(sketch, limit))
@@ -184,9 +186,10 @@ def _simulate(
     limits = bounds(unit)
     return _Run(
         cycles,
-        float(length * launch.blocks),
+        float(own * launch.blocks),
         blocks,
         limits,
+        _shared_cycles(estimate, launch, device),
         assumptions,
         {"simulated_instructions": float(totals.simulated), "path_cycles": limits.path},
     )
@@ -197,11 +200,13 @@ def _costed(
 ) -> tuple[InstructionGraph, dict[str, Latency]]:
     """Memory nodes of compiled code in classes of their own: λ is what the access costs.
 
-    Shared memory: the device's λ for every wavefront. Global loads: Λ is the latency of the levels
+    One load-store unit serves them all. Shared memory: the device's λ for every wavefront; global
+    memory: the cycles of the L1. Global loads: Λ is the latency of the levels
     that serve them, mixed by the kernel's hit shares.
     """
     costs: dict[str, Latency] = {}
     nodes = []
+    pipe = _latency_of("shared_load", device)
     served = _load_latency(estimate, device)
     for node in graph.nodes:
         known = [estimate.accesses[i] for i in node.touches if i in estimate.accesses]
@@ -215,21 +220,39 @@ def _costed(
                 loads = node.operation == "global_load"
                 completion = max(served if loads else latency.completion, issue)
             name = f"{node.operation} {issue:g}"
-            costs[name] = Latency(issue, _grained(completion), latency.pipeline, latency.scope)
+            costs[name] = Latency(issue, _grained(completion), pipe.pipeline, pipe.scope)
             node = replace(node, operation=name)
         nodes.append(node)
+    if device.block_launch_cycles:  # no warp of a block starts before the block has been set up
+        launch = Node(len(nodes), _BLOCK_LAUNCH, "", (), fence=True)
+        costs[_BLOCK_LAUNCH] = Latency(_grained(0), device.block_launch_cycles)
+        body = (("node", launch.index), *graph.body)
+        return InstructionGraph((*nodes, launch), graph.loops, body), costs
     return InstructionGraph(tuple(nodes), graph.loops, graph.body), costs
+
+
+def _shared_cycles(estimate: VolumeEstimate, launch: Launch, device: Device) -> float:
+    """How long the busiest unit's wavefronts of shared memory take."""
+    per_block = estimate.volumes.shared_wavefronts.total / launch.blocks
+    blocks = -(-launch.blocks // device.compute_units)
+    return per_block * blocks * device.operation("shared_load").issue
+
+
+def _missed(estimate: VolumeEstimate) -> float:
+    """Share of the sectors that loads ask for which come from L2."""
+    asked = estimate.diagnostics["requested_bytes"]
+    return min(1.0, estimate.volumes.l2_load.total / asked) if asked else 1.0
 
 
 def _load_latency(estimate: VolumeEstimate, device: Device) -> float:
     """Mean latency of a global load in cycles, by the shares that L1, L2 and DRAM serve."""
-    asked, from_l2 = estimate.diagnostics["requested_bytes"], estimate.volumes.l2_load.total
+    from_l2, missed = estimate.volumes.l2_load.total, _missed(estimate)
     below = estimate.volumes.dram_load.total / from_l2 if from_l2 else 0.0
-    missed = min(1.0, from_l2 / asked) if asked else 1.0
     far = device.l2_latency + min(1.0, below) * (device.dram_latency - device.l2_latency)
     return device.l1_latency + missed * (far - device.l1_latency)
 
 
+_BLOCK_LAUNCH = "block launch"
 _COUNTED_ONCE = Assumption("accesses in loops count once in the volumes, whatever the trips")
 
 
@@ -279,9 +302,13 @@ def _memory_issue(kernel: Kernel, launch: Launch, device: Device, seconds: float
 
 def _device_latency(node: Node, device: Device) -> Latency:
     try:
-        found = device.operation(node.operation)
+        return _latency_of(node.operation, device)
     except DeviceFileError as error:
         raise GraphError(f"{node}: the kernel gives no latency, and {error}") from None
+
+
+def _latency_of(operation: str, device: Device) -> Latency:
+    found = device.operation(operation)
     scope = device.pipelines[found.pipeline].value
     return Latency(_grained(found.issue), _grained(found.completion), found.pipeline, scope)
 
@@ -297,6 +324,8 @@ def _servers(
     servers = {**alone, "shared": 0.0}
     for pipeline, cycles in run.bounds.pipelines.items():
         name = _SERVER.get(pipeline, "compute")
+        if name == "shared" and kernel.bound is not None:
+            cycles = run.shared_cycles  # without what else the load-store unit does
         if name == "memory":  # with accesses λ is the L1's, else it stands for all of memory
             if kernel.graph is None:
                 continue  # the roofline has the exact figure
