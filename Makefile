@@ -23,6 +23,7 @@ lint: $(VENV)/ready-lint
 bench: $(VENV)/ready
 	$(BIN)/python benchmarks/volumes.py
 	$(BIN)/python benchmarks/pipeline.py
+	$(BIN)/python benchmarks/compiled.py
 	$(BIN)/python benchmarks/startup.py
 
 $(VENV)/ready: pyproject.toml

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import median
 
 from perfassert.engines.pipeline.bounds import Bounds, bounds
-from perfassert.engines.pipeline.configuration import Totals
+from perfassert.engines.pipeline.configuration import Totals, Unit
 from perfassert.engines.pipeline.simulate import LatencyRule, make_unit, run_bounded
 from perfassert.engines.volume.estimate import VolumeEstimate, estimate_volumes
 from perfassert.engines.volume.roofline import roofline
@@ -79,7 +80,7 @@ def predict(kernel: Kernel, launch: Launch, device: Device | str | Path) -> Pred
         blocks=launch.blocks,
         time=Quantity(round_significant(seconds), "s"),
         cycles=Quantity(round_significant(busy * target.clock_hz)),
-        spread=0.0,
+        spread=round_significant(run.spread),
         limiter=_limiter(servers, seconds, launch, target),
         bounds={k: Quantity(round_significant(v), "s") for k, v in servers.items()},
         roofline_time=Quantity(round_significant(alone[roofline_limiter]), "s"),
@@ -139,6 +140,7 @@ class _Run:
     """What the pipeline engine says about the busiest unit; times in cycles."""
 
     cycles: float
+    spread: float
     instructions: float
     blocks: int
     bounds: Bounds
@@ -180,12 +182,21 @@ def _simulate(
     limit = _LIMIT if kernel.bound is None else _COMPILED_LIMIT
     totals = run_bounded(unit, min(sketch, limit))
     assumptions, end = _extrapolated(totals, length * blocks)
+    ends = [end]
+    if kernel.bound is not None and unit.resident > 1:
+        ends += [
+            _extrapolated(run_bounded(replace(unit, stagger=s), limit), length * blocks)[1]
+            for s in _start_phases(unit, end)
+        ]
+    end = median(ends)
     if kernel.graph and any(n.touches_global and n.loop >= 0 for n in kernel.graph.nodes):
         assumptions = (*assumptions, _COUNTED_ONCE)
     cycles = end / unit.pipelines.ticks
+    spread = (max(ends) - min(ends)) / end if end else 0.0
     limits = bounds(unit)
     return _Run(
         cycles,
+        spread,
         float(own * launch.blocks),
         blocks,
         limits,
@@ -253,6 +264,16 @@ def _load_latency(estimate: VolumeEstimate, device: Device) -> float:
 
 
 _BLOCK_LAUNCH = "block launch"
+
+
+def _start_phases(unit: Unit, end: float) -> tuple[int, ...]:
+    """Staggers of the first blocks in ticks: half of what spreads them over one block's time, and
+    all of it. Blocks that start together stay in step, which real ones do not for long."""
+    apart = end / unit.blocks
+    return tuple(int(apart * share) for share in _PHASES)
+
+
+_PHASES = (0.5, 1.0)
 _COUNTED_ONCE = Assumption("accesses in loops count once in the volumes, whatever the trips")
 
 

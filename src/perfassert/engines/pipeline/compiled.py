@@ -69,7 +69,7 @@ def _words(unit: Unit, fast_forward: bool, limit: int) -> Iterator[int]:
         len(unit.programs), unit.warps, unit.blocks, unit.resident, int(unit.in_order),
         int(unit.oldest_first), unit.schedulers, unit.width, unit.pipelines.ticks,
         len(unit.pipelines.operations), len(unit.pipelines.names), int(fast_forward), limit,
-        unit.graph_nodes,
+        unit.graph_nodes, unit.stagger,
     )  # fmt: skip
     yield from unit.variant
     yield from map(int, unit.pipelines.per_scheduler)

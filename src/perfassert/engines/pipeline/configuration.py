@@ -11,7 +11,11 @@ from perfassert.engines.pipeline.program import Pipelines, Program
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """One compute unit and what it has to run; ``width`` 0 means no issue limit."""
+    """One compute unit and what it has to run; ``width`` 0 means no issue limit.
+
+    ``stagger``: ticks by which each of the first resident blocks starts after the one before (in
+    order only).
+    """
 
     programs: tuple[Program, ...]
     variant: tuple[int, ...]
@@ -22,6 +26,7 @@ class Unit:
     oldest_first: bool
     schedulers: int
     width: int
+    stagger: int = 0
 
     @property
     def warps(self) -> int:

@@ -168,13 +168,15 @@ class Reference:
     def launch(self, slot: int) -> None:
         block = _Block(self.totals.launched, slot, self.now)
         self.totals.launched += 1
+        first = block.number < self.unit.resident
+        start = self.now + (block.number * self.unit.stagger if first else 0)
         for w, variant in enumerate(self.unit.variant):
             code = self.codes[variant]
             index = slot * self.unit.warps + w
             remaining = [len(p) for p in code.producers]
             warp = _Warp(
                 index, index % self.unit.schedulers, block, code, remaining,
-                [False] * len(code.nodes), [0] * len(code.nodes), head_since=self.now,
+                [False] * len(code.nodes), [0] * len(code.nodes), head_since=start,
             )  # fmt: skip
             block.warps.append(warp)
             if self.unit.in_order:

@@ -205,7 +205,8 @@ class _Walk:
         most = int(trips[mask].max())
         if most <= 0:
             return []
-        if index in self.varying and most <= _UNROLLED_TRIPS and self.count < _MAX_ITEMS:
+        differs = index in self.varying or self.warps_differ(trips, mask)
+        if differs and most <= _UNROLLED_TRIPS and self.count < _MAX_ITEMS:
             return self.unrolled(index, mask, trips, most)
         if int(trips[mask].min()) != most:
             self.binder.assume("the threads of a warp leave a loop together, with the last one",
@@ -215,6 +216,12 @@ class _Walk:
         if loop.last is None or loop.last >= loop.blocks:
             return [_Item(trips=most, body=body)] if body else []
         return self.left_early(index, mask, most, body)
+
+    def warps_differ(self, trips: IntArray, mask: BoolArray) -> bool:
+        """Whether some warps of the block run the loop more often than others."""
+        shaped = np.where(mask, trips, 0).reshape(self.warps, self.warp_size)
+        each = shaped.max(axis=1)[mask.reshape(shaped.shape).any(axis=1)]
+        return bool((each != each[0]).any())
 
     def left_early(self, index: int, mask: BoolArray, most: int, body: list[_Item]) -> list[_Item]:
         """A loop that is left at its top: the last iteration runs only what lies before."""

@@ -177,6 +177,7 @@ class InOrder : public Engine<InOrder, InOrderState> {
       Warp& warp = s.warps[w];
       warp = Warp();
       warp.head_since = warp.last = s.now;
+      if (b.number < u.resident) warp.resume = s.now + b.number * u.stagger;
       std::fill_n(counters(w), loop_stride, 0);
       std::fill_n(ordinals(w), loop_stride, -1);
       std::fill_n(rings(w), ring_stride, 0);

@@ -33,7 +33,7 @@ struct Program {
 
 struct Unit {
   i64 warps, blocks, resident, in_order, oldest_first, schedulers, width, ticks, ops, pipes,
-      fast_forward, limit, origins;
+      fast_forward, limit, origins, stagger;
   std::vector<i64> variant;
   std::vector<i64> per_scheduler;
   std::vector<Program> programs;
@@ -87,7 +87,7 @@ Unit read_unit(Reader& in) {
   Unit u;
   i64 programs = in.next();
   for (i64* f : {&u.warps, &u.blocks, &u.resident, &u.in_order, &u.oldest_first, &u.schedulers,
-                 &u.width, &u.ticks, &u.ops, &u.pipes, &u.fast_forward, &u.limit, &u.origins})
+                 &u.width, &u.ticks, &u.ops, &u.pipes, &u.fast_forward, &u.limit, &u.origins, &u.stagger})
     *f = in.next();
   for (i64 i = 0; i < u.warps; ++i) u.variant.push_back(in.next());
   for (i64 i = 0; i < u.pipes; ++i) u.per_scheduler.push_back(in.next());
