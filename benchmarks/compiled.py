@@ -22,7 +22,7 @@ LONG = """
 extern "C" __global__ void longest(const float* a, float* b, int n) {{
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     float s = 0;
-{0}
+{}
     b[i] = s;
 }}
 """.format("\n".join(f"    s += a[i + {k} * n] * a[i + {k}];" for k in range(4000)))
