@@ -217,6 +217,14 @@ def _costed(
     """
     costs: dict[str, Latency] = {}
     nodes = []
+    left: dict[str, float] = {}
+
+    def whole(operation: str, cycles: float) -> int:
+        """Whole cycles, as issue slots are; the rest is carried on to the next such node."""
+        cycles += left.get(operation, 0.0)
+        left[operation] = cycles - max(1, int(cycles))
+        return max(1, int(cycles))
+
     pipe = _latency_of("shared_load", device)
     served = _load_latency(estimate, device)
     for node in graph.nodes:
@@ -224,10 +232,11 @@ def _costed(
         if known:
             latency = _device_latency(node, device)
             if node.space == "shared":
-                issue = _grained(latency.issue * max(1.0, sum(k.cycles for k in known)))
+                exact = latency.issue * max(1.0, sum(k.cycles for k in known))
+                issue = whole(node.operation, exact)
                 completion = latency.completion + issue - latency.issue
             else:
-                issue = _grained(max(latency.issue, *(k.cycles for k in known)))
+                issue = whole(node.operation, max(latency.issue, *(k.cycles for k in known)))
                 loads = node.operation == "global_load"
                 completion = max(served if loads else latency.completion, issue)
             name = f"{node.operation} {issue:g}"
