@@ -253,7 +253,9 @@ def _costed(
 
 def _shared_cycles(estimate: VolumeEstimate, launch: Launch, device: Device) -> float:
     """How long the busiest unit's wavefronts of shared memory take."""
-    per_block = estimate.volumes.shared_wavefronts.total / launch.blocks
+    per_block = float(estimate.volumes.shared_wavefronts.total) / launch.blocks
+    if not per_block:
+        return 0.0
     blocks = -(-launch.blocks // device.compute_units)
     return per_block * blocks * device.operation("shared_load").issue
 
