@@ -269,3 +269,10 @@ def test_plot_without_matplotlib(result, tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
     with pytest.raises(PerfAssertError, match=r"pip install .perfassert\[plot\]"):
         report.plot(result, tmp_path / "a.png")
+
+
+def test_pairs_stand_side_by_side(path, result, capsys):
+    assert perfassert(path, "--jobs", 1, "--pairs", "time") == 0
+    assert "measured" in capsys.readouterr().out.partition("\ntime\n")[2]
+    with pytest.raises(SuiteError, match="'time'"):
+        report.pairs(result, "tme")

@@ -27,6 +27,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     )
     parser.add_argument("suite", type=Path, help="a suite file (TOML)")
     parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--pairs", metavar="METRIC", help="measured beside predicted, line by line")
     parser.add_argument("--plot", type=Path, metavar="PATH", help="write the scatter plot")
     parser.add_argument("--jobs", type=_positive, metavar="N", help="processes (default: cores)")
     parser.add_argument("--rows", type=_positive, metavar="N", help="only N rows, evenly spread")
@@ -64,6 +65,8 @@ def run(options: argparse.Namespace) -> int:
     with _executor(options) as executor:
         result = validate(suite, rows, executor, _bar if sys.stderr.isatty() else None)
     print(json.dumps(report.to_dict(result)) if options.json else report.text(result))
+    if options.pairs and not options.json:
+        print(f"\n{options.pairs}\n{report.pairs(result, options.pairs)}")
     if options.plot:
         report.plot(result, options.plot)
     complaints = list(_complaints(result, limits))

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from perfassert.errors import PerfAssertError
+from perfassert.errors import PerfAssertError, SuiteError, close_matches
 from perfassert.quantity import round_significant
 from perfassert.report.tables import percent, table
 from perfassert.validation.run import MetricResult, Validation
@@ -33,6 +33,20 @@ def text(result: Validation) -> str:
     lines = [row for metric in result.metrics for row in _rows(metric)]
     shown = [*filter(None, head), "", table(_HEADER, lines)]
     return "\n".join((*shown, *_failures(result)))
+
+
+def pairs(result: Validation, name: str) -> str:
+    """Measured beside predicted values of one metric, a row for each line of the data."""
+    known = {m.spec.name: m for m in result.metrics}
+    if name not in known:
+        hint = close_matches(name, known) or f"; it has {', '.join(known)}"
+        raise SuiteError(f"{result.suite.title}: no metric {name!r}{hint}")
+    metric = known[name]
+    rows = [
+        (line, f"{m:g}", f"{p:g}", percent(p / m - 1) if m else "–")
+        for line, m, p in zip(metric.lines, metric.measured, metric.predicted, strict=True)
+    ]
+    return table(("line", "measured", "predicted", "difference"), rows)
 
 
 def _rows(metric: MetricResult) -> Iterator[tuple[str, ...]]:
