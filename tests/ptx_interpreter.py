@@ -76,7 +76,8 @@ def trace(
 
     ``thread_index`` (one index, or several) restricts the result; where threads have nothing
     to do with each other, only these are executed. ``memory`` is global memory before and
-    after; ``max_steps`` per thread guards against endless loops.
+    after; ``max_steps`` per thread guards against endless loops. What it does not know raises
+    NotImplementedError by decision: an oracle that guesses is none.
     """
     module = parse(ptx)
     launch = _Launch(module, entry, _three(grid, 1), _three(block, 1), _three(block_index, 0))

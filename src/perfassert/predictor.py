@@ -35,6 +35,8 @@ _SATURATED = 0.5  # of the time: a server that is busy for so long is the limite
 _GRAIN = 64  # derived costs are multiples of 1/64 cycle, so that periods exist
 _LIMIT = 4_000_000  # simulated instructions without a recurrence, before extrapolation
 _COMPILED_LIMIT = 400_000  # the same for compiled code: thousands of instructions, not ten
+_BLOCK_LAUNCH = "block launch"  # the class of the node that stands for it
+_PHASES = (0.5, 1.0)  # shares of a block's time over which the first blocks are spread
 _WAVES = 6  # so many resident sets of blocks are enough where the graph is only a sketch
 
 
@@ -50,12 +52,8 @@ def predict(kernel: Kernel, launch: Launch, device: Device | str | Path) -> Pred
             raise LaunchError(f"{what} must be a {kind.__name__}, not {value!r}")
     target = load_device(device)
     _check_block(launch, target)
-    work = launch
-    if kernel.compiled is not None:
-        kernel, work = kernel.compiled.bind(launch, target.arch, target.warp_size)
-    shared = kernel.shared_bytes + launch.shared_bytes
-    held = occupancy(target, launch.threads_per_block, kernel.registers, shared)
-    estimate = estimate_volumes(kernel, work, target, held, launch)
+    case = _estimated(kernel, launch, target)
+    kernel, held, estimate, threads = case.kernel, case.held, case.estimate, case.threads
     arithmetic = ARITHMETIC.get(kernel.dtype, "int32")
     alone = dict(roofline(kernel, launch, target, estimate.volumes, arithmetic))
     run = _simulate(kernel, launch, target, held, alone, estimate)
@@ -74,8 +72,8 @@ def predict(kernel: Kernel, launch: Launch, device: Device | str | Path) -> Pred
         model_version=MODEL_VERSION,
         grid=launch.grid,
         block=launch.block,
-        threads=work.threads,
-        updates=work.threads * kernel.updates_per_thread,
+        threads=threads,
+        updates=threads * kernel.updates_per_thread,
         warps=_warps(launch, target) * launch.blocks,
         blocks=launch.blocks,
         time=Quantity(round_significant(seconds), "s"),
@@ -92,7 +90,9 @@ def predict(kernel: Kernel, launch: Launch, device: Device | str | Path) -> Pred
             held.warps_per_unit,
             held.limited_by,
         ),
-        resources=Resources(kernel.registers, shared, kernel.spill_bytes, run.instructions),
+        resources=Resources(
+            kernel.registers, case.shared_bytes, kernel.spill_bytes, run.instructions
+        ),
         stalls={},
         advice=None,
         assumptions=(*kernel.assumptions, *run.assumptions),
@@ -110,17 +110,36 @@ def access_costs(
     the instruction in its program; and what the binding had to assume."""
     if kernel.compiled is None:
         return {}, ()
-    kernel, work = kernel.compiled.bind(launch, device.arch, device.warp_size)
-    shared = kernel.shared_bytes + launch.shared_bytes
-    held = occupancy(device, launch.threads_per_block, kernel.registers, shared)
-    known = estimate_volumes(kernel, work, device, held, launch).accesses
-    assert kernel.graph is not None
+    case = _estimated(kernel, launch, device)
+    known = case.estimate.accesses
+    assert case.kernel.graph is not None
     costs = {
         n.program: [(known[i].wavefronts, known[i].sectors) for i in n.touches if i in known]
-        for n in kernel.graph.nodes
+        for n in case.kernel.graph.nodes
         if n.touches
     }
-    return costs, kernel.assumptions
+    return costs, case.kernel.assumptions
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """A kernel bound to its launch, and what it moves; ``threads``: unmasked ones."""
+
+    kernel: Kernel
+    held: Occupancy
+    estimate: VolumeEstimate
+    threads: int
+    shared_bytes: int
+
+
+def _estimated(kernel: Kernel, launch: Launch, device: Device) -> _Case:
+    work = launch
+    if kernel.compiled is not None:
+        kernel, work = kernel.compiled.bind(launch, device.arch, device.warp_size)
+    shared = kernel.shared_bytes + launch.shared_bytes
+    held = occupancy(device, launch.threads_per_block, kernel.registers, shared)
+    estimate = estimate_volumes(kernel, work, device, held, launch)
+    return _Case(kernel, held, estimate, work.threads, shared)
 
 
 def _check_block(launch: Launch, device: Device) -> None:
@@ -212,8 +231,8 @@ def _costed(
     """Memory nodes of compiled code in classes of their own: λ is what the access costs.
 
     One load-store unit serves them all. Shared memory: the device's λ for every wavefront; global
-    memory: the cycles of the L1. Global loads: Λ is the latency of the levels
-    that serve them, mixed by the kernel's hit shares.
+    memory: the cycles of the L1. Global loads: Λ is the latency of the levels that serve them,
+    mixed by the kernel's hit shares.
     """
     costs: dict[str, Latency] = {}
     nodes = []
@@ -222,8 +241,9 @@ def _costed(
     def whole(operation: str, cycles: float) -> int:
         """Whole cycles, as issue slots are; the rest is carried on to the next such node."""
         cycles += left.get(operation, 0.0)
-        left[operation] = cycles - max(1, int(cycles))
-        return max(1, int(cycles))
+        taken = max(1, int(cycles))
+        left[operation] = cycles - taken
+        return taken
 
     pipe = _latency_of("shared_load", device)
     served = _load_latency(estimate, device)
@@ -239,7 +259,7 @@ def _costed(
                 issue = whole(node.operation, max(latency.issue, *(k.cycles for k in known)))
                 loads = node.operation == "global_load"
                 completion = max(served if loads else latency.completion, issue)
-            name = f"{node.operation} {issue:g}"
+            name = f"{node.operation} {issue}"
             costs[name] = Latency(issue, _grained(completion), pipe.pipeline, pipe.scope)
             node = replace(node, operation=name)
         nodes.append(node)
@@ -260,21 +280,13 @@ def _shared_cycles(estimate: VolumeEstimate, launch: Launch, device: Device) -> 
     return per_block * blocks * device.operation("shared_load").issue
 
 
-def _missed(estimate: VolumeEstimate) -> float:
-    """Share of the sectors that loads ask for which come from L2."""
-    asked = estimate.diagnostics["requested_bytes"]
-    return min(1.0, estimate.volumes.l2_load.total / asked) if asked else 1.0
-
-
 def _load_latency(estimate: VolumeEstimate, device: Device) -> float:
     """Mean latency of a global load in cycles, by the shares that L1, L2 and DRAM serve."""
-    from_l2, missed = estimate.volumes.l2_load.total, _missed(estimate)
+    from_l2, asked = estimate.volumes.l2_load.total, estimate.diagnostics["requested_bytes"]
+    missed = min(1.0, from_l2 / asked) if asked else 1.0
     below = estimate.volumes.dram_load.total / from_l2 if from_l2 else 0.0
     far = device.l2_latency + min(1.0, below) * (device.dram_latency - device.l2_latency)
     return device.l1_latency + missed * (far - device.l1_latency)
-
-
-_BLOCK_LAUNCH = "block launch"
 
 
 def _start_phases(unit: Unit, end: float) -> tuple[int, ...]:
@@ -284,7 +296,6 @@ def _start_phases(unit: Unit, end: float) -> tuple[int, ...]:
     return tuple(int(apart * share) for share in _PHASES)
 
 
-_PHASES = (0.5, 1.0)
 _COUNTED_ONCE = Assumption("accesses in loops count once in the volumes, whatever the trips")
 
 

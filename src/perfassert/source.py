@@ -13,6 +13,11 @@ class SourceSpan:
     line: int = 0
     column: int = 0
 
+    @property
+    def short(self) -> str:
+        """``"stencil.cu:42"``: the file without its folders, and the line."""
+        return f"{self.file.rpartition('/')[2]}:{self.line}"
+
     def __str__(self) -> str:
         parts = [self.file]
         if self.line:

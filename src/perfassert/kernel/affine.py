@@ -73,6 +73,11 @@ class Affine:
                 yield symbol
 
 
+def below_zero(form: Affine) -> Affine:
+    """The condition ``form < 0``: 1 where it holds, else 0."""
+    return Affine(0, ((Call("<", (form, Affine(0))), 1),))
+
+
 def add(*forms: Affine) -> Affine:
     """The sum, with equal symbols collected and zero terms dropped."""
     constant = 0

@@ -6,10 +6,10 @@ only data edges and barriers order instructions.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Real
-from typing import TYPE_CHECKING, Union
+from typing import TYPE_CHECKING, Protocol, Union
 
 from perfassert.errors import GraphError
 from perfassert.source import SourceSpan
@@ -108,6 +108,23 @@ class Loop:
     body: tuple[tuple[str, int], ...]
 
 
+class Nested(Protocol):
+    """Anything that lies in a loop: ``parent`` is that loop's number, or negative."""
+
+    @property
+    def parent(self) -> int:
+        """The number of the loop around it."""
+
+
+def loop_chain(loops: Sequence[Nested], loop: int) -> tuple[int, ...]:
+    """Numbers of the loop and those around it, outermost first; none for a negative number."""
+    chain: list[int] = []
+    while loop >= 0:
+        chain.append(loop)
+        loop = loops[loop].parent
+    return tuple(reversed(chain))
+
+
 @dataclass(frozen=True, eq=False)
 class InstructionGraph:
     """Nodes and loops in program order; build one with :meth:`builder`."""
@@ -123,11 +140,7 @@ class InstructionGraph:
 
     def chain(self, loop: int) -> tuple[int, ...]:
         """The loop and those around it, outermost first."""
-        chain: list[int] = []
-        while loop >= 0:
-            chain.append(loop)
-            loop = self.loops[loop].parent
-        return tuple(reversed(chain))
+        return loop_chain(self.loops, loop)
 
     def trips(self, loop: int) -> int:
         """Trip count of a loop; :class:`GraphError` while it is still an expression."""

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from perfassert.kernel.access import Direction
+from perfassert.kernel.graph import loop_chain
 from perfassert.kernel.symbols import Symbols, Value
 from perfassert.source import Assumption, SourceSpan
 
@@ -58,7 +59,6 @@ class ProgramInstruction:
     defines: tuple[str, ...]
     uses: tuple[str, ...]
     guard: Value | None
-    guard_register: tuple[str, bool] | None
     accesses: tuple[MemoryAccess, ...]
     fence: bool = False
 
@@ -75,7 +75,6 @@ class ProgramBlock:
     stop: int
     loop: int
     condition: Value
-    successors: tuple[int, ...]
     skipped: str = ""
 
 
@@ -120,20 +119,8 @@ class Program:
     loops: tuple[ProgramLoop, ...]
     parameters: tuple[Parameter, ...]
     code_bytes: int
-    spill_bytes: int
     assumptions: tuple[Assumption, ...]
 
     def chain(self, loop: int) -> tuple[int, ...]:
         """The loop and those around it, outermost first."""
-        chain: list[int] = []
-        while loop >= 0:
-            chain.append(loop)
-            loop = self.loops[loop].parent
-        return tuple(reversed(chain))
-
-    def block_of(self, instruction: int) -> ProgramBlock:
-        """The block that holds an instruction; raises KeyError for one that is never reached."""
-        for block in self.blocks.values():
-            if block.start <= instruction < block.stop:
-                return block
-        raise KeyError(instruction)
+        return loop_chain(self.loops, loop)

@@ -455,6 +455,14 @@ class Symbols:
             if self.atoms[index].function == "data":
                 yield self.atoms[index]
 
+    def depends_on_data(self, value: Value) -> bool:
+        """Whether anything in the value is unknown."""
+        return any(True for _ in self.unknowns(value))
+
+    def lone_atom(self, value: Value) -> Atom | None:
+        """The atom, where the value is nothing else."""
+        return self.atoms[value.terms[0][0][0]] if _is_atom(value) else None
+
     def linear_in(self, value: Value, atom: int) -> tuple[Value, Value] | None:
         """``(coefficient, rest)`` with value = coefficient · atom + rest, or None."""
         factor: dict[Monomial, int] = {}

@@ -35,7 +35,7 @@ def lines(program: Program, costs: Costs) -> list[Line]:
     for instruction in _reached(program):
         span = instruction.span
         key = (span.file, span.line) if span else ("", 0)
-        place = f"{span.file.rpartition('/')[2]}:{span.line}" if span else "(no line)"
+        place = span.short if span else "(no line)"
         line = found.setdefault(key, Line(place))
         line.instructions += 1
         line.classes[instruction.operation] = line.classes.get(instruction.operation, 0) + 1
@@ -87,7 +87,7 @@ def text(kernel: str, program: Program, costs: Costs, assumptions: Sequence[Assu
         parts.append(f"{resolved} of {total} global accesses in closed form")
     names = parameter_names(program)
     for loop in program.loops:
-        where = f"{loop.span.file.rpartition('/')[2]}:{loop.span.line}" if loop.span else "?"
+        where = loop.span.short if loop.span else "?"
         trips = value_text(program.symbols, loop.trips, names) if loop.trips else "unknown"
         why = f" ({loop.reason})" if loop.reason else ""
         parts.append(f"loop k{loop.index} at {where}: {trips} iterations{why}")

@@ -12,7 +12,7 @@ from fractions import Fraction
 from math import lcm
 
 from perfassert.errors import GraphError
-from perfassert.kernel.graph import InstructionGraph, Latency, Node
+from perfassert.kernel.graph import InstructionGraph, Latency, Node, loop_chain
 
 NO_LOOP = -1
 _MAX_PIPELINES = 64
@@ -59,11 +59,7 @@ class Program:
 
     def chain(self, loop: int) -> tuple[int, ...]:
         """The loop and those around it, outermost first."""
-        chain: list[int] = []
-        while loop != NO_LOOP:
-            chain.append(loop)
-            loop = self.loops[loop].parent
-        return tuple(reversed(chain))
+        return loop_chain(self.loops, loop)
 
 
 @dataclass(frozen=True, slots=True)

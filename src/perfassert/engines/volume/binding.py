@@ -23,6 +23,7 @@ from perfassert.kernel.affine import (
     Quotient,
     Symbol,
     add,
+    below_zero,
     bind,
     interval,
     split_axis,
@@ -61,8 +62,6 @@ class AccessGroup:
     conditions: tuple[Affine, ...] = ()
     loops: tuple[str, ...] = ()
     members: tuple[int, ...] = ()
-    space: str = "global"
-    atomic: bool = False
 
     @property
     def coefficients(self) -> dict[str, int]:
@@ -104,9 +103,9 @@ def bind_groups(kernel: Kernel, launch: Launch) -> tuple[AccessGroup, ...]:
     return _grouped(kernel, known)
 
 
-def shared_groups(kernel: Kernel, launch: Launch, space: str = "shared") -> tuple[AccessGroup, ...]:
-    """The accesses of shared or local memory as groups; only compiled code has them."""
-    return _bound_groups(kernel, launch.block, space) if kernel.bound is not None else ()
+def shared_groups(kernel: Kernel, launch: Launch) -> tuple[AccessGroup, ...]:
+    """The accesses of shared memory as groups; only compiled code has them."""
+    return _bound_groups(kernel, launch.block, "shared") if kernel.bound is not None else ()
 
 
 def _bound_groups(
@@ -156,14 +155,14 @@ def _group(
         field.alignment if field is not None else 256, split,
         tuple(sorted(ranges.items())),
         tuple(_split_all(c, split, block) for c in conditions),
-        access.loops, tuple(number for _, number in numbers), access.space, access.atomic,
+        access.loops, tuple(number for _, number in numbers),
     )  # fmt: skip
 
 
 def _as_conditions(symbol: str, span: tuple[int, int]) -> list[Affine]:
     below = Affine(-span[1] - 1, ((symbol, 1),))
     above = Affine(span[0] - 1, ((symbol, -1),))
-    return [Affine(0, ((Call("<", (form, Affine(0))), 1),)) for form in (below, above)]
+    return [below_zero(below), below_zero(above)]
 
 
 def _split_all(form: Affine, axes: frozenset[str], block: tuple[int, int, int]) -> Affine:

@@ -77,8 +77,8 @@ def warp_cost(
 def shared_cost(group: AccessGroup, launch: Launch, device: Device) -> WarpCost:
     """Cost of shared-memory instructions over the launch: 32 banks of 4 bytes.
 
-    A block in the middle stands for all. An atomic is done once for every lane of its fullest
-    bank, equal addresses included.
+    A block in the middle stands for all. An atomic counts as a load does: lanes that meet at one
+    address cost nothing more.
     """
     middle = tuple(-(-e // b) // 2 for e, b in zip(launch.extent, launch.block, strict=True))
     lanes = lane_addresses(group, middle, launch, device.warp_size)  # type: ignore[arg-type]

@@ -16,6 +16,8 @@ from perfassert.kernel.affine import (
     Quotient,
     add,
     apply,
+    below_zero,
+    evaluate,
     interval,
     quotient,
     with_global_coordinates,
@@ -45,12 +47,9 @@ class Arguments:
         self.buffers: dict[str, Buffer] = {}
         names = [p.name for p in program.parameters]
         if isinstance(launch.args, Mapping):
-            unknown = [n for n in launch.args if n not in names]
             given = [launch.args.get(n) for n in names]
-            self.surplus = unknown
         else:
             given = list(launch.args)
-            self.surplus = [f"argument {i}" for i in range(len(names), len(given))]
         for position, value in enumerate(given[: len(names)]):
             if isinstance(value, Buffer):
                 self.buffers[names[position]] = value
@@ -215,9 +214,9 @@ class Binder:
         given = self.given(loop.span)
         if given is not None:
             return LoopRange(given, given)
-        if loop.trips is None or any(True for _ in self.symbols.unknowns(loop.trips)):
+        if loop.trips is None or self.symbols.depends_on_data(loop.trips):
             reason = loop.reason or "its end depends on data"
-            where = f"{_short(loop.span)}" if loop.span else "file:line"
+            where = loop.span.short if loop.span else "file:line"
             self.assume(
                 f"a loop is taken to run {DEFAULT_TRIPS} times: {reason}; "
                 f"say trip_counts={{{where!r}: …}}", loop.span,
@@ -239,7 +238,7 @@ class Binder:
         """The trip count that the user has stated for the loop at ``span``."""
         if span is None:
             return None
-        for key in (f"{span.file}:{span.line}", _short(span)):
+        for key in (f"{span.file}:{span.line}", span.short):
             if key in self.trip_counts:
                 return self.trip_counts[key]
         return None
@@ -254,8 +253,6 @@ class Binder:
         symbols = sorted(set(form.symbols()))
         ends = [np.array(sorted({self.ranges[s][0], self.ranges[s][1]})) for s in symbols]
         grid = np.meshgrid(*ends, indexing="ij")
-        from perfassert.kernel.affine import evaluate
-
         values = evaluate(dict(form.terms), dict(zip(symbols, grid, strict=True))) + form.constant
         return int(values.min()), int(values.max())
 
@@ -393,10 +390,6 @@ def _junction(
     return None
 
 
-def _short(span: SourceSpan | None) -> str:
-    return f"{span.file.rpartition('/')[2]}:{span.line}" if span else ""
-
-
 def bind_accesses(binder: Binder) -> tuple[tuple[BoundAccess, ...], dict[int, tuple[int, ...]]]:
     """Every access of the program that can happen, and which of them an instruction makes."""
     program, symbols = binder.program, binder.symbols
@@ -443,7 +436,7 @@ def _bound(
         trips = binder.program.loops[loop].trips
         if found.fewest != found.most and trips is not None and not found.assumed:
             left = add(binder.form(trips).scaled(-1), Affine(0, ((symbol, 1),)))
-            conditions.append(Affine(0, ((Call("<", (left, Affine(0))), 1),)))
+            conditions.append(below_zero(left))
     unresolved = access.unresolved and not _has_proxy(binder, access.address)
     if unresolved:
         binder.assume(
@@ -490,17 +483,14 @@ def normalised(
             accesses = tuple(
                 _absorb(a, symbol, axis, total, extents[axis_number]) for a in accesses
             )
-    wider = Launch(tuple(grid), launch.block, dict(launch.args) if isinstance(
-        launch.args, Mapping) else launch.args, launch.shared_bytes)  # fmt: skip
-    return _with_domain(wider, accesses)
+    return _with_domain(launch, tuple(grid), accesses)
 
 
 def _strides(form: Affine, symbol: str, axis: str, extent: int) -> bool:
     terms = dict(form.terms)
     own = terms.get(symbol, 0)
-    opaque = (s for s in terms if not isinstance(s, str))
-    if any(symbol in s.dividend.symbols() if isinstance(s, Quotient) else
-           any(symbol in a.symbols() for a in s.arguments) for s in opaque):  # fmt: skip
+    opaque = Affine(0, tuple((s, c) for s, c in form.terms if not isinstance(s, str)))
+    if symbol in opaque.symbols():
         return False
     return own != 0 and own == terms.get(axis, 0) * extent
 
@@ -512,8 +502,6 @@ def _total(binder: Binder, loop: int, axis: int, extent: int) -> int:
     if found.fewest == found.most or trips is None:
         return extent * found.most
     form = binder.form(trips)
-    from perfassert.kernel.affine import evaluate
-
     block = binder.launch.block[axis]
 
     def of(position: int) -> int:
@@ -550,10 +538,10 @@ def _absorb(access: BoundAccess, symbol: str, axis: str, total: int, extent: int
 
 
 def _with_domain(
-    launch: Launch, accesses: tuple[BoundAccess, ...]
+    launch: Launch, grid: tuple[int, ...], accesses: tuple[BoundAccess, ...]
 ) -> tuple[Launch, tuple[BoundAccess, ...]]:
-    """What no access goes beyond is the launch's domain."""
-    full = [b * g for b, g in zip(launch.block, launch.grid, strict=True)]
+    """The launch on ``grid``; what no access goes beyond is its domain."""
+    full = [b * g for b, g in zip(launch.block, grid, strict=True)]
     tops = []
     seen = [a for a in accesses if a.space == "global"]
     for i, axis in enumerate(AXES):
@@ -571,8 +559,5 @@ def _with_domain(
             if axis in ranges and ranges[axis][0] == 0 and ranges[axis][1] >= domain[i] - 1:
                 del ranges[axis]
         trimmed.append(replace(access, ranges=ranges))
-    args = dict(launch.args) if isinstance(launch.args, Mapping) else launch.args
-    return (
-        Launch(launch.grid, launch.block, args, launch.shared_bytes, domain=domain),
-        tuple(trimmed),
-    )
+    work = Launch(grid, launch.block, launch.args, launch.shared_bytes, domain=domain)
+    return work, tuple(trimmed)

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import networkx as nx
 
+from perfassert.kernel.graph import loop_chain
+
 EXIT = -1
 
 
@@ -79,11 +81,7 @@ class Flow:
 
     def chain(self, loop: int) -> tuple[int, ...]:
         """The loop and those around it, outermost first."""
-        chain: list[int] = []
-        while loop >= 0:
-            chain.append(loop)
-            loop = self.loops[loop].parent
-        return tuple(reversed(chain))
+        return loop_chain(self.loops, loop)
 
 
 def _above(a: int, b: int, tree: Mapping[int, int]) -> bool:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from perfassert.errors import KernelSourceError
-from perfassert.frontends.cuda.control_flow import EXIT, Flow
+from perfassert.frontends.cuda.control_flow import Flow
 from perfassert.frontends.cuda.evaluate import Evaluated, evaluate
 from perfassert.frontends.cuda.opcodes import UNKNOWN, operation_class
 from perfassert.frontends.cuda.ptx import PtxCode, memory_of, parse_ptx
@@ -78,10 +78,9 @@ class _Describer:
         self.loads = self._load_names()
 
     def program(self) -> Program:
-        ptx = _PtxSide(self.binary, self.symbols) if self.binary.ptx else None
         accesses = {i: self._accesses(i) for i in self.result.addresses}
-        if ptx is not None and ptx.usable:
-            ptx.join(self, accesses)
+        if self.binary.ptx:
+            _PtxSide(self.binary.ptx, self.binary, self.symbols).join(self, accesses)
         instructions = tuple(
             self._instruction(i, accesses.get(i, ())) for i in range(len(self.placed))
         )
@@ -98,7 +97,6 @@ class _Describer:
             loops,
             tuple(Parameter(p.name, p.pointer, p.size, p.dtype) for p in self.binary.parameters),
             self.binary.code_bytes,
-            self.binary.local_bytes,
             tuple(self.assumptions),
         )
 
@@ -128,7 +126,6 @@ class _Describer:
             tuple(self.code.defines(index)),
             used(i),
             None if index in self.code.jumps else self.result.predicates.get(index),
-            i.guard,
             accesses,
             fence=i.base == "BAR" and "ARV" not in i.modifiers,
         )  # fmt: skip
@@ -217,7 +214,6 @@ class _Describer:
         return {
             b.index: ProgramBlock(
                 b.index, b.start, b.stop, b.loop, self.result.conditions[b.index],
-                tuple(e.target for e in b.edges if e.target != EXIT),
                 skipped.get(b.index, ""),
             )
             for b in self.flow.blocks.values()
@@ -230,7 +226,7 @@ class _Describer:
         calls: set[int] = set()
         for block in self.flow.blocks.values():
             condition = self.result.conditions.get(block.index)
-            if condition is None or not any(True for _ in self.symbols.unknowns(condition)):
+            if condition is None or not self.symbols.depends_on_data(condition):
                 continue
             for index in range(block.start, block.stop):
                 i = self.placed[index].instruction
@@ -248,7 +244,6 @@ class _Describer:
     def _loop(self, index: int) -> ProgramLoop:
         found = self.result.loops.get(index)
         natural = self.flow.loops[index]
-        header = self.flow.blocks[natural.header]
         span = self._loop_span(natural.blocks)
         if found is None:
             return ProgramLoop(
@@ -261,7 +256,6 @@ class _Describer:
             for i in range(self.flow.blocks[b].start, self.flow.blocks[b].stop)
         ):
             found.trips, found.reason = self.symbols.one, "a retry that is taken not to happen"
-        assert header is not None
         return ProgramLoop(
             index, natural.parent, natural.header, natural.blocks, found.entry, found.trips,
             found.reason, found.last, span,
@@ -286,19 +280,16 @@ class _PtxAccess:
 
 
 class _PtxSide:
-    """The same kernel as PTX has it."""
+    """The same kernel as PTX has it; without accesses where the PTX is of no use."""
 
-    def __init__(self, binary: Binary, symbols: Symbols) -> None:
+    def __init__(self, ptx: str, binary: Binary, symbols: Symbols) -> None:
         self.symbols = symbols
         self.accesses: dict[int, _PtxAccess] = {}
-        self.usable = True
         try:
-            kernel = parse_ptx(binary.ptx or "", binary.mangled, f"PTX of {binary.kernel}")
+            kernel = parse_ptx(ptx, binary.mangled, f"PTX of {binary.kernel}")
         except KernelSourceError:
-            self.usable = False
             return
         if len(kernel.parameters) != len(binary.parameters):
-            self.usable = False
             return
         code = PtxCode(kernel, symbols)
         result: Evaluated = evaluate(code, symbols, _PTX_COUNTER)

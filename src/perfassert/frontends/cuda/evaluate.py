@@ -274,7 +274,7 @@ class _Evaluation:
             for d in arrived
         ]
         merged = dict(arrived[-1].environment)
-        for register in {r for d in arrived for r in d.environment}:
+        for register in dict.fromkeys(r for d in arrived for r in d.environment):
             values = [d.environment.get(register) for d in arrived]
             if any(v is None for v in values):
                 merged.pop(register, None)
@@ -287,7 +287,7 @@ class _Evaluation:
         return merged
 
     def _selected(self, choice: Value, yes: Value, no: Value, register: str, where: str) -> Value:
-        if any(True for _ in self.symbols.unknowns(choice)):
+        if self.symbols.depends_on_data(choice):
             return self.symbols.unknown(f"{register} at {where}", choice, yes, no)
         return self.symbols.select(choice, yes, no)
 
@@ -359,8 +359,8 @@ class _Evaluation:
         self._close(index, closed)
         for departure in exits:
             departure.condition = closed(departure.condition)
-        last = self._trips(result, exits, mark)
-        return self._after(result, exits, closed, last)
+        decided = self._trips(result, exits)
+        return self._after(result, exits, closed, decided)
 
     def _placeholders(self, loop: NaturalLoop, before: Environment) -> Environment:
         changed: dict[str, None] = {}
@@ -468,10 +468,8 @@ class _Evaluation:
 
     def _halving(self, atom: int, value: Value, first: Value, counter: Value) -> Value | None:
         s = self.symbols
-        if len(value.terms) != 1 or value.terms[0][1] != 1 or len(value.terms[0][0]) != 1:
-            return None
-        wrapped = s.atoms[value.terms[0][0][0]]
-        if wrapped.function != "//":
+        wrapped = s.lone_atom(value)
+        if wrapped is None or wrapped.function != "//":
             return None
         inner, divisor = wrapped.arguments
         shift = _power_of_two(divisor.constant)
@@ -501,35 +499,31 @@ class _Evaluation:
 
     # Trip counts
 
-    def _trips(self, result: LoopResult, exits: Sequence[_Departure], mark: int) -> Value | None:
-        """Set ``result.trips``; the counter's value in the last iteration, where known."""
+    def _trips(self, result: LoopResult, exits: Sequence[_Departure]) -> dict[int, Value]:
+        """Set ``result.trips``; by the place of each decided exit, when it is taken."""
         s = self.symbols
-        lasts: list[tuple[_Departure, Value]] = []
-        undecided = []
-        for departure in exits:
-            last = self._first_true(departure.condition, result.counter)
-            if last is None:
-                undecided.append(departure)
-            else:
-                lasts.append((departure, last))
-        if not lasts:
+        decided: dict[int, Value] = {}
+        for place, departure in enumerate(exits):
+            found = self._first_true(departure.condition, result.counter)
+            if found is not None:
+                decided[place] = found
+        undecided = [d for place, d in enumerate(exits) if place not in decided]
+        if not decided:
             result.reason = self._reason(undecided)
-            return None
-        last = lasts[0][1]
-        for _, other in lasts[1:]:
+            return decided
+        last, *others = decided.values()
+        for other in others:
             last = s.minimum(last, other)
         result.trips = s.add(last, s.one)
         if undecided:
             result.reason = f"{self._reason(undecided)}: taken never to leave the loop"
-        leave = {d.edge.source for d, _ in lasts}
+        leave = {exits[place].edge.source for place in decided}
         if len(leave) == 1:
             (source,) = leave
-            result.last = frozenset(
-                b for b in result.loop.blocks if not self._behind(b, source, result.loop)
-            )
-        return last if len(lasts) == 1 and not undecided else None
+            result.last = frozenset(b for b in result.loop.blocks if not self._behind(b, source))
+        return decided
 
-    def _behind(self, block: int, exit_block: int, loop: NaturalLoop) -> bool:
+    def _behind(self, block: int, exit_block: int) -> bool:
         """Whether a block runs only after the loop was not left at ``exit_block``."""
         return block != exit_block and self.flow.dominates(exit_block, block)
 
@@ -546,7 +540,7 @@ class _Evaluation:
         if condition is s.zero:
             return None
         parts = [p for p in s.conjuncts(condition) if k in s.inside(p)]
-        if any(True for p in s.conjuncts(condition) for _ in s.unknowns(p)):
+        if s.depends_on_data(condition):
             return None
         if not parts:
             return s.zero if condition is s.one else None
@@ -589,9 +583,9 @@ class _Evaluation:
         s = self.symbols
         number = difference.offset()
         rest = s.add(difference, s.number(-number))
-        if len(rest.terms) != 1 or rest.terms[0][1] != 1 or len(rest.terms[0][0]) != 1:
+        atom = s.lone_atom(rest)
+        if atom is None:
             return self._first_grown(difference, relation, negated, k)
-        atom = s.atoms[rest.terms[0][0][0]]
         if atom.function != "//" or negated or k in s.inside(atom.arguments[0]):
             return None
         step = self._shift_step(atom.arguments[1], k)
@@ -619,10 +613,8 @@ class _Evaluation:
     def _shift_step(self, power: Value, k: int) -> int | None:
         """``s`` where ``power`` is ``2^(s · k)``."""
         s = self.symbols
-        if len(power.terms) != 1 or len(power.terms[0][0]) != 1:
-            return None
-        atom = s.atoms[power.terms[0][0][0]]
-        if atom.function != "<<":
+        atom = s.lone_atom(power)
+        if atom is None or atom.function != "<<":
             return None
         linear = s.linear_in(atom.arguments[1], k)
         if linear is None or linear[1] is not s.zero:
@@ -634,14 +626,16 @@ class _Evaluation:
         result: LoopResult,
         exits: Sequence[_Departure],
         closed: Callable[[Value], Value],
-        last: Value | None,
+        decided: Mapping[int, Value],
     ) -> list[_Departure]:
-        """Departures in terms of the region around: the counter has its last value."""
+        """Departures in terms of the region around: the counter has its last value, where there is
+        one exit only. Of several, the one that is decided is the way out."""
         s = self.symbols
         k = result.counter.terms[0][0][0]
         memo: dict[int, Value] = {}
+        last = decided.get(0) if len(exits) == 1 else None
         after = []
-        for departure in exits:
+        for place, departure in enumerate(exits):
             environment: Environment = {}
             for register, value in departure.environment.items():
                 form = closed(value)
@@ -654,22 +648,10 @@ class _Evaluation:
             condition = result.entry
             if len(exits) > 1:
                 which = f"which way loop {result.loop.index} is left"
-                reached = self._reached(departure, exits, result)
-                condition = s.both(condition, reached or s.unknown(which, departure.condition))
+                if list(decided) != [place]:
+                    condition = s.both(condition, s.unknown(which, departure.condition))
             after.append(_Departure(departure.edge, environment, condition))
         return after
-
-    def _reached(
-        self, departure: _Departure, exits: Sequence[_Departure], result: LoopResult
-    ) -> Value | None:
-        """True for the one exit that is decided, false for exits taken never to happen."""
-        decided = [self._first_true(d.condition, result.counter) is not None for d in exits]
-        if sum(decided) != 1:
-            return None
-        mine = self._first_true(departure.condition, result.counter) is not None
-        if mine:
-            return self.symbols.one
-        return None
 
 
 def _ceil_div(s: Symbols, dividend: Value, divisor: Value) -> Value:

@@ -30,7 +30,7 @@ def read_proxies(
             span = instruction.span
             keys = [access.field]
             if span is not None:
-                keys.append(f"{span.file.rpartition('/')[2]}:{span.line}")
+                keys.append(span.short)
             for key in keys:
                 loads.setdefault(key, []).append(instruction.index)
     found: dict[str, Value] = {}

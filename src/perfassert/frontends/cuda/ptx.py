@@ -10,6 +10,7 @@ from functools import cached_property
 from perfassert.errors import KernelSourceError
 from perfassert.frontends.cuda.control_flow import EXIT, Flow, Jump, analyse
 from perfassert.frontends.cuda.evaluate import Read
+from perfassert.frontends.cuda.operands import split_operands
 from perfassert.kernel.symbols import Symbols, Value
 
 _COMMENT = re.compile(r"//.*")
@@ -185,22 +186,8 @@ class _Body:
             if not found:
                 raise KernelSourceError(f"{self.name}:{line}: not an instruction: {part[:60]!r}")
             guard = (found[2], found[1] == "!") if found[2] else None
-            operands = tuple(_operands(found[4]))
+            operands = tuple(split_operands(found[4]))
             into.append(PtxInstruction(len(into), line, found[3], operands, guard))
-
-
-def _operands(text: str) -> list[str]:
-    result, depth, start = [], 0, 0
-    for i, char in enumerate(text):
-        if char in "{[(":
-            depth += 1
-        elif char in "}])":
-            depth -= 1
-        elif char == "," and depth == 0:
-            result.append(text[start:i].strip())
-            start = i + 1
-    last = text[start:].strip()
-    return [*result, last] if last else result
 
 
 def _module_variables(lines: Sequence[str]) -> set[str]:

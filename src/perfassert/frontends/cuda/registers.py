@@ -14,6 +14,7 @@ _NO_RESULT = frozenset(
 )
 _TWO_PREDICATES = frozenset("ISETP UISETP FSETP DSETP HSETP2 PSETP PLOP3 UPLOP3 FSETP2".split())
 _CARRIES = frozenset("IADD3 LEA UIADD3 ULEA IMAD UIMAD IADD UIADD VOTE VOTEU".split())
+_VOTES = ("VOTE", "VOTEU")
 _WORDS = {"64": 2, "128": 4, "96": 3, "256": 8}
 _DOUBLE = ("DADD", "DMUL", "DFMA", "DMNMX", "DSETP")
 _PACKED = ("FADD2", "FMUL2", "FFMA2")
@@ -21,30 +22,42 @@ _PACKED = ("FADD2", "FMUL2", "FFMA2")
 
 def defined(instruction: Instruction) -> tuple[str, ...]:
     """Registers and predicates written, the words of a wide result in order."""
-    base = instruction.base
-    if base in _NO_RESULT:
-        return ()
-    operands = instruction.operands
-    if base in _TWO_PREDICATES:
-        return tuple(o.name for o in operands[:2] if _real_predicate(o))
-    result: list[str] = []
-    place = 0
-    while place < len(operands) and operands[place].kind == "predicate":
-        if _real_predicate(operands[place]):
-            result.append(operands[place].name)
-        place += 1
-    if base == "R2P":
+    if instruction.base == "R2P":
         return tuple(f"P{i}" for i in range(7))
+    found: list[str] = []
+    behind = False  # the register: a negated predicate there is read, a carry
+    for operand in instruction.operands[: results(instruction)]:
+        if operand.kind == "predicate":
+            if operand.name[-1] != "T" and not (behind and operand.sign):
+                found.append(operand.name)
+        elif instruction.base not in _TWO_PREDICATES:
+            found += operand_registers(operand, _result_words(instruction))
+            behind = True
+    return tuple(found)
+
+
+def results(instruction: Instruction) -> int:
+    """How many leading operands are written: predicates, a register, then carries or a vote."""
+    base, operands = instruction.base, instruction.operands
+    if base in _NO_RESULT:
+        return 0
+    if base in _TWO_PREDICATES:
+        return min(2, len(operands))
+    place = _predicates_from(instruction, 0)
     if place < len(operands) and operands[place].kind == "register":
-        result += operand_registers(operands[place], _result_words(instruction))
         place += 1
-        while base in _CARRIES and place < len(operands) and _is_predicate(operands[place]):
-            if _real_predicate(operands[place]) and not operands[place].sign:
-                result.append(operands[place].name)
-            place += 1
-            if base in ("VOTE", "VOTEU"):
-                break
-    return tuple(result)
+        if base in _CARRIES:
+            following = _predicates_from(instruction, place)
+            place = min(following, place + 1) if base in _VOTES else following
+    return place
+
+
+def _predicates_from(instruction: Instruction, place: int) -> int:
+    """The place after a run of predicates."""
+    operands = instruction.operands
+    while place < len(operands) and operands[place].kind == "predicate":
+        place += 1
+    return place
 
 
 def used(instruction: Instruction) -> tuple[str, ...]:
@@ -52,7 +65,7 @@ def used(instruction: Instruction) -> tuple[str, ...]:
     result: list[str] = []
     if instruction.guard and instruction.guard[0][-1] != "T":
         result.append(instruction.guard[0])
-    operands = instruction.operands[_results(instruction) :]
+    operands = instruction.operands[results(instruction) :]
     for place, operand in enumerate(operands):
         if operand.kind == "predicate":
             if operand.name[-1] != "T":
@@ -80,33 +93,6 @@ def _run(name: str, words: int) -> tuple[str, ...]:
     prefix = name.rstrip("0123456789")
     first = int(name[len(prefix) :])
     return tuple(f"{prefix}{first + i}" for i in range(words))
-
-
-def _is_predicate(operand: Operand) -> bool:
-    return operand.kind == "predicate"
-
-
-def _real_predicate(operand: Operand) -> bool:
-    return operand.kind == "predicate" and operand.name[-1] != "T"
-
-
-def _results(instruction: Instruction) -> int:
-    """How many leading operands are results."""
-    base, operands = instruction.base, instruction.operands
-    if base in _NO_RESULT:
-        return 0
-    if base in _TWO_PREDICATES:
-        return 2
-    place = 0
-    while place < len(operands) and operands[place].kind == "predicate":
-        place += 1
-    if place < len(operands) and operands[place].kind == "register":
-        place += 1
-        if base in ("VOTE", "VOTEU"):
-            return place
-        while base in _CARRIES and place < len(operands) and _is_predicate(operands[place]):
-            place += 1
-    return place
 
 
 def _result_words(instruction: Instruction) -> int:

@@ -8,11 +8,11 @@ start of a line, and ``//## File "…", line N`` before the instructions it hold
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 
 from perfassert.errors import KernelSourceError
+from perfassert.frontends.cuda.operands import split_operands
 from perfassert.source import SourceSpan
 
 NO_BARRIER = 7
@@ -195,7 +195,7 @@ class _Reader:
         if not opcode:
             self.fail(number, "an instruction without an opcode")
         try:
-            operands = tuple(parse_operand(o) for o in _split(rest.strip()))
+            operands = tuple(parse_operand(o) for o in split_operands(rest.strip()))
         except ValueError as error:
             self.fail(number, str(error))
         except RecursionError:
@@ -219,22 +219,6 @@ class _Reader:
     def fail(self, number: int, reason: str) -> None:
         where = f"{self.name}:{number}" if number else self.name
         raise KernelSourceError(f"{where}: {reason}")
-
-
-def _split(text: str) -> Iterator[str]:
-    """Operands: commas inside brackets do not separate."""
-    if not text:
-        return
-    depth = start = 0
-    for i, char in enumerate(text):
-        if char in "[(":
-            depth += 1
-        elif char in "])":
-            depth -= 1
-        elif char == "," and depth == 0:
-            yield text[start:i].strip()
-            start = i + 1
-    yield text[start:].strip()
 
 
 @lru_cache(maxsize=65536)

@@ -14,7 +14,7 @@ from functools import cached_property
 
 from perfassert.frontends.cuda.control_flow import EXIT, Flow, Jump, analyse
 from perfassert.frontends.cuda.evaluate import Read
-from perfassert.frontends.cuda.registers import defined, operand_registers, used
+from perfassert.frontends.cuda.registers import defined, operand_registers, results, used
 from perfassert.frontends.cuda.sass import Instruction, Listing, Operand
 from perfassert.kernel.symbols import Symbols, Value
 
@@ -314,21 +314,13 @@ class _Step:
         self.s = code.symbols
         self.modifiers = instruction.modifiers
         self.read = read
-        operands = list(instruction.operands)
-        self.predicates: list[str] = []  # written ones before or after the register
-        self.target = ""
         self.instruction = instruction
-        if instruction.base.lstrip("U") in ("ISETP", "PLOP3", "PSETP"):
-            self.predicates = [o.name for o in operands[:2]]
-            operands = operands[2:]
-        else:
-            while operands and operands[0].kind == "predicate":
-                self.predicates.append(operands.pop(0).name)
-            self.target = operands.pop(0).name
-            if instruction.base.lstrip("U") in ("IADD3", "LEA", "IMAD", "VOTE", "IADD"):
-                while operands and operands[0].kind == "predicate":
-                    operands.pop(0)
-        self.operands = operands
+        count = results(instruction)
+        written, self.operands = instruction.operands[:count], instruction.operands[count:]
+        kinds = [o.kind for o in written]
+        place = kinds.index("register") if "register" in kinds else count
+        self.predicates = [o.name for o in written[:place]]
+        self.target = written[place].name if place < count else ""
 
     def __getitem__(self, place: int) -> Value:
         return self.code.operand(self.operands[place], self.read)

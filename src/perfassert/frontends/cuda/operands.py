@@ -1,0 +1,21 @@
+"""Operand lists of PTX and SASS, which are written alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+
+def split_operands(text: str) -> Iterator[str]:
+    """The parts of ``text`` between commas; those inside brackets do not separate."""
+    if not text:
+        return
+    depth = start = 0
+    for i, char in enumerate(text):
+        if char in "{[(":
+            depth += 1
+        elif char in "}])":
+            depth -= 1
+        elif char == "," and depth == 0:
+            yield text[start:i].strip()
+            start = i + 1
+    yield text[start:].strip()
