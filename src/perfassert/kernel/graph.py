@@ -71,6 +71,7 @@ class Node:
 
     Of compiled code: ``stall``, cycles until its warp may issue the next instruction; ``touches``:
     numbers of the kernel's bound accesses; ``program``: number in the compiled program, or -1.
+    ``demands``: (server, cycles) that it takes of the memory system, one after the other.
     """
 
     index: int
@@ -88,6 +89,7 @@ class Node:
     stall: int = 0
     touches: tuple[int, ...] = ()
     program: int = -1
+    demands: tuple[tuple[str, float], ...] = ()
 
     @property
     def touches_global(self) -> bool:

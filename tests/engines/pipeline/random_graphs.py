@@ -1,5 +1,7 @@
 """Random graphs and units, from any source of random choices."""
 
+from dataclasses import replace
+
 from perfassert.kernel.graph import InstructionGraph, Latency
 
 OPERATIONS = ("a", "b", "c", "d")
@@ -82,6 +84,23 @@ def latencies(pick, scoped):
         scope = pipes.setdefault(pipeline, pick(("unit", "scheduler")) if scoped else "unit")
         result[operation] = Latency(pick(ISSUES), pick(COMPLETIONS), pipeline, scope)
     return result
+
+
+def behind_servers(pick, graph, fill=(0, 0.5, 1, 3, 4.25, 12)):
+    """The graph with stall counts, and with demands for operations ``a`` and ``b``."""
+    chains = {
+        "a": (("lsu", pick(fill)), ("l2", pick(fill)), ("dram", pick(fill))),
+        "b": (("lsu", pick(fill)),),
+    }
+    nodes = tuple(
+        replace(
+            n,
+            stall=pick((1, 1, 2, 5)),
+            demands=() if n.fence else chains.get(n.operation, ()),
+        )
+        for n in graph.nodes
+    )
+    return replace(graph, nodes=nodes)
 
 
 def unit(pick):

@@ -48,9 +48,11 @@ def bounds(unit: Unit) -> Bounds:
             times = unit.blocks * warps
             for loop in program.chain(node.loop):
                 times *= program.loops[loop].trips
-            busy[node.pipeline] += times * min(node.issue, node.completion)
+            busy[node.pipeline] += times * min(node.issue, node.completion + node.served)
+            for server, needed in node.demands:
+                busy[server] += times * needed
             slot = 2 * ticks if unit.width else 0
-            serial += times * (max(node.issue, node.completion) + slot)
+            serial += times * (max(node.issue, node.completion) + node.served + slot + node.stall)
     instructions = sum(unit.programs[v].length for v in unit.variant) * unit.blocks
     copies = [unit.schedulers if scoped else 1 for scoped in unit.pipelines.per_scheduler]
     rounds = -(-unit.blocks // unit.resident)
@@ -92,6 +94,7 @@ class _Follower:
         self.counters: dict[int, int] = {}
         self.latest = 0
         self.fence = 0
+        self.slot = 0
 
     def run(self) -> int:
         self.walk(self.program.body)
@@ -109,6 +112,7 @@ class _Follower:
     def node(self, index: int) -> None:
         node = self.program.nodes[index]
         start = self.latest if node.fence and not node.partial else self.fence
+        start = max(start, self.slot)
         for edge in node.sources:
             for producer, loop, distance in edge:
                 if distance and self.counters[loop] < distance:
@@ -117,9 +121,10 @@ class _Follower:
                 start = max(start, self.done.get(place, 0) if place else 0)
                 break
         chain = self.program.chain(node.loop)
-        end = start + node.completion
+        end = start + node.completion + (node.served if node.produces else 0)
         self.done[index, tuple(self.counters[c] for c in chain)] = end
         self.latest = max(self.latest, end)
+        self.slot = start + node.stall if node.stall else 0
         if node.fence:
             self.fence = end
 

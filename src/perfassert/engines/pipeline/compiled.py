@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from importlib import import_module
+from itertools import accumulate
 from typing import Any
 
-from perfassert.engines.pipeline.configuration import Totals, Unit
+from perfassert.engines.pipeline.configuration import Profile, Spent, Totals, Unit
 from perfassert.engines.pipeline.program import Program
 
 _LIMIT = 2**61  # ticks; beyond, times and sums of times could overflow 64 bits
@@ -35,7 +36,7 @@ def run_compiled(unit: Unit, fast_forward: bool, limit: int = 0) -> Totals:
     head, rest = result[:10], list(result[10:])
     operations, pipes = len(unit.pipelines.operations), len(unit.pipelines.names)
     nodes = unit.graph_nodes
-    cuts = (operations, operations + pipes, operations + pipes + nodes)
+    cuts = tuple(accumulate((operations, pipes, nodes, pipes)))
     return Totals(
         end=head[0],
         simulated=head[1],
@@ -50,15 +51,35 @@ def run_compiled(unit: Unit, fast_forward: bool, limit: int = 0) -> Totals:
         issued=rest[: cuts[0]],
         busy=rest[cuts[0] : cuts[1]],
         dependence=rest[cuts[1] : cuts[2]],
-        pipeline=rest[cuts[2] :],
+        pipeline=rest[cuts[2] : cuts[3]],
+        profile=_profile(unit, rest[cuts[3] :]) if unit.profile else None,
     )
+
+
+def _profile(unit: Unit, words: Sequence[int]) -> Profile:
+    """Per program: the counts of its nodes, then two for each source of each edge."""
+    profile = Profile()
+    at = 0
+    width = len(Spent.__slots__)
+    for program in unit.programs:
+        for node in program.nodes:
+            profile.at(node.graph_node).add(words[at : at + width])
+            at += width
+        for node in program.nodes:
+            for edge in node.sources:
+                for producer, _, _ in edge:
+                    if words[at]:
+                        origin = program.nodes[producer].graph_node
+                        profile.wait(node.graph_node, origin, words[at], words[at + 1])
+                    at += 2
+    return profile
 
 
 def fits(unit: Unit) -> bool:
     """Whether all times fit into 64 bits: very fine ticks leave no room for long runs."""
     longest = 0
     for program in unit.programs:
-        worst = max((n.issue + n.completion for n in program.nodes), default=0)
+        worst = max((n.issue + n.completion + n.served for n in program.nodes), default=0)
         longest = max(longest, program.length * (worst + unit.pipelines.ticks))
     rounds = -(-unit.blocks // unit.resident)
     return longest * unit.warps * unit.resident * rounds < _LIMIT
@@ -69,10 +90,11 @@ def _words(unit: Unit, fast_forward: bool, limit: int) -> Iterator[int]:
         len(unit.programs), unit.warps, unit.blocks, unit.resident, int(unit.in_order),
         int(unit.oldest_first), unit.schedulers, unit.width, unit.pipelines.ticks,
         len(unit.pipelines.operations), len(unit.pipelines.names), int(fast_forward), limit,
-        unit.graph_nodes, unit.stagger,
+        unit.graph_nodes, unit.stagger, int(unit.profile),
     )  # fmt: skip
     yield from unit.variant
     yield from map(int, unit.pipelines.per_scheduler)
+    yield from unit.pipelines.depths
     for program in unit.programs:
         yield from _program(program)
 
@@ -83,8 +105,11 @@ def _program(program: Program) -> Iterator[int]:
         yield from (
             node.graph_node, node.operation, node.pipeline, node.issue, node.completion,
             node.loop, node.offset, int(node.fence), int(node.partial), node.stall,
-            len(node.sources),
+            int(node.produces), len(node.demands),
         )  # fmt: skip
+        for demand in node.demands:
+            yield from demand
+        yield len(node.sources)
         for edge in node.sources:
             yield len(edge)
             for source in edge:

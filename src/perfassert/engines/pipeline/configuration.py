@@ -14,7 +14,7 @@ class Unit:
     """One compute unit and what it has to run; ``width`` 0 means no issue limit.
 
     ``stagger``: ticks by which each of the first resident blocks starts after the one before (in
-    order only).
+    order only). ``profile``: count where the warps' time at each node goes (in order only).
     """
 
     programs: tuple[Program, ...]
@@ -27,6 +27,7 @@ class Unit:
     schedulers: int
     width: int
     stagger: int = 0
+    profile: bool = False
 
     @property
     def warps(self) -> int:
@@ -51,6 +52,52 @@ class Unit:
 
 
 @dataclass(slots=True)
+class Spent:
+    """Ticks that warps spent at one node before they issued it, by cause; ``issued``: how often.
+
+    ``stall``: the stall count of the instruction before; ``not_selected``: another warp took the
+    slot; ``pipe``: the pipeline was taken or its queue full; ``fence``: at a barrier, for it or for
+    what came before it. ``…_idle``: the part in which the scheduler issued nothing.
+    """
+
+    issued: int = 0
+    stall: int = 0
+    stall_idle: int = 0
+    not_selected: int = 0
+    pipe: int = 0
+    pipe_idle: int = 0
+    fence: int = 0
+    fence_idle: int = 0
+
+    def add(self, other: Sequence[int]) -> None:
+        """Add counts in the order of the fields."""
+        for name, value in zip(self.__slots__, other, strict=True):
+            setattr(self, name, getattr(self, name) + value)
+
+
+@dataclass(slots=True)
+class Profile:
+    """Where the warps' time went: by graph node, and by (waiting node, producer): ticks, and those
+    of them in which the scheduler issued nothing.
+
+    Of the wait before an issue its scheduler's idle ticks are exact; between the stall count and
+    the producer, which follow one another, they are shared out by length.
+    """
+
+    spent: dict[int, Spent] = field(default_factory=dict)
+    waits: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
+
+    def at(self, node: int) -> Spent:
+        """The counts of a node."""
+        return self.spent.setdefault(node, Spent())
+
+    def wait(self, use: int, producer: int, ticks: int, idle: int) -> None:
+        """Add to what ``use`` waited for ``producer``."""
+        before = self.waits.get((use, producer), (0, 0))
+        self.waits[use, producer] = (before[0] + ticks, before[1] + idle)
+
+
+@dataclass(slots=True)
 class Totals:
     """Counts and ticks, by operation class and by pipeline; ``dependence`` by graph node.
 
@@ -71,6 +118,7 @@ class Totals:
     cut_short: bool = False
     half_time: int = 0
     half_count: int = 0
+    profile: Profile | None = None
     trace: list[TraceEvent] = field(default_factory=list)
 
     def simulation(self, unit: Unit, engine: str) -> Simulation:

@@ -15,13 +15,14 @@ from perfassert.errors import GraphError
 from perfassert.kernel.graph import InstructionGraph, Latency, Node, loop_chain
 
 NO_LOOP = -1
+SERVER = -1
 _MAX_PIPELINES = 64
 
 
 @dataclass(frozen=True, slots=True)
 class ProgramNode:
-    """``issue``, ``completion``, ``stall`` in ticks; ``sources``: per edge, (producer, loop,
-    distance)."""
+    """``issue``, ``completion``, ``stall`` in ticks; ``demands``: (server, ticks), one after the
+    other; ``sources``: per edge, (producer, loop, distance)."""
 
     graph_node: int
     operation: int
@@ -33,7 +34,14 @@ class ProgramNode:
     fence: bool
     partial: bool
     stall: int
+    produces: bool
+    demands: tuple[tuple[int, int], ...]
     sources: tuple[tuple[tuple[int, int, int], ...], ...]
+
+    @property
+    def served(self) -> int:
+        """Ticks that the servers take at least."""
+        return sum(ticks for _, ticks in self.demands)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,18 +72,28 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Pipelines:
-    """Names and scopes of the pipelines, operation classes, ticks per cycle."""
+    """Names and scopes of the pipelines, operation classes, ticks per cycle.
+
+    ``depths``: places of the queue behind a pipeline (0: none); ``SERVER``: a server, to which
+    nothing is issued but which instructions pass through.
+    """
 
     names: tuple[str, ...]
     per_scheduler: tuple[bool, ...]
     operations: tuple[str, ...]
     ticks: int
+    depths: tuple[int, ...]
 
 
 def compile_programs(
-    graph: InstructionGraph, warps_per_block: int, latencies: Mapping[str, Latency]
+    graph: InstructionGraph,
+    warps_per_block: int,
+    latencies: Mapping[str, Latency],
+    queues: Mapping[str, int],
 ) -> tuple[tuple[Program, ...], tuple[int, ...], Pipelines]:
     """Programs, which one each warp of a block runs, and the pipelines they use.
+
+    ``queues``: pipeline → places of the queue between it and the first server.
 
     Raises :class:`GraphError` for an operation class without a latency.
     """
@@ -90,7 +108,8 @@ def compile_programs(
                 f"{node}: only() names warp {max(node.warps)}, a block has {warps_per_block}"
             )
     used = tuple(dict.fromkeys(node.operation for node in graph.nodes))
-    pipelines = _pipelines(used, latencies)
+    servers = dict.fromkeys(d for node in graph.nodes for d in node.demands)
+    pipelines = _pipelines(used, latencies, tuple(servers), queues)
     programs: dict[frozenset[int], int] = {}
     made: list[Program] = []
     variant = []
@@ -105,7 +124,12 @@ def compile_programs(
     return tuple(made), tuple(variant), pipelines
 
 
-def _pipelines(used: Sequence[str], latencies: Mapping[str, Latency]) -> Pipelines:
+def _pipelines(
+    used: Sequence[str],
+    latencies: Mapping[str, Latency],
+    demands: Sequence[tuple[str, float]],
+    queues: Mapping[str, int],
+) -> Pipelines:
     scopes: dict[str, bool] = {}
     denominators = [1]
     for operation in used:
@@ -115,10 +139,18 @@ def _pipelines(used: Sequence[str], latencies: Mapping[str, Latency]) -> Pipelin
         if scopes.setdefault(name, scoped) != scoped:
             raise GraphError(f"pipeline {name!r} has two scopes; operation {operation!r}")
         denominators += [exact(v).denominator for v in (latency.issue, latency.completion)]
+    depths = {name: queues.get(name, 0) for name in scopes}
+    for server, cycles in demands:
+        if depths.setdefault(server, SERVER) != SERVER:
+            raise GraphError(f"{server!r} is a pipeline and cannot be a server too")
+        scopes[server] = False
+        denominators.append(exact(cycles).denominator)
     if len(scopes) > _MAX_PIPELINES:
         raise GraphError(f"{len(scopes)} pipelines are more than the {_MAX_PIPELINES} supported")
     ticks = lcm(*denominators)
-    return Pipelines(tuple(scopes), tuple(scopes.values()), tuple(used), ticks)
+    return Pipelines(
+        tuple(scopes), tuple(scopes.values()), tuple(used), ticks, tuple(depths.values())
+    )
 
 
 def exact(value: float) -> Fraction:
@@ -219,11 +251,23 @@ class _Compiler:
             self.pipelines.operations.index(node.operation),
             self.pipelines.names.index(latency.pipeline or node.operation),
             issue,
-            completion if node.produces else issue,
+            self.completion(node, completion, issue),
             loops[node.loop],
             self.offsets["node", index],
             node.fence,
             node.partial,
             node.stall * ticks,
+            node.produces,
+            tuple(
+                (self.pipelines.names.index(server), int(exact(cycles) * ticks))
+                for server, cycles in node.demands
+            ),
             tuple(sources),
         )
+
+    @staticmethod
+    def completion(node: Node, completion: int, issue: int) -> int:
+        """Without a result: λ after issue, or when the first server is done."""
+        if node.produces:
+            return completion
+        return 0 if node.demands else issue

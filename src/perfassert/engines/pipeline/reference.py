@@ -9,12 +9,13 @@ compiler was at hand.
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from perfassert.engines.pipeline.configuration import Totals, Unit
+from perfassert.engines.pipeline.configuration import Profile, Totals, Unit
 from perfassert.engines.pipeline.events import TraceEvent
-from perfassert.engines.pipeline.program import NO_LOOP, Program, ProgramNode
+from perfassert.engines.pipeline.program import NO_LOOP, SERVER, Program, ProgramNode
 
 
 @dataclass(slots=True)
@@ -102,7 +103,7 @@ class _Warp:
     head_since: int = 0
     ready_since: int = -1
     blamed: int = -1
-    passed_over: int = 0
+    issued_at: int = -1
 
     def unfinished(self) -> bool:
         return self.issued_count < len(self.code.nodes)
@@ -134,16 +135,32 @@ class Reference:
         self.last_served = [-1] * (unit.schedulers if unit.in_order else copies)
         self.slots: list[_Block | None] = [None] * unit.resident
         self.completions: list[tuple[int, int, _Warp, int]] = []
+        self.queued = [[0] * max(0, d) for d in self._depths()]
         self.sequence = 0
         self.now = 0
         self.used = [0] * unit.schedulers
         self.used_at = [-1] * unit.schedulers
         self.first_scheduler = 0
-        self.opportunities = [[0] * copies for _ in range(unit.schedulers)]
+        self.opportunities: list[list[list[int]]] = [
+            [[] for _ in range(copies)] for _ in range(unit.schedulers)
+        ]
+        self.profile = Profile()
+        self.fences = {n.graph_node for p in unit.programs for n in p.nodes if n.fence}
+        self.issues: list[list[int]] = [[] for _ in range(unit.schedulers)]
         operations, names = len(unit.pipelines.operations), len(unit.pipelines.names)
         self.totals = Totals(
             0, [0] * operations, [0] * names, 0, 0, [0] * unit.graph_nodes, [0] * names, 0, 0, 0, 0
         )
+
+    @property
+    def slot(self) -> int:
+        """Ticks of an issue slot: a cycle where the issue width is one."""
+        return self.cycle if self.unit.width == 1 else 0
+
+    def _depths(self) -> Iterator[int]:
+        """Places of the queue behind every copy of a pipeline."""
+        for depth, copies in zip(self.unit.pipelines.depths, self.copies, strict=True):
+            yield from [depth] * len(set(copies))
 
     def run(self) -> Totals:
         """Simulate until every block is complete."""
@@ -159,7 +176,10 @@ class Reference:
                 continue
             self.now = following
             self.complete_until_now()
-        self.totals.end = self.now
+        depths = self.unit.pipelines.depths
+        servers = [self.copies[i][0] for i, d in enumerate(depths) if d == SERVER]
+        self.totals.end = max([self.now, *(self.free_at[s] for s in servers)])
+        self.totals.profile = self.profile if self.unit.profile else None
         self.totals.simulated = sum(self.totals.issued)
         return self.totals
 
@@ -252,9 +272,6 @@ class Reference:
         code = warp.code
         waits = [(warp.done_at[p], code.nodes[p].graph_node) for p in code.producers[warp.head]]
         warp.blamed = max(waits, default=(0, -1))[1]
-        node = warp.code.nodes[warp.head]
-        copy = self.copies[node.pipeline][warp.scheduler]
-        warp.passed_over = self.opportunities[warp.scheduler][copy]
 
     # Issue
 
@@ -328,15 +345,17 @@ class Reference:
                 return
             warp = self.arbitration(able, self.last_served[scheduler])[0]
             for copy, free in enumerate(self.free_at):
-                self.opportunities[scheduler][copy] += free <= self.now
+                if free <= self.now:
+                    self.opportunities[scheduler][copy].append(self.now)
             self.last_served[scheduler] = warp.index
             self.first_scheduler = (scheduler + 1) % self.unit.schedulers
             self.account(warp)
             node = warp.code.nodes[warp.head]
             place = warp.head
             warp.head += 1
+            self.issues[scheduler].append(self.now)
             self.issue(warp, place, self.copies[node.pipeline][scheduler])
-            warp.head_since = self.now + (self.cycle if self.unit.width == 1 else 0)
+            warp.issued_at = warp.head_since = self.now + self.slot
             if warp.unfinished():
                 warp.head_since = max(warp.head_since, self.now + node.stall)
             self.check_head(warp)
@@ -348,17 +367,44 @@ class Reference:
         if waited > 0:
             self.totals.dependence[warp.blamed] += waited  # type: ignore[index]
         held = self.now - warp.ready_since
+        passed = 0
         if self.unit.width == 1:
             copy = self.copies[node.pipeline][warp.scheduler]
-            count = self.opportunities[warp.scheduler][copy] - warp.passed_over - 1
+            times = self.opportunities[warp.scheduler][copy]
+            count = len(times) - bisect_left(times, warp.ready_since) - 1
             passed = min(held, count * self.cycle)
             self.totals.not_selected += passed
             held -= passed
         self.totals.pipeline[node.pipeline] += held  # type: ignore[index]
+        if self.unit.profile:
+            self.note(warp, passed, held)
+
+    def note(self, warp: _Warp, passed: int, held: int) -> None:
+        """Enter the time since the warp's last issue into the profile."""
+        node = warp.code.nodes[warp.head]
+        stall = warp.head_since - warp.issued_at if warp.issued_at >= 0 else 0
+        waited = warp.ready_since - warp.head_since
+        idle = self.idle(warp, warp.head_since - stall, warp.ready_since)
+        idle_stall = idle * stall // (stall + waited) if idle else 0
+        idle_held = min(held, self.idle(warp, warp.ready_since, self.now))
+        by_fence = warp.blamed < 0 or (node.fence and not node.partial)
+        by_fence = by_fence or warp.blamed in self.fences
+        to_fence = (waited, idle - idle_stall) if by_fence else (0, 0)
+        counts = (1, stall, idle_stall, passed, held, idle_held, *to_fence)
+        self.profile.at(node.graph_node).add(counts)
+        if waited and not by_fence:
+            self.profile.wait(node.graph_node, warp.blamed, waited, idle - idle_stall)
+
+    def idle(self, warp: _Warp, start: int, end: int) -> int:
+        """Ticks of a time in which the warp's scheduler issued nothing."""
+        times = self.issues[warp.scheduler]
+        issues = bisect_left(times, end) - bisect_left(times, start)
+        return max(0, end - start - issues * self.cycle)
 
     def issue(self, warp: _Warp, place: int, copy: int) -> None:
         node = warp.code.nodes[place]
         self.free_at[copy] = self.now + node.issue
+        done = self.serve(node, copy)
         self.used[warp.scheduler] += 1
         self.totals.issued[node.operation] += 1  # type: ignore[index]
         self.totals.busy[node.pipeline] += node.issue  # type: ignore[index]
@@ -366,13 +412,30 @@ class Reference:
         warp.issued_count += 1
         self.record("issued", warp, place)
         if not node.fence:
-            self.schedule(warp, place, node.completion)
+            self.schedule(warp, place, done - self.now + node.completion)
             return
         warp.block.arrived += 1
         if warp.block.arrived == len(warp.block.warps):
             warp.block.arrived = 0
             for other in warp.block.warps:
                 self.schedule(other, self.fence_of(other), node.completion)
+
+    def serve(self, node: ProgramNode, copy: int) -> int:
+        """Pass the servers; the queue before the first one is full when the instruction that came
+        so many places earlier has not been served yet. When the last server is done, or the
+        first where there is no result."""
+        at = self.now
+        times = []
+        for server, needed in node.demands:
+            own = self.copies[server][0]
+            start = max(at, self.free_at[own])
+            at = self.free_at[own] = start + needed
+            self.totals.busy[server] += needed  # type: ignore[index]
+            times.append((start, at))
+        if self.queued[copy] and times:
+            self.queued[copy] = [*self.queued[copy][1:], times[0][0]]
+            self.free_at[copy] = max(self.free_at[copy], self.queued[copy][0])
+        return times[0][1] if times and not node.produces else at
 
     def fence_of(self, warp: _Warp) -> int:
         """The barrier that the warp has just arrived at: its last issued instruction."""

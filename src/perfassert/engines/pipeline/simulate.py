@@ -99,8 +99,9 @@ def make_unit(
     scheduler: str,
     schedulers: int,
     issue_width: int | None,
+    queues: Mapping[str, int] | None = None,
 ) -> Unit:
-    """Check the arguments and compile the graph."""
+    """Check the arguments and compile the graph; ``queues``: places behind a pipeline."""
     if not isinstance(graph, InstructionGraph):
         raise GraphError(f"graph must be built with builder().build(), not {graph!r}")
     counts = {
@@ -127,7 +128,7 @@ def make_unit(
     for name, latency in fixed.items():
         if not isinstance(latency, Latency):
             raise GraphError(f"latency of {name!r} must be a Latency, not {latency!r}")
-    programs, variant, pipelines = compile_programs(graph, warps_per_block, fixed)
+    programs, variant, pipelines = compile_programs(graph, warps_per_block, fixed, queues or {})
     return Unit(
         programs=programs,
         variant=variant,

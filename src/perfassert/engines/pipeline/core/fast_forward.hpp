@@ -123,6 +123,8 @@ template <class Self, class State> class Engine {
       if (watch.over(simulated, s.now, s.totals, result)) break;
     }
     result.end = s.now;
+    for (i64 pipe = 0; pipe < u.pipes && !result.cut_short; ++pipe)
+      if (u.depth[pipe] < 0) result.end = std::max(result.end, s.free_at[u.copy[pipe][0]]);
     result.simulated = simulated;
     result.totals = s.totals;
     return result;

@@ -14,9 +14,12 @@ struct Step { enum Kind { kNode, kBegin, kEnd } kind; i64 index; i64 jump; };
 // What the inner loop needs of a node, next to each other.
 struct Op {
   i64 issue, completion, stall;
-  std::int32_t origin, op, pipe, first_use, last_use, first_fill, last_fill;
-  bool fence, partial;
+  std::int32_t origin, op, pipe, first_use, last_use, first_fill, last_fill, first_demand, last_demand;
+  bool fence, partial, produces;
 };
+
+// What a warp's time at a node was spent on; of some also the part in which its scheduler idled.
+enum Spent { kIssued, kStall, kStallIdle, kNotSelected, kPipe, kPipeIdle, kFence, kFenceIdle, kSpent };
 
 // The completion of a producer in the last iteration of the loops deeper than `level`, for the
 // iterations of `level` that can still be asked for.
@@ -31,9 +34,10 @@ struct Code {
   std::vector<Port> ports;
   std::vector<Use> uses;
   std::vector<Fill> fills;
+  std::vector<Demand> demands;
   std::vector<i64> deeper;  // loops, by the ranges that fills name
   std::vector<Op> operations;
-  i64 ring_words = 0;
+  i64 ring_words = 0, profile_at = 0, profile_words = 0;  // of the nodes, then of the uses (two each)
 
   explicit Code(const Program& p) : program(&p) {
     line(p.body);
@@ -50,8 +54,10 @@ struct Code {
     for (size_t n = 0; n < p.nodes.size(); ++n) {
       const Node& node = p.nodes[n];
       Op made{node.issue, node.completion, node.stall, (std::int32_t)node.origin, (std::int32_t)node.op, (std::int32_t)node.pipe,
-              (std::int32_t)uses.size(), 0, (std::int32_t)fills.size(), 0, node.fence != 0,
-              node.partial != 0};
+              (std::int32_t)uses.size(), 0, (std::int32_t)fills.size(), 0, (std::int32_t)demands.size(), 0,
+              node.fence != 0, node.partial != 0, node.produces != 0};
+      demands.insert(demands.end(), node.demands.begin(), node.demands.end());
+      made.last_demand = (std::int32_t)demands.size();
       for (auto& edge : node.edges)
         for (auto& source : edge) {
           const Port& port = ports[known.at({source.producer, source.loop})];
@@ -64,6 +70,7 @@ struct Code {
       made.last_fill = (std::int32_t)fills.size();
       operations.push_back(made);
     }
+    profile_words = kSpent * (i64)operations.size() + 2 * (i64)uses.size();
   }
   void add_fill(const Program& p, const Port& port) {
     Fill fill{port.at, port.size - 1, port.level, (i64)deeper.size(), 0};
@@ -85,7 +92,8 @@ struct Code {
 
 struct Warp {
   i64 pc = 0, ready = 0, head_since = 0, passed_over = 0, blamed = -1, last = 0, last_node = -1,
-      fence = 0, fence_node = -1, resume = 0;  // resume: not before its last issue's stall is over
+      fence = 0, fence_node = -1, resume = 0, blamed_use = -1, issued_at = -1,
+      issues_then = 0, issues_ready = 0;  // of its scheduler: at its last issue, when it became ready  // resume: not before its last issue's stall is over
   bool finished = false, at_barrier = false, eligible = false;
 };
 
@@ -93,6 +101,8 @@ struct InOrderState : UnitState {
   i64 first_scheduler = 0, drained_warps = 0;
   std::vector<Warp> warps;
   std::vector<i64> opportunities;                            // [scheduler][pipe]
+  std::vector<i64> issues;                                   // [scheduler]
+  std::vector<i64> queued;                                   // [copy][place]: when it was served
   std::vector<i64> loop_counters, loop_ordinals, all_rings;  // per warp, at a fixed stride
 };
 
@@ -102,6 +112,13 @@ class InOrder : public Engine<InOrder, InOrderState> {
  public:
   explicit InOrder(const Unit& unit) : Engine(unit, unit.schedulers) {
     for (auto& p : u.programs) codes.emplace_back(p);
+    for (auto& c : codes) {
+      c.profile_at = (i64)s.totals.profile.size();
+      if (u.profile) s.totals.profile.resize(c.profile_at + c.profile_words, 0);
+    }
+    for (i64 d : u.depth) depth_of_queue = std::max(depth_of_queue, d);
+    s.queued.assign(u.copies * depth_of_queue, 0);
+    s.issues.assign(u.schedulers, 0);
     i64 n = u.resident * u.warps;
     for (auto& c : codes) {
       loop_stride = std::max(loop_stride, (i64)c.program->loops.size());
@@ -135,7 +152,7 @@ class InOrder : public Engine<InOrder, InOrderState> {
   };
   using Heap = std::priority_queue<Entry, std::vector<Entry>, Later>;
   std::vector<Code> codes;
-  i64 words = 0, loop_stride = 1, ring_stride = 1;
+  i64 words = 0, loop_stride = 1, ring_stride = 1, depth_of_queue = 0;
   std::vector<std::uint64_t> eligible;  // [scheduler][pipe][word]
   std::vector<i64> counts;              // [scheduler][pipe]
   std::vector<const Code*> code_of;     // per warp of the unit, as the next two
@@ -178,6 +195,7 @@ class InOrder : public Engine<InOrder, InOrderState> {
       warp = Warp();
       warp.head_since = warp.last = s.now;
       if (b.number < u.resident) warp.resume = s.now + b.number * u.stagger;
+      warp.issues_then = s.issues[scheduler(w)];
       std::fill_n(counters(w), loop_stride, 0);
       std::fill_n(ordinals(w), loop_stride, -1);
       std::fill_n(rings(w), ring_stride, 0);
@@ -259,9 +277,9 @@ class InOrder : public Engine<InOrder, InOrderState> {
     warp.head_since = std::max(warp.head_since, warp.resume);
     const Code& c = code(w);
     const Op& node = c.operations[c.steps[warp.pc].index];
-    i64 when = warp.fence, who = warp.fence_node;
-    auto wait = [&](i64 t, i64 node) {
-      if (t > when || (t == when && node > who)) { when = t; who = node; }
+    i64 when = warp.fence, who = warp.fence_node, by = -1;
+    auto wait = [&](i64 t, i64 node, i64 place) {
+      if (t > when || (t == when && node > who)) { when = t; who = node; by = place; }
     };
     const i64 *counter = counters(w), *ordinal = ordinals(w), *ring = rings(w);
     const Use* use = c.uses.data() + node.first_use;
@@ -270,12 +288,13 @@ class InOrder : public Engine<InOrder, InOrderState> {
       if (!found && !(use->distance && counter[use->level] < use->distance)) {
         found = true;
         i64 place = (use->level < 0 ? 0 : ordinal[use->level]) - use->distance;
-        wait(ring[use->at + (place & use->mask)], use->origin);
+        wait(ring[use->at + (place & use->mask)], use->origin, use - c.uses.data());
       }
       if (use->last) found = false;
     }
-    if (node.fence && !node.partial) wait(warp.last, warp.last_node);
+    if (node.fence && !node.partial) wait(warp.last, warp.last_node, -1);
     warp.blamed = who;
+    warp.blamed_use = by;
     warp.ready = std::max({when, warp.head_since, s.now});
     i64 sched = scheduler(w);
     due[sched] = std::min(due[sched], warp.ready);
@@ -287,6 +306,7 @@ class InOrder : public Engine<InOrder, InOrderState> {
     Warp& warp = s.warps[w];
     i64 sched = scheduler(w), pipe = head(w).pipe;
     warp.eligible = true;
+    warp.issues_ready = s.issues[sched];
     warp.passed_over = s.opportunities[sched * u.pipes + pipe];
     mask(sched, pipe)[w / 64] |= 1ull << (w % 64);
     ++counts[sched * u.pipes + pipe];
@@ -381,32 +401,79 @@ class InOrder : public Engine<InOrder, InOrderState> {
     Warp& warp = s.warps[w];
     const Code& c = code(w);
     const Op& node = c.operations[c.steps[warp.pc].index];
-    account(warp, node, sched);
+    account(warp, node, w, sched);
     warp.eligible = false;
     mask(sched, node.pipe)[w / 64] &= ~(1ull << (w % 64));
     if (--counts[sched * u.pipes + node.pipe] == 0) active[sched] &= ~(1ull << node.pipe);
-    s.free_at[copy_of[sched * u.pipes + node.pipe]] = s.now + node.issue;
+    warp.issues_then = ++s.issues[sched];
+    i64 copy = copy_of[sched * u.pipes + node.pipe];
+    s.free_at[copy] = s.now + node.issue;
+    i64 done = node.first_demand < node.last_demand ? serve(c, node, sched, copy) : s.now;
     ++s.used[sched];
     ++s.totals.issued[node.op];
     s.totals.busy[node.pipe] += node.issue;
     ++simulated;
-    warp.head_since = s.now + slot_ticks();
+    warp.head_since = warp.issued_at = s.now + slot_ticks();
     warp.resume = s.now + node.stall;
     if (node.fence) { arrive(w, node); return; }
-    complete_at(w, c, node, s.now + node.completion);
+    complete_at(w, c, node, done + node.completion);
     advance(w);
   }
 
-  void account(const Warp& warp, const Op& node, i64 sched) {
-    i64 waited = warp.ready - warp.head_since, held = s.now - warp.ready;
+  // Pass the servers one after the other; the queue before the first one has so many places.
+  // Returns when the last one is done, or the first one where nobody waits for a result.
+  i64 serve(const Code& c, const Op& node, i64 sched, i64 copy) {
+    i64 at = s.now, first = 0, taken = 0;
+    for (i64 i = node.first_demand; i < node.last_demand; ++i) {
+      const Demand& demand = c.demands[i];
+      i64& free = s.free_at[copy_of[sched * u.pipes + demand.pipe]];
+      i64 start = std::max(at, free);
+      at = free = start + demand.ticks;
+      s.totals.busy[demand.pipe] += demand.ticks;
+      if (i == node.first_demand) { taken = start; first = at; }
+    }
+    i64 depth = u.depth[node.pipe];
+    if (depth > 0) {
+      i64* places = &s.queued[copy * depth_of_queue];
+      for (i64 i = 1; i < depth; ++i) places[i - 1] = places[i];
+      places[depth - 1] = taken;
+      s.free_at[copy] = std::max(s.free_at[copy], places[0]);
+    }
+    return node.produces ? at : first;
+  }
+
+  void note(const Warp& warp, const Op& node, i64 w, i64 sched, i64 passed, i64 held) {
+    const Code& c = code(w);
+    i64* spent = &s.totals.profile[c.profile_at + (&node - c.operations.data()) * kSpent];
+    i64* waited = warp.blamed_use < 0
+        ? spent + kFence
+        : &s.totals.profile[c.profile_at + (i64)c.operations.size() * kSpent + 2 * warp.blamed_use];
+    i64 stall = warp.issued_at < 0 ? 0 : warp.head_since - warp.issued_at;
+    i64 both = stall + warp.ready - warp.head_since;
+    i64 idle = std::max<i64>(0, both - (warp.issues_ready - warp.issues_then) * u.ticks);
+    i64 idle_stall = both ? idle * stall / both : 0;  // shared out by length
+    ++spent[kIssued];
+    spent[kStall] += stall;
+    spent[kStallIdle] += idle_stall;
+    waited[0] += both - stall;
+    waited[1] += idle - idle_stall;
+    spent[kNotSelected] += passed;
+    spent[kPipe] += held;
+    idle = passed + held - (s.issues[sched] - warp.issues_ready) * u.ticks;
+    spent[kPipeIdle] += std::max<i64>(0, std::min(held, idle));
+  }
+
+  void account(const Warp& warp, const Op& node, i64 w, i64 sched) {
+    i64 waited = warp.ready - warp.head_since, held = s.now - warp.ready, passed = 0;
     if (waited > 0) s.totals.dependence[warp.blamed] += waited;
     if (u.width == 1) {
       i64 count = s.opportunities[sched * u.pipes + node.pipe] - warp.passed_over - 1;
-      i64 passed = std::min(held, count * u.ticks);
+      passed = std::min(held, count * u.ticks);
       s.totals.not_selected += passed;
       held -= passed;
     }
     s.totals.pipeline[node.pipe] += held;
+    if (u.profile) note(warp, node, w, sched, passed, held);
   }
 
   // Note the completion for those who may ask for it.
@@ -464,7 +531,7 @@ class InOrder : public Engine<InOrder, InOrderState> {
   // ---- fast-forward
 
   size_t state_bytes() const {
-    return sizeof(i64) * (s.opportunities.size() + s.free_at.size() + 64 + s.loop_counters.size() +
+    return sizeof(i64) * (s.totals.profile.size() + s.queued.size() + s.opportunities.size() + s.free_at.size() + 64 + s.loop_counters.size() +
                           s.loop_ordinals.size() + s.all_rings.size()) +
            sizeof(Warp) * s.warps.size();
   }
@@ -474,6 +541,7 @@ class InOrder : public Engine<InOrder, InOrderState> {
     h.add(s.first_scheduler);
     for (i64 w : s.last_served) h.add(w);
     for (i64 t : s.free_at) h.add(clip(t, s.now));
+    for (i64 t : s.queued) h.add(clip(t, s.now));
     for (size_t w = 0; w < s.warps.size(); ++w) {
       const Warp& warp = s.warps[w];
       if (!s.slots[slot_of[w]].live) continue;
@@ -517,7 +585,18 @@ class InOrder : public Engine<InOrder, InOrderState> {
         if (still ? a.passed_over != b.passed_over : x != y) return false;
       }
     }
-    return same_rings(w, before);
+    return (!u.profile || same_profile(w, before)) && same_rings(w, before);
+  }
+
+  // Whether the time until the next issue will be shared out as it was.
+  bool same_profile(i64 w, const InOrderState& before) const {
+    const Warp &a = s.warps[w], &b = before.warps[w];
+    i64 now = s.issues[scheduler(w)], then = before.issues[scheduler(w)];
+    auto same = [&](i64 x, i64 y) { return x == y || now - x == then - y; };
+    return (a.issued_at < 0) == (b.issued_at < 0) &&
+           (a.issued_at < 0 || same_time(a.issued_at, s.now, b.issued_at, before.now)) &&
+           (a.blamed_use == b.blamed_use || a.ready <= a.head_since) &&
+           same(a.issues_then, b.issues_then) && (!a.eligible || same(a.issues_ready, b.issues_ready));
   }
 
   bool same_rings(i64 w, const InOrderState& before) const {
@@ -561,6 +640,8 @@ class InOrder : public Engine<InOrder, InOrderState> {
   bool skip(const InOrderState& before) {
     if (s.now <= before.now || s.first_scheduler != before.first_scheduler || !same_unit(before))
       return false;
+    for (size_t i = 0; i < s.queued.size(); ++i)
+      if (clip(s.queued[i], s.now) != clip(before.queued[i], before.now)) return false;
     for (size_t w = 0; w < s.warps.size(); ++w)
       if (s.slots[w / u.warps].live && !same_warp((i64)w, before)) return false;
     i64 times = repetitions(before);
@@ -573,6 +654,8 @@ class InOrder : public Engine<InOrder, InOrderState> {
     i64 time = times * (s.now - before.now);
     for (i64 i = 0; i < (i64)s.opportunities.size(); ++i)
       s.opportunities[i] += times * (s.opportunities[i] - before.opportunities[i]);
+    for (auto& t : s.queued) t += time;
+    for (i64 i = 0; i < u.schedulers; ++i) s.issues[i] += times * (s.issues[i] - before.issues[i]);
     for (size_t w = 0; w < s.warps.size(); ++w) shift_warp((i64)w, before, times, time);
     shift_unit(before, times, time);
     find_first_end();
@@ -598,9 +681,13 @@ class InOrder : public Engine<InOrder, InOrderState> {
       i64 grown = (s.opportunities[at] - before.opportunities[at]) / (times + 1) * times;
       a.passed_over += grown;
     }
+    i64 issues = (s.issues[scheduler(w)] - before.issues[scheduler(w)]) / (times + 1) * times;
+    if (a.issues_then != b.issues_then) a.issues_then += issues;
+    if (a.eligible && a.issues_ready != b.issues_ready) a.issues_ready += issues;
     if (a.finished || a.head_since - s.now == b.head_since - before.now) {
       a.head_since += time;
       a.resume += time;
+      if (a.issued_at >= 0) a.issued_at += time;
     }
     if (relative_ready) a.ready += time;
     a.last += time;

@@ -18,7 +18,8 @@ PyObject* simulate(PyObject*, PyObject* argument) {
     Result r = unit.in_order ? InOrder(unit).run() : Dataflow(unit).run();
     std::vector<i64> out{r.end, r.simulated, r.cut_short, r.half_time, r.half_count, r.totals.launched, r.totals.retired,
                          r.totals.not_selected, r.totals.drained, r.totals.resident};
-    for (auto* v : {&r.totals.issued, &r.totals.busy, &r.totals.dependence, &r.totals.pipeline})
+    for (auto* v : {&r.totals.issued, &r.totals.busy, &r.totals.dependence, &r.totals.pipeline,
+                    &r.totals.profile})
       out.insert(out.end(), v->begin(), v->end());
     return PyBytes_FromStringAndSize(reinterpret_cast<const char*>(out.data()),
                                      (Py_ssize_t)(out.size() * sizeof(i64)));

@@ -12,9 +12,11 @@ using i64 = std::int64_t;
 constexpr i64 kNever = INT64_MAX / 4;
 
 struct Source { i64 producer, loop, distance; };
+struct Demand { i64 pipe, ticks; };
 struct Node {
-  i64 origin, op, pipe, issue, completion, loop, offset, fence, partial, stall;  // origin: in the graph
-  std::vector<std::vector<Source>> edges;
+  i64 origin, op, pipe, issue, completion, loop, offset, fence, partial, stall, produces;
+  std::vector<Demand> demands;             // of the servers behind the pipeline, in order
+  std::vector<std::vector<Source>> edges;  // origin: in the graph
 };
 struct Item { i64 is_loop, index; };
 struct Loop { i64 parent, trips, length, offset, reach; std::vector<Item> body; };
@@ -33,9 +35,10 @@ struct Program {
 
 struct Unit {
   i64 warps, blocks, resident, in_order, oldest_first, schedulers, width, ticks, ops, pipes,
-      fast_forward, limit, origins, stagger;
+      fast_forward, limit, origins, stagger, profile;
   std::vector<i64> variant;
   std::vector<i64> per_scheduler;
+  std::vector<i64> depth;  // per pipeline: places of the queue behind it, 0 for none; -1: a server
   std::vector<Program> programs;
   std::vector<std::vector<i64>> copy;  // [pipe][scheduler] -> number of the pipeline's copy
   i64 copies = 0;
@@ -62,8 +65,10 @@ Program read_program(Reader& in) {
   p.length = in.next();
   for (auto& n : p.nodes) {
     for (i64* f : {&n.origin, &n.op, &n.pipe, &n.issue, &n.completion, &n.loop, &n.offset, &n.fence,
-                   &n.partial, &n.stall})
+                   &n.partial, &n.stall, &n.produces})
       *f = in.next();
+    n.demands.resize(in.next());
+    for (auto& d : n.demands) { d.pipe = in.next(); d.ticks = in.next(); }
     n.edges.resize(in.next());
     for (auto& edge : n.edges) {
       edge.resize(in.next());
@@ -87,10 +92,12 @@ Unit read_unit(Reader& in) {
   Unit u;
   i64 programs = in.next();
   for (i64* f : {&u.warps, &u.blocks, &u.resident, &u.in_order, &u.oldest_first, &u.schedulers,
-                 &u.width, &u.ticks, &u.ops, &u.pipes, &u.fast_forward, &u.limit, &u.origins, &u.stagger})
+                 &u.width, &u.ticks, &u.ops, &u.pipes, &u.fast_forward, &u.limit, &u.origins, &u.stagger,
+                 &u.profile})
     *f = in.next();
   for (i64 i = 0; i < u.warps; ++i) u.variant.push_back(in.next());
   for (i64 i = 0; i < u.pipes; ++i) u.per_scheduler.push_back(in.next());
+  for (i64 i = 0; i < u.pipes; ++i) u.depth.push_back(in.next());
   for (i64 i = 0; i < programs; ++i) u.programs.push_back(read_program(in));
   for (i64 i = 0; i < u.pipes; ++i) {
     u.copy.emplace_back();
@@ -103,7 +110,7 @@ Unit read_unit(Reader& in) {
 
 struct Totals {
   i64 launched = 0, retired = 0, not_selected = 0, drained = 0, resident = 0;
-  std::vector<i64> issued, busy, dependence, pipeline;
+  std::vector<i64> issued, busy, dependence, pipeline, profile;
 
   template <class F> static void zip(Totals& a, const Totals& b, const Totals& c, F f) {
     f(a.launched, b.launched, c.launched);
@@ -118,6 +125,7 @@ struct Totals {
     each(a.busy, b.busy, c.busy);
     each(a.dependence, b.dependence, c.dependence);
     each(a.pipeline, b.pipeline, c.pipeline);
+    each(a.profile, b.profile, c.profile);
   }
   // Add `times` repetitions of what happened since `before`.
   void repeat(const Totals& before, i64 times) {
