@@ -2,8 +2,12 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+# Measurements of real GPUs, which are no part of the project.
+MEASURED := $(or $(PERFASSERT_MEASURED),$(wildcard ../shared/measured))
+ACCURACY_ROWS := 24
+VALIDATE = $(BIN)/perfassert validate validation/*.toml --data $(MEASURED)
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint bench accuracy accuracy-check clean
 
 demo: $(VENV)/ready
 	$(BIN)/python -m pytest examples -q -v
@@ -25,6 +29,18 @@ bench: $(VENV)/ready
 	$(BIN)/python benchmarks/pipeline.py
 	$(BIN)/python benchmarks/compiled.py
 	$(BIN)/python benchmarks/startup.py
+
+# The page over all rows, and the record that accuracy-check compares with.
+accuracy: $(VENV)/ready
+	$(VALIDATE) --accuracy docs/accuracy.md
+	$(VALIDATE) --rows $(ACCURACY_ROWS) --record validation/accuracy.json
+
+accuracy-check: $(VENV)/ready
+ifeq ($(MEASURED),)
+	@echo "accuracy-check: left out, no measured data; name its folder in PERFASSERT_MEASURED"
+else
+	$(VALIDATE) --rows $(ACCURACY_ROWS) --against validation/accuracy.json
+endif
 
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)

@@ -5,14 +5,16 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perfassert.errors import PerfAssertError, SuiteError, close_matches
 
 if TYPE_CHECKING:
+    from perfassert.validation.record import Record
     from perfassert.validation.run import Submitter, Validation
     from perfassert.validation.suite import Suite
 
@@ -25,8 +27,8 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = commands.add_parser(
         "validate", help="compare predictions with measurements", description=__doc__
     )
-    parser.add_argument("suite", type=Path, help="a suite file (TOML)")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("suite", type=Path, nargs="+", help="suite files (TOML)")
+    parser.add_argument("--json", action="store_true", help="print JSON, a line for each suite")
     parser.add_argument("--pairs", metavar="METRIC", help="measured beside predicted, line by line")
     parser.add_argument("--plot", type=Path, metavar="PATH", help="write the scatter plot")
     parser.add_argument("--jobs", type=_positive, metavar="N", help="processes (default: cores)")
@@ -42,7 +44,29 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         metavar="METRIC=PERCENT",
         help="exit code 1 if the metric's median error is above, as in time=10%% (repeatable)",
     )
+    parser.add_argument("--accuracy", type=Path, metavar="PAGE", help="write the page of errors")
+    parser.add_argument(
+        "--date",
+        type=_date,
+        metavar="YYYY-MM-DD",
+        help="date of the page (else SOURCE_DATE_EPOCH, else today)",
+    )
+    record = parser.add_mutually_exclusive_group()
+    record.add_argument("--record", type=Path, metavar="PATH", help="write the figures as JSON")
+    record.add_argument(
+        "--against",
+        type=Path,
+        metavar="PATH",
+        help="exit code 1 if a median error is over 2 percentage points worse than recorded there",
+    )
     parser.set_defaults(command=run)
+
+
+def _date(text: str) -> date:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no date, as in 2025-12-31") from None
 
 
 def _positive(text: str) -> int:
@@ -53,26 +77,84 @@ def _positive(text: str) -> int:
 
 
 def run(options: argparse.Namespace) -> int:
-    """0, or 1 where nothing could be predicted or a median is above its limit."""
-    from perfassert.validation import report
+    """0, or 1 where nothing could be predicted or a median is too far off; then nothing is written.
+
+    What can be wrong with suites, data, record and options comes up before the first prediction.
+    """
+    from perfassert.validation.accuracy import page_date
     from perfassert.validation.data import read_rows
     from perfassert.validation.read import read_suite
+    from perfassert.validation.record import check_comparable, read_record
     from perfassert.validation.run import validate
 
-    suite = read_suite(options.suite)
-    limits = dict(_limit(text, suite) for text in options.fail_above)
-    rows = read_rows(suite, options.data, options.rows)
+    _check(options)
+    day = options.date or page_date() if options.accuracy else None
+    suites = [read_suite(path) for path in options.suite]
+    limits = dict(_limit(text, suites[0]) for text in options.fail_above)
+    work = [(suite, read_rows(suite, options.data, options.rows)) for suite in suites]
+    record = read_record(options.against) if options.against else None
+    if record:
+        for suite, rows in work:
+            check_comparable(record, suite, len(rows))
+    results: list[Validation] = []
     with _executor(options) as executor:
-        result = validate(suite, rows, executor, _bar if sys.stderr.isatty() else None)
-    print(json.dumps(report.to_dict(result)) if options.json else report.text(result))
-    if options.pairs and not options.json:
-        print(f"\n{options.pairs}\n{report.pairs(result, options.pairs)}")
+        for suite, rows in work:
+            result = validate(suite, rows, executor, _bar if sys.stderr.isatty() else None)
+            _print(result, options, first=not results)
+            results.append(result)
+    complaints = [c for result in results for c in _complaints(result, limits, record)]
+    for complaint in complaints:
+        print(f"perfassert: {complaint}", file=sys.stderr)
+    if not complaints:
+        _write(results, day, options)
+    return FAILED if complaints else OK
+
+
+def _check(options: argparse.Namespace) -> None:
+    if options.date and not options.accuracy:
+        raise PerfAssertError("--date: goes with --accuracy PAGE, whose date it is")
+    for path in (options.accuracy, options.record):
+        if path and not path.parent.is_dir():
+            raise PerfAssertError(f"{path}: there is no folder {path.parent}; make it first")
+    if len(options.suite) == 1:
+        return
+    for name in ("pairs", "plot", "fail_above"):
+        if getattr(options, name):
+            option = name.replace("_", "-")
+            raise PerfAssertError(f"--{option}: goes with one suite; name only that one")
+    stems = [path.stem for path in options.suite]
+    if twice := next((stem for i, stem in enumerate(stems) if stem in stems[:i]), ""):
+        raise SuiteError(f"two suites are named {twice!r}; leave one out, or rename its file")
+
+
+def _print(result: Validation, options: argparse.Namespace, first: bool) -> None:
+    from perfassert.validation import report
+
+    if options.json:
+        print(json.dumps(report.to_dict(result)))
+    else:
+        print(report.text(result) if first else f"\n{report.text(result)}")
+        if options.pairs:
+            print(f"\n{options.pairs}\n{report.pairs(result, options.pairs)}")
+    sys.stdout.flush()
     if options.plot:
         report.plot(result, options.plot)
-    complaints = list(_complaints(result, limits))
-    for complaint in complaints:
-        print(complaint, file=sys.stderr)
-    return FAILED if complaints else OK
+
+
+def _write(results: Sequence[Validation], day: date | None, options: argparse.Namespace) -> None:
+    from perfassert.validation.accuracy import page
+    from perfassert.validation.record import to_record
+
+    texts: dict[Path, str] = {}
+    if day:
+        texts[options.accuracy] = page(results, day, options.rows)
+    if options.record:
+        texts[options.record] = json.dumps(to_record(results, options.rows), indent=2) + "\n"
+    for path, text in texts.items():
+        try:
+            path.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise PerfAssertError(f"{path}: cannot be written: {error.strerror}") from None
 
 
 def _limit(text: str, suite: Suite) -> tuple[str, float]:
@@ -119,11 +201,14 @@ def _bar(done: int, total: int) -> None:
     print(f"\r{bar} {done}/{total}", end=end, file=sys.stderr, flush=True)
 
 
-def _complaints(result: Validation, limits: Mapping[str, float]) -> Iterator[str]:
+def _complaints(
+    result: Validation, limits: Mapping[str, float], record: Record | None
+) -> Iterator[str]:
     from perfassert.report.tables import percent
+    from perfassert.validation.record import worse
 
     if len(result.failures) == result.rows:
-        yield "perfassert: not one row could be predicted"
+        yield f"{result.suite.path}: not one row could be predicted"
         return
     for name, limit in limits.items():
         metric = result.metric(name)
@@ -131,4 +216,6 @@ def _complaints(result: Validation, limits: Mapping[str, float]) -> Iterator[str
             failed = len(metric.failures)
             note = f", {failed} rows without it counted as wrong" if failed else ""
             median, most = (percent(v, signed=False) for v in (metric.strict_median, limit))
-            yield f"perfassert: {name}: median error {median} is above {most}{note}"
+            yield f"{name}: median error {median} is above {most}{note}"
+    if record:
+        yield from worse(record, result)

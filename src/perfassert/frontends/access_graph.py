@@ -1,6 +1,6 @@
 """The graph of a kernel that is given by address expressions alone.
 
-Its loads are independent; its arithmetic is one chain for each update and each of the ``ilp``
+It begins with its index; its loads are independent; its arithmetic is one chain for each update and each of the ``ilp``
 independent parts; its stores follow. Every two flops are taken for one fused multiply-add.
 """
 
@@ -24,14 +24,22 @@ _FLOPS_PER_INSTRUCTION = 2
 def access_graph(kernel: Kernel) -> InstructionGraph:
     """Loads, arithmetic, stores; memory nodes carry their access."""
     g = InstructionGraph.builder()
-    loads = [g.op(LOAD, access=a.text, space="global", span=a.span) for a in kernel.loads]
+    index = _index(g)
+    loads = [g.op(LOAD, index, access=a.text, space="global", span=a.span) for a in kernel.loads]
     results = _arithmetic(g, kernel, loads)
     for access in kernel.stores:
         g.op(
-            STORE, *(results or loads), produces=False,
+            STORE, *(results or loads or [index]), produces=False,
             access=access.text, space="global", span=access.span,
         )  # fmt: skip
     return g.build()
+
+
+def _index(g: GraphBuilder) -> NodeRef:
+    """Thread and block index, their combination, the guard, the address."""
+    thread, block = g.op("special_register"), g.op("special_register")
+    index = g.op("imad", thread, block)
+    return g.op("imad", index, g.op("compare", index))
 
 
 def _arithmetic(g: GraphBuilder, kernel: Kernel, loads: list[NodeRef]) -> list[NodeRef]:

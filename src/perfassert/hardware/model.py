@@ -127,6 +127,9 @@ class Device:
     l2_bandwidth: float
     l2_port_bytes_per_cycle: float
     dram_bandwidth: float
+    dram_peak_bandwidth: float
+    dram_knee: float
+    dram_latency_growth: float
     dram_granularity: int
     tlb_page_bytes: int
     l1_latency: float
@@ -134,9 +137,12 @@ class Device:
     dram_latency: float
     shared_latency: float
     constant_latency: float
+    stream_cycles: float
+    memory_issue_cycles: float
     memory_queue_depth: int
     launch_overhead: float
     block_launch_cycles: float
+    block_drain_cycles: float
     instruction_cache_bytes: int
     operations: Mapping[str, Operation]
     pipelines: Mapping[str, Scope]

@@ -63,6 +63,9 @@ VALUES: dict[str, Key] = {
     "l2_bandwidth": Key(_BANDWIDTH),
     "l2_port_bytes_per_cycle": Key(_PER_CYCLE),
     "dram_bandwidth": Key(_BANDWIDTH),
+    "dram_peak_bandwidth": Key(_BANDWIDTH),
+    "dram_knee": Key(_COUNT),
+    "dram_latency_growth": Key(_COUNT, exclusive=False),
     "dram_granularity": _bytes,
     "tlb_page_bytes": _bytes,
     "l1_latency": _cycles,
@@ -70,9 +73,12 @@ VALUES: dict[str, Key] = {
     "dram_latency": _cycles,
     "shared_latency": _cycles,
     "constant_latency": _cycles,
+    "stream_cycles": Key(_CYCLES, exclusive=False),
+    "memory_issue_cycles": _cycles,
     "memory_queue_depth": _count,
     "launch_overhead": Key(_SECONDS, exclusive=False),
     "block_launch_cycles": Key(_CYCLES, exclusive=False),
+    "block_drain_cycles": Key(_CYCLES, exclusive=False),
     "instruction_cache_bytes": _bytes,
 }
 
@@ -123,7 +129,8 @@ def _check_order(device: Device, fail: Callable[[str, str], None]) -> None:
         ("warp_size", "max_threads_per_block"),
         ("l1_latency", "l2_latency"),
         ("l2_latency", "dram_latency"),
-        ("dram_bandwidth", "l2_bandwidth"),
+        ("dram_bandwidth", "dram_peak_bandwidth"),
+        ("dram_peak_bandwidth", "l2_bandwidth"),
     ]
     for small, large in ordered:
         if getattr(device, small) > getattr(device, large):

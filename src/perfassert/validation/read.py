@@ -36,6 +36,7 @@ from perfassert.validation.suite import (
     MetricSpec,
     Suite,
 )
+from perfassert.validation.targets import read_targets
 
 
 def read_suite(path: str | Path) -> Suite:
@@ -63,6 +64,7 @@ class _Reader(TableReader):
         filters = self.section("filter", self.table.get("filter", {}))
         select = self.strings("select", self.table.get("select", []))
         kernels = self.complete(self.kernels(select))
+        metrics = self.metrics()
         return Suite(
             path=self.path,
             title=self.string("title", self.table.get("title", self.path.stem)),
@@ -73,8 +75,10 @@ class _Reader(TableReader):
             device=device,
             filters=tuple(self.condition(k, v) for k, v in filters.items()),
             kernels=kernels,
-            metrics=self.metrics(),
+            metrics=metrics,
             uses=tuple(self.uses),
+            targets=read_targets(self, self.table.get("targets", {}), metrics),
+            limits=self.strings("limits", self.table.get("limits", [])),
         )
 
     def complete(self, kernels: dict[str, KernelSpec]) -> dict[str, KernelSpec]:

@@ -13,7 +13,7 @@ from perfassert.kernel.integers import integer_names
 from perfassert.validation.suite import Expression
 
 TOP = ("title", "source", "data", "select", "group", "device", "filter", "constants", "launch",
-       "kernel", "kernels", "metric")  # fmt: skip
+       "kernel", "kernels", "metric", "targets", "limits")  # fmt: skip
 CUDA = ("kernel", "defines", "include_dirs", "options", "updates_per_thread", "trip_counts",
         "proxies")  # fmt: skip
 KERNEL = ("accesses", "cuda", *CUDA, "constants", "launch")

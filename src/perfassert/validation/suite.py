@@ -102,7 +102,9 @@ class Suite:
 
     ``kernels`` by the values of ``select`` joined by ``/``, or one under ``""``. Rows that agree
     in the columns of ``group`` are alternatives of one problem; ranks are taken among them.
-    ``uses``: (key, name) of every expression, for the check against the columns.
+    ``uses``: (key, name) of every expression, for the check against the columns. ``targets``: what
+    the figures of a metric should be, by metric and figure. ``limits``: where and why the
+    predictions are wrong, a paragraph each.
     """
 
     path: Path
@@ -116,6 +118,8 @@ class Suite:
     kernels: Mapping[str, KernelSpec]
     metrics: tuple[MetricSpec, ...]
     uses: tuple[tuple[str, str], ...]
+    targets: Mapping[str, Mapping[str, float]]
+    limits: tuple[str, ...]
 
     def kernel_key(self, row: Mapping[str, str]) -> str:
         """Under which name of ``kernels`` a row's kernel is."""

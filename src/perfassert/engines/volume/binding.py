@@ -48,7 +48,7 @@ class AccessGroup:
     the axes for which ``symbols`` holds thread and block index apart; for the others it holds the
     global coordinate. Of compiled code: ``ranges`` of single symbols, among them the loop counters
     in ``loops``; ``conditions``: forms that are 0 where a thread is masked; ``members``: numbers
-    of the kernel's bound accesses.
+    of the kernel's accesses.
     """
 
     field: str
@@ -211,24 +211,26 @@ def _failing(access: Access) -> Fail:
 @lru_cache(maxsize=512)
 def _grouped(kernel: Kernel, names: tuple[tuple[str, int], ...]) -> tuple[AccessGroup, ...]:
     known = dict(names)
-    found: dict[tuple[str, Direction, frozenset[tuple[Symbol, int]]], list[int]] = {}
-    for access, bound in zip(kernel.accesses, _bound(kernel, names), strict=True):
+    found: dict[tuple[str, Direction, frozenset[tuple[Symbol, int]]], list[tuple[int, int]]] = {}
+    for number, bound in enumerate(_bound(kernel, names)):
+        access = kernel.accesses[number]
         address = bound.address
         for axis in _split_axes(address):
             address = split_axis(address, axis, known[f"blockDim.{axis}"])
         key = (access.field, access.direction, frozenset(address.terms))
-        found.setdefault(key, []).append(address.constant)
+        found.setdefault(key, []).append((address.constant, number))
     return tuple(
         AccessGroup(
             name,
             direction,
             kernel.fields[name].item_bytes,
             tuple(sorted(terms, key=str)),
-            np.array(offsets, dtype=np.int64),
+            np.array([constant for constant, _ in numbers], dtype=np.int64),
             kernel.fields[name].alignment,
             frozenset(_split_axes(Affine(0, tuple(terms)))),
+            members=tuple(number for _, number in numbers),
         )
-        for (name, direction, terms), offsets in found.items()
+        for (name, direction, terms), numbers in found.items()
     )
 
 

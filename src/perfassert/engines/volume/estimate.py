@@ -27,11 +27,17 @@ _STREAMED_BELOW = 1.05
 
 @dataclass(frozen=True, slots=True)
 class VolumeEstimate:
-    """Volumes, and what they rest on (``diagnostics``: plain numbers by name)."""
+    """Volumes, and what they rest on (``diagnostics``: plain numbers by name).
+
+    ``requested``: bytes that loads ask the L1 for, by field; ``together``: numbers of the accesses
+    of each group, which differ by a constant.
+    """
 
     volumes: Volumes
     diagnostics: Mapping[str, float]
     accesses: Mapping[int, AccessCost]
+    requested: Mapping[str, float]
+    together: tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +120,9 @@ def estimate_volumes(
         "l2_duplicated_bytes": _effective_l2(on_chip, sampled, launch, device),
         **dram.diagnostics,
     }
-    return VolumeEstimate(volumes, diagnostics, accesses)
+    requested = {name: f.load.sectors * device.sector_bytes for name, f in on_chip.items()}
+    together = tuple(g.members for groups in fields.values() for g in groups)
+    return VolumeEstimate(volumes, diagnostics, accesses, requested, together)
 
 
 def _shared(

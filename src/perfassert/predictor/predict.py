@@ -21,23 +21,23 @@ from perfassert.kernel.description import Kernel
 from perfassert.kernel.graph import InstructionGraph, Latency, Node
 from perfassert.kernel.launch import Launch
 from perfassert.prediction.prediction import OccupancyResult, Prediction, Resources
+from perfassert.predictor.memory import L2, LOAD_STORE_UNIT, QUEUE, MemorySystem, with_touches
 from perfassert.quantity import Quantity, round_significant
 from perfassert.source import Assumption
 from perfassert.version import MODEL_VERSION
 
 _EXACT = frozenset({"occupancy", "registers"})
-_SHARED = ("dram", "l2")
-"""Servers of the whole device: what one unit leaves idle another one uses, so that they bound the
-time from below but do not add to what the simulated unit waits for."""
-_SERVER = {"global": "memory", "shared": "shared", "local": "shared", "barrier": "latency"}
+_SERVER = {
+    "global": "memory", "shared": "shared", "local": "shared", "barrier": "latency",
+    QUEUE: "issue", LOAD_STORE_UNIT: "load-store", L2: "l2",
+}  # fmt: skip
 """What a pipeline of that name stands for; any other is arithmetic."""
 _SATURATED = 0.5  # of the time: a server that is busy for so long is the limiter
 _GRAIN = 64  # derived costs are multiples of 1/64 cycle, so that periods exist
 _LIMIT = 4_000_000  # simulated instructions without a recurrence, before extrapolation
-_COMPILED_LIMIT = 400_000  # the same for compiled code: thousands of instructions, not ten
+_ISSUED_LIMIT = 400_000  # the same where there are issue slots: less seldom recurs
 _BLOCK_LAUNCH = "block launch"  # the class of the node that stands for it
 _PHASES = (0.5, 1.0)  # shares of a block's time over which the first blocks are spread
-_WAVES = 6  # so many resident sets of blocks are enough where the graph is only a sketch
 
 
 def predict(kernel: Kernel, launch: Launch, device: Device | str | Path) -> Prediction:
@@ -56,12 +56,13 @@ def predict(kernel: Kernel, launch: Launch, device: Device | str | Path) -> Pred
     kernel, held, estimate, threads = case.kernel, case.held, case.estimate, case.threads
     arithmetic = ARITHMETIC.get(kernel.dtype, "int32")
     alone = dict(roofline(kernel, launch, target, estimate.volumes, arithmetic))
-    run = _simulate(kernel, launch, target, held, alone, estimate)
+    run = _simulate(kernel, launch, target, held, estimate)
     issue = run.instructions / launch.blocks * run.blocks / target.schedulers_per_unit
     cycles = max(run.cycles, issue)
-    busy = max(cycles / target.clock_hz, *(alone[server] for server in _SHARED))
+    dram = run.dram_seconds
+    busy = max(_behind_dram(cycles / target.clock_hz, dram, target.dram_knee), alone["l2"])
     seconds = busy + target.launch_overhead
-    servers = _servers(alone, run, kernel, target) | {"issue": issue / target.clock_hz}
+    servers = _servers({**alone, "dram": dram, "issue": issue / target.clock_hz}, run, target)
     idle = target.compute_units / min(target.compute_units, launch.blocks)
     servers["parallelism"] = min(seconds, max(alone.values()) * idle) if idle > 1 else 0.0
     roofline_limiter = max(alone, key=lambda key: alone[key])
@@ -142,6 +143,16 @@ def _estimated(kernel: Kernel, launch: Launch, device: Device) -> _Case:
     return _Case(kernel, held, estimate, work.threads, shared)
 
 
+def _behind_dram(alone: float, dram: float, knee: float) -> float:
+    """Time where both the units and DRAM need theirs: (a^q + b^q)^(1/q).
+
+    That is latency that grows with the utilisation ρ of DRAM as (1 − ρ^q)^(−1/q), and what the
+    bandwidth of streaming kernels over occupancy shows.
+    """
+    longer, shorter = max(alone, dram), min(alone, dram)
+    return longer * (1 + (shorter / longer) ** knee) ** (1 / knee) if longer else 0.0
+
+
 def _check_block(launch: Launch, device: Device) -> None:
     if launch.block[2] > device.max_block_z:
         raise LaunchError(
@@ -164,6 +175,7 @@ class _Run:
     blocks: int
     bounds: Bounds
     shared_cycles: float
+    dram_seconds: float
     assumptions: tuple[Assumption, ...]
     diagnostics: Mapping[str, float]
 
@@ -173,14 +185,22 @@ def _simulate(
     launch: Launch,
     device: Device,
     held: Occupancy,
-    alone: Mapping[str, float],
     estimate: VolumeEstimate,
 ) -> _Run:
+    by_hand = kernel.graph is not None and kernel.bound is None
     graph = kernel.graph or access_graph(kernel)
-    if kernel.bound is not None:
-        graph, costs = _costed(graph, estimate, device)
-        kernel = replace(kernel, latencies={**kernel.latencies, **costs})
+    if kernel.bound is None:
+        graph = with_touches(graph, kernel)
     graph = graph.bound(dict(launch.scalar_args()))
+    active = min(device.compute_units, launch.blocks)
+    memory = MemorySystem(kernel, estimate, device, active)
+    graph = memory.apply(graph, kernel.latencies)
+    latencies = dict(kernel.latencies) | memory.latencies
+    if device.block_launch_cycles and not by_hand:
+        graph = _with_block_launch(graph)
+        stores = bool(estimate.volumes.l2_store.total)
+        launching = device.block_launch_cycles + stores * device.block_drain_cycles
+        latencies[_BLOCK_LAUNCH] = Latency(_grained(0), _grained(launching))
     warps = _warps(launch, device)
     blocks = -(-launch.blocks // device.compute_units)
     unit = make_unit(
@@ -188,31 +208,33 @@ def _simulate(
         warps,
         blocks,
         held.resident_blocks,
-        _latencies(kernel, graph, launch, device, alone),
+        _latencies(latencies, graph, device),
         issue_order="in-order",
         scheduler="greedy-then-oldest",
         schedulers=device.schedulers_per_unit,
-        # The slots of a width lie at whole cycles: a sketch's λ = 2.02 would become 3.
-        issue_width=None if kernel.bound is None else 1,
+        issue_width=None if by_hand else 1,  # the paper's graphs know no limit
+        queues={QUEUE: device.memory_queue_depth},
     )
+    limits = bounds(unit)
+    if (dram := memory.dram_seconds * device.clock_hz) and not by_hand:
+        load = dram / max(dram, limits.lower)
+        unit = _loaded(unit, memory.growth(load))
     length = sum(unit.programs[v].length for v in unit.variant)
-    own = length - warps * (_BLOCK_LAUNCH in (n.operation for n in graph.nodes))
-    sketch = _WAVES * length * unit.resident if kernel.graph is None else _LIMIT
-    limit = _LIMIT if kernel.bound is None else _COMPILED_LIMIT
-    totals = run_bounded(unit, min(sketch, limit))
+    own = length - warps * (_BLOCK_LAUNCH in latencies)
+    limit = _LIMIT if by_hand else _ISSUED_LIMIT
+    totals = run_bounded(unit, limit)
     assumptions, end = _extrapolated(totals, length * blocks)
     ends = [end]
-    if kernel.bound is not None and unit.resident > 1:
+    if not by_hand and unit.resident > 1:
         ends += [
             _extrapolated(run_bounded(replace(unit, stagger=s), limit), length * blocks)[1]
             for s in _start_phases(unit, end)
         ]
     end = median(ends)
-    if kernel.graph and any(n.touches_global and n.loop >= 0 for n in kernel.graph.nodes):
+    if by_hand and any(n.touches_global and n.loop >= 0 for n in graph.nodes):
         assumptions = (*assumptions, _COUNTED_ONCE)
     cycles = end / unit.pipelines.ticks
     spread = (max(ends) - min(ends)) / end if end else 0.0
-    limits = bounds(unit)
     return _Run(
         cycles,
         spread,
@@ -220,55 +242,10 @@ def _simulate(
         blocks,
         limits,
         _shared_cycles(estimate, launch, device),
+        memory.dram_seconds,
         assumptions,
         {"simulated_instructions": float(totals.simulated), "path_cycles": limits.path},
     )
-
-
-def _costed(
-    graph: InstructionGraph, estimate: VolumeEstimate, device: Device
-) -> tuple[InstructionGraph, dict[str, Latency]]:
-    """Memory nodes of compiled code in classes of their own: λ is what the access costs.
-
-    One load-store unit serves them all. Shared memory: the device's λ for every wavefront; global
-    memory: the cycles of the L1. Global loads: Λ is the latency of the levels that serve them,
-    mixed by the kernel's hit shares.
-    """
-    costs: dict[str, Latency] = {}
-    nodes = []
-    left: dict[str, float] = {}
-
-    def whole(operation: str, cycles: float) -> int:
-        """Whole cycles, as issue slots are; the rest is carried on to the next such node."""
-        cycles += left.get(operation, 0.0)
-        taken = max(1, int(cycles))
-        left[operation] = cycles - taken
-        return taken
-
-    pipe = _latency_of("shared_load", device)
-    served = _load_latency(estimate, device)
-    for node in graph.nodes:
-        known = [estimate.accesses[i] for i in node.touches if i in estimate.accesses]
-        if known:
-            latency = _device_latency(node, device)
-            if node.space == "shared":
-                exact = latency.issue * max(1.0, sum(k.cycles for k in known))
-                issue = whole(node.operation, exact)
-                completion = latency.completion + issue - latency.issue
-            else:
-                issue = whole(node.operation, max(latency.issue, *(k.cycles for k in known)))
-                loads = node.operation == "global_load"
-                completion = max(served if loads else latency.completion, issue)
-            name = f"{node.operation} {issue}"
-            costs[name] = Latency(issue, _grained(completion), pipe.pipeline, pipe.scope)
-            node = replace(node, operation=name)
-        nodes.append(node)
-    if device.block_launch_cycles:  # no warp of a block starts before the block has been set up
-        launch = Node(len(nodes), _BLOCK_LAUNCH, "", (), fence=True)
-        costs[_BLOCK_LAUNCH] = Latency(_grained(0), device.block_launch_cycles)
-        body = (("node", launch.index), *graph.body)
-        return InstructionGraph((*nodes, launch), graph.loops, body), costs
-    return InstructionGraph(tuple(nodes), graph.loops, graph.body), costs
 
 
 def _shared_cycles(estimate: VolumeEstimate, launch: Launch, device: Device) -> float:
@@ -280,13 +257,22 @@ def _shared_cycles(estimate: VolumeEstimate, launch: Launch, device: Device) -> 
     return per_block * blocks * device.operation("shared_load").issue
 
 
-def _load_latency(estimate: VolumeEstimate, device: Device) -> float:
-    """Mean latency of a global load in cycles, by the shares that L1, L2 and DRAM serve."""
-    from_l2, asked = estimate.volumes.l2_load.total, estimate.diagnostics["requested_bytes"]
-    missed = min(1.0, from_l2 / asked) if asked else 1.0
-    below = estimate.volumes.dram_load.total / from_l2 if from_l2 else 0.0
-    far = device.l2_latency + min(1.0, below) * (device.dram_latency - device.l2_latency)
-    return device.l1_latency + missed * (far - device.l1_latency)
+def _loaded(unit: Unit, growth: Mapping[int, float]) -> Unit:
+    """The unit with completion latencies of graph nodes grown by so many cycles."""
+    ticks = unit.pipelines.ticks
+    programs = tuple(
+        replace(
+            p,
+            nodes=tuple(
+                replace(n, completion=n.completion + round(growth[n.graph_node] * ticks))
+                if n.graph_node in growth
+                else n
+                for n in p.nodes
+            ),
+        )
+        for p in unit.programs
+    )
+    return replace(unit, programs=programs)
 
 
 def _start_phases(unit: Unit, end: float) -> tuple[int, ...]:
@@ -313,34 +299,22 @@ def _extrapolated(totals: Totals, instructions: int) -> tuple[tuple[Assumption, 
 
 
 def _latencies(
-    kernel: Kernel,
-    graph: InstructionGraph,
-    launch: Launch,
-    device: Device,
-    alone: Mapping[str, float],
+    given: Mapping[str, LatencyRule], graph: InstructionGraph, device: Device
 ) -> dict[str, LatencyRule]:
-    """The kernel's own, else the device's; memory nodes with an access cost what they move.
-
-    λ of such a node is its share of the cycles of the unit's L1 pipe.
-    """
-    given = dict(kernel.latencies)
-    touching = {n.operation for n in graph.nodes if n.touches_global}
-    issue = _memory_issue(kernel, launch, device, alone["l1"]) if kernel.accesses else 0.0
+    """Those that are given, else the device's."""
+    result = dict(given)
     for node in graph.nodes:
-        if node.operation in given:
-            continue
-        latency = _device_latency(node, device)
-        if node.operation in touching:
-            completion = max(latency.completion, issue)
-            latency = Latency(issue, completion, latency.pipeline, latency.scope)
-        given[node.operation] = latency
-    return given
+        if node.operation not in result:
+            result[node.operation] = _device_latency(node, device)
+    return result
 
 
-def _memory_issue(kernel: Kernel, launch: Launch, device: Device, seconds: float) -> float:
-    """Cycles of a unit's L1 pipe per warp memory instruction."""
-    instructions = len(kernel.accesses) * _warps(launch, device) * launch.blocks
-    return _grained(seconds * device.clock_hz * device.compute_units / instructions)
+def _with_block_launch(graph: InstructionGraph) -> InstructionGraph:
+    """No warp of a block starts before the block has been set up."""
+    launch = Node(len(graph.nodes), _BLOCK_LAUNCH, "", (), fence=True)
+    return replace(
+        graph, nodes=(*graph.nodes, launch), body=(("node", launch.index), *graph.body)
+    )
 
 
 def _device_latency(node: Node, device: Device) -> Latency:
@@ -360,21 +334,19 @@ def _grained(cycles: float) -> float:
     return max(1, round(cycles * _GRAIN)) / _GRAIN
 
 
-def _servers(
-    alone: Mapping[str, float], run: _Run, kernel: Kernel, device: Device
-) -> dict[str, float]:
+def _servers(alone: Mapping[str, float], run: _Run, device: Device) -> dict[str, float]:
     """Seconds that each limiter would take alone: of the roofline and of the simulated unit."""
     servers = {**alone, "shared": 0.0}
     for pipeline, cycles in run.bounds.pipelines.items():
         name = _SERVER.get(pipeline, "compute")
-        if name == "shared" and kernel.bound is not None:
-            cycles = run.shared_cycles  # without what else the load-store unit does
-        if name == "memory":  # with accesses λ is the L1's, else it stands for all of memory
-            if kernel.graph is None:
-                continue  # the roofline has the exact figure
-            name = "l1" if kernel.accesses or kernel.bound else "dram"
+        if name == "load-store":  # serves both; it counts for the one that needs it more
+            shared = run.shared_cycles / device.clock_hz
+            servers["shared"] = max(servers["shared"], shared)
+            name = "shared" if shared > servers["l1"] else "l1"
+        if name == "memory":  # a hand-made graph's own latencies stand for all of memory
+            name = "dram"
         if name != "latency":
-            servers[name] = max(servers[name], cycles / device.clock_hz)
+            servers[name] = max(servers.get(name, 0.0), cycles / device.clock_hz)
     servers["latency"] = run.bounds.path / device.clock_hz
     return servers
 

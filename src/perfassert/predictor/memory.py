@@ -1,0 +1,176 @@
+"""What memory instructions cost in the simulation, from the volumes.
+
+An instruction is issued into a queue per scheduler. One load-store unit per compute unit takes it
+from there and is occupied for its wavefronts; sectors that miss pass the unit's share of the L2
+bandwidth. Its result comes after the latency of the level that serves it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from perfassert.engines.volume.estimate import AccessCost, VolumeEstimate
+from perfassert.hardware.model import Device
+from perfassert.kernel.access import Direction
+from perfassert.kernel.description import Kernel
+from perfassert.kernel.graph import InstructionGraph, Latency, Node
+from perfassert.prediction.volumes import Volumes
+
+QUEUE = "memory queue"
+LOAD_STORE_UNIT = "load-store unit"
+L2 = "L2 share"
+_GRAIN = 16  # derived costs are multiples of 1/16 cycle, so that periods exist
+_ON_CHIP = ("shared", "global")
+"""Pipelines of a device file that stand for the load-store unit."""
+_LINES = 2  # that a warp's load touches, of which each may be the one that it waits for
+_HIT = 0.5  # of a load's sectors miss L1: fewer, and it counts as a hit
+
+
+def with_touches(graph: InstructionGraph, kernel: Kernel) -> InstructionGraph:
+    """A hand-made graph whose nodes know the numbers of the accesses that they name."""
+    loads = iter(range(len(kernel.loads)))
+    stores = iter(range(len(kernel.loads), len(kernel.accesses)))
+    nodes = tuple(
+        replace(n, touches=(next(loads if n.produces else stores),)) if n.touches_global else n
+        for n in graph.nodes
+    )
+    return replace(graph, nodes=nodes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Served:
+    """Of one load: its share of sectors that miss L1; how often it waits for a line from below,
+    its own or one on the way; the share of those that miss L2; cycles behind others."""
+
+    l1_miss: float
+    waits: float
+    l2_miss: float
+    behind: float
+
+
+class MemorySystem:
+    """Classes of their own for the memory nodes of a graph, as one launch finds them.
+
+    ``active``: units that hold a block, among which bandwidth is shared.
+    """
+
+    def __init__(
+        self, kernel: Kernel, estimate: VolumeEstimate, device: Device, active: int
+    ) -> None:
+        self.device = device
+        self.estimate = estimate
+        self.fields = [
+            (a.field, a.direction is Direction.LOAD)
+            for a in (kernel.accesses if kernel.bound is None else kernel.bound)
+        ]
+        share = device.l2_bandwidth / device.clock_hz / active
+        self.sector_cycles = device.sector_bytes / min(share, device.l2_port_bytes_per_cycle)
+        self.served = self._served()
+        self.latencies: dict[str, Latency] = {}
+        self.dram_seconds = _dram_seconds(estimate.volumes, device, active)
+        self.from_dram: dict[int, float] = {}
+
+    def apply(self, graph: InstructionGraph, given: Mapping[str, object]) -> InstructionGraph:
+        """The graph with demands; nodes of a class in ``given`` keep their own latencies."""
+        nodes = tuple(n if n.operation in given else self.node(n) for n in graph.nodes)
+        return replace(graph, nodes=nodes)
+
+    def node(self, node: Node) -> Node:
+        """A node with what it demands of queue, load-store unit and L2."""
+        known = [i for i in node.touches if i in self.estimate.accesses]
+        operation = self.device.operation(node.operation) if known or node.space else None
+        if operation is None or operation.pipeline not in _ON_CHIP:
+            return node
+        costs = [self.estimate.accesses[i] for i in known]
+        if node.space == "shared":
+            cycles = operation.issue * max(1.0, sum(c.cycles for c in costs))
+            demands = [(LOAD_STORE_UNIT, cycles)]
+            completion = operation.completion
+        else:
+            cycles = max([operation.issue, *(c.cycles for c in costs)])
+            demands = [(LOAD_STORE_UNIT, cycles), (L2, self._l2_cycles(known, costs))]
+            completion = operation.completion
+            if known and self.fields[known[0]][1]:
+                completion = max(self._latency(i) for i in known)
+                self.from_dram[node.index] = max(map(self._from_dram, known))
+        after = max(1.0, completion - operation.issue)
+        name = f"{node.operation} {_grained(after):g}"
+        queue = self.device.memory_issue_cycles
+        self.latencies[name] = Latency(queue, _grained(after), QUEUE, "scheduler")
+        return replace(
+            node, operation=name, demands=tuple((s, _grained(c)) for s, c in demands if c > 0)
+        )
+
+    def _l2_cycles(self, known: list[int], costs: list[AccessCost]) -> float:
+        """Stores go through; of loads what misses L1."""
+        sectors = 0.0
+        for number, cost in zip(known, costs, strict=True):
+            load = self.fields[number][1]
+            sectors += cost.sectors * (self.served[number].l1_miss if load else 1.0)
+        return sectors * self.sector_cycles
+
+    def growth(self, load: float) -> dict[int, float]:
+        """Cycles by which loads get slower, by node, where DRAM is busy for that share of time."""
+        cycles = self.device.dram_latency * self.device.dram_latency_growth * load
+        return {node: cycles * share for node, share in self.from_dram.items() if share}
+
+    def _from_dram(self, number: int) -> float:
+        served = self.served.get(number)
+        return served.waits * served.l2_miss if served is not None else 0.0
+
+    def _latency(self, number: int) -> float:
+        """Of the levels that serve a load, mixed by their shares."""
+        device, served = self.device, self.served.get(number)
+        if served is None:
+            return device.l1_latency
+        far = device.l2_latency + served.l2_miss * (device.dram_latency - device.l2_latency)
+        return device.l1_latency + served.waits * (far - device.l1_latency) + served.behind
+
+    def _served(self) -> dict[int, _Served]:
+        """Loads of one field whose addresses differ by a constant are in flight together: the
+        first ones miss, the others find their lines on the way and return one by one after them.
+        Each further field from DRAM comes later by a fixed time."""
+        volumes, estimate = self.estimate.volumes, self.estimate
+        result: dict[int, _Served] = {}
+        order: dict[str, int] = {}
+        for members in estimate.together:
+            name, load = self.fields[members[0]]
+            asked = estimate.requested.get(name, 0.0)
+            if not load or not asked:
+                continue
+            from_l2 = float(volumes.l2_load.fields[name].total)
+            below = volumes.dram_load.fields.get(name)
+            l2_miss = _some(float(below.total) / from_l2) if below and from_l2 else 0.0
+            missing = min(1.0, from_l2 / asked) * len(members)
+            streams = order.setdefault(name, len(order)) * self.device.stream_cycles
+            lead, hits = _some(missing), 0
+            for number in sorted(members):
+                l1_miss = min(1.0, missing)
+                missing -= l1_miss
+                hits += l1_miss < _HIT
+                behind = lead * (hits * self.device.l1_latency + l2_miss * streams)
+                result[number] = _Served(l1_miss, lead, l2_miss, behind)
+        return result
+
+
+def _some(share: float) -> float:
+    """How often some line of a load is among the ``share`` of lines that miss."""
+    return float(1 - (1 - min(1.0, share)) ** _LINES)
+
+
+def _dram_seconds(volumes: Volumes, device: Device, active: int) -> float:
+    """How long DRAM takes alone: reads and writes in turn are slower than either alone, fully so
+    from a quarter of the other on; few units ask for no more than their L2 ports carry."""
+    load, store = float(volumes.dram_load.total), float(volumes.dram_store.total)
+    total = load + store
+    if not total:
+        return 0.0
+    mixed = min(1.0, 4 * min(load, store) / total)
+    peak = device.dram_peak_bandwidth
+    bandwidth = peak + mixed * (device.dram_bandwidth - peak)
+    return total / min(bandwidth, active * device.l2_port_bytes_per_cycle * device.clock_hz)
+
+
+def _grained(cycles: float) -> float:
+    return max(1, round(cycles * _GRAIN)) / _GRAIN
