@@ -38,8 +38,8 @@ _READING = f"""\
 | median, mean, 90th percentile | of the errors, \\|predicted − measured\\| / measured |
 | Spearman, Kendall | rank correlation of measured and predicted: 1 is the same order |
 | regret | how much worse than the true best the configuration is that the model would pick |
-| right order | of the pairs that differ by {APART * 100:g} % or more when measured, how many the model \
-orders rightly |
+| right order | of the pairs that differ by {APART * 100:g} % or more when measured, the share \
+that is predicted in that order |
 
 Where a suite has groups (several kernels, say), ranks are taken within a group: correlations are
 means over the groups weighted by their rows, the regret is the worst of any group. Where the model
