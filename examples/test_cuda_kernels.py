@@ -62,7 +62,7 @@ def test_matmul_is_bound_by_shared_memory(perf):
 
 def test_reduction_reads_once(perf):
     p = perf(kernel("reduction", defines={"BLOCK": 256}), GRID_STRIDE)
-    p.expect(limiter="dram", dram_load="4 B/thread ± 1 %")
+    p.expect(limiter="latency", dram_load="4 B/thread ± 1 %")
 
 
 def test_histogram_says_what_it_does_not_know(perf):

@@ -127,7 +127,7 @@ class Device:
     l2_bandwidth: float
     l2_port_bytes_per_cycle: float
     dram_bandwidth: float
-    dram_peak_bandwidth: float
+    dram_alone_factor: float
     dram_knee: float
     dram_latency_growth: float
     dram_granularity: int

@@ -63,7 +63,7 @@ VALUES: dict[str, Key] = {
     "l2_bandwidth": Key(_BANDWIDTH),
     "l2_port_bytes_per_cycle": Key(_PER_CYCLE),
     "dram_bandwidth": Key(_BANDWIDTH),
-    "dram_peak_bandwidth": Key(_BANDWIDTH),
+    "dram_alone_factor": Key(_COUNT, minimum=1, exclusive=False),
     "dram_knee": Key(_COUNT),
     "dram_latency_growth": Key(_COUNT, exclusive=False),
     "dram_granularity": _bytes,
@@ -129,8 +129,7 @@ def _check_order(device: Device, fail: Callable[[str, str], None]) -> None:
         ("warp_size", "max_threads_per_block"),
         ("l1_latency", "l2_latency"),
         ("l2_latency", "dram_latency"),
-        ("dram_bandwidth", "dram_peak_bandwidth"),
-        ("dram_peak_bandwidth", "l2_bandwidth"),
+        ("dram_bandwidth", "l2_bandwidth"),
     ]
     for small, large in ordered:
         if getattr(device, small) > getattr(device, large):

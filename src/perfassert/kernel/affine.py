@@ -233,17 +233,57 @@ def call_interval(function: str, bounds: list[tuple[int, int]]) -> tuple[int, in
 
 def evaluate(form_terms: Mapping[Symbol, int], values: Mapping[str, IntArray]) -> IntArray:
     """``Σ coefficient · symbol`` for arrays of coordinates that broadcast together."""
-    total: IntArray = np.zeros((), dtype=np.int64)
-    for symbol, coefficient in form_terms.items():
-        if isinstance(symbol, Quotient):
-            inner = evaluate(dict(symbol.dividend.terms), values) + symbol.dividend.constant
-            total = total + coefficient * (inner // symbol.divisor)
-        elif isinstance(symbol, Call):
-            arguments = [evaluate(dict(a.terms), values) + a.constant for a in symbol.arguments]
-            total = total + coefficient * apply(symbol.function, arguments)
-        else:
-            total = total + coefficient * values[symbol]
-    return total
+    return Forms([Affine(0, tuple(form_terms.items()))])(values)[0]
+
+
+_Sum = tuple[int, tuple[tuple[int, int], ...]]  # a constant, and (step, coefficient) of each term
+
+
+class Forms:
+    """Forms that are evaluated together, again and again: what they share is computed once."""
+
+    def __init__(self, forms: Iterable[Affine]) -> None:
+        self._numbers: dict[Symbol, int] = {}
+        self._steps: list[tuple[Symbol, tuple[_Sum, ...]]] = []  # inner ones first
+        self._sums = [self._sum(form) for form in forms]
+
+    def _sum(self, form: Affine) -> _Sum:
+        return form.constant, tuple((self._number(s), c) for s, c in form.terms)
+
+    def _number(self, symbol: Symbol) -> int:
+        found = self._numbers.get(symbol)
+        if found is None:
+            inner: tuple[Affine, ...] = ()
+            if isinstance(symbol, Quotient):
+                inner = (symbol.dividend,)
+            elif isinstance(symbol, Call):
+                inner = symbol.arguments
+            sums = tuple(map(self._sum, inner))
+            found = self._numbers[symbol] = len(self._steps)
+            self._steps.append((symbol, sums))
+        return found
+
+    def __call__(self, values: Mapping[str, IntArray]) -> list[IntArray]:
+        """The forms for arrays of coordinates that broadcast together."""
+        done: list[IntArray] = []
+        for symbol, sums in self._steps:
+            if isinstance(symbol, Quotient):
+                done.append(_total(sums[0], done) // symbol.divisor)
+            elif isinstance(symbol, Call):
+                done.append(apply(symbol.function, [_total(s, done) for s in sums]))
+            else:
+                done.append(values[symbol])
+        return [_total(s, done) for s in self._sums]
+
+
+def _total(terms: _Sum, done: Sequence[IntArray]) -> IntArray:
+    total: IntArray | None = None
+    for step, coefficient in terms[1]:
+        value = done[step] if coefficient == 1 else coefficient * done[step]
+        total = value if total is None else total + value
+    if total is None:
+        return np.asarray(terms[0], dtype=np.int64)
+    return total + terms[0] if terms[0] else total
 
 
 def apply(function: str, arguments: Sequence[IntArray]) -> IntArray:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from math import prod
 
 from perfassert.engines.volume.estimate import AccessCost, VolumeEstimate
 from perfassert.hardware.model import Device
@@ -60,6 +61,7 @@ class MemorySystem:
     ) -> None:
         self.device = device
         self.estimate = estimate
+        self.counted = kernel.bound is not None
         self.fields = [
             (a.field, a.direction is Direction.LOAD)
             for a in (kernel.accesses if kernel.bound is None else kernel.bound)
@@ -73,10 +75,14 @@ class MemorySystem:
 
     def apply(self, graph: InstructionGraph, given: Mapping[str, object]) -> InstructionGraph:
         """The graph with demands; nodes of a class in ``given`` keep their own latencies."""
-        nodes = tuple(n if n.operation in given else self.node(n) for n in graph.nodes)
-        return replace(graph, nodes=nodes)
+        nodes = []
+        for node in graph.nodes:
+            # Volumes of hand-made graphs count once whatever the trips, those of code do not.
+            trips = 1 if self.counted else prod(map(graph.trips, graph.chain(node.loop)))
+            nodes.append(node if node.operation in given else self.node(node, max(1, trips)))
+        return replace(graph, nodes=tuple(nodes))
 
-    def node(self, node: Node) -> Node:
+    def node(self, node: Node, trips: int) -> Node:
         """A node with what it demands of queue, load-store unit and L2."""
         known = [i for i in node.touches if i in self.estimate.accesses]
         operation = self.device.operation(node.operation) if known or node.space else None
@@ -89,7 +95,7 @@ class MemorySystem:
             completion = operation.completion
         else:
             cycles = max([operation.issue, *(c.cycles for c in costs)])
-            demands = [(LOAD_STORE_UNIT, cycles), (L2, self._l2_cycles(known, costs))]
+            demands = [(LOAD_STORE_UNIT, cycles), (L2, self._l2_cycles(known, costs) / trips)]
             completion = operation.completion
             if known and self.fields[known[0]][1]:
                 completion = max(self._latency(i) for i in known)
@@ -167,8 +173,7 @@ def _dram_seconds(volumes: Volumes, device: Device, active: int) -> float:
     if not total:
         return 0.0
     mixed = min(1.0, 4 * min(load, store) / total)
-    peak = device.dram_peak_bandwidth
-    bandwidth = peak + mixed * (device.dram_bandwidth - peak)
+    bandwidth = device.dram_bandwidth * (1 + (1 - mixed) * (device.dram_alone_factor - 1))
     return total / min(bandwidth, active * device.l2_port_bytes_per_cycle * device.clock_hz)
 
 

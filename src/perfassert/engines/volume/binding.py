@@ -6,9 +6,9 @@ work on groups, so 25 loads of a stencil cost little more than one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 from typing import NoReturn
 
 import numpy as np
@@ -20,6 +20,7 @@ from perfassert.kernel.affine import (
     Affine,
     Call,
     Fail,
+    Forms,
     Quotient,
     Symbol,
     add,
@@ -38,6 +39,25 @@ from perfassert.source import caret
 
 IntArray = npt.NDArray[np.int64]
 _LIMIT = 2**62  # addresses beyond this could overflow 64-bit arithmetic on the way
+
+
+@dataclass(frozen=True, slots=True)
+class Tied:
+    """Coordinates that terms which are not affine, or conditions, tie together; none occurs in
+    another such set.
+
+    ``forms``: the part of the address that depends on them, and their conditions; ``known``: what
+    they amount to, by range and count of each name, where no block index is among them.
+    """
+
+    names: tuple[str, ...]
+    forms: Forms
+    known: dict[tuple[object, ...], IntArray] = field(default_factory=dict, compare=False)
+
+    @property
+    def same_in_blocks(self) -> bool:
+        """Whether only coordinates within a block are tied."""
+        return not any(name in AXES or name.startswith("blockIdx") for name in self.names)
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,22 +83,53 @@ class AccessGroup:
     loops: tuple[str, ...] = ()
     members: tuple[int, ...] = ()
 
-    @property
+    @cached_property
     def coefficients(self) -> dict[str, int]:
         """Coefficients of the symbols that occur outside quotients."""
         return {s: c for s, c in self.terms if isinstance(s, str)}
 
-    @property
+    @cached_property
     def opaque(self) -> tuple[tuple[Quotient | Call, int], ...]:
         """The terms that are not affine."""
         return tuple((s, c) for s, c in self.terms if not isinstance(s, str))
 
-    @property
+    @cached_property
+    def tied(self) -> tuple[Tied, ...]:
+        """The coordinates that are tied together, in as many sets as possible."""
+        ties = [frozenset(_symbols(term)) for term in self.opaque]
+        ties += [frozenset(condition.symbols()) for condition in self.conditions]
+        sets: list[frozenset[str]] = []
+        for tie in ties:
+            together = tie.union(*(s for s in sets if s & tie))
+            sets = [*(s for s in sets if not s & tie and s != tie), together]
+        return tuple(
+            Tied(
+                tuple(sorted(names)),
+                Forms(
+                    [
+                        Affine(0, tuple(t for t in self.terms if names.issuperset(_symbols(t)))),
+                        *(c for c in self.conditions if names.issuperset(c.symbols())),
+                    ]
+                ),
+            )
+            for names in sets
+        )
+
+    @cached_property
+    def forms(self) -> Forms:
+        """The address less the offset, and the conditions."""
+        return Forms([Affine(0, self.terms), *self.conditions])
+
+    @cached_property
     def rigid(self) -> bool:
         """Whether every block touches the same pattern, shifted, but for the domain's end."""
         narrowed = {s for s, _ in self.ranges}
         own = {*(f"threadIdx.{a}" for a in AXES), *self.loops}
         return not self.opaque and not self.conditions and narrowed <= own
+
+
+def _symbols(term: tuple[Symbol, int]) -> Iterable[str]:
+    return Affine(0, (term,)).symbols()
 
 
 def of(direction: Direction, groups: Sequence[AccessGroup]) -> list[AccessGroup]:
@@ -114,18 +165,24 @@ def _bound_groups(
     """Accesses of compiled code that differ by a constant only, guards included, are one group."""
     members: dict[tuple[object, ...], list[tuple[int, int]]] = {}
     shapes: dict[tuple[object, ...], tuple[BoundAccess, Affine, frozenset[str]]] = {}
+    known: dict[tuple[object, ...], list[tuple[int, int]]] = {}  # members, by terms not yet split
     for number, access in enumerate(kernel.bound or ()):
         if access.space != space:
             continue
-        address, split = access.address, _split_of(access)
-        for axis in sorted(split):
-            address = split_axis(address, axis, block[AXES.index(axis)])
-        key = (
-            access.field, access.direction, access.bytes, frozenset(address.terms), access.loops,
-            tuple(sorted(access.ranges.items())), access.conditions, split, access.atomic,
+        bounds = tuple(sorted(access.ranges.items()))
+        common = (
+            access.field, access.direction, access.bytes, access.loops, bounds, access.conditions,
+            access.atomic,
         )  # fmt: skip
-        members.setdefault(key, []).append((address.constant, number))
-        shapes.setdefault(key, (access, address, split))
+        own = known.get((common, access.address.terms))
+        if own is None:
+            address, split = access.address, _split_of(access)
+            for axis in sorted(split):
+                address = split_axis(address, axis, block[AXES.index(axis)])
+            key = (common, frozenset(address.terms), split)
+            own = known[common, access.address.terms] = members.setdefault(key, [])
+            shapes.setdefault(key, (access, address, split))
+        own.append((access.address.constant, number))
     return tuple(_group(kernel, *shapes[key], numbers, block) for key, numbers in members.items())
 
 

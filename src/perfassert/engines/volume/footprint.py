@@ -5,7 +5,8 @@ bytes are ``{offset_i + Σ c_d · v_d}`` with every ``v_d`` in a range: a sum of
 progressions. Dimensions are taken in order of ascending stride; one whose stride is no longer than
 the runs so far lengthens them, any other repeats them. A stencil's x dimension is absorbed at
 once, so the cost is the number of distinct rows, whatever the number of threads. Coordinates that
-occur in a floor quotient are enumerated.
+occur in a floor quotient or a condition are enumerated together with those they are tied to there;
+the shifts that they amount to take the place of a progression.
 """
 
 from __future__ import annotations
@@ -16,9 +17,18 @@ from math import gcd, lcm
 
 import numpy as np
 
-from perfassert.engines.volume.binding import AccessGroup, IntArray
-from perfassert.engines.volume.runs import Runs, merged, repeated, to_granules, union
-from perfassert.kernel.affine import Affine, Call, Quotient, evaluate
+from perfassert.engines.volume.binding import AccessGroup, IntArray, Tied
+from perfassert.engines.volume.runs import (
+    EMPTY,
+    Runs,
+    distinct,
+    merged,
+    repeated,
+    spread,
+    to_granules,
+    union,
+)
+from perfassert.kernel.affine import Affine, Call, Quotient
 from perfassert.kernel.expression import AXES
 from perfassert.kernel.launch import Launch
 
@@ -124,48 +134,54 @@ def group_runs(
 
 def _box_runs(group: AccessGroup, symbols: dict[str, tuple[int, int]], granularity: int) -> Runs:
     coefficients = group.coefficients
-    enumerated = _enumerated_symbols(group)
+    enumerated = {name for tied in group.tied for name in tied.names}
     origin = sum(c * symbols[s][0] for s, c in coefficients.items() if s not in enumerated)
     starts = group.offsets + origin
-    if enumerated:
-        starts = (starts[:, None] + _enumerated(group, symbols, sorted(enumerated))).ravel()
-    starts = np.unique(starts)
     runs = merged(starts, starts + group.item_bytes, granularity)
-    rest = [(c, symbols[s][1]) for s, c in coefficients.items() if s not in enumerated]
-    for coefficient, count in sorted(rest, key=lambda item: abs(item[0])):
-        runs = repeated(runs, coefficient, count, granularity)
+    steps: list[tuple[int, IntArray | int]] = [  # a stride and how often, or all the shifts
+        (c, symbols[s][1]) for s, c in coefficients.items() if s not in enumerated
+    ]
+    for values in _enumerated(group, symbols):
+        if not len(values):
+            return EMPTY
+        stride = int(np.diff(values).min()) if len(values) > 1 else 0
+        steps.append((stride, values))
+    for stride, times in sorted(steps, key=lambda step: abs(step[0])):
+        if isinstance(times, int):
+            runs = repeated(runs, stride, times, granularity)
+        else:
+            runs = spread(runs, times, granularity)
     return runs
 
 
-def _enumerated_symbols(group: AccessGroup) -> set[str]:
-    """Coordinates in terms that are not affine, or in conditions that tie several together."""
-    inside = {s for o, _ in group.opaque for s in Affine(0, ((o, 1),)).symbols()}
-    return inside.union(*(c.symbols() for c in group.conditions))
-
-
-def _enumerated(
-    group: AccessGroup, symbols: dict[str, tuple[int, int]], names: Sequence[str]
-) -> IntArray:
-    """The part of the address that depends on ``names``, for all their values (or many of them)."""
-    axes = [np.arange(symbols[s][0], sum(symbols[s]), dtype=np.int64) for s in names]
-    while np.prod([float(len(a)) for a in axes]) > _MAX_ENUMERATED:
-        longest = max(range(len(axes)), key=lambda i: len(axes[i]))
+def _enumerated(group: AccessGroup, symbols: dict[str, tuple[int, int]]) -> Iterator[IntArray]:
+    """Per set of tied coordinates: the part of the address that depends on them, for all their
+    values (or many of them), ascending."""
+    names = sorted(name for tied in group.tied for name in tied.names)
+    axes = {s: np.arange(symbols[s][0], sum(symbols[s]), dtype=np.int64) for s in names}
+    while np.prod([float(len(a)) for a in axes.values()]) > _MAX_ENUMERATED:
+        longest = max(names, key=lambda s: len(axes[s]))
         axes[longest] = axes[longest][::2]
-    values = dict(zip(names, np.ix_(*axes), strict=True))
-    terms = {s: c for s, c in group.terms if not isinstance(s, str) or s in values}
-    shape = tuple(len(a) for a in axes)
-    addresses = np.broadcast_to(evaluate(terms, values), shape)
-    return np.unique(addresses[_lit(group, values, shape)] if group.conditions else addresses)
+    for tied in group.tied:
+        own = [axes[s] for s in tied.names]
+        key = tuple((symbols[s], len(axes[s])) for s in tied.names)
+        found = tied.known.get(key)
+        if found is None:
+            found = _tied_values(tied, own)
+            if tied.same_in_blocks:
+                tied.known[key] = found
+        yield found
 
 
-def _lit(
-    group: AccessGroup, values: dict[str, IntArray], shape: tuple[int, ...]
-) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
-    """Where all conditions of the group hold."""
-    lit = np.ones(shape, dtype=bool)
-    for condition in group.conditions:
-        lit &= evaluate(dict(condition.terms), values) + condition.constant != 0
-    return lit
+def _tied_values(tied: Tied, axes: Sequence[IntArray]) -> IntArray:
+    values = dict(zip(tied.names, np.ix_(*axes), strict=True))
+    shape = tuple(map(len, axes))
+    address, *conditions = tied.forms(values)
+    addresses = np.broadcast_to(address, shape)
+    if conditions:
+        held = np.logical_and.reduce(np.broadcast_arrays(*(c != 0 for c in conditions)))
+        addresses = addresses[np.broadcast_to(held, shape)]
+    return distinct(addresses)
 
 
 def field_runs(
@@ -278,7 +294,7 @@ def _absorbed(groups: Sequence[AccessGroup], axis: str, granularity: int) -> boo
     """Whether the axis only lengthens runs, so that its extent costs nothing."""
     return all(
         axis not in g.split
-        and not _enumerated_symbols(g)
+        and not g.tied
         and not g.ranges
         and abs(g.coefficients.get(axis, 0)) < granularity + g.item_bytes
         for g in groups

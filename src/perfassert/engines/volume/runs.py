@@ -78,6 +78,20 @@ def repeated(runs: Runs, stride: int, count: int, granularity: int) -> Runs:
     return merged((starts + shifts).ravel(), (ends + shifts).ravel(), granularity)
 
 
+def spread(runs: Runs, shifts: IntArray, granularity: int) -> Runs:
+    """The union of ``runs`` shifted by each of ``shifts``."""
+    starts = shifts[:, None] + runs.starts
+    return merged(starts.ravel(), (shifts[:, None] + runs.ends).ravel(), granularity)
+
+
+def distinct(values: IntArray) -> IntArray:
+    """The values that occur, ascending."""
+    ordered = np.sort(values, axis=None)
+    first = np.ones(ordered.shape, dtype=bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
+    return ordered[first]
+
+
 def shifted(runs: Runs, distance: int) -> Runs:
     """The same runs ``distance`` bytes further on."""
     return Runs(runs.starts + distance, runs.ends + distance)

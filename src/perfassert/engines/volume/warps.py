@@ -15,14 +15,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from perfassert.engines.volume.binding import AccessGroup, IntArray
 from perfassert.engines.volume.representatives import Representative
+from perfassert.engines.volume.runs import distinct
 from perfassert.hardware.model import Device
-from perfassert.kernel.affine import evaluate
 from perfassert.kernel.expression import AXES
 from perfassert.kernel.launch import Launch
 
@@ -65,12 +66,16 @@ def warp_cost(
     """Cost of the group's instructions over all warps of the launch."""
     warps = -(-launch.threads_per_block // device.warp_size)
     chosen = _chosen(blocks, max(1, _MAX_ROWS // (warps * len(group.offsets))))
+    lanes = lane_addresses(group, [b.block for b in chosen], launch, device.warp_size)
+    weights = np.array([b.weight for b in chosen]) * lanes.weight
+    counts = lanes.some.sum(axis=1)
     total = WarpCost()
-    for block in chosen:
-        lanes = lane_addresses(group, block.block, launch, device.warp_size)
-        if len(lanes.addresses):
-            cost = _block_cost(group, lanes.addresses, lanes.active, device)
-            total = total.plus(cost, block.weight * lanes.weight)
+    for count in distinct(counts[counts > 0]):  # blocks with as many warps have arrays in common
+        alike = counts == count
+        shape = (int(alike.sum()), int(count), device.warp_size)
+        addresses = lanes.addresses[alike][lanes.some[alike]].reshape(shape)
+        active = lanes.active[alike][lanes.some[alike]].reshape(shape)
+        total = total.plus(_cost_of_blocks(group, addresses, active, weights[alike], device))
     return total
 
 
@@ -81,10 +86,10 @@ def shared_cost(group: AccessGroup, launch: Launch, device: Device) -> WarpCost:
     address cost nothing more.
     """
     middle = tuple(-(-e // b) // 2 for e, b in zip(launch.extent, launch.block, strict=True))
-    lanes = lane_addresses(group, middle, launch, device.warp_size)  # type: ignore[arg-type]
-    if not len(lanes.addresses):
+    lanes = lane_addresses(group, [middle], launch, device.warp_size)  # type: ignore[list-item]
+    if not lanes.some.any():
         return WarpCost()
-    waves = wavefronts(lanes.addresses, lanes.active, group.item_bytes)
+    waves = wavefronts(lanes.addresses[lanes.some], lanes.active[lanes.some], group.item_bytes)
     scale = launch.blocks * lanes.weight * len(group.offsets)
     total = float(waves.sum()) * scale
     return WarpCost(instructions=len(waves) * scale, wavefronts=total, cycles=total)
@@ -105,56 +110,50 @@ def _chosen(blocks: Sequence[Representative], limit: int) -> list[Representative
 
 @dataclass(frozen=True, slots=True)
 class Lanes:
-    """Addresses less the offsets, and unmasked lanes, both of shape (warps, lanes).
+    """Addresses less the offsets, and unmasked lanes, both of shape (blocks, warps, lanes).
 
-    Every iteration of the loops around the group has rows of its own; where they are too many
-    some stand for ``weight`` each.
+    ``some``: the warps with an unmasked lane; its address stands in for the masked ones'. Every
+    iteration of the loops around the group has warps of its own; where they are too many some
+    stand for ``weight`` each.
     """
 
     addresses: IntArray
     active: BoolArray
+    some: BoolArray
     weight: float
 
 
 def lane_addresses(
-    group: AccessGroup, block: tuple[int, int, int], launch: Launch, warp_size: int
+    group: AccessGroup, blocks: Sequence[tuple[int, int, int]], launch: Launch, warp_size: int
 ) -> Lanes:
-    """What the lanes of one block access.
-
-    Warps without an unmasked lane are left out; masked lanes repeat an unmasked one's address.
-    """
+    """What the lanes of some blocks access."""
     nx, ny, _ = launch.block
     size = launch.threads_per_block
     lanes = -(-size // warp_size) * warp_size
     linear = np.arange(lanes, dtype=np.int64)
     thread = {"x": linear % nx, "y": linear // nx % ny, "z": linear // (nx * ny)}
-    values: dict[str, IntArray] = {}
-    active = linear < size
-    for i, axis in enumerate(AXES):
-        position = thread[axis] + block[i] * launch.block[i]
-        active &= position < launch.extent[i]
-        values |= {
-            axis: position,
-            f"threadIdx.{axis}": thread[axis],
-            f"blockIdx.{axis}": np.full_like(position, block[i]),
-        }
     iterations, weight = _iterations(group)
     count = len(next(iter(iterations.values()))) if iterations else 1
-    values |= {symbol: counts[:, None] for symbol, counts in iterations.items()}
-    shape = (count, lanes)
-    active = np.broadcast_to(active, shape)
+    values = {symbol: counts[:, None] for symbol, counts in iterations.items()}
+    shape = (len(blocks), count, lanes)
+    active = np.broadcast_to(linear < size, shape)
+    for i, axis in enumerate(AXES):
+        block = np.array([b[i] for b in blocks], dtype=np.int64)[:, None, None]
+        position = thread[axis] + block * launch.block[i]
+        active = active & (position < launch.extent[i])
+        values |= {axis: position, f"threadIdx.{axis}": thread[axis], f"blockIdx.{axis}": block}
     for symbol, (first, last) in group.ranges:
         active = active & (values[symbol] >= first) & (values[symbol] <= last)
-    for condition in group.conditions:
-        active = active & (evaluate(dict(condition.terms), values) + condition.constant != 0)
-    addresses = np.broadcast_to(evaluate(dict(group.terms), values), shape)
-    shaped, lit = addresses.reshape(-1, warp_size), active.reshape(-1, warp_size)
-    some = lit.any(axis=1)
-    shaped, lit = shaped[some], lit[some]
+    address, *conditions = group.forms(values)
+    for condition in conditions:
+        active = active & (condition != 0)
+    addresses = np.broadcast_to(address, shape)
+    by_warp = (len(blocks), -1, warp_size)
+    shaped, lit = addresses.reshape(by_warp), active.reshape(by_warp)
     if not lit.all():
-        first_lit = np.take_along_axis(shaped, lit.argmax(axis=1)[:, None], axis=1)
+        first_lit = np.take_along_axis(shaped, lit.argmax(axis=2)[:, :, None], axis=2)
         shaped = np.where(lit, shaped, first_lit)
-    return Lanes(shaped, lit, weight)
+    return Lanes(shaped, lit, np.asarray(lit.any(axis=2)), weight)
 
 
 def _iterations(group: AccessGroup) -> tuple[dict[str, IntArray], float]:
@@ -173,30 +172,40 @@ def _iterations(group: AccessGroup) -> tuple[dict[str, IntArray], float]:
     return values, total / picked
 
 
-def _block_cost(
-    group: AccessGroup, addresses: IntArray, active: BoolArray, device: Device
+def _cost_of_blocks(
+    group: AccessGroup,
+    addresses: IntArray,
+    active: BoolArray,
+    weights: npt.NDArray[np.float64],
+    device: Device,
 ) -> WarpCost:
+    """The cost of blocks with a weight each; arrays have the shape (blocks, warps, lanes)."""
     offsets = group.offsets
-    warps, step = len(addresses), 1
+    blocks, warps, lanes = addresses.shape
+    step = 1
     if warps * len(offsets) > 2 * _MAX_ROWS:
         step = warps * len(offsets) // _MAX_ROWS
-    data = wavefronts(addresses[::step], active[::step], group.item_bytes)
-    width = active[::step].sum(axis=1) * group.item_bytes / device.l1_bytes_per_cycle
-    rows = (addresses[::step, None, :] + offsets[None, :, None]).reshape(-1, addresses.shape[1])
-    rows = np.sort(rows, axis=1)
-    sectors = _distinct(rows // device.sector_bytes).sum()
-    shifts = _base_shifts(group.alignment, len(rows))
-    placed = (rows + shifts[:, None, None]).reshape(-1, rows.shape[1])
-    tags = tag_cycles(placed // device.l1_line_bytes, device.l1_tag_banks)
-    tags = tags.reshape(len(shifts), -1, len(offsets))
-    floor = np.maximum(data, width)[:, None]
-    scale = warps / len(data)
+    addresses, active = addresses[:, ::step], active[:, ::step]
+    kept = addresses.shape[1]
+    data = wavefronts(addresses.reshape(-1, lanes), active.reshape(-1, lanes), group.item_bytes)
+    data = data.reshape(blocks, kept, 1)
+    width = active.sum(axis=2, keepdims=True) * group.item_bytes / device.l1_bytes_per_cycle
+    rows = np.sort((addresses[:, :, None] + offsets[:, None]).reshape(-1, lanes), axis=1)
+    sectors = _distinct(rows // device.sector_bytes)
+    shifts = _base_shifts(group.alignment, kept * len(offsets))
+    tags = tag_cycles(rows, shifts, device).reshape(len(shifts), blocks, kept, len(offsets))
+    slowest = np.maximum(tags, np.maximum(data, width))
+    scaled = weights * (warps / kept)
+
+    def total(counts: npt.NDArray[Any]) -> float:
+        return float(counts.reshape(blocks, -1).sum(axis=1) @ scaled)
+
     return WarpCost(
-        instructions=float(warps * len(offsets)),
-        wavefronts=float(data.sum()) * len(offsets) * scale,
-        tag_cycles=float(tags.sum()) / len(shifts) * scale,
-        cycles=float(np.maximum(tags, floor).sum()) / len(shifts) * scale,
-        sectors=float(sectors) * scale,
+        instructions=float(weights.sum()) * warps * len(offsets),
+        wavefronts=total(data) * len(offsets),
+        tag_cycles=total(tags.sum(axis=0)) / len(shifts),
+        cycles=total(slowest.sum(axis=0)) / len(shifts),
+        sectors=total(sectors),
     )
 
 
@@ -239,9 +248,22 @@ def wavefronts(addresses: IntArray, active: BoolArray, item_bytes: int) -> IntAr
     return passes
 
 
-def tag_cycles(lines: IntArray, banks: int) -> IntArray:
-    """Tag-stage cycles per warp; ``lines`` sorted along rows."""
-    hashed = np.zeros_like(lines)
-    for digit in _HASH_DIGITS:
-        hashed ^= lines >> digit
-    return _fullest(hashed % banks, _distinct(lines), banks)
+def tag_cycles(rows: IntArray, shifts: IntArray, device: Device) -> IntArray:
+    """Tag-stage cycles per base address and warp; addresses sorted along ``rows``."""
+    line, banks = device.l1_line_bytes, device.l1_tag_banks
+    cycles: IntArray = np.empty((len(shifts), len(rows)), dtype=np.int64)
+    for rest in distinct(shifts % line):  # where lines begin: the same for most base addresses
+        alike = shifts % line == rest
+        whole = shifts[alike] // line
+        lines = (rows + rest) // line
+        first = _distinct(lines)
+        moved = lines[first] + whole[:, None]
+        hashed = np.zeros_like(moved)
+        for digit in _HASH_DIGITS:
+            hashed ^= moved >> digit
+        row = first.nonzero()[0] + len(rows) * np.arange(len(whole))[:, None]
+        counts = np.bincount(
+            (row * banks + hashed % banks).ravel(), minlength=whole.size * rows.shape[0] * banks
+        )
+        cycles[alike] = counts.reshape(len(whole), len(rows), banks).max(axis=2)
+    return cycles

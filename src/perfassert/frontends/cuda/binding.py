@@ -26,9 +26,10 @@ from perfassert.kernel.bound import BoundAccess
 from perfassert.kernel.expression import AXES, DIMENSIONS
 from perfassert.kernel.launch import Buffer, Launch
 from perfassert.kernel.program import ARGUMENT, COUNTER, MemoryAccess, Program
-from perfassert.kernel.symbols import Atom, Value
+from perfassert.kernel.symbols import Atom, Monomial, Value
 from perfassert.source import Assumption, SourceSpan
 
+Terms = tuple[tuple[Monomial, int], ...]
 DEFAULT_TRIPS = 16
 """Of a loop whose end depends on data and that nobody has given a count for."""
 _LARGE = 2**40
@@ -115,6 +116,8 @@ class Binder:
             self.ranges[f"blockIdx.{axis}"] = (0, launch.grid[i] - 1)
         self.assumptions: dict[Assumption, None] = {}
         self._forms: dict[int, Affine] = {}
+        self._numbers: dict[Monomial, int | None] = {}
+        self._sums: dict[Terms, Affine] = {}
         self.loops: dict[int, LoopRange] = {}
         self.what = "an address"
         for loop in program.loops:  # outer loops first
@@ -130,16 +133,42 @@ class Binder:
         """
         found = self._forms.get(value.index)
         if found is None:
-            parts = [Affine(0)]
+            number, varying = 0, []
             for monomial, coefficient in value.terms:
+                factor = self._number(monomial)
+                if factor is None:
+                    varying.append((monomial, coefficient))
+                else:
+                    number += coefficient * factor
+            found = self._varying(tuple(varying))
+            found = Affine(found.constant + number, found.terms)
+            if max(map(abs, (found.constant, *(c for _, c in found.terms)))) >= _LARGE:
+                found = self._bounded(found)
+            self._forms[value.index] = found
+        return found
+
+    def _number(self, monomial: Monomial) -> int | None:
+        """The product, where it is the same number for all threads."""
+        if monomial not in self._numbers:
+            product: int | None = 1
+            for index in monomial:
+                atom = self.symbols.atoms[index]
+                factor = None if atom.function else self.names.get(atom.name)
+                product = None if product is None or factor is None else product * factor
+            self._numbers[monomial] = product
+        return self._numbers[monomial]
+
+    def _varying(self, terms: Terms) -> Affine:
+        """What differs from thread to thread: accesses often have it in common."""
+        found = self._sums.get(terms)
+        if found is None:
+            parts = [Affine(0)]
+            for monomial, coefficient in terms:
                 term = Affine(coefficient)
                 for atom in monomial:
                     term = _product(term, self._atom(self.symbols.atoms[atom]))
                 parts.append(term)
-            found = with_global_coordinates(add(*parts), self.names)
-            if max(map(abs, (found.constant, *(c for _, c in found.terms)))) >= _LARGE:
-                found = self._bounded(found)
-            self._forms[value.index] = found
+            found = self._sums[terms] = with_global_coordinates(add(*parts), self.names)
         return found
 
     def _bounded(self, form: Affine) -> Affine:
@@ -558,6 +587,7 @@ def _with_domain(
         for i, axis in enumerate(AXES):
             if axis in ranges and ranges[axis][0] == 0 and ranges[axis][1] >= domain[i] - 1:
                 del ranges[axis]
-        trimmed.append(replace(access, ranges=ranges))
+        changed = len(ranges) < len(access.ranges)
+        trimmed.append(replace(access, ranges=ranges) if changed else access)
     work = Launch(grid, launch.block, launch.args, launch.shared_bytes, domain=domain)
     return work, tuple(trimmed)

@@ -350,10 +350,10 @@ class _Numbering:
         self, item: _Item, instruction: ProgramInstruction, waited: Sequence[_Setter],
         chain: tuple[int, ...],
     ) -> Node:  # fmt: skip
-        edges = tuple(
-            Edge((self.source(setter, chain),))
-            for setter in {(id(s.item), s.carried): s for s in waited}.values()
-        )
+        edges: tuple[Edge, ...] = ()
+        if waited:
+            setters = {(id(s.item), s.carried): s for s in waited}.values()
+            edges = tuple(Edge((self.source(setter, chain),)) for setter in setters)
         fence = instruction.fence
         return Node(
             item.number,

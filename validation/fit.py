@@ -1,0 +1,115 @@
+"""Fit values of a device file to measured suites; the result is graded ``fitted``.
+
+    python validation/fit.py devices/V100-PCIE-32GB.toml --rows 78 \
+        --value dram_latency --value stream_cycles --suite validation/stream_occupancy_v100.toml
+
+Only single numbers under ``[values]`` can be fitted: what holds for the device, whatever runs on
+it. The script never sees a kernel's name. One value after the other is moved by shrinking factors
+as long as the mean absolute logarithm of predicted over measured time falls, summed over suites.
+``--write`` enters values and residuals into the file; without it they are only printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from perfassert.validation.data import read_rows
+from perfassert.validation.read import read_suite
+from perfassert.validation.run import process_pool, validate
+
+STEPS = (0.2, 0.1, 0.05, 0.02)
+SOURCE = "validation-fit"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("device", type=Path, help="device file")
+    parser.add_argument("--value", action="append", required=True, help="key of [values]")
+    parser.add_argument("--suite", action="append", required=True, type=Path)
+    parser.add_argument("--metric", default="time")
+    parser.add_argument("--rows", type=int, help="rows of each suite, evenly spread")
+    parser.add_argument("--data", type=Path, help="folder of the measured data")
+    parser.add_argument("--write", action="store_true", help="enter the result into the file")
+    options = parser.parse_args()
+    suites = [read_suite(path) for path in options.suite]
+    work = [(suite, read_rows(suite, options.data, options.rows)) for suite in suites]
+    text = options.device.read_text("utf-8")
+    with process_pool() as pool, TemporaryDirectory() as folder:
+
+        def residuals(candidate: str) -> list[np.ndarray]:
+            path = Path(folder) / f"{abs(hash(candidate))}.toml"
+            path.write_text(candidate, "utf-8")
+            found = []
+            for suite, rows in work:
+                variant = replace(suite, device=replace(suite.device, name=str(path)))
+                metric = validate(variant, rows, pool).metric(options.metric)
+                found.append(np.abs(np.log(metric.predicted / metric.measured)))
+            return found
+
+        best, error = text, total(residuals(text))
+        print(f"before: {100 * error:.2f} %")
+        for step in STEPS:
+            for key in options.value:
+                for factor in (1 + step, 1 / (1 + step)):
+                    while True:
+                        candidate = with_value(best, key, value_of(best, key) * factor)
+                        new = total(residuals(candidate))
+                        if new >= error * (1 - 1e-4):
+                            break
+                        best, error = candidate, new
+                        print(f"{key} = {value_of(best, key):.4g}: {100 * error:.2f} %", flush=True)
+        final = residuals(best)
+    for path, found in zip(options.suite, final, strict=True):
+        print(f"{path.stem}: mean {100 * found.mean():.1f} %, worst {100 * found.max():.1f} %")
+    names = ", ".join(path.stem for path in options.suite)
+    note = f"{names}: residual {100 * total(final):.1f} % (mean)"
+    for key in options.value:
+        best = graded(best, key, note)
+    if options.write:
+        options.device.write_text(best, "utf-8")
+
+
+def total(residuals: list[np.ndarray]) -> float:
+    """The mean over the suites of the mean over their rows."""
+    return float(np.mean([found.mean() for found in residuals]))
+
+
+def line_of(text: str, key: str) -> re.Match[str]:
+    found = re.search(rf"^{re.escape(key)} = \{{ value = ([-\d.e_]+)(.*)\}}$", text, re.M)
+    if not found:
+        raise SystemExit(f"the device file has no single number {key!r} under [values]")
+    return found
+
+
+def value_of(text: str, key: str) -> float:
+    return float(line_of(text, key)[1])
+
+
+def with_value(text: str, key: str, value: float) -> str:
+    found = line_of(text, key)
+    return text[: found.start(1)] + f"{value:.4g}" + text[found.end(1) :]
+
+
+def graded(text: str, key: str, note: str) -> str:
+    """The entry as ``fitted``, with its residual; the source is named once at the top."""
+    found = line_of(text, key)
+    unit = re.search(r', unit = "[^"]*"', found[2])
+    entry = f"{key} = {{ value = {found[1]}{unit[0] if unit else ''}, "
+    entry += f'source = "{SOURCE}", grade = "fitted", note = "{note}" }}'
+    text = text[: found.start()] + entry + text[found.end() :]
+    if f"\n{SOURCE} = " not in text:
+        source = f'{SOURCE} = "validation/fit.py on measured suites"'
+        text = text.replace("[sources]\n", f"[sources]\n{source}\n", 1)
+    return text
+
+
+if __name__ == "__main__":
+    main()
