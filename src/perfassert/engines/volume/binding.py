@@ -159,6 +159,11 @@ def shared_groups(kernel: Kernel, launch: Launch) -> tuple[AccessGroup, ...]:
     return _bound_groups(kernel, launch.block, "shared") if kernel.bound is not None else ()
 
 
+def local_groups(kernel: Kernel, launch: Launch) -> tuple[AccessGroup, ...]:
+    """The accesses of the threads' stacks as groups; only compiled code has them."""
+    return _bound_groups(kernel, launch.block, "local") if kernel.bound is not None else ()
+
+
 def _bound_groups(
     kernel: Kernel, block: tuple[int, int, int], space: str
 ) -> tuple[AccessGroup, ...]:

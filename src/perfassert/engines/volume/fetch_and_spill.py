@@ -1,0 +1,126 @@
+"""Volumes that compiled code has beside its data: spilled registers, and the code itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import exp
+
+import numpy as np
+
+from perfassert.engines.volume.binding import AccessGroup, local_groups
+from perfassert.engines.volume.warps import lane_addresses, middle_block
+from perfassert.hardware.model import Device
+from perfassert.hardware.occupancy import Occupancy
+from perfassert.kernel.access import Direction
+from perfassert.kernel.description import Kernel
+from perfassert.kernel.graph import InstructionGraph
+from perfassert.kernel.launch import Launch
+
+SPILLS = "(spills)"
+INSTRUCTIONS = "(instructions)"
+"""Names of these volumes among those of the fields; no parameter of a kernel is called so."""
+_WORD = 4  # bytes: the stacks of a warp's threads are interleaved word by word
+_HALVINGS = 60  # of the interval that holds the miss share
+
+
+@dataclass(frozen=True, slots=True)
+class Spills:
+    """Bytes that local memory moves: ``load`` and ``store`` between L1 and L2, all of the stores
+    and ``reload`` of the loads between L2 and DRAM."""
+
+    load: float = 0.0
+    store: float = 0.0
+    reload: float = 0.0
+
+
+def spilled(kernel: Kernel, launch: Launch, device: Device, occupancy: Occupancy) -> Spills:
+    """What local memory moves over the launch; nothing of it hits in the L1."""
+    moved = dict.fromkeys(Direction, 0.0)
+    for group in local_groups(kernel, launch):
+        moved[group.direction] += _sectors(group, launch, device) * device.sector_bytes
+    blocks = min(occupancy.resident_blocks * device.compute_units, launch.blocks)
+    stacks = (kernel.spill_bytes or 0) * launch.threads_per_block * blocks
+    lost = max(0.0, 1 - device.l2_bytes / stacks) if stacks else 0.0
+    load = moved[Direction.LOAD]
+    return Spills(load, moved[Direction.STORE], load * lost)
+
+
+def _sectors(group: AccessGroup, launch: Launch, device: Device) -> float:
+    """Sectors that the group's warp instructions touch; a block in the middle stands for all."""
+    lanes = lane_addresses(group, middle_block(launch), launch, device.warp_size)
+    count = -(-group.item_bytes // _WORD)
+    first = (lanes.addresses + group.offsets[0]) // _WORD
+    words = first[:, :, None] + np.arange(count, dtype=np.int64)
+    lane = np.arange(device.warp_size, dtype=np.int64)[:, None]
+    sectors = (words * device.warp_size + lane) * _WORD // device.sector_bytes
+    sectors = np.where(lanes.active[:, :, None], sectors, -1).reshape(len(first), -1)
+    sectors.sort(axis=1)
+    fresh = (sectors[:, 1:] != sectors[:, :-1]).sum() + (sectors[:, 0] >= 0).sum()
+    return float(fresh) * lanes.weight * launch.blocks * len(group.offsets)
+
+
+def fetched(kernel: Kernel, launch: Launch, device: Device) -> float:
+    """Bytes of code that cross from the L2 over the launch.
+
+    Code that fits into a unit's instruction cache is fetched once, which does not count. Each
+    block runs once through the rest; a loop that does not fit, once in every iteration.
+    """
+    if kernel.graph is None or kernel.code_bytes <= device.instruction_cache_bytes:
+        return 0.0
+    per_block = _Fetch(kernel.graph, kernel.code_bytes, device.instruction_cache_bytes).missed()
+    return per_block * device.instruction_fetch_share * launch.blocks
+
+
+class _Fetch:
+    """Misses of the instruction cache in one block, whose warps run through the code together."""
+
+    def __init__(self, graph: InstructionGraph, code_bytes: int, capacity: int) -> None:
+        self.graph = graph
+        self.capacity = capacity
+        self.bytes_each = code_bytes / max(1, len(set(self._instructions(graph.body))))
+
+    def missed(self) -> float:
+        """In bytes; every block goes through the code after another one."""
+        return self._region(self.graph.body, 1)
+
+    def _region(self, body: Sequence[tuple[str, int]], trips: int) -> float:
+        """Of a region that does not fit, in ``trips`` runs through it."""
+        run: set[int] = set()
+        inner = 0.0
+        for kind, number in body:
+            if kind == "loop" and self._size(self.graph.loops[number].body) > self.capacity:
+                loop = self.graph.loops[number]
+                inner += self._region(loop.body, self.graph.trips(number))
+            else:
+                run.update(self._instructions([(kind, number)]))
+        missed = miss_share(self._size(body) / self.capacity) * len(run) * self.bytes_each
+        return trips * (missed + inner)
+
+    def _size(self, body: Sequence[tuple[str, int]]) -> float:
+        return len(set(self._instructions(body))) * self.bytes_each
+
+    def _instructions(self, body: Sequence[tuple[str, int]]) -> Iterator[int]:
+        for kind, number in body:
+            if kind == "node":
+                yield self.graph.nodes[number].program
+            else:
+                yield from self._instructions(self.graph.loops[number].body)
+
+
+def miss_share(oversubscription: float) -> float:
+    """Misses of a cache with random replacement that is run through again and again.
+
+    Between two uses of a line ``share · oversubscription`` of the cache's lines are replaced, so
+    the line is lost with ``1 − exp(−share · oversubscription)``, which is the share itself.
+    """
+    if oversubscription <= 1:
+        return 0.0
+    low, high = 0.0, 1.0
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        if 1 - exp(-middle * oversubscription) > middle:
+            low = middle
+        else:
+            high = middle
+    return high
