@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from perfassert.quantity import Quantity as Quantity
     from perfassert.ranking.ranking import Ranking as Ranking
     from perfassert.ranking.ranking import rank as rank
+    from perfassert.whatif import whatif as whatif
 
     __version__: str
 
@@ -67,6 +68,7 @@ _HOMES = {
     "prediction.prediction": ("Advice", "Prediction"),
     "quantity": ("Quantity",),
     "ranking.ranking": ("Ranking", "rank"),
+    "whatif": ("whatif",),
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = sorted(_HOME_OF)

@@ -144,6 +144,7 @@ class Device:
     block_launch_cycles: float
     block_drain_cycles: float
     instruction_cache_bytes: int
+    instruction_fetch_share: float
     operations: Mapping[str, Operation]
     pipelines: Mapping[str, Scope]
     curves: Mapping[str, CapacityCurve]

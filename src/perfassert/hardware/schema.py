@@ -80,6 +80,7 @@ VALUES: dict[str, Key] = {
     "block_launch_cycles": Key(_CYCLES, exclusive=False),
     "block_drain_cycles": Key(_CYCLES, exclusive=False),
     "instruction_cache_bytes": _bytes,
+    "instruction_fetch_share": Key(_COUNT, exclusive=False),
 }
 
 TOP_LEVEL = ("schema", "name", "arch", "aliases", "capacity_fits", "sources", "values",

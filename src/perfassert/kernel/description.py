@@ -35,7 +35,7 @@ class Kernel:
     independent chains in the arithmetic of one update. ``graph`` is None where the description
     has address expressions only; ``latencies`` by operation class go before the device's.
     ``compiled``: where the rest comes from code, which is compiled for the device at hand and
-    bound to a launch; ``bound``: the accesses of such code.
+    bound to a launch; ``bound``: the accesses of such code; ``spill_bytes``: a thread's stack.
     """
 
     name: str
@@ -53,6 +53,7 @@ class Kernel:
     compiled: Compiled | None = None
     bound: tuple[BoundAccess, ...] | None = None
     spill_bytes: int | None = None
+    code_bytes: int = 0
 
     def __post_init__(self) -> None:
         item_bytes(self.dtype)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
@@ -54,6 +54,7 @@ class Prediction:
     ``time``, ``roofline_time`` and ``bounds`` in seconds; ``cycles`` of one compute unit;
     ``spread``: how far ``time`` moves over the start phases, as a share of it; ``exact``: metrics
     that are facts of the binary or the launch. ``diagnostics``: what the volumes rest on.
+    ``origin``: kernel, launch and device, where it was made in this process.
     """
 
     kernel: str
@@ -81,6 +82,7 @@ class Prediction:
     assumptions: tuple[Assumption, ...]
     exact: frozenset[str]
     diagnostics: Mapping[str, float]
+    origin: Any = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         for name in ("bounds", "stalls", "diagnostics"):

@@ -52,6 +52,7 @@ def predict(kernel: Kernel, launch: Launch, device: Device | str | Path) -> Pred
             raise LaunchError(f"{what} must be a {kind.__name__}, not {value!r}")
     target = load_device(device)
     _check_block(launch, target)
+    given = kernel
     case = _estimated(kernel, launch, target)
     kernel, held, estimate, threads = case.kernel, case.held, case.estimate, case.threads
     arithmetic = ARITHMETIC.get(kernel.dtype, "int32")
@@ -101,6 +102,7 @@ def predict(kernel: Kernel, launch: Launch, device: Device | str | Path) -> Pred
         diagnostics={
             k: round_significant(v) for k, v in {**estimate.diagnostics, **run.diagnostics}.items()
         },
+        origin=(given, launch, target),
     )
 
 

@@ -30,7 +30,8 @@ def available() -> bool:
 
 def run_compiled(unit: Unit, fast_forward: bool, limit: int = 0) -> Totals:
     """Run a unit that :func:`fits`; ``limit``: stop after so many instructions (0: never)."""
-    words = array("q", _words(unit, fast_forward, limit))
+    words = _head(unit, fast_forward, limit)
+    words.extend(_body(unit.programs))
     result = array("q")
     result.frombytes(_core().simulate(words.tobytes()))
     head, rest = result[:10], list(result[10:])
@@ -85,18 +86,23 @@ def fits(unit: Unit) -> bool:
     return longest * unit.warps * unit.resident * rounds < _LIMIT
 
 
-def _words(unit: Unit, fast_forward: bool, limit: int) -> Iterator[int]:
-    yield from (
+def _head(unit: Unit, fast_forward: bool, limit: int) -> array[int]:
+    words = array("q", (
         len(unit.programs), unit.warps, unit.blocks, unit.resident, int(unit.in_order),
         int(unit.oldest_first), unit.schedulers, unit.width, unit.pipelines.ticks,
         len(unit.pipelines.operations), len(unit.pipelines.names), int(fast_forward), limit,
         unit.graph_nodes, unit.stagger, int(unit.profile),
-    )  # fmt: skip
-    yield from unit.variant
-    yield from map(int, unit.pipelines.per_scheduler)
-    yield from unit.pipelines.depths
-    for program in unit.programs:
-        yield from _program(program)
+    ))  # fmt: skip
+    words.extend(unit.variant)
+    words.extend(map(int, unit.pipelines.per_scheduler))
+    words.extend(unit.pipelines.depths)
+    return words
+
+
+@lru_cache(maxsize=4)
+def _body(programs: tuple[Program, ...]) -> array[int]:
+    """The programs, which several runs of a prediction have in common."""
+    return array("q", (word for program in programs for word in _program(program)))
 
 
 def _program(program: Program) -> Iterator[int]:

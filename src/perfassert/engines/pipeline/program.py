@@ -56,9 +56,12 @@ class ProgramLoop:
     reach: int  # the longest distance of an edge that this loop carries
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Program:
-    """One warp's instructions: nodes and loops in program order, ``length`` dynamic ones."""
+    """One warp's instructions: nodes and loops in program order, ``length`` dynamic ones.
+
+    Compared by identity.
+    """
 
     nodes: tuple[ProgramNode, ...]
     loops: tuple[ProgramLoop, ...]
@@ -170,8 +173,18 @@ class _Compiler:
     ) -> None:
         self.graph = graph
         self.present = present
-        self.latencies = latencies
         self.pipelines = pipelines
+        ticks = pipelines.ticks
+        self.classes = {
+            name: (
+                number,
+                pipelines.names.index(latencies[name].pipeline or name),
+                int(exact(latencies[name].issue) * ticks),
+                int(exact(latencies[name].completion) * ticks),
+            )
+            for number, name in enumerate(pipelines.operations)
+        }
+        self.demands: dict[tuple[str, float], tuple[int, int]] = {}
         self.lengths = [0] * len(graph.loops)
         self.offsets: dict[tuple[str, int], int] = {}
         self.order: list[int] = []
@@ -234,9 +247,7 @@ class _Compiler:
 
     def node(self, index: int, nodes: Mapping[int, int], loops: Mapping[int, int]) -> ProgramNode:
         node: Node = self.graph.nodes[index]
-        latency = self.latencies[node.operation]
-        ticks = self.pipelines.ticks
-        issue, completion = (int(exact(v) * ticks) for v in (latency.issue, latency.completion))
+        operation, pipeline, issue, completion = self.classes[node.operation]
         sources = []
         for edge in node.edges:
             existing = tuple(
@@ -248,22 +259,27 @@ class _Compiler:
                 sources.append(existing)
         return ProgramNode(
             index,
-            self.pipelines.operations.index(node.operation),
-            self.pipelines.names.index(latency.pipeline or node.operation),
+            operation,
+            pipeline,
             issue,
             self.completion(node, completion, issue),
             loops[node.loop],
             self.offsets["node", index],
             node.fence,
             node.partial,
-            node.stall * ticks,
+            node.stall * self.pipelines.ticks,
             node.produces,
-            tuple(
-                (self.pipelines.names.index(server), int(exact(cycles) * ticks))
-                for server, cycles in node.demands
-            ),
+            tuple(map(self.demand, node.demands)) if node.demands else (),
             tuple(sources),
         )
+
+    def demand(self, demand: tuple[str, float]) -> tuple[int, int]:
+        """Server and ticks."""
+        if demand not in self.demands:
+            server, cycles = demand
+            ticks = int(exact(cycles) * self.pipelines.ticks)
+            self.demands[demand] = self.pipelines.names.index(server), ticks
+        return self.demands[demand]
 
     @staticmethod
     def completion(node: Node, completion: int, issue: int) -> int:

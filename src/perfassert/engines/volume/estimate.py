@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import sqrt
 
 from perfassert.engines.volume.binding import AccessGroup, bind_groups, of, shared_groups
+from perfassert.engines.volume.fetch_and_spill import INSTRUCTIONS, SPILLS, fetched, spilled
 from perfassert.engines.volume.footprint import block_steps, field_runs
 from perfassert.engines.volume.representatives import Representative, alike, representatives
 from perfassert.engines.volume.runs import Runs, shifted, size, to_granules
@@ -71,7 +72,7 @@ def estimate_volumes(
     """Volumes of the whole launch on every level.
 
     ``started``: the launch as it is started, where ``launch`` is what its loops over the grid
-    amount to; shared memory is counted over it.
+    amount to; shared memory, spills and instructions are counted over it.
 
     Raises :class:`~perfassert.errors.AddressExpressionError` where an expression does not fit the
     launch.
@@ -85,6 +86,7 @@ def estimate_volumes(
     concurrent = min(occupancy.resident_blocks * device.compute_units, launch.blocks)
     sampled = waves(fields, launch, device, concurrent)
     dram = _dram(on_chip, sampled, launch, device, miss)
+    beside = _beside(kernel, started or launch, device, occupancy)
     make = _Maker(launch.threads, launch.threads * kernel.updates_per_thread)
     volumes = Volumes(
         l1_wavefronts=make(_per_field(on_chip, lambda f: _split(f, "wavefronts")), ""),
@@ -94,7 +96,8 @@ def estimate_volumes(
             _per_field(
                 {k: v for k, v in on_chip.items() if v.load.instructions},
                 lambda f: {"compulsory": f.compulsory, "capacity": f.redundant * miss},
-            ),
+            )
+            | beside["l2_load"],
             "B",
             ("compulsory", "capacity"),
         ),
@@ -103,11 +106,12 @@ def estimate_volumes(
                 name: {"written_through": f.store.sectors * device.sector_bytes}
                 for name, f in on_chip.items()
                 if f.store.instructions
-            },
+            }
+            | beside["l2_store"],
             "B",
         ),
-        dram_load=make(dram.load, "B", LOAD_PARTS),
-        dram_store=make(dram.store, "B"),
+        dram_load=make({**dram.load, **beside["dram_load"]}, "B", LOAD_PARTS),
+        dram_store=make({**dram.store, **beside["dram_store"]}, "B"),
     )
     diagnostics = {
         "l1_oversubscription": l1_oversubscription,
@@ -123,6 +127,24 @@ def estimate_volumes(
     requested = {name: f.load.sectors * device.sector_bytes for name, f in on_chip.items()}
     together = tuple(g.members for groups in fields.values() for g in groups)
     return VolumeEstimate(volumes, diagnostics, accesses, requested, together)
+
+
+def _beside(
+    kernel: Kernel, launch: Launch, device: Device, occupancy: Occupancy
+) -> dict[str, dict[str, dict[str, float]]]:
+    """What crosses beside the fields' data, by volume: spilled registers and code."""
+    spills = spilled(kernel, launch, device, occupancy)
+    moved = {
+        "l2_load": spills.load,
+        "l2_store": spills.store,
+        "dram_load": spills.reload,
+        "dram_store": spills.store,
+    }
+    found = {k: {SPILLS: {"spills": v}} if v else {} for k, v in moved.items()}
+    code = fetched(kernel, launch, device)
+    if code:
+        found["l2_load"][INSTRUCTIONS] = {"instructions": code}
+    return found
 
 
 def _shared(

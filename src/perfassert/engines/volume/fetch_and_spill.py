@@ -48,16 +48,17 @@ def spilled(kernel: Kernel, launch: Launch, device: Device, occupancy: Occupancy
 
 def _sectors(group: AccessGroup, launch: Launch, device: Device) -> float:
     """Sectors that the group's warp instructions touch; a block in the middle stands for all."""
-    lanes = lane_addresses(group, middle_block(launch), launch, device.warp_size)
-    count = -(-group.item_bytes // _WORD)
-    first = (lanes.addresses + group.offsets[0]) // _WORD
-    words = first[:, :, None] + np.arange(count, dtype=np.int64)
+    lanes = lane_addresses(group, [middle_block(launch)], launch, device.warp_size)
+    first = (lanes.addresses[lanes.some] + group.offsets[0]) // _WORD
+    if not first.size:
+        return 0.0
+    words = first[:, :, None] + np.arange(-(-group.item_bytes // _WORD), dtype=np.int64)
     lane = np.arange(device.warp_size, dtype=np.int64)[:, None]
     sectors = (words * device.warp_size + lane) * _WORD // device.sector_bytes
-    sectors = np.where(lanes.active[:, :, None], sectors, -1).reshape(len(first), -1)
-    sectors.sort(axis=1)
-    fresh = (sectors[:, 1:] != sectors[:, :-1]).sum() + (sectors[:, 0] >= 0).sum()
-    return float(fresh) * lanes.weight * launch.blocks * len(group.offsets)
+    lit = lanes.active[lanes.some].nonzero()
+    warp = np.repeat(lit[0], words.shape[2])
+    touched = np.unique(np.stack((warp, sectors[lit].ravel())), axis=1).shape[1]
+    return touched * lanes.weight * launch.blocks * len(group.offsets)
 
 
 def fetched(kernel: Kernel, launch: Launch, device: Device) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from perfassert.engines.volume.fetch_and_spill import INSTRUCTIONS
 from perfassert.hardware.model import Device, Scope
 from perfassert.kernel.description import Kernel
 from perfassert.kernel.launch import Launch
@@ -18,12 +19,14 @@ def roofline(
     """Seconds that each of ``dram l2 l1 compute`` would take alone.
 
     All compute units are counted, as in the paper. L2 and DRAM serve loads and stores with one
-    bandwidth each. ``compute`` takes every two flops for one fused multiply-add of the operation
+    bandwidth each; fetching instructions takes no time. ``compute`` takes every two flops for one fused multiply-add of the operation
     class ``arithmetic``.
     """
     unit_cycles = device.compute_units * device.clock_hz
     dram = float(volumes.dram_load.total) + float(volumes.dram_store.total)
     l2 = float(volumes.l2_load.total) + float(volumes.l2_store.total)
+    code = volumes.l2_load.fields.get(INSTRUCTIONS)
+    l2 -= float(code.total) if code else 0.0
     return {
         "dram": dram / device.dram_bandwidth,
         "l2": l2 / device.l2_bandwidth,

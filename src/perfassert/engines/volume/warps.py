@@ -85,14 +85,19 @@ def shared_cost(group: AccessGroup, launch: Launch, device: Device) -> WarpCost:
     A block in the middle stands for all. An atomic counts as a load does: lanes that meet at one
     address cost nothing more.
     """
-    middle = tuple(-(-e // b) // 2 for e, b in zip(launch.extent, launch.block, strict=True))
-    lanes = lane_addresses(group, [middle], launch, device.warp_size)  # type: ignore[list-item]
+    lanes = lane_addresses(group, [middle_block(launch)], launch, device.warp_size)
     if not lanes.some.any():
         return WarpCost()
     waves = wavefronts(lanes.addresses[lanes.some], lanes.active[lanes.some], group.item_bytes)
     scale = launch.blocks * lanes.weight * len(group.offsets)
     total = float(waves.sum()) * scale
     return WarpCost(instructions=len(waves) * scale, wavefronts=total, cycles=total)
+
+
+def middle_block(launch: Launch) -> tuple[int, int, int]:
+    """A block that no mask cuts, where there is one."""
+    x, y, z = (-(-e // b) // 2 for e, b in zip(launch.extent, launch.block, strict=True))
+    return (x, y, z)
 
 
 def _chosen(blocks: Sequence[Representative], limit: int) -> list[Representative]:

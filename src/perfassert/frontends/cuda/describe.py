@@ -19,7 +19,7 @@ from perfassert.frontends.cuda.control_flow import Flow
 from perfassert.frontends.cuda.evaluate import Evaluated, evaluate
 from perfassert.frontends.cuda.opcodes import UNKNOWN, operation_class
 from perfassert.frontends.cuda.ptx import PtxCode, memory_of, parse_ptx
-from perfassert.frontends.cuda.registers import used
+from perfassert.frontends.cuda.registers import defined, used
 from perfassert.frontends.cuda.sass import NO_BARRIER, Instruction, parse_listing
 from perfassert.frontends.cuda.sass_code import Constants, SassCode, place
 from perfassert.frontends.toolchain.binary import Binary
@@ -123,7 +123,7 @@ class _Describer:
             control.write_barrier if control.write_barrier != NO_BARRIER else -1,
             control.read_barrier if control.read_barrier != NO_BARRIER else -1,
             control.waits(),
-            tuple(self.code.defines(index)),
+            defined(i),
             used(i),
             None if index in self.code.jumps else self.result.predicates.get(index),
             accesses,

@@ -21,6 +21,7 @@ _CODE = re.compile(r"\s*/\*([0-9a-fA-F]{4,})\*/\s*(.*?)\s*;?\s*/\* 0x([0-9a-fA-F
 _HIGH = re.compile(r"\s*/\* 0x([0-9a-fA-F]{16}) \*/\s*$")
 _LABEL = re.compile(r"^([.$\w][^\s:]*):\s*$")
 _FILE = re.compile(r'\s*//## File "([^"]*)", line (\d+)(?: inlined at "([^"]*)", line (\d+))?')
+_NOTE = re.compile(r"\s*\(\*.*?\*\)")  # a remark of the disassembler, as `(*"SpillRefill"*)`
 _GUARD = re.compile(r"@(!?)(U?P[0-9T]+)\s+(.*)", re.S)
 _REGISTER = re.compile(r"(-|~|\+)?\|?(U?R(?:\d+|Z))\|?((?:\.[\w]+)*)$")
 _PREDICATE = re.compile(r"(!?)(U?P(?:\d|T))$")
@@ -185,7 +186,8 @@ class _Reader:
         self.pending = None
         self.fresh = False
         guard = None
-        body = text.rstrip(" ;")
+        text = _NOTE.sub("", text).rstrip(" ;")
+        body = text
         if body.startswith(("{", "}")):
             body = body.strip("{} ")
         found = _GUARD.match(body)
@@ -203,7 +205,7 @@ class _Reader:
         self.instructions.append(
             Instruction(
                 len(self.instructions), address, opcode, operands, guard,
-                Control.from_word(word), text.rstrip(" ;"), self.span, self.inlined, self.ptx_line,
+                Control.from_word(word), text, self.span, self.inlined, self.ptx_line,
             )
         )  # fmt: skip
 

@@ -16,6 +16,7 @@ from perfassert.frontends.cuda.control_flow import EXIT, Flow, Jump, analyse
 from perfassert.frontends.cuda.evaluate import Read
 from perfassert.frontends.cuda.registers import defined, operand_registers, results, used
 from perfassert.frontends.cuda.sass import Instruction, Listing, Operand
+from perfassert.frontends.cuda.stack import stack_words
 from perfassert.kernel.symbols import Symbols, Value
 
 _MAX_PLACED = 100_000
@@ -169,7 +170,12 @@ class SassCode:
         self.symbols = symbols
         self.constants = constants
         self.jumps = jumps
-        self._defs = [defined(p.instruction) for p in placed]
+        self._stack = stack_words([p.instruction for p in placed])
+        self._defs = [
+            self._stack[i] if p.instruction.base == "STL" and i in self._stack
+            else defined(p.instruction)
+            for i, p in enumerate(placed)
+        ]  # fmt: skip
 
     @cached_property
     def flow(self) -> Flow:
@@ -183,9 +189,9 @@ class SassCode:
     def uses(self, index: int) -> Sequence[str]:
         """See :class:`~perfassert.frontends.cuda.evaluate.Code`."""
         instruction = self.code[index].instruction
-        if instruction.base not in _SEMANTICS:
+        if instruction.base not in _SEMANTICS and index not in self._stack:
             return ()
-        result = used(instruction)
+        result = (*used(instruction), *self._stack.get(index, ()))
         if instruction.guard:
             return (*result, *self._defs[index])
         return result
@@ -286,6 +292,8 @@ class SassCode:
         """See :class:`~perfassert.frontends.cuda.evaluate.Code`."""
         instruction = self.code[index].instruction
         semantics = _SEMANTICS.get(instruction.base)
+        if index in self._stack:
+            return self._moved(instruction, self._stack[index], read)
         if semantics is None:
             if any(o.kind == "memory" for o in instruction.operands):
                 s = self.symbols
@@ -300,6 +308,19 @@ class SassCode:
             struct.error,
         ):  # an operand list that this form does not know
             return {}
+
+
+    def _moved(
+        self, instruction: Instruction, words: Sequence[str], read: Read
+    ) -> Mapping[str, Value]:
+        """A register spilled to the stack's words, or filled from them."""
+        if instruction.base == "LDL":
+            return dict(zip(defined(instruction), map(read, words), strict=False))
+        source = instruction.operands[-1]
+        registers = operand_registers(source, len(words))
+        if not registers:
+            return dict.fromkeys(words, self.operand(source, read))
+        return dict(zip(words, map(read, registers), strict=False))
 
 
 def _signed(value: int) -> int:

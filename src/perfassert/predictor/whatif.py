@@ -1,0 +1,148 @@
+"""What if: a launch predicted again with something changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from numbers import Real
+from typing import Any
+
+from perfassert.errors import KernelError, close_matches
+from perfassert.hardware.model import Device, Operation
+from perfassert.kernel.description import Compiled, Kernel
+from perfassert.kernel.graph import Latency
+from perfassert.kernel.launch import Launch
+from perfassert.prediction.prediction import Prediction
+from perfassert.predictor.predict import predict
+
+_LAUNCH = ("grid", "block", "args")
+_KERNEL = ("registers", "shared_bytes", "ilp", "updates_per_thread", "flops")
+_LEVELS = {"l1": ("l1_latency",), "l2": ("l2_latency",), "dram": ("dram_latency",),
+           "global": ("l1_latency", "l2_latency", "dram_latency")}  # fmt: skip
+"""What a name in ``latency`` means besides operation classes and pipelines."""
+_FIXED = ("name", "arch", "aliases", "digest", "operations", "pipelines", "curves", "provenance")
+
+
+def predict_changed(prediction: Prediction, changes: Mapping[str, Any]) -> Prediction:
+    """The same kernel and launch with ``changes``, as :func:`perfassert.whatif` takes them.
+
+    Raises :class:`~perfassert.errors.KernelError` for a change that it does not know.
+    """
+    origin = prediction.origin
+    if origin is None:
+        raise KernelError(
+            "whatif() needs the kernel: this prediction was read from a file; predict it again"
+        )
+    kernel, launch, device = origin
+    rest = dict(changes)
+    latency = rest.pop("latency", {})
+    if not isinstance(latency, Mapping):
+        raise KernelError(f"latency must map classes to factors, not {latency!r}")
+    for name, change in latency.items():
+        kernel, device = _with_latency(kernel, device, name, change)
+    launch = _relaunched(launch, {k: rest.pop(k) for k in _LAUNCH if k in rest})
+    kernel = _described(kernel, {k: rest.pop(k) for k in _KERNEL if k in rest})
+    return predict(kernel, launch, _scaled(device, rest))
+
+
+def _relaunched(launch: Launch, changes: Mapping[str, Any]) -> Launch:
+    if not changes:
+        return launch
+    block, args = changes.get("block", launch.block), changes.get("args", launch.args)
+    if "grid" in changes:
+        return Launch(changes["grid"], block, args, launch.shared_bytes)
+    if "block" not in changes:
+        return replace_args(launch, args)
+    domain = launch.extent if launch.domain is None else launch.domain
+    return Launch.cover(domain, block, args, launch.shared_bytes)
+
+
+def replace_args(launch: Launch, args: Any) -> Launch:
+    """The launch with other arguments."""
+    return Launch(launch.grid, launch.block, args, launch.shared_bytes, domain=launch.domain)
+
+
+def _described(kernel: Kernel, changes: Mapping[str, Any]) -> Kernel:
+    if not changes:
+        return kernel
+    if kernel.compiled is not None:
+        return replace(kernel, compiled=Changed(kernel.compiled, tuple(changes.items())))
+    return replace(kernel, **changes)
+
+
+@dataclass(frozen=True)
+class Changed:
+    """Compiled code of which something is said to be otherwise than the compiler made it."""
+
+    compiled: Compiled
+    changes: tuple[tuple[str, Any], ...]
+
+    def bind(self, launch: Launch, arch: str, warp_size: int) -> tuple[Kernel, Launch]:
+        """The bound kernel with the changes."""
+        kernel, work = self.compiled.bind(launch, arch, warp_size)
+        return replace(kernel, **dict(self.changes)), work
+
+
+def _with_latency(
+    kernel: Kernel, device: Device, name: str, change: object
+) -> tuple[Kernel, Device]:
+    """λ and Λ of an operation class, or of all classes of a pipeline, times a factor."""
+    own = {
+        key: _changed(rule, change, kernel, key)
+        for key, rule in kernel.latencies.items()
+        if name == key or (isinstance(rule, Latency) and name == rule.pipeline)
+    }
+    classes = {
+        key: operation
+        for key, operation in device.operations.items()
+        if name in (key, operation.pipeline)
+    }
+    levels = _LEVELS.get(name, ())
+    if not own and not classes and not levels:
+        names = [*kernel.latencies, *device.operations, *device.pipelines, *_LEVELS]
+        raise KernelError(f"latency: no operation class {name!r}{close_matches(name, names)}")
+    operations = {key: _operation(value, change, key) for key, value in classes.items()}
+    scaled = {} if isinstance(change, Latency) else {
+        key: getattr(device, key) * _factor(name, change) for key in levels
+    }  # fmt: skip
+    changed = device.replace(operations={**device.operations, **operations}, **scaled)
+    return replace(kernel, latencies={**kernel.latencies, **own}), changed
+
+
+def _changed(rule: Any, change: object, kernel: Kernel, key: str) -> Latency:
+    if isinstance(change, Latency):
+        return change
+    factor = _factor(key, change)
+    if not isinstance(rule, Latency):
+        raise KernelError(f"kernel {kernel.name!r}: latency of {key!r} is a rule; give a Latency")
+    return replace(rule, issue=rule.issue * factor, completion=rule.completion * factor)
+
+
+def _operation(operation: Operation, change: object, name: str) -> Operation:
+    if isinstance(change, Latency):
+        return replace(operation, issue=change.issue, completion=change.completion)
+    factor = _factor(name, change)
+    return replace(
+        operation, issue=operation.issue * factor, completion=operation.completion * factor
+    )
+
+
+def _scaled(device: Device, changes: Mapping[str, Any]) -> Device:
+    """Values of the device times a factor."""
+    values: dict[str, Any] = {}
+    for key, change in changes.items():
+        value = None if key in _FIXED else getattr(device, key, None)
+        if not isinstance(value, Real) or isinstance(value, bool):
+            fields = [f for f in device.__dataclass_fields__ if f not in _FIXED]
+            known = ["latency", *_LAUNCH, *_KERNEL, *fields]
+            raise KernelError(f"whatif() knows no {key!r}{close_matches(key, known)}")
+        scaled = float(value) * _factor(key, change)
+        values[key] = round(scaled) if isinstance(value, int) else scaled
+    return device.replace(**values) if values else device
+
+
+def _factor(name: str, change: object) -> float:
+    number = isinstance(change, (int, float)) and not isinstance(change, bool)
+    if not number or not 0 < float(change) < float("inf"):  # type: ignore[arg-type]
+        raise KernelError(f"{name}: a factor above 0, as in {name}=2.0, not {change!r}")
+    return float(change)  # type: ignore[arg-type]
