@@ -56,6 +56,10 @@ class RankingError(PerfAssertError):
     """A ranking is asked for in a way that has no answer."""
 
 
+class SamplesError(PerfAssertError):
+    """Measured samples cannot be read, or are of another binary; the message names the line."""
+
+
 class SuiteError(PerfAssertError):
     """A validation suite or its data cannot be used; the message names file, key and reason."""
 

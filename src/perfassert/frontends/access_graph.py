@@ -1,7 +1,8 @@
 """The graph of a kernel that is given by address expressions alone.
 
-It begins with its index; its loads are independent; its arithmetic is one chain for each update and each of the ``ilp``
-independent parts; its stores follow. Every two flops are taken for one fused multiply-add.
+It begins with its index; its loads are independent; its arithmetic is one chain for each update
+and each of the ``ilp`` independent parts; its stores follow. Every two flops are taken for one
+fused multiply-add.
 """
 
 from __future__ import annotations

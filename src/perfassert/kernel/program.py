@@ -43,6 +43,7 @@ class ProgramInstruction:
     ``stall``: cycles until the warp may issue the next one; ``sets``, ``frees``: the barrier that
     is cleared when the result is written, when the operands are read (-1: none); ``waits``:
     barriers that must be clear before issue. ``defines``, ``uses``: registers and predicates.
+    ``predicate``: the one that guards it, as in ``"P0"`` and ``"!P0"``; ``""``: always executed.
     """
 
     index: int
@@ -61,6 +62,7 @@ class ProgramInstruction:
     guard: Value | None
     accesses: tuple[MemoryAccess, ...]
     fence: bool = False
+    predicate: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,7 @@ class ProgramBlock:
     """Instructions ``start`` to ``stop`` (exclusive); ``condition`` within its loop's iteration.
 
     ``skipped``: never executed as far as the model is concerned (a slow path), with the reason.
+    ``successors``: blocks that control may go to, jump targets first.
     """
 
     index: int
@@ -76,6 +79,7 @@ class ProgramBlock:
     loop: int
     condition: Value
     skipped: str = ""
+    successors: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

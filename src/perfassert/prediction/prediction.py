@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
@@ -47,6 +48,14 @@ class Advice:
     hotspots: tuple[Mapping[str, Any], ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """Where the warps' time goes, and what would help."""
+
+    stalls: Mapping[str, float]
+    advice: tuple[Advice, ...] | None
+
+
 @dataclass(frozen=True)
 class Prediction:
     """Immutable; the same on every machine and in every process.
@@ -54,7 +63,8 @@ class Prediction:
     ``time``, ``roofline_time`` and ``bounds`` in seconds; ``cycles`` of one compute unit;
     ``spread``: how far ``time`` moves over the start phases, as a share of it; ``exact``: metrics
     that are facts of the binary or the launch. ``diagnostics``: what the volumes rest on.
-    ``origin``: kernel, launch and device, where it was made in this process.
+    ``origin``: kernel, launch and device, where it was made in this process; ``diagnose`` finds
+    ``stalls`` and ``advice`` from it when one of them is first asked for.
     """
 
     kernel: str
@@ -77,16 +87,30 @@ class Prediction:
     volumes: Volumes
     occupancy: OccupancyResult
     resources: Resources
-    stalls: Mapping[str, float]
-    advice: tuple[Advice, ...] | None
     assumptions: tuple[Assumption, ...]
     exact: frozenset[str]
     diagnostics: Mapping[str, float]
     origin: Any = field(default=None, compare=False, repr=False)
+    diagnose: Callable[[Any], Diagnosis] = field(compare=False, repr=False, kw_only=True)
 
     def __post_init__(self) -> None:
-        for name in ("bounds", "stalls", "diagnostics"):
+        for name in ("bounds", "diagnostics"):
             object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
+
+    @cached_property
+    def diagnosis(self) -> Diagnosis:
+        """Stalls and advice."""
+        return self.diagnose(self)
+
+    @property
+    def stalls(self) -> Mapping[str, float]:
+        """Share of warp samples by reason; with ``selected`` they sum to 1."""
+        return self.diagnosis.stalls
+
+    @property
+    def advice(self) -> tuple[Advice, ...] | None:
+        """What would help, best first; None where there are no instructions to say it of."""
+        return self.diagnosis.advice
 
     def __hash__(self) -> int:
         return hash((self.kernel, self.device_digest, self.grid, self.block, float(self.time)))
@@ -146,6 +170,10 @@ class Prediction:
         """The inverse of :meth:`to_dict`; raises ``KeyError`` where a key is missing."""
         threads, updates = data["threads"], data["updates"]
         advice = data["advice"]
+        found = Diagnosis(
+            MappingProxyType(dict(data["stalls"])),
+            None if advice is None else tuple(_read_advice(a) for a in advice),
+        )
         plain = (
             "kernel", "device", "device_digest", "model_version", "threads", "updates", "warps",
             "blocks", "spread", "limiter", "roofline_limiter",
@@ -161,11 +189,10 @@ class Prediction:
             volumes=Volumes.from_dict(data["volumes"], threads, updates),
             occupancy=OccupancyResult(**data["occupancy"]),
             resources=Resources(**data["resources"]),
-            stalls=dict(data["stalls"]),
-            advice=None if advice is None else tuple(_read_advice(a) for a in advice),
             assumptions=tuple(_read_assumptions(data["assumptions"])),
             exact=frozenset(data["exact"]),
             diagnostics=dict(data["diagnostics"]),
+            diagnose=lambda _: found,
         )
 
 

@@ -76,12 +76,10 @@ def _metrics(prediction: Prediction) -> Mapping[str, str | float]:
     """Every metric that this prediction has; numbers in base units."""
     values: dict[str, str | float] = {"device": prediction.device}
     for metric in METRICS.values():
+        if metric.kind is Kind.ADVICE or metric.name == "advice_speedup":
+            continue  # found only when somebody asks
         value = metric.read(prediction)
-        if value is None:
-            continue
-        if metric.kind is Kind.ADVICE:
-            values[metric.name] = "; ".join(a.optimizer for a in prediction.advice or ())
-        else:
+        if value is not None:
             values[metric.name] = value if isinstance(value, str) else float(value)  # type: ignore[arg-type]
     return values
 

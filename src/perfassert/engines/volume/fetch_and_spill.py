@@ -57,7 +57,7 @@ def _sectors(group: AccessGroup, launch: Launch, device: Device) -> float:
     sectors = (words * device.warp_size + lane) * _WORD // device.sector_bytes
     lit = lanes.active[lanes.some].nonzero()
     warp = np.repeat(lit[0], words.shape[2])
-    touched = np.unique(np.stack((warp, sectors[lit].ravel())), axis=1).shape[1]
+    touched = int(np.unique(np.stack((warp, sectors[lit].ravel())), axis=1).shape[1])
     return touched * lanes.weight * launch.blocks * len(group.offsets)
 
 

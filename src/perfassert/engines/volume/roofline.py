@@ -19,8 +19,8 @@ def roofline(
     """Seconds that each of ``dram l2 l1 compute`` would take alone.
 
     All compute units are counted, as in the paper. L2 and DRAM serve loads and stores with one
-    bandwidth each; fetching instructions takes no time. ``compute`` takes every two flops for one fused multiply-add of the operation
-    class ``arithmetic``.
+    bandwidth each; fetching instructions takes no time. ``compute`` takes every two flops for one
+    fused multiply-add of the operation class ``arithmetic``.
     """
     unit_cycles = device.compute_units * device.clock_hz
     dram = float(volumes.dram_load.total) + float(volumes.dram_store.total)

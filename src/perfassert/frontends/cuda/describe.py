@@ -128,6 +128,7 @@ class _Describer:
             None if index in self.code.jumps else self.result.predicates.get(index),
             accesses,
             fence=i.base == "BAR" and "ARV" not in i.modifiers,
+            predicate=_predicate(i),
         )  # fmt: skip
 
     def _load_names(self) -> dict[str, tuple[str, SourceSpan | None]]:
@@ -215,6 +216,7 @@ class _Describer:
             b.index: ProgramBlock(
                 b.index, b.start, b.stop, b.loop, self.result.conditions[b.index],
                 skipped.get(b.index, ""),
+                tuple(e.target for e in b.edges if e.target in self.result.conditions),
             )
             for b in self.flow.blocks.values()
             if b.index in self.result.conditions
@@ -270,6 +272,16 @@ class _Describer:
             if (s := self.placed[i].instruction.span) is not None
         ]
         return min(spans, key=lambda s: (s.file, s.line), default=None)
+
+
+def _predicate(instruction: Instruction) -> str:
+    """The guard as it is written; ``"!PT"`` for an instruction that never has an effect."""
+    if instruction.guard is None:
+        return ""
+    name, negated = instruction.guard
+    if name[-1] == "T" and not negated:
+        return ""
+    return f"!{name}" if negated else name
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,172 @@
+"""The advisor's view of compiled code: operands, predicates, barriers and the flow of control."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from perfassert.kernel.graph import loop_chain
+from perfassert.kernel.program import Program, ProgramInstruction, ProgramLoop
+from perfassert.source import SourceSpan
+
+SYNCHRONIZATION = "SYNC"
+"""A virtual register that synchronization instructions write."""
+NEVER = "!PT"
+_SPACES = {
+    "global_load": "global", "global_store": "global", "atomic_global": "global",
+    "async_copy": "global", "texture_load": "global", "local_load": "local",
+    "local_store": "local", "constant_load": "constant", "shared_load": "shared",
+    "shared_store": "shared", "atomic_shared": "shared",
+}  # fmt: skip
+_SYNCHRONIZES = frozenset(
+    "BAR MEMBAR ERRBAR CGAERRBAR FENCE WARPSYNC SYNCS ARRIVES UCGABAR_ARV UCGABAR_WAIT".split()
+)
+_SCOREBOARD = re.compile(r"\bSB(\d)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class CodeInstruction:
+    """One instruction.
+
+    ``space``: ``"local"``, ``"constant"``, ``"global"`` (textures too), ``"shared"`` or None;
+    ``predicate``: ``"P0"``, ``"!P0"``, or ``""`` where it is always executed; ``sets``, ``frees``:
+    numbers of the barriers that its result, its operand reads clear (-1: none); ``waits``:
+    barriers that must be clear; ``block``: -1 where control never arrives; ``loop``: the innermost
+    one or -1; ``stall``: cycles until the warp may issue the next instruction.
+    """
+
+    index: int
+    opcode: str
+    operation: str
+    space: str | None = None
+    predicate: str = ""
+    defines: tuple[str, ...] = ()
+    uses: tuple[str, ...] = ()
+    sets: int = -1
+    frees: int = -1
+    waits: tuple[int, ...] = ()
+    stall: int = 1
+    fence: bool = False
+    block: int = 0
+    loop: int = -1
+    function: str = ""
+    span: SourceSpan | None = None
+    inlined: tuple[SourceSpan, ...] = ()
+
+    @property
+    def base(self) -> str:
+        """The opcode without modifiers."""
+        return self.opcode.partition(".")[0]
+
+    @property
+    def synchronizes(self) -> bool:
+        """Whether it waits for other warps or for the order of memory."""
+        return self.fence or self.base in _SYNCHRONIZES
+
+    @property
+    def written(self) -> tuple[str, ...]:
+        """Registers, predicates and virtual registers that it writes."""
+        if self.predicate == NEVER:
+            return ()
+        barriers = {b for b in (self.sets, self.frees) if b >= 0}
+        names = (*self.defines, *(barrier_register(b) for b in sorted(barriers)))
+        return (*names, SYNCHRONIZATION) if self.synchronizes else names
+
+    @property
+    def read(self) -> tuple[str, ...]:
+        """Registers, predicates and virtual barrier registers that it reads."""
+        return (*self.uses, *(barrier_register(b) for b in self.waits))
+
+
+@dataclass(frozen=True, slots=True)
+class CodeBlock:
+    """Instructions ``start`` to ``stop`` (exclusive) and the blocks that may follow."""
+
+    index: int
+    start: int
+    stop: int
+    successors: tuple[int, ...] = ()
+    loop: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class CodeLoop:
+    """A natural loop; ``trips``: how often its header is entered, None unless constant."""
+
+    index: int
+    parent: int
+    header: int
+    blocks: frozenset[int]
+    trips: int | None = None
+    span: SourceSpan | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Code:
+    """Instructions by number; ``blocks`` in reverse postorder, the entry first."""
+
+    instructions: tuple[CodeInstruction, ...]
+    blocks: Mapping[int, CodeBlock]
+    loops: tuple[CodeLoop, ...] = ()
+
+    @staticmethod
+    def of(program: Program) -> Code:
+        """The view of a program; blocks that the description leaves out have no instructions."""
+        blocks = {
+            b: CodeBlock(b, p.start, p.stop, tuple(dict.fromkeys(p.successors)), p.loop)
+            for b in program.order
+            if (p := program.blocks.get(b)) is not None
+        }
+        place = {i: b for b in blocks.values() for i in range(b.start, b.stop)}
+        return Code(
+            tuple(_instruction(i, place.get(i.index)) for i in program.instructions),
+            blocks,
+            tuple(_loop(loop) for loop in program.loops),
+        )
+
+    @cached_property
+    def predecessors(self) -> Mapping[int, tuple[int, ...]]:
+        """Blocks that a block may be entered from."""
+        result: dict[int, list[int]] = {b: [] for b in self.blocks}
+        for block in self.blocks.values():
+            for target in block.successors:
+                result[target].append(block.index)
+        return {b: tuple(p) for b, p in result.items()}
+
+    @cached_property
+    def predecessors_in_order(self) -> tuple[tuple[int, tuple[int, ...]], ...]:
+        """Blocks in reverse postorder with their predecessors."""
+        return tuple((b, self.predecessors[b]) for b in self.blocks)
+
+    def chain(self, loop: int) -> tuple[int, ...]:
+        """The loop and those around it, outermost first."""
+        return loop_chain(self.loops, loop)
+
+
+def barrier_register(number: int) -> str:
+    """The virtual register of a barrier."""
+    return f"B{number}"
+
+
+def _instruction(i: ProgramInstruction, block: CodeBlock | None) -> CodeInstruction:
+    base = i.opcode.partition(".")[0]
+    waits = i.waits
+    if base == "DEPBAR":
+        waits = tuple(dict.fromkeys((*waits, *(int(n) for n in _SCOREBOARD.findall(i.text)))))
+    # LDGDEPBAR stands for the asynchronous copies before it.
+    space = "global" if base == "LDGDEPBAR" else _SPACES.get(i.operation)
+    return CodeInstruction(
+        i.index, i.opcode, i.operation, space, i.predicate, i.defines, i.uses, i.sets, i.frees,
+        waits, i.stall, i.fence, block.index if block else -1, block.loop if block else -1,
+        i.function, i.span, i.inlined,
+    )  # fmt: skip
+
+
+def _loop(loop: ProgramLoop) -> CodeLoop:
+    trips = loop.trips.constant if loop.trips is not None else None
+    return CodeLoop(
+        loop.index, loop.parent, loop.header, loop.blocks,
+        None if trips is None else int(trips), loop.span,
+    )  # fmt: skip

@@ -1,0 +1,218 @@
+"""Immediate dependency sources by backward slicing (GPA §IV).
+
+Registers, predicates and the virtual barrier registers B0–B5 are all searched in the same way:
+back along every path until the predicates of the definitions found cover that of the use. A
+definition without a predicate covers; so does one with the use's own, and P and !P together. A
+predicate that is redefined on the way is another predicate before that point.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from perfassert.engines.advisor.code import NEVER, SYNCHRONIZATION, Code, barrier_register
+
+_State = tuple[str, frozenset[str]]
+"""What is still searched for: the use's predicate, and those of definitions passed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dependence:
+    """``use`` reads ``operands`` that ``source`` writes.
+
+    ``after_read``: only through a barrier that the source's reading of its operands clears, so
+    that the wait protects a register from being written too early (Figure 5: WAR).
+    """
+
+    source: int
+    use: int
+    operands: tuple[str, ...]
+    after_read: bool = False
+
+
+class Reaching:
+    """Forward data flow of (instruction, operand) facts, as one integer of bits per block.
+
+    ``gen`` and ``kill`` of a block are given by ``flow``; :meth:`at` lists the instructions whose
+    fact about an operand arrives at a block.
+    """
+
+    def __init__(self, code: Code, names: Mapping[str, list[int]]) -> None:
+        self._code = code
+        self._names = names
+        self.first: dict[str, int] = {}
+        self.mask: dict[str, int] = {}
+        total = 0
+        for name, places in names.items():
+            self.first[name] = total
+            self.mask[name] = ((1 << len(places)) - 1) << total
+            total += len(places)
+        self._number = {n: {p: k for k, p in enumerate(places)} for n, places in names.items()}
+        self._in: dict[int, int] = {}
+
+    def bit(self, name: str, place: int) -> int:
+        """The bit of a fact."""
+        return 1 << (self.first[name] + self._number[name][place])
+
+    def solve(self, gen: Mapping[int, int], kill: Mapping[int, int]) -> None:
+        """Iterate to the least fixed point."""
+        out = dict.fromkeys(self._code.blocks, 0)
+        changed = True
+        while changed:
+            changed = False
+            for block, before in self._code.predecessors_in_order:
+                arriving = 0
+                for p in before:
+                    arriving |= out[p]
+                self._in[block] = arriving
+                leaving = gen[block] | (arriving & ~kill[block])
+                if leaving != out[block]:
+                    out[block] = leaving
+                    changed = True
+
+    def at(self, block: int, name: str) -> Iterator[int]:
+        """Instructions whose fact about ``name`` arrives at the start of ``block``."""
+        places = self._names.get(name)
+        if not places:
+            return
+        bits = (self._in[block] & self.mask[name]) >> self.first[name]
+        while bits:
+            low = bits & -bits
+            yield places[low.bit_length() - 1]
+            bits ^= low
+
+    def arrives(self, block: int, name: str, place: int) -> bool:
+        """Whether one fact arrives at the start of ``block``."""
+        return bool(self._in[block] >> (self.first[name] + self._number[name][place]) & 1)
+
+
+class Slicer:
+    """Slices of one code; what is found is kept for later questions."""
+
+    def __init__(self, code: Code) -> None:
+        self.code = code
+        self.definitions: dict[str, list[int]] = {}
+        self._inside: dict[int, dict[str, list[int]]] = {b: {} for b in code.blocks}
+        for i in code.instructions:
+            if i.block >= 0:
+                for name in i.written:
+                    self.definitions.setdefault(name, []).append(i.index)
+                    self._inside[i.block].setdefault(name, []).append(i.index)
+        self._reaching = Reaching(code, self.definitions)
+        self._solve()
+        self._before: dict[tuple[str, int, _State], frozenset[int]] = {}
+
+    def _solve(self) -> None:
+        """Reaching definitions where only those without a predicate kill: a superset."""
+        gen, kill = {}, {}
+        for block, names in self._inside.items():
+            generated = killed = 0
+            for name, places in names.items():
+                for place in reversed(places):
+                    generated |= self._reaching.bit(name, place)
+                    if not self.code.instructions[place].predicate:
+                        killed |= self._reaching.mask[name]
+                        break
+            gen[block], kill[block] = generated, killed
+        self._reaching.solve(gen, kill)
+
+    def dependences(self, use: int) -> tuple[Dependence, ...]:
+        """What instruction ``use`` depends on, by number of the source."""
+        return self._joined(use, self.code.instructions[use].read)
+
+    def synchronizations(self, use: int) -> tuple[Dependence, ...]:
+        """The synchronization instructions that come last before ``use``."""
+        return self._joined(use, (SYNCHRONIZATION,))
+
+    def _joined(self, use: int, names: Iterable[str]) -> tuple[Dependence, ...]:
+        found: dict[int, list[str]] = {}
+        for name in dict.fromkeys(names):
+            for source in self.sources(use, name):
+                found.setdefault(source, []).append(name)
+        return tuple(
+            Dependence(source, use, tuple(operands), self._after_read(source, operands))
+            for source, operands in sorted(found.items())
+        )
+
+    def _after_read(self, source: int, operands: list[str]) -> bool:
+        i = self.code.instructions[source]
+        return i.frees >= 0 and i.frees != i.sets and operands == [barrier_register(i.frees)]
+
+    def sources(self, use: int, name: str) -> frozenset[int]:
+        """Definitions of ``name`` that reach ``use``."""
+        i = self.code.instructions[use]
+        if i.block < 0 or name not in self.definitions:
+            return frozenset()
+        found: set[int] = set()
+        predicate = "" if i.predicate == NEVER else i.predicate
+        state = self._scan(name, i.block, use, (predicate, frozenset()), found)
+        if state is None:
+            return frozenset(found)
+        return self._at_start(name, i.block, state) | found
+
+    def _scan(
+        self, name: str, block: int, stop: int, state: _State, found: set[int]
+    ) -> _State | None:
+        """Back from ``stop`` to the start of its block; None where the search ends on the way."""
+        for place in reversed(self._inside[block].get(name, ())):
+            if place >= stop:
+                continue
+            state = self._passed(block, place, stop, state)
+            stop = place
+            found.add(place)
+            guard = self.code.instructions[place].predicate
+            if _covers(guard, *state):
+                return None
+            state = (state[0], state[1] | {guard})
+        return self._passed(block, self.code.blocks[block].start, stop, state)
+
+    def _passed(self, block: int, start: int, stop: int, state: _State) -> _State:
+        """The state before instructions ``start`` to ``stop``, which may redefine predicates."""
+        wanted, covered = state
+        if not wanted and not covered:
+            return state
+        changed = {
+            p for p in (wanted, *covered) if p and self._defined(block, p.lstrip("!"), start, stop)
+        }
+        return ("" if wanted in changed else wanted, covered - changed) if changed else state
+
+    def _defined(self, block: int, name: str, start: int, stop: int) -> bool:
+        places = self._inside[block].get(name, ())
+        at = bisect_left(places, start)
+        return at < len(places) and places[at] < stop
+
+    def _at_start(self, name: str, block: int, state: _State) -> frozenset[int]:
+        """Definitions that reach the start of ``block``; the search is only done if it must be."""
+        key = (name, block, state)
+        known = self._before.get(key)
+        if known is not None:
+            return known
+        found: set[int] = set()
+        seen = {(block, state)}
+        stack = [(block, state)]
+        while stack:
+            here, searched = stack.pop()
+            arriving = set(self._reaching.at(here, name))
+            guards = {self.code.instructions[i].predicate for i in arriving} - {""}
+            if not any(_covers(g, searched[0], searched[1] | guards) for g in guards):
+                found |= arriving
+                continue
+            for before in self.code.predecessors[here]:
+                stop = self.code.blocks[before].stop
+                following = self._scan(name, before, stop, searched, found)
+                if following is not None and (before, following) not in seen:
+                    seen.add((before, following))
+                    stack.append((before, following))
+        result = self._before[key] = frozenset(found)
+        return result
+
+
+def _covers(guard: str, wanted: str, covered: frozenset[str] | set[str]) -> bool:
+    """Whether the search ends at a definition under ``guard``."""
+    return not guard or guard == wanted or _complement(guard) in covered
+
+
+def _complement(predicate: str) -> str:
+    return predicate[1:] if predicate.startswith("!") else f"!{predicate}"

@@ -1,0 +1,461 @@
+"""Nsight Compute's source page as CSV: the samples of each instruction of a kernel on a real GPU.
+
+``ncu --import R --page source --print-source sass --csv`` prints per launch a row ``"Kernel
+Name",…``, a header, and a row per instruction. Columns go by name: releases call them differently
+and add some. Nothing in the file is evaluated.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from math import isfinite
+from os import PathLike
+from pathlib import Path
+
+from perfassert.errors import SamplesError, close_matches
+from perfassert.kernel.samples import Count, Samples
+
+COMMAND = "ncu --import REPORT --page source --print-source sass --csv"
+
+
+@dataclass(frozen=True, slots=True)
+class StallColumn:
+    """Spellings of one ``stall_*`` column, what it is counted as, and when a warp is in it."""
+
+    spellings: tuple[str, ...]
+    reason: str
+    meaning: str
+
+
+# NVIDIA's own correspondence of these to the older reasons, which are the GPA paper's (nvprof's
+# metrics in the CLI manual of Nsight Compute), also puts drain into memory throttle, dispatch and
+# misc into other. It has mio as pipe busy: here a throttle, since shared memory is most of it.
+STALL_COLUMNS = tuple(
+    StallColumn(tuple(spellings.split()), reason, meaning)
+    for spellings, reason, meaning in (
+        ("selected", "selected", "nothing: the instruction was issued"),
+        ("not_selected", "not_selected", "its turn: another ready warp was issued"),
+        ("long_sb long_scoreboard", "memory_dependency", "global, local, texture memory"),
+        ("short_sb short_scoreboard", "execution_dependency", "shared memory, special functions"),
+        ("wait", "execution_dependency", "a fixed latency between instructions"),
+        ("barrier", "synchronization", "other warps at a barrier of the block"),
+        ("membar", "synchronization", "a memory fence"),
+        ("lg lg_throttle", "memory_throttle", "room for a global or local access"),
+        ("mio mio_throttle", "memory_throttle", "room for shared memory, special functions"),
+        ("tex tex_throttle", "memory_throttle", "room for a texture access"),
+        ("drain", "memory_throttle", "stores under way, after the exit"),
+        ("math math_pipe_throttle", "pipe_busy", "an arithmetic pipeline"),
+        ("imc imc_miss", "constant_dependency", "a miss in the constant cache"),
+        ("no_inst no_instruction no_instructions", "instruction_fetch", "the instruction itself"),
+        ("branch_resolving", "instruction_fetch", "the target of a branch"),
+        ("sleeping sleep", "sleeping", "its wake-up, or asleep by yielding"),
+        ("dispatch dispatch_stall", "other", "the dispatcher, which holds back"),
+        ("misc", "other", "something else"),
+    )
+)
+"""A column with another name counts as ``other``."""
+
+_REASON = {name: column.reason for column in STALL_COLUMNS for name in column.spellings}
+_CANONICAL = {name: column.spellings[0] for column in STALL_COLUMNS for name in column.spellings}
+_STALL = re.compile(
+    r"(?:stall_|smsp__pcsamp_warps_issue_stalled_)(?P<name>\w+?)"
+    r"(?P<latency> ?\(not issued(?: samples| cycles)?\)|_not_issued)?"
+)
+
+_ADDRESS = ("address", "pc")
+_SOURCE = ("source", "sass")
+_ALL = (
+    "warp stall sampling (all samples)",
+    "warp stall sampling (all cycles)",
+    "sampling data (all)",
+)
+_LATENCY = (
+    "warp stall sampling (not issued samples)",
+    "warp stall sampling (not issued cycles)",
+    "sampling data (not issued)",
+)
+_EXECUTED = ("instructions executed", "inst_executed")
+COUNTERS: Mapping[str, tuple[str, ...]] = {
+    "thread_instructions_executed": ("thread instructions executed",),
+    "predicated_on_thread_instructions_executed": ("predicated on thread instructions executed",),
+    "divergent_branches": ("divergent branches",),
+    "l1_tag_requests_global": ("l1 tag requests global",),
+    **{
+        f"{name}{suffix}": (
+            f"{name}{suffix}".replace("_", " "),
+            f"memory_{name}{suffix}",
+            f"derived__memory_{name}{suffix}",
+        )
+        for name in (
+            "l1_wavefronts_shared",
+            "l2_theoretical_sectors_global",
+            "l2_theoretical_sectors_local",
+        )
+        for suffix in ("", "_excessive", "_ideal")
+    },
+}
+"""Optional columns: the name of the counter here, and its names there in lower case."""
+
+_NUMBER = re.compile(r"(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?(?:[eE][+-]?\d{1,3})?", re.ASCII)
+_NOTHING = ("", "-", "n/a")
+_HEX = re.compile(r"(?:0x)?[0-9a-f]{1,16}")
+_OPCODE = re.compile(r"(?:\{ ?)?(?:@!?U?P[T\d]+ )?([A-Z]\w*)((?:\.\w+)*)", re.ASCII)
+_COMMENT = re.compile(r"/\*[^*]*\*/")
+_PADDING = ("NOP", "BRA")
+_LISTED = 20
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredInstruction:
+    """A row: samples by reason of :data:`~perfassert.kernel.samples.REASONS`, as in the file.
+
+    ``offset``: bytes from the start of the kernel. ``latency``: the not-issued samples, which
+    the tool may take in another pass than ``all``. ``executed``: per warp; None where the column
+    is missing. ``counters``: the columns of :data:`COUNTERS` that are there.
+    """
+
+    line: int
+    offset: int
+    text: str
+    all: Mapping[str, float]
+    latency: Mapping[str, float]
+    executed: float | None
+    counters: Mapping[str, float]
+
+    def counts(self) -> dict[str, Count]:
+        """By reason, without zeros; never more latency samples than samples."""
+        return {
+            reason: Count(number, min(number, self.latency.get(reason, 0.0)))
+            for reason, number in self.all.items()
+            if number
+        }
+
+    @property
+    def issued(self) -> float:
+        """How often it was executed, or its ``selected`` samples."""
+        return self.all.get("selected", 0.0) if self.executed is None else self.executed
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredSamples:
+    """The samples of one launch of ``kernel``; ``instructions`` by offset."""
+
+    kernel: str
+    file: str
+    instructions: tuple[MeasuredInstruction, ...]
+
+    def joined(self, offsets_and_texts: Sequence[tuple[int, str]]) -> Samples:
+        """The samples of a disassembled binary: instruction i at byte offset, with its SASS.
+
+        Offsets and opcodes must agree (modifiers that only one disassembler prints are let
+        pass), else :class:`~perfassert.SamplesError`; only padding after the end may be missing.
+        """
+        numbers = {offset: number for number, (offset, _) in enumerate(offsets_and_texts)}
+        end = max(numbers, default=-1)
+        counts: dict[tuple[int, str], Count] = {}
+        issued: dict[int, float] = dict.fromkeys(range(len(offsets_and_texts)), 0.0)
+        for row in self.instructions:
+            number = numbers.pop(row.offset, None)
+            text = None if number is None else offsets_and_texts[number][1]
+            if number is None or text is None:
+                if row.offset > end and _is_padding(row.text) and not row.counts():
+                    continue
+                raise self._mismatch(row.line, row.offset, row.text, None, len(offsets_and_texts))
+            if not _same_opcode(row.text, text):
+                raise self._mismatch(row.line, row.offset, row.text, text, len(offsets_and_texts))
+            issued[number] = row.issued
+            for reason, count in row.counts().items():
+                counts[number, reason] = count
+        last = self.instructions[-1]
+        for offset, number in numbers.items():
+            text = offsets_and_texts[number][1]
+            if offset < last.offset or not _is_padding(text):
+                raise self._mismatch(last.line, offset, None, text, len(offsets_and_texts))
+        return Samples(counts, issued, None, self.file)
+
+    def _mismatch(
+        self, line: int, offset: int, measured: str | None, binary: str | None, length: int
+    ) -> SamplesError:
+        def shown(text: str | None) -> str:
+            return "no instruction" if text is None else repr(_squeezed(text))
+
+        return SamplesError(
+            f"{self.file}:{line}: at offset {offset:#06x} the profile has {shown(measured)}, the "
+            f"binary {shown(binary)} ({len(self.instructions)} and {length} instructions): they "
+            "must be of the same build; profile this binary, or give the one that was profiled"
+        )
+
+
+def read_samples(
+    path: str | PathLike[str], kernel: str | None = None, launch: int | None = None
+) -> MeasuredSamples:
+    """Read a source page that ``ncu --page source --print-source sass --csv`` printed.
+
+    ``kernel``: full name or function name; ``launch``: counted from 0 among those of that name.
+    Both may be left out where the file holds one launch. Raises :class:`~perfassert.SamplesError`.
+    """
+    file = str(path)
+    chosen = _chosen(_pages(path, file), file, kernel, launch)
+    header = _header(chosen, file)
+    rows = sorted(
+        (_instruction(header, line, cells, file) for line, cells in chosen.rows),
+        key=lambda row: row.offset,
+    )
+    if not rows:
+        raise SamplesError(f"{file}:{chosen.line}: no instructions below the header; {_again()}")
+    for before, row in pairwise(rows):
+        if before.offset == row.offset:
+            raise SamplesError(f"{file}:{row.line}: same address as in line {before.line}")
+    if not any(row.counts() for row in rows):
+        raise SamplesError(
+            f"{file}:{chosen.line}: no samples of {chosen.kernel or 'the kernel'}; profile a "
+            "longer launch with --section SourceCounters, and print counts, not percentages"
+        )
+    start = rows[0].offset
+    instructions = tuple(replace(row, offset=row.offset - start) for row in rows)
+    return MeasuredSamples(chosen.kernel, file, instructions)
+
+
+def stall_table() -> str:
+    """How stall columns are counted, as a Markdown table."""
+    lines = ["| Nsight Compute | counted as | waits for |", "|---|---|---|"]
+    for column in STALL_COLUMNS:
+        names = ", ".join(f"`stall_{name}`" for name in column.spellings)
+        lines.append(f"| {names} | {column.reason} | {column.meaning} |")
+    return "\n".join([*lines, "| any other `stall_*` | other | |"])
+
+
+@dataclass(slots=True)
+class _Page:
+    """One launch: its kernel, the header and its line, the rows below with theirs."""
+
+    kernel: str
+    line: int
+    header: list[str] = field(default_factory=list)
+    rows: list[tuple[int, list[str]]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Header:
+    """Positions of columns; the stalls by canonical name, so that a synonym never counts twice."""
+
+    width: int
+    address: int
+    source: int
+    totals: tuple[int | None, int | None]
+    stalls: tuple[Mapping[str, int], Mapping[str, int]]
+    executed: int | None
+    counters: Mapping[str, int]
+
+
+def _again() -> str:
+    return f"print the page again with {COMMAND}"
+
+
+def _text(path: str | PathLike[str], file: str) -> str:
+    try:
+        data = Path(path).read_bytes()
+        utf16 = data[:2] in (b"\xff\xfe", b"\xfe\xff")  # PowerShell's redirection
+        return data.decode("utf-16" if utf16 else "utf-8-sig")
+    except OSError as error:
+        raise SamplesError(f"{file}: cannot be read: {error.strerror or error}") from error
+    except ValueError as error:
+        raise SamplesError(f"{file}: is not text; {_again()}") from error
+
+
+def _rows(text: str, file: str) -> Iterator[tuple[int, list[str]]]:
+    """Rows that are not blank, with line numbers; ``==PROF==`` and its like are the tool's talk."""
+    lines = ("\n" if line.startswith("==") else line for line in io.StringIO(text, newline=""))
+    reader = csv.reader(lines, strict=True, skipinitialspace=True)
+    try:
+        for cells in reader:
+            if any(cell.strip() for cell in cells):
+                yield reader.line_num, [cell.strip() for cell in cells]
+    except csv.Error as error:
+        raise SamplesError(f"{file}:{reader.line_num}: damaged row: {error}; {_again()}") from error
+
+
+def _pages(path: str | PathLike[str], file: str) -> list[_Page]:
+    pages: list[_Page] = []
+    for line, cells in _rows(_text(path, file), file):
+        if cells[0].lower() == "kernel name" and len(cells) > 1:
+            pages.append(_Page(", ".join(cell for cell in cells[1:] if cell), line))
+        elif not pages:
+            names = [_column(cell) for cell in cells]
+            if _position(names, _ADDRESS) is None or _position(names, _SOURCE) is None:
+                raise SamplesError(
+                    f"{file}:{line}: not a source page of Nsight Compute: no row 'Kernel Name'; "
+                    + _again()
+                )
+            pages.append(_Page("", line, cells))
+        elif not pages[-1].header:
+            pages[-1].line, pages[-1].header = line, cells
+        else:
+            pages[-1].rows.append((line, cells))
+    if not pages:
+        raise SamplesError(f"{file}: is empty; {_again()}")
+    return pages
+
+
+def _chosen(pages: list[_Page], file: str, kernel: str | None, launch: int | None) -> _Page:
+    found = [p for p in pages if kernel is None or kernel in (p.kernel, *_short_names(p.kernel))]
+    if not found:
+        known = sorted({page.kernel for page in pages})
+        short = [name for full in known for name in (full, *_short_names(full))]
+        raise SamplesError(
+            f"{file}: no kernel {kernel!r}{close_matches(str(kernel), short)}; it holds "
+            + ", ".join(repr(name) for name in known)
+        )
+    if launch is None and len(found) == 1:
+        return found[0]
+    if launch is None or not 0 <= launch < len(found):
+        lines = [f"  {n}: {p.kernel} (line {p.line})" for n, p in enumerate(found)]
+        listed = "\n".join([*lines[:_LISTED], *(["  …"] if len(lines) > _LISTED else [])])
+        wrong = "" if launch is None else f", not {launch}"
+        raise SamplesError(
+            f"{file}: choose by kernel= or launch= among {len(found)} launches{wrong}:\n{listed}"
+        )
+    return found[launch]
+
+
+def _short_names(kernel: str) -> tuple[str, str]:
+    """``ns::f`` and ``f`` of ``void ns::f<int>(float *)``."""
+    name = kernel.replace("(anonymous namespace)::", "").replace("<unnamed>::", "")
+    qualified = re.split(r"[<(]", name, maxsplit=1)[0].strip().rpartition(" ")[2]
+    return qualified, qualified.rpartition("::")[2]
+
+
+def _column(cell: str) -> str:
+    return " ".join(cell.lower().replace("-", " ").split())
+
+
+def _position(names: Sequence[str], spellings: Sequence[str]) -> int | None:
+    return next((names.index(name) for name in spellings if name in names), None)
+
+
+def _header(page: _Page, file: str) -> _Header:
+    names = [_column(cell) for cell in page.header]
+    while names and not names[-1]:
+        names.pop()
+    if sum(name in _SOURCE for name in names) > 1:
+        raise SamplesError(f"{file}:{page.line}: more than the SASS was printed; {_again()}")
+    address, source = _position(names, _ADDRESS), _position(names, _SOURCE)
+    stalls: tuple[dict[str, int], dict[str, int]] = ({}, {})
+    for position, name in enumerate(names):
+        match = _STALL.fullmatch(name)
+        if match:
+            kind = stalls[match["latency"] is not None]
+            kind.setdefault(_CANONICAL.get(match["name"], match["name"]), position)
+    needed = {
+        "Address": address is not None,
+        "Source": source is not None,
+        "stall_*": bool(stalls[0]),
+        "stall_* (Not Issued)": bool(stalls[1]),
+    }
+    missing = [name for name, there in needed.items() if not there]
+    if address is None or source is None or missing:
+        columns = ", ".join(missing)
+        raise SamplesError(
+            f"{file}:{page.line}: the source page lacks {columns}; profile with --section "
+            f"SourceCounters and {_again()}"
+        )
+    counters = {name: _position(names, spellings) for name, spellings in COUNTERS.items()}
+    return _Header(
+        width=len(names),
+        address=address,
+        source=source,
+        totals=(_position(names, _ALL), _position(names, _LATENCY)),
+        stalls=stalls,
+        executed=_position(names, _EXECUTED),
+        counters={name: at for name, at in counters.items() if at is not None},
+    )
+
+
+def _instruction(header: _Header, line: int, cells: list[str], file: str) -> MeasuredInstruction:
+    cells = _fitted(cells, header)
+    if len(cells) != header.width:
+        raise SamplesError(
+            f"{file}:{line}: {len(cells)} cells below {header.width} columns; {_again()}"
+        )
+    address = "".join(cells[header.address].lower().split())
+    text = _squeezed(cells[header.source])
+    if not _HEX.fullmatch(address) or not text:
+        raise SamplesError(f"{file}:{line}: no address or no instruction; {_again()}")
+
+    def number(position: int) -> float:
+        return _number(cells[position], f"{file}:{line}: {_quoted(cells[position])}")
+
+    everything, latency = (
+        _by_reason(
+            {name: number(at) for name, at in stalls.items()},
+            0.0 if total is None else number(total),
+        )
+        for stalls, total in zip(header.stalls, header.totals, strict=True)
+    )
+    executed = None if header.executed is None else number(header.executed)
+    counters = {name: number(at) for name, at in header.counters.items()}
+    return MeasuredInstruction(
+        line, int(address, 16), text, everything, latency, executed, counters
+    )
+
+
+def _fitted(cells: list[str], header: _Header) -> list[str]:
+    """Without the last comma's cell; operands of SASS that is not quoted put together again."""
+    surplus = len(cells) - header.width
+    if surplus > 0 and not cells[-1]:
+        cells, surplus = cells[:-1], surplus - 1
+    if surplus <= 0:
+        return cells
+    start, stop = header.source, header.source + surplus + 1
+    return [*cells[:start], ", ".join(cells[start:stop]), *cells[stop:]]
+
+
+def _number(cell: str, where: str) -> float:
+    if cell.lower() in _NOTHING or cell.endswith("%"):
+        return 0.0
+    value = float(cell.replace(",", "")) if _NUMBER.fullmatch(cell) else float("nan")
+    if not isfinite(value):
+        raise SamplesError(f"{where} is not a count; {_again()}")
+    return value
+
+
+def _by_reason(columns: Mapping[str, float], total: float) -> dict[str, float]:
+    """What no column explains of the total counts as ``other``, too."""
+    reasons: dict[str, float] = {}
+    for name, number in columns.items():
+        reason = _REASON.get(name, "other")
+        reasons[reason] = reasons.get(reason, 0.0) + number
+    unexplained = total - sum(columns.values())
+    if unexplained > 0:
+        reasons["other"] = reasons.get("other", 0.0) + unexplained
+    return reasons
+
+
+def _quoted(cell: str) -> str:
+    return repr(cell if len(cell) <= 40 else cell[:40] + "…")
+
+
+def _squeezed(text: str) -> str:
+    return " ".join(_COMMENT.sub(" ", text).split()).rstrip(" ;")
+
+
+def _opcode(text: str) -> tuple[str, frozenset[str]]:
+    match = _OPCODE.match(_squeezed(text))
+    if match is None:
+        return _squeezed(text), frozenset()
+    return match[1], frozenset(match[2].split(".")[1:])
+
+
+def _same_opcode(one: str, other: str) -> bool:
+    (name, modifiers), (other_name, other_modifiers) = _opcode(one), _opcode(other)
+    return name == other_name and (modifiers <= other_modifiers or modifiers >= other_modifiers)
+
+
+def _is_padding(text: str) -> bool:
+    """A function ends in a branch to itself and NOPs, which are never executed."""
+    return _opcode(text)[0] in _PADDING

@@ -1,0 +1,176 @@
+"""A launch made ready for the engines: bound kernel, volumes, and the unit to simulate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from perfassert.engines.pipeline.bounds import Bounds, bounds
+from perfassert.engines.pipeline.configuration import Unit
+from perfassert.engines.pipeline.simulate import LatencyRule, make_unit
+from perfassert.engines.volume.estimate import VolumeEstimate, estimate_volumes
+from perfassert.errors import DeviceFileError, GraphError
+from perfassert.frontends.access_graph import access_graph
+from perfassert.hardware.model import Device
+from perfassert.hardware.occupancy import Occupancy, occupancy
+from perfassert.kernel.description import Kernel
+from perfassert.kernel.graph import InstructionGraph, Latency, Node
+from perfassert.kernel.launch import Launch
+from perfassert.predictor.memory import QUEUE, MemorySystem, with_touches
+
+BLOCK_LAUNCH = "block launch"
+"""The class of the node that stands for it."""
+_GRAIN = 64  # derived costs are multiples of 1/64 cycle, so that periods exist
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A kernel bound to its launch, and what it moves; ``threads``: unmasked ones."""
+
+    kernel: Kernel
+    held: Occupancy
+    estimate: VolumeEstimate
+    threads: int
+    shared_bytes: int
+
+
+def estimated(kernel: Kernel, launch: Launch, device: Device) -> Case:
+    """Bind the kernel to the launch and estimate what it moves."""
+    work = launch
+    if kernel.compiled is not None:
+        kernel, work = kernel.compiled.bind(launch, device.arch, device.warp_size)
+    shared = kernel.shared_bytes + launch.shared_bytes
+    held = occupancy(device, launch.threads_per_block, kernel.registers, shared)
+    estimate = estimate_volumes(kernel, work, device, held, launch)
+    return Case(kernel, held, estimate, work.threads, shared)
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """What is simulated of a case. ``by_hand``: the graph is the user's own, without issue limit;
+    ``length``: instructions of a block, ``own`` without its launch; ``blocks``: of the busiest
+    unit; times in seconds."""
+
+    case: Case
+    launch: Launch
+    device: Device
+    graph: InstructionGraph
+    unit: Unit
+    bounds: Bounds
+    by_hand: bool
+    warps: int
+    length: int
+    own: int
+    blocks: int
+    dram_seconds: float
+    shared_cycles: float
+
+    @property
+    def launch_nodes(self) -> frozenset[int]:
+        """Nodes that are no instructions of the kernel."""
+        return frozenset(n.index for n in self.graph.nodes if n.operation == BLOCK_LAUNCH)
+
+
+def make_model(case: Case, launch: Launch, device: Device) -> Model:
+    """The graph with what its memory accesses cost, on the unit that has most blocks.
+
+    Raises :class:`~perfassert.errors.GraphError` for a graph without trip counts or latencies.
+    """
+    kernel, estimate = case.kernel, case.estimate
+    by_hand = kernel.graph is not None and kernel.bound is None
+    graph = kernel.graph or access_graph(kernel)
+    if kernel.bound is None:
+        graph = with_touches(graph, kernel)
+    graph = graph.bound(dict(launch.scalar_args()))
+    memory = MemorySystem(kernel, estimate, device, min(device.compute_units, launch.blocks))
+    graph = memory.apply(graph, kernel.latencies)
+    latencies = dict(kernel.latencies) | memory.latencies
+    if device.block_launch_cycles and not by_hand:
+        graph = _with_block_launch(graph)
+        stores = bool(estimate.volumes.l2_store.total)
+        launching = device.block_launch_cycles + stores * device.block_drain_cycles
+        latencies[BLOCK_LAUNCH] = Latency(_grained(0), _grained(launching))
+    warps = -(-launch.threads_per_block // device.warp_size)
+    blocks = -(-launch.blocks // device.compute_units)
+    unit = make_unit(
+        graph,
+        warps,
+        blocks,
+        case.held.resident_blocks,
+        _latencies(latencies, graph, device),
+        issue_order="in-order",
+        scheduler="greedy-then-oldest",
+        schedulers=device.schedulers_per_unit,
+        issue_width=None if by_hand else 1,  # the paper's graphs know no limit
+        queues={QUEUE: device.memory_queue_depth},
+    )
+    limits = bounds(unit)
+    if (dram := memory.dram_seconds * device.clock_hz) and not by_hand:
+        unit = _loaded(unit, memory.growth(dram / max(dram, limits.lower)))
+    length = sum(unit.programs[v].length for v in unit.variant)
+    return Model(
+        case, launch, device, graph, unit, limits, by_hand, warps, length,
+        length - warps * (BLOCK_LAUNCH in latencies), blocks, memory.dram_seconds,
+        _shared_cycles(estimate, launch, device),
+    )  # fmt: skip
+
+
+def _shared_cycles(estimate: VolumeEstimate, launch: Launch, device: Device) -> float:
+    """How long the busiest unit's wavefronts of shared memory take."""
+    per_block = float(estimate.volumes.shared_wavefronts.total) / launch.blocks
+    if not per_block:
+        return 0.0
+    blocks = -(-launch.blocks // device.compute_units)
+    return per_block * blocks * device.operation("shared_load").issue
+
+
+def _loaded(unit: Unit, growth: Mapping[int, float]) -> Unit:
+    """The unit with completion latencies of graph nodes grown by so many cycles."""
+    ticks = unit.pipelines.ticks
+    programs = tuple(
+        replace(
+            p,
+            nodes=tuple(
+                replace(n, completion=n.completion + round(growth[n.graph_node] * ticks))
+                if n.graph_node in growth
+                else n
+                for n in p.nodes
+            ),
+        )
+        for p in unit.programs
+    )
+    return replace(unit, programs=programs)
+
+
+def _latencies(
+    given: Mapping[str, LatencyRule], graph: InstructionGraph, device: Device
+) -> dict[str, LatencyRule]:
+    """Those that are given, else the device's."""
+    result = dict(given)
+    for node in graph.nodes:
+        if node.operation not in result:
+            result[node.operation] = _device_latency(node, device)
+    return result
+
+
+def _with_block_launch(graph: InstructionGraph) -> InstructionGraph:
+    """No warp of a block starts before the block has been set up."""
+    launch = Node(len(graph.nodes), BLOCK_LAUNCH, "", (), fence=True)
+    return replace(graph, nodes=(*graph.nodes, launch), body=(("node", launch.index), *graph.body))
+
+
+def _device_latency(node: Node, device: Device) -> Latency:
+    try:
+        return _latency_of(node.operation, device)
+    except DeviceFileError as error:
+        raise GraphError(f"{node}: the kernel gives no latency, and {error}") from None
+
+
+def _latency_of(operation: str, device: Device) -> Latency:
+    found = device.operation(operation)
+    scope = device.pipelines[found.pipeline].value
+    return Latency(_grained(found.issue), _grained(found.completion), found.pipeline, scope)
+
+
+def _grained(cycles: float) -> float:
+    return max(1, round(cycles * _GRAIN)) / _GRAIN

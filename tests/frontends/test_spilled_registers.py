@@ -1,0 +1,88 @@
+"""Registers that a compiler keeps on the stack: followed as registers are, and counted."""
+
+import pytest
+
+import perfassert as pa
+from perfassert.frontends.cuda.describe import describe
+from perfassert.frontends.cuda.sass import parse_listing
+from perfassert.frontends.cuda.stack import stack_words
+from perfassert.frontends.toolchain.fixture import from_fixture
+from perfassert.kernel.access import Direction
+
+HEAD = """\
+//perfassert: arch=sm_75 kernel=k mangled=k
+//perfassert: registers=16 shared_bytes=0 local_bytes=16 parameter_base=0x160 code_bytes=256
+\t.section\t.text.k,"ax",@progbits
+        .type           k,@function
+k:
+.text.k:
+"""
+COUNTER = """\
+MOV R1, c[0x0][0x28]
+IADD3 R1, R1, -0x10, RZ
+STL [R1+0x4], RZ (*"SpillRefill"*)
+.L_x_0:
+LDL.LU R0, [R1+0x4] (*"SpillRefill"*)
+IADD3 R0, R0, 0x1, RZ
+STL [R1+0x4], R0 (*"SpillRefill"*)
+ISETP.GE.AND P0, PT, R0, 0x5, PT
+@!P0 BRA `(.L_x_0)
+EXIT
+"""
+
+
+def listing(code):
+    lines = []
+    address = 0
+    for line in code.splitlines():
+        if line.startswith("."):
+            lines.append(line)
+            continue
+        lines.append(f"        /*{address:04x}*/  {line} ;  /* 0x0000000000007918 */")
+        lines.append("        /* 0x000fc00000000000 */")
+        address += 16
+    return HEAD + "\n".join(lines) + "\n"
+
+
+def words(code):
+    return stack_words(parse_listing(listing(code), "x.sass").instructions)
+
+
+def test_a_counter_on_the_stack_is_followed():
+    program = describe(from_fixture(listing(COUNTER), None, "sm_75", "x.sass"))
+    (loop,) = program.loops
+    assert loop.trips is not None
+    assert loop.trips.constant == 5
+    spills = [a for i in program.instructions for a in i.accesses]
+    assert [a.direction for a in spills] == [Direction.STORE, Direction.LOAD, Direction.STORE]
+    assert {a.space for a in spills} == {"local"}
+    assert not any("stack" in name for i in program.instructions for name in i.defines)
+
+
+def test_its_accesses_are_counted(tmp_path):
+    path = tmp_path / "k.sass"
+    path.write_text(listing(COUNTER))
+    volumes = pa.predict(pa.from_cubin(path), pa.Launch(100, 32), "RTX-2080-Ti").volumes
+    assert float(volumes.l2_load.total) == 100 * 5 * 128
+    assert float(volumes.l2_store.total) == 100 * 6 * 128
+
+
+def test_wide_words():
+    found = words("STL.64 [R1+0x8], R4\nLDL R6, [R1+0xc]\nSTL.128 [R1], R8\n")
+    assert found[0] == ("stack 0x8", "stack 0xc")
+    assert found[1] == ("stack 0xc",)
+    assert len(found[2]) == 4
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "STL [R1+0x4], R0\nLDL R0, [R2+0x4]",  # an array with an index
+        "STL [R1+0x4], R0\nLDL R0, [R1+R2+0x4]",
+        "STL [R1+0x4], R0\nIADD3 R4, R1, 0x4, RZ",  # its address
+        "STL [R1+0x4], R0\nIADD3 R1, R1, -0x10, RZ\nLDL R0, [R1+0x4]",
+        "STL.U8 [R1+0x4], R0\nLDL R0, [R1+0x4]",
+    ],
+)
+def test_what_is_no_spill(code):
+    assert words(code) == {}
