@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from perfassert.engines.pipeline.events import Simulation as Simulation
     from perfassert.engines.pipeline.simulate import simulate as simulate
     from perfassert.errors import AddressExpressionError as AddressExpressionError
+    from perfassert.errors import BaselineError as BaselineError
     from perfassert.errors import DeviceFileError as DeviceFileError
     from perfassert.errors import ExpectationError as ExpectationError
     from perfassert.errors import ExpectationFailed as ExpectationFailed
@@ -54,9 +55,10 @@ _HOMES = {
     "hardware.load": ("device", "devices"),
     "hardware.model": ("Device",),
     "errors": (
-        "AddressExpressionError", "DeviceFileError", "ExpectationError", "ExpectationFailed",
-        "GraphError", "KernelError", "KernelSourceError", "LaunchError", "PerfAssertError",
-        "RankingError", "SuiteError", "ToolchainMissing", "UnitError", "UnknownDevice",
+        "AddressExpressionError", "BaselineError", "DeviceFileError", "ExpectationError",
+        "ExpectationFailed", "GraphError", "KernelError", "KernelSourceError", "LaunchError",
+        "PerfAssertError", "RankingError", "SuiteError", "ToolchainMissing", "UnitError",
+        "UnknownDevice",
     ),
     "frontends.cuda.kernels": ("from_cubin", "from_cuda", "from_ptx"),
     "frontends.cuda.triton": ("from_triton",),

@@ -52,6 +52,10 @@ class ExpectationError(PerfAssertError):
     """An expectation cannot be understood or cannot apply; it never passes."""
 
 
+class BaselineError(PerfAssertError):
+    """A baseline is missing, unreadable, or of another model or device file."""
+
+
 class RankingError(PerfAssertError):
     """A ranking is asked for in a way that has no answer."""
 

@@ -16,6 +16,7 @@ from perfassert.source import Assumption
 
 if TYPE_CHECKING:
     from perfassert.kernel.bound import BoundAccess
+    from perfassert.kernel.program import Program
 
 
 class Compiled(Protocol):
@@ -24,6 +25,9 @@ class Compiled(Protocol):
     def bind(self, launch: Launch, arch: str, warp_size: int) -> tuple[Kernel, Launch]:
         """The kernel with graph and bound accesses, and the launch that its volumes are those of:
         guards as a domain, grid-stride loops as a wider grid."""
+
+    def program(self, arch: str) -> Program:
+        """The code, for every launch."""
 
 
 @dataclass(frozen=True, eq=False)

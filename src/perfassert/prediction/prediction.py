@@ -38,7 +38,13 @@ class Resources:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """One suggestion of the advisor."""
+    """One suggestion of the advisor.
+
+    ``importance``: share of all samples that it is about. ``speedup``: by the paper's estimator, if
+    all hotspots are mended; ``simulated``: by simulating with the cost of the hotspots halved, or
+    with the other launch, where there is a simulation. ``hotspots``: definition and use, how many
+    instructions lie between them, their own importance and speedup.
+    """
 
     optimizer: str
     category: str
@@ -46,6 +52,7 @@ class Advice:
     importance: float
     suggestion: str
     hotspots: tuple[Mapping[str, Any], ...] = ()
+    simulated: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

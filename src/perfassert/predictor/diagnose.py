@@ -2,35 +2,290 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
+from perfassert.engines.advisor.advise import advise, own_optimizers
+from perfassert.engines.advisor.blame import Blame, BlameResult, blame
+from perfassert.engines.advisor.case import AccessFacts, Case, Match, Proposal
+from perfassert.engines.advisor.code import Code, CodeBlock, CodeInstruction, CodeLoop
+from perfassert.engines.pipeline.configuration import Totals, Unit
 from perfassert.engines.pipeline.simulate import run_bounded
-from perfassert.kernel.samples import Samples
-from perfassert.prediction.prediction import Diagnosis
+from perfassert.hardware.model import Device
+from perfassert.kernel.graph import InstructionGraph
+from perfassert.kernel.launch import Launch
+from perfassert.kernel.program import Program
+from perfassert.kernel.samples import STALLS, Count, Samples
+from perfassert.prediction.prediction import Advice, Diagnosis
+from perfassert.predictor.memory import behind_dram
 from perfassert.predictor.model import Model, estimated, make_model
 from perfassert.predictor.sampling import samples
+from perfassert.quantity import round_significant
 
 _LIMIT = 400_000  # simulated instructions: shares settle long before
+_TRIED = 5  # suggestions that are simulated too
+_THROUGHPUT = ("dram", "l2", "l1", "shared", "compute", "issue")
+_FAR = {"global_load", "global_store", "atomic_global", "texture_load", "local_load",
+        "local_store", "async_copy"}  # fmt: skip
 
 
 def diagnose(prediction: Any) -> Diagnosis:
-    """Simulate once more, with a profile."""
+    """Simulate once more with a profile; stalls by who is to blame, and what would help."""
     kernel, launch, device = prediction.origin
     model = make_model(estimated(kernel, launch, device), launch, device)
+    program = kernel.compiled.program(device.arch) if kernel.compiled is not None else None
+    code = Code.of(program) if program is not None else graph_code(model.graph)
     alone = prediction.diagnostics["simulated_cycles"]
-    found = simulated_samples(model, float(prediction.cycles) / alone if alone else 1.0)
-    total = found.total.all
-    stalls: dict[str, float] = {}
-    for (_, reason), count in found.counts.items():
-        stalls[reason] = stalls.get(reason, 0.0) + count.all / total
-    return Diagnosis(MappingProxyType(stalls), None)
+    slower = float(prediction.cycles) / alone if alone else 1.0
+    profile = run_bounded(replace(model.unit, profile=True), _LIMIT)
+    found = _with_fetches(_samples(model, profile, slower), model, alone)
+    blamed = blame(code, found, latency_bounds(device))
+    stalls = stall_shares(blamed.blames, found.total.all)
+    if model.case.kernel.graph is None:
+        return Diagnosis(MappingProxyType(stalls), None)
+    case = _case(prediction, model, code, program, found, blamed)
+    advised = advise(case, own_optimizers())
+    again = _Again(prediction, model, profile)
+    return Diagnosis(
+        MappingProxyType(stalls),
+        tuple(
+            _rounded(replace(advice, simulated=again.speedup(match) if i < _TRIED else None))
+            for i, (advice, match) in enumerate(advised)
+        ),
+    )
 
 
-def simulated_samples(model: Model, slower: float) -> Samples:
-    """Of a launch that takes so many times as long as its simulation."""
-    unit = replace(model.unit, profile=True)
-    totals = run_bounded(unit, _LIMIT)
+def _rounded(advice: Advice) -> Advice:
+    def short(value: float) -> float:
+        return round_significant(value)
+
+    hotspots = tuple(
+        {k: short(v) if isinstance(v, float) else v for k, v in h.items()} for h in advice.hotspots
+    )
+    return replace(
+        advice,
+        speedup=short(advice.speedup),
+        importance=short(advice.importance),
+        simulated=None if advice.simulated is None else short(advice.simulated),
+        hotspots=hotspots,
+    )
+
+
+def latency_bounds(device: Device) -> dict[str, float]:
+    """Cycles after which a result is there at the latest; memory has no such bound but DRAM's."""
+    bounds = {name: o.completion for name, o in device.operations.items()}
+    slowest = 2 * device.dram_latency * (1 + device.dram_latency_growth)
+    return {n: max(b, slowest) if n in _FAR else b for n, b in bounds.items()}
+
+
+def stall_shares(blames: Iterable[Blame], total: float) -> dict[str, float]:
+    """Share of the samples by detailed reason, in the order of the contract."""
+    sums = dict.fromkeys(STALLS, 0.0)
+    for b in blames:
+        sums[b.cls] += b.count.all
+    return {k: round_significant(v / total) for k, v in sums.items() if v} if total else {}
+
+
+def graph_code(graph: InstructionGraph) -> Code:
+    """A hand-made graph as code; what waits for what is known from the simulation."""
+    instructions = tuple(
+        CodeInstruction(
+            n.index, n.name or n.operation, n.operation, n.space, loop=n.loop, span=n.span,
+            fence=n.fence,
+        )
+        for n in graph.nodes
+    )  # fmt: skip
+    loops = tuple(
+        CodeLoop(loop.index, loop.parent, 0, frozenset({0}), graph.trips(loop.index))
+        for loop in graph.loops
+    )
+    return Code(instructions, {0: CodeBlock(0, 0, len(instructions))}, loops)
+
+
+def _samples(model: Model, totals: Totals, slower: float) -> Samples:
     assert totals.profile is not None
-    return samples(totals.profile, unit, model.graph, model.launch_nodes, slower)
+    return samples(totals.profile, model.unit, model.graph, model.launch_nodes, slower)
+
+
+def _with_fetches(found: Samples, model: Model, cycles: float) -> Samples:
+    """Code beyond the instruction cache is waited for while it crosses from the L2.
+
+    It is not part of the time, which measurements show to hardly change.
+    """
+    fetched = model.case.estimate.volumes.l2_load.fields.get("(instructions)")
+    if fetched is None or not float(fetched.total) or not cycles:
+        return found
+    device = model.device
+    active = min(device.compute_units, model.launch.blocks)
+    share = min(device.l2_bandwidth / device.clock_hz / active, device.l2_port_bytes_per_cycle)
+    waiting = found.total.all * float(fetched.total) / active / share / cycles
+    issues = sum(found.issued.values())
+    counts = dict(found.counts)
+    for number, times in found.issued.items():
+        counts[number, "instruction_fetch"] = Count(*[waiting * times / issues] * 2)
+    return replace(found, counts=counts)
+
+
+def _case(
+    prediction: Any,
+    model: Model,
+    code: Code,
+    program: Program | None,
+    found: Samples,
+    blamed: BlameResult,
+) -> Case:
+    kernel, launch, device = model.case.kernel, model.launch, model.device
+    busiest = max(float(prediction.bounds.get(name, 0.0)) for name in _THROUGHPUT)
+    return Case(
+        code=code,
+        samples=found,
+        blames=blamed.blames,
+        device=device,
+        occupancy=model.case.held,
+        blocks=launch.blocks,
+        threads=launch.threads_per_block,
+        registers=kernel.registers,
+        shared_bytes=model.case.shared_bytes,
+        spill_bytes=kernel.spill_bytes,
+        trips=_trips(code, model.graph),
+        accesses=_access_facts(model),
+        headroom=float(prediction.time) / busiest if busiest else None,
+        shapes=lambda: _better_shape(prediction, program),
+    )
+
+
+def _trips(code: Code, graph: InstructionGraph) -> dict[int, float]:
+    """Trips of the code's loops, where the graph kept them as loops."""
+    result: dict[int, float] = {}
+    for node in graph.nodes:
+        number = node.program if node.program >= 0 else node.index
+        if number >= len(code.instructions):
+            continue
+        own, here = code.chain(code.instructions[number].loop), graph.chain(node.loop)
+        if len(own) == len(here):
+            result.update({a: float(graph.trips(b)) for a, b in zip(own, here, strict=True)})
+    return result
+
+
+def _access_facts(model: Model) -> dict[int, AccessFacts]:
+    """By instruction: what its access costs, and what a warp's bytes cost at least."""
+    kernel, device = model.case.kernel, model.device
+    known = model.case.estimate.accesses
+    result: dict[int, AccessFacts] = {}
+    for node in model.graph.nodes:
+        for number in node.touches:
+            if number not in known or kernel.bound is None:
+                continue
+            cost, width = known[number], kernel.bound[number].bytes * device.warp_size
+            result[node.program] = AccessFacts(
+                cost.sectors,
+                max(1.0, width / device.sector_bytes),
+                cost.wavefronts,
+                max(1.0, width / (device.shared_banks * device.shared_bank_bytes)),
+            )
+    return result
+
+
+def _better_shape(prediction: Any, program: Program | None) -> Proposal | None:
+    """The fastest block of as many threads, for code that asks for its shape at run time."""
+    kernel, launch, device = prediction.origin
+    if launch.domain is None or program is None or not _asks_for_shape(program):
+        return None
+    from perfassert.predictor.predict import predict
+
+    best, fastest = None, float(prediction.time)
+    for block in _shapes(launch):
+        other = Launch.cover(launch.domain, block, launch.args, launch.shared_bytes)
+        time = float(predict(kernel, other, device).time)
+        if time < fastest:
+            best, fastest = block, time
+    if best is None:
+        return None
+    old, new = ("×".join(map(str, b)) for b in (launch.block, best))
+    speedup = float(prediction.time) / fastest
+    return Proposal(
+        f"blocks of {new} instead of {old} threads are predicted to take "
+        f"{100 * (1 - 1 / speedup):.1f} % less time",
+        speedup,
+        {"block": best},
+    )
+
+
+def _asks_for_shape(program: Program) -> bool:
+    """Whether the code reads the size of its block in every direction that it uses."""
+    symbols = program.symbols
+    names = {
+        symbols.atoms[a].name
+        for i in program.instructions
+        for access in i.accesses
+        for a in symbols.inside(access.address)
+    }
+    used = {n[-1] for n in names if n.startswith("threadIdx.")}
+    return len(used) > 1 and all(f"blockDim.{axis}" in names for axis in used)
+
+
+def _shapes(launch: Launch) -> list[tuple[int, int, int]]:
+    """Other factorizations of the block into powers of two times what is odd of it."""
+    x, y, z = launch.block
+    plane = x * y
+    widths = {plane // h for h in (1, 2, 4, 8, 16, 32) if plane % h == 0}
+    shapes = [(w, plane // w, z) for w in sorted(widths, reverse=True)]
+    assert launch.domain is not None
+    return [s for s in shapes if s != launch.block and s[1] <= launch.domain[1]]
+
+
+@dataclass(frozen=True)
+class _Again:
+    """The second estimate: the description changed, and simulated again."""
+
+    prediction: Any
+    model: Model
+    before: Totals
+
+    def speedup(self, match: Match) -> float | None:
+        """Old over new time; None where nothing can be changed."""
+        if match.changes is not None:
+            from perfassert.predictor.whatif import predict_changed
+
+            after = predict_changed(self.prediction, match.changes)
+            return float(self.prediction.time) / float(after.time)
+        sources = {b.source for b in match.blames}
+        if not sources:
+            return None
+        faster = run_bounded(_halved(self.model.unit, self.model.graph, sources), _LIMIT)
+        return self.time(self.before) / self.time(faster)
+
+    def time(self, totals: Totals) -> float:
+        """Of as many instructions as the other run has issued, behind DRAM."""
+        model = self.model
+        issued = sum(totals.issued) or 1
+        cycles = totals.end / model.unit.pipelines.ticks * model.length * model.blocks / issued
+        seconds = cycles / model.device.clock_hz
+        return behind_dram(seconds, model.dram_seconds, model.device.dram_knee)
+
+
+def _halved(unit: Unit, graph: InstructionGraph, sources: set[int]) -> Unit:
+    """λ, Λ and what is demanded of the servers halved for some instructions."""
+    chosen = {
+        n.index for n in graph.nodes if (n.program if n.program >= 0 else n.index) in sources
+    }
+    programs = tuple(
+        replace(
+            p,
+            nodes=tuple(
+                replace(
+                    n,
+                    issue=-(-n.issue // 2),
+                    completion=-(-n.completion // 2),
+                    demands=tuple((s, -(-t // 2)) for s, t in n.demands),
+                )
+                if n.graph_node in chosen and not n.fence
+                else n
+                for n in p.nodes
+            ),
+        )
+        for p in unit.programs
+    )
+    return replace(unit, programs=programs)

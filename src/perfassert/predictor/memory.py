@@ -160,6 +160,16 @@ class MemorySystem:
         return result
 
 
+def behind_dram(alone: float, dram: float, knee: float) -> float:
+    """Time where both the units and DRAM need theirs: (a^q + b^q)^(1/q).
+
+    That is latency that grows with the utilisation ρ of DRAM as (1 − ρ^q)^(−1/q), and what the
+    bandwidth of streaming kernels over occupancy shows.
+    """
+    longer, shorter = max(alone, dram), min(alone, dram)
+    return longer * (1 + (shorter / longer) ** knee) ** (1 / knee) if longer else 0.0
+
+
 def _some(share: float) -> float:
     """How often some line of a load is among the ``share`` of lines that miss."""
     return float(1 - (1 - min(1.0, share)) ** _LINES)

@@ -18,7 +18,7 @@ from perfassert.kernel.description import Kernel
 from perfassert.kernel.launch import Launch
 from perfassert.prediction.prediction import OccupancyResult, Prediction, Resources
 from perfassert.predictor.diagnose import diagnose
-from perfassert.predictor.memory import L2, LOAD_STORE_UNIT, QUEUE
+from perfassert.predictor.memory import L2, LOAD_STORE_UNIT, QUEUE, behind_dram
 from perfassert.predictor.model import Model, estimated, make_model
 from perfassert.quantity import Quantity, round_significant
 from perfassert.source import Assumption
@@ -56,7 +56,7 @@ def predict(kernel: Kernel, launch: Launch, device: Device | str | Path) -> Pred
     run = _run(model)
     issue = model.own * model.blocks / target.schedulers_per_unit
     cycles, dram = max(run.cycles, issue), model.dram_seconds
-    busy = max(_behind_dram(cycles / target.clock_hz, dram, target.dram_knee), alone["l2"])
+    busy = max(behind_dram(cycles / target.clock_hz, dram, target.dram_knee), alone["l2"])
     seconds = busy + target.launch_overhead
     servers = _servers({**alone, "dram": dram, "issue": issue / target.clock_hz}, model)
     idle = target.compute_units / min(target.compute_units, launch.blocks)
@@ -119,16 +119,6 @@ def access_costs(
         if n.touches
     }
     return costs, case.kernel.assumptions
-
-
-def _behind_dram(alone: float, dram: float, knee: float) -> float:
-    """Time where both the units and DRAM need theirs: (a^q + b^q)^(1/q).
-
-    That is latency that grows with the utilisation ρ of DRAM as (1 − ρ^q)^(−1/q), and what the
-    bandwidth of streaming kernels over occupancy shows.
-    """
-    longer, shorter = max(alone, dram), min(alone, dram)
-    return longer * (1 + (shorter / longer) ** knee) ** (1 / knee) if longer else 0.0
 
 
 def _check_block(launch: Launch, device: Device) -> None:

@@ -194,6 +194,10 @@ class Slicer:
         stack = [(block, state)]
         while stack:
             here, searched = stack.pop()
+            known = self._before.get((name, here, searched))
+            if known is not None:
+                found |= known
+                continue
             arriving = set(self._reaching.at(here, name))
             guards = {self.code.instructions[i].predicate for i in arriving} - {""}
             if not any(_covers(g, searched[0], searched[1] | guards) for g in guards):

@@ -1,0 +1,88 @@
+"""All optimizers on one case: ordered advice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from perfassert.engines.advisor import latency_hiding, parallel, stall_elimination
+from perfassert.engines.advisor.blame import Blame
+from perfassert.engines.advisor.case import Case, Match
+from perfassert.engines.advisor.estimators import stall_elimination as eliminated
+from perfassert.engines.advisor.optimizer import Optimizer, speedup
+from perfassert.prediction.prediction import Advice
+
+_WORTH = 1.005  # times as fast: less is not worth a suggestion
+_HOTSPOTS = 5
+
+
+def own_optimizers() -> Sequence[Optimizer]:
+    """Table II of the paper, and what volumes make possible besides."""
+    return (
+        stall_elimination.RegisterReuse(),
+        stall_elimination.StrengthReduction(),
+        stall_elimination.FunctionSplit(),
+        stall_elimination.FastMath(),
+        stall_elimination.WarpBalance(),
+        stall_elimination.MemoryTransactionReduction(),
+        stall_elimination.Coalescing(),
+        stall_elimination.SharedBankConflictRemoval(),
+        latency_hiding.LoopUnrolling(),
+        latency_hiding.CodeReordering(),
+        latency_hiding.FunctionInlining(),
+        latency_hiding.AsynchronousCopy(),
+        parallel.BlockIncrease(),
+        parallel.ThreadIncrease(),
+        parallel.OccupancyIncrease(),
+        parallel.BlockShape(),
+    )
+
+
+def advise(case: Case, optimizers: Sequence[Optimizer]) -> tuple[tuple[Advice, Match], ...]:
+    """Suggestions, the largest estimated speedup first; equal ones by name."""
+    found = []
+    for optimizer in optimizers:
+        match = optimizer.match(case)
+        if match is None:
+            continue
+        estimate = speedup(case, match, optimizer.category)
+        if estimate < _WORTH:
+            continue
+        advice = Advice(
+            optimizer.name,
+            optimizer.category,
+            estimate,
+            match.count.all / case.total.all if match.blames else 1.0,
+            match.suggestion,
+            _hotspots(case, match, estimate),
+        )
+        found.append((advice, match))
+    return tuple(sorted(found, key=lambda pair: (-pair[0].speedup, pair[0].optimizer)))
+
+
+def _hotspots(case: Case, match: Match, whole: float) -> tuple[dict[str, Any], ...]:
+    """The hottest pairs of lines; own speedups are no larger than that of all together."""
+    merged: dict[tuple[str, str], tuple[Blame, float]] = {}
+    for blame in match.blames:
+        places = tuple(_place(case, n) for n in (blame.source, blame.use))
+        first, sum_ = merged.get(places, (blame, 0.0))  # type: ignore[arg-type]
+        longer = blame if blame.count.all > first.count.all else first
+        merged[places] = (longer, sum_ + blame.count.all)  # type: ignore[index]
+    hottest = sorted(merged.items(), key=lambda item: (-item[1][1], item[0]))[:_HOTSPOTS]
+    return tuple(
+        {
+            "def": places[0],
+            "use": places[1],
+            "distance": blame.distance,
+            "importance": samples / case.total.all,
+            "speedup": min(whole, eliminated(case.total.all, samples)),
+            "instructions": [case.instruction(n).opcode for n in (blame.source, blame.use)],
+        }
+        for places, (blame, samples) in hottest
+    )
+
+
+def _place(case: Case, number: int) -> str:
+    """The line, else the instruction's number and opcode."""
+    i = case.instruction(number)
+    return i.span.short if i.span is not None else f"#{number} {i.opcode}"

@@ -1,0 +1,202 @@
+"""Who is to blame for each stall (GPA §IV): from samples at uses to counts by source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from perfassert.engines.advisor.code import Code, CodeInstruction
+from perfassert.engines.advisor.paths import Paths
+from perfassert.engines.advisor.pruning import (
+    DEPENDENCES,
+    EXECUTION,
+    MEMORY,
+    SYNCHRONIZE,
+    Pruner,
+    can_cause,
+)
+from perfassert.engines.advisor.slicing import Dependence, Slicer
+from perfassert.kernel.samples import Count, Samples
+
+
+@dataclass(frozen=True, slots=True)
+class Blame:
+    """``count`` samples at ``use`` that ``source`` caused; the two are one for other stalls.
+
+    ``reason``: as sampled; ``cls``: one of :data:`~perfassert.kernel.samples.STALLS`;
+    ``distance``: instructions on the longest path from source to use, 0 if they are one.
+    """
+
+    source: int
+    use: int
+    reason: str
+    cls: str
+    count: Count
+    distance: int
+
+
+@dataclass(frozen=True, slots=True)
+class BlameResult:
+    """Blames by use, whose counts sum up to the samples.
+
+    ``coverage_before``, ``coverage_after`` pruning: the share of nodes of the dependency graph
+    that have no operand with several sources (§VI.C); 1 where there is none.
+    """
+
+    blames: tuple[Blame, ...]
+    coverage_before: float
+    coverage_after: float
+
+
+def blame(code: Code, samples: Samples, latency_bounds: Mapping[str, float]) -> BlameResult:
+    """Attribute samples to their causes.
+
+    ``latency_bounds``: cycles by operation class after which a result is there at the latest;
+    without an entry a class is never taken to be complete. What waiting warps wait for is taken
+    from ``samples.edges`` where that is known.
+    """
+    return _Blamer(code, samples, latency_bounds).result()
+
+
+def stall_class(reason: str, source: CodeInstruction, after_read: bool) -> str:
+    """The detailed stall reason by the opcode of the source (Figure 5)."""
+    if reason == MEMORY:
+        detailed = source.space in ("local", "constant")
+        return f"{source.space}_dependency" if detailed else MEMORY
+    if reason == EXECUTION:
+        if after_read:
+            return "write_after_read"
+        return "shared_dependency" if source.space == "shared" else EXECUTION
+    return reason
+
+
+def apportion(weights: Sequence[tuple[float, int]]) -> list[float]:
+    """Shares of stalls by (issue samples, path length) of each source: equation (1).
+
+    R_issue is a source's part of the issue samples of all sources and R_path its part of their
+    inverse path lengths; S_i / S_j = R_path·R_issue / Σ R_path·R_issue. Without issue samples,
+    paths alone decide.
+    """
+    issued = sum(w for w, _ in weights)
+    inverse = [1 / max(1, length) for _, length in weights]
+    products = [
+        (i / sum(inverse)) * (w / issued if issued > 0 else 1.0)
+        for i, (w, _) in zip(inverse, weights, strict=True)
+    ]
+    return [p / sum(products) for p in products]
+
+
+class _Blamer:
+    def __init__(self, code: Code, samples: Samples, bounds: Mapping[str, float]) -> None:
+        self.code = code
+        self.samples = samples
+        self.slicer = Slicer(code)
+        self.paths = Paths(code)
+        self.pruner = Pruner(code, self.slicer, self.paths, bounds)
+        self.known: dict[int, dict[int, Count]] = {}
+        for (use, source), count in (samples.edges or {}).items():
+            self.known.setdefault(use, {})[source] = count
+
+    def result(self) -> BlameResult:
+        stalled = sorted(
+            (use, reason)
+            for (use, reason), count in self.samples.counts.items()
+            if reason in DEPENDENCES and (count.all > 0 or count.latency > 0)
+        )
+        found = {key: self.found(*key) for key in stalled}
+        kept = self.pruned(found)
+        coverage = (self.coverage(found, found), self.coverage(found, kept))
+        causes = {key: self.causes(*key, kept[key]) for key in stalled}
+        distance = self.paths.longest(
+            {(d.source, d.use) for ds in (*kept.values(), *causes.values()) for d in ds}
+        )
+        blames: list[Blame] = []
+        for (use, reason), count in sorted(self.samples.counts.items()):
+            if count.all > 0 or count.latency > 0:
+                blames += self.blames(use, reason, count, causes.get((use, reason), ()), distance)
+        return BlameResult(tuple(blames), *coverage)
+
+    def found(self, use: int, reason: str) -> list[Dependence]:
+        """The edges of the dependency graph before pruning."""
+        if reason != SYNCHRONIZE:
+            return list(self.slicer.dependences(use))
+        if self.code.instructions[use].synchronizes:
+            return []
+        return list(self.slicer.synchronizations(use))
+
+    def pruned(
+        self, found: Mapping[tuple[int, str], list[Dependence]]
+    ) -> dict[tuple[int, str], list[Dependence]]:
+        """The edges that are left; the heuristic rules leave at least one."""
+        kept = {key: self.pruner.by_opcode(key[1], edges) for key, edges in found.items()}
+        kept = {key: self.pruner.by_dominator(edges) or edges for key, edges in kept.items()}
+        self.pruner.measure(d for edges in kept.values() for d in edges)
+        return {key: self.pruner.by_latency(edges) or edges for key, edges in kept.items()}
+
+    def coverage(
+        self,
+        found: Mapping[tuple[int, str], list[Dependence]],
+        edges: Mapping[tuple[int, str], list[Dependence]],
+    ) -> float:
+        """Single dependency coverage of ``edges`` among the nodes that ``found`` names."""
+        nodes = {use for use, _ in found} | {d.source for ds in found.values() for d in ds}
+        sources: dict[tuple[int, str], set[int]] = {}
+        for ds in edges.values():
+            for d in ds:
+                for operand in d.operands:
+                    sources.setdefault((d.use, operand), set()).add(d.source)
+        several = {use for (use, _), s in sources.items() if len(s) > 1}
+        return (len(nodes) - len(several)) / len(nodes) if nodes else 1.0
+
+    def causes(self, use: int, reason: str, kept: Sequence[Dependence]) -> list[Dependence]:
+        """The edges that stalls are shared among: those that the samples know, if any fit."""
+        known = self.known.get(use)
+        if not known:
+            return list(kept)
+        sliced = {d.source: d for d in self.slicer.dependences(use)}
+        edges = [sliced.get(source, Dependence(source, use, ())) for source in sorted(known)]
+        instructions = self.code.instructions
+        fitting = [d for d in edges if can_cause(reason, instructions[d.source], d.after_read)]
+        return fitting or list(kept)
+
+    def blames(
+        self,
+        use: int,
+        reason: str,
+        count: Count,
+        causes: Sequence[Dependence],
+        distance: Mapping[tuple[int, int], int],
+    ) -> list[Blame]:
+        """The samples of one reason at one instruction."""
+        if not causes:
+            return [Blame(use, use, reason, reason, count, 0)]
+        result = []
+        for d, part in zip(causes, self.shares(use, count, causes, distance), strict=True):
+            cls = stall_class(reason, self.code.instructions[d.source], d.after_read)
+            if part.all > 0 or part.latency > 0:
+                away = distance.get((d.source, use), 0)
+                result.append(Blame(d.source, use, reason, cls, part, away))
+        return result
+
+    def shares(
+        self,
+        use: int,
+        count: Count,
+        causes: Sequence[Dependence],
+        distance: Mapping[tuple[int, int], int],
+    ) -> list[Count]:
+        known = self.known.get(use, {})
+        if all(d.source in known for d in causes):
+            every = [known[d.source].all for d in causes]
+            latency = [known[d.source].latency for d in causes]
+            if sum(every) > 0:
+                idle = latency if sum(latency) > 0 else every
+                return [
+                    Count(count.all * a / sum(every), count.latency * b / sum(idle))
+                    for a, b in zip(every, idle, strict=True)
+                ]
+        issued = self.samples.issued
+        parts = apportion(
+            [(issued.get(d.source, 0.0), distance.get((d.source, use), 1)) for d in causes]
+        )
+        return [count.times(part) for part in parts]

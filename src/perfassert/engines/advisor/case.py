@@ -1,0 +1,180 @@
+"""What optimizers look at: the code, who is to blame for its stalls, and the launch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from perfassert.engines.advisor.blame import Blame
+from perfassert.engines.advisor.code import Code, CodeInstruction
+from perfassert.hardware.model import Device
+from perfassert.hardware.occupancy import Occupancy
+from perfassert.kernel.samples import SELECTED, Count, Samples
+from perfassert.source import SourceSpan
+
+
+@dataclass(frozen=True, slots=True)
+class AccessFacts:
+    """Per warp instruction: sectors and wavefronts, and what they would be at best."""
+
+    sectors: float
+    ideal_sectors: float
+    wavefronts: float
+    ideal_wavefronts: float
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A better launch: what to say of it, and how many times as fast it is predicted to be."""
+
+    text: str
+    speedup: float
+    changes: Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One kernel, launched.
+
+    ``blocks``, ``threads``: of the launch, of a block; ``trips`` of loops where they are known;
+    ``accesses`` by instruction; ``headroom``: how many times as fast the launch could be before
+    its busiest server is never idle, None where that is unknown; ``shapes`` proposes another block
+    shape, or None. ``registers``, ``spill_bytes`` per thread, ``shared_bytes`` per block.
+    """
+
+    code: Code
+    samples: Samples
+    blames: Sequence[Blame]
+    device: Device
+    occupancy: Occupancy
+    blocks: int
+    threads: int
+    registers: int
+    shared_bytes: int
+    spill_bytes: int | None = None
+    trips: Mapping[int, float] = field(default_factory=dict)
+    accesses: Mapping[int, AccessFacts] = field(default_factory=dict)
+    headroom: float | None = None
+    shapes: Callable[[], Proposal | None] = lambda: None
+
+    @cached_property
+    def total(self) -> Count:
+        """All samples T, and the latency samples L."""
+        return self.samples.total
+
+    @cached_property
+    def active(self) -> Mapping[int, float]:
+        """Active samples by instruction."""
+        result: dict[int, float] = {}
+        for (at, _), count in self.samples.counts.items():
+            result[at] = result.get(at, 0.0) + count.all - count.latency
+        return result
+
+    @cached_property
+    def issue_probability(self) -> float:
+        """R_I: how often a sampled warp is the one that issues."""
+        selected = sum(c.all for (_, why), c in self.samples.counts.items() if why == SELECTED)
+        return selected / self.total.all if self.total.all else 0.0
+
+    @property
+    def warps_per_block(self) -> int:
+        """Warps of a block."""
+        return -(-self.threads // self.device.warp_size)
+
+    @property
+    def warps_per_scheduler(self) -> float:
+        """Warps that a scheduler of a busy unit has to choose from."""
+        resident = min(self.occupancy.resident_blocks, -(-self.blocks // self.device.compute_units))
+        return resident * self.warps_per_block / self.device.schedulers_per_unit
+
+    def instruction(self, number: int) -> CodeInstruction:
+        """By number."""
+        return self.code.instructions[number]
+
+    def of(self, *classes: str) -> Iterator[Blame]:
+        """Blames of these classes."""
+        return (b for b in self.blames if b.cls in classes)
+
+    def latency(self, number: int) -> float:
+        """Λ of an instruction's class in cycles."""
+        operation = self.device.operations.get(self.instruction(number).operation)
+        return operation.completion if operation is not None else 0.0
+
+    def active_in(self, numbers: Iterable[int]) -> float:
+        """Active samples of several instructions."""
+        return sum(self.active.get(n, 0.0) for n in numbers)
+
+    def loop_body(self, loop: int) -> frozenset[int]:
+        """Numbers of the instructions in a loop, nested ones included."""
+        return self.bodies[loop]
+
+    @cached_property
+    def bodies(self) -> Sequence[frozenset[int]]:
+        """:meth:`loop_body` of every loop."""
+        result: list[set[int]] = [set() for _ in self.code.loops]
+        for i in self.code.instructions:
+            for loop in self.code.chain(i.loop):
+                result[loop].add(i.index)
+        return [frozenset(body) for body in result]
+
+    @cached_property
+    def function_bodies(self) -> Mapping[str, frozenset[int]]:
+        """Numbers of the instructions of the kernel ("") and of the functions it calls."""
+        result: dict[str, set[int]] = {}
+        for i in self.code.instructions:
+            result.setdefault(i.function, set()).add(i.index)
+        return {name: frozenset(body) for name, body in result.items()}
+
+    def scope(self, number: int) -> frozenset[int]:
+        """Instructions of the innermost loop around one, else of its function."""
+        instruction = self.instruction(number)
+        if instruction.loop >= 0:
+            return self.loop_body(instruction.loop)
+        return self.function_bodies[instruction.function]
+
+    def common_loop(self, a: int, b: int) -> int:
+        """The innermost loop around both, or -1."""
+        first = self.code.chain(self.instruction(a).loop)
+        second = set(self.code.chain(self.instruction(b).loop))
+        return next((loop for loop in reversed(first) if loop in second), -1)
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """What an optimizer found.
+
+    ``blames`` with the samples that it would remove or hide; ``hidden`` of latency hiding: how many
+    latency samples the active ones of the scopes can hide (else None); ``speedup`` where the
+    optimizer has its own estimate; ``changes``: of the launch, for a second estimate by simulation.
+    """
+
+    suggestion: str
+    blames: Sequence[Blame] = ()
+    hidden: float | None = None
+    speedup: float | None = None
+    changes: Mapping[str, object] | None = None
+
+    @property
+    def count(self) -> Count:
+        """M, and M^L."""
+        result = Count()
+        for blame in self.blames:
+            result = result.plus(blame.count)
+        return result
+
+
+def lines(case: Case, numbers: Collection[int], most: int = 3) -> str:
+    """``"a.cu:12, a.cu:14"``, the hottest first; ``""`` where no line is known."""
+    heat: dict[str, float] = {}
+    for number in numbers:
+        span = case.instruction(number).span
+        if span is not None:
+            heat[short(span)] = heat.get(short(span), 0.0) + 1
+    shown = sorted(heat, key=lambda text: (-heat[text], text))
+    return ", ".join(shown[:most]) + (" …" if len(shown) > most else "")
+
+
+def short(span: SourceSpan) -> str:
+    """File name and line."""
+    return span.short

@@ -1,0 +1,140 @@
+"""Optimizers that hide latency behind other instructions (GPA Table II, eqs. 4 and 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from perfassert.engines.advisor.blame import Blame
+from perfassert.engines.advisor.case import Case, Match, lines
+from perfassert.engines.advisor.optimizer import LATENCY_HIDING
+
+_WAITS = ("memory_dependency", "execution_dependency", "shared_dependency")
+_SMALL = 3000  # instructions: larger functions are not worth inlining
+_NEAR = 32  # instructions between definition and use that still count as close together
+
+
+class LoopUnrolling:
+    """Waits within an iteration of a loop that other iterations could fill."""
+
+    name, category = "Loop Unrolling", LATENCY_HIDING
+
+    def match(self, case: Case) -> Match | None:
+        by_loop: dict[int, list[Blame]] = {}
+        for blame in case.of(*_WAITS):
+            loop = case.common_loop(blame.source, blame.use)
+            if loop >= 0 and case.trips.get(loop, 2.0) > 1:
+                by_loop.setdefault(loop, []).append(blame)
+        if not by_loop:
+            return None
+        hidden = 0.0
+        for loop, found in by_loop.items():
+            waits = sum(b.count.latency for b in found)
+            left = 1 / case.trips[loop] if loop in case.trips else 0.0  # of the first iteration
+            hidden += min(case.active_in(case.loop_body(loop)), waits * (1 - left))
+        found = [b for group in by_loop.values() for b in group]
+        hottest = max(by_loop, key=lambda loop: sum(b.count.latency for b in by_loop[loop]))
+        span = case.code.loops[hottest].span
+        where = f" at {span.short}" if span is not None else ""
+        return Match(
+            f"unroll the loop{where} (#pragma unroll, or by hand), so that loads of the next "
+            "iterations are on their way while this one computes",
+            found,
+            hidden,
+        )
+
+
+class CodeReordering:
+    """Waits of a use that follows its definition too closely."""
+
+    name, category = "Code Reordering", LATENCY_HIDING
+
+    def match(self, case: Case) -> Match | None:
+        found = [b for b in case.of(*_WAITS) if b.source != b.use]
+        if not found:
+            return None
+        hidden = _hidden(case, found, lambda b: _between_barriers(case, b))
+        top = max(found, key=lambda b: b.count.latency)
+        source, use = case.instruction(top.source), case.instruction(top.use)
+        names = [i.span.short if i.span is not None else i.opcode for i in (source, use)]
+        near = f", {top.distance} instructions on" if top.distance <= _NEAR else ""
+        return Match(
+            f"move the definition at {names[0]} away from its use at {names[1]}{near}: load for "
+            "the next step before computing this one",
+            found,
+            hidden,
+        )
+
+
+class FunctionInlining:
+    """Waits in device functions that were not inlined, and where they are called."""
+
+    name, category = "Function Inlining", LATENCY_HIDING
+
+    def match(self, case: Case) -> Match | None:
+        small = {f for f, body in case.function_bodies.items() if f and len(body) < _SMALL}
+        found = [
+            b for b in case.blames
+            if {case.instruction(b.source).function, case.instruction(b.use).function} & small
+            and b.cls not in ("selected", "not_selected")
+        ]  # fmt: skip
+        if not found:
+            return None
+        body = frozenset().union(*(case.function_bodies[f] for f in small))
+        waits = sum(b.count.latency for b in found)
+        names = ", ".join(sorted(small)[:3])
+        return Match(
+            f"inline {names} (__forceinline__, or by hand), so that its instructions mix with "
+            "those of the caller",
+            found,
+            min(waits, case.active_in(body | case.function_bodies.get("", frozenset()))),
+        )
+
+
+class AsynchronousCopy:
+    """Loads that only pass through registers on their way to shared memory (from sm_80 on)."""
+
+    name, category = "Asynchronous Copy", LATENCY_HIDING
+
+    def match(self, case: Case) -> Match | None:
+        if _generation(case.device.arch) < 80:
+            return None
+        found = [
+            b for b in case.of("memory_dependency")
+            if case.instruction(b.use).operation == "shared_store"
+            and case.instruction(b.source).operation == "global_load"
+        ]  # fmt: skip
+        if not found:
+            return None
+        where = lines(case, [b.source for b in found])
+        return Match(
+            "copy from global to shared memory without registers (cuda::memcpy_async, "
+            f"__pipeline_memcpy_async) and compute on the tile before ({where})",
+            found,
+            _hidden(case, found, lambda b: case.scope(b.use)),
+        )
+
+
+def _generation(arch: str) -> int:
+    digits = "".join(c for c in arch if c.isdecimal())
+    return int(digits) if digits else 0
+
+
+def _hidden(case: Case, found: Sequence[Blame], scope: Callable[[Blame], Iterable[int]]) -> float:
+    """Eq. (5): per scope no more than its active samples; scopes here never overlap in part."""
+    groups: dict[frozenset[int], float] = {}
+    for blame in found:
+        key = frozenset(scope(blame))
+        groups[key] = groups.get(key, 0.0) + blame.count.latency
+    return sum(min(case.active_in(body), waits) for body, waits in groups.items())
+
+
+def _between_barriers(case: Case, blame: Blame) -> frozenset[int]:
+    """The scope of a pair, less what lies beyond a barrier before or after both."""
+    scope = case.scope(blame.use)
+    fences = sorted(n for n in scope if case.instruction(n).synchronizes)
+    if not fences:
+        return scope
+    low, high = min(blame.source, blame.use), max(blame.source, blame.use)
+    first = max((f for f in fences if f <= low), default=-1)
+    last = min((f for f in fences if f >= high), default=len(case.code.instructions))
+    return frozenset(n for n in scope if first < n < last) or scope

@@ -1,0 +1,132 @@
+"""Optimizers that change the launch (GPA Table II, eqs. 6 to 10)."""
+
+from __future__ import annotations
+
+from perfassert.engines.advisor.case import Case, Match
+from perfassert.engines.advisor.estimators import Parallelism, parallel
+from perfassert.engines.advisor.optimizer import PARALLEL
+from perfassert.hardware.occupancy import occupancy
+
+_ANY_SIZE = 1024
+
+
+class BlockIncrease:
+    """Fewer blocks than compute units."""
+
+    name, category = "Block Increase", PARALLEL
+
+    def match(self, case: Case) -> Match | None:
+        units, warp = case.device.compute_units, case.device.warp_size
+        parts = min(-(-units // case.blocks), -(-case.threads // warp))
+        if case.blocks >= units or parts < 2:
+            return None
+        threads = -(-case.threads // parts)
+        old = case.warps_per_scheduler
+        new = old / parts
+        speedup = parallel(
+            case.issue_probability, Parallelism(old, old), Parallelism(new, new)
+        )
+        return Match(
+            f"{case.blocks} blocks leave {units - case.blocks} of {units} compute units idle: "
+            f"make {case.blocks * parts} blocks of {threads} threads of them",
+            speedup=speedup,
+        )
+
+
+class ThreadIncrease:
+    """Occupancy limited by the number of blocks: each has too few threads."""
+
+    name, category = "Thread Increase", PARALLEL
+
+    def match(self, case: Case) -> Match | None:
+        if case.occupancy.limited_by != "blocks" or case.threads >= _ANY_SIZE:
+            return None
+        threads, best = case.threads, case.occupancy
+        while threads * 2 <= min(_ANY_SIZE, case.device.max_threads_per_block):
+            wider = occupancy(
+                case.device, threads * 2, case.registers, _shared(case, threads * 2)
+            )
+            if wider.fraction <= best.fraction and threads >= case.device.warp_size:
+                break
+            threads, best = threads * 2, wider
+        lanes = min(1.0, case.threads / case.device.warp_size)  # of a warp that are in use
+        if threads == case.threads:
+            return None
+        total = case.blocks * case.warps_per_block
+        executed = total * lanes  # full warps take the work of several that were not
+        speedup = parallel(
+            case.issue_probability,
+            Parallelism(case.warps_per_scheduler, total),
+            Parallelism(best.warps_per_unit / case.device.schedulers_per_unit, executed),
+        )
+        return Match(
+            f"blocks of {case.threads} threads fill {case.occupancy.fraction:.0%} of the warp "
+            f"slots: use {threads} threads per block ({best.fraction:.0%})",
+            speedup=speedup,
+        )
+
+
+def _shared(case: Case, threads: int) -> int:
+    return case.shared_bytes * threads // case.threads
+
+
+class OccupancyIncrease:
+    """Occupancy limited by registers or shared memory, and too few warps to issue from."""
+
+    name, category = "Occupancy Increase", PARALLEL
+
+    def match(self, case: Case) -> Match | None:
+        limit = case.occupancy.limited_by
+        if limit not in ("registers", "shared memory", "shared"):
+            return None
+        resident = case.occupancy.resident_blocks
+        if -(-case.blocks // case.device.compute_units) <= resident:
+            return None
+        found = _one_block_more(case)
+        if found is None:
+            return None
+        how, blocks, changes = found
+        old = case.warps_per_scheduler
+        total = case.blocks * case.warps_per_block
+        speedup = parallel(
+            case.issue_probability,
+            Parallelism(old, total),
+            Parallelism(old * blocks / resident, total),
+        )
+        return Match(
+            f"{resident} blocks reside on a unit, limited by {limit}: {how} lets {blocks} reside",
+            speedup=speedup,
+            changes=changes,
+        )
+
+
+def _one_block_more(case: Case) -> tuple[str, int, dict[str, object]] | None:
+    """The smallest cut in registers or shared memory that lets more blocks reside."""
+    resident = case.occupancy.resident_blocks
+    if case.occupancy.limited_by == "registers":
+        for registers in range(case.registers - 1, 15, -1):
+            held = occupancy(case.device, case.threads, registers, case.shared_bytes)
+            if held.resident_blocks > resident:
+                text = f"{registers} instead of {case.registers} registers per thread"
+                return text, held.resident_blocks, {"registers": registers}
+        return None
+    device = case.device
+    room = device.shared_bytes_per_unit // (resident + 1) - device.shared_reserved_bytes
+    room -= room % device.shared_allocation_unit
+    held = occupancy(device, case.threads, case.registers, max(0, room))
+    if held.resident_blocks <= resident:
+        return None
+    text = f"{room} instead of {case.shared_bytes} B of shared memory per block"
+    return text, held.resident_blocks, {}
+
+
+class BlockShape:
+    """Another shape of the block moves less, or fills the units better."""
+
+    name, category = "Block Shape", PARALLEL
+
+    def match(self, case: Case) -> Match | None:
+        better = case.shapes()
+        if better is None:
+            return None
+        return Match(better.text, speedup=better.speedup, changes=better.changes)

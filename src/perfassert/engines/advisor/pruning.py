@@ -1,0 +1,143 @@
+"""Which dependences can have caused the stalls of one reason (GPA §IV, "Prune cold edges").
+
+By opcode is a fact. The other two rules are heuristics, so a stall that was observed keeps its
+sources where one of them would leave it none.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+
+from perfassert.engines.advisor.code import SYNCHRONIZATION, Code, CodeInstruction, barrier_register
+from perfassert.engines.advisor.paths import Paths
+from perfassert.engines.advisor.slicing import Dependence, Reaching, Slicer
+
+MEMORY = "memory_dependency"
+EXECUTION = "execution_dependency"
+SYNCHRONIZE = "synchronization"
+DEPENDENCES = (MEMORY, EXECUTION, SYNCHRONIZE)
+"""Reasons that another instruction is to blame for."""
+_MEMORY = ("local", "constant", "global")
+
+
+def can_cause(reason: str, source: CodeInstruction, after_read: bool = False) -> bool:
+    """Opcode rule: whether an instruction can make others stall for ``reason``.
+
+    Shared memory makes execution dependences; so does, of any instruction, the reading of its
+    operands (``after_read``).
+    """
+    if reason == MEMORY:
+        return source.space in _MEMORY
+    if reason == SYNCHRONIZE:
+        return source.synchronizes
+    return after_read or not (source.space in _MEMORY or source.synchronizes)
+
+
+class Observed:
+    """Dominator rule: stalls on an instruction would be seen at the first user of its result.
+
+    A dependence is cold where every path between its ends that keeps the value has an instruction
+    without a predicate that uses the operand too. Those may differ from path to path, while the
+    paper asks for one on all of them. Waiting for the barrier that the source's result clears is
+    a use.
+    """
+
+    def __init__(self, code: Code, slicer: Slicer) -> None:
+        self._code = code
+        self._inside: dict[int, dict[str, list[int]]] = {b: {} for b in code.blocks}
+        names = {n: p for n, p in slicer.definitions.items() if n != SYNCHRONIZATION}
+        self._names = names
+        self._facts = Reaching(code, names)
+        gen, kill = {}, {}
+        for block in code.blocks.values():
+            gen[block.index], kill[block.index] = self._block(block.start, block.stop)
+        self._facts.solve(gen, kill)
+
+    def _block(self, start: int, stop: int) -> tuple[int, int]:
+        facts = self._facts
+        generated = killed = 0
+        for i in self._code.instructions[start:stop]:
+            for name in self._ends(i):
+                self._inside[i.block].setdefault(name, []).append(i.index)
+                if name in facts.mask:
+                    generated &= ~facts.mask[name]
+                    killed |= facts.mask[name]
+            for name in i.written:
+                if name in facts.mask:
+                    generated |= facts.bit(name, i.index)
+        return generated, killed
+
+    def _ends(self, i: CodeInstruction) -> tuple[str, ...]:
+        """Operands whose facts end at an instruction; a second write of a barrier ends none."""
+        if i.predicate:
+            return ()
+        return tuple(dict.fromkeys((*i.read, *i.defines)))
+
+    def cold(self, dependence: Dependence) -> bool:
+        """Whether the stall would have been observed earlier on every path."""
+        source = self._code.instructions[dependence.source]
+        operands = dependence.operands
+        if SYNCHRONIZATION in operands:
+            return False
+        if not dependence.after_read:
+            freed = barrier_register(source.frees) if source.frees != source.sets else ""
+            operands = tuple(o for o in operands if o != freed)
+            if source.sets >= 0:
+                operands = (*operands, barrier_register(source.sets))
+        return any(self._observed(source, dependence.use, o) for o in operands)
+
+    def _observed(self, source: CodeInstruction, use: int, name: str) -> bool:
+        block = self._code.instructions[use].block
+        straight = source.block == block and source.index < use
+        if straight and not self._ended(block, name, source.index + 1, use):
+            return False
+        if self._ended(block, name, self._code.blocks[block].start, use):
+            return True
+        return not self._facts.arrives(block, name, source.index)
+
+    def _ended(self, block: int, name: str, start: int, stop: int) -> bool:
+        places = self._inside[block].get(name, ())
+        at = bisect_left(places, start)
+        return at < len(places) and places[at] < stop
+
+
+class Pruner:
+    """The three rules over the dependences of instructions of one code."""
+
+    def __init__(
+        self, code: Code, slicer: Slicer, paths: Paths, latency_bounds: Mapping[str, float]
+    ) -> None:
+        self._code = code
+        self._observed = Observed(code, slicer)
+        self._paths = paths
+        self._bounds = latency_bounds
+        self._soonest: dict[tuple[int, int], int] = {}
+
+    def by_opcode(self, reason: str, found: Iterable[Dependence]) -> list[Dependence]:
+        """Without sources that cannot cause the reason."""
+        instructions = self._code.instructions
+        return [d for d in found if can_cause(reason, instructions[d.source], d.after_read)]
+
+    def by_dominator(self, found: Sequence[Dependence]) -> list[Dependence]:
+        """Without sources whose stalls would have been observed earlier."""
+        return [d for d in found if not self._observed.cold(d)]
+
+    def measure(self, found: Iterable[Dependence]) -> None:
+        """Find the distances that :meth:`by_latency` needs, for many dependences at once."""
+        pairs = {(d.source, d.use) for d in found if SYNCHRONIZATION not in d.operands}
+        self._soonest.update(self._paths.soonest(pairs - self._soonest.keys()))
+
+    def by_latency(self, found: Sequence[Dependence]) -> list[Dependence]:
+        """Without sources that are complete before the use can be next on any path.
+
+        Issue takes the cycles of the stall counts, at least one per instruction. Classes without
+        a bound are never complete.
+        """
+        self.measure(found)
+        return [d for d in found if not self._complete(d)]
+
+    def _complete(self, d: Dependence) -> bool:
+        bound = self._bounds.get(self._code.instructions[d.source].operation)
+        cycles = self._soonest.get((d.source, d.use))
+        return bound is not None and cycles is not None and cycles > bound

@@ -1,0 +1,276 @@
+"""Optimizers that remove stalls (GPA Table II; the last two need volumes, which the paper lacks).
+
+Each suggestion names the hottest lines; M is the samples blamed on what it would remove.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from perfassert.engines.advisor.blame import Blame
+from perfassert.engines.advisor.case import AccessFacts, Case, Match, lines
+from perfassert.engines.advisor.code import CodeInstruction
+from perfassert.engines.advisor.optimizer import STALL_ELIMINATION
+
+_LONG = 10.0  # cycles: arithmetic that takes at least so long counts as long latency
+_NOT_ARITHMETIC = frozenset(
+    "special_register shuffle branch uniform compare move barrier fence tensor tensor_fp64".split()
+)
+_WORSE = 1.1  # times the ideal: fewer sectors or wavefronts too many are left alone
+
+
+class RegisterReuse:
+    """Stalls on local memory: registers that were spilled."""
+
+    name, category = "Register Reuse", STALL_ELIMINATION
+
+    def match(self, case: Case) -> Match | None:
+        found = [
+            b for b in case.blames
+            if b.cls == "local_memory_dependency" or _local_throttle(case, b)
+        ]  # fmt: skip
+        if not found:
+            return None
+        spilled = f"{case.spill_bytes} bytes per thread " if case.spill_bytes else "registers "
+        return Match(
+            f"{spilled}are spilled to local memory{_at(case, found)}: split the loop or kernel, "
+            "recompute instead of keeping, or allow more registers (launch bounds, maxrregcount)",
+            found,
+        )
+
+
+def _local_throttle(case: Case, blame: Blame) -> bool:
+    return blame.cls == "memory_throttle" and case.instruction(blame.source).space == "local"
+
+
+class StrengthReduction:
+    """Stalls on arithmetic of long latency outside mathematical functions."""
+
+    name, category = "Strength Reduction", STALL_ELIMINATION
+
+    def match(self, case: Case) -> Match | None:
+        math = math_instructions(case)
+        found = [
+            b for b in case.of("execution_dependency", "pipe_busy")
+            if b.source not in math and self.slow(case, b.source)
+        ]  # fmt: skip
+        if not found:
+            return None
+        return Match(self.say(case, found), found)
+
+    def slow(self, case: Case, number: int) -> bool:
+        """Whether an instruction is arithmetic of long latency."""
+        i = case.instruction(number)
+        if i.space is not None or i.operation in _NOT_ARITHMETIC:
+            return False
+        return case.latency(number) >= _LONG or (i.operation == "fp64" and self.mixed(case))
+
+    def mixed(self, case: Case) -> bool:
+        """Whether float is widened to double on the way."""
+        return any(_widens(i) for i in case.code.instructions)
+
+    def say(self, case: Case, found: list[Blame]) -> str:
+        sources = [case.instruction(b.source) for b in found]
+        if any(_widens(i) or i.operation == "fp64" for i in sources) and self.mixed(case):
+            advice = "float and double are mixed: write constants as float (2.0f), or use one type"
+        elif any(_divides(i) for i in sources):
+            advice = (
+                "division by a value that the compiler does not know: multiply by its reciprocal, "
+                "shift by powers of two, or make the divisor a compile-time constant"
+            )
+        else:
+            advice = "slow arithmetic: use a cheaper equivalent, or hoist it out of the loop"
+        return f"{advice}{_at(case, found)}"
+
+
+def _widens(i: CodeInstruction) -> bool:
+    return i.base == "F2F" and ("F64.F32" in i.opcode or "F32.F64" in i.opcode)
+
+
+def _divides(i: CodeInstruction) -> bool:
+    return i.base in ("I2F", "F2I", "MUFU", "I2FP", "IMAD") or i.opcode.startswith("IMAD.HI")
+
+
+def math_instructions(case: Case) -> frozenset[int]:
+    """Float arithmetic of precise mathematical functions: what lies in routines of the CUDA
+    mathematical library, and on lines with a division check or a range reduction beside a MUFU."""
+    library = {i.index for i in case.code.instructions if _library(i.function)}
+    by_line: dict[str, list[CodeInstruction]] = {}
+    for i in case.code.instructions:
+        if i.span is not None:
+            by_line.setdefault(str(i.span), []).append(i)
+    for members in by_line.values():
+        approximates = any(i.base == "MUFU" and "RCP64H" not in i.opcode for i in members)
+        integer = any(i.base in ("I2F", "I2FP") and ".RP" in i.opcode for i in members)
+        if approximates and not integer and any(map(_precise, members)):
+            library.update(i.index for i in members if i.operation in _FLOATING)
+    return frozenset(library)
+
+
+_FLOATING = frozenset({"fp32", "sfu", "compare", "convert"})
+
+
+def _library(function: str) -> bool:
+    return "cuda_sm" in function or "__internal" in function or "__nv_" in function
+
+
+def _precise(i: CodeInstruction) -> bool:
+    return i.base == "FCHK" or any(m in i.opcode for m in (".RM", ".SAT", ".RZ", ".RP"))
+
+
+class FunctionSplit:
+    """Stalls on instruction fetch: code beyond the instruction cache."""
+
+    name, category = "Function Split", STALL_ELIMINATION
+
+    def match(self, case: Case) -> Match | None:
+        found = list(case.of("instruction_fetch"))
+        if not found:
+            return None
+        return Match(
+            "the code does not fit into the instruction cache: split the kernel or its large "
+            f"functions, unroll less{_at(case, found)}",
+            found,
+        )
+
+
+class FastMath:
+    """Stalls in precise mathematical functions."""
+
+    name, category = "Fast Math", STALL_ELIMINATION
+
+    def match(self, case: Case) -> Match | None:
+        math = math_instructions(case)
+        found = [
+            b for b in case.of("execution_dependency", "pipe_busy")
+            if b.source in math or (b.use in math and b.source == b.use)
+        ]  # fmt: skip
+        if not found:
+            return None
+        return Match(
+            "precise mathematical functions: where the accuracy allows it use the intrinsics "
+            f"(__expf, __fdividef, __sinf …) or compile with -use_fast_math{_at(case, found)}",
+            found,
+        )
+
+
+class WarpBalance:
+    """Stalls at barriers: warps that arrive early wait for the last one."""
+
+    name, category = "Warp Balance", STALL_ELIMINATION
+
+    def match(self, case: Case) -> Match | None:
+        found = list(case.of("synchronization"))
+        if not found:
+            return None
+        return Match(
+            "warps wait for each other at the barrier: give them equal work between barriers, "
+            f"or synchronize fewer of them (__syncwarp, cooperative groups){_at(case, found)}",
+            found,
+        )
+
+
+class MemoryTransactionReduction:
+    """Throttled global accesses, and loads of one value for all threads from global memory."""
+
+    name, category = "Memory Transaction Reduction", STALL_ELIMINATION
+
+    def match(self, case: Case) -> Match | None:
+        uniform = {n for n in case.accesses if self.uniform(case, n)}
+        found = [
+            b for b in case.blames
+            if (b.cls == "memory_throttle" and self.wide(case, b.source))
+            or (b.cls in ("memory_dependency", "memory_throttle") and b.source in uniform)
+        ]  # fmt: skip
+        if not found:
+            return None
+        if any(b.source in uniform for b in found):
+            text = (
+                "all threads of a warp read the same element from global memory: keep a table "
+                "that is not changed in constant or shared memory"
+            )
+        else:
+            text = (
+                "global accesses come faster than they are served: load wider types (float4), "
+                "keep what is reused in registers or shared memory, tables in constant memory"
+            )
+        return Match(f"{text}{_at(case, found)}", found)
+
+    def uniform(self, case: Case, number: int) -> bool:
+        """Whether a load touches one sector for the whole warp."""
+        i, facts = case.instruction(number), case.accesses[number]
+        return i.operation == "global_load" and 0 < facts.sectors <= 1 < facts.ideal_sectors
+
+    def wide(self, case: Case, number: int) -> bool:
+        """Whether a global access touches hardly more sectors than it needs."""
+        facts = case.accesses.get(number)
+        known = facts is None or facts.sectors <= _WORSE * max(1.0, facts.ideal_sectors)
+        return case.instruction(number).space == "global" and known
+
+
+class Coalescing:
+    """Stalls on global accesses that touch more sectors than their bytes fill."""
+
+    name, category = "Coalescing", STALL_ELIMINATION
+
+    def match(self, case: Case) -> Match | None:
+        found = list(
+            _shares(
+                case,
+                case.of("memory_dependency", "memory_throttle"),
+                lambda facts: facts.ideal_sectors / facts.sectors if facts.sectors else 1.0,
+                "global",
+            )
+        )
+        if not found:
+            return None
+        worst = max((case.accesses[b.source] for b in found), key=lambda f: f.sectors)
+        return Match(
+            f"a warp touches {worst.sectors:.3g} sectors where {worst.ideal_sectors:.3g} would do: "
+            f"let neighbouring threads access neighbouring elements{_at(case, found)}",
+            found,
+        )
+
+
+class SharedBankConflictRemoval:
+    """Stalls on shared memory accesses that take more wavefronts than their bytes need."""
+
+    name, category = "Shared Bank Conflict Removal", STALL_ELIMINATION
+
+    def match(self, case: Case) -> Match | None:
+        found = list(
+            _shares(
+                case,
+                case.of("shared_dependency", "memory_throttle", "write_after_read"),
+                lambda facts: facts.ideal_wavefronts / facts.wavefronts if facts.wavefronts else 1,
+                "shared",
+            )
+        )
+        if not found:
+            return None
+        worst = max((case.accesses[b.source] for b in found), key=lambda f: f.wavefronts)
+        return Match(
+            f"an access takes {worst.wavefronts:.3g} wavefronts where {worst.ideal_wavefronts:.3g} "
+            "would do: pad the rows of the array in shared memory by one element, or swizzle the "
+            f"index{_at(case, found)}",
+            found,
+        )
+
+
+def _shares(
+    case: Case, blames: Iterable[Blame], ideal: Callable[[AccessFacts], float], space: str
+) -> Iterable[Blame]:
+    """The part of each blame that accesses at their best would not cause."""
+    for blame in blames:
+        facts: AccessFacts | None = case.accesses.get(blame.source)
+        if facts is None or case.instruction(blame.source).space != space:
+            continue
+        wasted = 1 - ideal(facts)
+        if wasted > 1 - 1 / _WORSE:
+            yield replace(blame, count=blame.count.times(wasted))
+
+
+def _at(case: Case, found: Iterable[Blame]) -> str:
+    where = lines(case, [b.source for b in sorted(found, key=lambda b: -b.count.all)][:8])
+    return f" ({where})" if where else ""
