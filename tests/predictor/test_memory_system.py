@@ -25,8 +25,7 @@ def copy(n, dtype):
 def test_a_full_device_streams_at_its_bandwidth(name):
     n = 1 << 26
     device = pa.device(name)
-    threads = 512 if device.max_threads_per_unit % 1024 else 1024
-    prediction = pa.predict(copy(n, "float64"), pa.Launch.cover(n, threads), device)
+    prediction = pa.predict(copy(n, "float64"), pa.Launch.cover(n, 256), device)
     assert prediction.occupancy.fraction == 1
     assert prediction.limiter == "dram"
     # Reads and writes are equally many, so dram_alone_factor does not count.

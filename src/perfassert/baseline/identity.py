@@ -136,4 +136,4 @@ def _number(value: Any) -> int | str:
         number = float(value)
     except (TypeError, ValueError):
         raise BaselineError(f"a kernel with {value!r} in it cannot be told from others") from None
-    return int(number) if number == int(number) else repr(number)
+    return int(number) if number.is_integer() else repr(number)

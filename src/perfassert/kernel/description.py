@@ -26,9 +26,6 @@ class Compiled(Protocol):
         """The kernel with graph and bound accesses, and the launch that its volumes are those of:
         guards as a domain, grid-stride loops as a wider grid."""
 
-    def program(self, arch: str) -> Program:
-        """The code, for every launch."""
-
 
 @dataclass(frozen=True, eq=False)
 class Kernel:
@@ -57,6 +54,7 @@ class Kernel:
     compiled: Compiled | None = None
     bound: tuple[BoundAccess, ...] | None = None
     spill_bytes: int | None = None
+    program: Program | None = None
     code_bytes: int = 0
 
     def __post_init__(self) -> None:

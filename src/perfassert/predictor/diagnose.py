@@ -35,7 +35,7 @@ def diagnose(prediction: Any) -> Diagnosis:
     """Simulate once more with a profile; stalls by who is to blame, and what would help."""
     kernel, launch, device = prediction.origin
     model = make_model(estimated(kernel, launch, device), launch, device)
-    program = kernel.compiled.program(device.arch) if kernel.compiled is not None else None
+    program = model.case.kernel.program
     code = Code.of(program) if program is not None else graph_code(model.graph)
     alone = prediction.diagnostics["simulated_cycles"]
     slower = float(prediction.cycles) / alone if alone else 1.0
@@ -268,9 +268,7 @@ class _Again:
 
 def _halved(unit: Unit, graph: InstructionGraph, sources: set[int]) -> Unit:
     """λ, Λ and what is demanded of the servers halved for some instructions."""
-    chosen = {
-        n.index for n in graph.nodes if (n.program if n.program >= 0 else n.index) in sources
-    }
+    chosen = {n.index for n in graph.nodes if (n.program if n.program >= 0 else n.index) in sources}
     programs = tuple(
         replace(
             p,

@@ -25,6 +25,7 @@ _GRAIN = 16  # derived costs are multiples of 1/16 cycle, so that periods exist
 _ON_CHIP = ("shared", "global")
 """Pipelines of a device file that stand for the load-store unit."""
 _LINES = 2  # that a warp's load touches, of which each may be the one that it waits for
+_WORD = 4  # bytes of a spilled register
 _HIT = 0.5  # of a load's sectors miss L1: fewer, and it counts as a hit
 
 
@@ -62,6 +63,7 @@ class MemorySystem:
         self.device = device
         self.estimate = estimate
         self.counted = kernel.bound is not None
+        self.widths = [a.bytes for a in kernel.bound or ()]
         self.fields = [
             (a.field, a.direction is Direction.LOAD)
             for a in (kernel.accesses if kernel.bound is None else kernel.bound)
@@ -97,6 +99,9 @@ class MemorySystem:
             cycles = max([operation.issue, *(c.cycles for c in costs)])
             demands = [(LOAD_STORE_UNIT, cycles), (L2, self._l2_cycles(known, costs) / trips)]
             completion = operation.completion
+            if node.space == "local":  # of spilled registers nothing is taken to hit in the L1
+                demands[1] = (L2, self._spilled_sectors(node) * self.sector_cycles)
+                completion = max(completion, self.device.l2_latency)
             if known and self.fields[known[0]][1]:
                 completion = max(self._latency(i) for i in known)
                 self.from_dram[node.index] = max(map(self._from_dram, known))
@@ -107,6 +112,11 @@ class MemorySystem:
         return replace(
             node, operation=name, demands=tuple((s, _grained(c)) for s, c in demands if c > 0)
         )
+
+    def _spilled_sectors(self, node: Node) -> float:
+        """The words of a warp's threads lie side by side."""
+        width = self.widths[node.touches[0]] if node.touches else _WORD
+        return width * self.device.warp_size / self.device.sector_bytes
 
     def _l2_cycles(self, known: list[int], costs: list[AccessCost]) -> float:
         """Stores go through; of loads what misses L1."""

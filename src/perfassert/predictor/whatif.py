@@ -12,7 +12,6 @@ from perfassert.hardware.model import Device, Operation
 from perfassert.kernel.description import Compiled, Kernel
 from perfassert.kernel.graph import Latency
 from perfassert.kernel.launch import Launch
-from perfassert.kernel.program import Program
 from perfassert.prediction.prediction import Prediction
 from perfassert.predictor.predict import predict
 
@@ -82,10 +81,6 @@ class Changed:
         """The bound kernel with the changes."""
         kernel, work = self.compiled.bind(launch, arch, warp_size)
         return replace(kernel, **dict(self.changes)), work
-
-    def program(self, arch: str) -> Program:
-        """The code as it is."""
-        return self.compiled.program(arch)
 
 
 def _with_latency(

@@ -55,6 +55,10 @@ class TestDominators:
         text = "LDG R0 <- R2 | set=0\nBRA | wait=0\nIADD R3 <- R0"
         assert after_dominators(text, 2) == []
 
+    def test_a_wait_under_a_predicate_is_one_too(self):
+        text = "LDG R0 <- R2 | set=0\n@P0 IADD R1 <- R5 | wait=0\nIADD R3 <- R0 | wait=0"
+        assert after_dominators(text, 2) == []
+
     def test_a_wait_for_the_reading_of_operands_is_none(self):
         text = "LDG R0 <- R2 | set=0 free=1\nMOV R2 <- R9 | wait=1\nIADD R3 <- R0 | wait=0"
         assert after_dominators(text, 2) == [0]

@@ -18,6 +18,8 @@ from perfassert.engines.advisor.pruning import (
 from perfassert.engines.advisor.slicing import Dependence, Slicer
 from perfassert.kernel.samples import Count, Samples
 
+_MEMORY_CLASSES = {"local": "local_memory_dependency", "constant": "constant_dependency"}
+
 
 @dataclass(frozen=True, slots=True)
 class Blame:
@@ -61,8 +63,7 @@ def blame(code: Code, samples: Samples, latency_bounds: Mapping[str, float]) -> 
 def stall_class(reason: str, source: CodeInstruction, after_read: bool) -> str:
     """The detailed stall reason by the opcode of the source (Figure 5)."""
     if reason == MEMORY:
-        detailed = source.space in ("local", "constant")
-        return f"{source.space}_dependency" if detailed else MEMORY
+        return _MEMORY_CLASSES.get(source.space or "", MEMORY)
     if reason == EXECUTION:
         if after_read:
             return "write_after_read"
@@ -79,11 +80,13 @@ def apportion(weights: Sequence[tuple[float, int]]) -> list[float]:
     """
     issued = sum(w for w, _ in weights)
     inverse = [1 / max(1, length) for _, length in weights]
+    paths = sum(inverse)
     products = [
-        (i / sum(inverse)) * (w / issued if issued > 0 else 1.0)
+        (i / paths) * (w / issued if issued > 0 else 1.0)
         for i, (w, _) in zip(inverse, weights, strict=True)
     ]
-    return [p / sum(products) for p in products]
+    whole = sum(products)
+    return [p / whole for p in products]
 
 
 class _Blamer:
@@ -93,6 +96,7 @@ class _Blamer:
         self.slicer = Slicer(code)
         self.paths = Paths(code)
         self.pruner = Pruner(code, self.slicer, self.paths, bounds)
+        self.slices: dict[int, tuple[Dependence, ...]] = {}
         self.known: dict[int, dict[int, Count]] = {}
         for (use, source), count in (samples.edges or {}).items():
             self.known.setdefault(use, {})[source] = count
@@ -119,10 +123,16 @@ class _Blamer:
     def found(self, use: int, reason: str) -> list[Dependence]:
         """The edges of the dependency graph before pruning."""
         if reason != SYNCHRONIZE:
-            return list(self.slicer.dependences(use))
+            return list(self.sliced(use))
         if self.code.instructions[use].synchronizes:
             return []
         return list(self.slicer.synchronizations(use))
+
+    def sliced(self, use: int) -> tuple[Dependence, ...]:
+        """The dependences of an instruction, found once."""
+        if use not in self.slices:
+            self.slices[use] = self.slicer.dependences(use)
+        return self.slices[use]
 
     def pruned(
         self, found: Mapping[tuple[int, str], list[Dependence]]
@@ -153,7 +163,7 @@ class _Blamer:
         known = self.known.get(use)
         if not known:
             return list(kept)
-        sliced = {d.source: d for d in self.slicer.dependences(use)}
+        sliced = {d.source: d for d in self.sliced(use)}
         edges = [sliced.get(source, Dependence(source, use, ())) for source in sorted(known)]
         instructions = self.code.instructions
         fitting = [d for d in edges if can_cause(reason, instructions[d.source], d.after_read)]

@@ -58,6 +58,10 @@ class Case:
     headroom: float | None = None
     shapes: Callable[[], Proposal | None] = lambda: None
 
+    def within_headroom(self, speedup: float, units: float = 1.0) -> float:
+        """No faster than the busiest server allows, on ``units`` times as many units."""
+        return speedup if self.headroom is None else min(speedup, max(1.0, self.headroom * units))
+
     @cached_property
     def total(self) -> Count:
         """All samples T, and the latency samples L."""

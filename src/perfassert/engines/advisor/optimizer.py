@@ -28,13 +28,9 @@ def speedup(case: Case, match: Match, category: str) -> float:
     """Eqs. (2) and (4), the latter within what active samples can hide; optimizers that change
     the launch bring their own (eq. 10). Hiding latency cannot beat the busiest server."""
     if match.speedup is not None:
-        found = match.speedup
-    elif category == STALL_ELIMINATION:
-        found = stall_elimination(case.total.all, match.count.all)
-    else:
-        active = case.total.all - case.total.latency
-        hidden = match.count.latency if match.hidden is None else match.hidden
-        found = latency_hiding(case.total.all, hidden, active)
-    if category != STALL_ELIMINATION and case.headroom is not None:
-        found = min(found, max(1.0, case.headroom))
-    return min(found, _MOST)
+        return min(match.speedup, _MOST)
+    if category == STALL_ELIMINATION:
+        return min(stall_elimination(case.total.all, match.count.all), _MOST)
+    active = case.total.all - case.total.latency
+    hidden = match.count.latency if match.hidden is None else match.hidden
+    return case.within_headroom(latency_hiding(case.total.all, hidden, active))

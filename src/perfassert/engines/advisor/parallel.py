@@ -20,16 +20,14 @@ class BlockIncrease:
         parts = min(-(-units // case.blocks), -(-case.threads // warp))
         if case.blocks >= units or parts < 2:
             return None
-        threads = -(-case.threads // parts)
+        threads = -(-case.threads // parts // warp) * warp
         old = case.warps_per_scheduler
         new = old / parts
-        speedup = parallel(
-            case.issue_probability, Parallelism(old, old), Parallelism(new, new)
-        )
+        speedup = parallel(case.issue_probability, Parallelism(old, old), Parallelism(new, new))
         return Match(
             f"{case.blocks} blocks leave {units - case.blocks} of {units} compute units idle: "
             f"make {case.blocks * parts} blocks of {threads} threads of them",
-            speedup=speedup,
+            speedup=case.within_headroom(speedup, units / case.blocks),
         )
 
 
@@ -43,9 +41,7 @@ class ThreadIncrease:
             return None
         threads, best = case.threads, case.occupancy
         while threads * 2 <= min(_ANY_SIZE, case.device.max_threads_per_block):
-            wider = occupancy(
-                case.device, threads * 2, case.registers, _shared(case, threads * 2)
-            )
+            wider = occupancy(case.device, threads * 2, case.registers, _shared(case, threads * 2))
             if wider.fraction <= best.fraction and threads >= case.device.warp_size:
                 break
             threads, best = threads * 2, wider
@@ -62,7 +58,7 @@ class ThreadIncrease:
         return Match(
             f"blocks of {case.threads} threads fill {case.occupancy.fraction:.0%} of the warp "
             f"slots: use {threads} threads per block ({best.fraction:.0%})",
-            speedup=speedup,
+            speedup=case.within_headroom(speedup, 1 / lanes),
         )
 
 
@@ -95,7 +91,7 @@ class OccupancyIncrease:
         )
         return Match(
             f"{resident} blocks reside on a unit, limited by {limit}: {how} lets {blocks} reside",
-            speedup=speedup,
+            speedup=case.within_headroom(speedup),
             changes=changes,
         )
 

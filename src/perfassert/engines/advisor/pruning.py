@@ -40,7 +40,7 @@ class Observed:
     A dependence is cold where every path between its ends that keeps the value has an instruction
     without a predicate that uses the operand too. Those may differ from path to path, while the
     paper asks for one on all of them. Waiting for the barrier that the source's result clears is
-    a use.
+    a use, and one that no predicate prevents: barriers are checked before an instruction issues.
     """
 
     def __init__(self, code: Code, slicer: Slicer) -> None:
@@ -70,9 +70,8 @@ class Observed:
 
     def _ends(self, i: CodeInstruction) -> tuple[str, ...]:
         """Operands whose facts end at an instruction; a second write of a barrier ends none."""
-        if i.predicate:
-            return ()
-        return tuple(dict.fromkeys((*i.read, *i.defines)))
+        waits = tuple(barrier_register(b) for b in i.waits)
+        return waits if i.predicate else tuple(dict.fromkeys((*i.uses, *i.defines, *waits)))
 
     def cold(self, dependence: Dependence) -> bool:
         """Whether the stall would have been observed earlier on every path."""
@@ -126,7 +125,7 @@ class Pruner:
     def measure(self, found: Iterable[Dependence]) -> None:
         """Find the distances that :meth:`by_latency` needs, for many dependences at once."""
         pairs = {(d.source, d.use) for d in found if SYNCHRONIZATION not in d.operands}
-        self._soonest.update(self._paths.soonest(pairs - self._soonest.keys()))
+        self._soonest.update(self._paths.soonest(p for p in pairs if p not in self._soonest))
 
     def by_latency(self, found: Sequence[Dependence]) -> list[Dependence]:
         """Without sources that are complete before the use can be next on any path.

@@ -50,14 +50,14 @@ class StrengthReduction:
     name, category = "Strength Reduction", STALL_ELIMINATION
 
     def match(self, case: Case) -> Match | None:
-        math = math_instructions(case)
+        math, divisions = math_instructions(case), division_instructions(case)
         found = [
             b for b in case.of("execution_dependency", "pipe_busy")
-            if b.source not in math and self.slow(case, b.source)
+            if b.source not in math and (b.source in divisions or self.slow(case, b.source))
         ]  # fmt: skip
         if not found:
             return None
-        return Match(self.say(case, found), found)
+        return Match(self.say(case, found, divisions), found)
 
     def slow(self, case: Case, number: int) -> bool:
         """Whether an instruction is arithmetic of long latency."""
@@ -70,11 +70,11 @@ class StrengthReduction:
         """Whether float is widened to double on the way."""
         return any(_widens(i) for i in case.code.instructions)
 
-    def say(self, case: Case, found: list[Blame]) -> str:
+    def say(self, case: Case, found: list[Blame], divisions: frozenset[int]) -> str:
         sources = [case.instruction(b.source) for b in found]
         if any(_widens(i) or i.operation == "fp64" for i in sources) and self.mixed(case):
             advice = "float and double are mixed: write constants as float (2.0f), or use one type"
-        elif any(_divides(i) for i in sources):
+        elif any(i.index in divisions for i in sources):
             advice = (
                 "division by a value that the compiler does not know: multiply by its reciprocal, "
                 "shift by powers of two, or make the divisor a compile-time constant"
@@ -88,8 +88,21 @@ def _widens(i: CodeInstruction) -> bool:
     return i.base == "F2F" and ("F64.F32" in i.opcode or "F32.F64" in i.opcode)
 
 
-def _divides(i: CodeInstruction) -> bool:
-    return i.base in ("I2F", "F2I", "MUFU", "I2FP", "IMAD") or i.opcode.startswith("IMAD.HI")
+def division_instructions(case: Case) -> frozenset[int]:
+    """Integer arithmetic on lines with a division by a value unknown to the compiler: it begins
+    with the reciprocal of the divisor, as a float that is rounded up."""
+    lines = {
+        str(i.span) for i in case.code.instructions
+        if i.span is not None and i.base in _TO_FLOAT and ".RP" in i.opcode
+    }  # fmt: skip
+    return frozenset(
+        i.index for i in case.code.instructions
+        if i.span is not None and str(i.span) in lines and i.operation in _WHOLE
+    )  # fmt: skip
+
+
+_TO_FLOAT = ("I2F", "I2FP")
+_WHOLE = frozenset({"int32", "imad", "sfu", "convert", "compare"})
 
 
 def math_instructions(case: Case) -> frozenset[int]:
@@ -102,7 +115,7 @@ def math_instructions(case: Case) -> frozenset[int]:
             by_line.setdefault(str(i.span), []).append(i)
     for members in by_line.values():
         approximates = any(i.base == "MUFU" and "RCP64H" not in i.opcode for i in members)
-        integer = any(i.base in ("I2F", "I2FP") and ".RP" in i.opcode for i in members)
+        integer = any(i.base in _TO_FLOAT and ".RP" in i.opcode for i in members)
         if approximates and not integer and any(map(_precise, members)):
             library.update(i.index for i in members if i.operation in _FLOATING)
     return frozenset(library)

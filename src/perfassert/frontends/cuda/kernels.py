@@ -157,6 +157,7 @@ class Hints:
             graph=graph,
             bound=bound,
             spill_bytes=binary.local_bytes,
+            program=program,
             code_bytes=program.code_bytes,
         )
         return kernel, work

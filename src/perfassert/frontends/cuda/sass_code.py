@@ -309,7 +309,6 @@ class SassCode:
         ):  # an operand list that this form does not know
             return {}
 
-
     def _moved(
         self, instruction: Instruction, words: Sequence[str], read: Read
     ) -> Mapping[str, Value]:

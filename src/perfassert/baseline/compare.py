@@ -1,0 +1,166 @@
+"""baseline + prediction → verdict: regressions, improvements, and what differs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from perfassert.baseline.components import Component, components, same, shown
+from perfassert.baseline.entry import Entry, Key
+from perfassert.baseline.tolerance import Tolerance
+from perfassert.errors import BaselineError, ExpectationError
+from perfassert.expect.metrics import METRICS
+from perfassert.report.tables import percent, table
+
+_LARGER_IS_BETTER = frozenset({"occupancy"})
+_LISTED = 8  # components in a failure; all of them would bury the table
+_SLIGHT = 5e-4  # a change that would be shown as 0.0 %
+
+
+class Verdict(str, Enum):
+    """What has become of a metric."""
+
+    SAME = "same"
+    WITHIN = "ok"
+    IMPROVED = "improved"
+    REGRESSED = "REGRESSION"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One compared metric; ``share``: the difference over the baseline, where that is not 0."""
+
+    metric: str
+    tolerance: Tolerance
+    before: float | str
+    after: float | str
+    share: float | None
+    verdict: Verdict
+
+    def cells(self) -> tuple[str, ...]:
+        """For the table of a failure."""
+        before, after = (shown((self.metric,), v) for v in (self.before, self.after))
+        difference = "" if self.share is None else percent(self.share)
+        return (self.metric, before, after, difference, self.tolerance.text, self.verdict.value)
+
+    def __str__(self) -> str:
+        metric, before, after, difference, *_ = self.cells()
+        return f"{metric} {before} → {after}{difference and f' ({difference})'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A baseline beside what is predicted now."""
+
+    key: Key
+    old: Entry
+    new: Entry
+    rows: tuple[Row, ...]
+
+    def of(self, verdict: Verdict) -> tuple[Row, ...]:
+        """The metrics with that verdict."""
+        return tuple(row for row in self.rows if row.verdict is verdict)
+
+    @property
+    def components(self) -> tuple[Component, ...]:
+        """What the two are made of, where it differs."""
+        return components(self.old, self.new)
+
+
+def foreign(key: Key, old: Entry, new: Entry) -> str:
+    """Why the two cannot be compared, or ``""``: they are of different models or device files."""
+    if old["model_version"] != new["model_version"]:
+        return (
+            f"it was made by version {old['model_version']} of the model, and this is version "
+            f"{new['model_version']}"
+        )
+    if old["device_digest"] != new["device_digest"]:
+        return (
+            f"the device file of {key.device} has changed since "
+            f"({old['device_digest']}, now {new['device_digest']})"
+        )
+    return ""
+
+
+def compare(
+    key: Key,
+    old: Entry,
+    new: Entry,
+    wanted: Mapping[str, Tolerance],
+    named: frozenset[str] = frozenset(),
+) -> Comparison:
+    """Every wanted metric's verdict.
+
+    A metric that this kernel cannot have is passed over, unless it is among those ``named``
+    outright: then it is an :class:`ExpectationError`. One that only the baseline lacks is a
+    :class:`BaselineError`.
+    """
+    rows = []
+    for metric, tolerance in wanted.items():
+        if metric not in new:
+            if metric in named:
+                needs = METRICS[metric].needs
+                kernel = new["kernel"]
+                raise ExpectationError(f"{metric}: kernel {kernel!r} cannot have it; {needs}")
+            continue
+        if metric not in old:
+            raise BaselineError(f"the baseline of {key} has no {metric}")
+        rows.append(_row(metric, tolerance, old[metric], new[metric]))
+    if not rows:
+        raise ExpectationError(f"{key}: none of {', '.join(wanted)} exists for this kernel")
+    return Comparison(key, old, new, tuple(rows))
+
+
+def _row(metric: str, tolerance: Tolerance, before: float | str, after: float | str) -> Row:
+    if isinstance(before, str) or isinstance(after, str):
+        verdict = Verdict.SAME if before == after else Verdict.REGRESSED
+        return Row(metric, tolerance, before, after, None, verdict)
+    share = after / before - 1 if before else None
+    verdict = _verdict(metric, tolerance, before, after)
+    return Row(metric, tolerance, before, after, share, verdict)
+
+
+def _verdict(metric: str, tolerance: Tolerance, before: float, after: float) -> Verdict:
+    if same(before, after):
+        return Verdict.SAME
+    rises = after > before
+    margin = (tolerance.above if rises else tolerance.below).around(before)
+    if abs(after - before) <= margin:
+        return Verdict.WITHIN
+    better = rises == (metric in _LARGER_IS_BETTER)
+    return Verdict.IMPROVED if better else Verdict.REGRESSED
+
+
+def failure_text(found: Comparison, command: str) -> str:
+    """Headline, table, what differs, and the command that accepts it."""
+    new = found.new
+    headline = "; ".join(_headline(row) for row in found.of(Verdict.REGRESSED))
+    block = "×".join(map(str, new["block"]))
+    header = ("metric", "baseline", "predicted", "difference", "tolerance", "verdict")
+    return "\n\n".join(
+        [
+            f"{headline} ({new['kernel']} on {found.key.device}, block {block})",
+            table(header, [row.cells() for row in found.rows]),
+            differences(found),
+            f"if this is intended, accept it: {command}",
+        ]
+    )
+
+
+def _headline(row: Row) -> str:
+    _, before, after, difference, tolerance, _ = row.cells()
+    if not difference:
+        return f"{row.metric} is {after}, was {before}"
+    return f"{row.metric} is {after}, {difference} to the baseline {before} (allowed: {tolerance})"
+
+
+def differences(found: Comparison) -> str:
+    """One line: the components that differ, those that moved most first, and the kernel."""
+    listed = [c for c in found.components if c.share is None or abs(c.share) >= _SLIGHT]
+    listed.sort(key=lambda c: c.share is not None)  # other launches and new parts first
+    more = f"; and {len(listed) - _LISTED} more" if len(listed) > _LISTED else ""
+    written = "; ".join(str(c) for c in listed[:_LISTED]) or "no component"
+    unchanged = found.old["kernel_digest"] == found.new["kernel_digest"]
+    kernel = "the kernel is the same" if unchanged else "the kernel has changed"
+    return f"what differs ({kernel}): {written}{more}"

@@ -1,0 +1,105 @@
+"""What two baselines differ in, component by component."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Union
+
+from perfassert.baseline.entry import Entry, Leaf, Path, leaves, unit_of
+from perfassert.prediction.volumes import UNITS
+from perfassert.quantity import format_quantity
+from perfassert.report.tables import percent
+
+_EQUAL = 1e-9  # numbers that leave the model have ten digits
+_DERIVED = {"cycles", "roofline_time", "roofline_limiter", "dram_volume", "l2_volume", "updates"}
+"""What follows from other components, and so explains nothing."""
+_LAST = {"time"}  # the effect, not a component
+_IDENTITY = {"kernel", "model_version", "device_digest", "kernel_digest"}
+
+Value = Union[Leaf, None]
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """One row: ``before`` or ``after`` is None where that side does not have it.
+
+    ``share``: the change over the value before, for numbers other than 0 before. ``path``: where
+    the value lies in the baseline; ``name``: the same in words, ``"dram_load of src: capacity"``.
+    """
+
+    path: Path
+    name: str
+    before: Value
+    after: Value
+    share: float | None
+
+    @property
+    def change(self) -> str:
+        """``"+35.5 %"``, or empty where no share exists."""
+        return "" if self.share is None else percent(self.share)
+
+    def __str__(self) -> str:
+        change = f" ({self.change})" if self.change else ""
+        return (
+            f"{self.name} {shown(self.path, self.before)} → {shown(self.path, self.after)}{change}"
+        )
+
+
+def components(old: Entry, new: Entry) -> tuple[Component, ...]:
+    """Volumes by field and part, wavefronts, occupancy and its limit, registers, spills,
+    instructions, limiter, bounds, launch: every one that differs, in the order of the entries.
+
+    A part that only one side has counts as 0 on the other. Volumes stand for themselves only
+    where no field of them differs.
+    """
+    before, after = dict(leaves(old)), dict(leaves(new))
+    found = [
+        _component(path, before.get(path), after.get(path))
+        for path in (*before, *(p for p in after if p not in before))
+        if path[0] not in (_DERIVED | _LAST | _IDENTITY)
+        and not same(_value(before, path), _value(after, path))
+    ]
+    explained = {c.path[2] for c in found if c.path[0] == "fields"}
+    return tuple(c for c in found if c.path[0] not in explained)
+
+
+def same(before: Value, after: Value) -> bool:
+    """Equal to the ten digits that numbers have."""
+    if isinstance(before, (int, float)) and isinstance(after, (int, float)):
+        return abs(before - after) <= _EQUAL * max(abs(before), abs(after))
+    return before == after
+
+
+def _value(table: dict[Path, Leaf], path: Path) -> Value:
+    """A part that is not listed is 0."""
+    return table.get(path, 0 if path[0] == "fields" else None)
+
+
+def _component(path: Path, before: Value, after: Value) -> Component:
+    if path[0] == "fields":
+        before, after = before or 0, after or 0
+    share = None
+    if isinstance(before, (int, float)) and isinstance(after, (int, float)) and before:
+        share = after / before - 1
+    return Component(path, _name(path), before, after, share)
+
+
+def _name(path: Path) -> str:
+    if path[0] == "bounds":
+        return f"{path[1]} alone"
+    if path[0] == "fields":
+        part = "" if path[3] == "total" else f": {path[3]}"
+        return f"{path[2]} of {path[1]}{part}"
+    return path[0].replace("_", " ") if path[0] not in UNITS else path[0]
+
+
+def shown(path: Path, value: Value) -> str:
+    """A value as people read it: ``12.15 us``, ``75.0 %``, ``16×2×8``."""
+    if value is None:
+        return "none"
+    if isinstance(value, tuple):
+        return "×".join(map(str, value))
+    if isinstance(value, str):
+        return value
+    unit = unit_of(path)
+    return percent(value, signed=False) if unit == "%" else format_quantity(float(value), unit)

@@ -1,0 +1,119 @@
+"""Files of baselines on disk: beside the test module, replaced at once, never half."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from perfassert.baseline.entry import Entry, Key
+from perfassert.baseline.text import format_file, parse_file
+from perfassert.errors import BaselineError
+
+FOLDER = "__perf__"
+_PATIENCE = 10.0  # seconds that another process may hold a file
+
+
+def file_of(module: Path) -> Path:
+    """``__perf__/<module>.toml`` beside a test module."""
+    return module.parent / FOLDER / f"{module.stem}.toml"
+
+
+def orphans(folder: Path) -> list[Path]:
+    """Files of baselines in ``folder`` whose module is no longer beside it."""
+    modules = {p.stem for p in folder.parent.iterdir() if p.is_file()}
+    return sorted(p for p in folder.glob("*.toml") if p.stem not in modules)
+
+
+def read(path: Path) -> dict[Key, Entry]:
+    """The entries of a file, none where it does not exist; :class:`BaselineError` if it is bad."""
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise BaselineError(f"{path}: cannot be read: {error.strerror}") from None
+    return parse_file(content, str(path))
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """What is to be written to one file, and what to be dropped from it."""
+
+    written: Mapping[Key, Entry] = field(default_factory=dict)
+    dropped: frozenset[Key] = frozenset()
+
+    def applied(self, entries: Mapping[Key, Entry]) -> dict[Key, Entry]:
+        """The entries after it."""
+        kept = {k: e for k, e in entries.items() if k not in self.dropped}
+        return {**kept, **self.written}
+
+
+def write(path: Path, update: Update) -> None:
+    """Apply an update to what the file holds now: another process may have written meanwhile.
+
+    The file is replaced at once; a file that cannot be read is left as it is, and
+    :class:`BaselineError` says why. Without entries it goes, and its folder if that is empty.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with _locked(path):
+            entries = update.applied(read(path))
+            if entries:
+                _replace(path, format_file(entries))
+            else:
+                path.unlink(missing_ok=True)
+    except OSError as error:
+        raise BaselineError(f"{path}: cannot be written: {error.strerror or error}") from None
+    if not entries and not any(path.parent.iterdir()):
+        path.parent.rmdir()
+
+
+def _replace(path: Path, text: str) -> None:
+    if path.exists() and path.read_bytes() == text.encode():
+        return
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(text.encode())
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask())
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+@contextmanager
+def _locked(path: Path, now: Callable[[], float] = time.monotonic) -> Iterator[None]:
+    """One process at a time, by a file that exists while one writes."""
+    lock = path.with_name(f".{path.name}.lock")
+    end = now() + _PATIENCE
+    while True:
+        try:
+            os.close(os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+            break
+        except (FileExistsError, PermissionError) as error:
+            if isinstance(error, PermissionError) and os.name != "nt":
+                raise
+            if now() > end:
+                raise BaselineError(
+                    f"{path}: another process has been writing it for {_PATIENCE:.0f} s; if none "
+                    f"is, delete {lock} and run the update again"
+                ) from None
+            time.sleep(0.01)
+    try:
+        yield
+    finally:
+        lock.unlink(missing_ok=True)

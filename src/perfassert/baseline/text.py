@@ -1,0 +1,231 @@
+"""Baselines as text: one TOML table per test, name and device, in one form only.
+
+Sorted, one value to a line, exact numbers with what people read beside them, so that the diff of
+a pull request reads as the change.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from math import isfinite
+from typing import Any
+
+from perfassert.baseline.entry import (
+    COUNTS, EXTENTS, PROVENANCE, TEXTS, Entry, Key, Leaf, Path, is_volume, leaves, stored_metrics,
+    unit_of,
+)  # fmt: skip
+from perfassert.errors import BaselineError, close_matches
+from perfassert.expect.metrics import Kind
+from perfassert.prediction.prediction import LIMITERS
+from perfassert.quantity import format_quantity
+from perfassert.report.tables import percent
+from perfassert.toml import TOMLDecodeError, loads
+from perfassert.version import MODEL_VERSION
+
+FORMAT = 1
+_HEADER = f"""\
+# Predicted performance that perf.no_regression() compares with; kept by pytest --perf-update.
+# Every number is in base units (seconds, bytes); comments are made from them.
+format = {FORMAT}
+"""
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+_CONFLICT = re.compile(r"(<<<<<<<|=======|>>>>>>>|\|\|\|\|\|\|\|)(\s|$)")
+_RESTORE = "restore the file from version control, or delete it and run pytest --perf-update"
+_REMAKE = "undo the edit, or delete the table and run pytest --perf-update"
+
+
+def format_file(entries: Mapping[Key, Entry]) -> str:
+    """The whole file; the same for the same entries, in whatever order they come."""
+    tables = (format_entry(key, entries[key]) for key in sorted(entries))
+    return "\n".join([_HEADER, *("\n".join(lines) + "\n" for lines in tables)])
+
+
+def format_entry(key: Key, entry: Entry) -> list[str]:
+    """The table of one baseline, line by line."""
+    updates = entry.get("updates", 0)
+    lines = [f"[{_dotted(key)}]"]
+    for path, value in leaves(entry):
+        comment = _comment(path, value, updates)
+        lines.append(f"{_dotted(path)} = {_value(value)}{comment and f'  # {comment}'}")
+    return lines
+
+
+def _dotted(path: tuple[str, ...]) -> str:
+    return ".".join(key if _BARE.fullmatch(key) else _quoted(key) for key in path)
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007F")
+
+
+def _value(value: Leaf) -> str:
+    if isinstance(value, str):
+        return _quoted(value)
+    if isinstance(value, tuple):
+        return f"[{', '.join(_value(v) for v in value)}]"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return repr(value)
+
+
+def _comment(path: Path, value: Leaf, updates: Any) -> str:
+    unit = unit_of(path)
+    if not unit or isinstance(value, (str, tuple)):
+        return ""
+    if unit == "%":
+        return percent(value, signed=False)
+    written = format_quantity(float(value), unit)
+    if is_volume(path) and isinstance(updates, int) and updates > 0 and value:
+        written += f", {format_quantity(value / updates, unit, 'update')}"
+    return "" if written == f"{value} {unit}" else written
+
+
+def parse_file(content: bytes, place: str) -> dict[Key, Entry]:
+    """The entries of a file; ``place`` names it in errors.
+
+    Raises :class:`~perfassert.BaselineError` with line and next step for anything that this
+    module would not have written: conflicts of a merge, duplicates, truncated or edited tables.
+    Entries of another version of the model are only looked at for what tells that they are.
+    """
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise BaselineError(f"{place}:{line}: this is not UTF-8 text; {_RESTORE}") from None
+    for line, written in enumerate(text.splitlines(), 1):
+        if _CONFLICT.match(written):
+            raise BaselineError(
+                f"{place}:{line}: a merge left a conflict here; keep either side and then run "
+                "pytest --perf-update"
+            )
+    try:
+        data = loads(text)
+    except TOMLDecodeError as error:
+        raise BaselineError(f"{_placed(place, str(error), text)}; {_RESTORE}") from None
+    return _File(place, text).entries(data)
+
+
+def _placed(place: str, message: str, text: str) -> str:
+    """``file:line: message`` from the parser's own words."""
+    match = re.fullmatch(r"(.*) \(at (?:line (\d+), column \d+|end of document)\)", message, re.S)
+    if match is None:
+        return f"{place}: {message}"
+    line = match[2] or len(text.splitlines())
+    return f"{place}:{line}: {match[1][:1].lower()}{match[1][1:]}"
+
+
+class _File:
+    """What is needed to say where something is wrong."""
+
+    def __init__(self, place: str, text: str) -> None:
+        self.place = place
+        self.lines = text.splitlines()
+
+    def entries(self, data: dict[str, Any]) -> dict[Key, Entry]:
+        version = data.pop("format", None)
+        if version is None:
+            reason = "is empty or truncated" if not data else "has no 'format', as the first key is"
+            raise BaselineError(f"{self.place}:1: the file {reason}; {_RESTORE}")
+        if version != FORMAT or isinstance(version, bool):
+            raise BaselineError(
+                f"{self.place}:{self.line(('format',))}: format {version!r} is not the {FORMAT} that "
+                "this version of perfassert reads; install the one that wrote it, or delete the "
+                "file and run pytest --perf-update"
+            )
+        return {key: self.checked(key, entry) for key, entry in self.tables(data)}
+
+    def tables(self, data: dict[str, Any]) -> Iterator[tuple[Key, dict[str, Any]]]:
+        for test, names in data.items():
+            for name, devices in self.inside((test,), names).items():
+                for device, entry in self.inside((test, name), devices).items():
+                    yield (
+                        Key(test, name, device),
+                        self.inside((test, name, device), entry),
+                    )
+
+    def inside(self, path: Path, value: Any) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            raise self.error(path, "stands outside of a table [test.name.device]")
+        return value
+
+    def checked(self, key: Key, entry: dict[str, Any]) -> Entry:
+        for name in PROVENANCE:
+            if name not in entry:
+                raise self.error(key, f"has no {name}: it is truncated or was edited")
+            if not isinstance(entry[name], str):
+                raise self.error((*key, name), "must be a string")
+        if entry["model_version"] != MODEL_VERSION:
+            return entry
+        if "time" not in entry:
+            raise self.error(key, "has no time: it is truncated or was edited")
+        for path, value in leaves(entry):
+            self.check(key, path, value)
+        return entry
+
+    def check(self, key: Key, path: Path, value: Any) -> None:
+        names = {m.name: m.names for m in stored_metrics() if m.kind is Kind.NAME}
+        name, wanted = path[0], ""
+        if name in names:
+            if value not in names[name]:
+                wanted = f"must be one of {', '.join(names[name])}"
+        elif name in TEXTS:
+            wanted = "" if isinstance(value, str) else "must be a string"
+        elif name in EXTENTS:
+            whole = isinstance(value, tuple) and len(value) == 3 and all(map(_is_whole, value))
+            wanted = "" if whole else "must be three whole numbers"
+        else:
+            self.check_name(key, path)
+            wanted = "" if _is_amount(value) else "must be a number that is not negative"
+        if wanted:
+            raise self.error((*key, *path), wanted)
+
+    def check_name(self, key: Key, path: Path) -> None:
+        known = [*(m.name for m in stored_metrics()), *COUNTS, *TEXTS, *EXTENTS]
+        nested = {"bounds": 2, "fields": 4}
+        depth = nested.get(path[0], 1 if path[0] in known else 0)
+        if len(path) != depth or (path[0] == "bounds" and path[1] not in LIMITERS):
+            hint = close_matches(path[0], [*known, *nested]) if not depth else ""
+            raise self.error((*key, *path), f"is no key of a baseline{hint}")
+
+    def error(self, path: tuple[str, ...], reason: str) -> BaselineError:
+        shown = _dotted(path[3:] or path)
+        return BaselineError(f"{self.place}:{self.line(path)}: {shown} {reason}; {_REMAKE}")
+
+    def line(self, path: tuple[str, ...]) -> int:
+        """The line that comes nearest to a path: of its key, else of its table."""
+        best, found, header = 1, (), ()  # type: tuple[int, Path, Path]
+        for number, line in enumerate(self.lines, 1):
+            here = _path_of(line)
+            if line.lstrip().startswith("["):
+                header, here = here, ()
+            whole = (*header, *here)
+            if whole and len(whole) > len(found) and path[: len(whole)] == whole:
+                best, found = number, whole
+        return best
+
+
+def _path_of(line: str) -> tuple[str, ...]:
+    """The keys that a line's header or assignment spells, none where it has none."""
+    text = line.strip()
+    if not text or text.startswith("#"):
+        return ()
+    try:
+        table: Any = loads(text)
+    except TOMLDecodeError:
+        return ()
+    keys = []
+    while isinstance(table, dict) and len(table) == 1:
+        key, table = next(iter(table.items()))
+        keys.append(key)
+    return tuple(keys)
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_amount(value: object) -> bool:
+    plain = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return plain and isfinite(value) and value >= 0  # type: ignore[arg-type]

@@ -1,0 +1,277 @@
+// Pairs of kernels: one with a pattern that an optimizer of the advisor matches, one without.
+#define N 64
+
+extern "C" __global__ void double_constant(float* out, const float* in, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < 1 || i >= n - 1) return;
+  float t = in[i];
+#pragma unroll 4
+  for (int k = 0; k < 64; ++k) t = t + 0.3 * (in[i - 1] + in[i + 1] - 2.0 * t);
+  out[i] = t;
+}
+
+extern "C" __global__ void float_constant(float* out, const float* in, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < 1 || i >= n - 1) return;
+  float t = in[i];
+#pragma unroll 4
+  for (int k = 0; k < 64; ++k) t = t + 0.3f * (in[i - 1] + in[i + 1] - 2.0f * t);
+  out[i] = t;
+}
+
+extern "C" __global__ void runtime_division(int* out, const int* in, int n, int d) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n) return;
+  int t = in[i];
+#pragma unroll 1
+  for (int k = 0; k < 32; ++k) t = t / d + t % d + k;
+  out[i] = t;
+}
+
+extern "C" __global__ void constant_division(int* out, const int* in, int n, int d) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n) return;
+  int t = in[i];
+#pragma unroll 1
+  for (int k = 0; k < 32; ++k) t = (t >> 4) + (t & 15) + k;
+  out[i] = t;
+}
+
+extern "C" __global__ void many_values(float* out, const float* in, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  float v[48];
+#pragma unroll
+  for (int k = 0; k < 48; ++k) v[k] = in[i + k * n];
+  for (int r = 0; r < 8; ++r) {
+#pragma unroll
+    for (int k = 0; k < 48; ++k) v[k] = v[k] * v[(k + 7) % 48] + v[(k + 13) % 48];
+  }
+  float s = 0;
+#pragma unroll
+  for (int k = 0; k < 48; ++k) s += v[k];
+  out[i] = s;
+}
+
+extern "C" __global__ void gather_at_once(float* out, const float* in, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  float s = i;
+#pragma unroll
+  for (int k = 0; k < 4; ++k) {
+#pragma unroll
+    for (int j = 0; j < 200; ++j) s = s * 0.5f + 1.25f;
+    float b = ((volatile const float*)in)[i + k * n];
+    s = b * s + 0.25f;
+  }
+  out[i] = s;
+}
+
+extern "C" __global__ void gather_ahead(float* out, const float* in, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  float s = i, b[4];
+#pragma unroll
+  for (int k = 0; k < 4; ++k) b[k] = ((volatile const float*)in)[i + k * n];
+#pragma unroll
+  for (int k = 0; k < 4; ++k) {
+#pragma unroll
+    for (int j = 0; j < 200; ++j) s = s * 0.5f + 1.25f;
+    s = b[k] * s + 0.25f;
+  }
+  out[i] = s;
+}
+
+extern "C" __global__ void rolled(float* out, const float* in, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  float s = 0;
+#pragma unroll 1
+  for (int k = 0; k < N; ++k) s = s * 0.5f + in[i + k * n];
+  out[i] = s;
+}
+
+extern "C" __global__ void unrolled(float* out, const float* in, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  float s = 0;
+#pragma unroll
+  for (int k = 0; k < N; ++k) s = s * 0.5f + in[i + k * n];
+  out[i] = s;
+}
+
+extern "C" __global__ void work(float* out, const float* in, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  float s = in[i];
+#pragma unroll 8
+  for (int k = 0; k < 512; ++k) s = s * 0.5f + 1.25f;
+  out[i] = s;
+}
+
+extern "C" __global__ void plane(float* out, const float* in, int width) {
+  int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;
+  float s = in[y * width + x];
+#pragma unroll 8
+  for (int k = 0; k < 128; ++k) s = s * 0.5f + 1.25f;
+  out[y * width + x] = s;
+}
+
+extern "C" __global__ void precise(float* out, const float* in, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  float s = in[i];
+#pragma unroll 1
+  for (int k = 0; k < 32; ++k) s = expf(s) / (1.0f + s);
+  out[i] = s;
+}
+
+extern "C" __global__ void approximate(float* out, const float* in, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  float s = in[i];
+#pragma unroll 1
+  for (int k = 0; k < 32; ++k) s = __fdividef(__expf(s), 1.0f + s);
+  out[i] = s;
+}
+
+extern "C" __global__ void imbalanced(float* out, const float* in, int n) {
+  __shared__ float total;
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  float s = in[i];
+  for (int r = 0; r < 4; ++r) {
+    if (threadIdx.x < 32) {
+#pragma unroll 8
+      for (int k = 0; k < 256; ++k) s = s * 0.5f + 1.25f;
+      if (threadIdx.x == 0) total = s;
+    }
+    __syncthreads();
+    s += total;
+    __syncthreads();
+  }
+  out[i] = s;
+}
+
+extern "C" __global__ void balanced(float* out, const float* in, int n) {
+  __shared__ float total;
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  float s = in[i];
+  for (int r = 0; r < 4; ++r) {
+#pragma unroll 8
+    for (int k = 0; k < 32; ++k) s = s * 0.5f + 1.25f;
+    if (threadIdx.x == 0) total = s;
+    __syncthreads();
+    s += total;
+    __syncthreads();
+  }
+  out[i] = s;
+}
+
+__device__ __noinline__ float step(float s, float b) { return s * b + 0.25f; }
+
+extern "C" __global__ void calls(float* out, const float* in, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  float s = in[i];
+#pragma unroll 1
+  for (int k = 0; k < 64; ++k) s = step(s, 0.5f);
+  out[i] = s;
+}
+
+extern "C" __global__ void inlines(float* out, const float* in, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  float s = in[i];
+#pragma unroll 1
+  for (int k = 0; k < 64; ++k) s = s * 0.5f + 0.25f;
+  out[i] = s;
+}
+
+extern "C" __global__ void global_table(float* out, const float* in, const float* table, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  float s = in[i];
+#pragma unroll 4
+  for (int k = 0; k < 64; ++k) s = s * ((volatile const float*)table)[k] + 0.25f;
+  out[i] = s;
+}
+
+__constant__ float coefficients[64];
+
+extern "C" __global__ void constant_table(float* out, const float* in, const float* table, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  float s = in[i];
+#pragma unroll
+  for (int k = 0; k < 64; ++k) s = s * coefficients[k] + 0.25f;
+  out[i] = s;
+}
+
+extern "C" __global__ void strided(float* out, const float* in, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  float s = 0;
+#pragma unroll
+  for (int k = 0; k < 8; ++k) s += in[i * 8 + k * 8 * n];
+  out[i] = s;
+}
+
+extern "C" __global__ void contiguous(float* out, const float* in, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  float s = 0;
+#pragma unroll
+  for (int k = 0; k < 8; ++k) s += in[i + k * n];
+  out[i] = s;
+}
+
+template <int PITCH> __device__ void columns(float* out, const float* in) {
+  __shared__ float tile[32 * PITCH];
+  int x = threadIdx.x % 32, y = threadIdx.x / 32, i = blockIdx.x * blockDim.x + threadIdx.x;
+  for (int k = y; k < 32; k += 8) tile[k * PITCH + x] = in[blockIdx.x * 1024 + k * 32 + x];
+  __syncthreads();
+  float s = 0;
+#pragma unroll
+  for (int r = 0; r < 4; ++r)
+#pragma unroll
+    for (int k = 0; k < 32; ++k) s = s * 0.5f + tile[x * PITCH + (k + y) % 32];
+  out[i] = s;
+}
+
+extern "C" __global__ void conflicts(float* out, const float* in, int n) { columns<32>(out, in); }
+extern "C" __global__ void padded(float* out, const float* in, int n) { columns<33>(out, in); }
+
+extern "C" __global__ void through_registers(float* out, const float* in, int n) {
+  __shared__ float tile[256];
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  float s = 0;
+#pragma unroll 1
+  for (int k = 0; k < 32; ++k) {
+    tile[threadIdx.x] = in[i + k * n];
+    __syncthreads();
+#pragma unroll
+    for (int j = 0; j < 16; ++j) s = s * 0.5f + tile[(threadIdx.x + j) % 256];
+    __syncthreads();
+  }
+  out[i] = s;
+}
+
+extern "C" __global__ void wide(float* out, const float* in, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  float v[32];
+#pragma unroll
+  for (int k = 0; k < 32; ++k) v[k] = in[i + k * n];
+#pragma unroll 1
+  for (int r = 0; r < 64; ++r) {
+#pragma unroll
+    for (int k = 0; k < 32; ++k) v[k] = v[k] * 0.5f + v[(k + 1) % 32];
+  }
+  float s = 0;
+#pragma unroll
+  for (int k = 0; k < 32; ++k) s += v[k];
+  out[i] = s;
+}
+
+#ifndef STEPS
+#define STEPS 6000
+#endif
+extern "C" __global__ void long_code(float* out, const float* in, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  float s = in[i], t = s;
+#pragma unroll STEPS
+  for (int k = 0; k < 6000; ++k) { s = s * t + 0.25f; t = t * 0.5f + s; }
+  out[i] = s + t;
+}
+
+extern "C" __global__ void smooth(float* out, const float* in, int nx, int ny) {
+  int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;
+  if (x < 1 || y < 1 || x >= nx - 1 || y >= ny - 1) return;
+  out[y * nx + x] = 0.25f * (in[y * nx + x - 1] + in[y * nx + x + 1] + in[(y - 1) * nx + x] +
+                             in[(y + 1) * nx + x]);
+}
