@@ -52,31 +52,33 @@ extern "C" __global__ void many_values(float* out, const float* in, int n) {
   out[i] = s;
 }
 
+// Eight independent chains: they hide their own latency, and that of a load in front of them.
+__device__ __forceinline__ void compute(float (&s)[8]) {
+#pragma unroll 1
+  for (int j = 0; j < 50; ++j) {
+#pragma unroll
+    for (int c = 0; c < 8; ++c) s[c] = s[c] * 0.5f + 1.25f;
+#pragma unroll
+    for (int c = 0; c < 8; ++c) s[c] = s[c] * 1.5f + 0.25f;
+  }
+}
+
 extern "C" __global__ void gather_at_once(float* out, const float* in, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
-  float s = i;
-#pragma unroll
-  for (int k = 0; k < 4; ++k) {
-#pragma unroll
-    for (int j = 0; j < 200; ++j) s = s * 0.5f + 1.25f;
-    float b = ((volatile const float*)in)[i + k * n];
-    s = b * s + 0.25f;
-  }
-  out[i] = s;
+  float s[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+  compute(s);
+  float b = ((volatile const float*)in)[i];
+  s[0] = b * s[0] + 0.25f;
+  out[i] = s[0] + s[1] + s[2] + s[3] + s[4] + s[5] + s[6] + s[7];
 }
 
 extern "C" __global__ void gather_ahead(float* out, const float* in, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
-  float s = i, b[4];
-#pragma unroll
-  for (int k = 0; k < 4; ++k) b[k] = ((volatile const float*)in)[i + k * n];
-#pragma unroll
-  for (int k = 0; k < 4; ++k) {
-#pragma unroll
-    for (int j = 0; j < 200; ++j) s = s * 0.5f + 1.25f;
-    s = b[k] * s + 0.25f;
-  }
-  out[i] = s;
+  float s[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+  float b = ((volatile const float*)in)[i];
+  compute(s);
+  s[0] = b * s[0] + 0.25f;
+  out[i] = s[0] + s[1] + s[2] + s[3] + s[4] + s[5] + s[6] + s[7];
 }
 
 extern "C" __global__ void rolled(float* out, const float* in, int n) {

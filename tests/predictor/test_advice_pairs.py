@@ -12,6 +12,7 @@ N = 1 << 20
 STREAM = pa.Launch(N // 256, 256, args={"n": N, "d": 7})
 FEW = pa.Launch(216, 64, args={"n": N})
 
+
 def predicted(name, launch=STREAM, device="a100", **settings):
     try:
         return pa.predict(pa.from_cuda(SOURCE, kernel=name, **settings), launch, device)
@@ -76,7 +77,9 @@ PAIRS = {
         lambda: predicted("smooth", square((64, 4))),
     ),
     "Occupancy Increase": (
-        lambda: predicted("wide", pa.Launch(1024, 256, args={"n": N}), options=("-maxrregcount=128",)),
+        lambda: predicted(
+            "wide", pa.Launch(1024, 256, args={"n": N}), options=("-maxrregcount=128",)
+        ),
         lambda: predicted("wide", pa.Launch(1024, 256, args={"n": N})),
     ),
 }
@@ -92,7 +95,10 @@ def test_before_and_after(name):
     before, after = (make() for make in PAIRS[name])
     assert optimizer in [a.optimizer for a in before.advice[:3]], show(before)
     assert speedup(after, optimizer) < speedup(before, optimizer), show(after)
-    if optimizer not in ("Function Split", "Occupancy Increase"):  # fetching is not part of the time
+    if optimizer not in (
+        "Function Split",
+        "Occupancy Increase",
+    ):  # fetching is not part of the time
         assert after.time < before.time
     for prediction in (before, after):
         assert sum(prediction.stalls.values()) == pytest.approx(1, abs=1e-9)

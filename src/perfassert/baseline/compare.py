@@ -156,11 +156,19 @@ def _headline(row: Row) -> str:
 
 
 def differences(found: Comparison) -> str:
-    """One line: the components that differ, those that moved most first, and the kernel."""
-    listed = [c for c in found.components if c.share is None or abs(c.share) >= _SLIGHT]
-    listed.sort(key=lambda c: c.share is not None)  # other launches and new parts first
+    """One line: the components that differ, and whether the kernel does."""
+    listed = [c for c in found.components if not _slight(c, found)]
     more = f"; and {len(listed) - _LISTED} more" if len(listed) > _LISTED else ""
     written = "; ".join(str(c) for c in listed[:_LISTED]) or "no component"
     unchanged = found.old["kernel_digest"] == found.new["kernel_digest"]
     kernel = "the kernel is the same" if unchanged else "the kernel has changed"
     return f"what differs ({kernel}): {written}{more}"
+
+
+def _slight(c: Component, found: Comparison) -> bool:
+    """Whether it would be shown as no change, or is next to nothing of its volume."""
+    if isinstance(c.before, (int, float)) and isinstance(c.after, (int, float)):
+        size = abs(c.after - c.before)
+        whole = found.new.get(c.path[2], 0) if c.path[0] == "fields" else c.before
+        return size <= _SLIGHT * abs(float(whole))
+    return False

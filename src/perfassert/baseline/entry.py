@@ -87,7 +87,7 @@ def _argument(value: object) -> str:
         return f"{value.dtype}[{'×'.join(map(str, value.shape))}]"
     if isinstance(value, float):
         return repr(float(value))
-    return str(int(value)) if hasattr(value, "__index__") else ""  # type: ignore[call-overload]
+    return str(int(value)) if hasattr(value, "__index__") else ""
 
 
 def _fields(p: Prediction) -> dict[str, dict[str, dict[str, int | float]]]:

@@ -13,9 +13,19 @@ from math import isfinite
 from typing import Any
 
 from perfassert.baseline.entry import (
-    COUNTS, EXTENTS, PROVENANCE, TEXTS, Entry, Key, Leaf, Path, is_volume, leaves, stored_metrics,
+    COUNTS,
+    EXTENTS,
+    PROVENANCE,
+    TEXTS,
+    Entry,
+    Key,
+    Leaf,
+    Path,
+    is_volume,
+    leaves,
+    stored_metrics,
     unit_of,
-)  # fmt: skip
+)
 from perfassert.errors import BaselineError, close_matches
 from perfassert.expect.metrics import Kind
 from perfassert.prediction.prediction import LIMITERS
@@ -130,7 +140,7 @@ class _File:
             raise BaselineError(f"{self.place}:1: the file {reason}; {_RESTORE}")
         if version != FORMAT or isinstance(version, bool):
             raise BaselineError(
-                f"{self.place}:{self.line(('format',))}: format {version!r} is not the {FORMAT} that "
+                f"{self.place}:{self.line(('format',))}: format {version!r} is not {FORMAT}, which "
                 "this version of perfassert reads; install the one that wrote it, or delete the "
                 "file and run pytest --perf-update"
             )
@@ -227,5 +237,6 @@ def _is_whole(value: object) -> bool:
 
 
 def _is_amount(value: object) -> bool:
-    plain = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return plain and isfinite(value) and value >= 0  # type: ignore[arg-type]
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    return isfinite(value) and value >= 0

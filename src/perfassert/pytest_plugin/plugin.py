@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from perfassert.pytest_plugin.baseline_options import add_options
+from perfassert.pytest_plugin.baselines import BASELINES, Baselines
+
 if TYPE_CHECKING:
     from perfassert.pytest_plugin.session import Perf
 
@@ -40,6 +43,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=None,
         help="what becomes of tests that need NVIDIA's compiler where it is not installed",
     )
+    add_options(parser, group)
     parser.addini("perf_devices", "devices to predict for, one per line", type="linelist")
     parser.addini("perf_no_toolchain", "fail (the default) or skip", default="fail")
 
@@ -49,8 +53,11 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", MARKER)
     config.stash[_USAGE] = []
     config.stash[_WORKER_USAGE] = []
+    config.stash[BASELINES] = Baselines(config)
+    config.pluginmanager.register(config.stash[BASELINES], "perfassert-baselines")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_generate_tests"""
     if "perf" not in metafunc.fixturenames:
@@ -131,6 +138,7 @@ def pytest_runtest_makereport(
     report = yield
     if report.when == "call" and "perf" in getattr(item, "funcargs", {}):
         report.perfassert = item.funcargs["perf"].records  # type: ignore[attr-defined]
+        report.perfassert_baselines = item.funcargs["perf"].baselines.records  # type: ignore[attr-defined]
     return report
 
 

@@ -14,6 +14,8 @@ from perfassert.kernel.description import Kernel
 from perfassert.kernel.launch import Args, Extent, Launch
 from perfassert.prediction.prediction import Prediction
 from perfassert.predictor import predict
+from perfassert.pytest_plugin.baselines import BASELINES
+from perfassert.pytest_plugin.regression import TestBaselines
 from perfassert.ranking.ranking import Candidates, Ranking, rank
 
 
@@ -25,6 +27,8 @@ class Perf:
         self.records: list[dict[str, Any]] = []
         self._node = node
         self._labels: dict[str, int] = {}
+        run = node.config.stash[BASELINES]
+        self.baselines = TestBaselines(node, self.device.name, run.mode, run.files)
 
     def __call__(
         self,
@@ -54,6 +58,28 @@ class Perf:
         ranking = rank(candidates, self.device, kernel=kernel, domain=domain)
         self._record(ranking.entries[0][1], note=f"best of {len(ranking.entries)}")
         return ranking
+
+    def no_regression(
+        self,
+        prediction: Prediction,
+        tolerance: str | None = "2 %",
+        name: str | None = None,
+        **metrics: str | int | None,
+    ) -> Prediction:
+        """Compare with the baseline kept in ``__perf__/<module>.toml`` beside the test module.
+
+        ``tolerance``: how far the time may grow: ``"2 %"``, ``"2 % or 1 us"``,
+        ``"+2 % -100 %"``; None: it may. ``name`` tells several predictions of a test apart.
+        ``metrics``: further metrics or groups of them (``dram l2 l1 volumes resources all``) with
+        a tolerance each. A change for the better never fails; beyond the tolerance it is reported.
+
+        Raises :class:`~perfassert.ExpectationFailed` for a regression,
+        :class:`~perfassert.BaselineError` where there is no baseline to compare with, and
+        :class:`~perfassert.ExpectationError` for a call without meaning. Returns the prediction.
+        """
+        __tracebackhide__ = True
+        self.baselines.check(prediction, tolerance, name, metrics)
+        return prediction
 
     def _record(self, prediction: Prediction, note: str = "") -> None:
         count = self._labels[prediction.kernel] = self._labels.get(prediction.kernel, 0) + 1

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from perfassert.engines.advisor.blame import Blame
 from perfassert.engines.advisor.case import Case, Match, lines
 from perfassert.engines.advisor.optimizer import LATENCY_HIDING
 
 _WAITS = ("memory_dependency", "execution_dependency", "shared_dependency")
+_CADENCE = 2  # cycles: of a stall count
 _SMALL = 3000  # instructions: larger functions are not worth inlining
 _NEAR = 32  # instructions between definition and use that still count as close together
 
@@ -20,7 +21,7 @@ class LoopUnrolling:
 
     def match(self, case: Case) -> Match | None:
         by_loop: dict[int, list[Blame]] = {}
-        for blame in case.of(*_WAITS):
+        for blame in _waits(case):
             loop = case.common_loop(blame.source, blame.use)
             if loop >= 0 and case.trips.get(loop, 2.0) > 1:
                 by_loop.setdefault(loop, []).append(blame)
@@ -49,7 +50,7 @@ class CodeReordering:
     name, category = "Code Reordering", LATENCY_HIDING
 
     def match(self, case: Case) -> Match | None:
-        found = [b for b in case.of(*_WAITS) if b.source != b.use]
+        found = [b for b in _waits(case) if b.source != b.use]
         if not found:
             return None
         hidden = _hidden(case, found, lambda b: _between_barriers(case, b))
@@ -112,6 +113,16 @@ class AsynchronousCopy:
             found,
             _hidden(case, found, lambda b: case.scope(b.use)),
         )
+
+
+def _waits(case: Case) -> Iterator[Blame]:
+    """Waits for results that other instructions could fill. The second cycle that a warp
+    instruction takes of a pipeline of half its width is none of them."""
+    for blame in case.of(*_WAITS):
+        before = case.instruction(max(0, blame.use - 1))
+        fixed = case.instruction(blame.source).sets < 0
+        if not (fixed and blame.cls == "execution_dependency" and before.stall <= _CADENCE):
+            yield blame
 
 
 def _generation(arch: str) -> int:

@@ -1,0 +1,128 @@
+"""What the terminal says about baselines: nothing, unless there is something to do or to know."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from difflib import SequenceMatcher
+from pathlib import Path
+from typing import Any
+
+from perfassert.baseline.text import format_entry
+from perfassert.pytest_plugin.baseline_session import Record, Result
+
+_SHOWN = 20
+
+
+def write_report(reporter: Any, result: Result) -> None:
+    """The section about baselines; long lists are cut, but with ``-v``."""
+    parts = [
+        _problems(result),
+        _diff(result) if result.mode.diff else _written(result),
+        _improved(result),
+        _unused(result),
+    ]
+    shown = [list(part) for part in parts]
+    if not any(shown):
+        return
+    reporter.section("performance baselines")
+    for lines in shown:
+        heading, *rest = lines or ("",)
+        kept = rest if reporter.verbosity > 0 or result.mode.diff else rest[:_SHOWN]
+        for line in (heading, *kept) if lines else ():
+            red, green = line.startswith(("ERROR", "-")), line.startswith("+")
+            reporter.write_line(line, red=red, green=green)
+        if len(kept) < len(rest):
+            reporter.write_line(f"… and {len(rest) - len(kept)} more; -v shows all")
+    reporter.write_line(_tally(result))
+
+
+def _tally(result: Result) -> str:
+    counts: dict[str, int] = {}
+    for record in result.records:
+        counts[record.status] = counts.get(record.status, 0) + 1
+    words = [f"{count} {status}" for status, count in sorted(counts.items())]
+    if result.unused:
+        words.append(f"{len(result.unused)} unused")
+    return f"baselines: {', '.join(words) or 'none'}"
+
+
+def _problems(result: Result) -> Iterator[str]:
+    for problem in result.problems:
+        yield f"ERROR: {problem}"
+
+
+def _written(result: Result) -> Iterator[str]:
+    if not result.written:
+        return
+    files = ", ".join(_place(f, result) for f in result.written)
+    yield f"written: {files}"
+    for record in result.records:
+        if record.file in result.written and record.status in ("new", "changed"):
+            moved = f": {record.moved}" if record.moved else ""
+            yield f"  {record.status:8}{record.key}{moved}"
+    for unused in result.unused:
+        if unused.file in result.written and result.mode.prune:
+            yield f"  dropped {unused.key}"
+
+
+def _diff(result: Result) -> Iterator[str]:
+    """What an update would change, as lines of the files; nothing is written."""
+    lines: list[str] = []
+    place: Path | None = None
+    for record in result.records:
+        changed = _changes(record)
+        if changed and record.file != place:
+            place = record.file
+            lines.append(_place(place, result))
+        lines += changed
+    if result.mode.prune:
+        for unused in result.unused:
+            lines += [_place(unused.file, result), f"- [{format_entry(unused.key, {})[0][1:-1]}]"]
+    if lines:
+        yield "--perf-diff: what an update would change; nothing was written"
+        yield from lines
+    else:
+        yield "--perf-diff: an update would change nothing"
+
+
+def _changes(record: Record) -> list[str]:
+    if record.new is None or record.new == record.old:
+        return []
+    after = format_entry(record.key, record.new)
+    if record.old is None:
+        return [f"+ {line}" for line in after]
+    before = format_entry(record.key, record.old)
+    lines = [f"  {after[0]}"]
+    for tag, i, j, k, n in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+        if tag != "equal":
+            lines += [f"- {line}" for line in before[i:j]] + [f"+ {line}" for line in after[k:n]]
+    return lines
+
+
+def _improved(result: Result) -> Iterator[str]:
+    better = [r for r in result.records if r.status == "improved"]
+    if better:
+        yield f"better than their baselines; tighten them: {_command('--perf-update', result)}"
+        for record in better:
+            yield f"  {record.key}: {record.moved}"
+
+
+def _unused(result: Result) -> Iterator[str]:
+    if not result.unused or (result.mode.prune and result.mode.writes):
+        return
+    yield f"unused baselines; drop them: {_command('--perf-update=prune', result)}"
+    for unused in result.unused:
+        why = " (its module is gone)" if unused.gone else ""
+        yield f"  {_place(unused.file, result)}: {unused.key}{why}"
+
+
+def _command(option: str, result: Result) -> str:
+    return f"pytest {option} {result.command}".strip()
+
+
+def _place(file: Path, result: Result) -> str:
+    try:
+        return os.path.relpath(file, result.folder)
+    except ValueError:  # another drive
+        return str(file)

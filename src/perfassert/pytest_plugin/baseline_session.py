@@ -1,0 +1,145 @@
+"""The end of a run with baselines: unused ones are found, files are written."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from perfassert.baseline.entry import Entry, Key
+from perfassert.baseline.files import FOLDER, Update, file_of, orphans, read, write
+from perfassert.errors import BaselineError
+from perfassert.pytest_plugin.baseline_options import Mode
+from perfassert.pytest_plugin.baselines import Baselines
+
+_WRITTEN = ("new", "changed")
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What a test said about one of its baselines; ``moved``: what differs, in words."""
+
+    file: Path
+    key: Key
+    status: str
+    moved: str
+    old: Entry | None = None
+    new: Entry | None = None
+
+    @classmethod
+    def read(cls, data: Mapping[str, Any]) -> Record:
+        """From the plain data of a report."""
+        return cls(**{**data, "file": Path(data["file"]), "key": Key(*data["key"])})
+
+
+@dataclass(frozen=True, slots=True)
+class Unused:
+    """A baseline that no test asked for; ``gone``: its whole module is no longer there."""
+
+    file: Path
+    key: Key
+    gone: bool = False
+
+
+@dataclass
+class Result:
+    """What the terminal is told."""
+
+    mode: Mode
+    records: tuple[Record, ...]
+    unused: tuple[Unused, ...]
+    command: str
+    folder: Path
+    written: list[Path] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def fails(self) -> bool:
+        """Whether the run fails although its tests passed."""
+        kept = self.unused and not (self.mode.prune and self.mode.writes)
+        return bool(self.problems or (self.mode.strict and kept))
+
+
+def finish(session: Baselines) -> Result:
+    """Find what is unused; write if that was asked for."""
+    latest = {(r.file, r.key): r for r in map(Record.read, session.records)}
+    records = tuple(latest[at] for at in sorted(latest))
+    problems: list[str] = []
+    unused = tuple(_unused(session, records, problems))
+    config = session.config
+    given = config.args if config.args_source is config.ArgsSource.ARGS else []
+    devices = [
+        word for d in config.getoption("--perf-device") or () for word in ("--perf-device", d)
+    ]
+    command = shlex.join([*devices, *given])
+    result = Result(
+        session.mode, records, unused, command, config.invocation_params.dir, problems=problems
+    )
+    if session.mode.writes:
+        _write(result)
+    return result
+
+
+def _unused(
+    session: Baselines, records: tuple[Record, ...], problems: list[str]
+) -> Iterator[Unused]:
+    """Baselines of modules that passed whole which no test asked for.
+
+    Those of tests that were skipped, or of devices that the command line left out, may be needed.
+    """
+    asked = {(r.file, r.key) for r in records}
+    chosen = session.config.getoption("--perf-device")
+    devices = {r.key.device for r in records} if chosen else None
+    whole = session.passed_whole()
+    for module, path in whole.items():
+        skipped = _skipped(session, module)
+        for key in _keys(file_of(path), problems):
+            left_out = devices is not None and key.device not in devices
+            needed = (file_of(path), key) in asked or _function(key.test) in skipped
+            if not left_out and not needed:
+                yield Unused(file_of(path), key)
+    for folder in sorted({path.parent / FOLDER for path in whole.values()}):
+        for file in orphans(folder):
+            yield from (Unused(file, key, gone=True) for key in _keys(file, problems))
+
+
+def _keys(file: Path, problems: list[str]) -> list[Key]:
+    try:
+        return sorted(read(file))
+    except BaselineError as error:
+        problems.append(str(error))
+        return []
+
+
+def _skipped(session: Baselines, module: str) -> set[str]:
+    ended = session.outcomes.items()
+    return {
+        _function(nodeid.partition("::")[2])
+        for nodeid, outcome in ended
+        if outcome == "skipped" and nodeid.startswith(f"{module}::")
+    }
+
+
+def _function(test: str) -> str:
+    return test.partition("[")[0]
+
+
+def _write(result: Result) -> None:
+    mode = result.mode
+    wanted: dict[Path, dict[Key, Entry]] = {}
+    for record in result.records:
+        if record.status in _WRITTEN and record.new is not None:
+            wanted.setdefault(record.file, {})[record.key] = record.new
+    dropped: dict[Path, set[Key]] = {}
+    if mode.prune:
+        for unused in result.unused:
+            dropped.setdefault(unused.file, set()).add(unused.key)
+    for file in sorted({*wanted, *dropped}):
+        try:
+            write(file, Update(wanted.get(file, {}), frozenset(dropped.get(file, ()))))
+        except BaselineError as error:
+            result.problems.append(str(error))
+        else:
+            result.written.append(file)

@@ -1,0 +1,118 @@
+"""Baselines over a whole run: what tests report is gathered, and written once, at the end.
+
+Tests, in this process or in xdist's workers, attach records to their reports; the controller
+alone finds unused baselines, writes, and prints. Imports the standard library and pytest only.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Generator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from perfassert.pytest_plugin.baseline_options import Mode, mode_of
+
+if TYPE_CHECKING:
+    from perfassert.pytest_plugin.baseline_session import Result
+    from perfassert.pytest_plugin.regression import Files
+
+BASELINES = pytest.StashKey["Baselines"]()
+_OUTPUT_KEY = "perfassert_modules"
+_FOLDER = "__perf__"
+
+
+class Baselines:
+    """Registered as a plug-in of its own for the length of a run.
+
+    ``modules``: those collected whole that have baselines beside them, by node ID.
+    ``outcomes``: how each test ended.
+    """
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+        self.mode: Mode = mode_of(config)
+        self.files: Files = {}
+        self.records: list[dict[str, Any]] = []
+        self.modules: dict[str, dict[str, Any]] = {}
+        self.outcomes: dict[str, str] = {}
+        self.finished: set[str] = set()
+        self.result: Result | None = None
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_collection_modifyitems(
+        self, items: list[pytest.Item]
+    ) -> Generator[None, None, None]:
+        """Which modules are left whole by ``-k``, ``-m`` and their like."""
+        before = Counter(_module(item.nodeid) for item in items)
+        places = {_module(item.nodeid): item.path for item in items}
+        yield
+        if self.config.getoption("lf", False):  # drops tests while it collects
+            return
+        after = Counter(_module(item.nodeid) for item in items)
+        folders = {path.parent: (path.parent / _FOLDER).is_dir() for path in places.values()}
+        for module, path in places.items():
+            if after[module] == before[module] and folders[path.parent]:
+                self.modules[module] = {"path": str(path), "tests": after[module]}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_runtest_logreport"""
+        self.records.extend(getattr(report, "perfassert_baselines", ()))
+        if report.when == "setup":
+            self.outcomes[report.nodeid] = "passed"  # a test may be run again
+        worse = report.failed or report.skipped  # or neither: it is run again
+        if worse and self.outcomes.get(report.nodeid) != "failed":
+            self.outcomes[report.nodeid] = report.outcome
+        if report.when == "teardown":
+            self.finished.add(report.nodeid)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any, error: object) -> None:
+        """https://github.com/pytest-dev/pytest-xdist: a worker has ended."""
+        self.modules.update(getattr(node, "workeroutput", {}).get(_OUTPUT_KEY, {}))
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_sessionfinish"""
+        if hasattr(self.config, "workeroutput"):
+            self.config.workeroutput[_OUTPUT_KEY] = self.modules
+            return
+        if not self.records and not self.modules:
+            return
+        from perfassert.pytest_plugin.baseline_session import finish
+
+        self.result = finish(self)
+        if self.result.fails and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_terminal_summary"""
+        if self.result is not None:
+            from perfassert.pytest_plugin.baseline_report import write_report
+
+            write_report(terminalreporter, self.result)
+
+    def passed_whole(self) -> dict[str, Path]:
+        """Node ID → path of the modules of which every test was run and none failed."""
+        ran = Counter(_module(nodeid) for nodeid in self.finished)
+        failed = {_module(n) for n, outcome in self.outcomes.items() if outcome == "failed"}
+        chosen = self._chosen_in_part()
+        return {
+            module: Path(facts["path"])
+            for module, facts in sorted(self.modules.items())
+            if ran[module] == facts["tests"] and module not in failed
+            and Path(facts["path"]) not in chosen and None not in chosen
+        }  # fmt: skip
+
+    def _chosen_in_part(self) -> set[Path | None]:
+        """Modules of which node IDs were given; None: they cannot be told."""
+        parts = [arg.split("::")[0] for arg in self.config.args if "::" in arg]
+        if parts and self.config.getoption("pyargs", False):
+            return {None}
+        folder = self.config.invocation_params.dir
+        return {*((folder / p).resolve() for p in parts), *(folder / p for p in parts)}
+
+
+def _module(nodeid: str) -> str:
+    return nodeid.partition("::")[0]

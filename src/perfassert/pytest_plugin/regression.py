@@ -1,0 +1,172 @@
+"""``perf.no_regression``: the predictions of one test beside their baselines."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perfassert.baseline.compare import Comparison, Verdict, compare, failure_text, foreign
+from perfassert.baseline.entry import DEFAULT_NAME, Entry, Key, entry_of
+from perfassert.baseline.files import file_of, read
+from perfassert.baseline.tolerance import Tolerance, tolerances
+from perfassert.errors import BaselineError, ExpectationError, ExpectationFailed, close_matches
+from perfassert.prediction.prediction import Prediction
+from perfassert.pytest_plugin.baseline_options import Mode
+
+Files = dict[Path, "dict[Key, Entry] | BaselineError"]
+
+
+class TestBaselines:
+    """The baselines that one test asks for; ``records`` is what the report needs to know.
+
+    ``files`` are shared by all tests of the process: nothing is written before the session ends.
+    """
+
+    __test__ = False
+
+    def __init__(self, node: pytest.Item, device: str, mode: Mode, files: Files) -> None:
+        self.records: list[dict[str, Any]] = []
+        self._node = node
+        self._device = device
+        self._mode = mode
+        self._files = files
+        self._path = file_of(node.path)
+        self._asked: set[str] = set()
+
+    def check(
+        self, p: Prediction, tolerance: str | None, name: str | None, metrics: Mapping[str, object]
+    ) -> None:
+        """Compare or, if that is what was asked for, note what is to be written."""
+        __tracebackhide__ = True
+        wanted, named = tolerances(tolerance, metrics)
+        key, entries = self._key(p, name), self._entries()
+        old, new = entries.get(key), entry_of(p)
+        if old is None:
+            self._missing(key, new, entries)
+            return
+        why = foreign(key, old, new)
+        if why or self._mode.all:
+            self._replaced(key, old, new, wanted, why)
+            return
+        try:
+            found = compare(key, old, new, wanted, named)
+        except BaselineError as error:
+            raise BaselineError(f"{error}; {self._accept('--perf-update')}") from None
+        regressed, improved = found.of(Verdict.REGRESSED), found.of(Verdict.IMPROVED)
+        status = "regressed" if regressed else "improved" if improved else "compared"
+        self._note(key, status, old, new, improved)
+        if regressed:
+            raise ExpectationFailed(failure_text(found, self._command("--perf-update")))
+
+    def _key(self, p: Prediction, name: str | None) -> Key:
+        if not isinstance(p, Prediction):
+            raise ExpectationError(f"no_regression() needs a prediction, not {p!r}")
+        if p.device != self._device:
+            raise ExpectationError(
+                f"no_regression(): this test runs for {self._device}, and the prediction is for "
+                f"{p.device}; add that device with @pytest.mark.perf(devices=[...])"
+            )
+        if name is not None and (not isinstance(name, str) or not name):
+            raise ExpectationError(f"no_regression(): name must be a text, not {name!r}")
+        chosen = DEFAULT_NAME if name is None else name
+        if chosen in self._asked:
+            second = "without a name" if name is None else f"named {name!r}"
+            raise ExpectationError(
+                f"no_regression() is called twice {second} in this test; tell the predictions "
+                "apart with name="
+            )
+        self._asked.add(chosen)
+        return Key(_test_of(self._node, self._device), chosen, p.device)
+
+    def _entries(self) -> Mapping[Key, Entry]:
+        if self._path not in self._files:
+            try:
+                self._files[self._path] = read(self._path)
+            except BaselineError as error:
+                self._files[self._path] = error
+        found = self._files[self._path]
+        if isinstance(found, BaselineError):
+            raise BaselineError(str(found))
+        return found
+
+    def _missing(self, key: Key, new: Entry, entries: Mapping[Key, Entry]) -> None:
+        if self._mode.all or self._mode.new:
+            self._note(key, "new", None, new)
+            return
+        self._note(key, "missing", None, new)
+        near = close_matches(key.test, {k.test for k in entries} - {key.test})
+        hint = f" ({near.removeprefix('; ')})" if near else ""
+        raise BaselineError(
+            f"{self._path} has no baseline for {key}{hint}; {self._accept('--perf-update=new')}"
+        )
+
+    def _replaced(
+        self, key: Key, old: Entry, new: Entry, wanted: Mapping[str, Tolerance], why: str
+    ) -> None:
+        """The baseline will be written anew, or has to be."""
+        if not self._mode.all:
+            self._note(key, "incomparable", old, new)
+            raise BaselineError(
+                f"the baseline of {key} is incomparable: {why}; {self._accept('--perf-update')}"
+            )
+        moved: tuple[object, ...] = (why,)
+        if not why:
+            moved = _moved(key, old, new, wanted)
+        self._note(key, "compared" if old == new else "changed", old, new, moved)
+
+    def _note(
+        self,
+        key: Key,
+        status: str,
+        old: Entry | None,
+        new: Entry,
+        moved: tuple[object, ...] = (),
+    ) -> None:
+        """``moved``: what the terminal is to say about it."""
+        record: dict[str, Any] = {"file": str(self._path), "key": list(key), "status": status}
+        record["moved"] = "; ".join(map(str, moved))
+        if self._mode.writes or self._mode.diff:
+            record |= {"old": old, "new": new}
+        self.records.append(record)
+
+    def _accept(self, option: str) -> str:
+        return f"write it: {self._command(option)}"
+
+    def _command(self, option: str) -> str:
+        config = self._node.config
+        module = self._node.nodeid.partition("::")[0]
+        test = str(config.cwd_relative_nodeid(f"{module}::{_chain(self._node)}"))  # type: ignore[arg-type,unused-ignore]
+        devices = config.getoption("--perf-device") and ["--perf-device", self._device]
+        return shlex.join(["pytest", option, *(devices or ()), test])
+
+
+def _moved(key: Key, old: Entry, new: Entry, wanted: Mapping[str, Tolerance]) -> tuple[object, ...]:
+    """The compared metrics that are not what they were, else the components."""
+    try:
+        found: Comparison = compare(key, old, new, wanted)
+    except (BaselineError, ExpectationError):
+        return ()
+    rows = tuple(row for row in found.rows if row.verdict is not Verdict.SAME)
+    return rows or found.components[:3]
+
+
+def _chain(node: pytest.Item) -> str:
+    """The test with its classes: what follows the module in its node ID."""
+    names: list[str] = []
+    for above in node.listchain():
+        names = [] if isinstance(above, pytest.File) else [*names, above.name]
+    return "::".join(names)
+
+
+def _test_of(node: pytest.Item, device: str) -> str:
+    """The test without its device: ``test_copy[A100-SXM4-40GB-16]`` → ``test_copy[16]``."""
+    name, bracket, rest = _chain(node).partition("[")
+    if not bracket:
+        return name
+    ids = f"-{rest.removesuffix(']')}-"
+    others = ids.replace(f"-{device}-", "-", 1)[1:-1]
+    return f"{name}[{others}]" if others else name
