@@ -13,7 +13,9 @@ from star3d25pt import DOMAIN, star3d25pt
 import perfassert as pa
 
 KERNELS = Path(__file__).parent / "kernels"
-MORE = ("clock_hz", "dram_bandwidth", "dram_alone_factor", "l2_bandwidth", "l2_port_bytes_per_cycle")
+MORE = (
+    "clock_hz", "dram_bandwidth", "dram_alone_factor", "l2_bandwidth", "l2_port_bytes_per_cycle",
+)  # fmt: skip
 LESS = (
     "l1_latency", "l2_latency", "dram_latency", "dram_latency_growth", "stream_cycles",
     "block_launch_cycles", "block_drain_cycles",

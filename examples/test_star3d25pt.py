@@ -65,6 +65,6 @@ def test_variants_compete(perf):
         for block in ((16, 2, 32), (4, 8, 32))
     }
     ranking = perf.rank(variants)
-    ranking.expect(best="plain (16, 2, 32)", within="8 %", of="2z (16, 2, 32)")
+    ranking.expect(best="plain (16, 2, 32)", within="10 %", of="2z (16, 2, 32)")
     folded = ranking.prediction("2y (16, 2, 32)").volumes.l1_wavefronts.per_update
     assert folded < ranking.prediction("plain (16, 2, 32)").volumes.l1_wavefronts.per_update

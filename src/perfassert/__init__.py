@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from perfassert.errors import LaunchError as LaunchError
     from perfassert.errors import PerfAssertError as PerfAssertError
     from perfassert.errors import RankingError as RankingError
+    from perfassert.errors import SamplesError as SamplesError
     from perfassert.errors import SuiteError as SuiteError
     from perfassert.errors import ToolchainMissing as ToolchainMissing
     from perfassert.errors import UnitError as UnitError
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from perfassert.frontends.cuda.kernels import from_cuda as from_cuda
     from perfassert.frontends.cuda.kernels import from_ptx as from_ptx
     from perfassert.frontends.cuda.triton import from_triton as from_triton
+    from perfassert.frontends.nsight import read_samples as read_samples
     from perfassert.hardware.load import device as device
     from perfassert.hardware.load import devices as devices
     from perfassert.hardware.model import Device as Device
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from perfassert.kernel.launch import Launch as Launch
     from perfassert.prediction.prediction import Advice as Advice
     from perfassert.prediction.prediction import Prediction as Prediction
+    from perfassert.predictor import advise as advise
     from perfassert.predictor import predict as predict
     from perfassert.quantity import Quantity as Quantity
     from perfassert.ranking.ranking import Ranking as Ranking
@@ -57,7 +60,7 @@ _HOMES = {
     "errors": (
         "AddressExpressionError", "BaselineError", "DeviceFileError", "ExpectationError",
         "ExpectationFailed", "GraphError", "KernelError", "KernelSourceError", "LaunchError",
-        "PerfAssertError", "RankingError", "SuiteError", "ToolchainMissing", "UnitError",
+        "PerfAssertError", "RankingError", "SamplesError", "SuiteError", "ToolchainMissing", "UnitError",
         "UnknownDevice",
     ),
     "frontends.cuda.kernels": ("from_cubin", "from_cuda", "from_ptx"),
@@ -66,7 +69,8 @@ _HOMES = {
     "kernel.field": ("Field",),
     "kernel.graph": ("InstructionGraph", "Latency"),
     "kernel.launch": ("Buffer", "Launch"),
-    "predictor": ("predict",),
+    "frontends.nsight": ("read_samples",),
+    "predictor": ("advise", "predict"),
     "prediction.prediction": ("Advice", "Prediction"),
     "quantity": ("Quantity",),
     "ranking.ranking": ("Ranking", "rank"),

@@ -43,6 +43,7 @@ class ProgramInstruction:
     ``stall``: cycles until the warp may issue the next one; ``sets``, ``frees``: the barrier that
     is cleared when the result is written, when the operands are read (-1: none); ``waits``:
     barriers that must be clear before issue. ``defines``, ``uses``: registers and predicates.
+    ``address``: bytes from the start of the kernel's code; copies of a called function share it.
     ``predicate``: the one that guards it, as in ``"P0"`` and ``"!P0"``; ``""``: always executed.
     """
 
@@ -62,6 +63,7 @@ class ProgramInstruction:
     guard: Value | None
     accesses: tuple[MemoryAccess, ...]
     fence: bool = False
+    address: int = -1
     predicate: str = ""
 
 

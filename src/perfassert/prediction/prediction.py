@@ -162,7 +162,7 @@ class Prediction:
             "occupancy": _slots(self.occupancy),
             "resources": _slots(self.resources),
             "stalls": dict(self.stalls),
-            "advice": None if self.advice is None else [_advice(a) for a in self.advice],
+            "advice": None if self.advice is None else [advice_data(a) for a in self.advice],
             "assumptions": [_assumption(a) for a in self.assumptions],
             "exact": sorted(self.exact),
             "diagnostics": dict(self.diagnostics),
@@ -211,7 +211,8 @@ def _slots(value: Any) -> dict[str, Any]:
     return {name: getattr(value, name) for name in value.__slots__}
 
 
-def _advice(advice: Advice) -> dict[str, Any]:
+def advice_data(advice: Advice) -> dict[str, Any]:
+    """Plain data that JSON can hold."""
     return _slots(advice) | {"hotspots": [dict(h) for h in advice.hotspots]}
 
 

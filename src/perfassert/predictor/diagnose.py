@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -13,7 +15,11 @@ from perfassert.engines.advisor.case import AccessFacts, Case, Match, Proposal
 from perfassert.engines.advisor.code import Code, CodeBlock, CodeInstruction, CodeLoop
 from perfassert.engines.pipeline.configuration import Totals, Unit
 from perfassert.engines.pipeline.simulate import run_bounded
+from perfassert.errors import KernelError
+from perfassert.frontends.nsight import MeasuredSamples
+from perfassert.hardware.load import device as load_device
 from perfassert.hardware.model import Device
+from perfassert.kernel.description import Kernel
 from perfassert.kernel.graph import InstructionGraph
 from perfassert.kernel.launch import Launch
 from perfassert.kernel.program import Program
@@ -55,6 +61,49 @@ def diagnose(prediction: Any) -> Diagnosis:
             for i, (advice, match) in enumerate(advised)
         ),
     )
+
+
+def advise_measured(
+    kernel: Kernel, samples: MeasuredSamples, launch: Launch, device: Device | str | Path
+) -> tuple[Advice, ...]:
+    """Advice for samples that were measured on a real GPU, joined to the code by address.
+
+    ``samples``: from :func:`perfassert.read_samples`. Raises
+    :class:`~perfassert.SamplesError` where the binary is not the one that was measured, and
+    :class:`~perfassert.errors.KernelError` for a kernel that is not compiled code.
+    """
+    if not isinstance(samples, MeasuredSamples):
+        raise KernelError(f"samples must come from read_samples(), not {samples!r}")
+    if kernel.compiled is None:
+        raise KernelError(f"kernel {kernel.name!r}: samples belong to compiled code")
+    target = load_device(device)
+    model = make_model(estimated(kernel, launch, target), launch, target)
+    program = model.case.kernel.program
+    assert program is not None
+    code = Code.of(program)
+    found = _joined(samples, program)
+    blamed = blame(code, found, latency_bounds(target))
+    case = _case(None, model, code, program, found, blamed)
+    return tuple(_rounded(advice) for advice, _ in advise(case, own_optimizers()))
+
+
+def _joined(samples: MeasuredSamples, program: Program) -> Samples:
+    """Copies of a function that is called from several places share its samples."""
+    at: dict[int, list[int]] = {}
+    for i in program.instructions:
+        at.setdefault(i.address, []).append(i.index)
+    listing = [(address, program.instructions[at[address][0]].text) for address in sorted(at)]
+    joined = samples.joined(listing)
+    places = [at[address] for address, _ in listing]
+    counts = {
+        (index, reason): count.times(1 / len(places[n]))
+        for (n, reason), count in joined.counts.items()
+        for index in places[n]
+    }
+    issued = {
+        index: times / len(places[n]) for n, times in joined.issued.items() for index in places[n]
+    }
+    return Samples(counts, issued, None, joined.source)
 
 
 def _rounded(advice: Advice) -> Advice:
@@ -137,7 +186,11 @@ def _case(
     blamed: BlameResult,
 ) -> Case:
     kernel, launch, device = model.case.kernel, model.launch, model.device
-    busiest = max(float(prediction.bounds.get(name, 0.0)) for name in _THROUGHPUT)
+    headroom, shapes = None, _none
+    if prediction is not None:
+        busiest = max(float(prediction.bounds.get(name, 0.0)) for name in _THROUGHPUT)
+        headroom = float(prediction.time) / busiest if busiest else None
+        shapes = partial(_better_shape, prediction, program)
     return Case(
         code=code,
         samples=found,
@@ -151,9 +204,13 @@ def _case(
         spill_bytes=kernel.spill_bytes,
         trips=_trips(code, model.graph),
         accesses=_access_facts(model),
-        headroom=float(prediction.time) / busiest if busiest else None,
-        shapes=lambda: _better_shape(prediction, program),
+        headroom=headroom,
+        shapes=shapes,
     )
+
+
+def _none() -> Proposal | None:
+    return None
 
 
 def _trips(code: Code, graph: InstructionGraph) -> dict[int, float]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from perfassert.prediction.prediction import Prediction
 from perfassert.prediction.volumes import Volume
 from perfassert.quantity import Quantity
+from perfassert.report.advice import one
 from perfassert.report.tables import percent, table
 
+_TOP = 3  # suggestions below a failure
 _NEGLIGIBLE = 1e-5  # of the total: shown as 0
 
 
@@ -14,6 +16,8 @@ def composition(prediction: Prediction, metric: str, per: str = "") -> str:
     """Text for one metric, or ``""`` where there is nothing to take apart."""
     if metric in _BY_BOUNDS:
         return _bounds(prediction)
+    if metric in ("advice", "advice_speedup"):
+        return "\n\n".join(one(a) for a in (prediction.advice or ())[:_TOP])
     if metric == "occupancy":
         return _occupancy(prediction)
     level = metric.removesuffix("_volume")

@@ -128,6 +128,7 @@ class _Describer:
             None if index in self.code.jumps else self.result.predicates.get(index),
             accesses,
             fence=i.base == "BAR" and "ARV" not in i.modifiers,
+            address=i.address,
             predicate=_predicate(i),
         )  # fmt: skip
 
