@@ -88,7 +88,7 @@ def test_convolution_tiles(perf, tile):
 def test_large_tiles_spill(perf):
     """Sixteen sums, unrolled: registers do not suffice, and DRAM has to hold them."""
     p = perf(convolution(4), pa.Launch((32, 128), (32, 8)))
-    p.expect(limiter="dram", spill_bytes="> 1000")
+    p.expect(limiter="dram", spill_bytes="> 1 kB")
     assert p.volumes.dram_store.fields["output"].per_thread == 64
     assert p.volumes.dram_store.per_thread > 64 + 1000
 

@@ -60,8 +60,8 @@ _HOMES = {
     "errors": (
         "AddressExpressionError", "BaselineError", "DeviceFileError", "ExpectationError",
         "ExpectationFailed", "GraphError", "KernelError", "KernelSourceError", "LaunchError",
-        "PerfAssertError", "RankingError", "SamplesError", "SuiteError", "ToolchainMissing", "UnitError",
-        "UnknownDevice",
+        "PerfAssertError", "RankingError", "SamplesError", "SuiteError", "ToolchainMissing",
+        "UnitError", "UnknownDevice",
     ),
     "frontends.cuda.kernels": ("from_cubin", "from_cuda", "from_ptx"),
     "frontends.cuda.triton": ("from_triton",),

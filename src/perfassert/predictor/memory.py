@@ -107,7 +107,7 @@ class MemorySystem:
                 self.from_dram[node.index] = max(map(self._from_dram, known))
         after = max(1.0, completion - operation.issue)
         name = f"{node.operation} {_grained(after):g}"
-        queue = self.device.memory_issue_cycles
+        queue = _grained(self.device.memory_issue_cycles)
         self.latencies[name] = Latency(queue, _grained(after), QUEUE, "scheduler")
         return replace(
             node, operation=name, demands=tuple((s, _grained(c)) for s, c in demands if c > 0)

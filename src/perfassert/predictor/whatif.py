@@ -102,6 +102,8 @@ def _with_latency(
         names = [*kernel.latencies, *device.operations, *device.pipelines, *_LEVELS]
         raise KernelError(f"latency: no operation class {name!r}{close_matches(name, names)}")
     operations = {key: _operation(value, change, key) for key, value in classes.items()}
+    if isinstance(change, Latency) and not own and not classes:
+        raise KernelError(f"latency: {name!r} is a level of memory and takes a factor")
     scaled = {} if isinstance(change, Latency) else {
         key: getattr(device, key) * _factor(name, change) for key in levels
     }  # fmt: skip
@@ -131,11 +133,12 @@ def _scaled(device: Device, changes: Mapping[str, Any]) -> Device:
     """Values of the device times a factor."""
     values: dict[str, Any] = {}
     for key, change in changes.items():
-        value = None if key in _FIXED else getattr(device, key, None)
+        known = key in device.__dataclass_fields__ and key not in _FIXED
+        value = getattr(device, key) if known else None
         if not isinstance(value, Real) or isinstance(value, bool):
             fields = [f for f in device.__dataclass_fields__ if f not in _FIXED]
-            known = ["latency", *_LAUNCH, *_KERNEL, *fields]
-            raise KernelError(f"whatif() knows no {key!r}{close_matches(key, known)}")
+            names = ["latency", *_LAUNCH, *_KERNEL, *fields]
+            raise KernelError(f"whatif() knows no {key!r}{close_matches(key, names)}")
         scaled = float(value) * _factor(key, change)
         values[key] = round(scaled) if isinstance(value, int) else scaled
     return device.replace(**values) if values else device

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from perfassert.baseline.text import format_entry
-from perfassert.pytest_plugin.baseline_session import Record, Result
+from perfassert.pytest_plugin.baseline_options import Mode
+from perfassert.pytest_plugin.baseline_session import WRITTEN, Record, Result
 
 _SHOWN = 20
 
@@ -58,7 +59,7 @@ def _written(result: Result) -> Iterator[str]:
     files = ", ".join(_place(f, result) for f in result.written)
     yield f"written: {files}"
     for record in result.records:
-        if record.file in result.written and record.status in ("new", "changed"):
+        if record.file in result.written and record.status in WRITTEN:
             moved = f": {record.moved}" if record.moved else ""
             yield f"  {record.status:8}{record.key}{moved}"
     for unused in result.unused:
@@ -71,7 +72,7 @@ def _diff(result: Result) -> Iterator[str]:
     lines: list[str] = []
     place: Path | None = None
     for record in result.records:
-        changed = _changes(record)
+        changed = _changes(record, result.mode)
         if changed and record.file != place:
             place = record.file
             lines.append(_place(place, result))
@@ -86,8 +87,10 @@ def _diff(result: Result) -> Iterator[str]:
         yield "--perf-diff: an update would change nothing"
 
 
-def _changes(record: Record) -> list[str]:
-    if record.new is None or record.new == record.old:
+def _changes(record: Record, mode: Mode) -> list[str]:
+    """Without an update that was asked for, what a bare one would do."""
+    left = (mode.new or mode.prune) and not mode.all and record.status not in WRITTEN
+    if left or record.new is None or record.new == record.old:
         return []
     after = format_entry(record.key, record.new)
     if record.old is None:

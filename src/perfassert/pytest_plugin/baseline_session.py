@@ -11,10 +11,12 @@ from typing import Any
 from perfassert.baseline.entry import Entry, Key
 from perfassert.baseline.files import FOLDER, Update, file_of, orphans, read, write
 from perfassert.errors import BaselineError
+from perfassert.hardware.load import device as load_device
 from perfassert.pytest_plugin.baseline_options import Mode
 from perfassert.pytest_plugin.baselines import Baselines
 
-_WRITTEN = ("new", "changed")
+WRITTEN = ("new", "changed")
+"""What a record is called that an update writes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +93,12 @@ def _unused(
     """
     asked = {(r.file, r.key) for r in records}
     chosen = session.config.getoption("--perf-device")
-    devices = {r.key.device for r in records} if chosen else None
+    ran = {r.key.device for r in records} | {load_device(d).name for d in chosen or ()}
     whole = session.passed_whole()
     for module, path in whole.items():
         skipped = _skipped(session, module)
         for key in _keys(file_of(path), problems):
-            left_out = devices is not None and key.device not in devices
+            left_out = chosen and key.device not in ran
             needed = (file_of(path), key) in asked or _function(key.test) in skipped
             if not left_out and not needed:
                 yield Unused(file_of(path), key)
@@ -130,7 +132,7 @@ def _write(result: Result) -> None:
     mode = result.mode
     wanted: dict[Path, dict[Key, Entry]] = {}
     for record in result.records:
-        if record.status in _WRITTEN and record.new is not None:
+        if record.status in WRITTEN and record.new is not None:
             wanted.setdefault(record.file, {})[record.key] = record.new
     dropped: dict[Path, set[Key]] = {}
     if mode.prune:

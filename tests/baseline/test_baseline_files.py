@@ -1,0 +1,107 @@
+"""Files of baselines: merged on writing, replaced at once, locked meanwhile."""
+
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+
+import perfassert as pa
+from perfassert.baseline import files
+from perfassert.baseline.entry import Key
+from perfassert.baseline.files import Update, file_of, orphans, read, write
+
+ENTRY = {"time": 1e-5, "model_version": "0", "device_digest": "d", "kernel_digest": "k"}
+
+
+def key(number):
+    return Key(f"test_{number}", "default", "A100")
+
+
+@pytest.fixture
+def file(tmp_path):
+    return file_of(tmp_path / "test_module.py")
+
+
+def test_written_merged_dropped(file):
+    assert file.parts[-2:] == ("__perf__", "test_module.toml")
+    assert read(file) == {}
+    write(file, Update({key(1): ENTRY}))
+    write(file, Update({key(2): ENTRY}))
+    write(file, Update({key(2): {**ENTRY, "time": 2e-5}}, frozenset({key(1)})))
+    assert read(file) == {key(2): {**ENTRY, "time": 2e-5}}
+    assert os.listdir(file.parent) == [file.name]
+    write(file, Update(dropped=frozenset({key(2)})))
+    assert not file.parent.exists()
+
+
+def test_an_unchanged_file_is_not_touched(file):
+    write(file, Update({key(1): ENTRY}))
+    os.utime(file, (1, 1))
+    write(file, Update({key(1): ENTRY}))
+    assert file.stat().st_mtime == 1
+
+
+def test_writers_at_once_lose_nothing(file):
+    code = (
+        "import sys; from pathlib import Path; from perfassert.baseline.files import *\n"
+        "from perfassert.baseline.entry import Key\n"
+        f"entry = {ENTRY!r}\n"
+        "for i in range(10):\n"
+        "    write(Path(sys.argv[1]), Update({Key(f'{sys.argv[2]}_{i}', 'default', 'A'): entry}))"
+    )
+    running = [
+        subprocess.Popen([sys.executable, "-c", code, str(file), name]) for name in ("a", "b")
+    ]
+    assert [process.wait() for process in running] == [0, 0]
+    assert len(read(file)) == 20
+    threads = [threading.Thread(target=write, args=(file, Update({key(i): ENTRY})))
+               for i in range(8)]  # fmt: skip
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(read(file)) == 28
+
+
+def test_a_lock_that_stays_is_named(file, monkeypatch):
+    monkeypatch.setattr(files, "_PATIENCE", 0.05)
+    write(file, Update({key(1): ENTRY}))
+    lock = file.with_name(".test_module.toml.lock")
+    lock.touch()
+    with pytest.raises(pa.BaselineError, match=r"delete .*\.test_module\.toml\.lock"):
+        write(file, Update({key(2): ENTRY}))
+    assert lock.exists()
+    assert read(file).keys() == {key(1)}
+
+
+def test_a_broken_file_is_left_as_it_is(file):
+    write(file, Update({key(1): ENTRY}))
+    file.write_text("<<<<<<< HEAD\n")
+    with pytest.raises(pa.BaselineError, match="test_module.toml:1: a merge"):
+        write(file, Update({key(2): ENTRY}))
+    assert file.read_text() == "<<<<<<< HEAD\n"
+    assert os.listdir(file.parent) == [file.name]
+
+
+def test_a_failure_while_writing_leaves_the_old_file(file, monkeypatch):
+    write(file, Update({key(1): ENTRY}))
+    before = file.read_bytes()
+
+    def fails(*_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", fails)
+        with pytest.raises(pa.BaselineError, match="cannot be written: No space left"):
+            write(file, Update({key(2): ENTRY}))
+    assert file.read_bytes() == before
+    assert os.listdir(file.parent) == [file.name]
+
+
+def test_files_without_their_module(file):
+    write(file, Update({key(1): ENTRY}))
+    assert orphans(file.parent) == [file]
+    (file.parent.parent / "test_module.py").touch()
+    assert orphans(file.parent) == []
