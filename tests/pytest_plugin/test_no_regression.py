@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import perfassert as pa
-import perfassert.pytest_plugin.session  # noqa: F401 - NumPy cannot be loaded once per inner run
+import perfassert.pytest_plugin.session  # NumPy cannot be loaded once per inner run
 
 TEST_FILE = """
 import os

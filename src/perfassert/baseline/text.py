@@ -104,7 +104,7 @@ def parse_file(content: bytes, place: str) -> dict[Key, Entry]:
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise BaselineError(f"{place}:{line}: this is not UTF-8 text; {_RESTORE}") from None
-    for line, written in enumerate(text.splitlines(), 1):
+    for line, written in enumerate(text.split("\n"), 1):
         if _CONFLICT.match(written):
             raise BaselineError(
                 f"{place}:{line}: a merge left a conflict here; keep either side and then run "
@@ -113,17 +113,22 @@ def parse_file(content: bytes, place: str) -> dict[Key, Entry]:
     try:
         data = loads(text)
     except TOMLDecodeError as error:
-        raise BaselineError(f"{_placed(place, str(error), text)}; {_RESTORE}") from None
+        raise BaselineError(_refused(place, str(error), text)) from None
     return _File(place, text).entries(data)
 
 
-def _placed(place: str, message: str, text: str) -> str:
-    """``file:line: message`` from the parser's own words."""
+def _refused(place: str, message: str, text: str) -> str:
+    """``file:line: message; next step`` from the parser's own words."""
     match = re.fullmatch(r"(.*) \(at (?:line (\d+), column \d+|end of document)\)", message, re.S)
     if match is None:
-        return f"{place}: {message}"
-    line = match[2] or len(text.splitlines())
-    return f"{place}:{line}: {match[1][:1].lower()}{match[1][1:]}"
+        return f"{place}: {message}; {_RESTORE}"
+    what, line = match[1], match[2] or text.rstrip("\n").count("\n") + 1
+    if what.startswith(("Cannot overwrite", "Cannot declare")):
+        return (
+            f"{place}:{line}: a key or table is there twice; keep one of the two and then run "
+            "pytest --perf-update"
+        )
+    return f"{place}:{line}: {what[:1].lower()}{what[1:]}; {_RESTORE}"
 
 
 class _File:
@@ -131,7 +136,7 @@ class _File:
 
     def __init__(self, place: str, text: str) -> None:
         self.place = place
-        self.lines = text.splitlines()
+        self.lines = text.split("\n")
 
     def entries(self, data: dict[str, Any]) -> dict[Key, Entry]:
         version = data.pop("format", None)
