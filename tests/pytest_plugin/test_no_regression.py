@@ -91,6 +91,17 @@ def test_a_missing_baseline_fails_and_says_the_command(project):
     assert not baselines(project).parent.exists()
 
 
+def test_the_command_is_that_of_the_folder(project):
+    (project.mkdir("below") / "test_below.py").write_text(TEST_FILE)
+    project.makeini("[pytest]\n")
+    project.chdir()
+    os.chdir("below")
+    result = run(project, "-k", "test_names", "test_below.py")
+    result.assert_outcomes(failed=1, deselected=3)
+    where = "'test_below.py::TestBoth::test_names[[]A100-SXM4-40GB[]]'"
+    result.stdout.fnmatch_lines([f"*--perf-device A100-SXM4-40GB {where}"])
+
+
 def test_update_then_compare(kept):
     text = baselines(kept).read_text()
     headers = [line for line in text.splitlines() if line.startswith("[")]

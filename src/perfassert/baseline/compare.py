@@ -14,6 +14,7 @@ from perfassert.expect.metrics import METRICS
 from perfassert.report.tables import percent, table
 
 _LARGER_IS_BETTER = frozenset({"occupancy"})
+_NAMED = 3  # metrics in the headline; the table has all of them
 _LISTED = 8  # components in a failure; all of them would bury the table
 _SLIGHT = 5e-4  # a change that would be shown as 0.0 %
 
@@ -41,7 +42,9 @@ class Row:
     def cells(self) -> tuple[str, ...]:
         """For the table of a failure."""
         before, after = (shown((self.metric,), v) for v in (self.before, self.after))
-        difference = "" if self.share is None else percent(self.share)
+        difference = ""
+        if self.share is not None and self.verdict is not Verdict.SAME:
+            difference = percent(self.share)
         return (self.metric, before, after, difference, self.tolerance.text, self.verdict.value)
 
     def __str__(self) -> str:
@@ -132,10 +135,13 @@ def _verdict(metric: str, tolerance: Tolerance, before: float, after: float) -> 
     return Verdict.IMPROVED if better else Verdict.REGRESSED
 
 
-def failure_text(found: Comparison, command: str) -> str:
-    """Headline, table, what differs, and the command that accepts it."""
+def failure_text(found: Comparison, command: str, why: str = "") -> str:
+    """Headline, table, what differs, why, and the command that accepts it."""
     new = found.new
-    headline = "; ".join(_headline(row) for row in found.of(Verdict.REGRESSED))
+    regressed = found.of(Verdict.REGRESSED)
+    headline = "; ".join(_headline(row) for row in regressed[:_NAMED])
+    if len(regressed) > _NAMED:
+        headline += f"; and {len(regressed) - _NAMED} more"
     block = "×".join(map(str, new["block"]))
     header = ("metric", "baseline", "predicted", "difference", "tolerance", "verdict")
     return "\n\n".join(
@@ -143,6 +149,7 @@ def failure_text(found: Comparison, command: str) -> str:
             f"{headline} ({new['kernel']} on {found.key.device}, block {block})",
             table(header, [row.cells() for row in found.rows]),
             differences(found),
+            *([why] if why else []),
             f"if this is intended, accept it: {command}",
         ]
     )

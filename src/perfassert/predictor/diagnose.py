@@ -20,7 +20,7 @@ from perfassert.frontends.nsight import MeasuredSamples
 from perfassert.hardware.load import device as load_device
 from perfassert.hardware.model import Device
 from perfassert.kernel.description import Kernel
-from perfassert.kernel.graph import InstructionGraph
+from perfassert.kernel.graph import InstructionGraph, Node
 from perfassert.kernel.launch import Launch
 from perfassert.kernel.program import Program
 from perfassert.kernel.samples import STALLS, Count, Samples
@@ -33,6 +33,7 @@ from perfassert.quantity import round_significant
 _LIMIT = 400_000  # simulated instructions: shares settle long before
 _TRIED = 5  # suggestions that are simulated too
 _THROUGHPUT = ("dram", "l2", "l1", "shared", "compute", "issue")
+_SPACES = ("global", "local", "shared", "constant")
 _FAR = {"global_load", "global_store", "atomic_global", "texture_load", "local_load",
         "local_store", "async_copy"}  # fmt: skip
 
@@ -141,7 +142,7 @@ def graph_code(graph: InstructionGraph) -> Code:
     """A hand-made graph as code; what waits for what is known from the simulation."""
     instructions = tuple(
         CodeInstruction(
-            n.index, n.name or n.operation, n.operation, n.space, loop=n.loop, span=n.span,
+            n.index, n.name or n.operation, n.operation, _space(n), loop=n.loop, span=n.span,
             fence=n.fence,
         )
         for n in graph.nodes
@@ -151,6 +152,16 @@ def graph_code(graph: InstructionGraph) -> Code:
         for loop in graph.loops
     )
     return Code(instructions, {0: CodeBlock(0, 0, len(instructions))}, loops)
+
+
+def _space(node: Node) -> str | None:
+    """What a node of a hand-made graph touches, by its class where it does not say."""
+    if node.space is not None:
+        return node.space
+    if node.touches_global:
+        return "global"
+    first = node.operation.split()[0].partition("_")[0]
+    return {"texture": "global"}.get(first, first if first in _SPACES else None)
 
 
 def _samples(model: Model, totals: Totals, slower: float) -> Samples:

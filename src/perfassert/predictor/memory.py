@@ -122,8 +122,8 @@ class MemorySystem:
         """Stores go through; of loads what misses L1."""
         sectors = 0.0
         for number, cost in zip(known, costs, strict=True):
-            load = self.fields[number][1]
-            sectors += cost.sectors * (self.served[number].l1_miss if load else 1.0)
+            served = self.served.get(number)
+            sectors += cost.sectors * (served.l1_miss if served is not None else 1.0)
         return sectors * self.sector_cycles
 
     def growth(self, load: float) -> dict[int, float]:

@@ -12,10 +12,15 @@ as the scheduler idles meanwhile.
 | result of a global, local or texture access | ``memory_dependency`` | ``stall_long_sb`` |
 | result of a constant load | ``constant_dependency`` | ``stall_imc``, ``stall_short_sb`` |
 | any other result, operands not read yet | ``execution_dependency`` | ``stall_short_sb`` |
-| barrier | ``synchronization`` | ``stall_barrier``, ``stall_membar`` |
-| memory queue full or taken | ``memory_throttle`` | ``stall_mio``, ``stall_lg``, ``stall_tex`` |
+| barrier, fence | ``synchronization`` | ``stall_barrier``, ``stall_membar`` |
+| memory queue full or taken | ``memory_throttle`` | ``stall_lg``, ``stall_mio``, ``stall_tex`` |
 | pipeline taken | ``pipe_busy`` | ``stall_math`` |
-| waiting for DRAM beyond its latency | ``memory_dependency`` | ``stall_long_sb`` |
+| DRAM, beyond its latency | ``memory_dependency`` | ``stall_long_sb`` |
+| code beyond the instruction cache | ``instruction_fetch`` | ``stall_no_inst`` |
+
+The last is added by :mod:`~perfassert.predictor.diagnose`. A measured ``stall_short_sb`` counts as
+an execution dependency until its source is known to be a constant load. ``stall_drain``,
+``stall_branch_resolving``, ``stall_sleeping``, ``stall_dispatch`` and ``stall_misc`` have no event.
 """
 
 from __future__ import annotations
@@ -113,8 +118,8 @@ class _Sampler:
 
 
 def _far(node: Node) -> bool:
-    return node.space in _FAR or node.operation.split()[0].startswith(
-        ("global", "local", "texture")
+    return node.space in _FAR or (
+        node.space is None and (node.touches_global or node.operation.split()[0].startswith(_FAR))
     )
 
 

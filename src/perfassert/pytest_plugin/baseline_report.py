@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from difflib import SequenceMatcher
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 from perfassert.baseline.text import format_entry
 from perfassert.pytest_plugin.baseline_options import Mode
 from perfassert.pytest_plugin.baseline_session import WRITTEN, Record, Result
+from perfassert.pytest_plugin.regression import relative
 
 _SHOWN = 20
 
@@ -125,7 +125,4 @@ def _command(option: str, result: Result) -> str:
 
 
 def _place(file: Path, result: Result) -> str:
-    try:
-        return os.path.relpath(file, result.folder)
-    except ValueError:  # another drive
-        return str(file)
+    return relative(file, result.folder)

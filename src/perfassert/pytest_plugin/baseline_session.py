@@ -125,7 +125,8 @@ def _skipped(session: Baselines, module: str) -> set[str]:
 
 
 def _function(test: str) -> str:
-    return test.partition("[")[0]
+    """Without parameters, and without the group that xdist's loadgroup appends."""
+    return test.partition("[")[0].partition("@")[0]
 
 
 def _write(result: Result) -> None:

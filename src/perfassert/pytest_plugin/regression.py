@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,6 +14,7 @@ from perfassert.baseline.compare import Comparison, Verdict, compare, failure_te
 from perfassert.baseline.entry import DEFAULT_NAME, Entry, Key, entry_of
 from perfassert.baseline.files import file_of, read
 from perfassert.baseline.tolerance import Tolerance, tolerances
+from perfassert.baseline.why import why as explanation
 from perfassert.errors import BaselineError, ExpectationError, ExpectationFailed, close_matches
 from perfassert.prediction.prediction import Prediction
 from perfassert.pytest_plugin.baseline_options import Mode
@@ -60,7 +62,8 @@ class TestBaselines:
         status = "regressed" if regressed else "improved" if improved else "compared"
         self._note(key, status, old, new, improved)
         if regressed:
-            raise ExpectationFailed(failure_text(found, self._command("--perf-update")))
+            command = self._command("--perf-update")
+            raise ExpectationFailed(failure_text(found, command, explanation(found, p)))
 
     def _key(self, p: Prediction, name: str | None) -> Key:
         if not isinstance(p, Prediction):
@@ -138,10 +141,18 @@ class TestBaselines:
 
     def _command(self, option: str) -> str:
         config = self._node.config
-        module = self._node.nodeid.partition("::")[0]
-        test = str(config.cwd_relative_nodeid(f"{module}::{_chain(self._node)}"))  # type: ignore[arg-type,unused-ignore]
+        module = relative(self._node.path, config.invocation_params.dir)
+        test = f"{module}::{_chain(self._node)}"
         devices = config.getoption("--perf-device") and ["--perf-device", self._device]
         return shlex.join(["pytest", option, *(devices or ()), test])
+
+
+def relative(path: Path, folder: Path) -> str:
+    """As one types it in that folder."""
+    try:
+        return os.path.relpath(path, folder)
+    except ValueError:  # another drive
+        return str(path)
 
 
 def _moved(key: Key, old: Entry, new: Entry, wanted: Mapping[str, Tolerance]) -> tuple[object, ...]:

@@ -9,7 +9,8 @@ from perfassert.engines.advisor import latency_hiding, parallel, stall_eliminati
 from perfassert.engines.advisor.blame import Blame
 from perfassert.engines.advisor.case import Case, Match
 from perfassert.engines.advisor.estimators import stall_elimination as eliminated
-from perfassert.engines.advisor.optimizer import Optimizer, speedup
+from perfassert.engines.advisor.optimizer import LATENCY_HIDING, Optimizer, speedup
+from perfassert.kernel.samples import Count
 from perfassert.prediction.prediction import Advice
 
 _WORTH = 1.005  # times as fast: less is not worth a suggestion
@@ -54,28 +55,34 @@ def advise(case: Case, optimizers: Sequence[Optimizer]) -> tuple[tuple[Advice, M
             estimate,
             match.count.all / case.total.all if match.blames else 1.0,
             match.suggestion,
-            _hotspots(case, match, estimate),
+            _hotspots(case, match, estimate, optimizer.category),
         )
         found.append((advice, match))
     return tuple(sorted(found, key=lambda pair: (-pair[0].speedup, pair[0].optimizer)))
 
 
-def _hotspots(case: Case, match: Match, whole: float) -> tuple[dict[str, Any], ...]:
-    """The hottest pairs of lines; own speedups are no larger than that of all together."""
-    merged: dict[tuple[str, str], tuple[Blame, float]] = {}
+def _hotspots(case: Case, match: Match, whole: float, category: str) -> tuple[dict[str, Any], ...]:
+    """The hottest pairs of lines; own speedups are no larger than that of all together.
+
+    Of them latency hiding mends the latency samples only (eqs. 2 and 3).
+    """
+    merged: dict[tuple[str, str], tuple[Blame, Count]] = {}
     for blame in match.blames:
-        places = tuple(_place(case, n) for n in (blame.source, blame.use))
-        first, sum_ = merged.get(places, (blame, 0.0))  # type: ignore[arg-type]
+        places = (_place(case, blame.source), _place(case, blame.use))
+        first, sum_ = merged.get(places, (blame, Count()))
         longer = blame if blame.count.all > first.count.all else first
-        merged[places] = (longer, sum_ + blame.count.all)  # type: ignore[index]
-    hottest = sorted(merged.items(), key=lambda item: (-item[1][1], item[0]))[:_HOTSPOTS]
+        merged[places] = (longer, sum_.plus(blame.count))
+    hottest = sorted(merged.items(), key=lambda item: (-item[1][1].all, item[0]))[:_HOTSPOTS]
+    hides = category == LATENCY_HIDING
     return tuple(
         {
             "def": places[0],
             "use": places[1],
             "distance": blame.distance,
-            "importance": samples / case.total.all,
-            "speedup": min(whole, eliminated(case.total.all, samples)),
+            "importance": samples.all / case.total.all,
+            "speedup": min(
+                whole, eliminated(case.total.all, samples.latency if hides else samples.all)
+            ),
             "instructions": [case.instruction(n).opcode for n in (blame.source, blame.use)],
         }
         for places, (blame, samples) in hottest

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from perfassert.engines.advisor.code import Code, CodeInstruction
 from perfassert.engines.advisor.paths import Paths
 from perfassert.engines.advisor.pruning import (
+    CONSTANT,
     DEPENDENCES,
     EXECUTION,
     MEMORY,
@@ -19,6 +20,7 @@ from perfassert.engines.advisor.slicing import Dependence, Slicer
 from perfassert.kernel.samples import Count, Samples
 
 _MEMORY_CLASSES = {"local": "local_memory_dependency", "constant": "constant_dependency"}
+_EXECUTION_CLASSES = {"shared": "shared_dependency", "constant": "constant_dependency"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,7 @@ def stall_class(reason: str, source: CodeInstruction, after_read: bool) -> str:
     if reason == EXECUTION:
         if after_read:
             return "write_after_read"
-        return "shared_dependency" if source.space == "shared" else EXECUTION
+        return _EXECUTION_CLASSES.get(source.space or "", EXECUTION)
     return reason
 
 
@@ -111,6 +113,9 @@ class _Blamer:
         kept = self.pruned(found)
         coverage = (self.coverage(found, found), self.coverage(found, kept))
         causes = {key: self.causes(*key, kept[key]) for key in stalled}
+        for use, reason in self.samples.counts:
+            if reason == CONSTANT:
+                causes[use, reason] = self.causes(use, reason, ())
         distance = self.paths.longest(
             {(d.source, d.use) for ds in (*kept.values(), *causes.values()) for d in ds}
         )

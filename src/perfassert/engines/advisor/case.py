@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -11,7 +11,6 @@ from perfassert.engines.advisor.code import Code, CodeInstruction
 from perfassert.hardware.model import Device
 from perfassert.hardware.occupancy import Occupancy
 from perfassert.kernel.samples import SELECTED, Count, Samples
-from perfassert.source import SourceSpan
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,17 +167,12 @@ class Match:
         return result
 
 
-def lines(case: Case, numbers: Collection[int], most: int = 3) -> str:
-    """``"a.cu:12, a.cu:14"``, the hottest first; ``""`` where no line is known."""
+def lines(case: Case, blames: Iterable[Blame], most: int = 3) -> str:
+    """``"a.cu:12, a.cu:14"`` of the sources, the hottest first; ``""`` where no line is known."""
     heat: dict[str, float] = {}
-    for number in numbers:
-        span = case.instruction(number).span
+    for blame in blames:
+        span = case.instruction(blame.source).span
         if span is not None:
-            heat[short(span)] = heat.get(short(span), 0.0) + 1
+            heat[span.short] = heat.get(span.short, 0.0) + blame.count.all
     shown = sorted(heat, key=lambda text: (-heat[text], text))
     return ", ".join(shown[:most]) + (" …" if len(shown) > most else "")
-
-
-def short(span: SourceSpan) -> str:
-    """File name and line."""
-    return span.short

@@ -23,6 +23,7 @@ _SPACES = {
 _SYNCHRONIZES = frozenset(
     "BAR MEMBAR ERRBAR CGAERRBAR FENCE WARPSYNC SYNCS ARRIVES UCGABAR_ARV UCGABAR_WAIT".split()
 )
+_ORDERS = frozenset("MEMBAR ERRBAR CGAERRBAR FENCE".split())
 _SCOREBOARD = re.compile(r"\bSB(\d)\b")
 
 
@@ -64,6 +65,11 @@ class CodeInstruction:
     def synchronizes(self) -> bool:
         """Whether it waits for other warps or for the order of memory."""
         return self.fence or self.base in _SYNCHRONIZES
+
+    @property
+    def orders(self) -> bool:
+        """Whether it is a memory fence, which waits for no other warp."""
+        return self.base in _ORDERS
 
     @property
     def written(self) -> tuple[str, ...]:

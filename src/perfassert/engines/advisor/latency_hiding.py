@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from perfassert.engines.advisor.blame import Blame
 from perfassert.engines.advisor.case import Case, Match, lines
+from perfassert.engines.advisor.code import Code
 from perfassert.engines.advisor.optimizer import LATENCY_HIDING
+from perfassert.engines.advisor.stall_elimination import in_library
 
 _WAITS = ("memory_dependency", "execution_dependency", "shared_dependency")
 _CADENCE = 2  # cycles: of a stall count
@@ -23,15 +25,15 @@ class LoopUnrolling:
         by_loop: dict[int, list[Blame]] = {}
         for blame in _waits(case):
             loop = case.common_loop(blame.source, blame.use)
-            if loop >= 0 and case.trips.get(loop, 2.0) > 1:
+            if loop >= 0 and blame.distance and case.trips.get(loop, 2.0) > 1:
                 by_loop.setdefault(loop, []).append(blame)
         if not by_loop:
             return None
-        hidden = 0.0
+        groups = []
         for loop, found in by_loop.items():
             waits = sum(b.count.latency for b in found)
             left = 1 / case.trips[loop] if loop in case.trips else 0.0  # of the first iteration
-            hidden += min(case.active_in(case.loop_body(loop)), waits * (1 - left))
+            groups.append((case.loop_body(loop), waits * (1 - left)))
         found = [b for group in by_loop.values() for b in group]
         hottest = max(by_loop, key=lambda loop: sum(b.count.latency for b in by_loop[loop]))
         span = case.code.loops[hottest].span
@@ -40,7 +42,7 @@ class LoopUnrolling:
             f"unroll the loop{where} (#pragma unroll, or by hand), so that loads of the next "
             "iterations are on their way while this one computes",
             found,
-            hidden,
+            filled(case, groups),
         )
 
 
@@ -72,10 +74,17 @@ class FunctionInlining:
     name, category = "Function Inlining", LATENCY_HIDING
 
     def match(self, case: Case) -> Match | None:
-        small = {f for f, body in case.function_bodies.items() if f and len(body) < _SMALL}
+        small = {
+            f for f, body in case.function_bodies.items()
+            if f and len(body) < _SMALL and not in_library(f)
+        }  # fmt: skip
+        calls = _calls(case.code, small)
         found = [
             b for b in case.blames
-            if {case.instruction(b.source).function, case.instruction(b.use).function} & small
+            if (
+                {case.instruction(b.source).function, case.instruction(b.use).function} & small
+                or {b.source, b.use} & calls
+            )
             and b.cls not in ("selected", "not_selected")
         ]  # fmt: skip
         if not found:
@@ -106,7 +115,7 @@ class AsynchronousCopy:
         ]  # fmt: skip
         if not found:
             return None
-        where = lines(case, [b.source for b in found])
+        where = lines(case, found)
         return Match(
             "copy from global to shared memory without registers (cuda::memcpy_async, "
             f"__pipeline_memcpy_async) and compute on the tile before ({where})",
@@ -131,12 +140,41 @@ def _generation(arch: str) -> int:
 
 
 def _hidden(case: Case, found: Sequence[Blame], scope: Callable[[Blame], Iterable[int]]) -> float:
-    """Eq. (5): per scope no more than its active samples; scopes here never overlap in part."""
+    """What the scopes of all blames together can hide."""
     groups: dict[frozenset[int], float] = {}
     for blame in found:
         key = frozenset(scope(blame))
         groups[key] = groups.get(key, 0.0) + blame.count.latency
-    return sum(min(case.active_in(body), waits) for body, waits in groups.items())
+    return filled(case, list(groups.items()))
+
+
+def filled(case: Case, groups: Sequence[tuple[frozenset[int], float]]) -> float:
+    """Latency samples that the active ones of their scopes hide: eq. (5) for several scopes.
+
+    Each scope hides no more than its active samples, those of nested scopes among them, and no
+    active sample hides twice: what an inner scope has used is not there for the outer one.
+    """
+    left = dict(case.active)
+    hidden = 0.0
+    for body, waits in sorted(groups, key=lambda group: (len(group[0]), min(group[0]))):
+        room = sum(left.get(n, 0.0) for n in body)
+        taken = min(waits, room)
+        if taken > 0:
+            hidden += taken
+            for n in body:
+                if n in left:
+                    left[n] *= 1 - taken / room
+    return hidden
+
+
+def _calls(code: Code, functions: Collection[str]) -> set[int]:
+    """Instructions that call one of these: control goes on in a copy of the function."""
+    return {
+        b.stop - 1 for b in code.blocks.values()
+        if b.stop > b.start and code.instructions[b.stop - 1].base == "CALL"
+        and any(code.instructions[code.blocks[t].start].function in functions
+                for t in b.successors if t in code.blocks)
+    }  # fmt: skip
 
 
 def _between_barriers(case: Case, blame: Blame) -> frozenset[int]:

@@ -16,17 +16,21 @@ class BlockIncrease:
     name, category = "Block Increase", PARALLEL
 
     def match(self, case: Case) -> Match | None:
-        units, warp = case.device.compute_units, case.device.warp_size
-        parts = min(-(-units // case.blocks), -(-case.threads // warp))
-        if case.blocks >= units or parts < 2:
+        units, before = case.device.compute_units, case.warps_per_block
+        if case.blocks >= units or before < 2:
             return None
-        threads = -(-case.threads // parts // warp) * warp
+        # Warps on the busiest unit, for blocks of so many warps; of equal ones the larger blocks.
+        split = {w: -(-case.blocks * before // w) for w in range(before - 1, 0, -1)}
+        width = min(split, key=lambda w: -(-split[w] // units) * w)
+        load = -(-split[width] // units) * width
+        if load >= before:
+            return None
         old = case.warps_per_scheduler
-        new = old / parts
+        new = load / case.device.schedulers_per_unit
         speedup = parallel(case.issue_probability, Parallelism(old, old), Parallelism(new, new))
         return Match(
             f"{case.blocks} blocks leave {units - case.blocks} of {units} compute units idle: "
-            f"make {case.blocks * parts} blocks of {threads} threads of them",
+            f"make {split[width]} blocks of {width * case.device.warp_size} threads of them",
             speedup=case.within_headroom(speedup, units / case.blocks),
         )
 
@@ -50,10 +54,13 @@ class ThreadIncrease:
             return None
         total = case.blocks * case.warps_per_block
         executed = total * lanes  # full warps take the work of several that were not
+        # No more reside than the launch has.
+        share = executed / (case.device.compute_units * case.device.schedulers_per_unit)
+        resident = min(best.warps_per_unit / case.device.schedulers_per_unit, share)
         speedup = parallel(
             case.issue_probability,
             Parallelism(case.warps_per_scheduler, total),
-            Parallelism(best.warps_per_unit / case.device.schedulers_per_unit, executed),
+            Parallelism(resident, executed),
         )
         return Match(
             f"blocks of {case.threads} threads fill {case.occupancy.fraction:.0%} of the warp "

@@ -18,6 +18,8 @@ EXECUTION = "execution_dependency"
 SYNCHRONIZE = "synchronization"
 DEPENDENCES = (MEMORY, EXECUTION, SYNCHRONIZE)
 """Reasons that another instruction is to blame for."""
+CONSTANT = "constant_dependency"
+"""The instruction itself is to blame (a miss in the constant cache), unless samples know better."""
 _MEMORY = ("local", "constant", "global")
 
 
@@ -31,6 +33,8 @@ def can_cause(reason: str, source: CodeInstruction, after_read: bool = False) ->
         return source.space in _MEMORY
     if reason == SYNCHRONIZE:
         return source.synchronizes
+    if reason == CONSTANT:
+        return source.space == "constant"
     return after_read or not (source.space in _MEMORY or source.synchronizes)
 
 
@@ -114,9 +118,18 @@ class Pruner:
         self._soonest: dict[tuple[int, int], int] = {}
 
     def by_opcode(self, reason: str, found: Iterable[Dependence]) -> list[Dependence]:
-        """Without sources that cannot cause the reason."""
+        """Without sources that cannot cause the reason.
+
+        Volta and later wait for constant loads as for shared memory; they are an execution
+        dependence where there is no other source.
+        """
+        edges = list(found)
+        kept = self._able(reason, edges)
+        return kept if kept or reason != EXECUTION else self._able(CONSTANT, edges)
+
+    def _able(self, reason: str, edges: Iterable[Dependence]) -> list[Dependence]:
         instructions = self._code.instructions
-        return [d for d in found if can_cause(reason, instructions[d.source], d.after_read)]
+        return [d for d in edges if can_cause(reason, instructions[d.source], d.after_read)]
 
     def by_dominator(self, found: Sequence[Dependence]) -> list[Dependence]:
         """Without sources whose stalls would have been observed earlier."""

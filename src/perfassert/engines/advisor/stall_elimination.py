@@ -108,7 +108,7 @@ _WHOLE = frozenset({"int32", "imad", "sfu", "convert", "compare"})
 def math_instructions(case: Case) -> frozenset[int]:
     """Float arithmetic of precise mathematical functions: what lies in routines of the CUDA
     mathematical library, and on lines with a division check or a range reduction beside a MUFU."""
-    library = {i.index for i in case.code.instructions if _library(i.function)}
+    library = {i.index for i in case.code.instructions if in_library(i.function)}
     by_line: dict[str, list[CodeInstruction]] = {}
     for i in case.code.instructions:
         if i.span is not None:
@@ -124,7 +124,8 @@ def math_instructions(case: Case) -> frozenset[int]:
 _FLOATING = frozenset({"fp32", "sfu", "compare", "convert"})
 
 
-def _library(function: str) -> bool:
+def in_library(function: str) -> bool:
+    """Whether a function is one that the compiler brings along."""
     return "cuda_sm" in function or "__internal" in function or "__nv_" in function
 
 
@@ -174,7 +175,7 @@ class WarpBalance:
     name, category = "Warp Balance", STALL_ELIMINATION
 
     def match(self, case: Case) -> Match | None:
-        found = list(case.of("synchronization"))
+        found = [b for b in case.of("synchronization") if not case.instruction(b.source).orders]
         if not found:
             return None
         return Match(
@@ -285,5 +286,5 @@ def _shares(
 
 
 def _at(case: Case, found: Iterable[Blame]) -> str:
-    where = lines(case, [b.source for b in sorted(found, key=lambda b: -b.count.all)][:8])
+    where = lines(case, found)
     return f" ({where})" if where else ""
