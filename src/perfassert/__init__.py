@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from perfassert.errors import KernelSourceError as KernelSourceError
     from perfassert.errors import LaunchError as LaunchError
     from perfassert.errors import PerfAssertError as PerfAssertError
+    from perfassert.errors import PluginError as PluginError
+    from perfassert.errors import PluginWarning as PluginWarning
     from perfassert.errors import RankingError as RankingError
     from perfassert.errors import SamplesError as SamplesError
     from perfassert.errors import SuiteError as SuiteError
@@ -60,7 +62,7 @@ _HOMES = {
     "errors": (
         "AddressExpressionError", "BaselineError", "DeviceFileError", "ExpectationError",
         "ExpectationFailed", "GraphError", "KernelError", "KernelSourceError", "LaunchError",
-        "PerfAssertError", "RankingError", "SamplesError", "SuiteError", "ToolchainMissing",
+        "PerfAssertError", "PluginError", "PluginWarning", "RankingError", "SamplesError", "SuiteError", "ToolchainMissing",
         "UnitError", "UnknownDevice",
     ),
     "frontends.cuda.kernels": ("from_cubin", "from_cuda", "from_ptx"),

@@ -68,6 +68,14 @@ class SuiteError(PerfAssertError):
     """A validation suite or its data cannot be used; the message names file, key and reason."""
 
 
+class PluginError(PerfAssertError):
+    """A plug-in contradicts another one or fails at its work; the message names it."""
+
+
+class PluginWarning(UserWarning):
+    """A plug-in, or a part of what it adds, is not in use; the message says why."""
+
+
 class ExpectationFailed(AssertionError):
     """At least one expectation does not hold; the message is a table."""
 
@@ -82,5 +90,5 @@ def close_matches(word: str, known: Iterable[str]) -> str:
 
 
 for _public in list(globals().values()):
-    if isinstance(_public, type) and issubclass(_public, (PerfAssertError, ExpectationFailed)):
+    if isinstance(_public, type) and issubclass(_public, (PerfAssertError, ExpectationFailed, PluginWarning)):
         _public.__module__ = "perfassert"  # the name under which users know and catch it

@@ -219,8 +219,12 @@ class MemoryTransactionReduction:
     def wide(self, case: Case, number: int) -> bool:
         """Whether a global access touches hardly more sectors than it needs."""
         facts = case.accesses.get(number)
-        known = facts is None or facts.sectors <= _WORSE * max(1.0, facts.ideal_sectors)
-        return case.instruction(number).space == "global" and known
+        return case.instruction(number).space == "global" and (facts is None or _dense(facts))
+
+
+def _dense(facts: AccessFacts) -> bool:
+    """Whether sectors are as few as the bytes need; one more where they are not aligned."""
+    return facts.sectors <= max(_WORSE * facts.ideal_sectors, facts.ideal_sectors + 1)
 
 
 class Coalescing:
@@ -233,7 +237,7 @@ class Coalescing:
             _shares(
                 case,
                 case.of("memory_dependency", "memory_throttle"),
-                lambda facts: facts.ideal_sectors / facts.sectors if facts.sectors else 1.0,
+                lambda facts: 1.0 if _dense(facts) else facts.ideal_sectors / facts.sectors,
                 "global",
             )
         )
