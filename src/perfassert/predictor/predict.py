@@ -33,6 +33,7 @@ _SERVER = {
 _SATURATED = 0.5  # of the time: a server that is busy for so long is the limiter
 _LIMIT = 4_000_000  # simulated instructions without a recurrence, before extrapolation
 _ISSUED_LIMIT = 400_000  # the same where there are issue slots: less seldom recurs
+_WAVES = 12  # so many sets of resident blocks are enough: more move the time by 1 %
 _PHASES = (0.5, 1.0)  # shares of a block's time over which the first blocks are spread
 
 
@@ -142,7 +143,8 @@ class _Run:
 def _run(model: Model) -> _Run:
     """Simulate, with the first blocks in step and apart."""
     unit, instructions = model.unit, model.length * model.blocks
-    limit = _LIMIT if model.by_hand else _ISSUED_LIMIT
+    enough = _WAVES * model.length * unit.resident
+    limit = _LIMIT if model.by_hand else min(_ISSUED_LIMIT, enough)
     totals = run_bounded(unit, limit)
     assumptions, end = _extrapolated(totals, instructions)
     ends = [end]
