@@ -28,6 +28,7 @@ bench: $(VENV)/ready
 	$(BIN)/python benchmarks/volumes.py
 	$(BIN)/python benchmarks/pipeline.py
 	$(BIN)/python benchmarks/compiled.py
+	$(BIN)/python benchmarks/advice.py
 	$(BIN)/python benchmarks/startup.py
 
 # The page over all rows, and the record that accuracy-check compares with.

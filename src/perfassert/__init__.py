@@ -21,9 +21,11 @@ if TYPE_CHECKING:
     from perfassert.errors import KernelSourceError as KernelSourceError
     from perfassert.errors import LaunchError as LaunchError
     from perfassert.errors import PerfAssertError as PerfAssertError
+    from perfassert.errors import PerfFileError as PerfFileError
     from perfassert.errors import PluginError as PluginError
     from perfassert.errors import PluginWarning as PluginWarning
     from perfassert.errors import RankingError as RankingError
+    from perfassert.errors import ReportError as ReportError
     from perfassert.errors import SamplesError as SamplesError
     from perfassert.errors import SuiteError as SuiteError
     from perfassert.errors import ToolchainMissing as ToolchainMissing
@@ -62,8 +64,9 @@ _HOMES = {
     "errors": (
         "AddressExpressionError", "BaselineError", "DeviceFileError", "ExpectationError",
         "ExpectationFailed", "GraphError", "KernelError", "KernelSourceError", "LaunchError",
-        "PerfAssertError", "PluginError", "PluginWarning", "RankingError", "SamplesError", "SuiteError", "ToolchainMissing",
-        "UnitError", "UnknownDevice",
+        "PerfAssertError", "PerfFileError", "PluginError", "PluginWarning", "RankingError",
+        "ReportError", "SamplesError", "SuiteError", "ToolchainMissing", "UnitError",
+        "UnknownDevice",
     ),
     "frontends.cuda.kernels": ("from_cubin", "from_cuda", "from_ptx"),
     "frontends.cuda.triton": ("from_triton",),

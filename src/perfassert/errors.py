@@ -21,7 +21,7 @@ class DeviceFileError(PerfAssertError):
 
 
 class UnknownDevice(PerfAssertError):
-    """No shipped device has that name; the message lists close matches."""
+    """No device has that name; the message lists close matches."""
 
 
 class AddressExpressionError(PerfAssertError):
@@ -64,6 +64,10 @@ class SamplesError(PerfAssertError):
     """Measured samples cannot be read, or are of another binary; the message names the line."""
 
 
+class PerfFileError(PerfAssertError):
+    """A ``*.perf.toml`` file cannot be used; the message names file, line, key and reason."""
+
+
 class SuiteError(PerfAssertError):
     """A validation suite or its data cannot be used; the message names file, key and reason."""
 
@@ -74,6 +78,10 @@ class PluginError(PerfAssertError):
 
 class PluginWarning(UserWarning):
     """A plug-in, or a part of what it adds, is not in use; the message says why."""
+
+
+class ReportError(PerfAssertError):
+    """A report cannot be written, or a file is none that can be read or compared."""
 
 
 class ExpectationFailed(AssertionError):
@@ -89,6 +97,7 @@ def close_matches(word: str, known: Iterable[str]) -> str:
     return f"; did you mean {', '.join(repr(n) for n in near)}?" if near else ""
 
 
+_BASES = (PerfAssertError, ExpectationFailed, PluginWarning)
 for _public in list(globals().values()):
-    if isinstance(_public, type) and issubclass(_public, (PerfAssertError, ExpectationFailed, PluginWarning)):
+    if isinstance(_public, type) and issubclass(_public, _BASES):
         _public.__module__ = "perfassert"  # the name under which users know and catch it

@@ -131,19 +131,26 @@ def unregister(name: str) -> None:
         _state.found.clear()
 
 
+def is_registered(plugin: object) -> bool:
+    """Whether a plug-in is in use, by its entry point or by :func:`register`."""
+    _load()
+    return bool(_state.manager.is_registered(plugin))
+
+
 def names() -> tuple[str, ...]:
     """The plug-ins in use, sorted."""
     _load()
     return tuple(sorted(name for name, _ in _state.manager.list_name_plugin()))
 
 
-def gather(hook: str, read: Callable[[Any], Iterable[tuple[str, T]]], taken: Iterable[str] = ()) -> (
-    Found[T]
-):  # fmt: skip
-    """What plug-ins add to ``hook``.
+Read = Callable[[str, Any], Iterable[tuple[str, T]]]
+"""Plug-in and what its hook gave → names and values; raises where it is not what it should be."""
 
-    ``read`` turns a hook's result into names and values, or raises :class:`PluginError`; ``taken``
-    are perfassert's own names. Kept until a plug-in comes or goes.
+
+def gather(hook: str, read: Read[T], taken: Iterable[str] = ()) -> Found[T]:
+    """What plug-ins add to ``hook``; ``taken``: perfassert's own names.
+
+    Kept until a plug-in comes or goes.
     """
     if hook not in _state.found:
         _load()
@@ -155,19 +162,15 @@ def gather(hook: str, read: Callable[[Any], Iterable[tuple[str, T]]], taken: Ite
     return _state.found[hook]
 
 
-def _gathered(
-    hook: str, read: Callable[[Any], Iterable[tuple[str, T]]], taken: set[str]
-) -> Found[T]:
-    manager = _state.manager
-    plugins = dict(sorted((n, p) for n, p in manager.list_name_plugin() if p is not None))
+def _gathered(hook: str, read: Read[T], taken: set[str]) -> Found[T]:
+    implementations = getattr(_state.manager.hook, hook).get_hookimpls()
     problems = [p for p in _state.problems if p.hook in ("", hook)]
     claims: dict[str, list[tuple[str, str, T]]] = {}
-    for name, plugin in plugins.items():
-        others = [p for p in plugins.values() if p is not plugin]
+    for one in sorted(implementations, key=lambda i: i.plugin_name):
+        name = one.plugin_name
         try:
-            for result in manager.subset_hook_caller(hook, others)():
-                for own, value in list(read(result)):
-                    claims.setdefault(own.casefold(), []).append((name, own, value))
+            for own, value in list(read(name, one.function())):
+                claims.setdefault(own.casefold(), []).append((name, own, value))
         except Exception as error:
             problems.append(Problem(name, hook, _reason(error)))
     clashes: dict[str, str] = {}
@@ -198,11 +201,11 @@ def _load() -> None:
     unwanted = [name.strip() for name in os.environ.get(BLOCKED, "").split(",")]
     if "*" in unwanted:
         return
-    seen: dict[str, EntryPoint] = {}
+    seen: set[tuple[str, str]] = set()  # a distribution may lie on the path twice
     for entry in sorted(entry_points(group=GROUP), key=lambda e: (e.name, e.value)):
-        if entry.name in unwanted or seen.get(entry.name) == entry:
+        if entry.name in unwanted or (entry.name, entry.value) in seen:
             continue
-        seen[entry.name] = entry
+        seen.add((entry.name, entry.value))
         try:
             reason = _add(entry.load(), entry.name)
         except Exception as error:
@@ -249,8 +252,8 @@ def _reason(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def guarded(whose: str, function: Callable[..., T]) -> Callable[..., T]:
-    """``function`` of a plug-in; what it raises becomes a :class:`PluginError` that names it."""
+def guarded(plugin: str, what: str, function: Callable[..., T]) -> Callable[..., T]:
+    """``function`` of a plug-in; what it raises becomes a :class:`PluginError` that names both."""
 
     def call(*args: Any, **kwargs: Any) -> T:
         try:
@@ -258,6 +261,7 @@ def guarded(whose: str, function: Callable[..., T]) -> Callable[..., T]:
         except PerfAssertError:
             raise
         except Exception as error:
-            raise PluginError(f"{whose} of a plug-in failed: {_reason(error)}") from error
+            problem = Problem(plugin, "", f"{what} failed: {_reason(error)}")
+            raise PluginError(str(problem)) from error
 
     return call

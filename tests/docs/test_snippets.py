@@ -2,8 +2,8 @@
 
 An HTML comment above a block changes that: ``file: NAME`` writes it to the page's own directory,
 ``run: exit N`` runs its ``$ command``, ``raises: NAME`` wants that exception and takes its message
-for the output, ``output`` is the output of the block before, ``skip`` skips it. In output, ``...``
-stands for anything.
+for the output, ``output`` is the output of the block before, ``holds: NAME`` is what that file has,
+``skip`` skips it. In output and files, ``...`` stands for anything.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import subprocess
 import sys
 from contextlib import redirect_stdout
 from io import StringIO
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,7 @@ def test_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     output = ""
     for mark, language, text in BLOCK.findall(page.read_text("utf-8")):
         kind, _, argument = mark.partition(": ")
-        assert kind in ("", "file", "run", "raises", "output", "skip"), mark
+        assert kind in ("", "file", "run", "raises", "output", "holds", "skip"), mark
         if kind == "file":
             Path(argument).write_text(text, "utf-8")
         elif kind == "run":
@@ -50,6 +51,8 @@ def test_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
             assert_shown([line for line in shown if not VARYING.match(line)], output)
         elif kind == "output":
             assert_shown([text], output)
+        elif kind == "holds":
+            assert_shown([text], Path(argument).read_text("utf-8"))
         elif language == "python" and kind != "skip":
             output = python(text, names, argument)
 
@@ -65,9 +68,12 @@ def python(text: str, names: dict[str, Any], raises: str) -> str:
 
 
 def console(command: str, expected: int) -> str:
-    program, *arguments = shlex.split(command)
+    words = shlex.split(command)
+    variables = dict(word.split("=", 1) for word in takewhile(lambda word: "=" in word, words))
+    program, *arguments = words[len(variables) :]
     call = [sys.executable, *COMMANDS[program], *arguments]
-    done = subprocess.run(call, env=os.environ | ENVIRONMENT, capture_output=True, encoding="utf-8")
+    environment = os.environ | ENVIRONMENT | variables
+    done = subprocess.run(call, env=environment, capture_output=True, encoding="utf-8")
     assert done.returncode == expected, done.stdout + done.stderr
     return done.stdout + done.stderr
 

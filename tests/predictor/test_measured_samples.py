@@ -190,6 +190,15 @@ class TestJoining:
             found.append(m.advice(m.after("LDG"), "stall_long_sb", 40))
         assert found[0] == found[1]
 
+    def test_template_arguments_may_be_spelt_differently(self, measured):
+        m = measured("rolled")
+        page = m.page({(13, "stall_long_sb"): 40})
+        page.write_text(page.read_text().replace("rolled(float *)", "void ns::rolled<(int)4>(int)"))
+        for name in ("ns::rolled<4>", "rolled", "ns::rolled"):
+            assert pa.read_samples(page, kernel=name).kernel == "void ns::rolled<(int)4>(int)"
+        with pytest.raises(pa.SamplesError, match="no kernel"):
+            pa.read_samples(page, kernel="other::rolled<4>")
+
     def test_headline_names_of_the_launch_do_not_matter(self, measured):
         m = measured("rolled")
         page = m.page({(13, "stall_long_sb"): 40})

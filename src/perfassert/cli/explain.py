@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 from perfassert.cli.sources import add_launch, add_source, kernel_of, launch_of
+from perfassert.errors import KernelError
 
 
 def add(commands: Any) -> None:
@@ -27,7 +28,8 @@ def _explain(options: argparse.Namespace) -> int:
 
     kernel, device, launch = kernel_of(options), load_device(options.device), launch_of(options)
     code = kernel.compiled
-    assert isinstance(code, CompiledCode)
+    if not isinstance(code, CompiledCode):
+        raise KernelError(f"kernel {kernel.name!r}: explain shows compiled code, and it has none")
     program = code.program(device.arch)
     costs, assumptions = access_costs(kernel, launch, device) if launch else ({}, ())
     if options.json:

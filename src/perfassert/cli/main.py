@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Sequence
 
-from perfassert.cli import advise, explain, predict, validate
+from perfassert.cli import advise, compare, docs, explain, predict, rank, validate
 from perfassert.errors import ExpectationFailed, PerfAssertError
 from perfassert.version import VERSION
 
@@ -50,7 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     devices.add_argument("name", nargs="?", help="a name, an alias or a device file")
     devices.add_argument("--json", action="store_true", help="print JSON")
     devices.set_defaults(command=_devices)
-    for module in (predict, advise, explain, validate):
+    for module in (predict, rank, advise, compare, docs, explain, validate):
         module.add(commands)
     return parser
 

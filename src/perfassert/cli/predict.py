@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import json
+from pathlib import Path
 from typing import Any
 
 from perfassert.cli.sources import add_launch, add_source, kernel_of, launch_of
@@ -20,9 +22,13 @@ def add(commands: Any) -> None:
 def _predict(options: argparse.Namespace) -> int:
     from perfassert.predictor import predict
     from perfassert.report.prediction import text
+    from perfassert.report.sources import sources
 
     launch = launch_of(options)
     assert launch is not None
     prediction = predict(kernel_of(options), launch, options.device)
-    print(prediction.to_json() if options.json else text(prediction))
+    if options.json:
+        print(json.dumps({**prediction.to_dict(), "sources": sources(prediction, Path.cwd())}))
+    else:
+        print(text(prediction))
     return 0

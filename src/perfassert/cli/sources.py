@@ -5,14 +5,18 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from perfassert.errors import LaunchError
+from perfassert.errors import KernelSourceError, LaunchError
 from perfassert.kernel.description import Kernel
 from perfassert.kernel.launch import Launch
+
+SUFFIXES = (".cu", ".ptx", ".cubin", ".sass")
 
 
 def add_source(parser: argparse.ArgumentParser) -> None:
     """The source, its kernel, how it is compiled, the device."""
-    parser.add_argument("source", help=".cu, .ptx, .cubin, or .sass (nvdisasm -c -hex -gi -gp)")
+    parser.add_argument(
+        "source", help=".cu, .ptx, .cubin, .sass (nvdisasm -c -hex -gi -gp), or of a plug-in"
+    )
     parser.add_argument("--kernel", help="its name; may be left out where the file has only one")
     parser.add_argument("--device", required=True, help="a name, an alias or a device file")
     parser.add_argument("-D", "--define", action="append", default=[], metavar="NAME[=VALUE]")
@@ -25,16 +29,23 @@ def add_launch(parser: argparse.ArgumentParser, required: bool) -> None:
     """Grid, block, arguments, dynamic shared memory."""
     parser.add_argument("--grid", required=required, metavar="X[,Y[,Z]]")
     parser.add_argument("--block", required=required, metavar="X[,Y[,Z]]")
+    add_arguments(parser)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Kernel arguments, dynamic shared memory."""
     parser.add_argument("--arg", action="append", default=[], metavar="NAME=INTEGER")
     parser.add_argument("--shared-bytes", type=int, default=0)
 
 
 def kernel_of(options: argparse.Namespace) -> Kernel:
     """The kernel that the options name."""
+    suffix = Path(options.source).suffix
+    if suffix not in SUFFIXES:
+        return _plugged_kernel(options, suffix)
     from perfassert.frontends.cuda import kernels
 
     trips = {k: _whole(v, "--trip-count") for k, v in map(_pair, options.trip_count)}
-    suffix = Path(options.source).suffix
     if suffix in (".cubin", ".sass"):
         return kernels.from_cubin(options.source, options.kernel, trip_counts=trips)
     if suffix == ".ptx":
@@ -48,14 +59,36 @@ def kernel_of(options: argparse.Namespace) -> Kernel:
     )  # fmt: skip
 
 
+def _plugged_kernel(options: argparse.Namespace, suffix: str) -> Kernel:
+    """By the front end of a plug-in, which gets path and kernel only."""
+    from perfassert.frontends.plugged import frontend
+
+    make = frontend(suffix, options.source, SUFFIXES)
+    for name in ("define", "include_dir", "option", "trip_count"):
+        if getattr(options, name):
+            option = name.replace("_", "-")
+            raise KernelSourceError(f"--{option}: the front end of {suffix} files takes none")
+    return make(Path(options.source), options.kernel)
+
+
 def launch_of(options: argparse.Namespace) -> Launch | None:
     """The launch, where grid and block are given."""
     if options.grid is None and options.block is None:
         return None
     if options.grid is None or options.block is None:
         raise LaunchError("--grid and --block belong together")
-    args = {k: _whole(v, "--arg") for k, v in map(_pair, options.arg)}
-    return Launch(_extent(options.grid), _extent(options.block), args, options.shared_bytes)
+    grid, block = (extent_of(text, "--grid/--block") for text in (options.grid, options.block))
+    return Launch(grid, block, arguments_of(options), options.shared_bytes)
+
+
+def arguments_of(options: argparse.Namespace) -> dict[str, int]:
+    """Kernel arguments by name."""
+    return {k: _whole(v, "--arg") for k, v in map(_pair, options.arg)}
+
+
+def extent_of(text: str, option: str) -> tuple[int, ...]:
+    """``"16,2,8"`` or ``"16x2x8"``."""
+    return tuple(_whole(part, option) for part in text.replace("x", ",").split(","))
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -68,7 +101,3 @@ def _whole(text: str, option: str) -> int:
         return int(text, 0)
     except ValueError:
         raise LaunchError(f"{option}: {text!r} is no whole number") from None
-
-
-def _extent(text: str) -> tuple[int, ...]:
-    return tuple(_whole(part, "--grid/--block") for part in text.replace("x", ",").split(","))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from perfassert.errors import ExpectationError, ExpectationFailed
 from perfassert.expect.condition import Condition, Interval, Names, parse_condition
@@ -32,6 +33,27 @@ class Outcome:
         return self.condition.per if isinstance(self.condition, Interval) else ""
 
 
+    @property
+    def verdict(self) -> str:
+        """``"FAIL"``, ``"ok"``, or ``"ok, tight"`` where the slack is within the model's error."""
+        if not self.passed:
+            return "FAIL"
+        tight = self.slack is not None and 0 <= self.slack < model_error(self.metric.name)
+        return "ok, tight" if tight else "ok"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data that JSON can hold."""
+        return {
+            "metric": self.metric.name,
+            "expected": self.condition.text,
+            "predicted": self.predicted,
+            "difference": self.difference,
+            "slack": self.slack,
+            "model_error": model_error(self.metric.name),
+            "verdict": self.verdict,
+        }
+
+
 def evaluate(prediction: Prediction, conditions: Mapping[str, object]) -> tuple[Outcome, ...]:
     """Every condition's outcome; raises :class:`ExpectationError` for senseless ones."""
     if not conditions:
@@ -44,6 +66,8 @@ def check(prediction: Prediction, conditions: Mapping[str, object]) -> None:
     """Raise one :class:`ExpectationFailed` if any condition does not hold."""
     __tracebackhide__ = True
     outcomes = evaluate(prediction, conditions)
+    if prediction.on_expect is not None:
+        prediction.on_expect(outcomes)
     if not all(o.passed for o in outcomes):
         raise ExpectationFailed(failure_text(prediction, outcomes))
 
@@ -104,7 +128,7 @@ def _row(o: Outcome) -> tuple[str, ...]:
         o.predicted,
         difference,
         _headroom(o),
-        _verdict(o),
+        o.verdict,
     )
 
 
@@ -115,10 +139,3 @@ def _headroom(o: Outcome) -> str:
     error = model_error(o.metric.name)
     known = f"model ±{error * 100:.0f} %" if error else "exact"
     return f"{percent(o.slack)} ({known})"
-
-
-def _verdict(o: Outcome) -> str:
-    if not o.passed:
-        return "FAIL"
-    tight = o.slack is not None and 0 <= o.slack < model_error(o.metric.name)
-    return "ok, tight" if tight else "ok"

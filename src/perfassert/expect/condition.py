@@ -199,10 +199,34 @@ def _names(metric: Metric, given: object) -> Names:
             raise _malformed(metric, given, "'in top N' starts at 1")
     negated = text.startswith("!")
     names = tuple(part.strip() for part in text.removeprefix("!").split("|"))
-    known = metric.names or OPTIMIZERS
-    folded = {name.lower(): name for name in known}
-    for name in names:
-        if name.lower() not in folded:
-            hint = close_matches(name, known) or f"; known: {', '.join(known)}"
-            raise _malformed(metric, given, f"unknown name {name!r}{hint}")
-    return Names(" ".join(given.split()), tuple(folded[n.lower()] for n in names), negated, top)
+    folded = {name.lower(): name for name in metric.names or OPTIMIZERS}
+    resolved = tuple(folded.get(n.lower()) or _plugged_name(metric, given, n) for n in names)
+    return Names(" ".join(given.split()), resolved, negated, top)
+
+
+def _plugged_name(metric: Metric, given: str, name: str) -> str:
+    """An optimizer of a plug-in, or :class:`ExpectationError`."""
+    known, note = metric.names, ""
+    if metric.kind is Kind.ADVICE:
+        from perfassert.engines.advisor.optimizers import plugged_optimizers
+
+        plugged = plugged_optimizers()
+        if (found := plugged.get(name)) is not None:
+            return found.name
+        known, note = (*OPTIMIZERS, *(o.name for o in plugged.values())), plugged.note()
+    hint = close_matches(name, known) or f"; known: {', '.join(known)}"
+    raise _malformed(metric, given, f"unknown name {name!r}{hint}{note}")
+
+
+def parse_share(within: str | float) -> float:
+    """A share as a number or in percent, ``"5 %"``; else :class:`ExpectationError`."""
+    try:
+        value = parse_quantity(within) if isinstance(within, str) else None
+    except UnitError as error:
+        raise ExpectationError(f"within: {error}") from None
+    share = float(within) if value is None else value.value
+    if value is not None and (value.unit or value.per or not value.has_unit):
+        raise ExpectationError(f"within: {within!r} is no percentage, as in '5 %'")
+    if share < 0:
+        raise ExpectationError(f"within: {within!r} is negative")
+    return share

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from enum import Enum
+from typing import TYPE_CHECKING, Any
 
 from perfassert.errors import ExpectationError, close_matches
 from perfassert.prediction.prediction import LIMITERS, Prediction
 from perfassert.quantity import GRANULARITIES, Quantity, round_significant
+
+if TYPE_CHECKING:
+    from perfassert.plugins import Found
 
 
 class Kind(str, Enum):
@@ -108,15 +112,41 @@ _ALL = (
     Metric("advice_speedup", _first_speedup, needs=_NO_ADVICE),
 )
 METRICS: Mapping[str, Metric] = {m.name: m for m in _ALL}
+"""perfassert's own; :func:`all_metrics` has those of plug-ins too."""
+
+
+def all_metrics() -> Mapping[str, Metric]:
+    """Every metric by name, those of plug-ins last."""
+    return {**METRICS, **{m.name: m for m in _plugged().values()}}
 
 
 def metric(name: str) -> Metric:
     """The metric, or :class:`ExpectationError` with close matches."""
-    try:
+    if name in METRICS:
         return METRICS[name]
-    except KeyError:
-        hint = close_matches(name, METRICS) or f"; known: {', '.join(METRICS)}"
-        raise ExpectationError(f"unknown metric {name!r}{hint}") from None
+    found = _plugged().get(name)
+    if found is None or found.name != name:
+        known = all_metrics()
+        hint = close_matches(name, known) or f"; known: {', '.join(known)}"
+        raise ExpectationError(f"unknown metric {name!r}{hint}{_plugged().note()}")
+    return found
+
+
+def _plugged() -> Found[Metric]:
+    from perfassert.plugins import gather
+
+    return gather("perfassert_metrics", _plugged_metrics, METRICS)
+
+
+def _plugged_metrics(plugin: str, given: Any) -> Iterator[tuple[str, Metric]]:
+    from perfassert.plugins import guarded
+
+    for one in given:
+        if not isinstance(one, Metric):
+            raise TypeError(f"{one!r} is no perfassert.expect.metrics.Metric")
+        if not one.name.isidentifier():
+            raise ValueError(f"{one.name!r} cannot be a keyword of expect()")
+        yield one.name, replace(one, read=guarded(plugin, f"metric {one.name!r}", one.read))
 
 
 def value_of(wanted: Metric, prediction: Prediction, per: str = "") -> object:

@@ -304,6 +304,9 @@ def _pages(path: str | PathLike[str], file: str) -> list[_Page]:
 
 def _chosen(pages: list[_Page], file: str, kernel: str | None, launch: int | None) -> _Page:
     found = [p for p in pages if kernel is None or kernel in (p.kernel, *_short_names(p.kernel))]
+    if not found and kernel is not None:  # template arguments are spelt differently
+        name = _short_names(kernel)[0]
+        found = [p for p in pages if name in _short_names(p.kernel)]
     if not found:
         known = sorted({page.kernel for page in pages})
         short = [name for full in known for name in (full, *_short_names(full))]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from perfassert.errors import DeviceFileError, UnknownDevice, close_matches
 from perfassert.hardware import schema
@@ -19,6 +19,9 @@ from perfassert.hardware.model import (
     Scope,
 )
 
+if TYPE_CHECKING:
+    from perfassert.plugins import Found
+
 
 def device(name: str | Path | Device) -> Device:
     """A device by name or alias (case-blind), or by the path of a TOML file.
@@ -30,25 +33,49 @@ def device(name: str | Path | Device) -> Device:
     text = str(name)
     if text.endswith(".toml"):
         return load_device(Path(text))
-    path = _shipped().get(text.lower())
+    path = _shipped().get(text.lower()) or _plugged().get(text)
     if path is None:
         hint = _near(text) or f"; known: {', '.join(devices())}"
-        raise UnknownDevice(f"unknown device {text!r}{hint}")
+        raise UnknownDevice(f"unknown device {text!r}{hint}{_plugged().note()}")
     return load_device(path)
 
 
 def devices() -> tuple[str, ...]:
-    """Every shipped device name, sorted."""
-    return tuple(sorted(path.stem for path in _folder().glob("*.toml")))
+    """Every device name, of shipped files and of plug-ins, sorted."""
+    shipped = (path.stem for path in _folder().glob("*.toml"))
+    return tuple(sorted({*shipped, *(path.stem for path in _plugged().values())}))
 
 
 def _near(text: str) -> str:
     """Names of devices whose name or alias is like ``text``."""
     from difflib import get_close_matches
 
-    near = get_close_matches(text.lower(), _shipped(), n=6, cutoff=0.5)
-    names = list(dict.fromkeys(_shipped()[alias].stem for alias in near))[:3]
+    known = {**_shipped(), **{k: path for k, (_, path) in _plugged().by_name.items()}}
+    near = get_close_matches(text.lower(), known, n=6, cutoff=0.5)
+    names = list(dict.fromkeys(known[alias].stem for alias in near))[:3]
     return f"; did you mean {', '.join(repr(n) for n in names)}?" if names else ""
+
+
+def _plugged() -> Found[Path]:
+    """Names and aliases of the device files of plug-ins."""
+    from perfassert.plugins import gather
+
+    return gather("perfassert_devices", _plugged_files, _shipped())
+
+
+def _plugged_files(plugin: str, given: Any) -> Iterator[tuple[str, Path]]:
+    if isinstance(given, (str, Path)):
+        raise DeviceFileError(f"{str(given)!r} stands alone; give a list of files or folders")
+    for place in map(Path, given):
+        files = sorted(place.glob("*.toml")) if place.is_dir() else [place]
+        if not files:
+            raise DeviceFileError(f"{place}: there is no *.toml in it")
+        for path in files:
+            table = _read(path)[0]
+            if table.get("name") != path.stem:
+                raise DeviceFileError(f"{path}: name: must be that of the file, {path.stem!r}")
+            names = {path.stem.lower(), *(str(a).lower() for a in table.get("aliases", ()))}
+            yield from ((name, path) for name in sorted(names))
 
 
 def read_fit(name: str) -> dict[str, Any]:

@@ -71,7 +71,8 @@ class Prediction:
     ``spread``: how far ``time`` moves over the start phases, as a share of it; ``exact``: metrics
     that are facts of the binary or the launch. ``diagnostics``: what the volumes rest on.
     ``origin``: kernel, launch and device, where it was made in this process; ``diagnose`` finds
-    ``stalls`` and ``advice`` from it when one of them is first asked for.
+    ``stalls`` and ``advice`` from it when one of them is first asked for. ``on_expect`` is told
+    what every call of :meth:`expect` found.
     """
 
     kernel: str
@@ -99,6 +100,9 @@ class Prediction:
     diagnostics: Mapping[str, float]
     origin: Any = field(default=None, compare=False, repr=False)
     diagnose: Callable[[Any], Diagnosis] = field(compare=False, repr=False, kw_only=True)
+    on_expect: Callable[[Any], object] | None = field(
+        default=None, compare=False, repr=False, kw_only=True
+    )
 
     def __post_init__(self) -> None:
         for name in ("bounds", "diagnostics"):
@@ -110,8 +114,14 @@ class Prediction:
         return self.diagnose(self)
 
     @property
+    def diagnosed(self) -> bool:
+        """Whether stalls and advice are there, so that asking for them costs nothing."""
+        return "diagnosis" in self.__dict__
+
+    @property
     def stalls(self) -> Mapping[str, float]:
-        """Share of warp samples by reason; with ``selected`` they sum to 1."""
+        """Share of warp samples by reason; with ``selected`` they sum to 1. None are known of a
+        prediction that was read from data without them."""
         return self.diagnosis.stalls
 
     @property
@@ -138,8 +148,11 @@ class Prediction:
         check(self, conditions)
         return self
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data that JSON can hold; numbers in base units."""
+    def to_dict(self, diagnosis: bool = True) -> dict[str, Any]:
+        """Plain data that JSON can hold; numbers in base units.
+
+        ``diagnosis=False`` leaves stalls and advice out, which take a simulation to find.
+        """
         return {
             "kernel": self.kernel,
             "device": self.device,
@@ -161,11 +174,17 @@ class Prediction:
             "volumes": self.volumes.to_dict(),
             "occupancy": _slots(self.occupancy),
             "resources": _slots(self.resources),
-            "stalls": dict(self.stalls),
-            "advice": None if self.advice is None else [advice_data(a) for a in self.advice],
+            **(self._diagnosis_data() if diagnosis else {}),
             "assumptions": [_assumption(a) for a in self.assumptions],
             "exact": sorted(self.exact),
             "diagnostics": dict(self.diagnostics),
+        }
+
+    def _diagnosis_data(self) -> dict[str, Any]:
+        found = self.advice
+        return {
+            "stalls": dict(self.stalls),
+            "advice": None if found is None else [advice_data(a) for a in found],
         }
 
     def to_json(self) -> str:
@@ -174,18 +193,19 @@ class Prediction:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Prediction:
-        """The inverse of :meth:`to_dict`; raises ``KeyError`` where a key is missing."""
+        """The inverse of :meth:`to_dict`; raises ``KeyError`` where a key is missing, other than
+        ``stalls`` and ``advice``, which may both be."""
         threads, updates = data["threads"], data["updates"]
-        advice = data["advice"]
+        advice = data["advice"] if "stalls" in data else None
         found = Diagnosis(
-            MappingProxyType(dict(data["stalls"])),
+            MappingProxyType(dict(data.get("stalls", {}))),
             None if advice is None else tuple(_read_advice(a) for a in advice),
         )
         plain = (
             "kernel", "device", "device_digest", "model_version", "threads", "updates", "warps",
             "blocks", "spread", "limiter", "roofline_limiter",
         )  # fmt: skip
-        return cls(
+        read = cls(
             **{key: data[key] for key in plain},
             grid=tuple(data["grid"]),
             block=tuple(data["block"]),
@@ -201,6 +221,9 @@ class Prediction:
             diagnostics=dict(data["diagnostics"]),
             diagnose=lambda _: found,
         )
+        if "stalls" in data:
+            read.__dict__["diagnosis"] = found
+        return read
 
 
 def _from_dict(data: Mapping[str, Any]) -> Prediction:

@@ -1,6 +1,7 @@
 """The one place where descriptions and engines meet: kernel + launch + device → prediction."""
 
 from perfassert.predictor.diagnose import advise_measured as advise
+from perfassert.predictor.line_costs import LineCost, line_costs
 from perfassert.predictor.predict import access_costs, predict
 
-__all__ = ["access_costs", "advise", "predict"]
+__all__ = ["LineCost", "access_costs", "advise", "line_costs", "predict"]

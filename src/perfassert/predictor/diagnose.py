@@ -9,10 +9,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from perfassert.engines.advisor.advise import advise, own_optimizers
+from perfassert.engines.advisor.advise import advise
 from perfassert.engines.advisor.blame import Blame, BlameResult, blame
 from perfassert.engines.advisor.case import AccessFacts, Case, Match, Proposal
 from perfassert.engines.advisor.code import Code, CodeBlock, CodeInstruction, CodeLoop
+from perfassert.engines.advisor.optimizers import all_optimizers
 from perfassert.engines.pipeline.configuration import Totals, Unit
 from perfassert.engines.pipeline.simulate import run_bounded
 from perfassert.errors import KernelError
@@ -24,7 +25,7 @@ from perfassert.kernel.graph import InstructionGraph, Node
 from perfassert.kernel.launch import Launch
 from perfassert.kernel.program import Program
 from perfassert.kernel.samples import STALLS, Count, Samples
-from perfassert.prediction.prediction import Advice, Diagnosis
+from perfassert.prediction.prediction import Advice, Diagnosis, Prediction
 from perfassert.predictor.memory import behind_dram
 from perfassert.predictor.model import Model, estimated, make_model
 from perfassert.predictor.sampling import samples
@@ -40,28 +41,51 @@ _FAR = {"global_load", "global_store", "atomic_global", "texture_load", "local_l
 
 def diagnose(prediction: Any) -> Diagnosis:
     """Simulate once more with a profile; stalls by who is to blame, and what would help."""
+    profiled = _profile(prediction)
+    stalls, case = MappingProxyType(profiled.stalls), profiled.case
+    if case is None:
+        return Diagnosis(stalls, None)
+    advised = advise(case, all_optimizers())
+    again = _Again(prediction, profiled.model, profiled.totals)
+    return Diagnosis(
+        stalls,
+        tuple(
+            _rounded(replace(advice, simulated=again.speedup(match) if i < _TRIED else None))
+            for i, (advice, match) in enumerate(advised)
+        ),
+    )
+
+
+def advisor_case(prediction: Prediction) -> Case | None:
+    """What optimizers are shown of a prediction; None where there are no instructions."""
+    return _profile(prediction).case
+
+
+@dataclass(frozen=True, slots=True)
+class _Profiled:
+    """The simulation with its samples blamed; ``case``: None without instructions."""
+
+    model: Model
+    totals: Totals
+    stalls: dict[str, float]
+    case: Case | None
+
+
+def _profile(prediction: Any) -> _Profiled:
     kernel, launch, device = prediction.origin
     model = make_model(estimated(kernel, launch, device), launch, device)
     program = model.case.kernel.program
     code = Code.of(program) if program is not None else graph_code(model.graph)
     alone = prediction.diagnostics["simulated_cycles"]
     slower = float(prediction.cycles) / alone if alone else 1.0
-    profile = run_bounded(replace(model.unit, profile=True), _LIMIT)
-    found = _with_fetches(_samples(model, profile, slower), model, alone)
+    totals = run_bounded(replace(model.unit, profile=True), _LIMIT)
+    found = _with_fetches(_samples(model, totals, slower), model, alone)
     blamed = blame(code, found, latency_bounds(device))
     stalls = stall_shares(blamed.blames, found.total.all)
     if model.case.kernel.graph is None:
-        return Diagnosis(MappingProxyType(stalls), None)
+        return _Profiled(model, totals, stalls, None)
     case = _case(prediction, model, code, program, found, blamed)
-    advised = advise(case, own_optimizers())
-    again = _Again(prediction, model, profile)
-    return Diagnosis(
-        MappingProxyType(stalls),
-        tuple(
-            _rounded(replace(advice, simulated=again.speedup(match) if i < _TRIED else None))
-            for i, (advice, match) in enumerate(advised)
-        ),
-    )
+    return _Profiled(model, totals, stalls, case)
 
 
 def advise_measured(
@@ -85,7 +109,7 @@ def advise_measured(
     found = _joined(samples, program)
     blamed = blame(code, found, latency_bounds(target))
     case = _case(None, model, code, program, found, blamed)
-    return tuple(_rounded(advice) for advice, _ in advise(case, own_optimizers()))
+    return tuple(_rounded(advice) for advice, _ in advise(case, all_optimizers()))
 
 
 def _joined(samples: MeasuredSamples, program: Program) -> Samples:
@@ -320,9 +344,10 @@ class _Again:
             after = predict_changed(self.prediction, match.changes)
             return float(self.prediction.time) / float(after.time)
         sources = {b.source for b in match.blames}
-        if not sources:
+        changed = _halved(self.model.unit, self.model.graph, sources)
+        if _nodes(changed) == _nodes(self.model.unit):  # nothing, or barriers alone
             return None
-        faster = run_bounded(_halved(self.model.unit, self.model.graph, sources), _LIMIT)
+        faster = run_bounded(changed, _LIMIT)
         return self.time(self.before) / self.time(faster)
 
     def time(self, totals: Totals) -> float:
@@ -332,6 +357,10 @@ class _Again:
         cycles = totals.end / model.unit.pipelines.ticks * model.length * model.blocks / issued
         seconds = cycles / model.device.clock_hz
         return behind_dram(seconds, model.dram_seconds, model.device.dram_knee)
+
+
+def _nodes(unit: Unit) -> list[object]:
+    return [program.nodes for program in unit.programs]
 
 
 def _halved(unit: Unit, graph: InstructionGraph, sources: set[int]) -> Unit:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -19,6 +19,13 @@ class UsageProblem(Exception):
 def device_parameters(node: pytest.Item | Any, config: pytest.Config) -> list[Any]:
     """One ``pytest.param`` per device, with the device's name as id."""
     devices, expected_failures = _from_markers(node)
+    return parameters(devices, expected_failures, config)
+
+
+def parameters(
+    devices: Sequence[str] | None, expected_failures: Mapping[str, str], config: pytest.Config
+) -> list[Any]:
+    """For ``devices``, or those of the run; ``expected_failures``: device → reason."""
     if devices is None:
         devices = config.getoption("--perf-device") or [
             _beside_ini(name, config) for name in config.getini("perf_devices")
@@ -29,16 +36,16 @@ def device_parameters(node: pytest.Item | Any, config: pytest.Config) -> list[An
             "ini key perf_devices"
         )
     reasons = {load_device(name).name: str(why) for name, why in expected_failures.items()}
-    parameters = []
+    found = []
     names: set[str] = set()
     for given in devices:
         name = load_device(given).name
         if name in names:
             raise UsageProblem(f"device {name} is given twice")
         names.add(name)
-        marks = [_expected_failure(reasons[name])] if name in reasons else []
-        parameters.append(pytest.param(str(given), id=name, marks=marks))
-    return parameters
+        marks = [expected_failure(reasons[name])] if name in reasons else []
+        found.append(pytest.param(str(given), id=name, marks=marks))
+    return found
 
 
 def _beside_ini(name: str, config: pytest.Config) -> str:
@@ -48,7 +55,7 @@ def _beside_ini(name: str, config: pytest.Config) -> str:
     return name
 
 
-def _expected_failure(reason: str) -> pytest.MarkDecorator:
+def expected_failure(reason: str) -> pytest.MarkDecorator:
     """Only a failed expectation is expected: a typo in one still fails the test."""
     return pytest.mark.xfail(reason=reason, raises=AssertionError)
 

@@ -7,12 +7,15 @@ hook that needs it, so that a run without ``perf`` pays nothing.
 from __future__ import annotations
 
 from collections.abc import Generator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from perfassert.pytest_plugin.baseline_options import add_options
 from perfassert.pytest_plugin.baselines import BASELINES, Baselines
+from perfassert.pytest_plugin.reports import REPORTS, Reports
+from perfassert.pytest_plugin.reports import add_options as add_report_options
 
 if TYPE_CHECKING:
     from perfassert.pytest_plugin.session import Perf
@@ -22,9 +25,10 @@ MARKER = (
     "instead of --perf-device and the ini key perf_devices; xfail maps a device to the reason "
     "why the test is expected to fail on it."
 )
-_USAGE = pytest.StashKey[list[str]]()
+USAGE = pytest.StashKey[list[str]]()
 _WORKER_USAGE = pytest.StashKey[list[str]]()  # told by xdist workers, not yet printed
 _OUTPUT_KEY = "perfassert_usage_errors"
+_BASELINES = "__perf__"  # the folder has files of the same names
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -44,6 +48,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="what becomes of tests that need NVIDIA's compiler where it is not installed",
     )
     add_options(parser, group)
+    add_report_options(parser, group)
     parser.addini("perf_devices", "devices to predict for, one per line", type="linelist")
     parser.addini("perf_no_toolchain", "fail (the default) or skip", default="fail")
 
@@ -51,10 +56,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_configure"""
     config.addinivalue_line("markers", MARKER)
-    config.stash[_USAGE] = []
+    config.stash[USAGE] = []
     config.stash[_WORKER_USAGE] = []
     config.stash[BASELINES] = Baselines(config)
     config.pluginmanager.register(config.stash[BASELINES], "perfassert-baselines")
+    config.stash[REPORTS] = Reports(config)
+    config.pluginmanager.register(config.stash[REPORTS], "perfassert-reports")
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_collect_file"""
+    if not file_path.name.endswith(".perf.toml") or file_path.parent.name == _BASELINES:
+        return None
+    from perfassert.pytest_plugin.toml_items import PerfTomlFile
+
+    return PerfTomlFile.from_parent(parent, path=file_path)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -68,14 +84,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     try:
         parameters = device_parameters(metafunc.definition, metafunc.config)
     except (UsageProblem, PerfAssertError) as error:
-        metafunc.config.stash[_USAGE].append(f"{metafunc.definition.nodeid}: {error}")
+        metafunc.config.stash[USAGE].append(f"{metafunc.definition.nodeid}: {error}")
         parameters = []
     metafunc.parametrize("perf", parameters, indirect=True)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_collection_modifyitems"""
-    problems = config.stash[_USAGE]
+    problems = config.stash[USAGE]
     if not problems:
         return
     if hasattr(config, "workeroutput"):  # an xdist worker: the controller reports it
@@ -132,13 +148,16 @@ def _skips(config: pytest.Config) -> bool:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
-    item: pytest.Item,
+    item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_runtest_makereport"""
     report = yield
-    if report.when == "call" and "perf" in getattr(item, "funcargs", {}):
-        report.perfassert = item.funcargs["perf"].records  # type: ignore[attr-defined]
-        report.perfassert_baselines = item.funcargs["perf"].baselines.records  # type: ignore[attr-defined]
+    perf = getattr(item, "funcargs", {}).get("perf")
+    if report.when == "call" and perf is not None:
+        report.perfassert = perf.records  # type: ignore[attr-defined]
+        report.perfassert_baselines = perf.baselines.records  # type: ignore[attr-defined]
+        error = call.excinfo.value if call.excinfo else None
+        item.config.stash[REPORTS].attach(report, item, perf, error)
     return report
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 
-from perfassert.errors import LaunchError
-from perfassert.expect.metrics import METRICS, Kind
+from perfassert.errors import LaunchError, PluginError, PluginWarning
+from perfassert.expect.check import Outcome
+from perfassert.expect.metrics import Kind, all_metrics
 from perfassert.hardware.load import device as load_device
 from perfassert.kernel.description import Kernel
 from perfassert.kernel.launch import Args, Extent, Launch
@@ -19,12 +22,27 @@ from perfassert.pytest_plugin.regression import TestBaselines
 from perfassert.ranking.ranking import Candidates, Ranking, rank
 
 
+@dataclass(frozen=True, slots=True)
+class Predicted:
+    """One prediction of a test, and what was expected of it so far."""
+
+    label: str
+    note: str
+    prediction: Prediction
+    outcomes: list[Outcome]
+
+
 class Perf:
-    """Call it to predict; every prediction goes into the report and the JUnit properties."""
+    """Call it to predict; every prediction goes into the report and the JUnit properties.
+
+    ``records``: for the terminal. ``predicted``, ``rankings``: for the reports of the session.
+    """
 
     def __init__(self, device: str, node: pytest.Item) -> None:
         self.device = load_device(device)
         self.records: list[dict[str, Any]] = []
+        self.predicted: list[Predicted] = []
+        self.rankings: list[dict[str, Any]] = []
         self._node = node
         self._labels: dict[str, int] = {}
         run = node.config.stash[BASELINES]
@@ -43,9 +61,7 @@ class Perf:
     ) -> Prediction:
         """Predict ``kernel`` for ``launch``, or for ``block`` with ``domain`` or ``grid``."""
         chosen = _launch(launch, domain, grid, block, args, shared_bytes)
-        prediction = predict(kernel, chosen, self.device)
-        self._record(prediction)
-        return prediction
+        return self._record(predict(kernel, chosen, self.device))
 
     def rank(
         self,
@@ -56,8 +72,10 @@ class Perf:
     ) -> Ranking:
         """Rank launches or variants on this test's device, as :func:`perfassert.rank` does."""
         ranking = rank(candidates, self.device, kernel=kernel, domain=domain)
-        self._record(ranking.entries[0][1], note=f"best of {len(ranking.entries)}")
-        return ranking
+        (best, prediction), *others = ranking.entries
+        recorded = self._record(prediction, note=f"best of {len(ranking.entries)}")
+        self.rankings.append({"label": self.predicted[-1].label, **ranking.to_dict()})
+        return replace(ranking, entries=((best, recorded), *others))
 
     def no_regression(
         self,
@@ -81,7 +99,8 @@ class Perf:
         self.baselines.check(prediction, tolerance, name, metrics)
         return prediction
 
-    def _record(self, prediction: Prediction, note: str = "") -> None:
+    def _record(self, prediction: Prediction, note: str = "") -> Prediction:
+        """Note the prediction, and give it back as one that tells what is expected of it."""
         count = self._labels[prediction.kernel] = self._labels.get(prediction.kernel, 0) + 1
         label = prediction.kernel if count == 1 else f"{prediction.kernel}#{count}"
         self.records.append(
@@ -94,17 +113,25 @@ class Perf:
                 "note": note,
             }
         )
-        for name, value in _metrics(prediction).items():
+        for name, value in metrics_of(prediction).items():
             self._node.user_properties.append((f"perf.{label}.{name}", value))
+        outcomes: list[Outcome] = []
+        prediction = replace(prediction, on_expect=outcomes.extend)
+        self.predicted.append(Predicted(label, note, prediction, outcomes))
+        return prediction
 
 
-def _metrics(prediction: Prediction) -> Mapping[str, str | float]:
+def metrics_of(prediction: Prediction) -> Mapping[str, str | float]:
     """Every metric that this prediction has; numbers in base units."""
     values: dict[str, str | float] = {"device": prediction.device}
-    for metric in METRICS.values():
+    for metric in all_metrics().values():
         if metric.kind is Kind.ADVICE or metric.name == "advice_speedup":
             continue  # found only when somebody asks
-        value = metric.read(prediction)
+        try:
+            value = metric.read(prediction)
+        except PluginError as error:  # nobody has asked for it
+            warnings.warn(str(error), PluginWarning, stacklevel=3)
+            continue
         if value is not None:
             values[metric.name] = value if isinstance(value, str) else float(value)  # type: ignore[arg-type]
     return values

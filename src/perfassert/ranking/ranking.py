@@ -5,22 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Union
+from typing import Any, Union
 
 from perfassert.errors import (
     ExpectationError,
     ExpectationFailed,
     LaunchError,
     RankingError,
-    UnitError,
 )
+from perfassert.expect.condition import parse_share
 from perfassert.expect.model_error import ranking_band
 from perfassert.hardware.model import Device
 from perfassert.kernel.description import Kernel
 from perfassert.kernel.launch import Extent, Launch, extent
 from perfassert.prediction.prediction import Prediction
 from perfassert.predictor import predict
-from perfassert.quantity import parse_quantity
 from perfassert.report.tables import percent, table
 
 Candidate = Union[str, Launch, Extent]
@@ -45,11 +44,11 @@ def rank(
     predictions: dict[Key, Prediction] = {}
     for key, (own, launch) in _pairs(candidates, kernel, domain):
         if key in predictions:
-            raise RankingError(f"candidate {_shown(key)} occurs twice")
+            raise RankingError(f"candidate {shown(key)} occurs twice")
         try:
             predictions[key] = predictor(own, launch, device)
         except LaunchError as error:
-            raise LaunchError(f"candidate {_shown(key)}: {error}") from None
+            raise LaunchError(f"candidate {shown(key)}: {error}") from None
     if not predictions:
         raise RankingError("there is no candidate to rank")
     ordered = sorted(predictions.items(), key=lambda item: float(item[1].time))
@@ -79,7 +78,8 @@ def _pairs(
             yield block, (kernel, Launch.cover(domain, block))
 
 
-def _shown(key: Key) -> str:
+def shown(key: Key) -> str:
+    """``"16×2×8"``, a launch in words, or a label."""
     if isinstance(key, Launch):
         return key.describe()
     return "×".join(map(str, key)) if isinstance(key, tuple) else str(key)
@@ -121,7 +121,7 @@ class Ranking:
         rows = [
             (
                 f"{i}{' =' if key in tied and i > 1 else ''}",
-                _shown(key),
+                shown(key),
                 p.time,
                 percent(float(p.time) / best - 1) if best else "",
                 p.limiter,
@@ -129,6 +129,25 @@ class Ranking:
             for i, (key, p) in enumerate(self.entries, 1)
         ]
         return table(("place", "candidate", "time", "to the best", "limiter"), rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data that JSON can hold; times in seconds, fastest first."""
+        tied = set(self.tied_with_best())
+        return {
+            "band": self.band,
+            "candidates": [
+                {
+                    "candidate": shown(key),
+                    "kernel": p.kernel,
+                    "grid": list(p.grid),
+                    "block": list(p.block),
+                    "time": float(p.time),
+                    "limiter": p.limiter,
+                    "tied_with_best": key in tied,
+                }
+                for key, p in self.entries
+            ],
+        }
 
     def expect(
         self,
@@ -162,7 +181,7 @@ class Ranking:
                 raise ExpectationError("order needs at least two candidates, each once")
             complaints += self._check_order(order)
         if within is not None and of is not None:
-            complaints += self._check_within(_share(within), of)
+            complaints += self._check_within(parse_share(within), of)
         if complaints:
             device = self.entries[0][1].device
             headline = "; ".join(complaints)
@@ -176,9 +195,9 @@ class Ranking:
             return candidate
         key: Key = candidate if isinstance(candidate, (str, Launch)) else extent("block", candidate)
         if key not in known:
-            listed = ", ".join(_shown(k) for k in known[:8])
+            listed = ", ".join(shown(k) for k in known[:8])
             more = ", …" if len(known) > 8 else ""
-            raise RankingError(f"{_shown(key)} is no candidate; ranked were {listed}{more}")
+            raise RankingError(f"{shown(key)} is no candidate; ranked were {listed}{more}")
         return key
 
     def _time(self, candidate: Candidate) -> float:
@@ -191,7 +210,7 @@ class Ranking:
         nearest = min(keys, key=self._time)
         behind = percent(self._time(nearest) / self._time(self.best) - 1)
         return [
-            f"best is {_shown(self.best)}, expected {' or '.join(_shown(k) for k in keys)} "
+            f"best is {shown(self.best)}, expected {' or '.join(shown(k) for k in keys)} "
             f"(place {self.position(nearest)}, {behind})"
         ]
 
@@ -203,7 +222,7 @@ class Ranking:
                 if self._time(second) * (1 + self.band) < self._time(first):
                     ahead = percent(self._time(first) / self._time(second) - 1)
                     complaints.append(
-                        f"{_shown(first)} is slower than {_shown(second)} ({ahead}), expected "
+                        f"{shown(first)} is slower than {shown(second)} ({ahead}), expected "
                         "the opposite order"
                     )
         return complaints
@@ -214,20 +233,7 @@ class Ranking:
         if behind <= share:
             return []
         return [
-            f"{_shown(key)} is {percent(behind, signed=False)} slower than the best, "
-            f"{_shown(self.best)}, "
+            f"{shown(key)} is {percent(behind, signed=False)} slower than the best, "
+            f"{shown(self.best)}, "
             f"expected at most {percent(share, signed=False)}"
         ]
-
-
-def _share(within: str | float) -> float:
-    try:
-        value = parse_quantity(within) if isinstance(within, str) else None
-    except UnitError as error:
-        raise ExpectationError(f"within: {error}") from None
-    share = float(within) if value is None else value.value
-    if value is not None and (value.unit or value.per or not value.has_unit):
-        raise ExpectationError(f"within: {within!r} is no percentage, as in '5 %'")
-    if share < 0:
-        raise ExpectationError(f"within: {within!r} is negative")
-    return share

@@ -8,6 +8,7 @@ from typing import Any
 
 from perfassert.errors import SuiteError
 from perfassert.expect.metrics import metric, value_of
+from perfassert.frontends.tables import Expression
 from perfassert.hardware.load import device as load_device
 from perfassert.hardware.model import Device
 from perfassert.hardware.occupancy import occupancy
@@ -21,7 +22,6 @@ from perfassert.validation.suite import (
     WARP_INSTRUCTION,
     CudaSource,
     DeviceSpec,
-    Expression,
     KernelSpec,
     MetricSpec,
 )
@@ -32,6 +32,13 @@ Cells = Mapping[str, str]
 
 def row_names(spec: KernelSpec, cells: Cells) -> Names:
     """What expressions may use: the cells that are whole numbers, and the constants."""
+    names = _whole_numbers(cells)
+    for name, text in spec.constants.items():
+        names[name] = value(text, names)
+    return names
+
+
+def _whole_numbers(cells: Cells) -> dict[str, int]:
     names: dict[str, int] = {}
     for column, cell in cells.items():
         try:
@@ -40,8 +47,6 @@ def row_names(spec: KernelSpec, cells: Cells) -> Names:
             continue
         if number.is_finite() and number == int(number):
             names[column] = int(number)
-    for name, text in spec.constants.items():
-        names[name] = value(text, names)
     return names
 
 
@@ -66,7 +71,17 @@ def _values(given: Any, names: Names) -> Any:
 def make_device(spec: DeviceSpec, cells: Cells) -> Device:
     """The device of a row, with the suite's changes; raises what :func:`device` raises."""
     found = load_device(spec.name or cells[spec.column])
-    return found.replace(**spec.changes) if spec.changes else found
+    names = _whole_numbers(cells)
+    changes = {
+        k: value(v, names) if isinstance(v, str) else v
+        for k, v in (spec.changes or {}).items()
+        if not (isinstance(v, str) and _empty(v, cells))
+    }
+    return found.replace(**changes) if changes else found
+
+
+def _empty(expression: str, cells: Cells) -> bool:
+    return any(not cells.get(name, "") for name in integer_names(expression, SuiteError))
 
 
 def make_kernel(spec: KernelSpec, names: Names, label: str) -> Kernel:
@@ -128,7 +143,7 @@ def _arguments(given: Any, names: Names) -> Any:
 def _argument(given: Any, names: Names) -> Any:
     if not isinstance(given, Mapping):
         return given if isinstance(given, float) else value(given, names)
-    sizes = _values({k: v for k, v in given.items() if k != "dtype"}, names)
+    sizes = _values({k: v for k, v in given.items() if k not in ("dtype", "fill")}, names)
     shape = sizes.pop("shape")
     dtype = {"dtype": given["dtype"]} if "dtype" in given else {}
     return Buffer(shape if isinstance(shape, tuple) else (shape,), **sizes, **dtype)

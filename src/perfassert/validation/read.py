@@ -9,21 +9,18 @@ from typing import Any
 
 from perfassert.errors import DeviceFileError, SuiteError, UnitError, UnknownDevice, close_matches
 from perfassert.expect.metrics import METRICS, Kind
+from perfassert.frontends.tables import Expression
 from perfassert.quantity import GRANULARITIES, parse_quantity
-from perfassert.toml import TOMLDecodeError, loads
+from perfassert.toml_tables import read_toml
 from perfassert.validation.build import make_device
 from perfassert.validation.schema import (
-    ACCESSES,
-    BUFFER,
     CUDA,
     DEVICE,
-    FIELD,
     KERNEL,
-    LAUNCH,
     METRIC,
     RIVALS,
     TOP,
-    TableReader,
+    SuiteTableReader,
 )
 from perfassert.validation.suite import (
     BANDWIDTH,
@@ -31,7 +28,6 @@ from perfassert.validation.suite import (
     Condition,
     CudaSource,
     DeviceSpec,
-    Expression,
     KernelSpec,
     MetricSpec,
     Suite,
@@ -42,16 +38,11 @@ from perfassert.validation.targets import read_targets
 def read_suite(path: str | Path) -> Suite:
     """Read and check one suite file; raises :class:`SuiteError` with file, key and next step."""
     file = Path(path)
-    try:
-        table = loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise SuiteError(f"{file}: cannot be read: {error.strerror}") from None
-    except (TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SuiteError(f"{file}: not valid TOML: {error}") from None
+    _, table = read_toml(file, SuiteError)
     return _Reader(file, table).suite()
 
 
-class _Reader(TableReader):
+class _Reader(SuiteTableReader):
     """Turns one parsed file into a :class:`Suite`, or says what is wrong with it."""
 
     def __init__(self, path: Path, table: dict[str, Any]) -> None:
@@ -97,7 +88,22 @@ class _Reader(TableReader):
             if "grid" not in launch and "domain" not in launch:
                 self.fail("launch", "give domain (counted in threads) or grid (in blocks)")
             found[name] = dataclasses.replace(spec, launch=launch)
+            self.check_pair(name, spec, kernels)
         return found
+
+    def check_pair(self, name: str, spec: KernelSpec, kernels: Mapping[str, KernelSpec]) -> None:
+        """What is improved exists, has as many rows, and does not lead back to ``name``."""
+        key, before = f"kernels.{name}.improves", spec.improves
+        seen = {name}
+        while before:
+            if before not in kernels:
+                self.fail(key, f"there is no kernel {before!r}{close_matches(before, kernels)}")
+            if before in seen:
+                self.fail(key, f"leads back to {before!r}")
+            if len(kernels[before].rows) != len(spec.rows):
+                self.fail(key, f"{before!r} has another number of rows; pairs go row by row")
+            seen.add(before)
+            before = kernels[before].improves
 
     def constants(self, key: str, own: Any) -> dict[str, Expression]:
         """The suite's, then those of ``own``, in order; each may use the ones before it."""
@@ -112,10 +118,14 @@ class _Reader(TableReader):
         self.known("device", table, DEVICE)
         if ("name" in table) == ("column" in table):
             self.fail("device", "give name, or column for one whose cells are device names")
-        changes = {k: v for k, v in table.items() if k not in ("name", "column")}
+        changes = {
+            k: self.expression(f"device.{k}", v) if isinstance(v, str) else v
+            for k, v in table.items()
+            if k not in ("name", "column")
+        }
         name, column = (self.string(f"device.{k}", table.get(k, "")) for k in ("name", "column"))
         spec = DeviceSpec(name, column, changes)
-        if name:
+        if name and not any(isinstance(v, str) for v in changes.values()):
             try:
                 make_device(spec, {})
             except (UnknownDevice, DeviceFileError) as error:
@@ -165,37 +175,9 @@ class _Reader(TableReader):
             self.cuda(key, table) if "cuda" in table else None,
             constants,
             self.launch(f"{key}.launch", table.get("launch", {})),
+            self.rows(f"{key}.rows", table.get("rows", [])),
+            self.string(f"{key}.improves", table.get("improves", "")),
         )
-
-    def accesses(self, key: str, value: Any) -> dict[str, Any]:
-        table = self.section(key, value)
-        self.known(key, table, ACCESSES)
-        fields = table.get("fields", [])
-        if not isinstance(fields, list):
-            self.fail(f"{key}.fields", f"must be a list of tables, not {fields!r}")
-        found: dict[str, Any] = {
-            "fields": tuple(self.field(f"{key}.fields[{i}]", f) for i, f in enumerate(fields))
-        }
-        for name in set(table) - {"fields"}:
-            where, entry = f"{key}.{name}", table[name]
-            if name in ("name", "dtype"):
-                found[name] = self.string(where, entry)
-            elif name in ("loads", "stores"):
-                found[name] = self.strings(where, entry)
-            elif name == "proxies":
-                found[name] = self.mapping(where, entry)
-            else:
-                found[name] = self.expression(where, entry)
-        return found
-
-    def field(self, key: str, value: Any) -> dict[str, Any]:
-        table = self.section(key, value)
-        self.known(key, table, FIELD)
-        for needed in ("name", "shape"):
-            if needed not in table:
-                self.fail(f"{key}.{needed}", "missing")
-        read = {"name": self.string, "dtype": self.string}
-        return {k: read.get(k, self.expressions)(f"{key}.{k}", v) for k, v in table.items()}
 
     def cuda(self, key: str, table: Mapping[str, Any]) -> CudaSource:
         folder = self.path.parent
@@ -222,34 +204,6 @@ class _Reader(TableReader):
             updates_per_thread=self.expression(f"{key}.updates_per_thread", updates),
             extra=extra,
         )
-
-    def launch(self, key: str, value: Any) -> dict[str, Any]:
-        table = self.section(key, value)
-        self.known(key, table, LAUNCH)
-        for one, other in RIVALS:
-            if one in table and other in table:
-                self.fail(f"{key}.{other}", f"does not go with {one}; give one of them")
-        found: dict[str, Any] = {
-            k: self.expressions(f"{key}.{k}", v) for k, v in table.items() if k != "args"
-        }
-        if "args" in table:
-            found["args"] = self.args(f"{key}.args", table["args"])
-        return found
-
-    def args(self, key: str, value: Any) -> dict[str, Any] | tuple[Any, ...]:
-        if isinstance(value, list):
-            return tuple(self.argument(f"{key}[{i}]", v) for i, v in enumerate(value))
-        return {k: self.argument(f"{key}.{k}", v) for k, v in self.section(key, value).items()}
-
-    def argument(self, key: str, value: Any) -> Any:
-        """A whole number, an expression, a floating-point number, or a buffer's table."""
-        if isinstance(value, dict):
-            self.known(key, value, BUFFER)
-            if "shape" not in value:
-                self.fail(f"{key}.shape", "missing; a pointer needs the shape of its buffer")
-            read = {"dtype": self.string}
-            return {k: read.get(k, self.expressions)(f"{key}.{k}", v) for k, v in value.items()}
-        return value if isinstance(value, float) else self.expression(key, value)
 
     def metrics(self) -> tuple[MetricSpec, ...]:
         tables = self.table.get("metric", [])

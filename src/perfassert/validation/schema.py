@@ -1,92 +1,64 @@
-"""The keys of a suite file, and the reading of its entries by type."""
+"""The keys of a suite file, and what its entries have beyond those of other files."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Mapping
-from pathlib import Path
-from typing import Any, NoReturn
+import itertools
+from typing import Any
 
-from perfassert.errors import SuiteError, close_matches
+from perfassert.errors import SuiteError
+from perfassert.frontends.tables import LAUNCH as SHARED_LAUNCH
+from perfassert.frontends.tables import KernelTableReader
 from perfassert.hardware.model import Device
-from perfassert.kernel.integers import integer_names
-from perfassert.validation.suite import Expression
+from perfassert.validation.suite import ELEMENT, RANDOM
 
 TOP = ("title", "source", "data", "select", "group", "device", "filter", "constants", "launch",
        "kernel", "kernels", "metric", "targets", "limits")  # fmt: skip
 CUDA = ("kernel", "defines", "include_dirs", "options", "updates_per_thread", "trip_counts",
         "proxies")  # fmt: skip
-KERNEL = ("accesses", "cuda", *CUDA, "constants", "launch")
-ACCESSES = ("name", "fields", "loads", "stores", "flops", "dtype", "registers", "shared_bytes",
-            "updates_per_thread", "ilp", "proxies")  # fmt: skip
-FIELD = ("name", "dtype", "shape", "halo", "pitch", "alignment", "offset")
-LAUNCH = ("grid", "domain", "block", "args", "shared_bytes", "resident_blocks")
-BUFFER = ("shape", "dtype", "alignment")
+KERNEL = ("accesses", "cuda", *CUDA, "constants", "launch", "rows", "improves")
+LAUNCH = (*SHARED_LAUNCH, "resident_blocks")
 RIVALS = (("grid", "domain"), ("shared_bytes", "resident_blocks"))
 METRIC = ("name", "column", "unit", "scale", "per", "bytes")
 _NUMBERS = (f.name for f in dataclasses.fields(Device) if f.type in ("int", "float"))
 DEVICE = ("name", "column", *_NUMBERS)
 
 
-class TableReader:
-    """Entries of one file by type; what has the wrong one fails with file and key.
+class SuiteTableReader(KernelTableReader):
+    """Expressions are over columns and constants of the suite."""
 
-    ``known_names``: constants in sight; other names that an expression uses go to ``uses``.
-    """
+    error = SuiteError
+    launch_keys = LAUNCH
+    rivals = RIVALS
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.uses: dict[tuple[str, str], None] = {}
-        self.known_names: Collection[str] = ()
+    def argument(self, key: str, value: Any) -> Any:
+        """A buffer may say how it is filled where it is measured."""
+        if not isinstance(value, dict) or "fill" not in value:
+            return super().argument(key, value)
+        plain = super().argument(key, {k: v for k, v in value.items() if k != "fill"})
+        return {**plain, "fill": self.fill(f"{key}.fill", value["fill"])}
 
-    def fail(self, key: str, reason: str) -> NoReturn:
-        raise SuiteError(f"{self.path}: {key}: {reason}")
+    def fill(self, key: str, value: Any) -> Any:
+        """A number, ``"random"``, or an expression where ``i`` counts the elements."""
+        if isinstance(value, float) or value == RANDOM:
+            return value
+        known, self.known_names = self.known_names, {*self.known_names, ELEMENT}
+        try:
+            return self.expression(key, value)
+        finally:
+            self.known_names = known
 
-    def known(self, prefix: str, table: Mapping[str, Any], allowed: Collection[str]) -> None:
-        for key in table:
-            if key not in allowed:
-                hint = close_matches(key, allowed) or f"; known: {', '.join(allowed)}"
-                self.fail(f"{prefix}.{key}".strip("."), f"unknown key{hint}")
-
-    def section(self, key: str, value: Any) -> dict[str, Any]:
-        if value is None:
-            self.fail(key, f"missing; add [{key}]")
-        if not isinstance(value, dict):
-            self.fail(key, f"must be a table, not {value!r}")
-        return value
-
-    def string(self, key: str, value: Any) -> str:
-        if value is None:
-            self.fail(key, "missing")
-        if not isinstance(value, str):
-            self.fail(key, f"must be a string, not {value!r}")
-        return value
-
-    def strings(self, key: str, value: Any) -> tuple[str, ...]:
-        items = value if isinstance(value, list) else [value]
-        return tuple(self.string(key, item) for item in items)
-
-    def mapping(self, key: str, value: Any) -> dict[str, str]:
-        return {k: self.string(f"{key}.{k}", v) for k, v in self.section(key, value).items()}
-
-    def expression(self, key: str, value: Any) -> Expression:
-        """A whole number or an expression; its names are noted for the check of the columns."""
-        if isinstance(value, bool) or not isinstance(value, (int, str)):
-            self.fail(key, f"must be a whole number or an expression over columns, not {value!r}")
-        if isinstance(value, str):
-            try:
-                names = integer_names(value, SuiteError)
-            except SuiteError as error:
-                self.fail(key, str(error))
-            self.uses |= {(key, n): None for n in sorted(names) if n not in self.known_names}
-        return value
-
-    def expressions(self, key: str, value: Any) -> Expression | tuple[Expression, ...]:
-        if isinstance(value, list):
-            return tuple(self.expression(f"{key}[{i}]", v) for i, v in enumerate(value))
-        return self.expression(key, value)
-
-    def number(self, key: str, value: Any) -> float:
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            self.fail(key, f"must be a number, not {value!r}")
-        return float(value)
+    def rows(self, key: str, value: Any) -> tuple[dict[str, str], ...]:
+        """Each table becomes as many rows as its lists have combinations, the last fastest."""
+        if not isinstance(value, list):
+            self.fail(key, f"must be a list of tables, column = value or list, not {value!r}")
+        found: list[dict[str, str]] = []
+        for i, entry in enumerate(value):
+            table = self.section(f"{key}[{i}]", entry)
+            lists = [v if isinstance(v, list) else [v] for v in table.values()]
+            for cell in itertools.chain(*lists):
+                if isinstance(cell, bool) or not isinstance(cell, (int, float, str)):
+                    self.fail(f"{key}[{i}]", f"a cell is a number or a string, not {cell!r}")
+            combined = itertools.product(*lists)
+            found += (dict(zip(table, map(str, cells), strict=True)) for cells in combined)
+        return tuple(found)

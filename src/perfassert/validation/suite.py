@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Union
+from typing import Any
 
-Expression = Union[int, str]
-"""A whole number, or an expression over columns and constants such as ``"n // block_size_x"``."""
+from perfassert.frontends.tables import Expression
+
 WARP_INSTRUCTION = "warp_memory_instruction"
 """A granularity besides thread, update, warp and block: one load or store of one warp."""
+RANDOM, ELEMENT = "random", "i"
+"""How a buffer may be filled: at random, or by an expression over the number of the element."""
 BANDWIDTH = "bandwidth"
 """A metric besides those of a prediction: the bytes that the suite names over the time."""
 
@@ -41,7 +43,11 @@ def _number(cell: str) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class DeviceSpec:
-    """A device by ``name``, or by the cells of ``column``; ``changes`` go to ``replace()``."""
+    """A device by ``name``, or by the cells of ``column``.
+
+    ``changes`` go to ``replace()``; a string among them is an expression over the columns of a
+    row, and without effect where a cell that it uses is empty.
+    """
 
     name: str = ""
     column: str = ""
@@ -65,13 +71,17 @@ class CudaSource:
 class KernelSpec:
     """One kernel: the arguments of :meth:`perfassert.Kernel.from_accesses`, or a source file.
 
-    ``constants`` and ``launch`` are complete: the kernel's own before the suite's.
+    ``constants`` and ``launch`` are complete: the kernel's own before the suite's. ``rows``: the
+    cells of the launches that are to be measured, where the suite names them. ``improves``: the
+    kernel that does the same work, row by row, before an optimisation.
     """
 
     accesses: Mapping[str, Any] | None
     cuda: CudaSource | None
     constants: Mapping[str, Expression]
     launch: Mapping[str, Any]
+    rows: tuple[Mapping[str, str], ...] = ()
+    improves: str = ""
 
 
 @dataclass(frozen=True, slots=True)

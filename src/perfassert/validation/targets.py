@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from perfassert.errors import close_matches
 from perfassert.report.tables import percent
-from perfassert.validation.schema import TableReader
+from perfassert.toml_tables import TableReader
 from perfassert.validation.statistics import Summary
 from perfassert.validation.suite import MetricSpec
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from perfassert.engines.advisor.blame import Blame
 from perfassert.engines.advisor.case import Case, Match, lines
@@ -55,7 +56,7 @@ class CodeReordering:
         found = [b for b in _waits(case) if b.source != b.use]
         if not found:
             return None
-        hidden = _hidden(case, found, lambda b: _between_barriers(case, b))
+        hidden = _hidden(case, found, _BetweenBarriers(case).scope)
         top = max(found, key=lambda b: b.count.latency)
         source, use = case.instruction(top.source), case.instruction(top.use)
         names = [i.span.short if i.span is not None else i.opcode for i in (source, use)]
@@ -139,13 +140,15 @@ def _generation(arch: str) -> int:
     return int(digits) if digits else 0
 
 
-def _hidden(case: Case, found: Sequence[Blame], scope: Callable[[Blame], Iterable[int]]) -> float:
+def _hidden(case: Case, found: Sequence[Blame], scope: Callable[[Blame], frozenset[int]]) -> float:
     """What the scopes of all blames together can hide."""
-    groups: dict[frozenset[int], float] = {}
+    # Scopes are large and shared by many blames: told apart by identity.
+    groups: dict[int, tuple[frozenset[int], float]] = {}
     for blame in found:
-        key = frozenset(scope(blame))
-        groups[key] = groups.get(key, 0.0) + blame.count.latency
-    return filled(case, list(groups.items()))
+        body = scope(blame)
+        waits = groups.get(id(body), (body, 0.0))[1]
+        groups[id(body)] = body, waits + blame.count.latency
+    return filled(case, list(groups.values()))
 
 
 def filled(case: Case, groups: Sequence[tuple[frozenset[int], float]]) -> float:
@@ -177,13 +180,27 @@ def _calls(code: Code, functions: Collection[str]) -> set[int]:
     }  # fmt: skip
 
 
-def _between_barriers(case: Case, blame: Blame) -> frozenset[int]:
+class _BetweenBarriers:
     """The scope of a pair, less what lies beyond a barrier before or after both."""
-    scope = case.scope(blame.use)
-    fences = sorted(n for n in scope if case.instruction(n).synchronizes)
-    if not fences:
-        return scope
-    low, high = min(blame.source, blame.use), max(blame.source, blame.use)
-    first = max((f for f in fences if f <= low), default=-1)
-    last = min((f for f in fences if f >= high), default=len(case.code.instructions))
-    return frozenset(n for n in scope if first < n < last) or scope
+
+    def __init__(self, case: Case) -> None:
+        self._case = case
+        self._fences: dict[int, list[int]] = {}
+        self._bodies: dict[tuple[int, int, int], frozenset[int]] = {}
+
+    def scope(self, blame: Blame) -> frozenset[int]:
+        """One object for all pairs of the same scope."""
+        scope = self._case.scope(blame.use)
+        if id(scope) not in self._fences:
+            code = self._case.code.instructions
+            self._fences[id(scope)] = sorted(n for n in scope if code[n].synchronizes)
+        fences = self._fences[id(scope)]
+        low, high = min(blame.source, blame.use), max(blame.source, blame.use)
+        before, after = bisect_right(fences, low), bisect_left(fences, high)
+        first = fences[before - 1] if before else -1
+        last = fences[after] if after < len(fences) else len(self._case.code.instructions)
+        key = id(scope), first, last
+        if key not in self._bodies:
+            inside = frozenset(n for n in scope if first < n < last) if fences else scope
+            self._bodies[key] = inside or scope
+        return self._bodies[key]

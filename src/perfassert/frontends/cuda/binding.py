@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from operator import index
+from typing import Any
 
 import numpy as np
 
@@ -34,6 +35,7 @@ DEFAULT_TRIPS = 16
 """Of a loop whose end depends on data and that nobody has given a count for."""
 _LARGE = 2**40
 _LARGEST = 2**60
+_WORD = 4  # bytes
 _SCATTER = 8
 """Where an index depends on data: consecutive threads are taken to be so many elements apart."""
 
@@ -54,8 +56,28 @@ class Arguments:
         for position, value in enumerate(given[: len(names)]):
             if isinstance(value, Buffer):
                 self.buffers[names[position]] = value
+            elif isinstance(value, (bytes, bytearray, Mapping)):
+                self._fields(position, value)
             elif value is not None and hasattr(value, "__index__"):
                 self.numbers[f"{ARGUMENT}{position}"] = self._fitting(position, index(value))
+
+    def _fields(self, position: int, value: bytes | bytearray | Mapping[Any, Any]) -> None:
+        """A structure: its bytes, as ``struct.pack`` makes them, or integers by byte offset."""
+        if not isinstance(value, Mapping):
+            end = len(value) - len(value) % _WORD
+            value = {
+                at: int.from_bytes(value[at : at + _WORD], "little", signed=True)
+                for at in range(0, end, _WORD)
+            }
+        for offset, number in value.items():
+            if not hasattr(offset, "__index__") or not hasattr(number, "__index__"):
+                name = self.program.parameters[position].name
+                raise LaunchError(
+                    f"argument {name!r} of kernel {self.kernel!r}: a structure is given as bytes "
+                    f"or as integers by byte offset, not {offset!r}: {number!r}"
+                )
+            inside = f"+{index(offset)}" if index(offset) else ""
+            self.numbers[f"{ARGUMENT}{position}{inside}"] = index(number)
 
     def _fitting(self, position: int, number: int) -> int:
         parameter = self.program.parameters[position]
@@ -76,6 +98,7 @@ class Arguments:
         return LaunchError(
             f"kernel {self.kernel!r} needs its argument {shown!r} for {what}; "
             "give it in Launch.args"
+            + (f", as bytes or as {{{inside}: …}}" if inside else "")
         )
 
 
@@ -475,10 +498,23 @@ def _bound(
     binder.what = f"the address of {access.text!r} at {span}"
     form = binder.form(access.address)
     binder.what = "an address"
+    around = {f"{COUNTER}{loop}" for loop in chain}
+    # Behind a loop its counter has its last value; what asks for that is how the loop was left.
+    conditions = [c for c in conditions if not _counters(c) - around]
+    ranges = {s: r for s, r in ranges.items() if s in around or not s.startswith(COUNTER)}
+    used = _counters(form).union(*map(_counters, conditions))
+    for symbol in sorted(used - set(loops)):
+        last = max(binder.loops[int(symbol[len(COUNTER) :])].most - 1, 0)
+        loops.append(symbol)
+        ranges[symbol] = (last, last)
     return BoundAccess(
         access.field, access.space, access.direction, access.bytes, form, ranges,
         tuple(conditions), tuple(loops), access.atomic, access.text, span,
     )  # fmt: skip
+
+
+def _counters(form: Affine) -> set[str]:
+    return {s for s in form.symbols() if s.startswith(COUNTER)}
 
 
 def _has_proxy(binder: Binder, address: Value) -> bool:

@@ -8,7 +8,7 @@ function, so that everything behind this file sees one flow of control.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -78,10 +78,16 @@ class _Placer:
         ]
         names = dict.fromkeys((*listing.functions, *targets))
         entries = {listing.labels[n] for n in names if n in listing.labels}
-        self.starts = sorted({0} | entries)
+        named = {listing.labels[n] for n in listing.functions if n in listing.labels}
+        self.starts = sorted({0} | named | {e for e in entries if self.returns(e, entries)})
         self.placed: list[Placed] = []
         self.jumps: dict[int, Jump] = {}
         self.notes: dict[str, None] = {}
+
+    def returns(self, entry: int, entries: Collection[int]) -> bool:
+        """Whether what is called there comes back; ptxas leaves loops by calls that do not."""
+        end = min((e for e in entries if e > entry), default=len(self.listing.instructions))
+        return any(i.base == "RET" for i in self.listing.instructions[entry:end])
 
     def place(self) -> tuple[tuple[Placed, ...], dict[int, Jump], tuple[str, ...]]:
         self.function(0, (), ())
@@ -101,7 +107,11 @@ class _Placer:
             if instruction.base == "RET" and calls:
                 returns.append(here)
             elif instruction.base == "CALL":
-                self.call(instruction, here, calls, (*active, start))
+                target = self.target(instruction)
+                if target is not None and start < target < stop:
+                    self.jumps[here] = Jump((target + shift,), instruction.guard is not None)
+                else:
+                    self.call(instruction, here, calls, (*active, start))
             elif jump is not None:
                 self.jumps[here] = jump
         if calls:

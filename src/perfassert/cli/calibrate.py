@@ -1,0 +1,100 @@
+"""``perfassert calibrate -o my-gpu.toml``: a device file from measurements on the GPU at hand."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from perfassert.errors import PerfAssertError
+
+if TYPE_CHECKING:
+    from perfassert.calibration.run import Outcome
+
+OK, INTERRUPTED = 0, 130
+_WIDTH = 40  # characters of the progress bar
+
+
+def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Register the command."""
+    parser = commands.add_parser(
+        "calibrate", help="measure the GPU at hand, write its device file", description=__doc__
+    )
+    parser.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="FILE", help="device file (.toml)"
+    )
+    parser.add_argument("--name", help="the device's name (default: the GPU's)")
+    parser.add_argument("--gpu", type=int, default=0, metavar="N", help="number of the GPU")
+    parser.add_argument("--fresh", action="store_true", help="measure anew what is known already")
+    parser.add_argument(
+        "--pictures", type=Path, metavar="DIR", help="write a picture of each boat hull"
+    )
+    parser.set_defaults(command=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """0, or 130 where it was interrupted; then a later call goes on."""
+    from perfassert.calibration import driver as drivers
+    from perfassert.calibration.pictures import check_pictures, draw
+    from perfassert.calibration.run import calibrate, journal_path
+
+    output: Path = options.output
+    if output.suffix != ".toml":
+        raise PerfAssertError(f"{output}: a device file ends with .toml")
+    if not output.parent.is_dir():
+        raise PerfAssertError(f"{output}: there is no folder {output.parent}; make it first")
+    if options.pictures:
+        check_pictures()
+    gpu = drivers.open_driver(options.gpu)
+    try:
+        for warning in gpu.warnings():
+            print(f"perfassert: warning: {warning}", file=sys.stderr)
+        outcome = calibrate(gpu, output, options.name, options.fresh, _progress)
+    except KeyboardInterrupt:
+        kept = journal_path(output)
+        print(f"\nperfassert: interrupted; {kept} keeps what is measured", file=sys.stderr)
+        return INTERRUPTED
+    finally:
+        gpu.close()
+    print(_text(outcome, output))
+    if options.pictures:
+        drawn = draw(outcome.findings, options.pictures)
+        print(f"{len(drawn)} pictures in {options.pictures}")
+    return OK
+
+
+def _progress(done: int, total: int, key: str) -> None:
+    if not sys.stderr.isatty():
+        return
+    filled = _WIDTH * done // total
+    bar = "█" * filled + "·" * (_WIDTH - filled)
+    end = "\n" if done == total else ""
+    print(f"\r{bar} {done}/{total} {key:24}", end=end, file=sys.stderr, flush=True)
+
+
+def _text(outcome: Outcome, output: Path) -> str:
+    """Classes with their latencies, what could not be measured and why, where it is."""
+    from perfassert.calibration.evaluate import Entry
+    from perfassert.report.tables import table
+
+    rows = []
+    entries = outcome.findings.entries
+    for name, operation in outcome.device.operations.items():
+        results = [entries.get(f"operations.{name}.{part}") for part in ("issue", "completion")]
+        if not any(isinstance(result, Entry) for result in results):
+            continue
+        shown = [f"{operation.issue:.4g}", f"{operation.completion:.4g}"]
+        notes = [r.note for r in results if isinstance(r, Entry)]
+        cells = [
+            number if isinstance(result, Entry) else f"({number})"
+            for number, result in zip(shown, results, strict=True)
+        ]
+        rows.append((name, *cells, notes[0]))
+    lines = [table(("class", "λ", "Λ", "how"), rows), ""]
+    lines += [f"not measured: {key}: {reason}" for key, reason in outcome.missing()]
+    lines.append(
+        f"{output}: {outcome.measured()} values measured; the others are the driver's, or "
+        f"those of {outcome.nearest.name}"
+    )
+    return "\n".join(lines)

@@ -1,0 +1,68 @@
+"""``perfassert compare BASE.json HEAD.json``: what has become faster and slower."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+OK, FAILED, USAGE = 0, 1, 2
+
+
+def add(commands: Any) -> None:
+    """Register the command."""
+    parser = commands.add_parser(
+        "compare",
+        help="compare two JSON reports, or two predictions",
+        description=f"{__doc__} Exit code 1 where a prediction is slower beyond the tolerance, "
+        "2 where nothing can be said.",
+    )
+    what = "of pytest --perf-report=json:PATH, or what perfassert predict --json printed"
+    parser.add_argument("base", type=Path, metavar="BASE.json", help=what)
+    parser.add_argument("head", type=Path, metavar="HEAD.json", help="the newer one")
+    parser.add_argument(
+        "--tolerance", default="2 %", help="how far times may grow: '2 %%', '2 %% or 1 us'"
+    )
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print JSON")
+    form.add_argument("--markdown", action="store_true", help="print a pull-request comment")
+    parser.add_argument(
+        "--github",
+        action="store_true",
+        help="print annotations too, and add to the job's summary (GITHUB_STEP_SUMMARY)",
+    )
+    parser.set_defaults(command=_compare)
+
+
+def _compare(options: argparse.Namespace) -> int:
+    from perfassert.comparison import text
+    from perfassert.comparison.compare import Status, compare
+    from perfassert.comparison.read import read
+
+    found = compare(read(options.base), read(options.head), options.tolerance)
+    if options.json:
+        print(json.dumps(text.to_dict(found)))
+    else:
+        print(text.markdown(found) if options.markdown else text.text(found))
+    if options.github:
+        _tell_github(found, sys.stderr if options.json or options.markdown else sys.stdout)
+    if found.of(Status.SLOWER):
+        return FAILED
+    if found.of(Status.INCOMPARABLE):
+        print("perfassert: some predictions are incomparable", file=sys.stderr)
+        return USAGE
+    return OK
+
+
+def _tell_github(found: Any, stream: Any) -> None:
+    from perfassert.comparison.github import append_summary, warnings
+
+    for line in warnings(found):
+        print(line, file=stream)
+    if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
+        append_summary(found, Path(summary))
+    else:
+        print("perfassert: GITHUB_STEP_SUMMARY is not set: no summary is written", file=sys.stderr)

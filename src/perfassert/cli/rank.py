@@ -1,0 +1,218 @@
+"""``perfassert rank``: which block is fastest for a kernel from source."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from math import inf
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from perfassert.cli.sources import add_arguments, add_source, arguments_of, extent_of, kernel_of
+from perfassert.errors import LaunchError, PerfAssertError
+from perfassert.kernel.launch import Launch
+
+if TYPE_CHECKING:
+    from perfassert.hardware.model import Device
+    from perfassert.ranking.ranking import Ranking
+
+Block = tuple[int, int, int]
+_PATIENCE = 2.0  # seconds of predictions one by one, after which starting processes pays
+_CHUNKS = 4  # for each process, so that none waits long for the last
+
+
+def add(commands: Any) -> None:
+    """Register the command."""
+    parser = commands.add_parser("rank", help="order block shapes by predicted time")
+    add_source(parser)
+    parser.add_argument("--domain", required=True, metavar="X[,Y[,Z]]", help="in threads")
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("--blocks", metavar="BLOCKS", help='as in "16,2,8; 256,1,2"')
+    which.add_argument(
+        "--all-blocks", metavar="THREADS[,…]", help="every shape of powers of two with so many"
+    )
+    add_arguments(parser)
+    parser.add_argument("--top", type=int, metavar="N", help="show only the first N")
+    parser.add_argument("--plot", type=Path, metavar="PATH", help="draw the ranking curve")
+    parser.add_argument("--jobs", type=int, metavar="N", help="processes (default: cores)")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(command=_rank)
+
+
+def _rank(options: argparse.Namespace) -> int:
+    from perfassert.hardware.load import device as load_device
+    from perfassert.ranking.plot import plot
+
+    for name in ("top", "jobs"):
+        if getattr(options, name) is not None and getattr(options, name) < 1:
+            raise PerfAssertError(f"--{name}: {getattr(options, name)} is below 1")
+    device = load_device(options.device)
+    blocks = _blocks(options, device)
+    tried = _predict_all(options, blocks)
+    refused = {t.block: t.error for t in tried if t.error}
+    if refused and (options.blocks or len(refused) == len(tried)):
+        raise LaunchError(next(f"block {_shown(b)}: {why}" for b, why in refused.items()))
+    ranking = _ranking(options, tried)
+    if options.plot:
+        plot(ranking, options.plot)
+    if options.json:
+        print(json.dumps(_to_dict(ranking, refused, options.top)))
+    else:
+        print(_text(ranking, refused, options.top))
+    return 0
+
+
+def _blocks(options: argparse.Namespace, device: Device) -> list[Block]:
+    from perfassert.kernel.launch import extent
+
+    if options.blocks:
+        texts = [t.strip() for t in options.blocks.split(";") if t.strip()]
+        blocks = [extent("block", extent_of(text, "--blocks")) for text in texts]
+    else:
+        domain = extent("domain", extent_of(options.domain, "--domain"))
+        sizes = extent_of(options.all_blocks, "--all-blocks")
+        blocks = [b for size in sizes for b in shapes(size, domain, device)]
+    if twice := [b for i, b in enumerate(blocks) if b in blocks[:i]]:
+        raise LaunchError(f"block {_shown(twice[0])} occurs twice")
+    if not blocks:
+        raise LaunchError("there is no block to rank; give --blocks X,Y,Z")
+    return blocks
+
+
+def shapes(threads: int, domain: Block, device: Device) -> Iterator[Block]:
+    """Blocks of ``threads`` whose sides are powers of two, none needlessly wider than the domain.
+
+    Raises :class:`~perfassert.errors.LaunchError` where ``threads`` is none, or too many.
+    """
+    if threads < 1 or threads & (threads - 1):
+        raise LaunchError(f"--all-blocks: {threads} is no power of two")
+    if threads > device.max_threads_per_block:
+        most = device.max_threads_per_block
+        raise LaunchError(f"--all-blocks: {device.name} allows {most} threads, not {threads}")
+    log = threads.bit_length() - 1
+    for z in range(log + 1):
+        for y in range(log - z + 1):
+            block = (threads >> (y + z), 1 << y, 1 << z)
+            fits = all(side < 2 * n for side, n in zip(block, domain, strict=True))
+            if fits and block[2] <= device.max_block_z:
+                yield block
+
+
+@dataclass(frozen=True, slots=True)
+class _Tried:
+    """A block with its prediction as plain data, or why the device cannot run it."""
+
+    block: Block
+    data: dict[str, Any] | None
+    error: str = ""
+
+
+def _predict_all(options: argparse.Namespace, blocks: Sequence[Block]) -> list[_Tried]:
+    """One by one at first, the rest on all cores if there is much left."""
+    from perfassert.validation.run import process_pool
+
+    one = _predictor(options)
+    tried: list[_Tried] = []
+    start, each = perf_counter(), inf
+    while len(tried) < len(blocks):
+        begin = perf_counter()
+        tried.append(one(blocks[len(tried)]))
+        each = min(each, perf_counter() - begin)  # the first one compiles
+        left = len(blocks) - len(tried)
+        if perf_counter() - start > _PATIENCE and left * each > _PATIENCE:
+            break
+    rest = blocks[len(tried) :]
+    if not rest:
+        return tried
+    with process_pool(options.jobs) as pool:
+        if pool is None:
+            return tried + [one(block) for block in rest]
+        import os
+
+        size = max(1, len(rest) // (_CHUNKS * (options.jobs or os.cpu_count() or 1)))
+        plain = argparse.Namespace(**{k: v for k, v in vars(options).items() if k != "command"})
+        waiting = [
+            pool.submit(predict_blocks, plain, rest[i : i + size])
+            for i in range(0, len(rest), size)
+        ]
+        return tried + [one for future in waiting for one in future.result()]
+
+
+def predict_blocks(options: argparse.Namespace, blocks: Sequence[Block]) -> list[_Tried]:
+    """What a worker does; its arguments and its result can be pickled."""
+    return [*map(_predictor(options), blocks)]
+
+
+def _predictor(options: argparse.Namespace) -> Callable[[Block], _Tried]:
+    from perfassert.hardware.load import device as load_device
+    from perfassert.predictor import predict
+
+    kernel, device = kernel_of(options), load_device(options.device)
+    domain, args = extent_of(options.domain, "--domain"), arguments_of(options)
+
+    def one(block: Block) -> _Tried:
+        launch = Launch.cover(domain, block, args, options.shared_bytes)
+        try:
+            prediction = predict(kernel, launch, device)
+        except LaunchError as error:
+            return _Tried(block, None, str(error))
+        return _Tried(block, prediction.to_dict(diagnosis=False))
+
+    return one
+
+
+def _ranking(options: argparse.Namespace, tried: Sequence[_Tried]) -> Ranking:
+    from perfassert.expect.model_error import ranking_band
+    from perfassert.prediction.prediction import Prediction
+    from perfassert.ranking.ranking import Ranking
+
+    entries = [(t.block, Prediction.from_dict(t.data)) for t in tried if t.data is not None]
+    ordered = sorted(entries, key=lambda entry: float(entry[1].time))
+    return Ranking(tuple(ordered), ranking_band())
+
+
+def _shown(block: Block) -> str:
+    return "×".join(map(str, block))
+
+
+def _text(ranking: Ranking, refused: dict[Block, str], top: int | None) -> str:
+    from perfassert.report.tables import percent
+
+    first = ranking.entries[0][1]
+    lines = ranking.table().splitlines()
+    shown = lines if top is None else lines[: top + 2]
+    band = percent(ranking.band, signed=False)
+    parts = [
+        f"{first.kernel} on {first.device}: {len(ranking.entries)} blocks",
+        "\n".join(shown),
+        f"= tied with the best: within {band}, which the model cannot tell apart",
+    ]
+    if refused:
+        why = "\n".join(f"- {_shown(b)}: {reason}" for b, reason in refused.items())
+        parts.append(f"left out:\n{why}")
+    return "\n\n".join(parts)
+
+
+def _to_dict(ranking: Ranking, refused: dict[Block, str], top: int | None) -> dict[str, Any]:
+    first, tied = ranking.entries[0][1], set(ranking.tied_with_best())
+    return {
+        "kernel": first.kernel,
+        "device": first.device,
+        "model_version": first.model_version,
+        "band": ranking.band,
+        "blocks": [
+            {
+                "place": place,
+                "block": list(p.block),
+                "grid": list(p.grid),
+                "time": float(p.time),
+                "limiter": p.limiter,
+                "tied": key in tied,
+            }
+            for place, (key, p) in enumerate(ranking.entries[:top], 1)
+        ],
+        "left_out": [{"block": list(b), "reason": reason} for b, reason in refused.items()],
+    }

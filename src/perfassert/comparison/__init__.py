@@ -1,0 +1,1 @@
+"""Two reports → what has become faster and slower."""

@@ -1,0 +1,170 @@
+"""Base + head → per prediction: slower, faster, new, gone, and what it differs in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from perfassert.baseline import compare as baselines
+from perfassert.baseline.components import Component, Value, components, same
+from perfassert.baseline.entry import Entry, entry_of
+from perfassert.baseline.entry import Key as EntryKey
+from perfassert.baseline.tolerance import Tolerance, tolerances
+from perfassert.comparison.read import Key, Place, Reported, ReportFile
+from perfassert.errors import ReportError
+from perfassert.expect.metrics import METRICS
+
+DEFAULT_TOLERANCE = "2 %"
+
+
+class Status(str, Enum):
+    """What has become of a prediction; the order is that of reports."""
+
+    SLOWER = "slower"
+    INCOMPARABLE = "incomparable"
+    FASTER = "faster"
+    NEW = "new"
+    GONE = "gone"
+    WITHIN = "within tolerance"
+    SAME = "same"
+
+
+_OF_VERDICT = {
+    baselines.Verdict.REGRESSED: Status.SLOWER,
+    baselines.Verdict.IMPROVED: Status.FASTER,
+    baselines.Verdict.WITHIN: Status.WITHIN,
+    baselines.Verdict.SAME: Status.SAME,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A number or name that is not the same; ``share``: of the base, where that is not 0."""
+
+    metric: str
+    base: Value
+    head: Value
+    share: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One prediction. ``base`` or ``head`` is None where that side does not have it.
+
+    ``metrics``: those that differ, time among them. ``reason``: why it is incomparable.
+    """
+
+    key: Key
+    status: Status
+    base: Reported | None
+    head: Reported | None
+    metrics: tuple[Difference, ...] = ()
+    components: tuple[Component, ...] = ()
+    reason: str = ""
+
+    @property
+    def reported(self) -> Reported:
+        """The newer side that there is."""
+        found = self.head or self.base
+        assert found is not None
+        return found
+
+    @property
+    def share(self) -> float | None:
+        """How much longer it takes, as a share of the base."""
+        if self.base is None or self.head is None or not self.base.prediction.time:
+            return None
+        return float(self.head.prediction.time) / float(self.base.prediction.time) - 1
+
+    @property
+    def place(self) -> Place | None:
+        """The line to look at."""
+        return self.reported.place
+
+    @property
+    def device(self) -> str:
+        """Both, where they differ."""
+        sides = [side.prediction.device for side in (self.base, self.head) if side]
+        return " → ".join(dict.fromkeys(sides))
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """All predictions of both files, worst first."""
+
+    tolerance: Tolerance
+    items: tuple[Item, ...]
+
+    def of(self, *statuses: Status) -> tuple[Item, ...]:
+        """The predictions with one of these."""
+        return tuple(item for item in self.items if item.status in statuses)
+
+    @property
+    def counts(self) -> Mapping[Status, int]:
+        """Status → predictions, for those that occur."""
+        found = {status: len(self.of(status)) for status in Status}
+        return {status: number for status, number in found.items() if number}
+
+
+def compare(base: ReportFile, head: ReportFile, tolerance: str = DEFAULT_TOLERANCE) -> Comparison:
+    """Compare prediction by prediction; ``tolerance``: how far times may grow.
+
+    Raises :class:`ReportError` for files that cannot be compared: a report and a single
+    prediction, or different versions of the model.
+    """
+    wanted = tolerances(tolerance, {})[0]
+    if base.single != head.single:
+        one, other = (base, head) if base.single else (head, base)
+        raise ReportError(f"{one.path} is one prediction and {other.path} a report: incomparable")
+    if base.model_version != head.model_version:
+        raise ReportError(
+            f"incomparable: {base.path} was made by version {base.model_version} of the model, "
+            f"{head.path} by version {head.model_version}; make both with one version"
+        )
+    keys = sorted({*base.predictions, *head.predictions})
+    items = [
+        _item(key, base.predictions.get(key), head.predictions.get(key), wanted) for key in keys
+    ]
+    order = {status: i for i, status in enumerate(Status)}
+    items.sort(key=lambda item: (order[item.status], -abs(item.share or 0.0), item.key))
+    return Comparison(wanted["time"], tuple(items))
+
+
+def _item(
+    key: Key, base: Reported | None, head: Reported | None, wanted: Mapping[str, Tolerance]
+) -> Item:
+    if base is None or head is None:
+        return Item(key, Status.NEW if base is None else Status.GONE, base, head)
+    old, new = entry_of(base.prediction), entry_of(head.prediction)
+    known = EntryKey(key.test, key.label, key.device)
+    if key.device and (reason := baselines.foreign(known, old, new)):
+        return Item(key, Status.INCOMPARABLE, base, head, reason=reason)
+    (row,) = baselines.compare(known, old, new, wanted).rows
+    return Item(
+        key,
+        _OF_VERDICT[row.verdict],
+        base,
+        head,
+        tuple(_differences(_values(old, base), _values(new, head))),
+        components(old, new),
+    )
+
+
+def _values(entry: Entry, reported: Reported) -> dict[str, Value]:
+    """Metrics, those of plug-ins last."""
+    own = {name: entry[name] for name in METRICS if name in entry}
+    return {**own, **{k: v for k, v in reported.metrics.items() if k not in own}}
+
+
+def _differences(base: Mapping[str, Value], head: Mapping[str, Value]) -> list[Difference]:
+    found = []
+    for name in dict.fromkeys((*base, *head)):
+        before, after = base.get(name), head.get(name)
+        if same(before, after):
+            continue
+        share = None
+        if isinstance(before, (int, float)) and isinstance(after, (int, float)) and before:
+            share = after / before - 1
+        found.append(Difference(name, before, after, share))
+    return found

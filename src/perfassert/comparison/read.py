@@ -1,0 +1,103 @@
+"""Files to compare: reports of sessions, and what ``perfassert predict --json`` printed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from perfassert.errors import PerfAssertError, ReportError
+from perfassert.prediction.prediction import Prediction
+from perfassert.report.document import FORMAT, SCHEMA
+from perfassert.report.sources import costliest
+
+
+class Key(NamedTuple):
+    """What a prediction is known by: test, kernel (``"copy#2"``: the second of that name), device.
+
+    A prediction outside of tests has no test; any two such are compared.
+    """
+
+    test: str
+    label: str
+    device: str
+
+
+class Place(NamedTuple):
+    """A line of a file of the project."""
+
+    file: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """A prediction with the line that is to blame for it, where that is known: the costliest of
+    the kernel, else the test's. ``plugged``: metrics of plug-ins."""
+
+    prediction: Prediction
+    place: Place | None
+    metrics: Mapping[str, float | str]
+
+
+@dataclass(frozen=True, slots=True)
+class ReportFile:
+    """What one file holds; ``single``: one prediction outside of tests."""
+
+    path: Path
+    model_version: str
+    predictions: Mapping[Key, Reported]
+    single: bool
+
+
+def read(path: Path) -> ReportFile:
+    """Raises :class:`ReportError` where the file is not of perfassert, or of another schema."""
+    try:
+        data = json.loads(path.read_bytes())
+    except OSError as error:
+        raise ReportError(f"{path}: cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise ReportError(f"{path}: is not JSON: {error}") from None
+    if not isinstance(data, dict) or not ({"format", "time"} & set(data)):
+        raise ReportError(
+            f"{path}: is neither a report (pytest --perf-report=json:PATH) nor a prediction "
+            "(perfassert predict --json)"
+        )
+    try:
+        return _report(path, data) if "format" in data else _single(path, data)
+    except ReportError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, PerfAssertError) as error:
+        raise ReportError(f"{path}: is damaged: {type(error).__name__}: {error}") from None
+
+
+def _report(path: Path, data: Mapping[str, Any]) -> ReportFile:
+    if data["format"] != FORMAT:
+        raise ReportError(f"{path}: is a {data['format']!r}, not a {FORMAT!r}")
+    if data.get("schema") != SCHEMA:
+        raise ReportError(
+            f"{path}: has schema {data.get('schema')}, and this version reads {SCHEMA}; write it "
+            "again with this version"
+        )
+    return ReportFile(path, data["model_version"], dict(_tests(data["tests"])), single=False)
+
+
+def _tests(tests: list[Mapping[str, Any]]) -> Iterator[tuple[Key, Reported]]:
+    for test in tests:
+        own = Place(test["file"], test["line"]) if test["line"] else None
+        for data in test["predictions"]:
+            yield Key(test["nodeid"], data["label"], data["device"]), _reported(data, own)
+
+
+def _single(path: Path, data: Mapping[str, Any]) -> ReportFile:
+    reported = _reported(data, None)
+    key = Key("", "", "")
+    return ReportFile(path, reported.prediction.model_version, {key: reported}, single=True)
+
+
+def _reported(data: Mapping[str, Any], own: Place | None) -> Reported:
+    found = costliest(data.get("sources", {}))
+    place = own if found is None else Place(*found)
+    return Reported(Prediction.from_dict(data), place, data.get("metrics", {}))

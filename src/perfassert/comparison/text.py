@@ -1,0 +1,146 @@
+"""A comparison as text, as plain data, and as a comment on a pull request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from perfassert.baseline.components import Component, shown
+from perfassert.comparison.compare import Comparison, Item, Status
+from perfassert.report.markdown_parts import LIMIT, Capped, code, details, words
+from perfassert.report.markdown_parts import table as markdown_table
+from perfassert.report.tables import percent, table
+
+_MARKS = {
+    Status.SLOWER: "🔴", Status.INCOMPARABLE: "⚠️", Status.FASTER: "🟢",
+    Status.NEW: "🆕", Status.GONE: "⚫",
+}  # fmt: skip
+_QUIET = (Status.SAME, Status.WITHIN)
+_HEADER = ("", "test", "kernel", "device", "base", "head", "difference")
+_COMPONENTS = ("component", "base", "head", "difference")
+_EXPLAINED = 20  # predictions whose components are printed
+_LISTED = 40  # components of one prediction in a comment
+
+
+def headline(found: Comparison) -> str:
+    """``"1 slower, 3 same (tolerance 2 %)"``."""
+    counts = [f"{number} {status.value}" for status, number in found.counts.items()]
+    return f"{', '.join(counts) or 'no predictions'} (tolerance {found.tolerance.text})"
+
+
+def text(found: Comparison) -> str:
+    """What the command prints: all that moved, and below it what it is made of."""
+    moved = [item for item in found.items if item.status not in _QUIET]
+    parts = [headline(found)]
+    if moved:
+        parts.append(table(("status", *_HEADER[1:]), [_cells(item) for item in moved]))
+    for item in moved[:_EXPLAINED]:
+        if item.reason:
+            parts.append(f"{_title(item)}: {item.reason}")
+        if item.components:
+            rows = [_component(c) for c in item.components]
+            parts.append(f"{_title(item)}\n{table(_COMPONENTS, rows)}")
+    if len(moved) > _EXPLAINED:
+        parts.append(f"… and {len(moved) - _EXPLAINED} more; --json has all")
+    return "\n\n".join(parts)
+
+
+def markdown(found: Comparison, limit: int = LIMIT) -> str:
+    """A comment: summary, table, and per kernel the components, folded away."""
+    out = Capped(limit)
+    worst = next(iter(found.counts), Status.SAME)
+    out.add(f"## {_MARKS.get(worst, '✅')} Predicted performance, head against base")
+    out.add(words(headline(found)))
+    moved = [item for item in found.items if item.status not in _QUIET]
+    rows = [_markdown_cells(item) for item in moved]
+    left_out = out.add_table(_HEADER, rows, share=0.5, right=(4, 5, 6))
+    folded = [part for item in moved if (part := _details(item))]
+    for number, part in enumerate(folded):
+        if not out.add(part):
+            return out.text(max(left_out, len(folded) - number))
+    return out.text(left_out)
+
+
+def to_dict(found: Comparison) -> dict[str, Any]:
+    """Plain data that JSON can hold; numbers in base units, differences as shares of the base."""
+    return {
+        "tolerance": found.tolerance.text,
+        "counts": {status.value: number for status, number in found.counts.items()},
+        "predictions": [_data(item) for item in found.items],
+    }
+
+
+def _data(item: Item) -> dict[str, Any]:
+    base, head = (side and float(side.prediction.time) for side in (item.base, item.head))
+    place = item.place
+    return {
+        "test": item.key.test,
+        "label": item.key.label or item.reported.prediction.kernel,
+        "device": item.device,
+        "status": item.status.value,
+        "reason": item.reason,
+        "time": {"base": base, "head": head, "difference": item.share},
+        "metrics": {
+            d.metric: {"base": d.base, "head": d.head, "difference": d.share} for d in item.metrics
+        },
+        "components": [
+            {"name": c.name, "base": c.before, "head": c.after, "difference": c.share}
+            for c in item.components
+        ],
+        "file": place and place.file,
+        "line": place and place.line,
+    }
+
+
+def kernel(item: Item) -> str:
+    """As it is called in reports."""
+    return item.key.label or item.reported.prediction.kernel
+
+
+def _title(item: Item) -> str:
+    test = item.key.test.rpartition("::")[2]
+    return f"{test}: {kernel(item)}" if test else f"{kernel(item)} on {item.device}"
+
+
+def times(item: Item) -> tuple[str, str, str]:
+    """Base, head, difference."""
+    base, head = (str(side.prediction.time) if side else "" for side in (item.base, item.head))
+    return base, head, "" if item.share is None else percent(item.share)
+
+
+def _cells(item: Item) -> tuple[str, ...]:
+    test = item.key.test.rpartition("::")[2]
+    return (item.status.value, test, kernel(item), item.device, *times(item))
+
+
+def _markdown_cells(item: Item) -> tuple[str, ...]:
+    status, test, name, device, base, head, difference = _cells(item)
+    bold = f"**{difference}**" if item.status is Status.SLOWER else difference
+    return (
+        f"{_MARKS[item.status]} {status}", code(test) if test else "", code(name),
+        words(device), base, head, bold,
+    )  # fmt: skip
+
+
+def _component(c: Component) -> tuple[str, str, str, str]:
+    return (c.name, shown(c.path, c.before), shown(c.path, c.after), c.change)
+
+
+def _details(item: Item) -> str:
+    body = "\n\n".join(_body(item))
+    if not body:
+        return ""
+    change = times(item)[2]
+    return details(f"{code(_title(item))}: {item.status.value} {change}".rstrip(), body)
+
+
+def _body(item: Item) -> Iterator[str]:
+    if item.place:
+        yield code(f"{item.place.file}:{item.place.line}")
+    if item.reason:
+        yield words(item.reason)
+    if item.components:
+        rows = [tuple(map(words, _component(c))) for c in item.components]
+        yield markdown_table(_COMPONENTS, rows[:_LISTED], right=(1, 2, 3))
+        if len(rows) > _LISTED:
+            yield f"… and {len(rows) - _LISTED} more"

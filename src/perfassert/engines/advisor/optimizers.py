@@ -1,0 +1,43 @@
+"""The optimizers that advise: perfassert's own and those of plug-ins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from perfassert.engines.advisor.advise import own_optimizers
+from perfassert.engines.advisor.case import Case, Match
+from perfassert.engines.advisor.optimizer import CATEGORIES, Optimizer
+from perfassert.errors import close_matches
+from perfassert.plugins import Found, gather, guarded
+
+
+def all_optimizers() -> Sequence[Optimizer]:
+    """Own ones first."""
+    return (*own_optimizers(), *plugged_optimizers().values())
+
+
+def plugged_optimizers() -> Found[Optimizer]:
+    """What plug-ins add, by name."""
+    return gather("perfassert_optimizers", _read, (o.name for o in own_optimizers()))
+
+
+@dataclass(slots=True)
+class _Plugged:
+    """An optimizer of a plug-in; what its ``match`` raises names the plug-in."""
+
+    name: str
+    category: str
+    match: Callable[[Case], Match | None]
+
+
+def _read(plugin: str, given: Any) -> Iterator[tuple[str, Optimizer]]:
+    for one in given:
+        name, category, match = (getattr(one, key, None) for key in ("name", "category", "match"))
+        if not (isinstance(name, str) and name.strip() and callable(match)):
+            raise TypeError(f"{one!r} is no optimizer: it needs name, category and match(case)")
+        if category not in CATEGORIES:
+            hint = close_matches(str(category), CATEGORIES) or f"; known: {', '.join(CATEGORIES)}"
+            raise ValueError(f"optimizer {name!r}: unknown category {category!r}{hint}")
+        yield name, _Plugged(name, category, guarded(plugin, f"optimizer {name!r}", match))

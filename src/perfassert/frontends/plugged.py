@@ -1,0 +1,52 @@
+"""Front ends of plug-ins, found by the suffix of the file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from perfassert.errors import KernelSourceError, PluginError
+from perfassert.kernel.description import Kernel
+from perfassert.plugins import Found, gather, guarded
+
+Frontend = Callable[[Path, "str | None"], Kernel]
+
+
+def frontend(suffix: str, source: str, own: Sequence[str]) -> Frontend:
+    """The front end for a suffix; :class:`KernelSourceError` where there is none."""
+    found = _plugged(own)
+    make = found.get(suffix) if suffix else None
+    if make is None:
+        known = ", ".join((*own, *found.by_name))
+        raise KernelSourceError(
+            f"{source}: no front end reads {suffix or 'files without suffix'}; known: {known}; a "
+            f"plug-in may add one{found.note()}"
+        )
+    return make
+
+
+def _plugged(own: Sequence[str]) -> Found[Frontend]:
+    return gather("perfassert_frontends", _read, own)
+
+
+def _read(plugin: str, given: Mapping[str, Any]) -> Iterator[tuple[str, Frontend]]:
+    for suffix, make in given.items():
+        if not (isinstance(suffix, str) and suffix.startswith(".") and len(suffix) > 1):
+            raise ValueError(f"{suffix!r} is no suffix, as in '.ir'")
+        if not callable(make):
+            raise TypeError(f"{suffix}: {make!r} is no function")
+        yield suffix, _checked(plugin, suffix, make)
+
+
+def _checked(plugin: str, suffix: str, make: Callable[..., Any]) -> Frontend:
+    what = f"the front end of {suffix} files"
+    run = guarded(plugin, what, make)
+
+    def kernel(path: Path, name: str | None) -> Kernel:
+        made = run(path, name)
+        if not isinstance(made, Kernel):
+            raise PluginError(f"plug-in {plugin}: {what} gave {made!r}, which is no Kernel")
+        return made
+
+    return kernel

@@ -1,0 +1,114 @@
+"""Kernels and launches as tables of a TOML file describe them: the reading, by type.
+
+Whole numbers may be expressions, ``"n // 16"``; what they may name is up to the kind of file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any, Union
+
+from perfassert.kernel.integers import integer_names
+from perfassert.toml_tables import TableReader
+
+Expression = Union[int, str]
+"""A whole number, or an expression such as ``"n // block_size_x"``."""
+ACCESSES = ("name", "fields", "loads", "stores", "flops", "dtype", "registers", "shared_bytes",
+            "updates_per_thread", "ilp", "proxies")  # fmt: skip
+FIELD = ("name", "dtype", "shape", "halo", "pitch", "alignment", "offset")
+LAUNCH = ("grid", "domain", "block", "args", "shared_bytes")
+BUFFER = ("shape", "dtype", "alignment")
+
+
+class KernelTableReader(TableReader):
+    """Reads accesses, fields, launches and their arguments.
+
+    ``known_names``: constants in sight; other names that an expression uses go to ``uses``.
+    """
+
+    launch_keys: tuple[str, ...] = LAUNCH
+    rivals: tuple[tuple[str, str], ...] = (("grid", "domain"),)
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.uses: dict[tuple[str, str], None] = {}
+        self.known_names: Collection[str] = ()
+
+    def expression(self, key: str, value: Any) -> Expression:
+        """A whole number or an expression; its names are noted."""
+        if isinstance(value, bool) or not isinstance(value, (int, str)):
+            self.fail(key, f"must be a whole number or an expression, not {value!r}")
+        if isinstance(value, str):
+            try:
+                names = integer_names(value, self.error)
+            except self.error as error:
+                self.fail(key, str(error))
+            self.uses |= {(key, n): None for n in sorted(names) if n not in self.known_names}
+        return value
+
+    def expressions(self, key: str, value: Any) -> Expression | tuple[Expression, ...]:
+        if isinstance(value, list):
+            return tuple(self.expression(f"{key}[{i}]", v) for i, v in enumerate(value))
+        return self.expression(key, value)
+
+    def accesses(self, key: str, value: Any) -> dict[str, Any]:
+        """The arguments of :meth:`Kernel.from_accesses`; fields as those of :class:`Field`."""
+        table = self.section(key, value)
+        self.known(key, table, ACCESSES)
+        fields = table.get("fields", [])
+        if not isinstance(fields, list):
+            self.fail(f"{key}.fields", f"must be a list of tables, not {fields!r}")
+        found: dict[str, Any] = {
+            "fields": tuple(self.field(f"{key}.fields[{i}]", f) for i, f in enumerate(fields))
+        }
+        for name in set(table) - {"fields"}:
+            where, entry = f"{key}.{name}", table[name]
+            if name in ("name", "dtype"):
+                found[name] = self.string(where, entry)
+            elif name in ("loads", "stores"):
+                found[name] = self.strings(where, entry)
+            elif name == "proxies":
+                found[name] = self.mapping(where, entry)
+            elif name == "flops" and isinstance(entry, float):
+                found[name] = entry
+            else:
+                found[name] = self.expression(where, entry)
+        return found
+
+    def field(self, key: str, value: Any) -> dict[str, Any]:
+        table = self.section(key, value)
+        self.known(key, table, FIELD)
+        for needed in ("name", "shape"):
+            if needed not in table:
+                self.fail(f"{key}.{needed}", "missing")
+        read = {"name": self.string, "dtype": self.string}
+        return {k: read.get(k, self.expressions)(f"{key}.{k}", v) for k, v in table.items()}
+
+    def launch(self, key: str, value: Any) -> dict[str, Any]:
+        table = self.section(key, value)
+        self.known(key, table, self.launch_keys)
+        for one, other in self.rivals:
+            if one in table and other in table:
+                self.fail(f"{key}.{other}", f"does not go with {one}; give one of them")
+        found: dict[str, Any] = {
+            k: self.expressions(f"{key}.{k}", v) for k, v in table.items() if k != "args"
+        }
+        if "args" in table:
+            found["args"] = self.args(f"{key}.args", table["args"])
+        return found
+
+    def args(self, key: str, value: Any) -> dict[str, Any] | tuple[Any, ...]:
+        if isinstance(value, list):
+            return tuple(self.argument(f"{key}[{i}]", v) for i, v in enumerate(value))
+        return {k: self.argument(f"{key}.{k}", v) for k, v in self.section(key, value).items()}
+
+    def argument(self, key: str, value: Any) -> Any:
+        """A whole number, an expression, a floating-point number, or a buffer's table."""
+        if isinstance(value, dict):
+            self.known(key, value, BUFFER)
+            if "shape" not in value:
+                self.fail(f"{key}.shape", "missing; a pointer needs the shape of its buffer")
+            read = {"dtype": self.string}
+            return {k: read.get(k, self.expressions)(f"{key}.{k}", v) for k, v in value.items()}
+        return value if isinstance(value, float) else self.expression(key, value)

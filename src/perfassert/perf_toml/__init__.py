@@ -1,0 +1,1 @@
+"""``*.perf.toml``: kernels, launches and what is expected of them, read without pytest."""

@@ -1,0 +1,72 @@
+"""What a ``*.perf.toml`` file comes to: cases, each for some devices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Union
+
+from perfassert.kernel.description import Kernel
+from perfassert.kernel.launch import Launch
+
+EVERY_DEVICE = ""
+"""The key of a reason that holds for all devices."""
+Reasons = Mapping[str, str]
+"""Device → why a case is skipped on it, or expected to fail."""
+
+
+@dataclass(frozen=True)
+class Header:
+    """What tests and rankings share.
+
+    ``parameters``: the ids of this case's parameters. ``devices``: names or paths of device
+    files; None: whatever the run is for. ``key``: the table of the file, ``line``: where it is.
+    ``locate``: key → ``"saxpy.perf.toml:12: test[0].expect.time"``.
+    """
+
+    name: str
+    parameters: tuple[str, ...]
+    devices: tuple[str, ...] | None
+    skip: Reasons
+    xfail: Reasons
+    key: str
+    line: int
+    locate: Callable[[str], str]
+
+    def case_id(self, device: str) -> str:
+        """``"saxpy[128-A100-SXM4-40GB]"``."""
+        return f"{self.name}[{'-'.join((*self.parameters, device))}]"
+
+    def place(self, key: str) -> str:
+        """Where a key of this test is."""
+        return self.locate(f"{self.key}.{key}")
+
+
+@dataclass(frozen=True)
+class TestCase:
+    """One kernel, one launch, what is expected; ``baseline``: arguments of ``no_regression``.
+
+    ``kernel_key``, ``launch_key``: where they are described.
+    """
+
+    __test__ = False  # not a test class for pytest
+
+    header: Header
+    kernel: Kernel
+    launch: Launch
+    expect: Mapping[str, Any]
+    baseline: Mapping[str, Any] | None
+    kernel_key: str
+    launch_key: str
+
+
+@dataclass(frozen=True)
+class RankCase:
+    """Candidates by label, and the claims: arguments of :meth:`Ranking.expect`."""
+
+    header: Header
+    candidates: Mapping[str, tuple[Kernel, Launch]]
+    claims: Mapping[str, Any]
+
+
+Case = Union[TestCase, RankCase]

@@ -1,0 +1,155 @@
+"""Kernels and launches of a ``*.perf.toml`` file."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from perfassert.errors import LaunchError, PerfAssertError, PerfFileError, close_matches
+from perfassert.frontends.tables import ACCESSES, KernelTableReader
+from perfassert.kernel.description import Kernel
+from perfassert.kernel.field import Field
+from perfassert.kernel.integers import evaluate_integer, integer_names
+from perfassert.kernel.launch import Buffer, Launch
+from perfassert.perf_toml.lines import key_lines
+from perfassert.toml_tables import read_toml
+
+_CODE = ("name", "updates_per_thread", "trip_counts", "proxies")
+SOURCES = {
+    "accesses": ("name",),
+    "cuda": (*_CODE, "defines", "include_dirs", "options"),
+    "ptx": (*_CODE, "options"),
+    "cubin": _CODE,
+}
+"""Where a kernel comes from → what else its table may have."""
+KERNEL = tuple(dict.fromkeys((*SOURCES, *SOURCES["cuda"])))
+_WHERE = re.compile(r"((?:loads|stores)\[\d+\]): ")
+
+
+class DescriptionReader(KernelTableReader):
+    """Makes kernels and launches of tables whose parameters are filled in.
+
+    ``shown``: how messages call the file.
+    """
+
+    error = PerfFileError
+
+    def __init__(self, path: Path, shown: str) -> None:
+        super().__init__(path)
+        self.shown = shown
+        text, self.table = read_toml(path, PerfFileError)
+        self.lines = key_lines(text)
+
+    def line(self, key: str) -> int:
+        """Of the key, else of the innermost one around it that the file has."""
+        while key and key not in self.lines:
+            key = key[: max(key.rfind("."), key.rfind("["), 0)]
+        return self.lines.get(key, 1)
+
+    def place(self, key: str) -> str:
+        return f"{self.shown}:{self.line(key)}" + (f": {key}" if key else "")
+
+    def expression(self, key: str, value: Any) -> int:
+        """Evaluated at once: its parameters are filled in, so that no name is left."""
+        found = super().expression(key, value)
+        if isinstance(found, int):
+            return found
+        if names := integer_names(found, self.error):
+            self.fail(key, f"unknown name {min(names)!r}; parameters and constants go in braces")
+        try:
+            return evaluate_integer(found, {}, self.error)
+        except self.error as error:
+            self.fail(key, str(error))
+
+    def kernel(self, key: str, value: Any, name: str) -> Kernel:
+        """``name``: of a kernel from accesses that has none."""
+        table = self.section(key, value)
+        self.known(key, table, KERNEL)
+        given = [source for source in SOURCES if source in table]
+        if len(given) != 1:
+            self.fail(key, f"give one of {', '.join(SOURCES)}")
+        source = given[0]
+        for other in table:
+            if other != source and other not in SOURCES[source]:
+                hint = ", in its table" if source == "accesses" and other in ACCESSES else ""
+                self.fail(f"{key}.{other}", f"does not go with {source}{hint}")
+        try:
+            if source == "accesses":
+                return self._from_accesses(key, table, name)
+            return self._from_code(key, source, table)
+        except self.error:
+            raise
+        except PerfAssertError as error:
+            at = _WHERE.match(str(error))
+            self.fail(f"{key}.{source}.{at[1]}" if at else f"{key}.{source}", str(error))
+
+    def _from_accesses(self, key: str, table: dict[str, Any], name: str) -> Kernel:
+        given = self.accesses(f"{key}.accesses", table["accesses"])
+        if "name" in given:
+            self.fail(f"{key}.accesses.name", f"goes beside accesses: {key}.name")
+        fields = [Field(**f) for f in given.pop("fields")]
+        called = self.string(f"{key}.name", table.get("name", name))
+        return Kernel.from_accesses(called, fields, **given)
+
+    def _from_code(self, key: str, source: str, table: dict[str, Any]) -> Kernel:
+        from perfassert.frontends.cuda import kernels
+
+        path = self.path.parent / self.string(f"{key}.{source}", table[source])
+        if not path.is_file():
+            near = close_matches(path.name, (p.name for p in path.parent.glob("*")))
+            self.fail(f"{key}.{source}", f"there is no file {str(table[source])!r}{near}")
+        read = {
+            "name": self.string,
+            "updates_per_thread": self.expression,
+            "trip_counts": self._counts,
+            "proxies": self.mapping,
+            "defines": self._defines,
+            "include_dirs": self._folders,
+            "options": self.strings,
+        }
+        given = {k: read[k](f"{key}.{k}", v) for k, v in table.items() if k != source}
+        make = getattr(kernels, f"from_{source}")
+        made: Kernel = make(path, kernel=given.pop("name", None), **given)
+        return made
+
+    def _counts(self, key: str, value: Any) -> dict[str, int]:
+        return {k: self.expression(f"{key}.{k}", v) for k, v in self.section(key, value).items()}
+
+    def _defines(self, key: str, value: Any) -> dict[str, object]:
+        """Macros: a number, or text as it stands."""
+        table = self.section(key, value)
+        for name, text in table.items():
+            if isinstance(text, bool) or not isinstance(text, (str, int, float)):
+                self.fail(f"{key}.{name}", f"must be a number or a string, not {text!r}")
+        return table
+
+    def _folders(self, key: str, value: Any) -> tuple[Path, ...]:
+        return tuple(self.path.parent / folder for folder in self.strings(key, value))
+
+    def make_launch(self, key: str, value: Any) -> Launch:
+        """A :class:`Launch`, by ``domain`` or by ``grid``."""
+        given = self.launch(key, value)
+        if "block" not in given:
+            self.fail(f"{key}.block", "missing")
+        if "grid" not in given and "domain" not in given:
+            self.fail(key, "give domain (counted in threads) or grid (in blocks)")
+        if "args" in given:
+            given["args"] = _arguments(given["args"])
+        try:
+            return (Launch.cover if "domain" in given else Launch)(**given)
+        except LaunchError as error:
+            self.fail(key, str(error))
+
+
+def _arguments(given: Any) -> Any:
+    if isinstance(given, dict):
+        return {k: _argument(v) for k, v in given.items()}
+    return tuple(_argument(v) for v in given)
+
+
+def _argument(given: Any) -> Any:
+    if not isinstance(given, dict):
+        return given
+    shape = given["shape"]
+    return Buffer(**{**given, "shape": shape if isinstance(shape, tuple) else (shape,)})

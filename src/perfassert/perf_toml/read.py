@@ -1,0 +1,230 @@
+"""``*.perf.toml`` files, read and checked; what is wrong is a ``PerfFileError`` with its line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+from perfassert.baseline.tolerance import tolerances
+from perfassert.errors import PerfAssertError, close_matches
+from perfassert.expect.condition import parse_condition
+from perfassert.expect.metrics import metric
+from perfassert.hardware.load import device as load_device
+from perfassert.perf_toml.candidates import read_candidates, read_claims
+from perfassert.perf_toml.cases import EVERY_DEVICE, Case, Header, RankCase, TestCase
+from perfassert.perf_toml.descriptions import DescriptionReader
+from perfassert.perf_toml.parameters import Row, Rows, fill, read_constants, read_rows
+
+SUFFIX = ".perf.toml"
+TOP = ("devices", "constants", "kernels", "test", "rank")
+SHARED = ("name", "kernel", "launch", "devices", "skip", "xfail", "parametrize")
+TEST = (*SHARED, "launches", "expect", "baseline")
+RANK = (*SHARED, "domain", "candidates", "expect")
+Parameters = tuple[tuple[str, ...], Row]
+_Result = TypeVar("_Result")
+
+
+def read_perf_file(path: Path, shown: str = "") -> list[Case]:
+    """The cases of a file, in its order; tests first. ``shown``: how messages call the file.
+
+    Everything is checked that can be without a device: kernels from accesses are parsed, conditions
+    and tolerances understood. Raises :class:`~perfassert.PerfFileError`.
+    """
+    return _FileReader(path, shown or str(path)).cases()
+
+
+class _FileReader(DescriptionReader):
+    """Turns one parsed file into cases."""
+
+    def cases(self) -> list[Case]:
+        self.known("", self.table, TOP)
+        self.constants = read_constants(self, self.table.get("constants", {}))
+        self.devices = self.device_list("devices", self.table.get("devices"))
+        self.kernels = self.section("kernels", self.table.get("kernels", {}))
+        for name, table in self.kernels.items():
+            self.section(f"kernels.{name}", table)
+        self.names: set[str] = set()
+        found = [*self.all_of("test", TEST, self.tests), *self.all_of("rank", RANK, self.rank)]
+        if not found:
+            self.fail("", "there is nothing to check; add [[test]] or [[rank]]")
+        return found
+
+    def all_of(
+        self,
+        kind: str,
+        known: tuple[str, ...],
+        read: Callable[[str, str, dict[str, Any], Parameters], Iterator[Case]],
+    ) -> Iterator[Case]:
+        """The cases of every ``[[test]]`` or ``[[rank]]``."""
+        tables = self.table.get(kind, [])
+        if not isinstance(tables, list):
+            self.fail(kind, f"must be an array of tables, [[{kind}]]")
+        for i, given in enumerate(tables):
+            key = f"{kind}[{i}]"
+            table = self.section(key, given)
+            self.known(key, table, known)
+            name = self.name(f"{key}.name", table.get("name"))
+            ids: set[tuple[str, ...]] = set()
+            for parameters in self.rows(key, table.get("parametrize")):
+                rest = {k: v for k, v in table.items() if k not in ("name", "parametrize")}
+                filled = fill(self, key, rest, {**self.constants, **parameters[1]})
+                for case in read(key, name, filled, parameters):
+                    self.unique(key, case.header, ids)
+                    yield case
+
+    def name(self, key: str, value: Any) -> str:
+        name = self.string(key, value)
+        if not name or not name.isprintable() or any(s in name for s in ("[", "]", "::")):
+            self.fail(key, f"must be a text without [, ] and ::, not {name!r}")
+        if name in self.names:
+            self.fail(key, f"{name!r} is there twice")
+        self.names.add(name)
+        return name
+
+    def rows(self, key: str, given: Any) -> Rows:
+        if given is None:
+            return [((), {})]
+        rows = read_rows(self, f"{key}.parametrize", given)
+        if both := sorted(set(rows[0][1]) & set(self.constants)):
+            self.fail(f"{key}.parametrize.{both[0]}", "is a constant, too")
+        return rows
+
+    def unique(self, key: str, header: Header, ids: set[tuple[str, ...]]) -> None:
+        if header.parameters in ids:
+            case = f"{header.name}[{'-'.join(header.parameters)}]"
+            self.fail(f"{key}.parametrize", f"there are two cases {case}")
+        ids.add(header.parameters)
+
+    def header(
+        self, key: str, name: str, table: dict[str, Any], parameters: tuple[str, ...]
+    ) -> Header:
+        own = self.device_list(f"{key}.devices", table.get("devices"))
+        return Header(
+            name=name,
+            parameters=parameters,
+            devices=self.devices if own is None else own,
+            skip=self.reasons(f"{key}.skip", table.get("skip")),
+            xfail=self.reasons(f"{key}.xfail", table.get("xfail")),
+            key=key,
+            line=self.line(key),
+            locate=self.place,
+        )
+
+    def device_list(self, key: str, given: Any) -> tuple[str, ...] | None:
+        """Names, or paths of device files; None where the key is missing."""
+        if given is None:
+            return None
+        if not isinstance(given, list) or not given:
+            self.fail(key, f"must be a list of devices, not {given!r}")
+        paths = [self.device(f"{key}[{i}]", entry) for i, entry in enumerate(given)]
+        names = [load_device(path).name for path in paths]
+        for i, name in enumerate(names):
+            if name in names[:i]:
+                self.fail(f"{key}[{i}]", f"device {name} is given twice")
+        return tuple(paths)
+
+    def device(self, key: str, given: Any) -> str:
+        text = self.string(key, given)
+        path = str(self.path.parent / text) if text.endswith(".toml") else text
+        self.checked(key, load_device, path)
+        return path
+
+    def checked(self, key: str, check: Callable[..., _Result], *given: Any) -> _Result:
+        """What ``check`` gives; what it raises gets a place."""
+        try:
+            return check(*given)
+        except PerfAssertError as error:
+            self.fail(key, str(error))
+
+    def reasons(self, key: str, given: Any) -> dict[str, str]:
+        """One reason for all devices, or a table device → reason."""
+        if given is None:
+            return {}
+        table = given if isinstance(given, dict) else {EVERY_DEVICE: given}
+        found = {}
+        for device, reason in table.items():
+            where = f"{key}.{device}" if device else key
+            name = load_device(self.device(where, device)).name if device else EVERY_DEVICE
+            found[name] = self.string(where, reason)
+            if not found[name].strip():
+                self.fail(where, "is empty; say why")
+        return found
+
+    def tests(
+        self, key: str, name: str, table: dict[str, Any], parameters: Parameters
+    ) -> Iterator[TestCase]:
+        if "expect" not in table and "baseline" not in table:
+            self.fail(key, "checks nothing; add expect or baseline")
+        expect = self.expect(f"{key}.expect", table.get("expect"))
+        baseline = self.baseline(f"{key}.baseline", table.get("baseline"))
+        where, kernel = self.described(f"{key}.kernel", table.get("kernel"), parameters[1])
+        if ("launch" in table) == ("launches" in table):
+            self.fail(key, "give launch, or launches as a table name → launch")
+        launches = {"": ("launch", table.get("launch"))}
+        if "launches" in table:
+            several = self.section(f"{key}.launches", table["launches"])
+            if not several:
+                self.fail(f"{key}.launches", "is empty")
+            launches = {label: (f"launches.{label}", value) for label, value in several.items()}
+        for label, (at, value) in launches.items():
+            ids = (*parameters[0], *((label,) if label else ()))
+            yield TestCase(
+                header=self.header(key, name, table, ids),
+                kernel=self.kernel(where, kernel, name),
+                launch=self.make_launch(f"{key}.{at}", value),
+                expect=expect,
+                baseline=baseline,
+                kernel_key=where,
+                launch_key=f"{key}.{at}",
+            )
+
+    def described(self, key: str, given: Any, row: Row) -> tuple[str, Any]:
+        """Where the kernel is described, and the table; a string names one of ``[kernels]``."""
+        if not isinstance(given, str):
+            return key, self.section(key, given)
+        if given not in self.kernels:
+            hint = close_matches(given, self.kernels) or "; describe it in [kernels.NAME]"
+            self.fail(key, f"there is no kernel {given!r}{hint}")
+        where = f"kernels.{given}"
+        table = fill(self, where, self.kernels[given], {**self.constants, **row})
+        return where, {"name": given, **table} if "accesses" in table else table
+
+    def expect(self, key: str, given: Any) -> dict[str, Any]:
+        if given is None:
+            return {}
+        table = self.section(key, given)
+        if not table:
+            self.fail(key, "is empty; name at least one metric")
+        for name, condition in table.items():
+            at = f"{key}.{name}"
+            self.checked(at, parse_condition, self.checked(at, metric, name), condition)
+        return table
+
+    def baseline(self, key: str, given: Any) -> dict[str, Any] | None:
+        """The arguments of ``no_regression``; ``false`` is None, which TOML does not have."""
+        if given is None or given is False:
+            return None
+        table = {} if given is True else self.section(key, given)
+        wanted = {name: None if value is False else value for name, value in table.items()}
+        default, metrics = wanted.get("tolerance", "2 %"), dict(wanted)
+        metrics.pop("tolerance", None)
+        for name, tolerance in metrics.items():
+            self.checked(f"{key}.{name}", tolerances, "2 %", {name: tolerance})
+        self.checked(key, tolerances, default, metrics)
+        return {"tolerance": default, **metrics}
+
+    def rank(
+        self, key: str, name: str, table: dict[str, Any], parameters: Parameters
+    ) -> Iterator[RankCase]:
+        ids, row = parameters
+
+        def described(at: str, given: Any) -> tuple[str, Any]:
+            return self.described(at, given, row)
+
+        candidates = read_candidates(self, key, name, table, described)
+        yield RankCase(
+            header=self.header(key, name, table, ids),
+            candidates=candidates,
+            claims=read_claims(self, f"{key}.expect", table.get("expect"), candidates),
+        )

@@ -1,0 +1,51 @@
+"""What each line of a compiled kernel costs, as far as one warp is concerned."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from perfassert.kernel.graph import InstructionGraph, Node
+from perfassert.prediction.prediction import Prediction
+from perfassert.predictor.model import estimated
+from perfassert.quantity import round_significant
+
+
+@dataclass(frozen=True, slots=True)
+class LineCost:
+    """One source line. ``instructions``: issued by a warp that takes every branch that the model
+    takes; ``wavefronts`` of L1 and shared memory, ``sectors`` that they request of the L2."""
+
+    file: str
+    line: int
+    instructions: float
+    wavefronts: float
+    sectors: float
+
+
+def line_costs(prediction: Prediction) -> tuple[LineCost, ...]:
+    """By file and line; none for what is not compiled code, or was not predicted here."""
+    if prediction.origin is None or prediction.origin[0].compiled is None:
+        return ()
+    kernel, launch, device = prediction.origin
+    case = estimated(kernel, launch, device)
+    graph, program = case.kernel.graph, case.kernel.program
+    if graph is None or program is None:
+        return ()
+    graph = graph.bound(dict(launch.scalar_args()))
+    sums: dict[tuple[str, int], list[float]] = {}
+    for node in graph.nodes:
+        span = program.instructions[node.program].span if node.program >= 0 else None
+        if span is None or not span.line:
+            continue
+        line = sums.setdefault((span.file, span.line), [0.0, 0.0, 0.0])
+        times = _executions(graph, node)
+        known = [case.estimate.accesses[n] for n in node.touches if n in case.estimate.accesses]
+        line[0] += times
+        line[1] += times * sum(access.wavefronts for access in known)
+        line[2] += times * sum(access.sectors for access in known)
+    return tuple(LineCost(*at, *map(round_significant, sums[at])) for at in sorted(sums))
+
+
+def _executions(graph: InstructionGraph, node: Node) -> float:
+    return float(prod(graph.trips(loop) for loop in graph.chain(node.loop)))

@@ -1,0 +1,151 @@
+"""``--perf-report``: what tests predicted is gathered, and written once, at the end of the session.
+
+Tests, in this process or in xdist's workers, attach plain data to their reports; the controller
+alone writes. Imports the standard library and pytest only.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from perfassert.pytest_plugin.session import Perf
+
+REPORTS = pytest.StashKey["Reports"]()
+FORMATS = ("html", "md", "json")
+_NOT_RUN = (pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.INTERNAL_ERROR)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One file to be written; ``shown``: the path as it was given."""
+
+    format: str
+    path: Path
+    shown: str
+
+
+def add_options(parser: pytest.Parser, group: pytest.OptionGroup) -> None:
+    """Each with its twin in the ini file."""
+    what = "write a report at the end: html:PATH, md:PATH, json:PATH"
+    group.addoption(
+        "--perf-report", action="append", metavar="FORMAT:PATH", help=f"{what} (repeatable)"
+    )
+    parser.addini("perf_report", f"{what}, one per line, unless --perf-report says", "linelist")
+    what = "reports have stalls and advice of every prediction, which takes a simulation each"
+    group.addoption("--perf-report-advice", action="store_true", default=False, help=what)
+    parser.addini("perf_report_advice", what, type="bool", default=False)
+
+
+class Reports:
+    """Registered as a plug-in of its own for the length of a run.
+
+    ``tests``: the latest record of each, by node ID.
+    """
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+        self.targets = tuple(_targets(config))
+        self.advice = bool(
+            config.getoption("--perf-report-advice") or config.getini("perf_report_advice")
+        )
+        self.tests: dict[str, Mapping[str, Any]] = {}
+        self.written: list[Target] = []
+        self.problems: list[str] = []
+
+    def attach(self, report: pytest.TestReport, item: pytest.Item, perf: Perf, error: Any) -> None:
+        """Add what the test predicted to its report, as text that every worker can send."""
+        if self.targets:
+            from perfassert.pytest_plugin.evidence import evidence
+
+            found = evidence(item, perf, error, self.advice)
+            report.perfassert_test = json.dumps(found)  # type: ignore[attr-defined]
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_runtest_logreport"""
+        written = getattr(report, "perfassert_test", None)
+        if written and not _is_worker(self.config):
+            test = json.loads(written)
+            self.tests[test["nodeid"]] = {**test, "outcome": outcome(report)}
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_sessionfinish"""
+        if not self.targets or _is_worker(self.config) or session.exitstatus in _NOT_RUN:
+            return
+        if self.config.option.collectonly:
+            return
+        from perfassert.errors import PerfAssertError
+        from perfassert.pytest_plugin.report_formats import write
+
+        for target in self.targets:
+            try:
+                write(target.format, target.path, self.tests.values(), self.config.rootpath)
+            except PerfAssertError as error:
+                self.problems.append(str(error))
+            else:
+                self.written.append(target)
+        if self.problems and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_terminal_summary"""
+        for problem in self.problems:
+            terminalreporter.write_line(f"ERROR: --perf-report: {problem}", red=True)
+        if self.written and terminalreporter.verbosity >= 0:
+            files = ", ".join(target.shown for target in self.written)
+            terminalreporter.write_line(f"performance reports: {files}")
+
+
+def outcome(report: pytest.TestReport) -> str:
+    """How the test ended, expected failures told apart."""
+    if hasattr(report, "wasxfail"):
+        return "xfailed" if report.skipped else "xpassed"
+    return str(report.outcome)
+
+
+def _is_worker(config: pytest.Config) -> bool:
+    return hasattr(config, "workerinput")
+
+
+def _targets(config: pytest.Config) -> list[Target]:
+    """Paths of the command line are from where it was typed, others from the ini file."""
+    given, folder = config.getoption("--perf-report"), config.invocation_params.dir
+    if given is None:
+        given, folder = config.getini("perf_report"), config.rootpath
+        if config.inipath is not None:
+            folder = config.inipath.parent
+    targets: list[Target] = []
+    for text in given:
+        target = _target(text, folder)
+        if any(target.path == other.path for other in targets):
+            raise pytest.UsageError(f"--perf-report: {target.shown} is to be written twice")
+        targets.append(target)
+    return targets
+
+
+def _target(text: str, folder: Path) -> Target:
+    format_, colon, shown = (part.strip() for part in text.partition(":"))
+    if not colon or not shown or not format_:
+        raise pytest.UsageError(f"--perf-report: {text!r} is not FORMAT:PATH, as in json:perf.json")
+    if format_ not in FORMATS:
+        _check_plugged(format_)
+    path = folder / Path(shown).expanduser()
+    if path.exists() and not path.is_file():
+        raise pytest.UsageError(f"--perf-report: {shown} is not a file; name one to write")
+    return Target(format_, path, shown)
+
+
+def _check_plugged(name: str) -> None:
+    from perfassert.errors import PluginError
+    from perfassert.report.formats import report_format
+
+    try:
+        report_format(name, FORMATS)
+    except PluginError as error:
+        raise pytest.UsageError(f"--perf-report: {error}") from None

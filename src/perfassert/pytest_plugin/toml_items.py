@@ -1,0 +1,130 @@
+"""``*.perf.toml`` files as pytest collects and runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from perfassert.errors import ExpectationFailed, LaunchError, PerfAssertError, PerfFileError
+from perfassert.perf_toml.cases import EVERY_DEVICE, Case, RankCase, TestCase
+from perfassert.perf_toml.read import read_perf_file
+from perfassert.pytest_plugin.devices import UsageProblem, expected_failure, parameters
+from perfassert.pytest_plugin.plugin import USAGE
+from perfassert.pytest_plugin.regression import relative
+
+if TYPE_CHECKING:
+    from perfassert.prediction.prediction import Prediction
+    from perfassert.pytest_plugin.session import Perf
+
+
+class PerfTomlFile(pytest.File):
+    """One file; an item for each case and device."""
+
+    def collect(self) -> Iterator[pytest.Item]:
+        """A file that cannot be used is an error of collection."""
+        shown = relative(self.path, self.config.invocation_params.dir)
+        try:
+            cases = read_perf_file(self.path, shown)
+        except PerfFileError as error:
+            raise self.CollectError(str(error)) from None
+        for case in cases:
+            yield from self._items(case)
+
+    def _items(self, case: Case) -> Iterator[pytest.Item]:
+        header = case.header
+        try:
+            devices = parameters(header.devices, {}, self.config)
+        except (UsageProblem, PerfAssertError) as error:
+            self.config.stash[USAGE].append(f"{self.nodeid}::{header.name}: {error}")
+            return
+        for given in devices:
+            name = header.case_id(given.id)
+            yield PerfTomlItem.from_parent(self, name=name, case=case, device=given)
+
+
+class PerfTomlItem(pytest.Item):
+    """One case on one device; ``funcargs`` has ``perf``, as that of a Python test has."""
+
+    def __init__(self, *, case: Case, device: Any, **more: Any) -> None:
+        super().__init__(**more)
+        self.case = case
+        self.funcargs: dict[str, Perf] = {}
+        (self._device,) = device.values
+        self.add_marker(pytest.mark.perf)
+        skip, xfail = case.header.skip, case.header.xfail
+        if reason := skip.get(device.id) or skip.get(EVERY_DEVICE):
+            self.add_marker(pytest.mark.skip(reason=reason))
+        if reason := xfail.get(device.id) or xfail.get(EVERY_DEVICE):
+            self.add_marker(expected_failure(reason))
+
+    def setup(self) -> None:
+        """The engines are loaded here, not when the file is collected."""
+        from perfassert.pytest_plugin.session import Perf
+
+        self.funcargs["perf"] = Perf(self._device, self)
+
+    def runtest(self) -> None:
+        """As the body of a Python test."""
+        perf = self.funcargs["perf"]
+        if isinstance(self.case, RankCase):
+            _rank(perf, self.case)
+        else:
+            _check(perf, self.case)
+
+    def reportinfo(self) -> tuple[Path, int, str]:
+        """Where the case stands."""
+        return self.path, self.case.header.line - 1, self.name
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """What perfassert raises is told without the code that raised it."""
+        ours = isinstance(excinfo.value, (PerfAssertError, ExpectationFailed))
+        return super().repr_failure(excinfo, style="value" if ours and not style else style)
+
+
+def _check(perf: Perf, case: TestCase) -> None:
+    with _placed(case.header.locate(case.launch_key), source=case.header.locate(case.kernel_key)):
+        prediction = perf(case.kernel, case.launch)
+    if case.expect:
+        with _placed(case.header.place("expect"), lambda: _failing(prediction, case)):
+            prediction.expect(**case.expect)
+    if case.baseline is not None:
+        with _placed(case.header.place("baseline")):
+            perf.no_regression(prediction, **case.baseline)
+
+
+def _failing(prediction: Prediction, case: TestCase) -> Iterator[str]:
+    from perfassert.expect.check import evaluate
+
+    for name, condition in case.expect.items():
+        if not all(outcome.passed for outcome in evaluate(prediction, {name: condition})):
+            yield case.header.place(f"expect.{name}")
+
+
+def _rank(perf: Perf, case: RankCase) -> None:
+    with _placed(case.header.locate(case.header.key)):
+        ranking = perf.rank(case.candidates)
+    with _placed(case.header.place("expect")):
+        ranking.expect(**case.claims)
+
+
+@contextmanager
+def _placed(place: str, failing: Any = None, source: str = "") -> Iterator[None]:
+    """Errors begin with ``place``, failures end with it, or with the places of ``failing``.
+
+    ``source``: where the kernel is described, if errors of its code are to be expected.
+    """
+    __tracebackhide__ = True
+    try:
+        yield
+    except PerfAssertError as error:
+        at = source if source and not isinstance(error, LaunchError) else place
+        error.args = (f"{at}: {error}",)
+        raise
+    except ExpectationFailed as failure:
+        places = "\n".join(failing() if failing else (place,))
+        failure.args = (f"{failure}\n\n{places}",)
+        raise

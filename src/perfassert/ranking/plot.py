@@ -1,0 +1,41 @@
+"""The ranking curve: time by place, with the band that counts as tied."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from perfassert.errors import PerfAssertError
+from perfassert.ranking.ranking import Ranking, shown
+
+_LABELLED = 24  # candidates: more names than that are not legible
+
+
+def plot(ranking: Ranking, path: Path) -> None:
+    """Draw the candidates from the fastest to the slowest.
+
+    Raises :class:`PerfAssertError` without matplotlib, or where ``path`` cannot be written.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        reason = 'the ranking curve needs matplotlib; pip install "perfassert[plot]"'
+        raise PerfAssertError(reason) from None
+    first, count = ranking.entries[0][1], len(ranking.entries)
+    places = range(1, count + 1)
+    times = [float(p.time) * 1e6 for _, p in ranking.entries]
+    figure = Figure(figsize=(8, 4.8), layout="constrained")
+    axes = figure.subplots()
+    axes.axhspan(
+        times[0], times[0] * (1 + ranking.band), alpha=0.2, color="gray", linewidth=0,
+        label=f"tied with the best (within {100 * ranking.band:g} %)",
+    )  # fmt: skip
+    axes.plot(places, times, marker="o", markersize=4, linewidth=1)
+    axes.set(xlabel="place", ylabel="predicted time [µs]", ylim=(0, None))
+    axes.set_title(f"{first.kernel} on {first.device}")
+    if count <= _LABELLED:
+        axes.set_xticks(places, [shown(key) for key, _ in ranking.entries], rotation=60)
+    axes.legend(loc="upper left")
+    try:
+        figure.savefig(path, dpi=150)
+    except (OSError, ValueError) as error:
+        raise PerfAssertError(f"{path}: cannot be written: {error}") from None

@@ -1,0 +1,419 @@
+"use strict";
+const problems = [];
+window.addEventListener("error", (event) => problems.push(event.message));
+
+const data = JSON.parse(document.getElementById("data").textContent);
+const byId = (id) => document.getElementById(id);
+const SVG = "http://www.w3.org/2000/svg";
+
+// --- elements -----------------------------------------------------------------------------------
+
+function fill(node, attributes, children) {
+  for (const [name, value] of Object.entries(attributes || {}))
+    if (value !== undefined && value !== null && value !== false) node.setAttribute(name, value);
+  for (const child of children.flat(3)) if (child !== null && child !== undefined) node.append(child);
+  return node;
+}
+const el = (tag, attributes, ...children) => fill(document.createElement(tag), attributes, children);
+const svg = (tag, attributes, ...children) =>
+  fill(document.createElementNS(SVG, tag), attributes, children);
+const section = (title, ...body) => el("section", {}, el("h3", {}, title), ...body);
+
+function table(header, rows, numbers, attributes) {
+  const cell = (tag) => (text, i) => el(tag, { class: numbers.includes(i) ? "number" : null }, text);
+  return el("table", { class: "small", ...attributes },
+    el("thead", {}, el("tr", {}, header.map(cell("th")))),
+    el("tbody", {}, rows.map((row) => el("tr", {}, row.map(cell("td"))))));
+}
+
+// --- numbers ------------------------------------------------------------------------------------
+
+const SCALES = {
+  s: [[1, "s"], [1e-3, "ms"], [1e-6, "us"], [1e-9, "ns"]],
+  B: [[1e12, "TB"], [1e9, "GB"], [1e6, "MB"], [1e3, "kB"], [1, "B"]],
+  "": [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"], [1, ""]],
+};
+function quantity(value, unit) {
+  if (value === undefined || value === null) return "";
+  if (!value) return `0 ${unit}`.trim();
+  const rounded = Math.abs(Number(value.toPrecision(4)));
+  const [scale, shown] = SCALES[unit].find(([s]) => rounded >= s) || SCALES[unit].at(-1);
+  return `${Number((value / scale).toPrecision(4))} ${shown}`.trim();
+}
+const percent = (share) => `${(100 * share).toFixed(1)} %`;
+const extent = (of) => of.join("×");
+const BYTES = { l2_load: 1, l2_store: 1, dram_load: 1, dram_store: 1 };
+
+// --- the table ----------------------------------------------------------------------------------
+
+const shared = (row, key) => (row[key] === undefined ? null : data.shared[row[key]]);
+const test = (row) => data.tests[row.test];
+const total = (row, name) => (shared(row, "volumes")[name] || [0])[0];
+const dramPerUpdate = (row) => (total(row, "dram_load") + total(row, "dram_store")) / row.updates;
+const shortName = (id) => id.slice(id.lastIndexOf("::") + 1).replace(/^:/, "");
+const threads = (row) => row.block.reduce((a, b) => a * b);
+
+const COLUMNS = [
+  { name: "test", value: (r) => test(r).nodeid, text: (r) => shortName(test(r).nodeid) },
+  { name: "kernel", value: (r) => r.label, text: (r) => (r.note ? `${r.label} (${r.note})` : r.label) },
+  { name: "device", value: (r) => test(r).device },
+  { name: "block", value: threads, text: (r) => extent(r.block), number: true },
+  { name: "time", value: (r) => r.time, text: (r) => quantity(r.time, "s"), number: true },
+  { name: "limiter", value: (r) => r.limiter },
+  { name: "occupancy", value: (r) => r.occupancy.fraction, text: (r) => percent(r.occupancy.fraction), number: true },
+  { name: "DRAM/update", value: dramPerUpdate, text: (r) => quantity(dramPerUpdate(r), "B"), number: true },
+  { name: "outcome", value: (r) => test(r).outcome },
+];
+const state = { column: 0, down: false };
+
+function makeRow(row) {
+  const button = el("button", { type: "button", class: "open", "aria-expanded": "false" }, COLUMNS[0].text(row));
+  const line = el("tr", { title: test(row).nodeid }, COLUMNS.map((column, i) => {
+    const text = i ? (column.text || column.value)(row) : button;
+    const look = [column.number && "number", column.name === "outcome" && text].filter(Boolean).join(" ");
+    return el("td", { "data-name": column.name, class: look || null }, text);
+  }));
+  const entry = { row, line, detail: null, button };
+  const words = [test(row).nodeid, row.label, row.note, test(row).device, extent(row.block), row.limiter];
+  entry.words = words.join(" ").toLowerCase();
+  button.addEventListener("click", () => toggle(entry));
+  return entry;
+}
+
+function toggle(entry) {
+  const open = entry.button.getAttribute("aria-expanded") !== "true";
+  entry.button.setAttribute("aria-expanded", String(open));
+  if (open && !entry.detail)
+    entry.detail = el("tr", { class: "detail" }, el("td", { colspan: COLUMNS.length }, details(entry.row)));
+  if (open) entry.line.after(entry.detail);
+  else entry.detail.remove();
+}
+
+const entries = data.rows.map(makeRow);
+
+function shown(entry) {
+  const words = byId("search").value.toLowerCase().split(/\s+/);
+  const chosen = (id, value) => !byId(id).value || byId(id).value === value;
+  return words.every((word) => entry.words.includes(word)) && chosen("device", test(entry.row).device) &&
+    chosen("limiter", entry.row.limiter) && chosen("outcome", test(entry.row).outcome);
+}
+
+function draw() {
+  const { value } = COLUMNS[state.column];
+  const compare = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
+  const order = entries.map((entry, i) => [value(entry.row), i, entry]);
+  order.sort((a, b) => (state.down ? -1 : 1) * compare(a[0], b[0]) || a[1] - b[1]);
+  const lines = order.filter(([, , entry]) => shown(entry)).flatMap(([, , entry]) =>
+    entry.button.getAttribute("aria-expanded") === "true" ? [entry.line, entry.detail] : [entry.line]);
+  byId("predictions").tBodies[0].replaceChildren(...lines);
+  const visible = lines.filter((line) => !line.classList.contains("detail")).length;
+  byId("count").textContent = `${visible} of ${entries.length}`;
+  byId("sort").value = `${state.column}${state.down ? "-" : ""}`;
+  [...byId("predictions").tHead.rows[0].cells].forEach((cell, i) =>
+    cell.setAttribute("aria-sort", i === state.column ? (state.down ? "descending" : "ascending") : "none"));
+}
+
+function sortBy(column, down) {
+  Object.assign(state, { column, down });
+  draw();
+}
+
+function choices(id, values) {
+  const names = [...new Set(values)].sort();
+  byId(id).append(el("option", { value: "" }, "all"), ...names.map((name) => el("option", { value: name }, name)));
+  byId(id).addEventListener("change", draw);
+}
+
+function start() {
+  byId("summary").textContent = `${data.summary}. perfassert ${data.version}, model version ${data.model}; no GPU was used.`;
+  byId("predictions").tHead.append(el("tr", {}, COLUMNS.map((column, i) => {
+    const button = el("button", { type: "button" }, column.name);
+    button.addEventListener("click", () => sortBy(i, state.column === i && !state.down));
+    return el("th", { scope: "col", class: column.number ? "number" : null }, button);
+  })));
+  choices("device", entries.map((entry) => test(entry.row).device));
+  choices("limiter", entries.map((entry) => entry.row.limiter));
+  choices("outcome", entries.map((entry) => test(entry.row).outcome));
+  COLUMNS.forEach((column, i) => byId("sort").append(
+    el("option", { value: `${i}` }, `${column.name} ▲`), el("option", { value: `${i}-` }, `${column.name} ▼`)));
+  byId("sort").addEventListener("change", () => sortBy(parseInt(byId("sort").value, 10), byId("sort").value.endsWith("-")));
+  byId("search").addEventListener("input", draw);
+  byId("filters").addEventListener("submit", (event) => event.preventDefault());
+  draw();
+  for (const test of data.tests.filter((t) => t.message && !data.rows.some((r) => data.tests[r.test] === t)))
+    byId("rankings").before(section(`${test.nodeid}: ${test.outcome}`, el("pre", {}, test.message)));
+  byId("rankings").hidden = !data.rankings.length;
+  byId("rankings").append(...data.rankings.map(ranking));
+}
+
+// --- details of a prediction --------------------------------------------------------------------
+
+function details(row) {
+  const own = test(row);
+  const wide = (node) => node && (node.classList.add("wide"), node);
+  return el("div", { class: "panels" },
+    wide(el("section", {}, facts(row))),
+    shared(row, "expectations") && wide(expectations(shared(row, "expectations"))),
+    bounds(row), roofline(row),
+    Object.entries(shared(row, "volumes")).filter(([, [, parts]]) => Object.keys(parts).length).map(([name, v]) => volume(row, name, v)),
+    shared(row, "stalls") && stalls(shared(row, "stalls")),
+    shared(row, "advice") && wide(advice(shared(row, "advice"))),
+    Object.entries(shared(row, "sources") || {}).map(([file, lines]) => wide(source(file, lines, shared(row, "advice") || []))),
+    shared(row, "assumptions") && wide(section("Assumptions", el("ul", {}, shared(row, "assumptions").map((a) =>
+      el("li", {}, a.span ? `${a.text} (${a.span[0]}:${a.span[1]})` : a.text))))),
+    own.baselines && wide(section("Baselines", el("ul", {}, own.baselines.map((b) =>
+      el("li", {}, `${b.name}: ${b.status}${b.moved ? `: ${b.moved}` : ""}`))))),
+    own.message && wide(section("Message", el("pre", {}, own.message))));
+}
+
+function facts(row) {
+  const { occupancy: o, resources: r } = row;
+  const roof = row.roofline_time ? [`roofline ${quantity(row.roofline_time, "s")} (${row.roofline_limiter})`] : [];
+  const optional = (value, text) => (value ? [text] : []);
+  return el("p", {}, [
+    test(row).nodeid, `${test(row).file}:${test(row).line || ""}`,
+    `grid ${extent(row.grid)}, block ${extent(row.block)}`,
+    `time ${quantity(row.time, "s")} ± ${percent((row.spread || 0) / 2)}`, ...roof,
+    `occupancy ${percent(o.fraction)}: ${o.resident_blocks} blocks, ${o.warps_per_unit} warps per unit, limited by ${o.limited_by}`,
+    `${r.registers} registers`, ...optional(r.shared_bytes, `${quantity(r.shared_bytes, "B")} shared`),
+    ...optional(r.spill_bytes, `${quantity(r.spill_bytes, "B")} spilled`),
+    ...optional(r.instructions, `${quantity(r.instructions, "")} warp instructions`),
+  ].join(" · "));
+}
+
+function expectations(found) {
+  const rows = found.map((e) => [el("span", { class: e.verdict.split(",")[0] }, e.verdict), e.metric, e.expected, e.predicted,
+    e.difference === undefined ? "" : percent(e.difference),
+    e.slack === undefined ? "" : `${percent(e.slack)} (${e.model_error ? `model ±${percent(e.model_error)}` : "exact"})`]);
+  return section("Expectations", table(["verdict", "metric", "expected", "predicted", "difference", "headroom"], rows, [3, 4, 5]));
+}
+
+function bars(items) {
+  const largest = Math.max(...items.map(([, value]) => value));
+  return el("div", { class: "bars" }, items.map(([name, value, text]) => [
+    el("span", {}, name),
+    el("span", { class: "track" }, el("i", { style: `width:${(100 * value) / largest}%` })),
+    el("span", { class: "number" }, text)]));
+}
+
+function bounds(row) {
+  const alone = Object.entries(row.bounds).filter(([, t]) => t > 0).sort((a, b) => b[1] - a[1]);
+  return section(`Time of each limiter alone (limiter: ${row.limiter})`,
+    bars([["predicted", row.time, quantity(row.time, "s")], ...alone.map(([name, t]) => [name, t, quantity(t, "s")])]));
+}
+
+function stalls(shares) {
+  const rows = Object.entries(shares).sort((a, b) => b[1] - a[1]);
+  return section("Where warps wait", bars(rows.map(([name, share]) => [name.replaceAll("_", " "), share, percent(share)])));
+}
+
+function volume(row, name, [sum, parts, fields]) {
+  const unit = BYTES[name] ? "B" : "";
+  const keys = Object.keys(parts).sort((a, b) => parts[b] - parts[a]);
+  const color = (i) => `background:var(--c${i % 6})`;
+  const cells = (of) => keys.map((key) => quantity(of[key], unit));
+  const add = (of) => Object.values(of).reduce((a, b) => a + b, 0);
+  const rows = Object.entries(fields).map(([field, of]) => [field, ...cells(of), quantity(add(of), unit)]);
+  return section(`${name}: ${quantity(sum, unit)}, ${quantity(sum / row.updates, unit)} per update`,
+    el("div", { class: "track" }, keys.map((key, i) => el("i", { style: `width:${(100 * parts[key]) / sum}%;${color(i)}` }))),
+    el("div", { class: "legend" }, keys.map((key, i) => el("span", {}, el("i", { style: color(i) }), `${key} ${percent(parts[key] / sum)}`))),
+    rows.length ? table(["field", ...keys, "total"], rows, [...keys.map((_, i) => i + 1), keys.length + 1]) : null);
+}
+
+function advice(found) {
+  if (!found.length) return section("Advice", "no suggestion");
+  return section("Advice", el("ol", {}, found.map((a) => el("li", {},
+    el("b", {}, a.optimizer), ` (${a.category}): ${a.speedup.toFixed(2)}×`,
+    a.simulated ? `, ${a.simulated.toFixed(2)}× simulated` : "", `, importance ${percent(a.importance)}. `, a.suggestion,
+    a.hotspots && a.hotspots.length ? table(["definition", "use", "importance", "speedup"], a.hotspots.slice(0, 5).map((h) =>
+      [h.def, h.use, percent(h.importance), `${h.speedup.toFixed(2)}×`]), [2, 3]) : null))));
+}
+
+function source(file, lines, advice) {
+  const name = file.slice(file.lastIndexOf("/") + 1);
+  const hot = new Set(advice.flatMap((a) => (a.hotspots || []).flatMap((h) => [h.def, h.use])));
+  const costs = new Map(lines.map((line) => [line.line, line]));
+  const text = data.files[file] || {};
+  const numbers = [...new Set([...Object.keys(text).map(Number), ...costs.keys()])].sort((a, b) => a - b);
+  const measure = ["sectors", "wavefronts", "instructions"].find((key) => lines.some((line) => line[key])) || "instructions";
+  const near = numbers.filter((n) => lines.some((line) => Math.abs(line.line - n) <= 2));
+  const most = Math.max(...lines.map((line) => line[measure]));
+  const rows = near.map((n, i) => {
+    const cost = costs.get(n);
+    const heat = cost ? Math.round((35 * cost[measure]) / most) : 0;
+    const gap = i && near[i - 1] < n - 1 ? el("tr", {}, el("td", { colspan: 5, class: "faint" }, "⋯")) : null;
+    return [gap, el("tr", { class: hot.has(`${name}:${n}`) ? "hot" : null, style: heat ? `background:color-mix(in srgb, var(--c1) ${heat}%, transparent)` : null },
+      el("td", { class: "number faint" }, String(n)),
+      ...["instructions", "wavefronts", "sectors"].map((key) => el("td", { class: "number" }, cost && cost[key] ? quantity(cost[key], "") : "")),
+      el("td", {}, text[n] || ""))];
+  });
+  return section(`${file}: what one warp issues, and moves (shaded by ${measure})`, el("table", { class: "source" },
+    el("thead", {}, el("tr", {}, ["line", "instructions", "wavefronts", "sectors", ""].map((h) => el("th", { class: h ? "number" : null }, h)))),
+    el("tbody", {}, rows)));
+}
+
+// --- plots --------------------------------------------------------------------------------------
+
+const W = window.innerWidth < 760 ? 360 : 520, H = 300, LEFT = 58, RIGHT = 14, TOP = 12, BOTTOM = 38;
+
+function roofline(row) {
+  const performance = row.updates / row.time;
+  const levels = [["DRAM", "dram", "--c0"], ["L2", "l2", "--c1"]].map(([name, key, color]) => {
+    const bytes = total(row, `${key}_load`) + total(row, `${key}_store`);
+    return { name, color, x: row.updates / bytes, bandwidth: bytes / row.bounds[key] };
+  }).filter((level) => isFinite(level.x) && isFinite(level.bandwidth) && level.bandwidth > 0);
+  if (!levels.length || !(performance > 0)) return null;
+  const roofs = ["compute", "issue", "shared", "l1"].map((key) => ({ name: key, y: row.updates / row.bounds[key] })).filter((roof) => isFinite(roof.y));
+  const lowest = roofs.reduce((a, b) => (a && a.y < b.y ? a : b), null);
+  const ceilings = lowest ? [lowest] : [];
+  const xs = levels.map((level) => level.x), ys = [performance, ...ceilings.map((c) => c.y)];
+  const x = logScale(Math.min(...xs) / 4, Math.max(...xs) * 8, LEFT, W - RIGHT);
+  const y = logScale(Math.min(...ys) / 6, Math.max(...ys, ...levels.map((l) => l.x * l.bandwidth)) * 2, H - BOTTOM, TOP);
+  const right = x.high;
+  const lines = levels.map((level) => {
+    const end = Math.min(right, y.high / level.bandwidth), begin = Math.max(x.low, y.low / level.bandwidth);
+    return [svg("line", { x1: x(begin), y1: y(begin * level.bandwidth), x2: x(end), y2: y(end * level.bandwidth), stroke: `var(${level.color})`, "stroke-width": 2 }),
+      svg("circle", { cx: x(level.x), cy: y(performance), r: 5, fill: `var(${level.color})` }, svg("title", {}, `${level.name}: ${quantity(1 / level.x, "B")} per update`)),
+      svg("line", { x1: x(level.x), y1: y(performance), x2: x(level.x), y2: H - BOTTOM, stroke: `var(${level.color})`, "stroke-dasharray": "2 4" })];
+  });
+  const flat = ceilings.map((roof) => [
+    svg("line", { x1: LEFT, x2: W - RIGHT, y1: y(roof.y), y2: y(roof.y), stroke: "var(--faint)", "stroke-width": 1.5 }),
+    svg("text", { x: W - RIGHT, y: y(roof.y) - 4, "text-anchor": "end", class: "faint" }, `${roof.name}: ${quantity(roof.y, "")}/s`)]);
+  const legend = el("div", { class: "legend" }, levels.map((level) => el("span", {}, el("i", { style: `background:var(${level.color})` }),
+    `${level.name}: ${quantity(1 / level.x, "B")} per update, ceiling ${quantity(level.bandwidth, "B")}/s`)));
+  return section(`Roofline: ${quantity(performance, "")} updates/s`, axes(x, y, "updates per byte", "updates per second", lines, flat), legend);
+}
+
+function logScale(low, high, from, to) {
+  const scale = (value) => from + ((to - from) * Math.log(value / low)) / Math.log(high / low);
+  const ticks = [];
+  const steps = high / low < 300 ? [1, 2, 5] : [1];
+  for (let p = Math.floor(Math.log10(low)); p <= Math.log10(high); p += 1)
+    ticks.push(...steps.map((s) => s * 10 ** p).filter((v) => v >= low && v <= high));
+  return Object.assign(scale, { low, high, ticks });
+}
+
+function axes(x, y, xName, yName, ...body) {
+  const small = (v) => (v >= 1 ? quantity(v, "") : String(Number(v.toPrecision(2))));
+  return svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": `${yName} over ${xName}` },
+    x.ticks.map((v) => [svg("line", { class: "grid", x1: x(v), x2: x(v), y1: TOP, y2: H - BOTTOM }),
+      svg("text", { class: "faint", x: x(v), y: H - BOTTOM + 14, "text-anchor": "middle" }, small(v))]),
+    y.ticks.map((v) => [svg("line", { class: "grid", x1: LEFT, x2: W - RIGHT, y1: y(v), y2: y(v) }),
+      svg("text", { class: "faint", x: LEFT - 5, y: y(v) + 4, "text-anchor": "end" }, small(v))]),
+    ...body,
+    svg("text", { x: (LEFT + W) / 2, y: H - 6, "text-anchor": "middle" }, xName),
+    svg("text", { transform: `translate(12 ${(H - BOTTOM) / 2}) rotate(-90)`, "text-anchor": "middle" }, yName));
+}
+
+// --- rankings -----------------------------------------------------------------------------------
+
+function ranking(found) {
+  const { nodeid } = data.tests[found.test];
+  const [best] = found.candidates;
+  const node = el("details", {}, el("summary", {}, `${found.label} in ${nodeid}: best of ${found.candidates.length} is ${best.candidate}, ${quantity(best.time, "s")}`));
+  node.addEventListener("toggle", () => node.open && node.children.length === 1 && node.append(el("div", { class: "panels" }, curve(found), shapes(found), places(found))));
+  return node;
+}
+
+function places(found) {
+  const best = found.candidates[0].time;
+  const rows = found.candidates.map((c, i) => [String(i + 1), c.candidate, quantity(c.time, "s"), i ? `+${percent(c.time / best - 1)}` : "", c.limiter, i && c.tied_with_best ? "tied" : ""]);
+  return section("Places", table(["place", "candidate", "time", "to the best", "limiter", ""], rows, [0, 2, 3]));
+}
+
+function linearScale(low, high, from, to, ticks) {
+  return Object.assign((v) => from + ((to - from) * (v - low)) / (high - low || 1), { ticks });
+}
+
+function curve(found) {
+  const best = found.candidates[0].time;
+  const times = found.candidates.map((c) => c.time / best);
+  const most = Math.max(times.at(-1), 1 + 2 * found.band), n = times.length;
+  const step = (span, count) => [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000].map((s) => s * span).find((s) => count / (s / span) <= 8) || span;
+  const range = (from, to, by) => Array.from({ length: Math.floor((to - from) / by + 1e-9) + 1 }, (_, i) => from + i * by);
+  const every = step(1, n), tall = [0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50].find((s) => (most - 1) / s <= 7) || 100;
+  const x = linearScale(1, Math.max(n, 2), LEFT + 8, W - RIGHT - 8, n > 1 ? range(every > 1 ? every : 1, n, every) : [1]);
+  const y = linearScale(1, most * 1.02, H - BOTTOM, TOP, range(1, most, tall).map((v) => Number(v.toPrecision(4))));
+  const limit = y(1 + found.band);
+  return section("Ranking curve: time over place, relative to the best", axes(x, y, "place", "time / best",
+    svg("rect", { x: LEFT, width: W - LEFT - RIGHT, y: limit, height: H - BOTTOM - limit, fill: "var(--band)" }, svg("title", {}, "the model cannot tell these from the best")),
+    svg("polyline", { points: times.map((t, i) => `${x(i + 1)},${y(t)}`).join(" "), fill: "none", stroke: "var(--bar)", "stroke-width": 1.5 }),
+    times.map((t, i) => svg("circle", { cx: x(i + 1), cy: y(t), r: 3, fill: "var(--bar)" }, svg("title", {}, `${found.candidates[i].candidate}: ${quantity(found.candidates[i].time, "s")}`)))));
+}
+
+function shapes(found) {
+  const cells = new Map(), best = found.candidates[0].time;
+  for (const c of found.candidates) {
+    const key = `${c.block[0]}/${c.block[1]}×${c.block[2]}`;
+    if (!cells.has(key)) cells.set(key, c);
+  }
+  const columns = [...new Set(found.candidates.map((c) => c.block[0]))].sort((a, b) => a - b);
+  const lines = [...new Map(found.candidates.map((c) => [`${c.block[1]}×${c.block[2]}`, c.block])).entries()]
+    .sort((a, b) => a[1][1] * a[1][2] - b[1][1] * b[1][2] || a[1][1] - b[1][1]).map(([name]) => name);
+  if (cells.size < 2) return null;
+  const worst = Math.max(found.candidates.at(-1).time / best - 1, 0.01);
+  const cell = (c) => {
+    if (!c) return el("td", {}, "");
+    const share = c.time / best - 1;
+    const good = Math.round(55 * (1 - Math.min(1, share / worst)));
+    return el("td", { title: `${c.candidate}: ${quantity(c.time, "s")}, ${c.limiter}`, style: `background:color-mix(in srgb, var(--c2) ${good}%, color-mix(in srgb, var(--c1) ${55 - good}%, transparent))` }, share < 5e-4 ? "best" : `+${percent(share)}`);
+  };
+  return section("Block shapes: x across, y×z down", el("table", { class: "small map" },
+    el("thead", {}, el("tr", {}, el("th", {}, ""), columns.map((x) => el("th", {}, String(x))))),
+    el("tbody", {}, lines.map((name) => el("tr", {}, el("th", {}, name), columns.map((x) => cell(cells.get(`${x}/${name}`))))))));
+}
+
+// --- self-test: the page opened with #selftest ----------------------------------------------------
+
+function selfTest() {
+  const check = (holds, what) => holds || problems.push(what);
+  const visible = () => [...byId("predictions").tBodies[0].rows].filter((line) => !line.classList.contains("detail"));
+  const rowOf = new Map(entries.map((entry) => [entry.line, entry.row]));
+  COLUMNS.forEach((column, i) => {
+    const button = byId("predictions").tHead.rows[0].cells[i].firstChild;
+    for (let times = 0; times < 2; times += 1) {
+      button.click();
+      const values = visible().map((line) => column.value(rowOf.get(line)));
+      const ordered = values.every((v, k) => !k || (state.down ? values[k - 1] >= v : values[k - 1] <= v));
+      check(ordered && values.length === entries.length, `sorting by ${column.name}`);
+    }
+  });
+  for (const id of ["device", "limiter", "outcome"]) {
+    let sum = 0;
+    for (const { value } of [...byId(id).options].slice(1)) {
+      byId(id).value = value;
+      byId(id).dispatchEvent(new Event("change"));
+      sum += visible().length;
+    }
+    byId(id).value = "";
+    check(sum === entries.length, `filter of ${id}`);
+  }
+  byId("search").value = "no such test at all";
+  byId("search").dispatchEvent(new Event("input"));
+  check(visible().length === 0, "search for nothing");
+  if (entries.length) {
+    byId("search").value = entries[0].row.label.toUpperCase();
+    byId("search").dispatchEvent(new Event("input"));
+    check(visible().length > 0 && visible().length <= entries.length, "search");
+  }
+  byId("search").value = "";
+  sortBy(0, false);
+  for (const entry of entries.slice(0, 100)) {
+    entry.button.click();
+    check(entry.detail.isConnected && entry.detail.querySelector(".bars"), `details of ${entry.row.label}`);
+  }
+  for (const node of byId("rankings").querySelectorAll("details")) {
+    node.open = true;
+    node.dispatchEvent(new Event("toggle"));
+    check(node.querySelector("polyline"), "ranking curve");
+  }
+  check(document.documentElement.scrollWidth <= window.innerWidth, "wider than the window");
+  check(!document.querySelector("main").textContent.match(/NaN|undefined|Infinity/) || data.rows.length === 0, "a number that is none");
+}
+
+start();
+document.documentElement.dataset.ready = Math.round(performance.now());
+if (location.hash === "#selftest") {
+  selfTest();
+  document.documentElement.dataset.selftest = problems.length ? problems.join("; ") : "passed";
+}

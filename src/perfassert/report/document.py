@@ -1,0 +1,79 @@
+"""The report of a test session as plain data: what JSON holds and the other formats are made of.
+
+``tests``, sorted by node ID and device, each with its predictions, rankings and baselines. Nothing
+in it depends on the machine, the order of the tests, or the time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from math import isfinite
+from typing import Any
+
+from perfassert.version import MODEL_VERSION, VERSION
+
+FORMAT = "perfassert report"
+SCHEMA = 1
+FAILED, PASSED = "failed", "passed"
+
+Document = Mapping[str, Any]
+Test = Mapping[str, Any]
+
+
+def document(tests: Iterable[Test]) -> Document:
+    """The report of some tests, each as the plug-in records it."""
+    return {
+        "format": FORMAT,
+        "schema": SCHEMA,
+        "perfassert": VERSION,
+        "model_version": MODEL_VERSION,
+        "tests": sorted(tests, key=lambda test: (test["nodeid"], test["device"])),
+    }
+
+
+def to_json(report: Document) -> str:
+    """One line per test, so that two reports can be compared as text."""
+    head = {key: value for key, value in report.items() if key != "tests"}
+    tests = ",\n".join(_dumps(test) for test in report["tests"])
+    return f'{_dumps(head)[:-1]}, "tests": [\n{tests}\n]}}\n'
+
+
+def _dumps(value: object) -> str:
+    return json.dumps(plain(value), ensure_ascii=False, allow_nan=False)
+
+
+def plain(value: Any) -> Any:
+    """Without what JSON does not know: numbers that are none become null."""
+    if isinstance(value, float):
+        return float(value) if isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): plain(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(inner) for inner in value]
+    return value
+
+
+def count(report: Document) -> Mapping[str, int]:
+    """Outcome → tests, the common ones first; and ``"predictions"``."""
+    counts = dict.fromkeys((FAILED, PASSED), 0)
+    for test in report["tests"]:
+        counts[test["outcome"]] = counts.get(test["outcome"], 0) + 1
+    counts["predictions"] = sum(len(test["predictions"]) for test in report["tests"])
+    return counts
+
+
+def summary(report: Document) -> str:
+    """``"3 predictions in 2 tests: 1 failed, 1 passed"``."""
+    counts = dict(count(report))
+    predictions = counts.pop("predictions")
+    tests = sum(counts.values())
+    outcomes = ", ".join(f"{n} {outcome}" for outcome, n in counts.items() if n)
+    return (
+        f"{_counted(predictions, 'prediction')} in {_counted(tests, 'test')}"
+        f"{outcomes and f': {outcomes}'}"
+    )
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"

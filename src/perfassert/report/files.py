@@ -1,0 +1,30 @@
+"""Reports on disk: replaced at once, never half, and never in place of what is no file."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from perfassert.errors import ReportError
+
+
+def replace_file(path: Path, text: str) -> None:
+    """Write ``text`` as UTF-8; folders are made, a link is followed.
+
+    Raises :class:`ReportError` where that cannot be, with what was there left as it was.
+    """
+    target = path.resolve()
+    if target.exists() and not target.is_file():
+        raise ReportError(f"{path}: is not a file, so it is left alone; name another path")
+    part = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            part.write_bytes(text.encode())
+            if target.exists():
+                part.chmod(target.stat().st_mode & 0o777)
+            part.replace(target)
+        finally:
+            part.unlink(missing_ok=True)
+    except OSError as error:
+        raise ReportError(f"{path}: cannot be written: {error.strerror or error}") from None

@@ -1,0 +1,52 @@
+"""Report formats of plug-ins: predictions as plain data → text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from perfassert.errors import PluginError, close_matches
+from perfassert.plugins import Found, gather, guarded
+
+Format = Callable[[Sequence[Mapping[str, Any]]], str]
+"""A text of predictions, each as :meth:`perfassert.Prediction.to_dict` gives it."""
+
+
+def report_format(name: str, own: Iterable[str] = ()) -> Format:
+    """The format of a plug-in; ``own``: names that the caller has itself, which none may take.
+
+    Raises :class:`~perfassert.errors.PluginError` for an unknown name, with close matches.
+    """
+    own = tuple(own)
+    found = _plugged(own)
+    write = found.get(name)
+    if write is None:
+        known = (*own, *found.by_name)
+        hint = close_matches(name, known) or (f"; known: {', '.join(known)}" if known else "")
+        raise PluginError(f"unknown report format {name!r}{hint}{found.note()}")
+    return write
+
+
+def _plugged(own: Sequence[str]) -> Found[Format]:
+    return gather("perfassert_report_formats", _read, own)
+
+
+def _read(plugin: str, given: Mapping[str, Any]) -> Iterator[tuple[str, Format]]:
+    for name, write in given.items():
+        if not (isinstance(name, str) and name.isidentifier()):
+            raise ValueError(f"{name!r} is no name of a format, as in 'csv'")
+        if not callable(write):
+            raise TypeError(f"{name}: {write!r} is no function")
+        yield name, _checked(plugin, name, write)
+
+
+def _checked(plugin: str, name: str, write: Callable[..., Any]) -> Format:
+    run = guarded(plugin, f"report format {name!r}", write)
+
+    def text(predictions: Sequence[Mapping[str, Any]]) -> str:
+        written = run(predictions)
+        if not isinstance(written, str):
+            raise PluginError(f"plug-in {plugin}: report format {name!r} gave {written!r}, no text")
+        return written
+
+    return text

@@ -1,0 +1,162 @@
+"""The report of a session as one HTML file that needs nothing else.
+
+The page holds the table's data once, as JSON with five significant digits, and what repeats only
+once; ``assets/report.js`` draws the table, and details when somebody opens them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from importlib.resources import files
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+from perfassert.report.document import Document, plain, summary
+
+_AROUND = 2  # lines shown before and after one that costs something
+_WIDEST = 240  # characters of a source line
+_HOTSPOTS = 5  # of one suggestion
+_FIELDS = 12  # fields of a volume; the smaller ones are shown as one
+
+
+def html(report: Document, root: Path) -> str:
+    """The page; ``root``: folder that source files are relative to."""
+    data = json.dumps(plain(page_data(report, root)), ensure_ascii=False, separators=(",", ":"))
+    parts = {
+        "STYLE": _asset("report.css"),
+        "DATA": data.replace("<", "\\u003c"),
+        "SCRIPT": _asset("report.js"),
+    }
+    page = _asset("report.html")
+    before, _, rest = page.partition("{STYLE}")
+    middle, _, rest = rest.partition("{DATA}")
+    after, _, end = rest.partition("{SCRIPT}")
+    return "".join((before, parts["STYLE"], middle, parts["DATA"], after, parts["SCRIPT"], end))
+
+
+def _asset(name: str) -> str:
+    return files("perfassert.report").joinpath("assets", name).read_text("utf-8")
+
+
+class _Shared:
+    """Values that rows refer to by their number, each once."""
+
+    def __init__(self) -> None:
+        self.values: list[Any] = []
+        self._numbers: dict[str, int] = {}
+
+    def add(self, value: Any) -> int:
+        key = json.dumps(value)
+        if key not in self._numbers:
+            self._numbers[key] = len(self.values)
+            self.values.append(value)
+        return self._numbers[key]
+
+
+def page_data(report: Document, root: Path) -> dict[str, Any]:
+    """What the page is drawn from. Keys of ``rows`` are those of predictions, where they exist."""
+    shared = _Shared()
+    tests, rows, rankings = [], [], []
+    for number, test in enumerate(report["tests"]):
+        kept = ("nodeid", "file", "line", "device", "outcome", "message", "baselines")
+        tests.append({key: test[key] for key in kept if test[key]})
+        rows += [{"test": number, **_row(p, shared)} for p in test["predictions"]]
+        rankings += [{"test": number, **_short(r)} for r in test["rankings"]]
+    return {
+        "summary": summary(report),
+        "version": report["perfassert"],
+        "model": report["model_version"],
+        "tests": tests,
+        "rows": rows,
+        "rankings": rankings,
+        "shared": shared.values,
+        "files": _files(report["tests"], root),
+    }
+
+
+_PLAIN = ("label", "note", "block", "grid", "updates", "time", "limiter", "roofline_time",
+          "roofline_limiter", "spread", "occupancy", "resources", "bounds")  # fmt: skip
+_SHARED = ("expectations", "assumptions", "sources", "stalls", "advice")
+
+
+def _row(p: Mapping[str, Any], shared: _Shared) -> dict[str, Any]:
+    row = {key: _short(p[key]) for key in _PLAIN if p[key]}
+    row["volumes"] = shared.add(_volumes(p["volumes"]))
+    found = {**p, "advice": [_advice(a) for a in p.get("advice") or ()]}
+    row.update({key: shared.add(_short(found[key])) for key in _SHARED if found.get(key)})
+    return row
+
+
+def _advice(advice: Mapping[str, Any]) -> dict[str, Any]:
+    shown = ("def", "use", "importance", "speedup")
+    hotspots = [{key: h[key] for key in shown} for h in advice["hotspots"][:_HOTSPOTS]]
+    return {**advice, "hotspots": hotspots}
+
+
+def _volumes(volumes: Mapping[str, Any]) -> dict[str, Any]:
+    """Those that are anything; each as total, parts, and parts by field."""
+    found = {}
+    for name, volume in volumes.items():
+        if not volume["total"]:
+            continue
+        fields = {f: _parts(own) for f, own in volume.get("fields", {}).items()}
+        ordered = sorted(fields, key=lambda f: -sum(fields[f].values()))
+        if len(ordered) > _FIELDS:
+            rest = ordered[_FIELDS - 1 :]
+            ordered = [*ordered[: _FIELDS - 1], f"{len(rest)} others"]
+            fields[ordered[-1]] = _sum(fields[f] for f in rest)
+        found[name] = _short(
+            [volume["total"], _parts(volume), {f: fields[f] for f in ordered if fields[f]}]
+        )
+    return found
+
+
+def _parts(volume: Mapping[str, Any]) -> dict[str, float]:
+    found = volume.get("parts") or {"total": volume["total"]}
+    return {part: amount for part, amount in found.items() if amount > 1e-6 * volume["total"]}
+
+
+def _sum(tables: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    result: dict[str, float] = {}
+    for one in tables:
+        for part, amount in one.items():
+            result[part] = result.get(part, 0.0) + amount
+    return result
+
+
+def _short(value: Any) -> Any:
+    """Five significant digits are more than anybody reads."""
+    if isinstance(value, float) and isfinite(value):
+        rounded = float(f"{value:.5g}")
+        return int(rounded) if rounded.is_integer() and abs(rounded) < 1e15 else rounded
+    if isinstance(value, Mapping):
+        return {key: _short(inner) for key, inner in value.items() if inner is not None}
+    if isinstance(value, (list, tuple)):
+        return [_short(inner) for inner in value]
+    return value
+
+
+def _files(tests: Iterable[Mapping[str, Any]], root: Path) -> dict[str, dict[int, str]]:
+    """The lines that cost something and those around them, of files that can be read."""
+    wanted: dict[str, set[int]] = {}
+    for test in tests:
+        for p in test["predictions"]:
+            for file, lines in p["sources"].items():
+                near = range(-_AROUND, _AROUND + 1)
+                wanted.setdefault(file, set()).update(
+                    entry["line"] + step for entry in lines for step in near
+                )
+    result = {}
+    for file in sorted(wanted):
+        try:
+            text = (root / file).read_text("utf-8", errors="replace").splitlines()
+        except OSError:
+            continue
+        result[file] = {
+            n: text[n - 1].expandtabs(4)[:_WIDEST]
+            for n in sorted(wanted[file])
+            if 0 < n <= len(text)
+        }
+    return result

@@ -1,0 +1,64 @@
+"""The report of a session for a pull request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from perfassert.quantity import format_quantity
+from perfassert.report.document import FAILED, Document, summary
+from perfassert.report.markdown_parts import LIMIT, Capped, code, details, fenced, table, words
+
+_HEADER = ("test", "kernel", "device", "block", "time", "limiter", "verdict")
+_FOR_FAILURES = 0.6  # of the limit, if there are so many
+_LONGEST = 12_000  # characters of one message
+
+
+def markdown(report: Document, limit: int = LIMIT) -> str:
+    """Summary, failures folded away, then the predictions; never longer than ``limit``."""
+    text = Capped(limit)
+    failed = [test for test in report["tests"] if test["outcome"] == FAILED]
+    mark = "❌" if failed else "✅"
+    text.add(f"## {mark} Predicted performance")
+    text.add(f"{words(summary(report))}. Model version {words(report['model_version'])}, no GPU.")
+    failures = Capped(int(limit * _FOR_FAILURES))
+    kept = [failures.add(_failure(test)) for test in failed]
+    for part in failures.parts:
+        text.add(part)
+    if not all(kept):
+        text.add(f"… and {kept.count(False)} more failures")
+    rows = [_row(test, p) for test in report["tests"] for p in test["predictions"]]
+    return text.text(text.add_table(_HEADER, rows, share=1.0, right=(4,)))
+
+
+def _row(test: Mapping[str, Any], p: Mapping[str, Any]) -> tuple[str, ...]:
+    failed = [e["metric"] for e in p["expectations"] if e["verdict"] == "FAIL"]
+    verdict = f"**{words(', '.join(failed))}**" if failed else words(test["outcome"])
+    note = f" ({words(p['note'])})" if p["note"] else ""
+    return (
+        code(test["nodeid"].rpartition("::")[2]),
+        f"{code(p['label'])}{note}",
+        words(p["device"]),
+        "×".join(map(str, p["block"])),
+        format_quantity(p["time"], "s"),
+        words(p["limiter"]),
+        verdict,
+    )
+
+
+def _failure(test: Mapping[str, Any]) -> str:
+    message = test["message"] or test["outcome"]
+    headline = message.partition("\n")[0]
+    place = f"{test['file']}:{test['line']}" if test["line"] else test["file"]
+    parts = [f"{code(place)} on {words(test['device'])}"]
+    expected = [
+        (code(p["label"]), *(words(e[k]) for k in ("metric", "expected", "predicted", "verdict")))
+        for p in test["predictions"]
+        for e in p["expectations"]
+    ]
+    if expected:
+        header = ("kernel", "metric", "expected", "predicted", "verdict")
+        parts.append(table(header, expected))
+    shown = message if len(message) <= _LONGEST else f"{message[:_LONGEST]}\n…"
+    parts.append(fenced(shown))
+    return details(f"{code(test['nodeid'])}: {words(headline[:200])}", "\n\n".join(parts))

@@ -1,0 +1,84 @@
+"""Markdown as GitHub reads it: cells, tables, details, and a text that stays below its limit."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterable, Sequence
+
+LIMIT = 65_536
+"""Characters that GitHub takes in one comment."""
+_RESERVE = 200  # for the last line, which says what was left out
+_SPECIAL = re.compile(r"[\\`*\[\]|~#@!]|(?<!\w)_|_(?!\w)|:(?=\w)")
+
+
+def code(text: str) -> str:
+    """A name in code type, whatever is in it."""
+    escaped = html.escape(" ".join(text.split()), quote=False)
+    return f"<code>{_SPECIAL.sub(_entity, escaped)}</code>"
+
+
+def words(text: object) -> str:
+    """Text in which nothing has a meaning to Markdown."""
+    return _SPECIAL.sub(_entity, html.escape(" ".join(str(text).split()), quote=False))
+
+
+def _entity(match: re.Match[str]) -> str:
+    return f"&#{ord(match[0])};"
+
+
+def fenced(text: str) -> str:
+    """A block of preformatted text."""
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}text\n{text}\n{fence}"
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[int] = ()) -> str:
+    """Cells are Markdown already; the columns of ``right`` are flush right."""
+    rule = ["---:" if i in right else "---" for i in range(len(header))]
+    return "\n".join(f"| {' | '.join(row)} |" for row in (header, rule, *rows))
+
+
+def details(summary: str, body: str) -> str:
+    """Folded away; ``summary`` is HTML."""
+    return f"<details><summary>{summary}</summary>\n\n{body}\n\n</details>"
+
+
+class Capped:
+    """Parts of a text, taken as long as they fit."""
+
+    def __init__(self, limit: int = LIMIT) -> None:
+        self.parts: list[str] = []
+        self._left = limit - _RESERVE
+
+    def add(self, part: str) -> bool:
+        """Take a part, or say that it does not fit."""
+        if len(part) + 2 > self._left:
+            return False
+        self._left -= len(part) + 2
+        self.parts.append(part)
+        return True
+
+    def add_table(
+        self,
+        header: Sequence[str],
+        rows: Sequence[Sequence[str]],
+        share: float,
+        right: Sequence[int] = (),
+    ) -> int:
+        """As many rows as fit into a share of what is left; returns how many were left out."""
+        room, kept = self._left * share, 0
+        for row in rows:
+            room -= sum(map(len, row)) + 3 * len(row) + 2
+            if room < 0:
+                break
+            kept += 1
+        if kept:
+            self.add(table(header, rows[:kept], right))
+        return len(rows) - kept
+
+    def text(self, left_out: int = 0) -> str:
+        """All parts; says how many more there would have been."""
+        end = [f"… and {left_out} more, which do not fit into a comment"] if left_out else []
+        return "\n\n".join((*self.parts, *end)) + "\n"

@@ -1,0 +1,168 @@
+"""What tests assert about kernels, as a page: per kernel and device limits, headroom, promises."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from perfassert.quantity import Quantity
+from perfassert.report.document import Document
+from perfassert.report.tables import percent
+
+MARKER = "<!-- perfassert docs: generated, any change is lost -->"
+_ADVICE = 3
+
+Data = Mapping[str, Any]
+Key = tuple[Any, ...]
+
+
+@dataclass
+class _Subject:
+    """One launch of one kernel on one device, and all that tests say of it."""
+
+    data: Data
+    tests: dict[str, str] = field(default_factory=dict)
+    expectations: list[tuple[str, Data]] = field(default_factory=list)
+
+
+def performance_page(report: Document, command: str) -> str:
+    """Markdown; ``command``: how to make it again. Depends on nothing but its arguments."""
+    subjects = [subject for _, subject in sorted(_subjects(report).items())]
+    parts = [
+        MARKER,
+        "# Performance",
+        f"Predicted by perfassert {report['perfassert']} (model {report['model_version']}), "
+        f"without a GPU, and asserted by the tests that are named. To make this page again:",
+        f"```text\n{command}\n```",
+        _table(
+            ("kernel", "device", "block", "time", "limiter", "expectations"),
+            [_overview(subject) for subject in subjects],
+        ),
+    ]
+    kernel = None
+    for subject in subjects:
+        if subject.data["kernel"] != kernel:
+            kernel = subject.data["kernel"]
+            parts.append(f"## {_text(kernel)}")
+        parts += _section(subject)
+    return "\n\n".join(parts) + "\n"
+
+
+def _subjects(report: Document) -> dict[Key, _Subject]:
+    """Predictions that are one and the same are one subject, whichever tests made them."""
+    found: dict[Key, _Subject] = {}
+    for test in report["tests"]:
+        for data in test["predictions"]:
+            key = (
+                data["kernel"], data["device"], tuple(data["block"]), tuple(data["grid"]),
+                data["time"], data["limiter"], data["device_digest"],
+            )  # fmt: skip
+            subject = found.setdefault(key, _Subject(data))
+            subject.tests[test["nodeid"]] = test["outcome"]
+            for expectation in data["expectations"]:
+                subject.expectations.append((test["nodeid"], expectation))
+    return found
+
+
+def _overview(subject: _Subject) -> tuple[str, ...]:
+    data, count = subject.data, len(subject.expectations)
+    failed = sum(e["verdict"] == "FAIL" for _, e in subject.expectations)
+    said = f"{count}, {failed} failed" if failed else str(count)
+    return (
+        data["kernel"], data["device"], _extent(data["block"]), _seconds(data["time"]),
+        data["limiter"], said,
+    )  # fmt: skip
+
+
+def _section(subject: _Subject) -> Iterator[str]:
+    data = subject.data
+    yield f"### {_text(data['kernel'])} on {data['device']}, block {_extent(data['block'])}"
+    yield (
+        f"Grid {_extent(data['grid'])}: {_seconds(data['time'])}, limited by {data['limiter']}; "
+        f"occupancy {percent(data['occupancy']['fraction'], signed=False)}, limited by "
+        f"{data['occupancy']['limited_by']}; {data['resources']['registers']} registers."
+    )
+    bounds = sorted(((-v, k) for k, v in data["bounds"].items() if v))
+    if bounds:
+        rows = [(name, _seconds(-v), f"{data['time'] / -v:.2f}×") for v, name in bounds]
+        yield _table(("limit", "alone it takes", "time over it"), rows)
+    if subject.expectations:
+        header = ("metric", "expected", "predicted", "room", "verdict", "test")
+        yield _table(header, [_expectation(test, e) for test, e in _stated(subject)])
+    silent = sorted(subject.tests.keys() - {test for test, _ in subject.expectations})
+    if silent:
+        yield f"Predicted without an expectation in {', '.join(f'`{test}`' for test in silent)}."
+    unusual = sorted(
+        (test, o.replace("xfailed", "expected to fail")) for test, o in subject.tests.items()
+        if o != "passed"
+    )  # fmt: skip
+    if unusual:
+        yield "\n".join(f"- `{test}`: {outcome}" for test, outcome in unusual)
+    yield from _advice(data)
+    if data["assumptions"]:
+        lines = [f"- {_text(_assumption(a))}" for a in data["assumptions"]]
+        yield "Assumed:\n\n" + "\n".join(dict.fromkeys(lines))
+
+
+def _stated(subject: _Subject) -> Sequence[tuple[str, Data]]:
+    """Expectations by test; within one as it states them, each once."""
+    seen: dict[tuple[str, str, str], tuple[str, Data]] = {}
+    for test, expectation in subject.expectations:
+        seen.setdefault((test, expectation["metric"], expectation["expected"]), (test, expectation))
+    return sorted(seen.values(), key=lambda pair: pair[0])
+
+
+def _expectation(test: str, e: Data) -> tuple[str, ...]:
+    room = percent(e["slack"]) if e["slack"] else ""
+    if room and e["model_error"]:
+        room += f" (model ±{e['model_error'] * 100:.0f} %)"
+    return (e["metric"], e["expected"], e["predicted"], room, e["verdict"], f"`{test}`")
+
+
+def _advice(data: Data) -> Iterator[str]:
+    advice = data.get("advice") or ()
+    if advice:
+        yield "Advice:\n\n" + "\n".join(
+            f"{n}. {a['optimizer']}, {_speedup(a)}: {_text(a['suggestion'])}"
+            for n, a in enumerate(advice[:_ADVICE], 1)
+        )
+
+
+def _speedup(advice: Data) -> str:
+    simulated = advice["simulated"]
+    again = "" if simulated is None else f" ({simulated:.2f}× simulated)"
+    return f"{advice['speedup']:.2f}×{again}"
+
+
+def _assumption(assumption: Data) -> str:
+    if not assumption["span"]:
+        return str(assumption["text"])
+    file, line, _ = assumption["span"]
+    return f"{assumption['text']} ({file}:{line})"
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [header, ["---"] * len(header), *[[_cell(c) for c in row] for row in rows]]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _cell(text: str) -> str:
+    """A backslash before a bar also works inside code."""
+    shown = text if text.startswith("`") else _text(text)
+    return shown.replace("|", "\\|").replace("\n", " ")
+
+
+def _text(text: str) -> str:
+    """Names such as ``star<double, 4>`` are no tags, and underscores no emphasis."""
+    for character in "\\`*_<>[]":
+        text = text.replace(character, f"\\{character}")
+    return text
+
+
+def _extent(extent: Sequence[int]) -> str:
+    return "×".join(map(str, extent))
+
+
+def _seconds(value: float) -> str:
+    return str(Quantity(value, "s"))

@@ -1,0 +1,45 @@
+"""Where the code of a prediction was written, and what its lines cost, as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from perfassert.prediction.prediction import Prediction
+from perfassert.predictor import line_costs
+
+Sources = Mapping[str, list[dict[str, Any]]]
+"""File → lines with their costs, in order; see :class:`~perfassert.predictor.LineCost`."""
+COSTS = ("sectors", "wavefronts", "instructions")
+
+
+def sources(prediction: Prediction, root: Path) -> Sources:
+    """Of compiled code; files below ``root`` are relative to it."""
+    result: dict[str, list[dict[str, Any]]] = {}
+    for cost in line_costs(prediction):
+        lines = result.setdefault(relative(cost.file, root), [])
+        lines.append({"line": cost.line, **{name: getattr(cost, name) for name in COSTS}})
+    return result
+
+
+def relative(file: str, root: Path) -> str:
+    """As it lies in the project, where it does."""
+    try:
+        return Path(file).relative_to(root).as_posix()
+    except ValueError:
+        return file
+
+
+def costliest(found: Sources) -> tuple[str, int] | None:
+    """File and line that ask most of memory, else that issue most, among files of the project."""
+    lines = [
+        (*(line[name] for name in COSTS), file, line["line"])
+        for file, its in found.items()
+        if not Path(file).is_absolute()
+        for line in its
+    ]
+    if not lines:
+        return None
+    *_, file, line = max(lines, key=lambda row: (*row[:3], -row[4]))
+    return file, line

@@ -1,0 +1,71 @@
+"""Entries of a TOML file by type; what has the wrong one fails with file and key."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+from perfassert.errors import PerfAssertError, close_matches
+from perfassert.toml import TOMLDecodeError, loads
+
+
+def read_toml(path: Path, error: type[PerfAssertError]) -> tuple[str, dict[str, Any]]:
+    """The text of a file and the table that it is; raises ``error``."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        return text, loads(text)
+    except OSError as reason:
+        raise error(f"{path}: cannot be read: {reason.strerror}") from None
+    except (TOMLDecodeError, UnicodeDecodeError) as reason:
+        raise error(f"{path}: not valid TOML: {reason}") from None
+    except RecursionError:
+        raise error(f"{path}: not valid TOML: it is nested too deeply") from None
+
+
+class TableReader:
+    """Base of the readers of one kind of file; ``error`` is what they raise."""
+
+    error: type[PerfAssertError] = PerfAssertError
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def place(self, key: str) -> str:
+        """Where a key is, as messages begin."""
+        return f"{self.path}: {key}"
+
+    def fail(self, key: str, reason: str) -> NoReturn:
+        raise self.error(f"{self.place(key)}: {reason}")
+
+    def known(self, prefix: str, table: Mapping[str, Any], allowed: Collection[str]) -> None:
+        for key in table:
+            if key not in allowed:
+                hint = close_matches(key, allowed) or f"; known: {', '.join(allowed)}"
+                self.fail(f"{prefix}.{key}".strip("."), f"unknown key{hint}")
+
+    def section(self, key: str, value: Any) -> dict[str, Any]:
+        if value is None:
+            self.fail(key, "missing" if "[" in key else f"missing; add [{key}]")
+        if not isinstance(value, dict):
+            self.fail(key, f"must be a table, not {value!r}")
+        return value
+
+    def string(self, key: str, value: Any) -> str:
+        if value is None:
+            self.fail(key, "missing")
+        if not isinstance(value, str):
+            self.fail(key, f"must be a string, not {value!r}")
+        return value
+
+    def strings(self, key: str, value: Any) -> tuple[str, ...]:
+        items = value if isinstance(value, list) else [value]
+        return tuple(self.string(key, item) for item in items)
+
+    def mapping(self, key: str, value: Any) -> dict[str, str]:
+        return {k: self.string(f"{key}.{k}", v) for k, v in self.section(key, value).items()}
+
+    def number(self, key: str, value: Any) -> float:
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            self.fail(key, f"must be a number, not {value!r}")
+        return float(value)

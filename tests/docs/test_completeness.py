@@ -1,0 +1,80 @@
+"""Pages link to what exists, and the reference has every option, command and error."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import perfassert as pa
+from perfassert.plugins import Hooks
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]
+REFERENCE = (ROOT / "docs/reference.md").read_text("utf-8")
+LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
+CODE = re.compile(r"^```.*?^```$", re.M | re.S)
+
+
+def name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_links(page: Path) -> None:
+    for link in LINK.findall(CODE.sub("", page.read_text("utf-8"))):
+        if "://" in link:
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target), link
+
+
+def anchors(page: Path) -> set[str]:
+    """As GitHub makes them of headings."""
+    headings = re.findall(r"^#+ (.*)$", CODE.sub("", page.read_text("utf-8")), re.M)
+    return {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}
+
+
+def test_the_readme_links_to_every_page() -> None:
+    linked = set(LINK.findall(PAGES[0].read_text("utf-8")))
+    assert {name(page) for page in PAGES[1:] if page.parent.name == "docs"} <= linked
+
+
+def output_of(*command: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", *command, "--help"], capture_output=True, encoding="utf-8", cwd=ROOT
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_reference_has_every_option() -> None:
+    text = output_of("pytest")
+    options = set(re.findall(r"^  (--perf-[a-z-]+)", text, re.M))
+    keys = set(re.findall(r"^  (perf_\w+) \(", text, re.M))
+    assert len(options) >= 6
+    assert {key.replace("_", "-").removesuffix("s") for key in keys} == {
+        option.removeprefix("--").removesuffix("s") for option in options
+    }
+    assert [o for o in sorted(options | keys) if f"`{o}" not in REFERENCE] == []
+
+
+def test_the_reference_has_every_command() -> None:
+    commands = re.findall(r"^    ([a-z]+) ", output_of("perfassert"), re.M)
+    assert len(commands) >= 5
+    assert [c for c in commands if f"`perfassert {c} " not in REFERENCE] == []
+
+
+def test_the_reference_has_every_name() -> None:
+    missing = [n for n in pa.__all__ if not re.search(rf"`(pa\.)?{n}\b", REFERENCE)]
+    assert missing == []
+
+
+def test_the_plugin_page_has_every_hook() -> None:
+    page = (ROOT / "docs/plugins.md").read_text("utf-8")
+    assert [h for h in vars(Hooks) if h.startswith("perfassert_") and h not in page] == []

@@ -1,0 +1,121 @@
+"""The HTML page: one file, small, and working in a browser where there is one."""
+
+import json
+import re
+import shutil
+import subprocess
+
+import pytest
+
+import perfassert as pa
+from perfassert.report.document import document
+from perfassert.report.html import html
+from perfassert.report.markdown import markdown
+from perfassert.report.markdown_parts import LIMIT
+from perfassert.report.sources import sources
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+PREDICTIONS = 1000
+LARGEST = 3_000_000  # bytes
+
+
+def copy(n, fields=1):
+    names = [f"a{i}" for i in range(fields)]
+    return pa.Kernel.from_accesses(
+        "copy</script><!--",
+        [*(pa.Field(name, shape=(n,)) for name in names), pa.Field("b", shape=(n,))],
+        loads=[f"{name}[x]" for name in names],
+        stores=["b[x]"],
+    )
+
+
+@pytest.fixture(scope="module")
+def predicted():
+    ranking = pa.rank([(16, 4), (32, 2), 64], "a100", kernel=copy(1 << 16), domain=1 << 16)
+    data = []
+    for fields in (1, 16):
+        p = pa.predict(copy(1 << 20, fields), pa.Launch.cover(1 << 20, 256), "a100")
+        data.append(
+            {**p.to_dict(), "metrics": {}, "note": "", "expectations": [], "label": p.kernel}
+        )
+    return data, {"label": "copy", **ranking.to_dict()}
+
+
+def many(predicted, count):
+    data, ranking = predicted
+    tests = []
+    for i in range(count):
+        one = json.loads(json.dumps(data[i % 2]))
+        one["time"] *= 1 + i / 100
+        one["volumes"]["dram_load"]["total"] *= 1 + i / 100
+        one["sources"] = {
+            "kernel.cu": [{"line": 2, "instructions": 1.0, "wavefronts": 2.0, "sectors": 8.0}]
+        }
+        outcome = "failed" if i % 50 == 0 else "passed"
+        expectation = {"metric": "time", "expected": "< 1 us", "predicted": "2 us", "difference": 1.0,
+                       "slack": -1.0, "model_error": 0.25, "verdict": "FAIL" if outcome == "failed" else "ok"}  # fmt: skip
+        one["expectations"] = [expectation]
+        tests.append(
+            {"nodeid": f"test_a.py::test_many[{i:04}]", "file": "test_a.py", "line": 3,
+             "device": one["device"], "outcome": outcome, "predictions": [one], "baselines": [],
+             "message": "time is `2 us`, expected\n\n| a | b |" if outcome == "failed" else None,
+             "rankings": [ranking] if i == 0 else []}
+        )  # fmt: skip
+    return document(tests)
+
+
+def test_a_thousand_predictions_fit(predicted, tmp_path):
+    (tmp_path / "kernel.cu").write_text("a\nb<b>\nc\nd\ne\nf\n")
+    page = html(many(predicted, PREDICTIONS), tmp_path)
+    assert len(page.encode()) < LARGEST
+    assert not re.search(r"(src|href)=[\"']?(https?:)?//|@import|url\(", page)
+    assert page.count("</script>") == 2
+    data = json.loads(re.search(r'type="application/json">(.*?)</script>', page, re.S)[1])
+    assert len(data["rows"]) == PREDICTIONS
+    assert data["files"]["kernel.cu"] == {"1": "a", "2": "b<b>", "3": "c", "4": "d"}
+    assert len(data["shared"][data["rows"][1]["volumes"]]["dram_load"][2]) == 12
+
+
+def test_markdown_fits_into_a_comment(predicted):
+    text = markdown(many(predicted, PREDICTIONS))
+    assert len(text) <= LIMIT
+    assert "more, which do not fit" in text
+    assert "````" not in text
+    assert len(markdown(many(predicted, 3))) < 20_000
+
+
+def test_compiled_code_has_costs_by_line(tmp_path):
+    source = tmp_path / "copy.cu"
+    source.write_text(
+        "__global__ void copy(float* b, const float* a)\n{\n"
+        "    int i = blockIdx.x * blockDim.x + threadIdx.x;\n    b[i] = a[i];\n}\n"
+    )
+    try:
+        p = pa.predict(pa.from_cuda(source), pa.Launch(4096, 256), "a100")
+    except pa.ToolchainMissing as missing:
+        pytest.skip(str(missing))
+    found = sources(p, tmp_path)
+    (line,) = (entry for entry in found["copy.cu"] if entry["line"] == 4)
+    assert line["sectors"] == 8  # four to load, four to store
+    assert line["wavefronts"] == 2
+    assert line["instructions"] >= 2
+    assert not sources(pa.Prediction.from_dict(p.to_dict(diagnosis=False)), tmp_path)
+
+
+@pytest.mark.skipif(not CHROMIUM, reason="no Chromium on this machine")
+@pytest.mark.parametrize("width", [1280, 500])
+@pytest.mark.parametrize("count", [0, 60, PREDICTIONS])
+def test_in_a_browser(predicted, tmp_path, width, count):
+    (tmp_path / "kernel.cu").write_text("a\nb\nc\n")
+    page = tmp_path / "page.html"
+    page.write_text(html(many(predicted, count), tmp_path), encoding="utf-8")
+    options = ["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
+               f"--user-data-dir={tmp_path / 'profile'}", f"--window-size={width},900"]  # fmt: skip
+    done = subprocess.run(
+        [CHROMIUM, *options, "--dump-dom", f"{page.as_uri()}#selftest"],
+        capture_output=True, text=True, timeout=120, check=True,
+    )  # fmt: skip
+    root = re.search(r"<html[^>]*>", done.stdout)[0]
+    assert 'data-selftest="passed"' in root, root
+    assert int(re.search(r'data-ready="(\d+)"', root)[1]) < 2000
+    assert "CONSOLE" not in done.stderr
