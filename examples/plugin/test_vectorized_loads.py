@@ -1,5 +1,6 @@
 """The tests of a plug-in: perfassert's conformance suite, and what it is there for."""
 
+from functools import cache
 from pathlib import Path
 
 import perfassert_vectorized_loads as plugin
@@ -25,27 +26,25 @@ def _registered():
     plugins.unregister("vectorized-loads")
 
 
-@pytest.fixture(scope="module")
-def narrow():
-    return pa.predict(pa.from_cuda(SOURCE, "scale"), LAUNCH, "a100")
+@cache
+def scale(kernel):
+    return pa.predict(pa.from_cuda(SOURCE, kernel), LAUNCH, "a100")
 
 
-@pytest.fixture(scope="module")
-def wide():
-    return pa.predict(pa.from_cuda(SOURCE, "scale4"), LAUNCH, "a100")
-
-
-def test_optimizer(narrow, wide):
+def test_optimizer():
+    narrow, wide = scale("scale"), scale("scale4")
     conformance.check_optimizer(plugin.VectorizedLoads(), matches=[narrow], silent_on=[wide])
 
 
-def test_metric(narrow, wide):
+def test_metric():
+    narrow, wide = scale("scale"), scale("scale4")
     (metric,) = plugin.perfassert_metrics()
     conformance.check_metric(metric, [narrow, wide])
     conformance.check_expectable(metric, wide)
 
 
-def test_advice_is_taken(narrow, wide):
+def test_advice_is_taken():
+    narrow, wide = scale("scale"), scale("scale4")
     narrow.expect(advice="in top 3: Vectorized Loads", sectors_per_request=4)
     wide.expect(advice="!Vectorized Loads", sectors_per_request="> 15.9")
     assert wide.time < narrow.time

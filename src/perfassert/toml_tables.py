@@ -10,17 +10,20 @@ from perfassert.errors import PerfAssertError, close_matches
 from perfassert.toml import TOMLDecodeError, loads
 
 
-def read_toml(path: Path, error: type[PerfAssertError]) -> tuple[str, dict[str, Any]]:
-    """The text of a file and the table that it is; raises ``error``."""
+def read_toml(
+    path: Path, error: type[PerfAssertError], shown: str = ""
+) -> tuple[str, dict[str, Any]]:
+    """The text of a file and the table that it is; ``error`` calls it ``shown``, or by its path."""
+    name = shown or str(path)
     try:
         text = path.read_text(encoding="utf-8")
         return text, loads(text)
     except OSError as reason:
-        raise error(f"{path}: cannot be read: {reason.strerror}") from None
+        raise error(f"{name}: cannot be read: {reason.strerror}") from None
     except (TOMLDecodeError, UnicodeDecodeError) as reason:
-        raise error(f"{path}: not valid TOML: {reason}") from None
+        raise error(f"{name}: not valid TOML: {reason}") from None
     except RecursionError:
-        raise error(f"{path}: not valid TOML: it is nested too deeply") from None
+        raise error(f"{name}: not valid TOML: it is nested too deeply") from None
 
 
 class TableReader:

@@ -49,7 +49,7 @@ def test_hull_within_three_percent_at_two_percent_noise(issue, corner, seed, out
     seed=st.integers(0, 10**6),
 )
 def test_hull_of_a_scheduler_with_sixteen_warps(issue, corner, length, seed):
-    w, t = hull(issue, issue * corner, list(range(1, 9)) + [10, 12, 14, 16], length, seed=seed)
+    w, t = hull(issue, issue * corner, [*range(1, 9), 10, 12, 14, 16], length, seed=seed)
     found = fits.fit_hull(w, t, length)
     assert found.issue == pytest.approx(issue, rel=0.03)
     assert found.completion == pytest.approx(issue * corner, rel=0.03)
@@ -134,7 +134,7 @@ def test_levels_of_a_chase(l1, l2, far, dram, seed):
     assert len(levels) == 4
     for level, (capacity, latency) in zip(levels, truth, strict=True):
         assert level.latency == pytest.approx(latency, rel=0.03)
-        assert level.spread < 0.03
+        assert level.spread < 0.05
         if capacity < 1e9:
             assert level.last == pytest.approx(capacity, rel=0.25)
 

@@ -27,6 +27,19 @@ def test_is_fast(perf):
 def test_looks(perf):
     perf(SCALE, domain=N, block=128)
 
+def test_sums(perf):
+    graph = pa.InstructionGraph.builder()
+    with graph.loop(trips=64) as body:
+        graph.op("fp64", body.carried("sum"), name="sum")
+        graph.barrier()
+    perf(pa.Kernel.from_graph("chain", graph.build()), grid=64, block=64).expect(limiter="!dram")
+
+def test_gathers(perf):
+    gather = pa.Kernel.from_accesses(
+        "gather", [*FIELDS, pa.Field("i", "int32", (N,))], ["a[i[x]]"], ["b[x]"],
+        proxies={"i[x]": "x // 2"})
+    perf(gather, domain=N, block=256).expect(registers=32)
+
 @pytest.mark.xfail
 def test_later(perf):
     perf(SCALE, domain=N, block=256).expect(time="< 1 us")
@@ -44,7 +57,7 @@ def project(tmp_path, monkeypatch):
 
 def test_page(project, capsys):
     assert main(["docs", "test_copy.py", "-o", "PERFORMANCE.md"]) == 0
-    assert capsys.readouterr().out == "PERFORMANCE.md: 4 predictions in 4 tests\n"
+    assert capsys.readouterr().out == "PERFORMANCE.md: 6 predictions in 6 tests\n"
     page = (project / "PERFORMANCE.md").read_text("utf-8")
     assert page.startswith(f"{MARKER}\n\n# Performance\n")
     assert "perfassert docs test_copy.py -o PERFORMANCE.md" in page
@@ -56,6 +69,8 @@ def test_page(project, capsys):
     assert "| dram | " in page
     assert "in `test_copy.py::test_looks[A100-SXM4-40GB]`" in page
     assert "`test_copy.py::test_later[A100-SXM4-40GB]`: expected to fail" in page
+    assert "Advice:\n\n1. Warp Balance, " in page
+    assert "Assumed:\n\n- i\\[x\\] is taken to be x // 2 (loads\\[0\\])\n" in page
     assert str(project) not in page
 
 

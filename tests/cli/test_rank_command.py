@@ -18,14 +18,14 @@ DOMAIN = (640, 512, 512)
 
 
 def star(path, kernel):
-    """A front end, so that no compiler is needed; the file says the range of the star."""
-    reach, halo = int(path.read_text()), 4
+    """A front end, so that no compiler is needed; the file says reach and registers."""
+    (reach, registers), halo = map(int, path.read_text().split()), 4
     shape = DOMAIN[::-1]
     fields = [pa.Field("src", shape=shape, halo=halo), pa.Field("dst", shape=shape, halo=halo)]
     offsets = [d for d in range(-reach, reach + 1) if d]
     loads = ["src[z, y, x]", *(f"src[z, y, x + {d}]" for d in offsets)]
     loads += [f"src[z, y + {d}, x]" for d in offsets] + [f"src[z + {d}, y, x]" for d in offsets]
-    return pa.Kernel.from_accesses("star", fields, loads, ["dst[z, y, x]"], registers=32)
+    return pa.Kernel.from_accesses("star", fields, loads, ["dst[z, y, x]"], registers=registers)
 
 
 @pytest.fixture
@@ -33,13 +33,15 @@ def source(tmp_path):
     hook = plugins.hookimpl(lambda: {".star": star})
     plugins.register(SimpleNamespace(perfassert_frontends=hook), "star")
     path = tmp_path / "k.star"
-    path.write_text("4")
+    path.write_text("4 32")
     yield str(path)
     plugins.unregister("star")
 
 
 def rank(source, *options):
-    return main(["rank", source, "--device", "a100", "--domain", "640,512,512", *options])
+    """In this process, as others would not know the front end."""
+    where = ["--device", "a100", "--domain", "640,512,512", "--jobs", "1"]
+    return main(["rank", source, *where, *options])
 
 
 def test_table_marks_ties(source, capsys):
@@ -70,6 +72,16 @@ def test_json_of_all_shapes(source, capsys):
     assert times == sorted(times)
     assert data["device"] == "A100-SXM4-40GB"
     assert data["left_out"] == []
+
+
+def test_shapes_that_the_device_cannot_run_are_left_out(source, capsys):
+    Path(source).write_text("1 255")
+    assert rank(source, "--all-blocks", "256,512", "--top", "1") == 0
+    out = capsys.readouterr().out
+    assert "left out:\n- 512×1×1: " in out
+    assert "registers" in out
+    assert rank(source, "--all-blocks", "512") == 2
+    assert "block 512×1×1: " in capsys.readouterr().err
 
 
 def test_curve(source, tmp_path):

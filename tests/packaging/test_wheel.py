@@ -51,6 +51,7 @@ def test_contents(wheel):
     devices = {f"perfassert/device_files/{p.name}" for p in (ROOT / "devices").glob("*.toml")}
     assert sources | devices | {"perfassert/py.typed"} <= names
     assert "perfassert/device_files/fits/warpspeed.toml" in names
+    assert {f"perfassert/report/assets/report.{e}" for e in ("css", "html", "js")} <= names
     extensions = [n for n in names if "_core" in n and not n.endswith(".cpp")]
     if compiler == "no compiler":
         assert not extensions

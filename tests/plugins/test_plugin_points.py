@@ -1,5 +1,6 @@
 """The five hooks, and what becomes of plug-ins that clash or fail."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -286,8 +287,6 @@ def site(tmp_path):
 
 
 def python(site, **environment):
-    import os
-
     return subprocess.run(
         [sys.executable, "-c", SCRIPT], capture_output=True, text=True, encoding="utf-8",
         env=os.environ | {"PYTHONPATH": str(site)} | environment,
@@ -303,6 +302,62 @@ def test_entry_points_are_loaded_when_needed_and_one_by_one(site):
     assert error.count("PluginWarning") == 2
     assert "unknown metric 'other'" in error
     assert "not in use: plug-in broken (of things)" in error
+
+
+@pytest.fixture
+def afresh(site, monkeypatch):
+    """No plug-in is known yet, and the distribution lies on the path."""
+    monkeypatch.syspath_prepend(site)
+    monkeypatch.setattr(plugins, "_state", plugins._new())
+    return site
+
+
+def test_a_healthy_plugin_works_beside_broken_ones(afresh):
+    with pytest.warns(pa.PluginWarning) as warned:
+        assert plugins.names() == ("healthy",)
+    assert len(warned) == 2
+    assert plugins.names() == ("healthy",)
+    pa.predict(copy_kernel(), LAUNCH, "a100").expect(fine=1)
+
+
+def test_one_plugin_on_two_paths_is_one(afresh, tmp_path_factory, monkeypatch):
+    other = tmp_path_factory.mktemp("other")
+    info = "things-1.0.dist-info"
+    shutil.copytree(afresh / info, other / "more-2.0.dist-info")
+    metadata = other / "more-2.0.dist-info" / "METADATA"
+    metadata.write_text(metadata.read_text().replace("things", "more"))
+    monkeypatch.syspath_prepend(other)
+    monkeypatch.setenv("PERFASSERT_NO_PLUGINS", "broken,empty")
+    assert plugins.names() == ("healthy",)
+
+
+def test_two_plugins_of_one_name(afresh, tmp_path_factory, monkeypatch):
+    info = tmp_path_factory.mktemp("other") / "more-2.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: more\nVersion: 2.0\n")
+    (info / "entry_points.txt").write_text("[perfassert]\nhealthy = zzz\n")
+    (info.parent / "zzz.py").write_text("")
+    monkeypatch.syspath_prepend(info.parent)
+    monkeypatch.setenv("PERFASSERT_NO_PLUGINS", "broken,empty")
+    with pytest.warns(pa.PluginWarning, match=r"healthy \(of more\): another plug-in has that"):
+        assert plugins.names() == ("healthy",)
+
+
+def test_none_is_loaded_where_none_is_wanted(afresh, monkeypatch):
+    monkeypatch.setenv("PERFASSERT_NO_PLUGINS", "*")
+    assert plugins.names() == ()
+
+
+def test_the_command_line_warns_in_one_line(site):
+    done = subprocess.run(
+        [sys.executable, "-m", "perfassert", "devices"], capture_output=True, text=True,
+        env=os.environ | {"PYTHONPATH": str(site)},
+    )  # fmt: skip
+    assert done.returncode == 0
+    assert "A40" in done.stdout.splitlines()
+    first, second = done.stderr.splitlines()
+    assert first.startswith("perfassert: warning: plug-in broken (of things): cannot be loaded")
+    assert second.startswith("perfassert: warning: plug-in empty (of things): implements no hook")
 
 
 def test_plugins_can_be_left_out(site):

@@ -52,8 +52,11 @@ def many(predicted, count):
             "kernel.cu": [{"line": 2, "instructions": 1.0, "wavefronts": 2.0, "sectors": 8.0}]
         }
         outcome = "failed" if i % 50 == 0 else "passed"
-        expectation = {"metric": "time", "expected": "< 1 us", "predicted": "2 us", "difference": 1.0,
-                       "slack": -1.0, "model_error": 0.25, "verdict": "FAIL" if outcome == "failed" else "ok"}  # fmt: skip
+        expectation = {
+            "metric": "time", "expected": "< 1 us", "predicted": "2 us", "difference": 1.0,
+            "slack": -1.0, "model_error": 0.25,
+            "verdict": "FAIL" if outcome == "failed" else "ok",
+        }  # fmt: skip
         one["expectations"] = [expectation]
         tests.append(
             {"nodeid": f"test_a.py::test_many[{i:04}]", "file": "test_a.py", "line": 3,

@@ -22,7 +22,7 @@ def copy(n):
 
 @pytest.mark.parametrize("n", [1 << 20, 1 << 22])
 def test_copy(perf, n):
-    perf(copy(n), domain=n, block=256).expect(limiter="dram", dram_load="8 B/update")
+    perf(copy(n), domain=n, block=256).expect(limiter="dram", dram_load="== 8 B/update")
 
 def test_slow(perf):
     perf(copy(1 << 20), domain=1 << 20, block=256)
@@ -70,14 +70,14 @@ def report(project, *arguments):
     return json.loads((project.path / "perf.json").read_text("utf-8"))
 
 
-def tests_of(found):
+def by_name(found):
     return {test["nodeid"].partition("::")[2]: test for test in found["tests"]}
 
 
 def test_what_a_report_holds(project):
     found = report(project)
     assert (found["format"], found["schema"]) == ("perfassert report", 1)
-    tests = tests_of(found)
+    tests = by_name(found)
     assert len(tests) == 12  # six tests on two devices; skipped ones and others have no record
     slow = tests["test_slow[A100-SXM4-40GB]"]
     assert slow["file"] == "test_copy.py"
@@ -100,7 +100,7 @@ def test_what_a_report_holds(project):
 
 
 def test_rankings_are_there(project):
-    ranked = tests_of(report(project))["test_rank[L40]"]
+    ranked = by_name(report(project))["test_rank[L40]"]
     (ranking,) = ranked["rankings"]
     assert {c["candidate"] for c in ranking["candidates"]} == {"64×1×1", "128×1×1", "16×4×1"}
     assert ranking["candidates"][0]["tied_with_best"]
@@ -109,7 +109,7 @@ def test_rankings_are_there(project):
 
 def test_advice_is_asked_for(project):
     for arguments, known in (((), False), (("--perf-report-advice",), True)):
-        test = tests_of(report(project, *arguments))["test_rank[L40]"]
+        test = by_name(report(project, *arguments))["test_rank[L40]"]
         assert ("stalls" in test["predictions"][0]) == known
 
 
@@ -200,6 +200,30 @@ def test_markdown_has_failures_and_a_table(project):
     assert "&#96;" in text or "</script>" not in text.split("```")[0]
 
 
+def test_what_could_not_run_is_named(project):
+    project.makepyfile(
+        test_broken="import nowhere",
+        test_setup="""
+        import pytest
+        @pytest.fixture
+        def bad():
+            raise ValueError
+        def test_bad(bad, perf):
+            pass
+        def test_other(bad):
+            pass
+        """,
+    )
+    arguments = ("--continue-on-collection-errors", "-k", "test_bad or test_rank")
+    found = report(project, "--perf-report=md:perf.md", *arguments)
+    devices = ("A100-SXM4-40GB", "L40")
+    assert found["errors"] == [
+        "test_broken.py",
+        *(f"test_setup.py::test_bad[{d}]" for d in devices),
+    ]
+    assert "2 passed, 3 errors" in (project.path / "perf.md").read_text("utf-8")
+
+
 def test_a_formats_plug_in(project):
     project.makeconftest(
         """
@@ -207,9 +231,7 @@ def test_a_formats_plug_in(project):
         class Csv:
             @plugins.hookimpl
             def perfassert_report_formats(self):
-                return {"csv": lambda found: "".join(f"{p['kernel']},{p['time']}\\n" for p in found)}
-        def pytest_configure(config):
-            pass
+                return {"csv": lambda found: "".join(f"{p['kernel']},{p['time']}" for p in found)}
         if "csv" not in plugins.names():
             plugins.register(Csv(), "csv")
         """

@@ -165,6 +165,7 @@ def _headline(row: Row) -> str:
 def differences(found: Comparison) -> str:
     """One line: the components that differ, and whether the kernel does."""
     listed = [c for c in found.components if not _slight(c, found)]
+    listed.sort(key=lambda c: c.path[0] == "bounds")  # times follow from the others
     more = f"; and {len(listed) - _LISTED} more" if len(listed) > _LISTED else ""
     written = "; ".join(str(c) for c in listed[:_LISTED]) or "no component"
     unchanged = found.old["kernel_digest"] == found.new["kernel_digest"]

@@ -16,6 +16,7 @@ from perfassert.predictor.whatif import predict_changed
 from perfassert.report.tables import percent
 
 _CAUSE = 0.3  # of the difference: what brings back less is not called the cause
+_SEEN = 0.1  # of the samples: a stall that is rarer is no explanation
 _MOVED = 0.02  # of the samples: a smaller change of stalls is not worth a word
 _WORDS = {
     "memory_dependency": "waiting for memory",
@@ -162,7 +163,11 @@ def _moved(before: Prediction, after: Prediction) -> list[str]:
     words = []
     if before.limiter != after.limiter:
         words.append(f"limited by {after.limiter} instead of {before.limiter}")
-    grown = {k: v - before.stalls.get(k, 0.0) for k, v in after.stalls.items() if k in _WORDS}
+    grown = {
+        reason: share - before.stalls.get(reason, 0.0)
+        for reason, share in after.stalls.items()
+        if reason in _WORDS and share >= _SEEN
+    }
     worst = max(grown, key=lambda key: (grown[key], key), default=None)
     if worst is not None and grown[worst] > _MOVED:
         shares = [percent(p.stalls.get(worst, 0.0), signed=False) for p in (before, after)]

@@ -15,16 +15,18 @@ from perfassert.calibration.driver import CalibrationError, Properties, Sample, 
 
 KERNELS = Path(__file__).parent / "kernels"
 _RECORD_BYTES = 32
+_OLDEST = 70  # compute capability × 10
 _RESERVE = 0.8  # share of the free memory that may be allocated
 _EXTRA = 'pip install "perfassert[gpu]"'
 _EXPLAINED = {
     "CUDA_ERROR_NO_DEVICE": "there is no NVIDIA GPU; predictions need none, calibration does",
     "CUDA_ERROR_NOT_PERMITTED": "no permission to use the GPU",
-    "CUDA_ERROR_OPERATING_SYSTEM": "the operating system denies the GPU; may you open /dev/nvidia*?",
+    "CUDA_ERROR_OPERATING_SYSTEM": "no permission to open the GPU, /dev/nvidia*",
     "CUDA_ERROR_DEVICE_UNAVAILABLE": "the GPU is in exclusive use by another process",
     "CUDA_ERROR_INSUFFICIENT_DRIVER": "the driver is too old for these bindings; update it",
     "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH": "driver and library differ; restart after its update",
     "CUDA_ERROR_OUT_OF_MEMORY": "the GPU's memory is taken by other processes",
+    "CUDA_ERROR_INVALID_IMAGE": "the driver is older than the compiler; update the driver",
     "CUDA_ERROR_NO_BINARY_FOR_GPU": "the compiler made no code for this GPU; update NVRTC",
 }
 
@@ -198,9 +200,16 @@ class CudaDriver:
 
 def compiled(program: str, arch: str) -> bytes:
     """The cubin of ``"memory"``, ``"launch"`` or ``"chain:<class>"`` for an architecture."""
+    from perfassert.frontends.toolchain import tools
     from perfassert.frontends.toolchain.binary import Source
-    from perfassert.frontends.toolchain.compilers import from_cuda
+    from perfassert.frontends.toolchain.compilers import from_cuda, legacy, number
 
+    if number(arch) < _OLDEST:
+        raise CalibrationError(f"no current compiler knows {arch}; calibration needs sm_{_OLDEST}")
+    if legacy(arch) and tools.before("ptxas", 13) is None:
+        raise CalibrationError(
+            f"no installed ptxas knows {arch}; that of CUDA 12 does: pip install 'triton<3.6'"
+        )
     stem, _, operation = program.partition(":")
     path = (KERNELS / f"{stem}.cu").resolve()
     defines = {f"OP_{operation}": 1} if operation else {}
@@ -236,5 +245,5 @@ def _bindings() -> Any:
 
 
 def _line(error: BaseException) -> str:
-    """The first line of a message."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
+    """The first line of a message, without its full stop."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Optional, Union
+from typing import Union
 
 from perfassert.calibration import fits, plan
 from perfassert.calibration.driver import Properties, Sample
@@ -39,7 +39,7 @@ class Curve:
 
     warps: tuple[float, ...]
     cycles: tuple[float, ...]
-    hull: Optional[Hull]
+    hull: Hull | None
     length: int
 
 
@@ -128,7 +128,7 @@ def _hull(one: Measurement, samples: Samples, found: Findings, of: _Of) -> Found
         reason, issue, completion = str(unfit), unfit.issue, unfit.completion
     shown = tuple(c / chain.length for c in per_link)
     found.curves[name] = Curve(tuple(x), shown, hull, chain.length)
-    beside = "".join(f" less {other}" for other in chain.minus)
+    beside = f"; less {' and '.join(chain.minus)}" if chain.minus else ""
     for part, value in (("issue", issue), ("completion", completion)):
         key = f"operations.{name}.{part}"
         if value is None:
@@ -138,7 +138,9 @@ def _hull(one: Measurement, samples: Samples, found: Findings, of: _Of) -> Found
         if number <= 0:
             yield key, Missing(f"nothing is left of {value.value:.4g} cycles{beside}")
         else:
-            yield key, Entry(number, f"equation (1), residual {100 * value.spread:.2g} %{beside}")
+            how = f"equation (1), residual {100 * value.spread:.2g} %"
+            how = how if hull else f"one arm of the hull, {value.note()}"
+            yield key, Entry(number, how + beside)
     for key in one.yields[1:]:
         if completion is None:
             yield key, Missing(reason)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ _ABOVE = 1.15  # the last point of a saturated hull lies this far beyond the cor
 _FAR = 5.0  # median residuals
 _FLOOR = 0.005  # a residual below half a percent is no outlier
 _ROUNDS = 12
+_CORNER = 1.5  # points nearer to the corner than this factor count only where they are all there is
 _PLATEAU = 0.06  # half width of a plateau
 _MERGED = 0.10  # neighbouring plateaus that differ by less are one
 _LEAST = 3  # points of a plateau
@@ -97,36 +99,44 @@ def fit_hull(warps: Sequence[float], cycles: Sequence[float], length: float) -> 
     if counts.size < MIN_WARPS:
         raise Unfit(f"too few points: {counts.size} warp counts, {MIN_WARPS} are needed")
     middle = np.array([np.median(t[w == count]) for count in counts]) / length
+    few = median(list(t[w == counts[0]] / length))
     if middle[-1] < 0.9 * middle[0]:
         raise Unfit("time falls with more warps: no hull")
-    _check_arms(counts, middle)
+    _check_arms(counts, middle, few)
     issue, completion = _start(counts, middle)
     kept = np.ones(t.shape, dtype=bool)
     for _ in range(_ROUNDS):
-        issue, completion = _step(w[kept], t[kept], length, issue, completion)
+        used = kept & _on_arms(w, counts, completion / issue)
+        issue, completion = _step(w[used], t[used], length, issue, completion)
         off = np.abs(np.log(t / equation_1(w, length, issue, completion)))
         kept = off <= max(_FLOOR, _FAR * float(np.median(off)))
     residual = float(off[kept].mean())
     if residual > MAX_RESIDUAL:
         raise Unfit(f"no hull: the mean residual is {100 * residual:.0f} %")
     if completion / issue * _ABOVE > counts[-1]:
-        raise _unsaturated(counts, middle)
+        raise _unsaturated(counts, few)
     return Hull(issue, completion, residual)
 
 
-def _check_arms(counts: Floats, middle: Floats) -> None:
-    """Both arms show: time rises at the end, and is not proportional to the warps from the start."""
+def _on_arms(w: Floats, counts: Floats, corner: float) -> NDArray[np.bool_]:
+    """Away from the corner, which real pipelines round off; the first and the last count always."""
+    away = np.abs(np.log(w / corner)) > np.log(_CORNER)
+    return away | (w == counts[0]) | (w == counts[-1])
+
+
+def _check_arms(counts: Floats, middle: Floats, few: Value) -> None:
+    """Both arms show: time rises at the end, and not in proportion from the start on."""
     if middle[-1] < middle[0] * _ABOVE:
-        raise _unsaturated(counts, middle)
+        raise _unsaturated(counts, few)
     per_warp = middle / counts
     if per_warp[0] < per_warp[-1] * 1.1:
         reason = "saturated from the first warp on: Λ is hidden behind λ, and no larger"
         raise Unfit(reason, issue=median(list(per_warp)))
 
 
-def _unsaturated(counts: Floats, middle: Floats) -> Unfit:
+def _unsaturated(counts: Floats, few: Value) -> Unfit:
     reason = f"does not saturate: throughput still rises at {counts[-1]:g} warps"
-    return Unfit(reason, completion=Value(float(middle[0])))
+    return Unfit(reason, completion=few)
 
 
 def _start(counts: Floats, middle: Floats) -> tuple[float, float]:
@@ -197,12 +207,14 @@ def fit_levels(sizes: Sequence[float], cycles: Sequence[float]) -> list[Level]:
         spread = float(np.median(np.abs(t[start:end] / latency - 1)))
         if levels and abs(latency / levels[-1].latency - 1) < _MERGED:
             last = levels[-1]
-            levels[-1] = Level(last.latency, max(last.spread, spread), last.first, float(s[end - 1]))
+            levels[-1] = Level(
+                last.latency, max(last.spread, spread), last.first, float(s[end - 1])
+            )
         else:
             levels.append(Level(latency, spread, float(s[start]), float(s[end - 1])))
     if not levels:
         raise Unfit("no plateau: latency changes from size to size")
-    for before, after in zip(levels, levels[1:], strict=False):
+    for before, after in pairwise(levels):
         if after.latency < before.latency:
             raise Unfit(f"latency falls from {before.latency:.4g} to {after.latency:.4g} cycles")
     return levels

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from perfassert.calibration.driver import CalibrationError, Properties, Sample
-
-_FORMAT = 1
+from perfassert.version import VERSION
 
 
 class Journal:
@@ -23,7 +22,7 @@ class Journal:
 
     def __init__(self, path: Path, gpu: Properties, date: str, fresh: bool = False) -> None:
         self.path = path
-        self.head = {"format": _FORMAT, "uuid": gpu.uuid, "driver": gpu.driver}
+        self.head = {"version": VERSION, "uuid": gpu.uuid, "driver": gpu.driver}
         self.properties = asdict(gpu)
         self.date = date
         self.results: dict[str, list[list[list[float]]]] = {}
@@ -33,8 +32,10 @@ class Journal:
     def _read(self) -> None:
         try:
             table: dict[str, Any] = json.loads(self.path.read_text("utf-8"))
-            found = table["head"]
-            results, date, properties = table["results"], table["date"], table["properties"]
+            found, results = dict(table["head"]), dict(table["results"])
+            for shots in results.values():
+                _ = [[Sample(*map(float, values)) for values in shot] for shot in shots]
+            date, free = str(table["date"]), int(table["properties"]["free_bytes"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise CalibrationError(f"{self.path} is no journal ({error}); use --fresh") from None
         for key, value in self.head.items():
@@ -43,10 +44,8 @@ class Journal:
                     f"{self.path}: its {key} is {found.get(key)}, the GPU at hand has {value}; "
                     "use --fresh to measure anew, or another output"
                 )
-        self.results, self.date = results, str(date)
-        free = properties.get("free_bytes")  # what the first run planned with
-        if isinstance(free, int):
-            self.properties["free_bytes"] = free
+        self.results, self.date = results, date
+        self.properties["free_bytes"] = free  # what the first run planned with
 
     def known(self, key: str, shots: int, repeats: int) -> list[list[Sample]] | None:
         """The samples of a measurement, where they are complete."""

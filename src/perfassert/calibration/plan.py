@@ -231,7 +231,7 @@ def _l2(gpu: Properties) -> Measurement:
 
 def _port(gpu: Properties) -> Measurement:
     size = _MIB
-    threads = (128, 256, 384, 512, 768, 1024)
+    threads = tuple(range(128, 1025, 128))
     warm = Shot("memory", "read", gpu.compute_units, 256, size, 1, 0, size)
     shots = tuple(
         Shot("memory", "read", 1, count, size, 4, 0, size, before=(warm,)) for count in threads

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from difflib import SequenceMatcher
 from math import log
 from pathlib import Path
 
@@ -31,16 +32,17 @@ _REPORTED = (
 def nearest_device(gpu: Properties) -> Device:
     """The shipped device most like a GPU: of its architecture, else of the nearest one below.
 
-    Among those, units and L2 differ least.
+    Among those, units and L2 differ least, then the name.
     """
     wanted = _number(gpu.arch)
     shipped = [device(name) for name in devices()]
 
-    def distance(one: Device) -> tuple[bool, float, float]:
+    def distance(one: Device) -> tuple[bool, int, float, float]:
         arch = _number(one.arch)
         unlike = abs(log(one.compute_units / gpu.compute_units))
         unlike += abs(log(one.l2_bytes / gpu.l2_bytes))
-        return arch > wanted, abs(arch - wanted), unlike
+        alike = SequenceMatcher(None, one.name.lower(), gpu.name.lower()).ratio()
+        return arch > wanted, abs(arch - wanted), round(unlike, 2), -alike
 
     return min(shipped, key=distance)
 

@@ -5,9 +5,21 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import warnings
 from collections.abc import Sequence
+from typing import Any
 
-from perfassert.cli import advise, compare, docs, explain, predict, rank, validate
+from perfassert.cli import (
+    advise,
+    calibrate,
+    compare,
+    docs,
+    explain,
+    measure,
+    predict,
+    rank,
+    validate,
+)
 from perfassert.errors import ExpectationFailed, PerfAssertError
 from perfassert.version import VERSION
 
@@ -27,7 +39,9 @@ def main(arguments: Sequence[str]) -> int:
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else USAGE
     try:
-        return int(options.command(options))
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            return int(options.command(options))
     except ExpectationFailed as failure:
         print(failure, file=sys.stderr)
         return FAILED
@@ -42,6 +56,11 @@ def main(arguments: Sequence[str]) -> int:
         return INTERNAL
 
 
+def _show_warning(message: Warning | str, *where: Any, **more: Any) -> None:
+    """Without the line of Python that it comes from."""
+    print(f"perfassert: warning: {message}", file=sys.stderr)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="perfassert", description=__doc__)
     parser.add_argument("--version", action="version", version=f"perfassert {VERSION}")
@@ -50,7 +69,7 @@ def _parser() -> argparse.ArgumentParser:
     devices.add_argument("name", nargs="?", help="a name, an alias or a device file")
     devices.add_argument("--json", action="store_true", help="print JSON")
     devices.set_defaults(command=_devices)
-    for module in (predict, rank, advise, compare, docs, explain, validate):
+    for module in (predict, rank, advise, compare, docs, explain, validate, calibrate, measure):
         module.add(commands)
     return parser
 

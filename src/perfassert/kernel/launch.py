@@ -102,6 +102,12 @@ class Launch:
         x, y, z = self.extent
         return x * y * z
 
+    def working_grid(self, work: Launch) -> tuple[int, int, int]:
+        """Blocks in each direction that have an unmasked thread of ``work``, which is this launch
+        with its guards as a domain."""
+        reach = zip(self.grid, self.block, work.extent, strict=True)
+        return tuple(max(1, min(g, -(-e // b))) for g, b, e in reach)  # type: ignore[return-value]
+
     def describe(self) -> str:
         """``"grid 40×256×32, block 16×2×16"``."""
         grid, block = ("×".join(map(str, e)) for e in (self.grid, self.block))

@@ -253,9 +253,13 @@ class Symbols:
                 return self.number(own & number)
             if number > 0 and number & (number + 1) == 0:
                 return self.mod(value, self.number(number + 1))
+            limit = self.below(value)
+            if limit and (limit - 1) & ~number == 0:
+                return value  # it has no bit that the mask clears
             low = number & -number
             top = number + low if number > 0 else 0
-            if top & (top - 1) == 0:  # a run of ones: bits below `low` cleared
+            run = top & (top - 1) == 0 if number > 0 else number == -low
+            if run:  # a run of ones: bits below `low` cleared
                 cleared = self.mul(self.number(low), self.div(value, self.number(low)))
                 return self.mod(cleared, self.number(top)) if top and top < 2**29 else cleared
         return self._bits("&", left, right)

@@ -16,7 +16,6 @@ from perfassert.perf_toml.cases import EVERY_DEVICE, Case, Header, RankCase, Tes
 from perfassert.perf_toml.descriptions import DescriptionReader
 from perfassert.perf_toml.parameters import Row, Rows, fill, read_constants, read_rows
 
-SUFFIX = ".perf.toml"
 TOP = ("devices", "constants", "kernels", "test", "rank")
 SHARED = ("name", "kernel", "launch", "devices", "skip", "xfail", "parametrize")
 TEST = (*SHARED, "launches", "expect", "baseline")
@@ -26,7 +25,7 @@ _Result = TypeVar("_Result")
 
 
 def read_perf_file(path: Path, shown: str = "") -> list[Case]:
-    """The cases of a file, in its order; tests first. ``shown``: how messages call the file.
+    """The cases of a file: tests, then rankings. ``shown``: how messages call the file.
 
     Everything is checked that can be without a device: kernels from accesses are parsed, conditions
     and tolerances understood. Raises :class:`~perfassert.PerfFileError`.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from math import prod
 
 from perfassert.engines.pipeline.bounds import Bounds, bounds
 from perfassert.engines.pipeline.configuration import Unit
@@ -25,13 +26,15 @@ _GRAIN = 64  # derived costs are multiples of 1/64 cycle, so that periods exist
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A kernel bound to its launch, and what it moves; ``threads``: unmasked ones."""
+    """A kernel bound to its launch, and what it moves; ``threads``: unmasked ones;
+    ``working``: blocks that have one."""
 
     kernel: Kernel
     held: Occupancy
     estimate: VolumeEstimate
     threads: int
     shared_bytes: int
+    working: int
 
 
 def estimated(kernel: Kernel, launch: Launch, device: Device) -> Case:
@@ -42,7 +45,8 @@ def estimated(kernel: Kernel, launch: Launch, device: Device) -> Case:
     shared = kernel.shared_bytes + launch.shared_bytes
     held = occupancy(device, launch.threads_per_block, kernel.registers, shared)
     estimate = estimate_volumes(kernel, work, device, held, launch)
-    return Case(kernel, held, estimate, work.threads, shared)
+    working = prod(launch.working_grid(work))
+    return Case(kernel, held, estimate, work.threads, shared, working)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +68,7 @@ class Model:
     blocks: int
     dram_seconds: float
     shared_cycles: float
+    masked_cycles: float
 
     @property
     def launch_nodes(self) -> frozenset[int]:
@@ -82,7 +87,7 @@ def make_model(case: Case, launch: Launch, device: Device) -> Model:
     if kernel.bound is None:
         graph = with_touches(graph, kernel)
     graph = graph.bound(dict(launch.scalar_args()))
-    memory = MemorySystem(kernel, estimate, device, min(device.compute_units, launch.blocks))
+    memory = MemorySystem(kernel, estimate, device, min(device.compute_units, case.working))
     graph = memory.apply(graph, kernel.latencies)
     latencies = dict(kernel.latencies) | memory.latencies
     if device.block_launch_cycles and not by_hand:
@@ -91,7 +96,7 @@ def make_model(case: Case, launch: Launch, device: Device) -> Model:
         launching = device.block_launch_cycles + stores * device.block_drain_cycles
         latencies[BLOCK_LAUNCH] = Latency(_grained(0), _grained(launching))
     warps = -(-launch.threads_per_block // device.warp_size)
-    blocks = -(-launch.blocks // device.compute_units)
+    blocks = -(-case.working // device.compute_units)
     unit = make_unit(
         graph,
         warps,
@@ -111,17 +116,23 @@ def make_model(case: Case, launch: Launch, device: Device) -> Model:
     return Model(
         case, launch, device, graph, unit, limits, by_hand, warps, length,
         length - warps * (BLOCK_LAUNCH in latencies), blocks, memory.dram_seconds,
-        _shared_cycles(estimate, launch, device),
+        _shared_cycles(case, device), _masked_cycles(case, launch, device),
     )  # fmt: skip
 
 
-def _shared_cycles(estimate: VolumeEstimate, launch: Launch, device: Device) -> float:
+def _shared_cycles(case: Case, device: Device) -> float:
     """How long the busiest unit's wavefronts of shared memory take."""
-    per_block = float(estimate.volumes.shared_wavefronts.total) / launch.blocks
+    per_block = float(case.estimate.volumes.shared_wavefronts.total) / case.working
     if not per_block:
         return 0.0
-    blocks = -(-launch.blocks // device.compute_units)
+    blocks = -(-case.working // device.compute_units)
     return per_block * blocks * device.operation("shared_load").issue
+
+
+def _masked_cycles(case: Case, launch: Launch, device: Device) -> float:
+    """Blocks whose threads are all masked cost their launch and no more."""
+    masked = (launch.blocks - case.working) / device.compute_units
+    return masked * device.block_launch_cycles / case.held.resident_blocks
 
 
 def _loaded(unit: Unit, growth: Mapping[int, float]) -> Unit:

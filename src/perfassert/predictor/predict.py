@@ -56,7 +56,7 @@ def predict(kernel: Kernel, launch: Launch, device: Device | str | Path) -> Pred
     model = make_model(case, launch, target)
     run = _run(model)
     issue = model.own * model.blocks / target.schedulers_per_unit
-    cycles, dram = max(run.cycles, issue), model.dram_seconds
+    cycles, dram = max(run.cycles, issue) + model.masked_cycles, model.dram_seconds
     busy = max(behind_dram(cycles / target.clock_hz, dram, target.dram_knee), alone["l2"])
     seconds = busy + target.launch_overhead
     servers = _servers({**alone, "dram": dram, "issue": issue / target.clock_hz}, model)
@@ -92,7 +92,7 @@ def predict(kernel: Kernel, launch: Launch, device: Device | str | Path) -> Pred
             bound.registers,
             case.shared_bytes,
             bound.spill_bytes,
-            float(model.own * launch.blocks),
+            float(model.own * case.working),
         ),
         assumptions=(*bound.assumptions, *run.assumptions),
         exact=_EXACT | {"instructions"} if bound.graph is not None else _EXACT,

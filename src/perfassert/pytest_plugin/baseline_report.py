@@ -114,7 +114,8 @@ def _improved(result: Result) -> Iterator[str]:
 def _unused(result: Result) -> Iterator[str]:
     if not result.unused or (result.mode.prune and result.mode.writes):
         return
-    yield f"unused baselines; drop them: {_command('--perf-update=prune', result)}"
+    fails = " fail the run (--perf-strict)" if result.mode.strict else ""
+    yield f"unused baselines{fails}; drop them: {_command('--perf-update=prune', result)}"
     for unused in result.unused:
         why = " (its module is gone)" if unused.gone else ""
         yield f"  {_place(unused.file, result)}: {unused.key}{why}"

@@ -152,6 +152,8 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_runtest_makereport"""
     report = yield
+    if report.when == "setup" and "perf" in getattr(item, "fixturenames", ()):
+        report.perfassert_wanted = True  # type: ignore[attr-defined]
     perf = getattr(item, "funcargs", {}).get("perf")
     if report.when == "call" and perf is not None:
         report.perfassert = perf.records  # type: ignore[attr-defined]

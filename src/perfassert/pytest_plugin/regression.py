@@ -97,6 +97,7 @@ class TestBaselines:
         return found
 
     def _missing(self, key: Key, new: Entry, entries: Mapping[Key, Entry]) -> None:
+        __tracebackhide__ = True
         if self._mode.all or self._mode.new:
             self._note(key, "new", None, new)
             return

@@ -11,9 +11,11 @@ from perfassert.report.document import Document, document, to_json
 from perfassert.report.files import replace_file
 
 
-def write(name: str, path: Path, tests: Iterable[Mapping[str, Any]], root: Path) -> None:
+def write(
+    name: str, path: Path, tests: Iterable[Mapping[str, Any]], errors: Iterable[str], root: Path
+) -> None:
     """Write one report; ``root``: folder that source files of the records are relative to."""
-    replace_file(path, _text(name, document(tests), root))
+    replace_file(path, _text(name, document(tests, errors), root))
 
 
 def _text(name: str, report: Document, root: Path) -> str:

@@ -46,7 +46,7 @@ def add_options(parser: pytest.Parser, group: pytest.OptionGroup) -> None:
 class Reports:
     """Registered as a plug-in of its own for the length of a run.
 
-    ``tests``: the latest record of each, by node ID.
+    ``tests``: the latest record of each, by node ID. ``errors``: what was not collected or set up.
     """
 
     def __init__(self, config: pytest.Config) -> None:
@@ -56,6 +56,7 @@ class Reports:
             config.getoption("--perf-report-advice") or config.getini("perf_report_advice")
         )
         self.tests: dict[str, Mapping[str, Any]] = {}
+        self.errors: set[str] = set()
         self.written: list[Target] = []
         self.problems: list[str] = []
 
@@ -69,10 +70,17 @@ class Reports:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_runtest_logreport"""
+        if report.when == "setup" and getattr(report, "perfassert_wanted", False):
+            (self.errors.add if report.failed else self.errors.discard)(report.nodeid)
         written = getattr(report, "perfassert_test", None)
         if written and not _is_worker(self.config):
             test = json.loads(written)
             self.tests[test["nodeid"]] = {**test, "outcome": outcome(report)}
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_collectreport"""
+        if report.failed:
+            self.errors.add(report.nodeid)
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_sessionfinish"""
@@ -85,7 +93,8 @@ class Reports:
 
         for target in self.targets:
             try:
-                write(target.format, target.path, self.tests.values(), self.config.rootpath)
+                tests, root = self.tests.values(), self.config.rootpath
+                write(target.format, target.path, tests, self.errors, root)
             except PerfAssertError as error:
                 self.problems.append(str(error))
             else:
@@ -93,6 +102,7 @@ class Reports:
         if self.problems and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
+    @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_terminal_summary"""
         for problem in self.problems:

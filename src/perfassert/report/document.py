@@ -21,13 +21,17 @@ Document = Mapping[str, Any]
 Test = Mapping[str, Any]
 
 
-def document(tests: Iterable[Test]) -> Document:
-    """The report of some tests, each as the plug-in records it."""
+def document(tests: Iterable[Test], errors: Iterable[str] = ()) -> Document:
+    """The report of some tests, each as the plug-in records it.
+
+    ``errors``: what could not be collected or set up, by node ID: predictions are missing.
+    """
     return {
         "format": FORMAT,
         "schema": SCHEMA,
         "perfassert": VERSION,
         "model_version": MODEL_VERSION,
+        "errors": sorted(set(errors)),
         "tests": sorted(tests, key=lambda test: (test["nodeid"], test["device"])),
     }
 
@@ -64,11 +68,14 @@ def count(report: Document) -> Mapping[str, int]:
 
 
 def summary(report: Document) -> str:
-    """``"3 predictions in 2 tests: 1 failed, 1 passed"``."""
+    """``"3 predictions in 2 tests: 1 failed, 1 passed"``, and how many errors there were."""
     counts = dict(count(report))
     predictions = counts.pop("predictions")
     tests = sum(counts.values())
-    outcomes = ", ".join(f"{n} {outcome}" for outcome, n in counts.items() if n)
+    found = [f"{n} {outcome}" for outcome, n in counts.items() if n]
+    if report["errors"]:
+        found.append(_counted(len(report["errors"]), "error"))
+    outcomes = ", ".join(found)
     return (
         f"{_counted(predictions, 'prediction')} in {_counted(tests, 'test')}"
         f"{outcomes and f': {outcomes}'}"

@@ -68,6 +68,7 @@ def page_data(report: Document, root: Path) -> dict[str, Any]:
         "summary": summary(report),
         "version": report["perfassert"],
         "model": report["model_version"],
+        "errors": report["errors"],
         "tests": tests,
         "rows": rows,
         "rankings": rankings,

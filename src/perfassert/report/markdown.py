@@ -11,6 +11,7 @@ from perfassert.report.markdown_parts import LIMIT, Capped, code, details, fence
 
 _HEADER = ("test", "kernel", "device", "block", "time", "limiter", "verdict")
 _FOR_FAILURES = 0.6  # of the limit, if there are so many
+_ERRORS = 20  # node IDs that are listed
 _LONGEST = 12_000  # characters of one message
 
 
@@ -18,9 +19,12 @@ def markdown(report: Document, limit: int = LIMIT) -> str:
     """Summary, failures folded away, then the predictions; never longer than ``limit``."""
     text = Capped(limit)
     failed = [test for test in report["tests"] if test["outcome"] == FAILED]
-    mark = "❌" if failed else "✅"
+    mark = "❌" if failed or report["errors"] else "✅"
     text.add(f"## {mark} Predicted performance")
     text.add(f"{words(summary(report))}. Model version {words(report['model_version'])}, no GPU.")
+    if report["errors"]:
+        listed = ", ".join(map(code, report["errors"][:_ERRORS]))
+        text.add(f"Not run for an error: {listed}")
     failures = Capped(int(limit * _FOR_FAILURES))
     kept = [failures.add(_failure(test)) for test in failed]
     for part in failures.parts:

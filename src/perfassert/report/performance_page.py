@@ -9,6 +9,7 @@ from typing import Any
 from perfassert.quantity import Quantity
 from perfassert.report.document import Document
 from perfassert.report.tables import percent
+from perfassert.source import Assumption, SourceSpan
 
 MARKER = "<!-- perfassert docs: generated, any change is lost -->"
 _ADVICE = 3
@@ -135,11 +136,9 @@ def _speedup(advice: Data) -> str:
     return f"{advice['speedup']:.2f}×{again}"
 
 
-def _assumption(assumption: Data) -> str:
-    if not assumption["span"]:
-        return str(assumption["text"])
-    file, line, _ = assumption["span"]
-    return f"{assumption['text']} ({file}:{line})"
+def _assumption(data: Data) -> str:
+    span = data["span"]
+    return str(Assumption(data["text"], SourceSpan(*span[:2]) if span else None))
 
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

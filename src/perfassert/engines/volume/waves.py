@@ -80,7 +80,11 @@ def waves(fields: FieldGroups, launch: Launch, device: Device, concurrent: int) 
     if count <= _EXACT_WAVES:
         starts = [i * concurrent for i in range(count)]
         return [_wave(fields, launch, device, s, concurrent, 1.0) for s in starts]
-    wave = _wave(fields, launch, device, _middle(launch, concurrent), concurrent, 1.0)
+    start = _middle(launch, concurrent)
+    wave = _wave(fields, launch, device, start, concurrent, 1.0)
+    while not wave.threads:  # all masked: nearer to the start there is work
+        start //= 2
+        wave = _wave(fields, launch, device, start, concurrent, 1.0)
     weight = launch.threads / wave.threads
     return [Wave(wave.threads, weight, wave.fields, wave.layer_y, wave.layer_z)]
 

@@ -97,8 +97,7 @@ class Arguments:
         )
         return LaunchError(
             f"kernel {self.kernel!r} needs its argument {shown!r} for {what}; "
-            "give it in Launch.args"
-            + (f", as bytes or as {{{inside}: …}}" if inside else "")
+            "give it in Launch.args" + (f", as bytes or as {{{inside}: …}}" if inside else "")
         )
 
 

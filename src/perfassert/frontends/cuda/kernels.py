@@ -140,7 +140,8 @@ class Hints:
         binder = Binder(program, launch, arguments, self.trip_counts, proxies)
         bound, touches = bind_accesses(binder)
         work, bound = normalised(binder, bound)
-        graph = launch_graph(program, binder, touches, warp_size)
+        middle = tuple(n // 2 for n in launch.working_grid(work))
+        graph = launch_graph(program, binder, touches, warp_size, middle)
         flops, dtype = _arithmetic(graph, program, launch, warp_size)
         aligned = {n: b.alignment for n, b in arguments.buffers.items()}
         names = dict.fromkeys(a.field for a in bound)

@@ -1,6 +1,6 @@
 """The instruction graph of a program for one launch: which warp executes what, how often.
 
-A block from the middle of the grid stands for all. For each of its warps conditions are evaluated
+A block from the middle of those that have work stands for all. For each of its warps conditions are evaluated
 lane by lane: an instruction belongs to the warps in which some lane is active, so both sides of a
 divergent branch follow one another. A loop whose conditions change from one iteration to the next
 (a reduction's halving stride) is unrolled; any other stays a loop.
@@ -44,16 +44,22 @@ class _Item:
 
 
 def launch_graph(
-    program: Program, binder: Binder, touches: Mapping[int, tuple[int, ...]], warp_size: int
+    program: Program,
+    binder: Binder,
+    touches: Mapping[int, tuple[int, ...]],
+    warp_size: int,
+    block: tuple[int, ...],
 ) -> InstructionGraph:
-    """The graph of the block in the middle of the grid."""
-    walk = _Walk(program, binder, warp_size)
+    """The graph of one block of the grid."""
+    walk = _Walk(program, binder, warp_size, block)
     items = walk.region(-1, walk.everyone)
     return _Numbering(touches).graph(items)
 
 
 class _Walk:
-    def __init__(self, program: Program, binder: Binder, warp_size: int) -> None:
+    def __init__(
+        self, program: Program, binder: Binder, warp_size: int, block: tuple[int, ...]
+    ) -> None:
         self.program = program
         self.binder = binder
         self.symbols = program.symbols
@@ -70,7 +76,7 @@ class _Walk:
             "laneid": linear % warp_size,
             "warpid": linear // warp_size,
         }
-        self.names |= {f"blockIdx.{a}": np.asarray(launch.grid[i] // 2) for i, a in enumerate(AXES)}
+        self.names |= {f"blockIdx.{a}": np.asarray(block[i]) for i, a in enumerate(AXES)}
         self.names |= {n: np.asarray(v) for n, v in binder.names.items()}
         self.memo: dict[int, IntArray] = {}
         self.count = 0

@@ -488,7 +488,19 @@ _THREE: dict[int, Callable[[Symbols, Value, Value, Value], Value]] = {
     0x60: lambda s, a, b, c: s.bit_and(a, s.bit_xor(b, c)),
     0x28: lambda s, a, b, c: s.bit_and(c, s.bit_xor(a, b)),
     0xF6: lambda s, a, b, c: s.bit_or(a, s.bit_xor(b, c)),
+    0xCA: lambda s, a, b, c: _chosen(s, a, b, c),
+    0xAC: lambda s, a, b, c: _chosen(s, a, c, b),
+    0xE2: lambda s, a, b, c: _chosen(s, b, a, c),
+    0xB8: lambda s, a, b, c: _chosen(s, b, c, a),
+    0xE4: lambda s, a, b, c: _chosen(s, c, a, b),
+    0xD8: lambda s, a, b, c: _chosen(s, c, b, a),
 }
+
+
+def _chosen(s: Symbols, mask: Value, ones: Value, zeros: Value) -> Value:
+    """Bits of ``ones`` where the mask has them, else of ``zeros``."""
+    kept = s.bit_and(zeros, s.bit_xor(mask, s.number(-1)))
+    return s.bit_or(s.bit_and(ones, mask), kept)
 
 
 def _truth(s: Symbols, lut: int, values: Sequence[Value]) -> Value | None:

@@ -48,6 +48,16 @@ def build(source: Source, arch: str) -> Binary:
     return found
 
 
+def image(source: Source, arch: str) -> bytes:
+    """The cubin that :func:`build` describes, for a driver to load; compiled anew."""
+    _check_architecture(arch)
+    content = _read(source)
+    target, _ = _target(source, arch)
+    files = _files(source, content).files
+    with tempfile.TemporaryDirectory(prefix="perfassert-") as folder:
+        return _compiled(source, content, files, target, Path(folder)).cubin
+
+
 def _built(source: Source, content: bytes, files: Mapping[Path, bytes], arch: str) -> Binary:
     target, notes = _target(source, arch)
     nvdisasm = _disassembler(target)

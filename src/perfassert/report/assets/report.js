@@ -125,7 +125,7 @@ function choices(id, values) {
 }
 
 function start() {
-  byId("summary").textContent = `${data.summary}. perfassert ${data.version}, model version ${data.model}; no GPU was used.`;
+  byId("summary").textContent = `${data.summary}. ${data.errors.length ? `Not run: ${data.errors.join(", ")}. ` : ""}perfassert ${data.version}, model version ${data.model}; no GPU was used.`;
   byId("predictions").tHead.append(el("tr", {}, COLUMNS.map((column, i) => {
     const button = el("button", { type: "button" }, column.name);
     button.addEventListener("click", () => sortBy(i, state.column === i && !state.down));
@@ -236,6 +236,8 @@ function source(file, lines, advice) {
   const text = data.files[file] || {};
   const numbers = [...new Set([...Object.keys(text).map(Number), ...costs.keys()])].sort((a, b) => a - b);
   const measure = ["sectors", "wavefronts", "instructions"].find((key) => lines.some((line) => line[key])) || "instructions";
+  const keys = ["instructions", "wavefronts", "sectors"];
+  const look = (key) => (key === measure || key === "line" ? "number" : "number extra");
   const near = numbers.filter((n) => lines.some((line) => Math.abs(line.line - n) <= 2));
   const most = Math.max(...lines.map((line) => line[measure]));
   const rows = near.map((n, i) => {
@@ -244,11 +246,11 @@ function source(file, lines, advice) {
     const gap = i && near[i - 1] < n - 1 ? el("tr", {}, el("td", { colspan: 5, class: "faint" }, "⋯")) : null;
     return [gap, el("tr", { class: hot.has(`${name}:${n}`) ? "hot" : null, style: heat ? `background:color-mix(in srgb, var(--c1) ${heat}%, transparent)` : null },
       el("td", { class: "number faint" }, String(n)),
-      ...["instructions", "wavefronts", "sectors"].map((key) => el("td", { class: "number" }, cost && cost[key] ? quantity(cost[key], "") : "")),
+      ...keys.map((key) => el("td", { class: look(key) }, cost && cost[key] ? quantity(cost[key], "") : "")),
       el("td", {}, text[n] || ""))];
   });
   return section(`${file}: what one warp issues, and moves (shaded by ${measure})`, el("table", { class: "source" },
-    el("thead", {}, el("tr", {}, ["line", "instructions", "wavefronts", "sectors", ""].map((h) => el("th", { class: h ? "number" : null }, h)))),
+    el("thead", {}, el("tr", {}, ["line", ...keys, ""].map((h) => el("th", { class: h ? look(h) : null }, h)))),
     el("tbody", {}, rows)));
 }
 

@@ -1,0 +1,81 @@
+"""Predictions without their diagnosis; files that are replaced; Markdown of hostile names."""
+
+import pytest
+
+import perfassert as pa
+from perfassert.report.document import document, to_json
+from perfassert.report.files import replace_file
+from perfassert.report.markdown_parts import Capped, code, fenced, words
+
+
+@pytest.fixture
+def prediction():
+    kernel = pa.Kernel.from_accesses("k", [pa.Field("a", shape=(4096,))], ["a[x]"])
+    return pa.predict(kernel, pa.Launch.cover(4096, 64), "a100")
+
+
+def test_a_diagnosis_is_left_out_and_asked_for(prediction):
+    assert not prediction.diagnosed
+    data = prediction.to_dict(diagnosis=False)
+    assert not {"stalls", "advice"} & set(data)
+    assert not prediction.diagnosed
+    read = pa.Prediction.from_dict(data)
+    assert (read, read.diagnosed, dict(read.stalls), read.advice) == (prediction, False, {}, None)
+    again = pa.Prediction.from_dict(prediction.to_dict())
+    assert prediction.diagnosed
+    assert again.diagnosed
+    assert again.stalls == prediction.stalls
+    with pytest.raises(pa.ExpectationError, match="advice"):
+        read.expect(advice="Loop Unrolling")
+
+
+def test_expectations_are_told(prediction):
+    from dataclasses import replace
+
+    told = []
+    watched = replace(prediction, on_expect=told.extend)
+    with pytest.raises(pa.ExpectationFailed):
+        watched.expect(time="< 1 ns", occupancy="> 0 %")
+    assert [(o.metric.name, o.verdict) for o in told] == [("time", "FAIL"), ("occupancy", "ok")]
+    assert watched == prediction
+
+
+def test_files_are_replaced_whole(tmp_path):
+    path = tmp_path / "a" / "b.json"
+    replace_file(path, "one")
+    path.chmod(0o640)
+    replace_file(path, "zwei ×\n")
+    assert path.read_bytes() == "zwei ×\n".encode()
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert [p.name for p in path.parent.iterdir()] == ["b.json"]
+
+
+def test_what_cannot_be_written(tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").write_text("")
+    for path in (tmp_path / "folder", tmp_path / "file" / "below"):
+        with pytest.raises(pa.ReportError, match="left alone|cannot be written"):
+            replace_file(path, "")
+
+
+def test_numbers_that_are_none():
+    test = {"nodeid": "a", "device": "b", "outcome": "passed", "value": float("inf")}
+    assert '"value": null' in to_json(document([test]))
+
+
+def test_markdown_of_hostile_names():
+    name = "a[`|<b>*@you*_:tada:]"
+    for text in (code(name), words(name)):
+        assert not set("`|*@[]") & set(text)
+        assert "<b>" not in text
+    assert words("l1_wavefronts of a: loads") == "l1_wavefronts of a: loads"
+    assert fenced("````").startswith("`````text\n")
+
+
+def test_a_capped_text_says_what_is_missing():
+    text = Capped(400)
+    assert text.add("a" * 150)
+    assert not text.add("b" * 150)
+    assert text.add_table(("x",), [["1"] * 1] * 50, share=0.5) > 0
+    assert "… and 3 more" in text.text(3)
+    assert len(text.text(3)) <= 400
