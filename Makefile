@@ -5,7 +5,10 @@ BIN := $(VENV)/bin
 # Measurements of real GPUs, which are no part of the project.
 MEASURED := $(or $(PERFASSERT_MEASURED),$(wildcard ../shared/measured))
 ACCURACY_ROWS := 24
-VALIDATE = $(BIN)/perfassert validate validation/*.toml --data $(MEASURED)
+# Our own kernels take part once `perfassert measure` has written their table.
+UNMEASURED = $(if $(wildcard $(MEASURED)/own_kernels.csv),,validation/own_kernels.toml)
+SUITES = $(filter-out $(UNMEASURED),$(sort $(wildcard validation/*.toml)))
+VALIDATE = $(BIN)/perfassert validate $(SUITES) --data $(MEASURED)
 
 .PHONY: demo test lint bench accuracy accuracy-check clean
 

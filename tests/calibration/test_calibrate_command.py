@@ -34,7 +34,7 @@ def value(device, key):
 
 @pytest.mark.parametrize("name", DEVICES)
 def test_what_the_gpu_is_comes_back(name, tmp_path, plugged, capsys):
-    """2652 noisy shots of an A100: each measured value is within 3 % of the fake's."""
+    """Some 2700 noisy shots of an A100: each measured value is within 3 % of the fake's."""
     gpu = plugged(FakeGpu(name))
     path = tmp_path / "my-gpu.toml"
     assert main(["calibrate", "-o", str(path)]) == 0
@@ -61,7 +61,7 @@ def test_what_the_gpu_is_comes_back(name, tmp_path, plugged, capsys):
         assert getattr(device, key) == getattr(gpu.device, key)
         assert device.provenance[f"values.{key}"].source == "CUDA driver 13.0, device attributes"
     for key in ("block_launch_cycles", "block_drain_cycles"):
-        assert value(device, key) == pytest.approx(getattr(gpu.device, key), abs=20)
+        assert value(device, key) == pytest.approx(getattr(gpu.device, key), abs=25)
     assert "the driver reports" in device.provenance["values.clock_hz"].note
 
 
@@ -79,7 +79,7 @@ def test_the_new_device_predicts(tmp_path):
 @pytest.mark.parametrize("shots", [0, 5, 700, 2500])
 def test_interrupted_and_resumed(shots, tmp_path, plugged, capsys):
     whole = tmp_path / "whole.toml"
-    plugged(FakeGpu("A100-SXM4-40GB"))
+    all_shots = plugged(FakeGpu("A100-SXM4-40GB"))
     assert main(["calibrate", "-o", str(whole), "--name", "G"]) == 0
     path = tmp_path / "parts.toml"
     first = plugged(FakeGpu("A100-SXM4-40GB", stop_after=shots))
@@ -88,18 +88,17 @@ def test_interrupted_and_resumed(shots, tmp_path, plugged, capsys):
     assert first.closed
     assert not path.exists()
     kept = journal_path(path)
-    assert kept.exists() == (shots > 0 and bool(kept.exists()))
     done = len(json.loads(kept.read_text())["results"]) if kept.exists() else 0
-    assert (done > 10) == (shots >= 700)
+    assert (done > 5) == (shots >= 700)
     second = plugged(FakeGpu("A100-SXM4-40GB"))
     assert main(["calibrate", "-o", str(path), "--name", "G"]) == 0
     assert path.read_text() == whole.read_text()
-    assert (second.shots < 2652) == (done > 0)
+    assert (second.shots < all_shots.shots) == (done > 0)
     third = plugged(FakeGpu("A100-SXM4-40GB"))
     assert main(["calibrate", "-o", str(path), "--name", "G"]) == 0
     assert third.shots == 0
     assert main(["calibrate", "-o", str(path), "--name", "G", "--fresh"]) == 0
-    assert third.shots == 2652
+    assert third.shots == all_shots.shots
 
 
 def test_a_failing_gpu_keeps_what_there_is(tmp_path, plugged, capsys):

@@ -1,7 +1,7 @@
 """Measured curves → the numbers of a device file. Pure: numbers in, numbers or a reason out.
 
-Every fit withstands noise of a few percent and single outliers: levels are medians, and a point
-that is far off the curve (:data:`_FAR` times the median residual) does not count.
+Every fit withstands noise of a few percent and single outliers: levels are medians, and a sample
+that is far off the others of its point (:data:`_FAR` times the median distance) does not count.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ Floats = NDArray[np.float64]
 MIN_WARPS = 4  # different warp counts of a hull
 MAX_RESIDUAL = 0.15  # mean, of a curve that still counts as a hull
 _ABOVE = 1.15  # the last point of a saturated hull lies this far beyond the corner
-_FAR = 5.0  # median residuals
-_FLOOR = 0.005  # a residual below half a percent is no outlier
+_FAR = 5.0  # median distances
+_FLOOR = 0.005  # half a percent off is no outlier
 _ROUNDS = 12
 _CORNER = 1.5  # points nearer to the corner than this factor count only where they are all there is
 _PLATEAU = 0.06  # half width of a plateau
@@ -104,18 +104,24 @@ def fit_hull(warps: Sequence[float], cycles: Sequence[float], length: float) -> 
         raise Unfit("time falls with more warps: no hull")
     _check_arms(counts, middle, few)
     issue, completion = _start(counts, middle)
-    kept = np.ones(t.shape, dtype=bool)
+    kept = _near(w, t, counts)
+    w, t = w[kept], t[kept]
     for _ in range(_ROUNDS):
-        used = kept & _on_arms(w, counts, completion / issue)
+        used = _on_arms(w, counts, completion / issue)
         issue, completion = _step(w[used], t[used], length, issue, completion)
-        off = np.abs(np.log(t / equation_1(w, length, issue, completion)))
-        kept = off <= max(_FLOOR, _FAR * float(np.median(off)))
-    residual = float(off[kept].mean())
+    residual = float(np.abs(np.log(t / equation_1(w, length, issue, completion))).mean())
     if residual > MAX_RESIDUAL:
         raise Unfit(f"no hull: the mean residual is {100 * residual:.0f} %")
     if completion / issue * _ABOVE > counts[-1]:
         raise _unsaturated(counts, few)
     return Hull(issue, completion, residual)
+
+
+def _near(w: Floats, t: Floats, counts: Floats) -> NDArray[np.bool_]:
+    """Not the outliers: what lies near the median of its warp count."""
+    middle = {count: np.median(t[w == count]) for count in counts}
+    off = np.abs(np.log(t / np.array([middle[count] for count in w])))
+    return off <= max(_FLOOR, _FAR * float(np.median(off)))
 
 
 def _on_arms(w: Floats, counts: Floats, corner: float) -> NDArray[np.bool_]:
@@ -192,15 +198,7 @@ def fit_levels(sizes: Sequence[float], cycles: Sequence[float]) -> list[Level]:
         raise Unfit(f"too few points: {s.size}, {_LEAST} are needed")
     smooth = t.copy()
     smooth[1:-1] = np.median(np.stack([t[:-2], t[1:-1], t[2:]]), axis=0)
-    found: list[tuple[int, int]] = []
-    start = 0
-    while start < s.size:
-        end = _reach(smooth, start)
-        if end - start >= _LEAST:
-            found.append((start, end))
-            start = end
-        else:
-            start += 1
+    found = _plateaus(smooth, 0, s.size)
     levels: list[Level] = []
     for start, end in found:
         latency = float(np.median(t[start:end]))
@@ -220,10 +218,19 @@ def fit_levels(sizes: Sequence[float], cycles: Sequence[float]) -> list[Level]:
     return levels
 
 
-def _reach(t: Floats, start: int) -> int:
-    """End of the longest run from ``start`` that stays near its own median."""
+def _plateaus(t: Floats, first: int, last: int) -> list[tuple[int, int]]:
+    """The longest run that stays near its own median, and those on both sides of it."""
+    runs = [(start, _reach(t, start, last)) for start in range(first, last)]
+    start, end = max(runs, key=lambda run: run[1] - run[0], default=(0, 0))
+    if end - start < _LEAST:
+        return []
+    return [*_plateaus(t, first, start), (start, end), *_plateaus(t, end, last)]
+
+
+def _reach(t: Floats, start: int, last: int) -> int:
+    """End of the longest run from ``start``."""
     end = start + 1
-    while end < t.size:
+    while end < last:
         window = t[start : end + 1]
         if np.abs(window / np.median(window) - 1).max() > _PLATEAU:
             break

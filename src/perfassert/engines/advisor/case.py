@@ -149,7 +149,8 @@ class Match:
 
     ``blames`` with the samples that it would remove or hide; ``hidden`` of latency hiding: how many
     latency samples the active ones of the scopes can hide (else None); ``speedup`` where the
-    optimizer has its own estimate; ``changes``: of the launch, for a second estimate by simulation.
+    optimizer has its own estimate; ``changes``: of the launch, for a second estimate by simulation;
+    ``same_work``: no server gets less to do, so that none of them can be beaten.
     """
 
     suggestion: str
@@ -157,6 +158,7 @@ class Match:
     hidden: float | None = None
     speedup: float | None = None
     changes: Mapping[str, object] | None = None
+    same_work: bool = False
 
     @property
     def count(self) -> Count:

@@ -182,6 +182,7 @@ class WarpBalance:
             "warps wait for each other at the barrier: give them equal work between barriers, "
             f"or synchronize fewer of them (__syncwarp, cooperative groups){_at(case, found)}",
             found,
+            same_work=True,
         )
 
 
