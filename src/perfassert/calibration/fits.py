@@ -121,13 +121,13 @@ def _near(w: Floats, t: Floats, counts: Floats) -> NDArray[np.bool_]:
     """Not the outliers: what lies near the median of its warp count."""
     middle = {count: np.median(t[w == count]) for count in counts}
     off = np.abs(np.log(t / np.array([middle[count] for count in w])))
-    return off <= max(_FLOOR, _FAR * float(np.median(off)))
+    return np.asarray(off <= max(_FLOOR, _FAR * float(np.median(off))))
 
 
 def _on_arms(w: Floats, counts: Floats, corner: float) -> NDArray[np.bool_]:
     """Away from the corner, which real pipelines round off; the first and the last count always."""
     away = np.abs(np.log(w / corner)) > np.log(_CORNER)
-    return away | (w == counts[0]) | (w == counts[-1])
+    return np.asarray(away | (w == counts[0]) | (w == counts[-1]))
 
 
 def _check_arms(counts: Floats, middle: Floats, few: Value) -> None:

@@ -22,7 +22,9 @@ PAIRS = 2048
 _PAIR_SPACING = 4096
 HITS = 4096
 SPIN = 2000  # cycles of a block
-_HELD = 30_000_000  # cycles that a queue of launches waits, to fill up
+_HELD = 3_000_000  # cycles that the queue waits, so that no launch comes late for its timing
+_HELD_LONG = 30_000_000  # where hundreds of launches are timed
+_WARM = 1 << 23  # links of a chain that brings the GPU to its clock
 _MIB = 2**20
 
 
@@ -98,11 +100,16 @@ def _possible(gpu: Properties, nearest: Device, name: str) -> bool:
     return name in nearest.operations and int(gpu.arch.removeprefix("sm_")) >= CHAINS[name].since
 
 
+def _hold(cycles: int = _HELD) -> Shot:
+    """Keeps the GPU busy without touching memory."""
+    return Shot("launch", "spin", 1, 32, cycles, records=False)
+
+
 def _clock(gpu: Properties) -> Measurement:
-    """All units busy for some milliseconds."""
-    length = 1 << 19
-    blocks = gpu.compute_units
-    shot = Shot("chain:fp32", "chain", blocks, gpu.max_threads_per_block, length)
+    """All units busy for some milliseconds, and for a tenth of a second before."""
+    threads = gpu.max_threads_per_block
+    warm = Shot("chain:fp32", "chain", gpu.compute_units, threads, _WARM)
+    shot = Shot("chain:fp32", "chain", gpu.compute_units, threads, 1 << 19, before=(warm,))
     return Measurement("clock", (1.0,), (shot,), ("values.clock_hz",))
 
 
@@ -224,7 +231,8 @@ def _l2(gpu: Properties) -> Measurement:
     passes = max(4, 2**31 // size)
     loads = _loads(gpu)
     shots = tuple(
-        Shot("memory", "read", k * gpu.compute_units, 256, size, passes, 0, size) for k in loads
+        Shot("memory", "read", k * gpu.compute_units, 256, size, passes, 0, size, before=(_hold(),))
+        for k in loads
     )
     return Measurement("l2", tuple(map(float, loads)), shots, ("values.l2_bandwidth",), 5)
 
@@ -250,7 +258,7 @@ def _dram(gpu: Properties, kernel: str) -> Measurement:
     loads = _loads(gpu)
     shots = tuple(
         Shot("memory", kernel, k * gpu.compute_units, 256, size, 4, 0, 2 * dram_bytes(gpu),
-             records=kernel == "read")
+             records=kernel == "read", before=(_hold(),))
         for k in loads
     )  # fmt: skip
     key = "dram_bandwidth" if kernel == "scale" else "dram_alone_factor"
@@ -264,7 +272,7 @@ def _blocks(gpu: Properties, stores: bool) -> Measurement:
     size = 4 * max(counts) * gpu.compute_units * 256
     shots = tuple(
         Shot("launch", "spin", count * gpu.compute_units, 256, SPIN, int(stores), 0, size,
-             gpu.shared_bytes_per_block, records=False)
+             gpu.shared_bytes_per_block, records=False, before=(_hold(),))
         for count in counts
     )  # fmt: skip
     key = "values.block_drain_cycles" if stores else "values.block_launch_cycles"
@@ -275,9 +283,8 @@ def _blocks(gpu: Properties, stores: bool) -> Measurement:
 def _kernels(gpu: Properties) -> Measurement:
     """Empty kernels that wait in the queue behind a long one."""
     counts = (16, 32, 64, 128, 256)
-    hold = Shot("launch", "spin", 1, 32, _HELD, buffer_bytes=4096, records=False)
     shots = tuple(
-        Shot("launch", "empty", 1, 32, 0, count=count, records=False, before=(hold,))
+        Shot("launch", "empty", 1, 32, 0, count=count, records=False, before=(_hold(_HELD_LONG),))
         for count in counts
     )
     return Measurement("kernels", tuple(map(float, counts)), shots, ("values.launch_overhead",))

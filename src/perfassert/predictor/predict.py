@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from statistics import median
 
@@ -12,6 +13,7 @@ from perfassert.engines.pipeline.simulate import run_bounded
 from perfassert.engines.volume.roofline import roofline
 from perfassert.errors import LaunchError
 from perfassert.frontends.access_graph import ARITHMETIC
+from perfassert.frontends.cuda.kernels import CompiledCode
 from perfassert.hardware.load import device as load_device
 from perfassert.hardware.model import Device
 from perfassert.kernel.description import Kernel
@@ -49,6 +51,17 @@ def predict(kernel: Kernel, launch: Launch, device: Device | str | Path) -> Pred
             raise LaunchError(f"{what} must be a {kind.__name__}, not {value!r}")
     target = load_device(device)
     _check_block(launch, target)
+    code = kernel.compiled
+    if code is None:
+        return _predicted(kernel, launch, target, "")
+    if isinstance(code, CompiledCode):  # compiled again if its file has changed
+        return _predicted(kernel, launch, target, code.binary(target.arch).digest)
+    return _predicted.__wrapped__(kernel, launch, target, "")
+
+
+@lru_cache(maxsize=512)
+def _predicted(kernel: Kernel, launch: Launch, target: Device, digest: str) -> Prediction:
+    """Predictions are immutable: the same question has the same answer."""
     case = estimated(kernel, launch, target)
     bound, held, estimate = case.kernel, case.held, case.estimate
     arithmetic = ARITHMETIC.get(bound.dtype, "int32")
