@@ -109,6 +109,13 @@ def test_a_failing_gpu_keeps_what_there_is(tmp_path, plugged, capsys):
     assert len(json.loads((tmp_path / "a.journal.json").read_text())["results"]) > 3
 
 
+def test_clocks_that_stand_still(tmp_path):
+    gpu = FakeGpu("A100-SXM4-40GB")
+    gpu.chain = lambda shot, operation: 0.0
+    with pytest.raises(CalibrationError, match="clock: the GPU's clocks stand still"):
+        calibrate(gpu, tmp_path / "a.toml")
+
+
 def test_a_journal_of_another_gpu_or_none(tmp_path, plugged, capsys):
     path = tmp_path / "a.toml"
     journal = journal_path(path)

@@ -117,7 +117,7 @@ def chased(levels, seed, noise=0.02):
     return sizes, times
 
 
-@settings(max_examples=200)
+@settings(max_examples=60)
 @given(
     l1=st.floats(20, 60), l2=st.floats(2.5, 8), far=st.floats(1.4, 2), dram=st.floats(1.3, 3),
     seed=st.integers(0, 10**6),

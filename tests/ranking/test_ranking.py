@@ -35,7 +35,10 @@ def test_claims_that_hold(ranking):
         ({"best": (512, 1, 1)}, "best is 16×2×16, expected 512×1×1 (place 4, "),
         ({"best_in": [(512, 1, 1), (1, 32, 32)]}, "expected 512×1×1 or 1×32×32 (place 4"),
         ({"order": [(512, 1, 1), (16, 2, 16)]}, "512×1×1 is slower than 16×2×16"),
-        ({"within": "5 %", "of": (256, 1, 4)}, " % slower than the best, 16×2×16, expected at most 5.0 %"),
+        (
+            {"within": "5 %", "of": (256, 1, 4)},
+            " % slower than the best, 16×2×16, expected at most 5.0 %",
+        ),
     ],
 )
 def test_claims_that_fail(ranking, claim, headline):

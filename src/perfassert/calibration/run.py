@@ -79,9 +79,12 @@ def _measure(driver: Driver, step: plan.Measurement) -> list[list[Sample]]:
     for _ in range(step.repeats):
         for place, shot in zip(samples, step.shots, strict=True):
             try:
-                place.append(driver.run(shot))
+                sample = driver.run(shot)
             except CalibrationError as error:
                 raise CalibrationError(f"{step.key}: {error}") from None
+            if not (sample.seconds > 0 and (sample.cycles > 0 or not shot.records)):
+                raise CalibrationError(f"{step.key}: the GPU's clocks stand still: {sample}")
+            place.append(sample)
     return samples
 
 

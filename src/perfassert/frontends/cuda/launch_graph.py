@@ -2,8 +2,8 @@
 
 A block from the middle of those that have work stands for all. For each of its warps conditions
 are evaluated lane by lane: an instruction belongs to the warps in which some lane is active, so
-both sides of a divergent branch follow one another. A loop whose conditions change from one iteration to the next
-(a reduction's halving stride) is unrolled; any other stays a loop.
+both sides of a divergent branch follow one another. A loop whose conditions change from one
+iteration to the next (a reduction's halving stride) is unrolled; any other stays a loop.
 
 Instructions wait as the control codes say: for the barriers that loads and other instructions of
 variable latency set. Fixed latencies are in the stall counts.
