@@ -106,9 +106,10 @@ def main() -> None:
     with TemporaryDirectory() as folder:
         for commit, code, output in play(Path(folder)):
             print(f"{commit.title}: {'stopped' if code else 'passes'}")
-            for line in output.splitlines():
-                if line.startswith(("E   ", "time ")) and ": " in line and "undone" in line:
-                    print(f"    {line.removeprefix('E   ').strip()}")
+            found = (line.removeprefix("E   ").strip() for line in output.splitlines())
+            for line in dict.fromkeys(found):
+                if line.startswith("time ") and "undone" in line:
+                    print(f"    {line}")
 
 
 if __name__ == "__main__":

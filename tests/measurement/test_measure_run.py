@@ -5,7 +5,7 @@ import json
 import shutil
 
 import pytest
-from fake_gpu import FakeGpu
+from pretended_gpu import FakeGpu
 from own_suite import PATH
 
 import perfassert as pa
@@ -191,7 +191,7 @@ def test_noise_is_named(path, fake, capsys):
 
 def test_without_memory(path, fake, capsys, monkeypatch):
     fake()
-    monkeypatch.setattr("fake_gpu.PROPERTIES", gpu_with(free_bytes=10**6))
+    monkeypatch.setattr("pretended_gpu.PROPERTIES", gpu_with(free_bytes=10**6))
     assert measure(path, "--no-counters", "--kernel", "copy") == 2
     assert "0.01 GB of memory; 0.00 GB are free" in capsys.readouterr().err
     assert len(rows(path)) == 2
@@ -200,7 +200,7 @@ def test_without_memory(path, fake, capsys, monkeypatch):
 def gpu_with(**changes):
     from dataclasses import replace
 
-    from fake_gpu import PROPERTIES
+    from pretended_gpu import PROPERTIES
 
     return replace(PROPERTIES, **changes)
 

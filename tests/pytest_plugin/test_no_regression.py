@@ -428,7 +428,7 @@ def test_files_are_the_same_everywhere(project):
         subprocess.run(
             command,
             cwd=project.path,
-            env={**os.environ, **environment},
+            env={**os.environ, "CI": "", **environment},
             check=True,
             capture_output=True,
         )
