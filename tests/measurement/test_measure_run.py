@@ -5,8 +5,8 @@ import json
 import shutil
 
 import pytest
-from pretended_gpu import FakeGpu
 from own_suite import PATH
+from pretended_gpu import FakeGpu
 
 import perfassert as pa
 from perfassert.calibration.driver import CalibrationError
