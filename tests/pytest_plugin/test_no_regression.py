@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -415,15 +416,18 @@ ENVIRONMENTS = [
 ]
 
 
+SHUFFLED = ("-p", "randomly") if find_spec("pytest_randomly") else ()
+
+
 def test_files_are_the_same_everywhere(project):
     """Whatever the order of the tests, the workers, the locale, the hash seed."""
     texts = set()
     for environment, arguments in zip(
-        ENVIRONMENTS, ((), ("-n", "2"), ("-p", "randomly", "-p", "no:xdist")), strict=True
+        ENVIRONMENTS, ((), ("-n", "2"), (*SHUFFLED, "-p", "no:xdist")), strict=True
     ):
         baselines(project).unlink(missing_ok=True)
         command = [sys.executable, "-m", "pytest", *QUIET[2:], *arguments, "--perf-update"]
-        if not arguments or arguments[0] == "-n":
+        if "randomly" not in arguments:
             command += ["-p", "no:randomly"]
         subprocess.run(
             command,
