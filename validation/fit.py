@@ -19,9 +19,9 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from perfassert.validation.data import read_rows
-from perfassert.validation.read import read_suite
-from perfassert.validation.run import process_pool, validate
+from perfassert.lab.validation.data import read_rows
+from perfassert.lab.validation.read import read_suite
+from perfassert.lab.validation.run import process_pool, validate
 
 STEPS = (0.2, 0.1, 0.05, 0.02)
 SOURCE = "validation-fit"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from perfassert.errors import PerfAssertError
 
 if TYPE_CHECKING:
-    from perfassert.calibration.run import Outcome
+    from perfassert.lab.calibration.run import Outcome
 
 OK, INTERRUPTED = 0, 130
 _WIDTH = 40  # characters of the progress bar
@@ -35,9 +35,9 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """0, or 130 where it was interrupted; then a later call goes on."""
-    from perfassert.calibration import driver as drivers
-    from perfassert.calibration.pictures import check_pictures, draw
-    from perfassert.calibration.run import calibrate, journal_path
+    from perfassert.lab.calibration import driver as drivers
+    from perfassert.lab.calibration.pictures import check_pictures, draw
+    from perfassert.lab.calibration.run import calibrate, journal_path
 
     output: Path = options.output
     if output.suffix != ".toml":
@@ -75,7 +75,7 @@ def _progress(done: int, total: int, key: str) -> None:
 
 def _text(outcome: Outcome, output: Path) -> str:
     """Classes with their latencies, what could not be measured and why, where it is."""
-    from perfassert.calibration.evaluate import Entry
+    from perfassert.lab.calibration.evaluate import Entry
     from perfassert.report.tables import table
 
     rows = []

@@ -46,9 +46,9 @@ def _positive(text: str) -> int:
 
 def run(options: argparse.Namespace) -> int:
     """0, or an error (exit code 2) that says what is missing; what was measured is in the file."""
-    from perfassert.measurement import gpu as seam
-    from perfassert.measurement.run import Options, device_name, measure_counters, measure_times
-    from perfassert.validation.read import read_suite
+    from perfassert.lab.measurement import gpu as seam
+    from perfassert.lab.measurement.run import Options, device_name, measure_counters, measure_times
+    from perfassert.lab.validation.read import read_suite
 
     suite = read_suite(options.suite)
     if not options.output.parent.is_dir():

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from perfassert.errors import PerfAssertError, SuiteError, close_matches
 
 if TYPE_CHECKING:
-    from perfassert.validation.record import Record
-    from perfassert.validation.run import Submitter, Validation
-    from perfassert.validation.suite import Suite
+    from perfassert.lab.validation.record import Record
+    from perfassert.lab.validation.run import Submitter, Validation
+    from perfassert.lab.validation.suite import Suite
 
 OK, FAILED = 0, 1
 _WIDTH = 40  # characters of the progress bar
@@ -81,11 +81,11 @@ def run(options: argparse.Namespace) -> int:
 
     What can be wrong with suites, data, record and options comes up before the first prediction.
     """
-    from perfassert.validation.accuracy import page_date
-    from perfassert.validation.data import read_rows
-    from perfassert.validation.read import read_suite
-    from perfassert.validation.record import check_comparable, read_record
-    from perfassert.validation.run import validate
+    from perfassert.lab.validation.accuracy import page_date
+    from perfassert.lab.validation.data import read_rows
+    from perfassert.lab.validation.read import read_suite
+    from perfassert.lab.validation.record import check_comparable, read_record
+    from perfassert.lab.validation.run import validate
 
     _check(options)
     day = options.date or page_date() if options.accuracy else None
@@ -128,7 +128,7 @@ def _check(options: argparse.Namespace) -> None:
 
 
 def _print(result: Validation, options: argparse.Namespace, first: bool) -> None:
-    from perfassert.validation import report
+    from perfassert.lab.validation import report
 
     if options.json:
         print(json.dumps(report.to_dict(result)))
@@ -142,8 +142,8 @@ def _print(result: Validation, options: argparse.Namespace, first: bool) -> None
 
 
 def _write(results: Sequence[Validation], day: date | None, options: argparse.Namespace) -> None:
-    from perfassert.validation.accuracy import page
-    from perfassert.validation.record import to_record
+    from perfassert.lab.validation.accuracy import page
+    from perfassert.lab.validation.record import to_record
 
     texts: dict[Path, str] = {}
     if day:
@@ -176,7 +176,7 @@ def _limit(text: str, suite: Suite) -> tuple[str, float]:
 def _executor(options: argparse.Namespace) -> Iterator[Submitter | None]:
     from importlib import import_module
 
-    from perfassert.validation.run import process_pool
+    from perfassert.lab.validation.run import process_pool
 
     if not options.dask:
         with process_pool(options.jobs) as pool:
@@ -204,8 +204,8 @@ def _bar(done: int, total: int) -> None:
 def _complaints(
     result: Validation, limits: Mapping[str, float], record: Record | None
 ) -> Iterator[str]:
+    from perfassert.lab.validation.record import worse
     from perfassert.report.tables import percent
-    from perfassert.validation.record import worse
 
     if len(result.failures) == result.rows:
         yield f"{result.suite.path}: not one row could be predicted"

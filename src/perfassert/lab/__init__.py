@@ -1,0 +1,1 @@
+"""What needs a GPU or measured data: calibration, measurement and validation of the model."""

@@ -1,0 +1,108 @@
+"""The seam to a GPU: what calibration asks of one, and the real one by ``cuda.bindings``.
+
+Nothing of NVIDIA's is imported before :func:`open_driver`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from perfassert.errors import PerfAssertError
+
+
+class CalibrationError(PerfAssertError):
+    """No GPU, no driver or no permission, or a measurement that cannot be taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Properties:
+    """What the driver says of a GPU. Memory in bytes; ``clock_hz`` is its highest clock.
+
+    ``free_bytes`` is what calibration may allocate at most. ``driver`` is a version such as
+    ``"13.0"``.
+    """
+
+    name: str
+    uuid: str
+    arch: str
+    driver: str
+    compute_units: int
+    warp_size: int
+    clock_hz: float
+    max_threads_per_block: int
+    max_block_z: int
+    max_threads_per_unit: int
+    max_blocks_per_unit: int
+    registers_per_unit: int
+    shared_bytes_per_unit: int
+    shared_bytes_per_block: int
+    shared_reserved_bytes: int
+    l2_bytes: int
+    free_bytes: int
+
+    @property
+    def max_warps_per_unit(self) -> int:
+        return self.max_threads_per_unit // self.warp_size
+
+
+@dataclass(frozen=True, slots=True)
+class Shot:
+    """One timed launch. ``program``: ``"memory"``, ``"launch"`` or ``"chain:<class>"``.
+
+    ``n``, ``a`` and ``b`` are the kernel's whole numbers, see its source. ``count`` launches are
+    timed together. ``before`` run first, untimed, in the same stream. ``shared_bytes`` are
+    dynamic, of a block. Kernels without ``records`` have no cycles.
+    """
+
+    program: str
+    kernel: str
+    blocks: int
+    threads: int
+    n: int
+    a: int = 0
+    b: int = 0
+    buffer_bytes: int = 8
+    shared_bytes: int = 0
+    count: int = 1
+    records: bool = True
+    before: tuple[Shot, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What one shot took. ``cycles``: from the first warp's start to the last one's end on a unit.
+
+    ``seconds`` are by events around all its launches. ``clock_hz``: cycles by nanoseconds of the
+    GPU's own timer. Without records cycles and clock are 0.
+    """
+
+    cycles: float
+    seconds: float
+    clock_hz: float
+
+
+class Driver(Protocol):
+    """A GPU that runs shots."""
+
+    def properties(self) -> Properties:
+        """What the GPU is."""
+
+    def warnings(self) -> list[str]:
+        """What may spoil measurements, such as other processes on the GPU."""
+
+    def clock_hz(self) -> float:
+        """The clock that the driver reports at the moment; 0 where it reports none."""
+
+    def run(self, shot: Shot) -> Sample:
+        """Compile what is not yet compiled, and launch."""
+
+    def close(self) -> None:
+        """Give back what was allocated."""
+
+
+def open_driver(index: int = 0) -> Driver:
+    """The GPU with that number; :class:`CalibrationError` says what is missing for it."""
+    from perfassert.lab.calibration.cuda_driver import CudaDriver
+
+    return CudaDriver(index)

@@ -1,0 +1,339 @@
+"""Measured curves → entries of a device file, or the reason why there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Union
+
+from perfassert.hardware.model import Device
+from perfassert.lab.calibration import fits, plan
+from perfassert.lab.calibration.driver import Properties, Sample
+from perfassert.lab.calibration.fits import Hull, Level, Unfit, Value
+from perfassert.lab.calibration.plan import Measurement
+
+Samples = Sequence[Sequence[Sample]]
+_L1_STORES = (24, 32, 48, 64, 96, 128, 192, 256, 320, 384)  # KiB
+_DRAM_STEP = 1.6  # a pair of loads that both miss, over one that misses and hits
+_WHOLE = 0.05  # of a power of two
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A measured number in the base unit of its key, with a remark that has its spread."""
+
+    value: float
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """Why a number could not be measured."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """A class over the warps of one pipeline, for the picture: cycles per instruction."""
+
+    warps: tuple[float, ...]
+    cycles: tuple[float, ...]
+    hull: Hull | None
+    length: int
+
+
+Result = Union[Entry, Missing]
+
+
+@dataclass(slots=True)
+class Findings:
+    """``entries``: key of the device file → what was found. ``curves``: class → its curve."""
+
+    entries: dict[str, Result] = field(default_factory=dict)
+    curves: dict[str, Curve] = field(default_factory=dict)
+
+    def number(self, key: str) -> float:
+        """A value that other values depend on; :class:`Unfit` where there is none."""
+        found = self.entries.get(key, Missing("was not measured"))
+        if isinstance(found, Missing):
+            raise Unfit(f"{key} is not known: {found.reason}")
+        return found.value
+
+
+def evaluate(
+    gpu: Properties, nearest: Device, measured: Mapping[str, Samples], reported_clock: float = 0.0
+) -> Findings:
+    """Everything that the measurements yield. ``reported_clock``: the driver's, in Hz."""
+    found = Findings()
+    for one in plan.plan(gpu, nearest):
+        kind = one.key.split()[0]
+        keys = [key for name in one.yields for key in _parts(name)]
+        try:
+            for key, result in _RULES[kind](one, measured[one.key], found, _Of(gpu, nearest)):
+                if not (isinstance(result, Missing) and key in found.entries):
+                    found.entries[key] = result
+        except Unfit as unfit:
+            for key in keys:
+                found.entries.setdefault(key, Missing(str(unfit)))
+    _derive(found)
+    if reported_clock and isinstance(clock := found.entries["values.clock_hz"], Entry):
+        note = f"{clock.note}; the driver reports {reported_clock / 1e6:.0f} MHz"
+        found.entries["values.clock_hz"] = Entry(clock.value, note)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Of:
+    gpu: Properties
+    nearest: Device
+
+
+Found = Iterator[tuple[str, Result]]
+
+
+def _parts(name: str) -> tuple[str, ...]:
+    if not name.startswith("operations.") or name == "operations.global_load":
+        return (name,) if name.startswith("values.") else (f"{name}.issue",)
+    return (f"{name}.issue", f"{name}.completion")
+
+
+def _cycles(samples: Samples) -> list[list[float]]:
+    return [[s.cycles for s in repeated] for repeated in samples]
+
+
+def _medians(samples: Samples) -> list[Value]:
+    return [fits.median(repeated) for repeated in _cycles(samples)]
+
+
+def _clock(one: Measurement, samples: Samples, found: Findings, of: _Of) -> Found:
+    clock = fits.median([s.clock_hz for s in samples[0]])
+    note = f"all units busy, clock64 over globaltimer; {clock.note()}"
+    yield "values.clock_hz", Entry(clock.value, note)
+
+
+def _hull(one: Measurement, samples: Samples, found: Findings, of: _Of) -> Found:
+    name = one.key.removeprefix("hull ")
+    chain = plan.CHAINS[name]
+    x = [w for w, repeated in zip(one.x, samples, strict=True) for _ in repeated]
+    per_link = [c / chain.links for repeated in _cycles(samples) for c in repeated]
+    reason = ""
+    issue: Value | None
+    completion: Value | None
+    hull = None
+    try:
+        hull = fits.fit_hull(x, per_link, chain.length)
+        issue, completion = Value(hull.issue, hull.residual), Value(hull.completion, hull.residual)
+    except Unfit as unfit:
+        reason, issue, completion = str(unfit), unfit.issue, unfit.completion
+    shown = tuple(c / chain.length for c in per_link)
+    found.curves[name] = Curve(tuple(x), shown, hull, chain.length)
+    beside = f"; less {' and '.join(chain.minus)}" if chain.minus else ""
+    for part, value in (("issue", issue), ("completion", completion)):
+        key = f"operations.{name}.{part}"
+        if value is None:
+            yield key, Missing(reason)
+            continue
+        number = value.value - sum(_taken_off(name, part, chain.minus, found, of.nearest))
+        if number <= 0:
+            yield key, Missing(f"nothing is left of {value.value:.4g} cycles{beside}")
+        else:
+            how = f"equation (1), residual {100 * value.spread:.2g} %"
+            how = how if hull else f"one arm of the hull, {value.note()}"
+            yield key, Entry(number, how + beside)
+    for key in one.yields[1:]:
+        if completion is None:
+            yield key, Missing(reason)
+        else:
+            yield key, Entry(completion.value, f"Λ of {name}; {completion.note()}")
+
+
+def _taken_off(
+    name: str, part: str, minus: Sequence[str], found: Findings, nearest: Device
+) -> Iterator[float]:
+    """What the other instructions of a link take: Λ of all, λ of those of the same pipeline."""
+    pipeline = nearest.operations[name].pipeline
+    for other in minus:
+        if part == "completion" or nearest.operations[other].pipeline == pipeline:
+            yield found.number(f"operations.{other}.{part}")
+
+
+def _barrier(one: Measurement, samples: Samples, found: Findings, of: _Of) -> Found:
+    x = [w for w, repeated in zip(one.x, samples, strict=True) for _ in repeated]
+    y = [c / plan.BARRIERS for repeated in _cycles(samples) for c in repeated]
+    slope, first = fits.fit_line(x, y)
+    note = f"line over the warps of a block, residual {100 * slope.spread:.2g} %"
+    yield "operations.barrier.issue", Entry(slope.value, note)
+    yield "operations.barrier.completion", Entry(first.value, f"one warp; {note}")
+
+
+def _hits(one: Measurement, samples: Samples, found: Findings, of: _Of) -> Found:
+    x, rate = [], []
+    for warps, repeated in zip(one.x, samples, strict=True):
+        x += [warps] * len(repeated)
+        rate += [warps * plan.HITS / s.cycles for s in repeated]
+    top = fits.fit_saturation(x, rate)
+    note = f"128 B per warp, L1 hits; {top.note()}"
+    yield "operations.global_load.issue", Entry(1 / top.value, note)
+    width = 128 * top.value
+    yield "values.l1_bytes_per_cycle", Entry(_whole(width), f"{width:.4g} measured; {top.note()}")
+
+
+def _whole(width: float) -> float:
+    """A width that is a power of two but for losses, else the nearest whole number."""
+    power = 1
+    while power < width * (1 - _WHOLE / 2):
+        power *= 2
+    return float(power if abs(width / power - 1) <= _WHOLE else max(1, round(width)))
+
+
+def _chase(one: Measurement, samples: Samples, found: Findings, of: _Of) -> Found:
+    per_load = [v.value / plan.CHASED for v in _medians(samples)]
+    levels = fits.fit_levels(one.x, per_load)
+    inner = [level for level in levels if level.first < of.gpu.l2_bytes]
+    if levels[-1].last < one.x[-1] or levels[-1].last <= of.gpu.l2_bytes:
+        yield "values.dram_latency", Missing("no plateau beyond the L2")
+    else:
+        yield "values.dram_latency", Entry(levels[-1].latency, _level(levels[-1]))
+        inner = [level for level in inner if level is not levels[-1]]
+    if not inner or inner[0].first > 2 * one.x[0]:
+        raise Unfit("no plateau of the L1")
+    l1, rest = inner[0], inner[1:]
+    yield "values.l1_latency", Entry(l1.latency, _level(l1))
+    yield "values.l1_bytes", _l1_bytes(l1)
+    if not rest:
+        raise Unfit("no plateau of the L2")
+    near, far = rest[0], rest[1] if len(rest) > 1 else None
+    note = _level(near)
+    if far is not None:
+        note = f"near partition, {note}; far {far.latency:.4g}"
+        yield "values.l2_partitions", Entry(2.0, f"near {near.latency:.4g}, far {far.latency:.4g}")
+    else:
+        yield "values.l2_partitions", Missing("one plateau of the L2")
+    yield "values.l2_latency", Entry(near.latency, note)
+
+
+def _level(level: Level) -> str:
+    spread = 100 * level.spread
+    return f"chase, {_size(level.first)} to {_size(level.last)}; ± {spread:.2g} %"
+
+
+def _size(count: float) -> str:
+    return f"{count / 2**20:.3g} MiB" if count >= 2**20 else f"{count / 2**10:.3g} KiB"
+
+
+def _l1_bytes(level: Level) -> Result:
+    """The knee is below the store's size: shared memory and the system have a share."""
+    for store in _L1_STORES:
+        if store * 1024 >= level.last:
+            return Entry(store * 1024.0, f"smallest usual size above the knee, {_size(level.last)}")
+    return Missing(f"the knee, {_size(level.last)}, is above all usual sizes")
+
+
+def _pairs(one: Measurement, samples: Samples, found: Findings, of: _Of) -> Found:
+    flat = [c for repeated in _cycles(samples) for c in repeated]
+    x = [d for d, repeated in zip(one.x, samples, strict=True) for _ in repeated]
+    levels = fits.fit_steps(x, flat)
+    if len(levels) not in (2, 3):
+        raise Unfit(f"{len(levels)} steps over the distance of two loads")
+    both = levels[1].latency > _DRAM_STEP * levels[0].latency
+    if len(levels) == 2 and not both:
+        yield "values.dram_granularity", Missing("no distance at which the second load misses L2")
+    else:
+        yield "values.dram_granularity", _step(levels[-1])
+    yield "values.sector_bytes", _step(levels[1])
+
+
+def _step(level: Level) -> Result:
+    if level.first not in (32.0, 64.0, 128.0):
+        return Missing(f"the step at {level.first:g} B is none")
+    spread = 100 * level.spread
+    return Entry(level.first, f"the second of two loads misses from there on; ± {spread:.2g} %")
+
+
+def _rates(one: Measurement, samples: Samples, moved: Callable[[int], float]) -> Value:
+    """Bytes per second, saturated over the blocks of a unit."""
+    x, rate = [], []
+    for i, (load, repeated) in enumerate(zip(one.x, samples, strict=True)):
+        x += [load] * len(repeated)
+        rate += [moved(i) / s.seconds for s in repeated]
+    return fits.fit_saturation(x, rate)
+
+
+def _l2(one: Measurement, samples: Samples, found: Findings, of: _Of) -> Found:
+    top = _rates(one, samples, lambda i: float(one.shots[i].n * one.shots[i].a))
+    note = f"reads of {_size(one.shots[0].n)}; {top.note()}"
+    yield "values.l2_bandwidth", Entry(top.value, note)
+
+
+def _port(one: Measurement, samples: Samples, found: Findings, of: _Of) -> Found:
+    x, rate = [], []
+    for i, (load, repeated) in enumerate(zip(one.x, samples, strict=True)):
+        x += [load] * len(repeated)
+        rate += [one.shots[i].n * one.shots[i].a / s.cycles for s in repeated]
+    top = fits.fit_saturation(x, rate)
+    yield "values.l2_port_bytes_per_cycle", Entry(top.value, f"one unit reads; {top.note()}")
+
+
+def _dram(one: Measurement, samples: Samples, found: Findings, of: _Of) -> Found:
+    kernel = one.key.removeprefix("dram ")
+    both = 2 if kernel == "scale" else 1
+    top = _rates(one, samples, lambda i: float(both * one.shots[i].n * one.shots[i].a))
+    if kernel == "scale":
+        note = f"one read and one write stream; {top.note()}"
+        yield "values.dram_bandwidth", Entry(top.value, note)
+        return
+    factor = top.value / found.number("values.dram_bandwidth")
+    key = "values.dram_alone_factor"
+    note = f"{top.value / 1e9:.4g} GB/s for {kernel}s alone; {top.note()}"
+    before = found.entries.get(key)
+    if isinstance(before, Entry):
+        larger = max(before.value, factor)
+        yield key, Entry(larger, f"{before.note}, {note}")
+    else:
+        yield key, Entry(max(1.0, factor), note)
+
+
+def _blocks(one: Measurement, samples: Samples, found: Findings, of: _Of) -> Found:
+    """Cycles between the end of a block's work and the start of the next one's."""
+    clock = found.number("values.clock_hz")
+    x = [count for count, repeated in zip(one.x, samples, strict=True) for _ in repeated]
+    y = [s.seconds * clock for repeated in samples for s in repeated]
+    slope, _ = fits.fit_line(x, y)
+    gap = slope.value - plan.SPIN
+    key = one.yields[0]
+    if key.endswith("drain_cycles"):
+        gap -= found.number("values.block_launch_cycles")
+    what = "further with a store" if key.endswith("drain_cycles") else "of a block but its work"
+    yield key, Entry(max(0.0, gap), f"{what}; ± {slope.spread * slope.value:.2g} cycles")
+
+
+def _kernels(one: Measurement, samples: Samples, found: Findings, of: _Of) -> Found:
+    x = [count for count, repeated in zip(one.x, samples, strict=True) for _ in repeated]
+    y = [s.seconds for repeated in samples for s in repeated]
+    slope, _ = fits.fit_line(x, y)
+    yield "values.launch_overhead", Entry(slope.value, f"empty kernels in a queue; {slope.note()}")
+
+
+_RULES: dict[str, Callable[[Measurement, Samples, Findings, _Of], Found]] = {
+    "clock": _clock, "hull": _hull, "barrier": _barrier, "hits": _hits, "chase": _chase,
+    "pairs": _pairs, "l2": _l2, "port": _port, "dram": _dram, "blocks": _blocks,
+    "kernels": _kernels,
+}  # fmt: skip
+
+
+_DERIVED = {
+    "global_load": "dram_latency", "texture_load": "dram_latency", "async_copy": "dram_latency",
+    "global_store": "l2_latency", "fence": "l2_latency", "local_store": "l2_latency",
+    "local_load": "l1_latency",
+}  # fmt: skip
+"""Classes whose Λ is that of a level."""
+
+
+def _derive(found: Findings) -> None:
+    for name, level in _DERIVED.items():
+        result = found.entries.get(f"values.{level}")
+        if isinstance(result, Entry):
+            result = Entry(result.value, f"as {level}: {result.note}")
+        if result is not None:
+            found.entries[f"operations.{name}.completion"] = result

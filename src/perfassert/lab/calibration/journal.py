@@ -1,0 +1,87 @@
+"""Measurements on disk: one JSON file beside the output, moved into place after each of them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from perfassert.lab.calibration.driver import CalibrationError, Properties, Sample
+from perfassert.version import VERSION
+
+
+class Journal:
+    """What has been measured of one GPU: measurement → shot → repetition → :class:`Sample`.
+
+    ``date`` is that of the first measurement, so that a resumed run writes the same file.
+    """
+
+    def __init__(self, path: Path, gpu: Properties, date: str, fresh: bool = False) -> None:
+        self.path = path
+        self.head = {"version": VERSION, "uuid": gpu.uuid, "driver": gpu.driver}
+        self.properties = asdict(gpu)
+        self.date = date
+        self.results: dict[str, list[list[list[float]]]] = {}
+        if path.exists() and not fresh:
+            self._read()
+
+    def _read(self) -> None:
+        try:
+            table: dict[str, Any] = json.loads(self.path.read_text("utf-8"))
+            found, results = dict(table["head"]), dict(table["results"])
+            for shots in results.values():
+                _ = [[Sample(*map(float, values)) for values in shot] for shot in shots]
+            date, free = str(table["date"]), int(table["properties"]["free_bytes"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise CalibrationError(f"{self.path} is no journal ({error}); use --fresh") from None
+        for key, value in self.head.items():
+            if found.get(key) != value:
+                raise CalibrationError(
+                    f"{self.path}: its {key} is {found.get(key)}, the GPU at hand has {value}; "
+                    "use --fresh to measure anew, or another output"
+                )
+        self.results, self.date = results, date
+        self.properties["free_bytes"] = free  # what the first run planned with
+
+    def known(self, key: str, shots: int, repeats: int) -> list[list[Sample]] | None:
+        """The samples of a measurement, where they are complete."""
+        found = self.results.get(key)
+        if found is None or len(found) != shots or any(len(s) != repeats for s in found):
+            return None
+        return [[Sample(*values) for values in samples] for samples in found]
+
+    def add(self, key: str, samples: list[list[Sample]]) -> None:
+        """Remember a measurement, on disk before this returns."""
+        self.results[key] = [
+            [[s.cycles, s.seconds, s.clock_hz] for s in repeated] for repeated in samples
+        ]
+        table = {"head": self.head, "date": self.date, "properties": self.properties,
+                 "results": self.results}  # fmt: skip
+        write_atomic(self.path, json.dumps(table) + "\n")
+
+
+def write_atomic(path: Path, text: str) -> None:
+    """Either the whole text is there or what was there before."""
+    temporary = ""
+    try:
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o666 & ~_umask())
+        os.replace(temporary, path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise CalibrationError(f"{path}: cannot be written: {error.strerror}") from None
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

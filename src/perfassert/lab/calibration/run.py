@@ -1,0 +1,93 @@
+"""A whole calibration: measure what the journal lacks, evaluate, write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import date
+from pathlib import Path
+
+from perfassert.hardware.model import Device
+from perfassert.lab.calibration import plan
+from perfassert.lab.calibration.driver import CalibrationError, Driver, Properties, Sample
+from perfassert.lab.calibration.evaluate import Entry, Findings, Missing, evaluate
+from perfassert.lab.calibration.journal import Journal
+from perfassert.lab.calibration.write import device_text, nearest_device, write_device
+
+Progress = Callable[[int, int, str], None]
+_REPORTED = "reported clock"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The device that was written, what it was made of, and how many values were measured."""
+
+    device: Device
+    nearest: Device
+    findings: Findings
+
+    def measured(self) -> int:
+        return sum(isinstance(e, Entry) for e in self.findings.entries.values())
+
+    def missing(self) -> list[tuple[str, str]]:
+        """Keys that were to be measured, with the reason why they are not."""
+        entries = self.findings.entries.items()
+        return [(key, e.reason) for key, e in entries if isinstance(e, Missing)]
+
+
+def journal_path(output: Path) -> Path:
+    """``my-gpu.toml`` → ``my-gpu.journal.json`` in the same folder."""
+    return output.with_name(f"{output.stem}.journal.json")
+
+
+def calibrate(
+    driver: Driver,
+    output: Path,
+    name: str | None = None,
+    fresh: bool = False,
+    progress: Progress = lambda done, total, key: None,
+) -> Outcome:
+    """Measure a GPU and write its device file.
+
+    After each measurement the journal has it; a later call measures only what is missing.
+    """
+    gpu = driver.properties()
+    journal = Journal(journal_path(output), gpu, date.today().isoformat(), fresh)
+    gpu = replace(gpu, free_bytes=journal.properties["free_bytes"])
+    nearest = nearest_device(gpu)
+    steps = plan.plan(gpu, nearest)
+    measured: dict[str, list[list[Sample]]] = {}
+    for number, step in enumerate(steps):
+        progress(number, len(steps), step.key)
+        known = journal.known(step.key, len(step.shots), step.repeats)
+        if known is None:
+            known = _measure(driver, step)
+            if step.key == "clock":  # reported while the GPU is still warm
+                journal.add(_REPORTED, [[Sample(0.0, 0.0, driver.clock_hz())]])
+            journal.add(step.key, known)
+        measured[step.key] = known
+    progress(len(steps), len(steps), "")
+    reported = journal.known(_REPORTED, 1, 1)
+    found = evaluate(gpu, nearest, measured, reported[0][0].clock_hz if reported else 0.0)
+    text = device_text(name or default_name(gpu), gpu, nearest, found, journal.date)
+    return Outcome(write_device(output, text), nearest, found)
+
+
+def _measure(driver: Driver, step: plan.Measurement) -> list[list[Sample]]:
+    """Shot after shot, ``repeats`` times around, so that a slow moment spoils no curve's point."""
+    samples: list[list[Sample]] = [[] for _ in step.shots]
+    for _ in range(step.repeats):
+        for place, shot in zip(samples, step.shots, strict=True):
+            try:
+                sample = driver.run(shot)
+            except CalibrationError as error:
+                raise CalibrationError(f"{step.key}: {error}") from None
+            if not (sample.seconds > 0 and (sample.cycles > 0 or not shot.records)):
+                raise CalibrationError(f"{step.key}: the GPU's clocks stand still: {sample}")
+            place.append(sample)
+    return samples
+
+
+def default_name(gpu: Properties) -> str:
+    """``NVIDIA A100-SXM4-40GB`` → ``A100-SXM4-40GB``; words are joined by hyphens."""
+    return "-".join(gpu.name.removeprefix("NVIDIA ").split())

@@ -1,0 +1,137 @@
+"""Findings → the text of a device file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from difflib import SequenceMatcher
+from math import log
+from pathlib import Path
+
+from perfassert.errors import DeviceFileError
+from perfassert.hardware.load import device, devices, load_device
+from perfassert.hardware.model import Device
+from perfassert.hardware.schema import VALUES
+from perfassert.lab.calibration.driver import CalibrationError, Properties
+from perfassert.lab.calibration.evaluate import Entry, Findings, Missing
+from perfassert.lab.calibration.journal import write_atomic
+
+_DIGITS = 4
+_UNITS = {
+    "clock_hz": ("MHz", 1e6), "l2_bandwidth": ("GB/s", 1e9), "dram_bandwidth": ("GB/s", 1e9),
+    "launch_overhead": ("us", 1e-6),
+}  # fmt: skip
+"""Units that are written, with their scale; others are written in the base unit."""
+_REPORTED = (
+    "compute_units", "warp_size", "max_threads_per_block", "max_block_z", "max_threads_per_unit",
+    "max_blocks_per_unit", "registers_per_unit", "shared_bytes_per_unit", "shared_bytes_per_block",
+    "shared_reserved_bytes", "l2_bytes",
+)  # fmt: skip
+"""Keys that the driver answers."""
+
+
+def nearest_device(gpu: Properties) -> Device:
+    """The shipped device most like a GPU: of its architecture, else of the nearest one below.
+
+    Among those, units and L2 differ least, then the name.
+    """
+    wanted = _number(gpu.arch)
+    shipped = [device(name) for name in devices()]
+
+    def distance(one: Device) -> tuple[bool, int, float, float]:
+        arch = _number(one.arch)
+        unlike = abs(log(one.compute_units / gpu.compute_units))
+        unlike += abs(log(one.l2_bytes / gpu.l2_bytes))
+        alike = SequenceMatcher(None, one.name.lower(), gpu.name.lower()).ratio()
+        return arch > wanted, abs(arch - wanted), round(unlike, 2), -alike
+
+    return min(shipped, key=distance)
+
+
+def _number(arch: str) -> int:
+    return int("".join(filter(str.isdigit, arch)))
+
+
+def device_text(name: str, gpu: Properties, nearest: Device, found: Findings, date: str) -> str:
+    """A whole device file. What was not measured is the nearest device's, graded ``assumed``."""
+    return "\n".join(_lines(name, gpu, nearest, found, date)) + "\n"
+
+
+def _lines(
+    name: str, gpu: Properties, nearest: Device, found: Findings, date: str
+) -> Iterator[str]:
+    yield "schema = 1"
+    yield f"name = {_quoted(name)}"
+    yield f"arch = {_quoted(gpu.arch)}"
+    yield 'capacity_fits = "warpspeed"'
+    yield "\n[sources]"
+    yield f"calibrate = {_quoted(f'perfassert calibrate, {date}, on {gpu.name}')}"
+    yield f"driver = {_quoted(f'CUDA driver {gpu.driver}, device attributes')}"
+    yield f"nearest = {_quoted(f'device file {nearest.name} of perfassert')}"
+    yield "\n[values]"
+    for key in VALUES:
+        unit, scale = _unit(key)
+        if key in _REPORTED:
+            yield f"{key} = {_entry(getattr(gpu, key), unit, 'driver', 'documented', '')}"
+        else:
+            number = getattr(nearest, key) / scale
+            yield f"{key} = {_found(f'values.{key}', unit, scale, number, nearest, found)}"
+    yield "\n[pipelines]"
+    for pipeline, scope in nearest.pipelines.items():
+        yield f'{pipeline} = "{scope.value}"'
+    for operation in nearest.operations.values():
+        yield f"\n[operations.{operation.name}]"
+        yield f'pipeline = "{operation.pipeline}"'
+        for part in ("issue", "completion"):
+            key = f"operations.{operation.name}.{part}"
+            number = getattr(operation, part)
+            yield f"{part} = {_found(key, 'cycles', 1.0, number, nearest, found)}"
+
+
+def _found(
+    key: str, unit: str, scale: float, other: float, nearest: Device, found: Findings
+) -> str:
+    result = found.entries.get(key, Missing("no benchmark for it"))
+    if isinstance(result, Entry):
+        return _entry(result.value / scale, unit, "calibrate", "measured", result.note)
+    note = f"as {nearest.name}; not measured: {result.reason}"
+    return _entry(other, unit, "nearest", "assumed", note)
+
+
+def _unit(key: str) -> tuple[str, float]:
+    if key in _UNITS:
+        return _UNITS[key]
+    return next((unit, scale) for unit, scale in VALUES[key].units.items() if scale == 1.0)
+
+
+def _entry(value: float, unit: str, source: str, grade: str, note: str) -> str:
+    number = f"{value:.0f}" if value == int(value) else f"{value:.{_DIGITS}g}"
+    parts = [f"value = {number}"]
+    if unit != "count":
+        parts.append(f'unit = "{unit}"')
+    parts += [f'source = "{source}"', f'grade = "{grade}"']
+    if note:
+        parts.append(f"note = {_quoted(note)}")
+    return f"{{ {', '.join(parts)} }}"
+
+
+def _quoted(text: str) -> str:
+    """A basic string of TOML."""
+    import json
+
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def write_device(path: Path, text: str) -> Device:
+    """Write and load; a file that contradicts itself stays beside the output for inspection."""
+    draft = path.with_name(f"{path.stem}.rejected.toml")
+    write_atomic(draft, text)
+    try:
+        load_device(draft)
+    except DeviceFileError as error:
+        raise CalibrationError(
+            f"the measurements contradict each other: {error}; run again with --fresh while "
+            "nothing else uses the GPU"
+        ) from None
+    draft.unlink()
+    write_atomic(path, text)
+    return load_device(path)

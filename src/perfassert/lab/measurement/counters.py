@@ -1,0 +1,148 @@
+"""Hardware counters by Nsight Compute's command line, and its raw page as CSV.
+
+``ncu --csv --page raw`` prints a header, a row of units, and a row for each launch. Nothing in it
+is evaluated.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from perfassert.lab.measurement.gpu import MeasurementError
+
+COUNTERS: Mapping[str, str] = {
+    "warp_instructions": "smsp__inst_executed.sum",
+    "shared_wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",
+    "l2_read_sectors": "lts__t_sectors_srcunit_tex_op_read.sum",
+    "l2_write_sectors": "lts__t_sectors_srcunit_tex_op_write.sum",
+    "dram_read_bytes": "dram__bytes_read.sum",
+    "dram_write_bytes": "dram__bytes_write.sum",
+    "registers": "launch__registers_per_thread",
+    "warps_active_percent": "sm__warps_active.avg.pct_of_peak_sustained_active",
+}
+"""Column → metric of Nsight Compute."""
+
+_PREFIX = {"": 1.0, "n": 1e-9, "u": 1e-6, "m": 1e-3, "K": 1e3, "k": 1e3, "M": 1e6, "G": 1e9,
+           "T": 1e12}  # fmt: skip
+_SCALED = ("byte", "sector", "inst", "second", "cycle", "request", "hz", "s")
+_NUMBER = re.compile(r"-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?(?:[eE][+-]?\d{1,3})?", re.ASCII)
+_NOTHING = ("", "-", "n/a", "nan")
+_PERMISSION = "ERR_NVGPUCTRPERM"
+
+
+class NoCounters(MeasurementError):
+    """Counters cannot be had at all: no tool, or no permission."""
+
+
+def find_ncu() -> str:
+    """The tool; :class:`NoCounters` where it is not installed."""
+    found = shutil.which("ncu")
+    if found is None:
+        raise NoCounters(
+            "counters need Nsight Compute's ncu on the PATH; it comes with the CUDA toolkit. "
+            "Times are measured without it: --no-counters"
+        )
+    return found
+
+
+def command(ncu: str, suite: Path, kernel: str, function: str, numbers: Sequence[int],
+            device: str, gpu: int) -> list[str]:  # fmt: skip
+    """Profiles the launches of one kernel; nothing else that the process launches counts."""
+    launch = [
+        sys.executable, "-m", "perfassert.lab.measurement.replay", str(suite), kernel,
+        ",".join(map(str, numbers)), device, str(gpu),
+    ]  # fmt: skip
+    return [
+        ncu, "--csv", "--page", "raw", "--print-units", "base", "--metrics",
+        ",".join(COUNTERS.values()), "--kernel-name-base", "mangled", "--kernel-name", function,
+        *launch,
+    ]  # fmt: skip
+
+
+def profile(given: Sequence[str], launches: int, timeout: float = 600) -> list[dict[str, str]]:
+    """Runs the command; the counters of each launch, by column."""
+    try:
+        done = subprocess.run(
+            given, capture_output=True, text=True, errors="replace", timeout=timeout, check=False
+        )
+    except OSError as error:
+        raise NoCounters(f"{given[0]} does not run: {error.strerror}") from None
+    except subprocess.TimeoutExpired:
+        raise MeasurementError(f"ncu took over {timeout:g} s") from None
+    said = done.stdout + done.stderr
+    if _PERMISSION in said:
+        raise NoCounters(
+            f"no permission for the GPU's counters ({_PERMISSION}): run as an administrator, or "
+            "load NVIDIA's kernel module with NVreg_RestrictProfilingToAdminUsers=0. Times are "
+            "measured without: --no-counters"
+        )
+    errors = [line for line in said.splitlines() if line.startswith("==ERROR==")]
+    if done.returncode or errors:
+        why = (errors or done.stderr.strip().splitlines() or ["it says nothing"])[-1]
+        raise MeasurementError(f"ncu failed with status {done.returncode}: {why}")
+    rows = parse_raw(done.stdout)
+    if len(rows) != launches:
+        raise MeasurementError(f"ncu printed {len(rows)} launches, not {launches}")
+    return [counters(row) for row in rows]
+
+
+def counters(row: Mapping[str, float | str]) -> dict[str, str]:
+    """By column, as cells; a metric that this GPU does not have is left empty."""
+    found = {}
+    for column, metric in COUNTERS.items():
+        value = row.get(metric, "")
+        found[column] = f"{value:.12g}" if isinstance(value, float) else ""
+    return found
+
+
+def parse_raw(text: str) -> list[dict[str, float | str]]:
+    """A dictionary for each launch: numbers in base units (B, s, Hz, counts), else the text.
+
+    Lines that begin with ``==`` are the tool's talk; lines before the header, the program's.
+    Raises :class:`MeasurementError` for what is no raw page.
+    """
+    lines = [line for line in text.splitlines() if not line.startswith("==")]
+    start = next((i for i, line in enumerate(lines) if line.startswith('"ID"')), None)
+    if start is None:
+        raise MeasurementError('ncu printed no raw page: there is no header that begins with "ID"')
+    try:
+        table = list(csv.reader(lines[start:], strict=True))
+    except csv.Error as error:
+        raise MeasurementError(f"ncu's raw page is damaged: {error}") from None
+    header, *rows = [cells for cells in table if cells]
+    if not rows or rows[0][0].strip():
+        raise MeasurementError("ncu's raw page has no row of units below its header")
+    units, *launches = rows
+    for cells in rows:
+        if len(cells) != len(header):
+            raise MeasurementError(
+                f"ncu's raw page has a row of {len(cells)} cells below {len(header)} columns"
+            )
+    return [
+        {n: _cell(c, u) for n, c, u in zip(header, cells, units, strict=True)} for cells in launches
+    ]
+
+
+def _cell(text: str, unit: str) -> float | str:
+    cell = text.strip()
+    if cell.lower() in _NOTHING:
+        return ""
+    if _NUMBER.fullmatch(cell) is None:
+        return cell
+    return float(cell.replace(",", "")) * factor(unit)
+
+
+def factor(unit: str) -> float:
+    """Base units in one of ``unit``: ``"Kbyte"`` → 1000, ``"usecond"`` → 1e-6; else 1."""
+    numerator = unit.strip().partition("/")[0]
+    for base in _SCALED:
+        head = numerator[: len(numerator) - len(base)]
+        if numerator.lower().endswith(base) and head in _PREFIX:
+            return _PREFIX[head]
+    return 1.0

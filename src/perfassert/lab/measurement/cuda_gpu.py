@@ -1,0 +1,128 @@
+"""The real GPU: launches and events by the driver that calibration uses."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+
+from perfassert.lab.calibration.cuda_driver import CudaDriver
+from perfassert.lab.calibration.driver import Properties
+from perfassert.lab.measurement.gpu import Memory, Timing, Work
+
+_FLUSH = 2  # times the L2
+_DEFAULT_SHARED = 48 * 1024  # dynamic shared memory that needs no leave
+
+
+class CudaGpu:
+    """Buffers live for one :meth:`time` or :meth:`launch`."""
+
+    def __init__(self, index: int) -> None:
+        self.driver = CudaDriver(index)
+        self.call = self.driver.call
+        self.flush_bytes = _FLUSH * self.driver.properties().l2_bytes
+        self.flush = self.call("cuMemAlloc", self.flush_bytes)
+
+    def properties(self) -> Properties:
+        return self.driver.properties()
+
+    def warnings(self) -> list[str]:
+        return self.driver.warnings()
+
+    def time(self, work: Work, warmup: int, repetitions: int) -> Timing:
+        with _Loaded(self, work) as loaded:
+            for _ in range(warmup):
+                loaded.launch()
+            pairs = [
+                (self.call("cuEventCreate", 0), self.call("cuEventCreate", 0))
+                for _ in range(repetitions)
+            ]
+            try:
+                for start, stop in pairs:
+                    self.call("cuMemsetD8Async", self.flush, 0, self.flush_bytes, 0)
+                    self.call("cuEventRecord", start, 0)
+                    loaded.launch()
+                    self.call("cuEventRecord", stop, 0)
+                clock = self.driver.clock_hz()  # while the launches run
+                self.call("cuCtxSynchronize")
+                seconds = tuple(
+                    1e-3 * float(self.call("cuEventElapsedTime", start, stop))
+                    for start, stop in pairs
+                )
+            finally:
+                for event in (e for pair in pairs for e in pair):
+                    self.call("cuEventDestroy", event)
+        return Timing(seconds, clock)
+
+    def launch(self, work: Work) -> None:
+        """Once, untimed; for a profiler that looks on."""
+        with _Loaded(self, work) as loaded:
+            loaded.launch()
+
+    def close(self) -> None:
+        self.call("cuMemFree", self.flush)
+        self.driver.close()
+
+
+class _Loaded:
+    """A launch with its module and its buffers on the GPU."""
+
+    def __init__(self, gpu: CudaGpu, work: Work) -> None:
+        self.call = gpu.call
+        self.work = work
+        self.attributes = gpu.driver.cuda.CUfunction_attribute
+        self.module: Any = None
+        self.buffers: list[Any] = []
+
+    def __enter__(self) -> _Loaded:
+        try:
+            self.module = self.call("cuModuleLoadData", self.work.image)
+            name = self.work.function.encode()
+            self.function = self.call("cuModuleGetFunction", self.module, name)
+            if self.work.shared_bytes > _DEFAULT_SHARED:
+                limit = self.attributes.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+                self.call("cuFuncSetAttribute", self.function, limit, self.work.shared_bytes)
+            self.arguments = self._arguments()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.call("cuCtxSynchronize")
+        for address in self.buffers:
+            self.call("cuMemFree", address)
+        if self.module is not None:
+            self.call("cuModuleUnload", self.module)
+
+    def launch(self) -> None:
+        work = self.work
+        self.call(
+            "cuLaunchKernel", self.function, *work.grid, *work.block, work.shared_bytes, 0,
+            self.arguments, 0,
+        )  # fmt: skip
+
+    def _arguments(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        values: list[Any] = []
+        kinds: list[Any] = []
+        for argument in self.work.arguments:
+            if isinstance(argument, Memory):
+                values.append(int(self._buffer(argument)))
+                kinds.append(ctypes.c_void_p)
+            else:
+                values.append(argument.value)
+                kinds.append(getattr(ctypes, argument.kind))
+        return tuple(values), tuple(kinds)
+
+    def _buffer(self, memory: Memory) -> Any:
+        address = self.call("cuMemAlloc", max(memory.size, 1))
+        self.buffers.append(address)
+        if memory.content is None:
+            self.call("cuMemsetD8", address, 0, memory.size)
+            return address
+        content = np.ascontiguousarray(memory.content)
+        for offset in range(0, memory.size, content.nbytes):
+            part = min(content.nbytes, memory.size - offset)
+            self.call("cuMemcpyHtoD", int(address) + offset, content.ctypes.data, part)
+        return address

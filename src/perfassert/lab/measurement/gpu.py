@@ -1,0 +1,96 @@
+"""The seam to a GPU: what a measurement asks of one. Nothing of NVIDIA's is imported here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, Union
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perfassert.errors import PerfAssertError
+from perfassert.lab.calibration.driver import Properties
+
+
+class MeasurementError(PerfAssertError):
+    """A measurement that cannot be taken, or a file of them that cannot be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What a pointer parameter gets: ``size`` bytes that repeat ``content``, or zeros."""
+
+    size: int
+    content: NDArray[Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A parameter by value; ``kind`` is its type for :mod:`ctypes`, such as ``"c_int32"``."""
+
+    value: Union[int, float]
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One launch, ready to run. ``image``: the cubin; ``function``: the mangled name in it.
+
+    ``kernel`` and ``cells`` say which row of a suite it is.
+    """
+
+    image: bytes
+    function: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int
+    arguments: tuple[Memory | Scalar, ...]
+    kernel: str = ""
+    cells: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def memory_bytes(self) -> int:
+        """What its buffers take."""
+        return sum(a.size for a in self.arguments if isinstance(a, Memory))
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """The repetitions in seconds; ``clock_hz`` while they ran, 0 where nobody tells."""
+
+    seconds: tuple[float, ...]
+    clock_hz: float
+
+    @property
+    def median(self) -> float:
+        return float(np.median(self.seconds))
+
+    @property
+    def spread(self) -> float:
+        """Distance of the quartiles over the median."""
+        low, high = np.percentile(self.seconds, (25, 75))
+        return float((high - low) / self.median)
+
+
+class Gpu(Protocol):
+    """A GPU that runs and times single launches."""
+
+    def properties(self) -> Properties:
+        """What the GPU is."""
+
+    def warnings(self) -> list[str]:
+        """What may spoil measurements, such as other processes on the GPU."""
+
+    def time(self, work: Work, warmup: int, repetitions: int) -> Timing:
+        """Each launch between two events, its data not in the L2; ``warmup`` ones do not count."""
+
+    def close(self) -> None:
+        """Give back what was allocated."""
+
+
+def open_gpu(index: int = 0) -> Gpu:
+    """The GPU with that number; a :class:`~perfassert.PerfAssertError` says what is missing."""
+    from perfassert.lab.measurement.cuda_gpu import CudaGpu
+
+    return CudaGpu(index)

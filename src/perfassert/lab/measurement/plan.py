@@ -1,0 +1,140 @@
+"""Rows of a suite → launches: what is compiled, with which arguments, in which order."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from perfassert.errors import SuiteError, close_matches
+from perfassert.frontends.toolchain.binary import Source
+from perfassert.frontends.toolchain.build import build, image
+from perfassert.lab.measurement.gpu import Work
+from perfassert.lab.measurement.inputs import arguments
+from perfassert.lab.validation.build import make_device, make_kernel, make_launch, row_names, value
+from perfassert.lab.validation.suite import CudaSource, KernelSpec, Suite
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A row to measure. ``problem``: the same for a kernel and those that improve it."""
+
+    kernel: str
+    problem: str
+    cells: Mapping[str, str]
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """Which row of the file it is, among those of one device."""
+        return (self.kernel, *self.cells.values())
+
+    @property
+    def text(self) -> str:
+        """``"saxpy n=1024 block=256"``."""
+        return " ".join((self.kernel, *(f"{k}={v}" for k, v in self.cells.items() if v)))
+
+
+def jobs(suite: Suite, only: tuple[str, ...] = ()) -> list[Job]:
+    """Every row of the kernels ``only`` (default: all). Raises :class:`SuiteError`."""
+    _check(suite, only)
+    columns = parameters(suite)
+    found = []
+    for name, spec in suite.kernels.items():
+        if only and name not in only:
+            continue
+        for number, row in enumerate(spec.rows):
+            cells = {column: row.get(column, "") for column in columns}
+            found.append(Job(name, f"{_root(suite, name)} {number}", cells))
+    return found
+
+
+def parameters(suite: Suite) -> tuple[str, ...]:
+    """The columns that some kernel's rows have."""
+    rows = (row for spec in suite.kernels.values() for row in spec.rows)
+    return tuple(dict.fromkeys(column for row in rows for column in row))
+
+
+def pairs(suite: Suite) -> Iterator[tuple[str, str]]:
+    """(before, after) of every kernel that improves another one."""
+    return ((spec.improves, name) for name, spec in suite.kernels.items() if spec.improves)
+
+
+def _root(suite: Suite, name: str) -> str:
+    while suite.kernels[name].improves:
+        name = suite.kernels[name].improves
+    return name
+
+
+def _check(suite: Suite, only: tuple[str, ...]) -> None:
+    for name in only:
+        if name not in suite.kernels:
+            hint = close_matches(name, suite.kernels) or f"; it has {', '.join(suite.kernels)}"
+            raise SuiteError(f"{suite.path}: there is no kernel {name!r}{hint}")
+    if suite.select != ("kernel",):
+        raise SuiteError(f'{suite.path}: select: a suite that is measured has select = "kernel"')
+    if not suite.device.column == "device":
+        raise SuiteError(f'{suite.path}: device.column: must be "device", which measure writes')
+    for name, spec in suite.kernels.items():
+        if spec.cuda is None:
+            raise SuiteError(f"{suite.path}: kernels.{name}: only CUDA sources can be measured")
+        if not spec.rows:
+            raise SuiteError(f"{suite.path}: kernels.{name}.rows: missing; name its launches")
+
+
+def work(suite: Suite, job: Job, device_name: str, arch: str) -> Work:
+    """The launch that the prediction for ``device_name`` means, compiled for ``arch``."""
+    spec = suite.kernels[job.kernel]
+    cells = {**job.cells, "device": device_name, "clock_hz": ""}
+    names = row_names(spec, cells)
+    device = make_device(suite.device, cells)
+    if device.arch.rstrip("af") != arch.rstrip("af"):
+        raise SuiteError(f"{device_name} is {device.arch}, but this GPU is {arch}; see --device")
+    launch = make_launch(spec.launch, names, make_kernel(spec, names, job.kernel), device)
+    made = source(spec, names)
+    binary = build(made, device.arch)
+    return Work(
+        image=image(made, device.arch),
+        function=binary.mangled,
+        grid=launch.grid,
+        block=launch.block,
+        shared_bytes=launch.shared_bytes,
+        arguments=arguments(binary, spec.launch.get("args", {}), names),
+        kernel=job.kernel,
+        cells=job.cells,
+    )
+
+
+def source(spec: KernelSpec, names: Mapping[str, int]) -> Source:
+    """What the toolchain compiles for a row."""
+    cuda = _cuda(spec)
+    return Source(
+        cuda.path,
+        "cuda",
+        cuda.kernel,
+        {k: value(v, names) for k, v in cuda.defines.items()},
+        tuple(map(str, cuda.include_dirs)),
+        cuda.options,
+    )
+
+
+def code(spec: KernelSpec, job: Job) -> str:
+    """A mark of the source: a row with another one was measured from other code."""
+    cuda = _cuda(spec)
+    names = row_names(spec, job.cells)
+    defines = {k: value(v, names) for k, v in cuda.defines.items()}
+    given = (_bytes(cuda.path), cuda.kernel, defines, cuda.options)
+    return hashlib.sha256(repr(given).encode()).hexdigest()[:12]
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise SuiteError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def _cuda(spec: KernelSpec) -> CudaSource:
+    if spec.cuda is None:
+        raise SuiteError("only CUDA sources can be measured")
+    return spec.cuda

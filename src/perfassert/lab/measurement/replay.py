@@ -1,0 +1,30 @@
+"""``python -m perfassert.lab.measurement.replay``: launches rows once, for a profiler to see."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from perfassert.errors import PerfAssertError
+from perfassert.lab.measurement.cuda_gpu import CudaGpu
+from perfassert.lab.measurement.plan import jobs, work
+from perfassert.lab.validation.read import read_suite
+
+
+def main(suite_path: str, kernel: str, numbers: str, device: str, index: str) -> None:
+    """The rows ``numbers`` (``"0,2"``) of one kernel, in that order."""
+    suite = read_suite(Path(suite_path))
+    rows = jobs(suite, (kernel,))
+    gpu = CudaGpu(int(index))
+    try:
+        for number in map(int, numbers.split(",")):
+            gpu.launch(work(suite, rows[number], device, gpu.properties().arch))
+    finally:
+        gpu.close()
+
+
+if __name__ == "__main__":
+    try:
+        main(*sys.argv[1:])
+    except PerfAssertError as error:
+        sys.exit(f"perfassert: {error}")

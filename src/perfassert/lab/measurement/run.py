@@ -1,0 +1,190 @@
+"""A suite measured: first the times, row by row, then the counters, kernel by kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from itertools import groupby
+from pathlib import Path
+
+from perfassert.errors import PerfAssertError
+from perfassert.frontends.toolchain.build import build
+from perfassert.hardware.load import device as load_device
+from perfassert.lab.measurement.counters import COUNTERS, NoCounters, command, find_ncu, profile
+from perfassert.lab.measurement.gpu import Gpu, MeasurementError, Work
+from perfassert.lab.measurement.plan import Job, code, jobs, parameters, source, work
+from perfassert.lab.measurement.table import Table
+from perfassert.lab.validation.build import row_names
+from perfassert.lab.validation.suite import Suite
+
+Say = Callable[[str], None]
+_HOPELESS = 3  # launches in a row that the GPU fails
+_SPREAD = 0.05  # above, the row is worth a warning
+_WORDS = ("nvidia", "geforce", "tesla", "quadro")
+_NAMES = {"h100-80gb-hbm3": "H100-SXM5-80GB", "h200": "H200", "gh200-480gb": "GH200-480GB"}
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """``device``: what the GPU is called in the file, or empty for what its own name says.
+
+    ``again``: measure rows that are there already.
+    """
+
+    device: str = ""
+    index: int = 0
+    warmup: int = 3
+    repetitions: int = 20
+    only: tuple[str, ...] = ()
+    again: bool = False
+
+
+@dataclass
+class Result:
+    """What was measured and what was not, with reasons."""
+
+    measured: int = 0
+    kept: int = 0
+    failures: list[str] = field(default_factory=list)
+
+
+def device_name(gpu_name: str) -> str:
+    """The shipped device that a GPU's own name means; raises :class:`MeasurementError`."""
+    words = [w for w in gpu_name.split() if w.lower() not in _WORDS]
+    name = "-".join(words)
+    try:
+        return load_device(_NAMES.get(name.lower(), name)).name
+    except PerfAssertError as error:
+        raise MeasurementError(
+            f"no device file is known for {gpu_name!r} ({error}); name one with --device, which "
+            "perfassert calibrate can write"
+        ) from None
+
+
+def measure_times(suite: Suite, gpu: Gpu, path: Path, options: Options, say: Say) -> Result:
+    """Every row without a time, or with one of other code; written one after the other.
+
+    A row that fails is reported and left out; a GPU that fails several in a row raises.
+    """
+    about = gpu.properties()
+    device = options.device or device_name(about.name)
+    load_device(device)
+    table = Table(path, parameters(suite))
+    found = jobs(suite, options.only)
+    result = Result()
+    failed = 0
+    for warning in gpu.warnings():
+        say(f"warning: {warning}")
+    for number, job in enumerate(found, 1):
+        mark = code(suite.kernels[job.kernel], job)
+        row = table.row(device, job)
+        if row and row["time_us"] and row["code"] == mark and not options.again:
+            result.kept += 1
+            continue
+        place = f"[{number}/{len(found)}] {job.text}"
+        if row and row["time_us"] and row["code"] != mark:
+            say(f"{place}: its source has changed; measured again")
+        try:
+            launch = work(suite, job, device, about.arch)
+            _check_memory(launch, about.free_bytes)
+            failed += 1
+            timing = gpu.time(launch, options.warmup, options.repetitions)
+        except PerfAssertError as error:
+            result.failures.append(f"{job.text}: {error}")
+            say(f"{place}: {error}")
+            if failed == _HOPELESS:
+                raise MeasurementError(
+                    f"{_HOPELESS} launches in a row failed, the last one {result.failures[-1]}; "
+                    f"{result.measured} are in {path}, the same command goes on"
+                ) from None
+            continue
+        failed = 0
+        clock = f"{timing.clock_hz:.0f}" if timing.clock_hz else ""
+        values = {
+            "time_us": f"{1e6 * timing.median:.6g}",
+            "time_spread": f"{timing.spread:.3g}",
+            "repetitions": str(len(timing.seconds)),
+            "clock_hz": clock,
+            "gpu": about.name,
+            "driver": about.driver,
+            "compiler": _compiler(suite, job, device),
+            "code": mark,
+            "date": date.today().isoformat(),
+        }
+        table.put(device, job, {**dict.fromkeys(COUNTERS, ""), **values})
+        result.measured += 1
+        noisy = f", spread {timing.spread:.0%}" if timing.spread > _SPREAD else ""
+        say(f"{place}: {values['time_us']} us{noisy}")
+    for warning in gpu.warnings() if result.measured else ():
+        say(f"warning: at the end: {warning}")
+    return result
+
+
+def _check_memory(launch: Work, free: int) -> None:
+    if launch.memory_bytes > free:
+        need, have = launch.memory_bytes / 1e9, free / 1e9
+        raise MeasurementError(f"needs {need:.2f} GB of memory; {have:.2f} GB are free")
+
+
+def _compiler(suite: Suite, job: Job, device: str) -> str:
+    spec = suite.kernels[job.kernel]
+    binary = build(source(spec, row_names(spec, job.cells)), load_device(device).arch)
+    return binary.tools.partition(",")[0]
+
+
+def measure_counters(suite: Suite, device: str, path: Path, options: Options, say: Say) -> Result:
+    """Counters of every row that has a time and none of them; one run of ncu for each kernel.
+
+    :class:`NoCounters` where there can be none at all; other failures cost their kernel only.
+    """
+    table = Table(path, parameters(suite))
+    result = Result()
+    ncu = ""
+    for kernel, group in groupby(jobs(suite, options.only), key=lambda job: job.kernel):
+        wanted = [(n, job) for n, job in enumerate(group) if _lacks(table, device, job, options)]
+        if not wanted:
+            continue
+        ncu = ncu or find_ncu()
+        try:
+            _profile(suite, ncu, kernel, wanted, device, table, options)
+        except NoCounters:
+            raise
+        except PerfAssertError as error:
+            result.failures.append(f"{kernel}: counters: {error}")
+            say(f"{kernel}: counters: {error}")
+            continue
+        result.measured += len(wanted)
+        say(f"{kernel}: counters of {len(wanted)} launches")
+    return result
+
+
+def _lacks(table: Table, device: str, job: Job, options: Options) -> bool:
+    row = table.row(device, job)
+    if row is None or not row["time_us"]:
+        return False
+    return options.again or not any(row[column] for column in COUNTERS)
+
+
+def _profile(
+    suite: Suite,
+    ncu: str,
+    kernel: str,
+    wanted: Sequence[tuple[int, Job]],
+    device: str,
+    table: Table,
+    options: Options,
+) -> None:
+    """Rows that are compiled into functions of other names have a run each."""
+    spec = suite.kernels[kernel]
+    arch = load_device(device).arch
+
+    def function(item: tuple[int, Job]) -> str:
+        return build(source(spec, row_names(spec, item[1].cells)), arch).mangled
+
+    for name, part in groupby(wanted, key=function):
+        chosen = list(part)
+        numbers = [number for number, _ in chosen]
+        given = command(ncu, suite.path, kernel, name, numbers, device, options.index)
+        for (_, job), cells in zip(chosen, profile(given, len(chosen)), strict=True):
+            table.put(device, job, cells)

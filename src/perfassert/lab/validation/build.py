@@ -1,0 +1,197 @@
+"""One row of a suite made into kernel, launch and device, and its metrics into two numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from perfassert.errors import SuiteError
+from perfassert.expect.metrics import metric, value_of
+from perfassert.frontends.tables import Expression
+from perfassert.hardware.load import device as load_device
+from perfassert.hardware.model import Device
+from perfassert.hardware.occupancy import occupancy
+from perfassert.kernel.description import Kernel
+from perfassert.kernel.field import Field
+from perfassert.kernel.integers import evaluate_integer, integer_names
+from perfassert.kernel.launch import Buffer, Launch
+from perfassert.lab.validation.suite import (
+    BANDWIDTH,
+    WARP_INSTRUCTION,
+    CudaSource,
+    DeviceSpec,
+    KernelSpec,
+    MetricSpec,
+)
+from perfassert.prediction.prediction import Prediction
+
+Names = Mapping[str, int]
+Cells = Mapping[str, str]
+
+
+def row_names(spec: KernelSpec, cells: Cells) -> Names:
+    """What expressions may use: the cells that are whole numbers, and the constants."""
+    names = _whole_numbers(cells)
+    for name, text in spec.constants.items():
+        names[name] = value(text, names)
+    return names
+
+
+def _whole_numbers(cells: Cells) -> dict[str, int]:
+    names: dict[str, int] = {}
+    for column, cell in cells.items():
+        try:
+            number = Decimal(cell)
+        except InvalidOperation:
+            continue
+        if number.is_finite() and number == int(number):
+            names[column] = int(number)
+    return names
+
+
+def value(expression: Expression, names: Names) -> int:
+    """The whole number; raises :class:`SuiteError` where a cell that it uses is none."""
+    if isinstance(expression, int):
+        return expression
+    if missing := integer_names(expression, SuiteError) - names.keys():
+        raise SuiteError(f"{expression!r}: column {min(missing)!r} holds no whole number here")
+    return evaluate_integer(expression, names, SuiteError)
+
+
+def _values(given: Any, names: Names) -> Any:
+    """Expressions anywhere in lists and mappings become numbers."""
+    if isinstance(given, (int, str)):
+        return value(given, names)
+    if isinstance(given, Mapping):
+        return {k: _values(v, names) for k, v in given.items()}
+    return tuple(_values(v, names) for v in given) if isinstance(given, Sequence) else given
+
+
+def make_device(spec: DeviceSpec, cells: Cells) -> Device:
+    """The device of a row, with the suite's changes; raises what :func:`device` raises."""
+    found = load_device(spec.name or cells[spec.column])
+    names = _whole_numbers(cells)
+    changes = {
+        k: value(v, names) if isinstance(v, str) else v
+        for k, v in (spec.changes or {}).items()
+        if not (isinstance(v, str) and _empty(v, cells))
+    }
+    return found.replace(**changes) if changes else found
+
+
+def _empty(expression: str, cells: Cells) -> bool:
+    return any(not cells.get(name, "") for name in integer_names(expression, SuiteError))
+
+
+def make_kernel(spec: KernelSpec, names: Names, label: str) -> Kernel:
+    """The kernel of a row; raises :class:`SuiteError`, or what its front end raises."""
+    if spec.cuda is not None:
+        return _from_cuda(spec.cuda, names)
+    given = dict(spec.accesses or {})
+    plain = {k: given.pop(k) for k in ("name", "dtype", "loads", "stores", "proxies") if k in given}
+    fields = [_field(f, names) for f in given.pop("fields", ())]
+    return Kernel.from_accesses(
+        **{"name": label or "kernel", "fields": fields, **plain, **_values(given, names)}
+    )
+
+
+def _field(given: Mapping[str, Any], names: Names) -> Field:
+    plain = {k: given[k] for k in ("name", "dtype") if k in given}
+    return Field(**plain, **_values({k: v for k, v in given.items() if k not in plain}, names))
+
+
+def _from_cuda(source: CudaSource, names: Names) -> Kernel:
+    from importlib import import_module
+
+    compiled = getattr(import_module("perfassert"), "from_cuda", None)  # wherever it lives
+    if compiled is None:
+        raise SuiteError("this version of perfassert has no CUDA front end; update it")
+    extra = dict(source.extra)
+    if "trip_counts" in extra:
+        extra["trip_counts"] = _values(extra["trip_counts"], names)
+    kernel: Kernel = compiled(
+        source.path,
+        kernel=source.kernel,
+        defines=_values(source.defines, names),
+        include_dirs=source.include_dirs,
+        options=source.options,
+        updates_per_thread=value(source.updates_per_thread, names),
+        **extra,
+    )
+    return kernel
+
+
+def make_launch(given: Mapping[str, Any], names: Names, kernel: Kernel, device: Device) -> Launch:
+    """The launch of a row; ``resident_blocks`` becomes the shared memory that holds it to them."""
+    arguments = {"args": _arguments(given["args"], names)} if "args" in given else {}
+    shape = {k: _values(v, names) for k, v in given.items() if k != "args"}
+    resident = shape.pop("resident_blocks", None)
+    make = Launch.cover if "domain" in shape else Launch
+    launch = make(**shape, **arguments)
+    if resident is None:
+        return launch
+    return make(**shape, **arguments, shared_bytes=holding(resident, launch, kernel, device))
+
+
+def _arguments(given: Any, names: Names) -> Any:
+    if isinstance(given, Mapping):
+        return {k: _argument(v, names) for k, v in given.items()}
+    return tuple(_argument(v, names) for v in given)
+
+
+def _argument(given: Any, names: Names) -> Any:
+    if not isinstance(given, Mapping):
+        return given if isinstance(given, float) else value(given, names)
+    sizes = _values({k: v for k, v in given.items() if k not in ("dtype", "fill")}, names)
+    shape = sizes.pop("shape")
+    dtype = {"dtype": given["dtype"]} if "dtype" in given else {}
+    return Buffer(shape if isinstance(shape, tuple) else (shape,), **sizes, **dtype)
+
+
+def holding(resident: int, launch: Launch, kernel: Kernel, device: Device) -> int:
+    """The fewest dynamic shared bytes with which ``resident`` blocks fit on a unit.
+
+    Raises :class:`SuiteError` where no amount gives that number.
+    """
+
+    def blocks(dynamic: int) -> int:
+        shared = kernel.shared_bytes + dynamic
+        return occupancy(device, launch.threads_per_block, kernel.registers, shared).resident_blocks
+
+    low, high = 0, device.shared_bytes_per_block - kernel.shared_bytes
+    while low < high:  # the first amount that leaves no more than `resident`
+        middle = (low + high) // 2
+        low, high = (low, middle) if blocks(middle) <= resident else (middle + 1, high)
+    if (held := blocks(low)) != resident:
+        raise SuiteError(
+            f"launch.resident_blocks: shared memory cannot hold {launch.describe()} to {resident} "
+            f"blocks per unit of {device.name}; the nearest is {held}"
+        )
+    return low
+
+
+def predicted_value(spec: MetricSpec, prediction: Prediction, names: Names) -> float:
+    """The prediction in base units; raises :class:`ExpectationError` where it cannot have it."""
+    if spec.name == BANDWIDTH:
+        return value(spec.bytes or 0, names) / float(prediction.time)
+    if spec.per == WARP_INSTRUCTION:
+        total = float(value_of(metric(spec.name), prediction))  # type: ignore[arg-type]
+        return total / prediction.diagnostics["warp_memory_instructions"]
+    return float(value_of(metric(spec.name), prediction, spec.per))  # type: ignore[arg-type]
+
+
+def measured_value(spec: MetricSpec, cells: Cells, names: Names) -> float:
+    """The measurement in base units; raises :class:`SuiteError` for cells that hold none."""
+    total = sum(_cell(column, cells[column]) for column in spec.columns) * spec.factor
+    if not 0 < total < float("inf"):
+        raise SuiteError(f"measured {total:g}; an error in percent needs a finite value above 0")
+    return value(spec.bytes or 0, names) / total if spec.inverse else total
+
+
+def _cell(column: str, cell: str) -> float:
+    try:
+        return float(cell)
+    except ValueError:
+        shown = f"{cell!r} is no number" if cell else "is empty"
+        raise SuiteError(f"column {column!r}: {shown}") from None

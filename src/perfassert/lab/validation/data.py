@@ -1,0 +1,103 @@
+"""The measured rows: found, read, filtered, checked against the suite."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from perfassert.errors import SuiteError, close_matches
+from perfassert.lab.validation.suite import Suite
+
+ENVIRONMENT = "PERFASSERT_MEASURED"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the data file, counted from 1 with the header."""
+
+    line: int
+    cells: Mapping[str, str]
+
+
+def read_rows(suite: Suite, folder: Path | None = None, limit: int | None = None) -> list[Row]:
+    """The rows that pass the filter, in the order of the file; at most ``limit``, evenly spread.
+
+    ``folder``: where the data lies; see :func:`find_data`. Raises :class:`SuiteError`.
+    """
+    path = find_data(suite, folder)
+    rows = _read(path)
+    _check_columns(suite, path, rows[0].cells)
+    kept = [r for r in rows if all(c.holds(r.cells[c.column]) for c in suite.filters)]
+    if not kept:
+        raise SuiteError(f"{suite.path}: filter: none of the {len(rows)} rows of {path} passes")
+    _check_kernels(suite, kept)
+    if limit is None or limit >= len(kept):
+        return kept
+    return [kept[i * len(kept) // limit] for i in range(limit)]
+
+
+def find_data(suite: Suite, folder: Path | None = None) -> Path:
+    """The data file: in ``folder``, else where ``PERFASSERT_MEASURED`` says, else by the suite."""
+    variable = os.environ.get(ENVIRONMENT)
+    places = [folder] if folder else [*([Path(variable)] if variable else []), suite.path.parent]
+    for place in places:
+        if (found := place / suite.data).is_file():
+            return found
+    searched = " and ".join(str(place) for place in places)
+    raise SuiteError(
+        f"{suite.path}: data: there is no {suite.data} in {searched}; name its folder with "
+        f"--data DIR or in the environment variable {ENVIRONMENT}"
+    )
+
+
+def _read(path: Path) -> list[Row]:
+    opened = gzip.open if path.suffix == ".gz" else open
+    try:
+        with opened(path, "rt", encoding="utf-8-sig", newline="") as stream:
+            rows = list(_rows(path, csv.reader(stream, strict=True)))
+    except OSError as error:
+        raise SuiteError(f"{path}: cannot be read: {error.strerror or error}") from None
+    except (csv.Error, UnicodeDecodeError, EOFError) as error:
+        raise SuiteError(f"{path}: not a CSV file: {error}") from None
+    if not rows:
+        raise SuiteError(f"{path}: there are no rows below the header")
+    return rows
+
+
+def _rows(path: Path, lines: Iterator[list[str]]) -> Iterator[Row]:
+    header = next(lines, [])
+    if len(set(header)) < len(header):
+        twice = next(name for i, name in enumerate(header) if name in header[:i])
+        raise SuiteError(f"{path}: column {twice!r} is there twice")
+    for number, cells in enumerate(lines, 2):
+        if len(cells) != len(header):
+            raise SuiteError(
+                f"{path}: line {number}: {len(cells)} cells, but the header has {len(header)}"
+            )
+        yield Row(number, dict(zip(header, cells, strict=True)))
+
+
+def _check_columns(suite: Suite, path: Path, columns: Mapping[str, str]) -> None:
+    wanted = [("select", name) for name in suite.select]
+    wanted += [("group", name) for name in suite.group]
+    wanted += [(f"filter.{c.column}", c.column) for c in suite.filters]
+    wanted += [("device.column", suite.device.column)] if suite.device.column else []
+    for i, spec in enumerate(suite.metrics):
+        wanted += [(f"metric[{i}].column", name) for name in spec.columns]
+    for key, name in (*wanted, *suite.uses):
+        if name not in columns:
+            hint = close_matches(name, columns) or f"; columns: {', '.join(columns)}"
+            raise SuiteError(f"{suite.path}: {key}: {path.name} has no column {name!r}{hint}")
+
+
+def _check_kernels(suite: Suite, rows: Sequence[Row]) -> None:
+    for row in rows:
+        if (key := suite.kernel_key(row.cells)) not in suite.kernels:
+            hint = close_matches(key, suite.kernels) or "; describe it, or leave it out by [filter]"
+            raise SuiteError(
+                f"{suite.path}: kernels: none for {key!r} ({suite.data}, line {row.line}){hint}"
+            )

@@ -1,0 +1,257 @@
+"""Suite files, read and checked; what is wrong becomes one :class:`SuiteError` with its key."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from perfassert.errors import DeviceFileError, SuiteError, UnitError, UnknownDevice, close_matches
+from perfassert.expect.metrics import METRICS, Kind
+from perfassert.frontends.tables import Expression
+from perfassert.lab.validation.build import make_device
+from perfassert.lab.validation.schema import (
+    CUDA,
+    DEVICE,
+    KERNEL,
+    METRIC,
+    RIVALS,
+    TOP,
+    SuiteTableReader,
+)
+from perfassert.lab.validation.suite import (
+    BANDWIDTH,
+    WARP_INSTRUCTION,
+    Condition,
+    CudaSource,
+    DeviceSpec,
+    KernelSpec,
+    MetricSpec,
+    Suite,
+)
+from perfassert.lab.validation.targets import read_targets
+from perfassert.quantity import GRANULARITIES, parse_quantity
+from perfassert.toml_tables import read_toml
+
+
+def read_suite(path: str | Path) -> Suite:
+    """Read and check one suite file; raises :class:`SuiteError` with file, key and next step."""
+    file = Path(path)
+    _, table = read_toml(file, SuiteError)
+    return _Reader(file, table).suite()
+
+
+class _Reader(SuiteTableReader):
+    """Turns one parsed file into a :class:`Suite`, or says what is wrong with it."""
+
+    def __init__(self, path: Path, table: dict[str, Any]) -> None:
+        super().__init__(path)
+        self.table = table
+
+    def suite(self) -> Suite:
+        self.known("", self.table, TOP)
+        device = self.device(self.section("device", self.table.get("device")))
+        filters = self.section("filter", self.table.get("filter", {}))
+        select = self.strings("select", self.table.get("select", []))
+        kernels = self.complete(self.kernels(select))
+        metrics = self.metrics()
+        return Suite(
+            path=self.path,
+            title=self.string("title", self.table.get("title", self.path.stem)),
+            source=self.string("source", self.table.get("source", "")),
+            data=self.string("data", self.table.get("data")),
+            select=select,
+            group=self.strings("group", self.table.get("group", [])),
+            device=device,
+            filters=tuple(self.condition(k, v) for k, v in filters.items()),
+            kernels=kernels,
+            metrics=metrics,
+            uses=tuple(self.uses),
+            targets=read_targets(self, self.table.get("targets", {}), metrics),
+            limits=self.strings("limits", self.table.get("limits", [])),
+        )
+
+    def complete(self, kernels: dict[str, KernelSpec]) -> dict[str, KernelSpec]:
+        """Each kernel's launch completed by the suite's, which may use what all of them define."""
+        if not kernels:
+            self.fail("kernels", "is empty; add [kernels.VALUE]")
+        self.known_names = set[str].intersection(*(set(k.constants) for k in kernels.values()))
+        common = self.launch("launch", self.table.get("launch", {}))
+        found = {}
+        for name, spec in kernels.items():
+            own = set(spec.launch)
+            hidden = {k for pair in RIVALS if own & set(pair) for k in pair}
+            launch = {k: v for k, v in common.items() if k not in hidden} | dict(spec.launch)
+            if "block" not in launch:
+                self.fail("launch.block", "missing")
+            if "grid" not in launch and "domain" not in launch:
+                self.fail("launch", "give domain (counted in threads) or grid (in blocks)")
+            found[name] = dataclasses.replace(spec, launch=launch)
+            self.check_pair(name, spec, kernels)
+        return found
+
+    def check_pair(self, name: str, spec: KernelSpec, kernels: Mapping[str, KernelSpec]) -> None:
+        """What is improved exists, has as many rows, and does not lead back to ``name``."""
+        key, before = f"kernels.{name}.improves", spec.improves
+        seen = {name}
+        while before:
+            if before not in kernels:
+                self.fail(key, f"there is no kernel {before!r}{close_matches(before, kernels)}")
+            if before in seen:
+                self.fail(key, f"leads back to {before!r}")
+            if len(kernels[before].rows) != len(spec.rows):
+                self.fail(key, f"{before!r} has another number of rows; pairs go row by row")
+            seen.add(before)
+            before = kernels[before].improves
+
+    def constants(self, key: str, own: Any) -> dict[str, Expression]:
+        """The suite's, then those of ``own``, in order; each may use the ones before it."""
+        found: dict[str, Expression] = {}
+        for where, value in (("constants", self.table.get("constants", {})), (key, own)):
+            for name, text in self.section(where, value).items():
+                self.known_names = found
+                found[name] = self.expression(f"{where}.{name}", text)
+        return found
+
+    def device(self, table: dict[str, Any]) -> DeviceSpec:
+        self.known("device", table, DEVICE)
+        if ("name" in table) == ("column" in table):
+            self.fail("device", "give name, or column for one whose cells are device names")
+        changes = {
+            k: self.expression(f"device.{k}", v) if isinstance(v, str) else v
+            for k, v in table.items()
+            if k not in ("name", "column")
+        }
+        name, column = (self.string(f"device.{k}", table.get(k, "")) for k in ("name", "column"))
+        spec = DeviceSpec(name, column, changes)
+        if name and not any(isinstance(v, str) for v in changes.values()):
+            try:
+                make_device(spec, {})
+            except (UnknownDevice, DeviceFileError) as error:
+                self.fail("device", str(error))
+        return spec
+
+    def condition(self, column: str, value: Any) -> Condition:
+        key = f"filter.{column}"
+        if isinstance(value, dict):
+            self.known(key, value, ("min", "max"))
+            bounds = {k: self.number(f"{key}.{k}", v) for k, v in value.items()}
+            if not bounds:
+                self.fail(key, "give min, max or both")
+            return Condition(
+                column, None, bounds.get("min", float("-inf")), bounds.get("max", float("inf"))
+            )
+        values = value if isinstance(value, list) else [value]
+        for item in values:
+            if isinstance(item, bool) or not isinstance(item, (str, int, float)):
+                self.fail(key, f"must be a value, a list of values or {{ min, max }}, not {item!r}")
+        return Condition(column, tuple(values))
+
+    def kernels(self, select: Sequence[str]) -> dict[str, KernelSpec]:
+        if ("kernel" in self.table) == ("kernels" in self.table):
+            self.fail("kernel", "give [kernel], or select = COLUMN with [kernels.VALUE] tables")
+        if "kernel" in self.table:
+            if select:
+                self.fail("select", "there is one [kernel] only; name several in [kernels.VALUE]")
+            return {"": self.kernel("kernel", self.table["kernel"])}
+        if not select:
+            self.fail("select", "missing; name the column whose cells choose among [kernels]")
+        tables = self.section("kernels", self.table["kernels"])
+        return {name: self.kernel(f"kernels.{name}", table) for name, table in tables.items()}
+
+    def kernel(self, key: str, value: Any) -> KernelSpec:
+        table = self.section(key, value)
+        self.known(key, table, KERNEL)
+        if ("accesses" in table) == ("cuda" in table):
+            self.fail(key, "give accesses (address expressions) or cuda (a source file)")
+        if "accesses" in table and (stray := set(table) & set(CUDA)):
+            self.fail(f"{key}.{sorted(stray)[0]}", "goes with cuda, not with accesses")
+        constants = self.constants(f"{key}.constants", table.get("constants", {}))
+        self.known_names = constants
+        accesses = table.get("accesses")
+        return KernelSpec(
+            None if accesses is None else self.accesses(f"{key}.accesses", accesses),
+            self.cuda(key, table) if "cuda" in table else None,
+            constants,
+            self.launch(f"{key}.launch", table.get("launch", {})),
+            self.rows(f"{key}.rows", table.get("rows", [])),
+            self.string(f"{key}.improves", table.get("improves", "")),
+        )
+
+    def cuda(self, key: str, table: Mapping[str, Any]) -> CudaSource:
+        folder = self.path.parent
+        path = folder / self.string(f"{key}.cuda", table["cuda"])
+        if not path.is_file():
+            self.fail(f"{key}.cuda", f"there is no file {path}; the path is relative to the suite")
+        defines = self.section(f"{key}.defines", table.get("defines", {}))
+        extra: dict[str, Any] = {}
+        if "proxies" in table:
+            extra["proxies"] = self.mapping(f"{key}.proxies", table["proxies"])
+        if "trip_counts" in table:
+            trips = self.section(f"{key}.trip_counts", table["trip_counts"])
+            extra["trip_counts"] = {
+                k: self.expression(f"{key}.trip_counts.{k}", v) for k, v in trips.items()
+            }
+        folders = self.strings(f"{key}.include_dirs", table.get("include_dirs", []))
+        updates = table.get("updates_per_thread", 1)
+        return CudaSource(
+            path=path,
+            kernel=self.string(f"{key}.kernel", table.get("kernel")),
+            defines={k: self.expression(f"{key}.defines.{k}", v) for k, v in defines.items()},
+            include_dirs=tuple(folder / item for item in folders),
+            options=self.strings(f"{key}.options", table.get("options", [])),
+            updates_per_thread=self.expression(f"{key}.updates_per_thread", updates),
+            extra=extra,
+        )
+
+    def metrics(self) -> tuple[MetricSpec, ...]:
+        tables = self.table.get("metric", [])
+        if not isinstance(tables, list) or not tables:
+            self.fail("metric", "give at least one [[metric]] with name and column")
+        found = tuple(self.metric(f"metric[{i}]", table) for i, table in enumerate(tables))
+        names = [spec.name for spec in found]
+        for i, name in enumerate(names):
+            if name in names[:i]:
+                self.fail(f"metric[{i}].name", f"{name!r} is there twice")
+        return found
+
+    def metric(self, key: str, value: Any) -> MetricSpec:
+        table = self.section(key, value)
+        self.known(key, table, METRIC)
+        name = self.string(f"{key}.name", table.get("name"))
+        if name not in _UNITS:
+            hint = close_matches(name, _UNITS) or f"; known: {', '.join(_UNITS)}"
+            self.fail(f"{key}.name", f"no metric {name!r}{hint}")
+        columns = self.strings(f"{key}.column", table.get("column"))
+        factor, unit, per = self.unit(key, name, table)
+        inverse = {unit, _UNITS[name]} == {"s", "B/s"}
+        if unit != _UNITS[name] and not inverse:
+            wanted = _UNITS[name] or "no unit"
+            self.fail(f"{key}.unit", f"{name} is counted in {wanted}, not in {unit or 'counts'}")
+        if (inverse or name == BANDWIDTH) != ("bytes" in table):
+            need = "missing; a bandwidth needs the bytes that it counts"
+            stray = "only a bandwidth has it"
+            self.fail(f"{key}.bytes", stray if "bytes" in table else need)
+        amount = self.expression(f"{key}.bytes", table["bytes"]) if "bytes" in table else None
+        return MetricSpec(name, columns, _UNITS[name], factor, per, amount, inverse)
+
+    def unit(self, key: str, name: str, table: Mapping[str, Any]) -> tuple[float, str, str]:
+        """Factor to base units, base unit, granularity."""
+        try:
+            parsed = parse_quantity(f"1 {self.string(f'{key}.unit', table.get('unit', ''))}")
+        except UnitError as error:
+            self.fail(f"{key}.unit", str(error))
+        per = self.string(f"{key}.per", table.get("per", parsed.per))
+        if per and per not in (known := (*GRANULARITIES, WARP_INSTRUCTION)):
+            self.fail(f"{key}.per", f"{per!r} is none of: {', '.join(known)}")
+        if per and not (name in METRICS and METRICS[name].extensive):
+            self.fail(f"{key}.per", f"{name} does not grow with the launch; leave it out")
+        scale = self.number(f"{key}.scale", table.get("scale", 1))
+        if not 0 < scale < float("inf"):
+            self.fail(f"{key}.scale", f"must be above 0, not {scale:g}")
+        return scale * parsed.value, parsed.unit, per
+
+
+_UNITS = {m.name: m.unit for m in METRICS.values() if m.kind in (Kind.QUANTITY, Kind.FRACTION)}
+_UNITS[BANDWIDTH] = "B/s"

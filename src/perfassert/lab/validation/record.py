@@ -1,0 +1,118 @@
+"""The figures of a run kept as JSON, and a later run held against them."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from perfassert.errors import SuiteError
+from perfassert.lab.validation.run import Validation
+from perfassert.lab.validation.statistics import Summary
+from perfassert.lab.validation.suite import Suite
+from perfassert.report.tables import percent
+
+WORSE = 0.02
+"""By so much a median error may exceed the recorded one."""
+_DIGITS = 6
+_ANEW = "record anew with --record"
+
+
+def to_record(results: Sequence[Validation], rows: int | None = None) -> dict[str, Any]:
+    """Figures by suite and metric; ``rows``: the most that were taken of a suite."""
+    return {
+        "model_version": results[0].model_version,
+        "most_rows": rows,
+        "suites": {
+            result.suite.path.stem: {
+                "title": result.suite.title,
+                "rows": result.rows,
+                "metrics": {m.spec.name: _figures(m.summary) for m in result.metrics},
+            }
+            for result in results
+        },
+    }
+
+
+def _figures(summary: Summary) -> dict[str, int | float | None]:
+    figures = dataclasses.asdict(summary)
+    return {k: round(v, _DIGITS) if isinstance(v, float) else v for k, v in figures.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedSuite:
+    """Rows of a recorded run; of each metric how many of them have it, and its median error."""
+
+    rows: int
+    metrics: Mapping[str, tuple[int, float | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A file that :func:`to_record` was written to; ``most_rows``: ``--rows`` of that run."""
+
+    path: Path
+    most_rows: int | None
+    suites: Mapping[str, RecordedSuite]
+
+
+def read_record(path: Path) -> Record:
+    """What :func:`to_record` made; raises :class:`SuiteError`."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        reason = f"{path}: cannot be read: {error.strerror}; make it with --record {path}"
+        raise SuiteError(reason) from None
+    except ValueError as error:
+        raise SuiteError(f"{path}: not valid JSON: {error}; {_ANEW}") from None
+    try:
+        suites = {name: _recorded(entry) for name, entry in found["suites"].items()}
+        return Record(path, found["most_rows"], suites)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise SuiteError(f"{path}: not a record of validations; {_ANEW}") from None
+
+
+def _recorded(entry: Mapping[str, Any]) -> RecordedSuite:
+    metrics = {
+        name: (int(m["n"]), None if m["median"] is None else float(m["median"]))
+        for name, m in entry["metrics"].items()
+    }
+    return RecordedSuite(int(entry["rows"]), metrics)
+
+
+def check_comparable(record: Record, suite: Suite, rows: int) -> None:
+    """Raises :class:`SuiteError` where the record has other rows or metrics of the suite."""
+    name, metrics = suite.path.stem, {spec.name for spec in suite.metrics}
+    recorded = record.suites.get(name)
+    if recorded is None:
+        raise SuiteError(f"{record.path}: has no suite {name!r}; {_ANEW}")
+    if recorded.rows != rows:
+        most = record.most_rows
+        run = "without --rows" if most is None else f"with --rows {most}"
+        raise SuiteError(
+            f"{record.path}: {name}: recorded over {recorded.rows} rows, this run has {rows}; "
+            f"run {run}, or {_ANEW}"
+        )
+    if unlike := sorted(metrics ^ recorded.metrics.keys()):
+        where = "the record" if unlike[0] in metrics else "the suite"
+        raise SuiteError(f"{record.path}: {name}: {where} has no metric {unlike[0]!r}; {_ANEW}")
+
+
+def worse(record: Record, result: Validation) -> Iterator[str]:
+    """A sentence for each metric that is worse than recorded, or that fewer rows have."""
+    name = result.suite.path.stem
+    for metric in result.metrics:
+        for reason in _worse(*record.suites[name].metrics[metric.spec.name], metric.summary):
+            yield f"{name}: {metric.spec.name}: {reason}"
+
+
+def _worse(n: int, median: float | None, now: Summary) -> Iterator[str]:
+    if now.n < n:
+        yield f"{now.n} rows have it, recorded {n}"
+    if now.median is not None and median is not None and now.median > median + WORSE:
+        found, before = (percent(v, signed=False) for v in (now.median, median))
+        most = f"{WORSE * 100:g} percentage points"
+        yield f"median error {found}, recorded {before}; more than {most} worse"

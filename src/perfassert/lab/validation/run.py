@@ -1,0 +1,217 @@
+"""Every row predicted, on all cores or on any executor; nothing that fails is dropped."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from perfassert.errors import PerfAssertError
+from perfassert.lab.validation.build import (
+    make_device,
+    make_kernel,
+    make_launch,
+    measured_value,
+    predicted_value,
+    row_names,
+)
+from perfassert.lab.validation.data import Row
+from perfassert.lab.validation.statistics import (
+    Summary,
+    Vector,
+    percentage_errors,
+    summarize_groups,
+)
+from perfassert.lab.validation.suite import MetricSpec, Suite
+from perfassert.predictor import predict
+from perfassert.version import MODEL_VERSION
+
+Progress = Callable[[int, int], None]
+_CHUNKS = 64  # so many steps has the progress, at least where there are enough rows
+
+
+class Submitter(Protocol):
+    """What an executor must have: ``concurrent.futures``, a Dask client and their like do."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any) -> Any:
+        """Start ``fn(*args)`` somewhere; what comes back has ``result()``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a row: (measured, predicted) or a reason, by metric.
+
+    ``failure``: why there is no prediction at all, or ``""``.
+    """
+
+    line: int
+    group: tuple[str, ...]
+    device: str
+    pairs: Mapping[str, tuple[float, float]]
+    reasons: Mapping[str, str]
+    failure: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MetricResult:
+    """Points, figures and failures of one metric; ``lines`` in the order of the file.
+
+    ``failures``: (line, reason) of the rows that have no prediction or no measurement of it.
+    """
+
+    spec: MetricSpec
+    lines: tuple[int, ...]
+    groups: tuple[tuple[str, ...], ...]
+    measured: Vector
+    predicted: Vector
+    summary: Summary
+    by_group: Mapping[tuple[str, ...], Summary]
+    failures: tuple[tuple[int, str], ...]
+
+    @property
+    def strict_median(self) -> float:
+        """The median error where rows that failed count as infinitely wrong; for gates."""
+        errors = percentage_errors(self.measured, self.predicted)
+        return float(np.median(np.append(errors, [np.inf] * len(self.failures))))
+
+
+@dataclass(frozen=True, slots=True)
+class Validation:
+    """The result of a suite. ``failures``: (line, reason) of the rows without prediction."""
+
+    suite: Suite
+    rows: int
+    devices: tuple[str, ...]
+    metrics: tuple[MetricResult, ...]
+    failures: tuple[tuple[int, str], ...]
+    model_version: str = field(default=MODEL_VERSION)
+
+    def metric(self, name: str) -> MetricResult:
+        """The metric of that name; KeyError if the suite has none."""
+        found = {m.spec.name: m for m in self.metrics}
+        return found[name]
+
+
+def validate(
+    suite: Suite,
+    rows: Sequence[Row],
+    executor: Submitter | None = None,
+    progress: Progress | None = None,
+) -> Validation:
+    """Predict every row on ``executor`` (default: here) and compare.
+
+    ``progress(done, total)`` is called after every chunk of rows. Rows whose kernel, launch or
+    prediction fails come back with their reason; an interrupt or a broken executor raises.
+    """
+    outcomes: list[Outcome] = []
+    for part in _outcomes(suite, rows, executor):
+        outcomes += part
+        if progress:
+            progress(len(outcomes), len(rows))
+    return Validation(
+        suite=suite,
+        rows=len(rows),
+        devices=tuple(Counter(o.device for o in outcomes if o.device)),
+        metrics=tuple(_metric(spec, outcomes) for spec in suite.metrics),
+        failures=tuple((o.line, o.failure) for o in outcomes if o.failure),
+    )
+
+
+def _outcomes(
+    suite: Suite, rows: Sequence[Row], executor: Submitter | None
+) -> Iterator[list[Outcome]]:
+    size = max(1, len(rows) // _CHUNKS)
+    chunks = [rows[i : i + size] for i in range(0, len(rows), size)]
+    if executor is None:
+        yield from (predict_rows(suite, chunk) for chunk in chunks)
+        return
+    waiting = [executor.submit(predict_rows, suite, chunk) for chunk in chunks]
+    try:
+        for future in waiting:
+            yield future.result()
+    except BaseException:  # an interrupt too: do not finish what nobody waits for
+        for future in waiting:
+            future.cancel()
+        raise
+
+
+@contextmanager
+def process_pool(jobs: int | None = None) -> Iterator[Submitter | None]:
+    """A pool of ``jobs`` fresh processes (default: one per usable core); none for one job."""
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+
+    count = jobs or _cores()
+    if count == 1:
+        yield None
+        return
+    with ProcessPoolExecutor(count, mp_context=get_context("spawn")) as pool:
+        yield pool
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def predict_rows(suite: Suite, rows: Sequence[Row]) -> list[Outcome]:
+    """What a worker does; its arguments and its result can be pickled."""
+    return [_predict_row(suite, row) for row in rows]
+
+
+def _predict_row(suite: Suite, row: Row) -> Outcome:
+    key, cells = suite.kernel_key(row.cells), row.cells
+    spec = suite.kernels[key]
+    group = tuple(cells[column] for column in suite.group)
+    pairs: dict[str, tuple[float, float]] = {}
+    reasons: dict[str, str] = {}
+    name = ""
+    try:
+        names = row_names(spec, cells)
+        device = make_device(suite.device, cells)
+        name = device.name
+        kernel = make_kernel(spec, names, key)
+        prediction = predict(kernel, make_launch(spec.launch, names, kernel, device), device)
+    except Exception as error:
+        return Outcome(row.line, group, name, pairs, reasons, _reason(error))
+    for metric in suite.metrics:
+        try:
+            measured = measured_value(metric, cells, names)
+            pairs[metric.name] = measured, predicted_value(metric, prediction, names)
+        except PerfAssertError as error:
+            reasons[metric.name] = _reason(error)
+    return Outcome(row.line, group, name, pairs, reasons)
+
+
+def _reason(error: Exception) -> str:
+    """A bug in one row must not cost the others: it is reported like every failure."""
+    kind = "" if isinstance(error, PerfAssertError) else "internal error: "
+    return f"{kind}{type(error).__name__}: {error}"
+
+
+def _metric(spec: MetricSpec, outcomes: Sequence[Outcome]) -> MetricResult:
+    there = [o for o in outcomes if spec.name in o.pairs]
+    pairs = np.array([o.pairs[spec.name] for o in there], dtype=np.float64).reshape(-1, 2)
+    measured, predicted = pairs[:, 0], pairs[:, 1]
+    groups = tuple(o.group for o in there)
+    summary, parts = summarize_groups(measured, predicted, groups, spec.higher_is_better)
+    return MetricResult(
+        spec=spec,
+        lines=tuple(o.line for o in there),
+        groups=groups,
+        measured=measured,
+        predicted=predicted,
+        summary=summary,
+        by_group=parts,
+        failures=tuple(
+            (o.line, o.failure or o.reasons[spec.name])
+            for o in outcomes
+            if spec.name not in o.pairs
+        ),
+    )

@@ -1,0 +1,64 @@
+"""The keys of a suite file, and what its entries have beyond those of other files."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from typing import Any
+
+from perfassert.errors import SuiteError
+from perfassert.frontends.tables import LAUNCH as SHARED_LAUNCH
+from perfassert.frontends.tables import KernelTableReader
+from perfassert.hardware.model import Device
+from perfassert.lab.validation.suite import ELEMENT, RANDOM
+
+TOP = ("title", "source", "data", "select", "group", "device", "filter", "constants", "launch",
+       "kernel", "kernels", "metric", "targets", "limits")  # fmt: skip
+CUDA = ("kernel", "defines", "include_dirs", "options", "updates_per_thread", "trip_counts",
+        "proxies")  # fmt: skip
+KERNEL = ("accesses", "cuda", *CUDA, "constants", "launch", "rows", "improves")
+LAUNCH = (*SHARED_LAUNCH, "resident_blocks")
+RIVALS = (("grid", "domain"), ("shared_bytes", "resident_blocks"))
+METRIC = ("name", "column", "unit", "scale", "per", "bytes")
+_NUMBERS = (f.name for f in dataclasses.fields(Device) if f.type in ("int", "float"))
+DEVICE = ("name", "column", *_NUMBERS)
+
+
+class SuiteTableReader(KernelTableReader):
+    """Expressions are over columns and constants of the suite."""
+
+    error = SuiteError
+    launch_keys = LAUNCH
+    rivals = RIVALS
+
+    def argument(self, key: str, value: Any) -> Any:
+        """A buffer may say how it is filled where it is measured."""
+        if not isinstance(value, dict) or "fill" not in value:
+            return super().argument(key, value)
+        plain = super().argument(key, {k: v for k, v in value.items() if k != "fill"})
+        return {**plain, "fill": self.fill(f"{key}.fill", value["fill"])}
+
+    def fill(self, key: str, value: Any) -> Any:
+        """A number, ``"random"``, or an expression where ``i`` counts the elements."""
+        if isinstance(value, float) or value == RANDOM:
+            return value
+        known, self.known_names = self.known_names, {*self.known_names, ELEMENT}
+        try:
+            return self.expression(key, value)
+        finally:
+            self.known_names = known
+
+    def rows(self, key: str, value: Any) -> tuple[dict[str, str], ...]:
+        """Each table becomes as many rows as its lists have combinations, the last fastest."""
+        if not isinstance(value, list):
+            self.fail(key, f"must be a list of tables, column = value or list, not {value!r}")
+        found: list[dict[str, str]] = []
+        for i, entry in enumerate(value):
+            table = self.section(f"{key}[{i}]", entry)
+            lists = [v if isinstance(v, list) else [v] for v in table.values()]
+            for cell in itertools.chain(*lists):
+                if isinstance(cell, bool) or not isinstance(cell, (int, float, str)):
+                    self.fail(f"{key}[{i}]", f"a cell is a number or a string, not {cell!r}")
+            combined = itertools.product(*lists)
+            found += (dict(zip(table, map(str, cells), strict=True)) for cells in combined)
+        return tuple(found)

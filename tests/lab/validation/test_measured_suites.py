@@ -1,0 +1,49 @@
+"""The shipped suites run over the measured data (skipped where that is absent)."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from perfassert.lab.validation import report
+from perfassert.lab.validation.data import read_rows
+from perfassert.lab.validation.read import read_suite
+from perfassert.lab.validation.run import validate
+
+REPOSITORY = Path(__file__).parents[3]
+DATA = Path(os.environ.get("PERFASSERT_MEASURED", REPOSITORY.parent / "shared/measured"))
+pytestmark = pytest.mark.skipif(
+    not (DATA / "stream_occupancy.csv").exists(), reason="measured data not at hand"
+)
+
+
+def run(name, limit=None):
+    suite = read_suite(REPOSITORY / "validation" / f"{name}.toml")
+    result = validate(suite, read_rows(suite, DATA, limit))
+    print(f"\n{report.text(result)}")
+    assert result.failures == ()
+    return result
+
+
+@pytest.mark.parametrize(("name", "rows"), [("a100", 228), ("v100", 234)])
+def test_streaming(name, rows, record_property):
+    result = run(f"stream_occupancy_{name}")
+    time = result.metric("time")
+    record_property("median_error", time.summary.median)
+    assert time.summary.n == rows
+    assert len(time.by_group) == 6
+    assert time.summary.median < 0.15
+
+
+def test_l1():
+    """The same figures as ``test_l1_measured``, which writes its kernels in Python."""
+    result = run("l1_access_patterns_a100")
+    assert result.metric("l1_wavefronts").summary.percentile_90 < 0.005
+    cycles = result.metric("l1_cycles").summary
+    assert (cycles.n, cycles.median < 0.02, cycles.percentile_90 < 0.06) == (144, True, True)
+
+
+@pytest.mark.parametrize(("name", "rows"), [("a100", 609), ("2080ti", 1264)])
+def test_convolution_rows(name, rows):
+    suite = read_suite(REPOSITORY / "validation" / f"convolution_{name}.toml")
+    assert len(read_rows(suite, DATA)) == rows
