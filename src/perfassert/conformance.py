@@ -32,7 +32,7 @@ from perfassert.kernel.launch import Launch
 from perfassert.prediction.prediction import Prediction
 from perfassert.predictor import predict
 from perfassert.predictor.diagnose import advisor_case
-from perfassert.predictor.whatif import predict_changed
+from perfassert.predictor.whatif import with_changes
 from perfassert.quantity import parse_quantity
 
 REFERENCE_DEVICE = "A100-SXM4-40GB"
@@ -68,7 +68,7 @@ def case_of(prediction: Prediction) -> Case:
     """
     if prediction.origin is None:
         raise ValueError(f"the kernel {prediction.kernel!r} is not known; predict it here")
-    case = advisor_case(prediction)
+    case = advisor_case(prediction, predict)
     if case is None:
         raise ValueError(f"kernel {prediction.kernel!r} has no instructions; give code or a graph")
     return case
@@ -158,7 +158,7 @@ def check_optimizer(
         found = _check_match(optimizer, prediction)
         _require(found is None, f"{name}: matches {prediction.kernel}, which it should not")
     for prediction in reference_predictions():
-        if advisor_case(prediction) is not None:
+        if advisor_case(prediction, predict) is not None:
             _check_match(optimizer, prediction)
 
 
@@ -189,7 +189,7 @@ def _check_match(optimizer: Optimizer, prediction: Prediction) -> Match | None:
             isfinite(match.speedup) and match.speedup > 0, f"{where}: speedup is {match.speedup}"
         )
     if match.changes is not None:
-        predict_changed(prediction, match.changes)  # raises KernelError for an unknown change
+        with_changes(prediction, match.changes)  # raises KernelError for an unknown change
     advise(case, [optimizer])
     return match
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from perfassert.expect.metrics import METRICS
 from perfassert.prediction.prediction import Prediction
-from perfassert.predictor.whatif import predict_changed
+from perfassert.predictor import predict
+from perfassert.predictor.whatif import with_changes
 from perfassert.report.tables import percent, table
 
 _SHOWN = (
@@ -58,7 +59,7 @@ def whatif(prediction: Prediction, **changes: Any) -> WhatIf:
     prediction that was read from a file.
     """
     written = ", ".join(f"{key}={value!r}" for key, value in changes.items())
-    return WhatIf(prediction, predict_changed(prediction, changes), written)
+    return WhatIf(prediction, predict(*with_changes(prediction, changes)), written)
 
 
 def _row(name: str, before: Any, after: Any) -> list[tuple[object, ...]]:

@@ -12,7 +12,8 @@ from perfassert.baseline.components import Component
 from perfassert.baseline.entry import Entry
 from perfassert.errors import PerfAssertError
 from perfassert.prediction.prediction import Prediction
-from perfassert.predictor.whatif import predict_changed
+from perfassert.predictor import predict
+from perfassert.predictor.whatif import with_changes
 from perfassert.report.tables import percent
 
 _CAUSE = 0.3  # of the difference: what brings back less is not called the cause
@@ -51,7 +52,7 @@ def why(found: Comparison, prediction: Prediction) -> str:
     best, undone, share = None, None, _CAUSE
     for cause in _causes(found, prediction):
         try:
-            other = predict_changed(prediction, cause.changes)
+            other = predict(*with_changes(prediction, cause.changes))
         except PerfAssertError:
             continue  # the old value does not fit the new kernel
         brought_back = (after - float(other.time)) / (after - before)

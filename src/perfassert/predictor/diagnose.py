@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -29,6 +29,7 @@ from perfassert.prediction.prediction import Advice, Diagnosis, Prediction
 from perfassert.predictor.memory import behind_dram
 from perfassert.predictor.model import Model, estimated, make_model
 from perfassert.predictor.sampling import samples
+from perfassert.predictor.whatif import with_changes
 from perfassert.quantity import round_significant
 
 _LIMIT = 400_000  # simulated instructions: shares settle long before
@@ -37,16 +38,18 @@ _THROUGHPUT = ("dram", "l2", "l1", "shared", "compute", "issue")
 _SPACES = ("global", "local", "shared", "constant")
 _FAR = {"global_load", "global_store", "atomic_global", "texture_load", "local_load",
         "local_store", "async_copy"}  # fmt: skip
+Predict = Callable[[Kernel, Launch, Device], Prediction]
+"""What predicts again; handed in, as predictions hand over to their diagnosis."""
 
 
-def diagnose(prediction: Any) -> Diagnosis:
+def diagnose(prediction: Any, predict: Predict) -> Diagnosis:
     """Simulate once more with a profile; stalls by who is to blame, and what would help."""
-    profiled = _profile(prediction)
+    profiled = _profile(prediction, predict)
     stalls, case = MappingProxyType(profiled.stalls), profiled.case
     if case is None:
         return Diagnosis(stalls, None)
     advised = advise(case, all_optimizers())
-    again = _Again(prediction, profiled.model, profiled.totals)
+    again = _Again(prediction, predict, profiled.model, profiled.totals)
     return Diagnosis(
         stalls,
         tuple(
@@ -56,9 +59,9 @@ def diagnose(prediction: Any) -> Diagnosis:
     )
 
 
-def advisor_case(prediction: Prediction) -> Case | None:
+def advisor_case(prediction: Prediction, predict: Predict) -> Case | None:
     """What optimizers are shown of a prediction; None where there are no instructions."""
-    return _profile(prediction).case
+    return _profile(prediction, predict).case
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +74,7 @@ class _Profiled:
     case: Case | None
 
 
-def _profile(prediction: Any) -> _Profiled:
+def _profile(prediction: Any, predict: Predict) -> _Profiled:
     kernel, launch, device = prediction.origin
     model = make_model(estimated(kernel, launch, device), launch, device)
     program = model.case.kernel.program
@@ -84,7 +87,8 @@ def _profile(prediction: Any) -> _Profiled:
     stalls = stall_shares(blamed.blames, found.total.all)
     if model.case.kernel.graph is None:
         return _Profiled(model, totals, stalls, None)
-    case = _case(prediction, model, code, program, found, blamed)
+    headroom, shapes = _headroom(prediction), partial(_better_shape, prediction, predict, program)
+    case = _case(model, code, found, blamed, headroom, shapes)
     return _Profiled(model, totals, stalls, case)
 
 
@@ -108,7 +112,7 @@ def advise_measured(
     code = Code.of(program)
     found = _joined(samples, program)
     blamed = blame(code, found, latency_bounds(target))
-    case = _case(None, model, code, program, found, blamed)
+    case = _case(model, code, found, blamed)
     return tuple(_rounded(advice) for advice, _ in advise(case, all_optimizers()))
 
 
@@ -212,20 +216,19 @@ def _with_fetches(found: Samples, model: Model, cycles: float) -> Samples:
     return replace(found, counts=counts)
 
 
+def _none() -> Proposal | None:
+    return None
+
+
 def _case(
-    prediction: Any,
     model: Model,
     code: Code,
-    program: Program | None,
     found: Samples,
     blamed: BlameResult,
+    headroom: float | None = None,
+    shapes: Callable[[], Proposal | None] = _none,
 ) -> Case:
     kernel, launch, device = model.case.kernel, model.launch, model.device
-    headroom, shapes = None, _none
-    if prediction is not None:
-        busiest = max(float(prediction.bounds.get(name, 0.0)) for name in _THROUGHPUT)
-        headroom = float(prediction.time) / busiest if busiest else None
-        shapes = partial(_better_shape, prediction, program)
     return Case(
         code=code,
         samples=found,
@@ -244,8 +247,9 @@ def _case(
     )
 
 
-def _none() -> Proposal | None:
-    return None
+def _headroom(prediction: Prediction) -> float | None:
+    busiest = max(float(prediction.bounds.get(name, 0.0)) for name in _THROUGHPUT)
+    return float(prediction.time) / busiest if busiest else None
 
 
 def _trips(code: Code, graph: InstructionGraph) -> dict[int, float]:
@@ -280,13 +284,11 @@ def _access_facts(model: Model) -> dict[int, AccessFacts]:
     return result
 
 
-def _better_shape(prediction: Any, program: Program | None) -> Proposal | None:
+def _better_shape(prediction: Any, predict: Predict, program: Program | None) -> Proposal | None:
     """The fastest block of as many threads, for code that asks for its shape at run time."""
     kernel, launch, device = prediction.origin
     if launch.domain is None or program is None or not _asks_for_shape(program):
         return None
-    from perfassert.predictor.predict import predict
-
     best, fastest = None, float(prediction.time)
     for block in _shapes(launch):
         other = Launch.cover(launch.domain, block, launch.args, launch.shared_bytes)
@@ -333,15 +335,14 @@ class _Again:
     """The second estimate: the description changed, and simulated again."""
 
     prediction: Any
+    predict: Predict
     model: Model
     before: Totals
 
     def speedup(self, match: Match) -> float | None:
         """Old over new time; None where nothing can be changed."""
         if match.changes is not None:
-            from perfassert.predictor.whatif import predict_changed
-
-            after = predict_changed(self.prediction, match.changes)
+            after = self.predict(*with_changes(self.prediction, match.changes))
             return float(self.prediction.time) / float(after.time)
         sources = {b.source for b in match.blames}
         changed = _halved(self.model.unit, self.model.graph, sources)

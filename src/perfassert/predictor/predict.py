@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from statistics import median
 
@@ -113,7 +113,7 @@ def _predicted(kernel: Kernel, launch: Launch, target: Device, digest: str) -> P
             k: round_significant(v) for k, v in {**estimate.diagnostics, **run.diagnostics}.items()
         },
         origin=(kernel, launch, target),
-        diagnose=diagnose,
+        diagnose=partial(diagnose, predict=predict),
     )
 
 

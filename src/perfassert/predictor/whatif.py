@@ -13,7 +13,6 @@ from perfassert.kernel.description import Compiled, Kernel
 from perfassert.kernel.graph import Latency
 from perfassert.kernel.launch import Launch
 from perfassert.prediction.prediction import Prediction
-from perfassert.predictor.predict import predict
 
 _LAUNCH = ("grid", "block", "args")
 _KERNEL = ("registers", "shared_bytes", "ilp", "updates_per_thread", "flops")
@@ -23,8 +22,10 @@ _LEVELS = {"l1": ("l1_latency",), "l2": ("l2_latency",), "dram": ("dram_latency"
 _FIXED = ("name", "arch", "aliases", "digest", "operations", "pipelines", "curves", "provenance")
 
 
-def predict_changed(prediction: Prediction, changes: Mapping[str, Any]) -> Prediction:
-    """The same kernel and launch with ``changes``, as :func:`perfassert.whatif` takes them.
+def with_changes(
+    prediction: Prediction, changes: Mapping[str, Any]
+) -> tuple[Kernel, Launch, Device]:
+    """What to predict instead: ``changes`` as :func:`perfassert.whatif` takes them.
 
     Raises :class:`~perfassert.errors.KernelError` for a change that it does not know.
     """
@@ -42,7 +43,7 @@ def predict_changed(prediction: Prediction, changes: Mapping[str, Any]) -> Predi
         kernel, device = _with_latency(kernel, device, name, change)
     launch = _relaunched(launch, {k: rest.pop(k) for k in _LAUNCH if k in rest})
     kernel = _described(kernel, {k: rest.pop(k) for k in _KERNEL if k in rest})
-    return predict(kernel, launch, _scaled(device, rest))
+    return kernel, launch, _scaled(device, rest)
 
 
 def _relaunched(launch: Launch, changes: Mapping[str, Any]) -> Launch:
