@@ -27,12 +27,23 @@ class SourceSpan:
         return ":".join(parts)
 
 
+STAND_INS = ("address", "trip count", "branch", "opcode")
+"""What an assumption can stand in for, so that numbers resting on it are guesses."""
+
+
 @dataclass(frozen=True, slots=True)
 class Assumption:
-    """What the model had to take for granted, with the place that made it necessary."""
+    """What the model had to take for granted, with the place that made it necessary.
+
+    ``stands_for``: one of :data:`STAND_INS` where a stand-in replaces a fact of the kernel that
+    nobody gave, else ``""``. ``share``: of the predicted instructions or bytes, whichever is more,
+    that rest on it; 0 until a launch is predicted.
+    """
 
     text: str
     span: SourceSpan | None = None
+    stands_for: str = ""
+    share: float = 0.0
 
     def __str__(self) -> str:
         return f"{self.text} ({self.span})" if self.span else self.text

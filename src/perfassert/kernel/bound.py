@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from perfassert.kernel.access import Direction
 from perfassert.kernel.affine import Affine
-from perfassert.source import SourceSpan
+from perfassert.source import Assumption, SourceSpan
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +16,7 @@ class BoundAccess:
 
     ``ranges``: inclusive range of a symbol where it is narrower than the launch's, and of every
     loop counter that surrounds the access; ``conditions``: further forms that must not be 0.
-    ``bytes`` per thread.
+    ``bytes`` per thread. ``rests_on``: what was assumed about its address or whether it happens.
     """
 
     field: str
@@ -30,3 +30,4 @@ class BoundAccess:
     atomic: bool
     text: str
     span: SourceSpan | None
+    rests_on: tuple[Assumption, ...] = ()

@@ -12,7 +12,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Protocol, Union
 
 from perfassert.errors import GraphError
-from perfassert.source import SourceSpan
+from perfassert.source import Assumption, SourceSpan
 
 if TYPE_CHECKING:
     import networkx
@@ -72,6 +72,7 @@ class Node:
     Of compiled code: ``stall``, cycles until its warp may issue the next instruction; ``touches``:
     numbers of the kernel's bound accesses; ``program``: number in the compiled program, or -1.
     ``demands``: (server, cycles) that it takes of the memory system, one after the other.
+    ``rests_on``: what was assumed about its class or whether it is executed.
     """
 
     index: int
@@ -90,6 +91,7 @@ class Node:
     touches: tuple[int, ...] = ()
     program: int = -1
     demands: tuple[tuple[str, float], ...] = ()
+    rests_on: tuple[Assumption, ...] = ()
 
     @property
     def touches_global(self) -> bool:
@@ -102,12 +104,16 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """``trips`` executions of ``body``; ``("node", i)`` and ``("loop", i)`` in program order."""
+    """``trips`` executions of ``body``; ``("node", i)`` and ``("loop", i)`` in program order.
+
+    ``rests_on``: what was assumed about the trips.
+    """
 
     index: int
     parent: int
     trips: Trips
     body: tuple[tuple[str, int], ...]
+    rests_on: tuple[Assumption, ...] = ()
 
 
 class Nested(Protocol):

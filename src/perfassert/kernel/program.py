@@ -65,6 +65,7 @@ class ProgramInstruction:
     fence: bool = False
     address: int = -1
     predicate: str = ""
+    rests_on: tuple[Assumption, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

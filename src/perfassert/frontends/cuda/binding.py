@@ -103,11 +103,15 @@ class Arguments:
 
 @dataclass(slots=True)
 class LoopRange:
-    """Iterations of a loop over the launch: the fewest and the most of any thread."""
+    """Iterations of a loop over the launch: the fewest and the most of any thread.
+
+    ``assumed``: they stand for what depends on data; ``rests_on``: by which assumptions.
+    """
 
     fewest: int
     most: int
     assumed: bool = False
+    rests_on: tuple[Assumption, ...] = ()
 
 
 class Binder:
@@ -198,7 +202,7 @@ class Binder:
         low, high = interval(form, self.ranges)
         if low >= -_LARGEST and high <= _LARGEST:
             return form
-        self.assume("numbers beyond 64 bits; threads are taken to be apart")
+        self.assume("numbers beyond 64 bits; threads are taken to be apart", None, "address")
         return self._scattered()
 
     def _atom(self, atom: Atom) -> Affine:
@@ -268,13 +272,17 @@ class Binder:
         if loop.trips is None or self.symbols.depends_on_data(loop.trips):
             reason = loop.reason or "its end depends on data"
             where = loop.span.short if loop.span else "file:line"
-            self.assume(
+            guess = self.assume(
                 f"a loop is taken to run {DEFAULT_TRIPS} times: {reason}; "
-                f"say trip_counts={{{where!r}: …}}", loop.span,
+                f"say trip_counts={{{where!r}: …}}", loop.span, "trip count",
             )  # fmt: skip
-            return LoopRange(DEFAULT_TRIPS, DEFAULT_TRIPS, assumed=True)
-        if loop.reason:
-            self.assume(f"an exit of a loop is taken never to be used: {loop.reason}", loop.span)
+            return LoopRange(DEFAULT_TRIPS, DEFAULT_TRIPS, assumed=True, rests_on=(guess,))
+        guesses = (
+            self.assume(
+                f"an exit of a loop is taken never to be used: {loop.reason}", loop.span,
+                "trip count",
+            ),
+        ) if loop.reason else ()  # fmt: skip
         self.what = f"the trip count of the loop at {loop.span}"
         low, high = self.extremes(loop.trips)
         self.what = "an address"
@@ -283,7 +291,7 @@ class Binder:
                 f"the loop at {loop.span or 'an unknown place'} would run {high} times; "
                 f"is an argument of kernel {self.arguments.kernel!r} wrong?"
             )
-        return LoopRange(max(low, 0), max(high, 0))
+        return LoopRange(max(low, 0), max(high, 0), rests_on=guesses)
 
     def given(self, span: SourceSpan | None) -> int | None:
         """The trip count that the user has stated for the loop at ``span``."""
@@ -307,9 +315,11 @@ class Binder:
         values = evaluate(dict(form.terms), dict(zip(symbols, grid, strict=True))) + form.constant
         return int(values.min()), int(values.max())
 
-    def assume(self, text: str, span: SourceSpan | None = None) -> None:
-        """Note an assumption once."""
-        self.assumptions[Assumption(text, span)] = None
+    def assume(self, text: str, span: SourceSpan | None = None, stands_for: str = "") -> Assumption:
+        """Note an assumption once; ``stands_for``: one of :data:`~perfassert.source.STAND_INS`."""
+        assumption = Assumption(text, span, stands_for)
+        self.assumptions[assumption] = None
+        return assumption
 
     # Guards
 
@@ -488,12 +498,13 @@ def _bound(
         if found.fewest != found.most and trips is not None and not found.assumed:
             left = add(binder.form(trips).scaled(-1), Affine(0, ((symbol, 1),)))
             conditions.append(below_zero(left))
-    unresolved = access.unresolved and not _has_proxy(binder, access.address)
-    if unresolved:
-        binder.assume(
+    rests_on: tuple[Assumption, ...] = ()
+    if access.unresolved and not _has_proxy(binder, access.address):
+        guess = binder.assume(
             f"the address of {access.field} {access.unresolved}; threads are taken to be "
-            f"{_SCATTER} elements apart", span,
+            f"{_SCATTER} elements apart", span, "address",
         )  # fmt: skip
+        rests_on = (guess,)
     binder.what = f"the address of {access.text!r} at {span}"
     form = binder.form(access.address)
     binder.what = "an address"
@@ -508,7 +519,7 @@ def _bound(
         ranges[symbol] = (last, last)
     return BoundAccess(
         access.field, access.space, access.direction, access.bytes, form, ranges,
-        tuple(conditions), tuple(loops), access.atomic, access.text, span,
+        tuple(conditions), tuple(loops), access.atomic, access.text, span, rests_on,
     )  # fmt: skip
 
 

@@ -87,7 +87,7 @@ class _Describer:
         blocks = self._blocks()
         loops = tuple(self._loop(i) for i in range(len(self.flow.loops)))
         if self.flow.irreducible:
-            self.note("control flow that is no loop is taken to run once")
+            self.note("control flow that is no loop is taken to run once", None, "trip count")
         return Program(
             self.binary.arch,
             self.symbols,
@@ -100,9 +100,11 @@ class _Describer:
             tuple(self.assumptions),
         )
 
-    def note(self, text: str, span: SourceSpan | None = None) -> None:
-        """Add an assumption once."""
-        self.assumptions[Assumption(text, span)] = None
+    def note(self, text: str, span: SourceSpan | None = None, stands_for: str = "") -> Assumption:
+        """Add an assumption once; ``stands_for``: one of :data:`~perfassert.source.STAND_INS`."""
+        assumption = Assumption(text, span, stands_for)
+        self.assumptions[assumption] = None
+        return assumption
 
     # Instructions
 
@@ -110,8 +112,10 @@ class _Describer:
         placed = self.placed[index]
         i, control = placed.instruction, placed.instruction.control
         operation = operation_class(i.opcode, self.binary.arch)
+        rests_on: tuple[Assumption, ...] = ()
         if operation is None:
-            self.note(f"opcode {i.base} is unknown; taken for class {UNKNOWN}", i.span)
+            said = f"opcode {i.base} is unknown; taken for class {UNKNOWN}"
+            rests_on = (self.note(said, i.span, "opcode"),)
             operation = UNKNOWN
         function = ""
         if placed.calls:
@@ -130,6 +134,7 @@ class _Describer:
             fence=i.base == "BAR" and "ARV" not in i.modifiers,
             address=i.address,
             predicate=_predicate(i),
+            rests_on=rests_on,
         )  # fmt: skip
 
     def _load_names(self) -> dict[str, tuple[str, SourceSpan | None]]:

@@ -12,7 +12,7 @@ variable latency set. Fixed latencies are in the stall counts.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,7 @@ from perfassert.kernel.expression import AXES
 from perfassert.kernel.graph import Edge, InstructionGraph, Loop, Node, Source
 from perfassert.kernel.program import COUNTER, Program, ProgramBlock, ProgramInstruction
 from perfassert.kernel.symbols import Value
+from perfassert.source import Assumption
 
 _UNROLLED_TRIPS = 64
 _MAX_ITEMS = 60_000
@@ -33,7 +34,10 @@ BoolArray = npt.NDArray[np.bool_]
 
 @dataclass(slots=True)
 class _Item:
-    """An instruction, or a loop with ``body``, in program order."""
+    """An instruction, or a loop with ``body``, in program order.
+
+    ``rests_on``: what was assumed about whether it is executed, or how often.
+    """
 
     instruction: ProgramInstruction | None = None
     warps: frozenset[int] | None = None
@@ -41,6 +45,7 @@ class _Item:
     trips: int = 0
     body: list[_Item] = field(default_factory=list)
     number: int = -1
+    rests_on: tuple[Assumption, ...] = ()
 
 
 def launch_graph(
@@ -134,20 +139,24 @@ class _Walk:
         lanes: BoolArray = np.broadcast_to(self.value(condition) != 0, self.everyone.shape)
         return lanes
 
-    def mask(self, condition: Value, mask: BoolArray, span_of: int) -> BoolArray:
-        """``mask`` narrowed by what of the condition is decided."""
+    def mask(
+        self, condition: Value, mask: BoolArray, span_of: int
+    ) -> tuple[BoolArray, tuple[Assumption, ...]]:
+        """``mask`` narrowed by what of the condition is decided, and the guesses for the rest."""
+        guesses: dict[Assumption, None] = {}
         for part in self.symbols.conjuncts(condition):
             lanes = self.holds(part)
             if lanes is None:
-                self.undecided(span_of)
+                guesses[self.undecided(span_of)] = None
             else:
                 mask = mask & lanes
-        return mask
+        return mask, tuple(guesses)
 
-    def undecided(self, instruction: int) -> None:
+    def undecided(self, instruction: int) -> Assumption:
         """Note that both sides of a branch are taken to be executed."""
         span = self.program.instructions[instruction].span
-        self.binder.assume("a branch depends on data: both its sides are taken to run", span)
+        said = "a branch depends on data: both its sides are taken to run"
+        return self.binder.assume(said, span, "branch")
 
     def set_counter(self, loop: int, iteration: int) -> None:
         self.names[f"{COUNTER}{loop}"] = np.asarray(iteration)
@@ -169,12 +178,12 @@ class _Walk:
         return items
 
     def block(self, block: ProgramBlock, mask: BoolArray) -> list[_Item]:
-        mask = self.mask(block.condition, mask, block.start)
+        mask, guesses = self.mask(block.condition, mask, block.start)
         if not mask.any():
             return []
         here = self.per_warp(mask)
         self.count += block.stop - block.start
-        items = []
+        items: list[_Item] = []
         for index in range(block.start, block.stop):
             instruction = self.program.instructions[index]
             guard = instruction.guard
@@ -188,7 +197,11 @@ class _Walk:
                 items.append(_Item(instruction, on))
             if off:
                 items.append(_Item(instruction, off, active=False))
-        return items
+            if lanes is None and instruction.accesses:
+                said = "a predicate depends on data: its access is taken to happen"
+                guess = self.binder.assume(said, instruction.span, "branch")
+                _rest(items[-1:], (guess,))
+        return _rest(items, guesses)
 
     def per_warp(self, mask: BoolArray) -> frozenset[int] | None:
         """Warps with an active lane; None for all of them."""
@@ -202,9 +215,15 @@ class _Walk:
     def loop(self, index: int, mask: BoolArray) -> list[_Item]:
         loop = self.program.loops[index]
         header = self.program.blocks[loop.header]
-        mask = self.mask(loop.entry, mask, header.start)
+        mask, guesses = self.mask(loop.entry, mask, header.start)
         if not mask.any():
             return []
+        guesses += self.binder.loops[index].rests_on
+        return _rest(self.entered(index, mask), guesses)
+
+    def entered(self, index: int, mask: BoolArray) -> list[_Item]:
+        """The loop for the lanes that reach it."""
+        loop = self.program.loops[index]
         trips = self.trips(index)
         most = int(trips[mask].max())
         if most <= 0:
@@ -262,6 +281,13 @@ class _Walk:
         return np.broadcast_to(self.value(loop.trips), self.everyone.shape)
 
 
+def _rest(items: list[_Item], guesses: tuple[Assumption, ...]) -> list[_Item]:
+    """The items, resting on these guesses too."""
+    for item in items if guesses else ():
+        item.rests_on = tuple(dict.fromkeys((*item.rests_on, *guesses)))
+    return items
+
+
 @dataclass(frozen=True, slots=True)
 class _Setter:
     """An instruction that a barrier waits for; ``carried``: of the iteration before, by loop."""
@@ -280,17 +306,13 @@ class _Numbering:
     def __init__(self, touches: Mapping[int, tuple[int, ...]]) -> None:
         self.touches = touches
         self.nodes: list[Node] = []
-        self.loops: list[tuple[int, int, list[tuple[str, int]]]] = []
+        self.loops: list[Loop] = []
         self.chains: list[tuple[int, ...]] = []
 
     def graph(self, items: Sequence[_Item]) -> InstructionGraph:
         body = self.number(items, ())
         self.walk(items, {}, (), True)
-        loops = tuple(
-            Loop(i, parent, trips, tuple(inner))
-            for i, (parent, trips, inner) in enumerate(self.loops)
-        )
-        return InstructionGraph(tuple(self.nodes), loops, tuple(body))
+        return InstructionGraph(tuple(self.nodes), tuple(self.loops), tuple(body))
 
     def number(self, items: Sequence[_Item], chain: tuple[int, ...]) -> list[tuple[str, int]]:
         body: list[tuple[str, int]] = []
@@ -301,9 +323,11 @@ class _Numbering:
                 body.append(("node", item.number))
             else:
                 item.number = len(self.loops)
-                self.loops.append((chain[-1] if chain else -1, item.trips, []))
+                around = chain[-1] if chain else -1
+                loop = Loop(item.number, around, item.trips, (), item.rests_on)
+                self.loops.append(loop)
                 inner = self.number(item.body, (*chain, item.number))
-                self.loops[item.number] = (chain[-1] if chain else -1, item.trips, inner)
+                self.loops[item.number] = replace(loop, body=tuple(inner))
                 body.append(("loop", item.number))
         return body
 
@@ -376,6 +400,7 @@ class _Numbering:
             stall=max(instruction.stall, 1),
             touches=self.touches.get(instruction.index, ()) if item.active else (),
             program=instruction.index,
+            rests_on=(*item.rests_on, *instruction.rests_on),
         )
 
     def source(self, setter: _Setter, chain: tuple[int, ...]) -> Source:
