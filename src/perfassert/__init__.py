@@ -6,7 +6,10 @@ when it is first touched. The contract of these names is in ``docs/reference.md`
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from perfassert.prediction import services
 
 if TYPE_CHECKING:
     from perfassert.engines.pipeline.events import Simulation as Simulation
@@ -95,6 +98,19 @@ def __getattr__(name: str) -> object:
     value = getattr(import_module(f"perfassert.{_HOME_OF[name]}"), name)
     globals()[name] = value
     return value
+
+
+class _Services:
+    """What predictions ask of the floors above them, loaded when it is asked for."""
+
+    def check(self, prediction: Any, conditions: Mapping[str, object]) -> None:
+        __tracebackhide__ = True
+        from perfassert.expect.check import check
+
+        check(prediction, conditions)
+
+
+services.services = _Services()
 
 
 def __dir__() -> list[str]:

@@ -35,7 +35,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """0, or 130 where it was interrupted; then a later call goes on."""
-    from perfassert.lab.calibration import driver as drivers
+    from perfassert.lab.calibration.cuda_driver import open_driver
     from perfassert.lab.calibration.pictures import check_pictures, draw
     from perfassert.lab.calibration.run import calibrate, journal_path
 
@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
         raise PerfAssertError(f"{output}: there is no folder {output.parent}; make it first")
     if options.pictures:
         check_pictures()
-    gpu = drivers.open_driver(options.gpu)
+    gpu = open_driver(options.gpu)
     try:
         for warning in gpu.warnings():
             print(f"perfassert: warning: {warning}", file=sys.stderr)

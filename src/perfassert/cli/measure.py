@@ -46,7 +46,8 @@ def _positive(text: str) -> int:
 
 def run(options: argparse.Namespace) -> int:
     """0, or an error (exit code 2) that says what is missing; what was measured is in the file."""
-    from perfassert.lab.measurement import gpu as seam
+    from perfassert.lab.measurement.cuda_gpu import open_gpu
+    from perfassert.lab.measurement.gpu import MeasurementError
     from perfassert.lab.measurement.run import Options, device_name, measure_counters, measure_times
     from perfassert.lab.validation.read import read_suite
 
@@ -57,7 +58,7 @@ def run(options: argparse.Namespace) -> int:
         options.device, options.gpu, options.warmup, options.repetitions,
         tuple(options.kernel), options.again,
     )  # fmt: skip
-    gpu = seam.open_gpu(options.gpu)
+    gpu = open_gpu(options.gpu)
     try:
         times = measure_times(suite, gpu, options.output, chosen, _say)
         device = options.device or device_name(gpu.properties().name)
@@ -72,7 +73,7 @@ def run(options: argparse.Namespace) -> int:
         failures += measure_counters(suite, device, options.output, chosen, _say).failures
     if failures:
         listed = "".join(f"\n  {failure}" for failure in failures)
-        raise seam.MeasurementError(f"not measured:{listed}")
+        raise MeasurementError(f"not measured:{listed}")
     return 0
 
 

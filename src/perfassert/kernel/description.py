@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from perfassert.errors import KernelError
 from perfassert.kernel.access import Access, Direction
+from perfassert.kernel.addresses import read_accesses
 from perfassert.kernel.field import Field, item_bytes
 from perfassert.kernel.graph import InstructionGraph, Latency
 from perfassert.kernel.launch import Launch
@@ -97,8 +98,6 @@ class Kernel:
         :class:`~perfassert.errors.KernelError`. ``proxies`` stand in for subscripts that depend
         on data, ``{"idx[x]": "x * 7 % n"}``; each becomes an assumption.
         """
-        from perfassert.frontends.addresses import read_accesses
-
         accesses, assumptions = read_accesses(fields, loads, stores, proxies or {})
         return cls(
             name=name,
@@ -134,8 +133,6 @@ class Kernel:
         one of ``fields`` in ``space`` ``"global"`` (or none) have volumes. Raises
         :class:`~perfassert.errors.KernelError`.
         """
-        from perfassert.frontends.addresses import read_accesses
-
         if not isinstance(graph, InstructionGraph):
             raise KernelError(f"kernel {name!r}: graph must be built, not {graph!r}")
         touching = [n for n in graph.nodes if n.touches_global]

@@ -9,6 +9,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
+from perfassert.prediction import services as above
 from perfassert.prediction.volumes import Volumes
 from perfassert.quantity import Quantity
 from perfassert.source import Assumption, SourceSpan
@@ -143,9 +144,7 @@ class Prediction:
         the prediction itself.
         """
         __tracebackhide__ = True
-        from perfassert.expect.check import check
-
-        check(self, conditions)
+        above.services.check(self, conditions)
         return self
 
     def to_dict(self, diagnosis: bool = True) -> dict[str, Any]:

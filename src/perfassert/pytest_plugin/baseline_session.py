@@ -8,15 +8,28 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from perfassert.baseline.entry import Entry, Key
 from perfassert.baseline.files import FOLDER, Update, file_of, orphans, read, write
 from perfassert.errors import BaselineError
 from perfassert.hardware.load import device as load_device
 from perfassert.pytest_plugin.baseline_options import Mode
-from perfassert.pytest_plugin.baselines import Baselines
 
 WRITTEN = ("new", "changed")
 """What a record is called that an update writes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a run has told. ``records``: of tests, as plain data; ``outcomes``: how each ended, by
+    node ID; ``whole``: modules of which every test was run and none failed, by node ID."""
+
+    config: pytest.Config
+    mode: Mode
+    records: tuple[Mapping[str, Any], ...]
+    outcomes: Mapping[str, str]
+    whole: Mapping[str, Path]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,45 +77,42 @@ class Result:
         return bool(self.problems or (self.mode.strict and kept))
 
 
-def finish(session: Baselines) -> Result:
+def finish(told: Told) -> Result:
     """Find what is unused; write if that was asked for."""
-    latest = {(r.file, r.key): r for r in map(Record.read, session.records)}
+    latest = {(r.file, r.key): r for r in map(Record.read, told.records)}
     records = tuple(latest[at] for at in sorted(latest))
     problems: list[str] = []
-    unused = tuple(_unused(session, records, problems))
-    config = session.config
+    unused = tuple(_unused(told, records, problems))
+    config = told.config
     given = config.args if config.args_source is config.ArgsSource.ARGS else []
     devices = [
         word for d in config.getoption("--perf-device") or () for word in ("--perf-device", d)
     ]
     command = shlex.join([*devices, *given])
     result = Result(
-        session.mode, records, unused, command, config.invocation_params.dir, problems=problems
+        told.mode, records, unused, command, config.invocation_params.dir, problems=problems
     )
-    if session.mode.writes:
+    if told.mode.writes:
         _write(result)
     return result
 
 
-def _unused(
-    session: Baselines, records: tuple[Record, ...], problems: list[str]
-) -> Iterator[Unused]:
+def _unused(told: Told, records: tuple[Record, ...], problems: list[str]) -> Iterator[Unused]:
     """Baselines of modules that passed whole which no test asked for.
 
     Those of tests that were skipped, or of devices that the command line left out, may be needed.
     """
     asked = {(r.file, r.key) for r in records}
-    chosen = session.config.getoption("--perf-device")
+    chosen = told.config.getoption("--perf-device")
     ran = {r.key.device for r in records} | {load_device(d).name for d in chosen or ()}
-    whole = session.passed_whole()
-    for module, path in whole.items():
-        skipped = _skipped(session, module)
+    for module, path in told.whole.items():
+        skipped = _skipped(told.outcomes, module)
         for key in _keys(file_of(path), problems):
             left_out = chosen and key.device not in ran
             needed = (file_of(path), key) in asked or _function(key.test) in skipped
             if not left_out and not needed:
                 yield Unused(file_of(path), key)
-    for folder in sorted({path.parent / FOLDER for path in whole.values()}):
+    for folder in sorted({path.parent / FOLDER for path in told.whole.values()}):
         for file in orphans(folder):
             yield from (Unused(file, key, gone=True) for key in _keys(file, problems))
 
@@ -115,11 +125,10 @@ def _keys(file: Path, problems: list[str]) -> list[Key]:
         return []
 
 
-def _skipped(session: Baselines, module: str) -> set[str]:
-    ended = session.outcomes.items()
+def _skipped(outcomes: Mapping[str, str], module: str) -> set[str]:
     return {
         _function(nodeid.partition("::")[2])
-        for nodeid, outcome in ended
+        for nodeid, outcome in outcomes.items()
         if outcome == "skipped" and nodeid.startswith(f"{module}::")
     }
 

@@ -80,9 +80,11 @@ class Baselines:
             return
         if not self.records and not self.modules:
             return
-        from perfassert.pytest_plugin.baseline_session import finish
+        from perfassert.pytest_plugin.baseline_session import Told, finish
 
-        self.result = finish(self)
+        whole = self._passed_whole()
+        told = Told(self.config, self.mode, tuple(self.records), self.outcomes, whole)
+        self.result = finish(told)
         if self.result.fails and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
@@ -93,7 +95,7 @@ class Baselines:
 
             write_report(terminalreporter, self.result)
 
-    def passed_whole(self) -> dict[str, Path]:
+    def _passed_whole(self) -> dict[str, Path]:
         """Node ID → path of the modules of which every test was run and none failed."""
         ran = Counter(_module(nodeid) for nodeid in self.finished)
         failed = {_module(n) for n, outcome in self.outcomes.items() if outcome == "failed"}

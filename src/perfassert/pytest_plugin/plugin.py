@@ -16,6 +16,7 @@ from perfassert.pytest_plugin.baseline_options import add_options
 from perfassert.pytest_plugin.baselines import BASELINES, Baselines
 from perfassert.pytest_plugin.reports import REPORTS, Reports
 from perfassert.pytest_plugin.reports import add_options as add_report_options
+from perfassert.pytest_plugin.usage import USAGE
 
 if TYPE_CHECKING:
     from perfassert.pytest_plugin.session import Perf
@@ -25,7 +26,6 @@ MARKER = (
     "instead of --perf-device and the ini key perf_devices; xfail maps a device to the reason "
     "why the test is expected to fail on it."
 )
-USAGE = pytest.StashKey[list[str]]()
 _WORKER_USAGE = pytest.StashKey[list[str]]()  # told by xdist workers, not yet printed
 _OUTPUT_KEY = "perfassert_usage_errors"
 _BASELINES = "__perf__"  # the folder has files of the same names

@@ -6,9 +6,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from perfassert.pytest_plugin.reports import FORMATS
 from perfassert.report.document import Document, document, to_json
 from perfassert.report.files import replace_file
+from perfassert.report.formats import Format, report_format
+
+_OWN = ("html", "md", "json")
 
 
 def write(
@@ -29,7 +31,15 @@ def _text(name: str, report: Document, root: Path) -> str:
         from perfassert.report.html import html
 
         return html(report, root)
-    from perfassert.report.formats import report_format
-
     predictions = [p for test in report["tests"] for p in test["predictions"]]
-    return report_format(name, FORMATS)(predictions)
+    return _plugged(name)(predictions)
+
+
+def check_format(name: str) -> None:
+    """:class:`~perfassert.errors.PluginError` for a format that neither we nor a plug-in have."""
+    if name not in _OWN:
+        _plugged(name)
+
+
+def _plugged(name: str) -> Format:
+    return report_format(name, _OWN)

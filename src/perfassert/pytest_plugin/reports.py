@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from perfassert.pytest_plugin.session import Perf
 
 REPORTS = pytest.StashKey["Reports"]()
-FORMATS = ("html", "md", "json")
 _NOT_RUN = (pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.INTERNAL_ERROR)
 
 
@@ -143,19 +142,18 @@ def _target(text: str, folder: Path) -> Target:
     format_, colon, shown = (part.strip() for part in text.partition(":"))
     if not colon or not shown or not format_:
         raise pytest.UsageError(f"--perf-report: {text!r} is not FORMAT:PATH, as in json:perf.json")
-    if format_ not in FORMATS:
-        _check_plugged(format_)
+    _check_format(format_)
     path = folder / Path(shown).expanduser()
     if path.exists() and not path.is_file():
         raise pytest.UsageError(f"--perf-report: {shown} is not a file; name one to write")
     return Target(format_, path, shown)
 
 
-def _check_plugged(name: str) -> None:
+def _check_format(name: str) -> None:
     from perfassert.errors import PluginError
-    from perfassert.report.formats import report_format
+    from perfassert.pytest_plugin.report_formats import check_format
 
     try:
-        report_format(name, FORMATS)
+        check_format(name)
     except PluginError as error:
         raise pytest.UsageError(f"--perf-report: {error}") from None

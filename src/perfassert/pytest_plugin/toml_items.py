@@ -13,8 +13,8 @@ from perfassert.errors import ExpectationFailed, LaunchError, PerfAssertError, P
 from perfassert.perf_toml.cases import EVERY_DEVICE, Case, RankCase, TestCase
 from perfassert.perf_toml.read import read_perf_file
 from perfassert.pytest_plugin.devices import UsageProblem, expected_failure, parameters
-from perfassert.pytest_plugin.plugin import USAGE
 from perfassert.pytest_plugin.regression import relative
+from perfassert.pytest_plugin.usage import USAGE
 
 if TYPE_CHECKING:
     from perfassert.prediction.prediction import Prediction

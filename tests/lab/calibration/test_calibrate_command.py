@@ -8,7 +8,7 @@ from fake_gpu import FakeGpu, expected
 
 import perfassert as pa
 from perfassert.cli.main import main
-from perfassert.lab.calibration import driver as drivers
+from perfassert.lab.calibration import cuda_driver
 from perfassert.lab.calibration.driver import CalibrationError
 from perfassert.lab.calibration.run import calibrate, default_name, journal_path
 from perfassert.lab.calibration.write import nearest_device
@@ -21,7 +21,7 @@ def plugged(monkeypatch):
     """``plugged(gpu)`` is the GPU that the command finds."""
 
     def plug(gpu):
-        monkeypatch.setattr(drivers, "open_driver", lambda index: gpu)
+        monkeypatch.setattr(cuda_driver, "open_driver", lambda index: gpu)
         return gpu
 
     return plug

@@ -11,7 +11,7 @@ from pretended_gpu import FakeGpu
 import perfassert as pa
 from perfassert.cli.main import main
 from perfassert.lab.calibration.driver import CalibrationError
-from perfassert.lab.measurement import counters, gpu, run
+from perfassert.lab.measurement import counters, cuda_gpu, run
 from perfassert.lab.measurement.gpu import MeasurementError
 from perfassert.lab.measurement.run import device_name
 from perfassert.lab.validation.read import read_suite
@@ -83,7 +83,7 @@ def fake(monkeypatch, path):
 
     def make(**options):
         made = FakeGpu(read_suite(path), **options)
-        monkeypatch.setattr(gpu, "open_gpu", lambda index: made)
+        monkeypatch.setattr(cuda_gpu, "open_gpu", lambda index: made)
         return made
 
     return make
@@ -252,7 +252,7 @@ def test_no_gpu(path, monkeypatch, capsys):
     def none(index):
         raise CalibrationError("there is no NVIDIA GPU")
 
-    monkeypatch.setattr(gpu, "open_gpu", none)
+    monkeypatch.setattr(cuda_gpu, "open_gpu", none)
     assert measure(path) == 2
     assert "there is no NVIDIA GPU" in capsys.readouterr().err
     assert not path.with_suffix(".csv").exists()

@@ -1,4 +1,7 @@
-"""The real driver: NVIDIA's driver API by ``cuda.bindings``, kernels by the project's NVRTC."""
+"""The real driver: NVIDIA's driver API by ``cuda.bindings``, kernels by the project's NVRTC.
+
+Nothing of NVIDIA's is imported before :func:`open_driver`.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from perfassert.lab.calibration.driver import CalibrationError, Properties, Sample, Shot
+from perfassert.lab.calibration.driver import CalibrationError, Driver, Properties, Sample, Shot
 
 KERNELS = Path(__file__).parent / "kernels"
 _RECORD_BYTES = 32
@@ -29,6 +32,11 @@ _EXPLAINED = {
     "CUDA_ERROR_INVALID_IMAGE": "the driver is older than the compiler; update the driver",
     "CUDA_ERROR_NO_BINARY_FOR_GPU": "the compiler made no code for this GPU; update NVRTC",
 }
+
+
+def open_driver(index: int = 0) -> Driver:
+    """The GPU with that number; :class:`CalibrationError` says what is missing for it."""
+    return CudaDriver(index)
 
 
 class CudaDriver:

@@ -1,7 +1,4 @@
-"""The seam to a GPU: what calibration asks of one, and the real one by ``cuda.bindings``.
-
-Nothing of NVIDIA's is imported before :func:`open_driver`.
-"""
+"""The seam to a GPU: what calibration asks of one. Nothing of NVIDIA's is imported here."""
 
 from __future__ import annotations
 
@@ -99,10 +96,3 @@ class Driver(Protocol):
 
     def close(self) -> None:
         """Give back what was allocated."""
-
-
-def open_driver(index: int = 0) -> Driver:
-    """The GPU with that number; :class:`CalibrationError` says what is missing for it."""
-    from perfassert.lab.calibration.cuda_driver import CudaDriver
-
-    return CudaDriver(index)

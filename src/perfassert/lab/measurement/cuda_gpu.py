@@ -9,10 +9,15 @@ import numpy as np
 
 from perfassert.lab.calibration.cuda_driver import CudaDriver
 from perfassert.lab.calibration.driver import Properties
-from perfassert.lab.measurement.gpu import Memory, Timing, Work
+from perfassert.lab.measurement.gpu import Gpu, Memory, Timing, Work
 
 _FLUSH = 2  # times the L2
 _DEFAULT_SHARED = 48 * 1024  # dynamic shared memory that needs no leave
+
+
+def open_gpu(index: int = 0) -> Gpu:
+    """The GPU with that number; a :class:`~perfassert.PerfAssertError` says what is missing."""
+    return CudaGpu(index)
 
 
 class CudaGpu:

@@ -87,10 +87,3 @@ class Gpu(Protocol):
 
     def close(self) -> None:
         """Give back what was allocated."""
-
-
-def open_gpu(index: int = 0) -> Gpu:
-    """The GPU with that number; a :class:`~perfassert.PerfAssertError` says what is missing."""
-    from perfassert.lab.measurement.cuda_gpu import CudaGpu
-
-    return CudaGpu(index)

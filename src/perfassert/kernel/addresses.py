@@ -1,4 +1,4 @@
-"""The front end for address expressions: ``"src[z, y, x + 1]"`` → :class:`Access`.
+"""Address expressions: ``"src[z, y, x + 1]"`` → :class:`Access`.
 
 Python's own grammar reads the text (:mod:`ast`); the tree is then walked, node by node, and
 anything but integer arithmetic is refused. Nothing is evaluated.

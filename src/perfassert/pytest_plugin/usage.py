@@ -1,0 +1,7 @@
+"""Tests that ask for what has no meaning: gathered while collecting, told at its end."""
+
+from __future__ import annotations
+
+import pytest
+
+USAGE = pytest.StashKey[list[str]]()
