@@ -1,11 +1,13 @@
 """Fit values of a device file to measured suites; the result is graded ``fitted``.
 
     python validation/fit.py devices/V100-PCIE-32GB.toml --rows 78 \
-        --value dram_latency --value stream_cycles --suite validation/stream_occupancy_v100.toml
+        --value dram_latency --value dram_knee --suite validation/stream_occupancy_v100.toml
 
 Only single numbers under ``[values]`` can be fitted: what holds for the device, whatever runs on
-it. The script never sees a kernel's name. One value after the other is moved by shrinking factors
-as long as the mean absolute logarithm of predicted over measured time falls, summed over suites.
+it. The script never sees a kernel's name, and takes only the rows that the suite's ``fitted_on``
+declares for the values: the fitting half of its configurations. One value after the other is moved
+by shrinking factors as long as the mean absolute logarithm of predicted over measured time falls,
+summed over suites.
 ``--write`` enters values and residuals into the file; without it they are only printed.
 """
 
@@ -19,7 +21,9 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from perfassert.lab.validation.data import read_rows
+from perfassert.hardware.load import device
+from perfassert.lab.validation.data import Row, read_rows
+from perfassert.lab.validation.halves import rows_to_fit
 from perfassert.lab.validation.read import read_suite
 from perfassert.lab.validation.run import process_pool, validate
 
@@ -39,9 +43,13 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="folder of the measured data")
     parser.add_argument("--write", action="store_true", help="enter the result into the file")
     options = parser.parse_args()
-    suites = [read_suite(path) for path in options.suite]
-    work = [(suite, read_rows(suite, options.data, options.rows)) for suite in suites]
     text = options.device.read_text("utf-8")
+    name = device(options.device).name
+    work = []
+    for path in options.suite:
+        suite = read_suite(path)
+        allowed = rows_to_fit(suite, read_rows(suite, options.data), name, options.value)
+        work.append((suite, spread(allowed, options.rows)))
     with process_pool() as pool, TemporaryDirectory() as folder:
 
         def residuals(candidate: str) -> list[np.ndarray]:
@@ -70,11 +78,18 @@ def main() -> None:
     for path, found in zip(options.suite, final, strict=True):
         print(f"{path.stem}: mean {100 * found.mean():.1f} %, worst {100 * found.max():.1f} %")
     names = ", ".join(path.stem for path in options.suite)
-    note = f"{names}: residual {100 * total(final):.1f} % (mean)"
+    note = f"{names}, fitting half: residual {100 * total(final):.1f} % (mean)"
     for key in options.value:
         best = graded(best, key, note)
     if options.write:
         options.device.write_text(best, "utf-8")
+
+
+def spread(rows: list[Row], most: int | None) -> list[Row]:
+    """At most so many, evenly spread."""
+    if most is None or most >= len(rows):
+        return rows
+    return [rows[i * len(rows) // most] for i in range(most)]
 
 
 def total(residuals: list[np.ndarray]) -> float:

@@ -38,7 +38,8 @@ def test_the_record_has_every_figure(tmp_path):
     time = suite["metrics"]["time"]
     assert time["n"] == 5
     assert list(time) == ["n", "median", "mean", "percentile_90", "spearman", "kendall", "regret",
-                          "pairs", "pairs_right"]  # fmt: skip
+                          "pairs", "pairs_right", "unseen"]  # fmt: skip
+    assert time["unseen"] == {k: v for k, v in time.items() if k != "unseen"}
     assert time["median"] == round(time["median"], 6)
 
 

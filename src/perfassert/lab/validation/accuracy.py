@@ -6,10 +6,12 @@ import os
 import textwrap
 from collections.abc import Iterator, Sequence
 from datetime import date, datetime, timezone
+from pathlib import Path
 
 from perfassert.errors import PerfAssertError
 from perfassert.lab.validation.run import MetricResult, Validation
-from perfassert.lab.validation.statistics import APART
+from perfassert.lab.validation.statistics import APART, Summary
+from perfassert.lab.validation.suite import Condition, FittedOn, Suite
 from perfassert.lab.validation.targets import FIGURES
 
 EPOCH = "SOURCE_DATE_EPOCH"
@@ -46,8 +48,12 @@ means over the groups weighted by their rows, the regret is the worst of any gro
 holds several configurations for equally good, the regret is the mean over them. `–`: not defined,
 as the correlation with a constant.
 
-A median says what to expect of a typical configuration, not of yours. A *target* is what the model
-is built to reach; one that is missed is said to be.
+Values of device files, and a few other things, were chosen by looking at some of these rows. Such
+rows show how well the model fits; only the others test it, so they have tables of their own, and a
+*target*, what the model is built to reach, is met or missed on those others alone. Which half of a
+suite's configurations may be fitted on is decided by a hash of the configuration.
+
+A median says what to expect of a typical configuration, not of yours.
 """
 _TAIL = """\
 ## What this does not say
@@ -55,12 +61,13 @@ _TAIL = """\
 - The suites are few kernels on few devices. On a device without a suite, the error is not known:
   the device file may hold values that nobody has measured (`perfassert devices NAME` shows the
   grade of each).
-- Rules that were found on the rows of a suite have seen their answers; where that is so, the suite
-  says it.
+- The mechanisms of the model were found by looking at many of these rows, of both halves. What is
+  fitted on one half are their values.
 - Clocks are taken as fixed. Measurements come from devices that change theirs.
 
 What the model leaves out by construction is listed in [The model](model.md#what-is-not-modelled).
 """
+_HEADING = ("metric", "n", *(figure.heading for figure in FIGURES.values()))
 
 
 def page_date() -> date:
@@ -93,17 +100,31 @@ def _parts(result: Validation) -> Iterator[str]:
     failed = f", {len(result.failures)} without a prediction" if result.failures else ""
     facts = f"`{suite.path.name}`: {result.rows} rows of `{suite.data}`{source}{failed}."
     yield _filled(facts)
-    heading = ("metric", "n", *(figure.heading for figure in FIGURES.values()))
-    yield _table(heading, [_row(metric) for metric in result.metrics])
-    if targets := [row for metric in result.metrics for row in _targets(result, metric)]:
-        yield _table(("metric", "figure", "target", "found", ""), targets)
+    yield from _unseen(result)
+    if any(metric.seen.n for metric in result.metrics):
+        yield "Rows that something was fitted on; no test of it:"
+        yield _table(_HEADING, [_row(metric, metric.seen) for metric in result.metrics])
+    if suite.fitted_on:
+        yield "What was fitted, and on which rows:"
+        yield "\n".join(_filled(_entry(suite, entry), "- ") for entry in suite.fitted_on)
     if suite.limits:
         yield "Where it is wrong, and why:"
         yield "\n".join(_filled(text, "- ") for text in suite.limits)
 
 
-def _row(metric: MetricResult) -> tuple[str, ...]:
-    summary = metric.summary
+def _unseen(result: Validation) -> Iterator[str]:
+    """Figures and targets of the rows that are a test."""
+    if any(metric.unseen.n for metric in result.metrics):
+        if result.suite.fitted_on:
+            yield "Rows that nothing was fitted on:"
+        yield _table(_HEADING, [_row(metric, metric.unseen) for metric in result.metrics])
+    else:
+        yield "There is no row that nothing was fitted on."
+    if targets := [row for metric in result.metrics for row in _targets(result, metric)]:
+        yield _table(("metric", "figure", "target", "found", ""), targets)
+
+
+def _row(metric: MetricResult, summary: Summary) -> tuple[str, ...]:
     cells = (figure.shown(figure.value(summary)) for figure in FIGURES.values())
     return (_name(metric), str(summary.n), *cells)
 
@@ -116,10 +137,29 @@ def _name(metric: MetricResult) -> str:
 def _targets(result: Validation, metric: MetricResult) -> Iterator[tuple[str, ...]]:
     for name, target in result.suite.targets.get(metric.spec.name, {}).items():
         figure = FIGURES[name]
-        found = figure.value(metric.summary)
+        found = figure.value(metric.unseen)
         bound = f"{'≥' if figure.least else '≤'} {figure.shown(target)}"
         verdict = "met" if figure.met(found, target) else "**missed**"
+        verdict = verdict if metric.unseen.n else "not tested"
         yield _name(metric), figure.heading, bound, figure.shown(found), verdict
+
+
+def _entry(suite: Suite, entry: FittedOn) -> str:
+    """One entry as a sentence: what, whose, on which rows."""
+    values = ", ".join(f"`{value}`" for value in entry.values)
+    what = [f"{values} of {', '.join(entry.devices)}"] if values else []
+    what += [f"`{Path(source).name}`" for source in entry.sources]
+    parts = [f"{', '.join(what)}:"] if what else []
+    parts.append("half of the configurations" if entry.half else "all rows")
+    parts += [f"with {_condition(condition)}" for condition in entry.filters]
+    note = f". {entry.note}" if entry.note else "."
+    return " ".join(parts) + note
+
+
+def _condition(condition: Condition) -> str:
+    if condition.values is None:
+        return f"`{condition.column}` from {condition.low:g} to {condition.high:g}"
+    return f"`{condition.column}` = {' or '.join(map(str, condition.values))}"
 
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -85,6 +85,9 @@ def _check_columns(suite: Suite, path: Path, columns: Mapping[str, str]) -> None
     wanted = [("select", name) for name in suite.select]
     wanted += [("group", name) for name in suite.group]
     wanted += [(f"filter.{c.column}", c.column) for c in suite.filters]
+    wanted += [("configuration", name) for name in suite.configuration]
+    for i, entry in enumerate(suite.fitted_on):
+        wanted += [(f"fitted_on[{i}].filter.{c.column}", c.column) for c in entry.filters]
     wanted += [("device.column", suite.device.column)] if suite.device.column else []
     for i, spec in enumerate(suite.metrics):
         wanted += [(f"metric[{i}].column", name) for name in spec.columns]

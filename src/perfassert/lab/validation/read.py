@@ -11,6 +11,7 @@ from perfassert.errors import DeviceFileError, SuiteError, UnitError, UnknownDev
 from perfassert.expect.metrics import METRICS, Kind
 from perfassert.frontends.tables import Expression
 from perfassert.lab.validation.build import make_device
+from perfassert.lab.validation.fitted import conditions, read_fitted_on
 from perfassert.lab.validation.schema import (
     CUDA,
     DEVICE,
@@ -23,7 +24,6 @@ from perfassert.lab.validation.schema import (
 from perfassert.lab.validation.suite import (
     BANDWIDTH,
     WARP_INSTRUCTION,
-    Condition,
     CudaSource,
     DeviceSpec,
     KernelSpec,
@@ -64,12 +64,14 @@ class _Reader(SuiteTableReader):
             select=select,
             group=self.strings("group", self.table.get("group", [])),
             device=device,
-            filters=tuple(self.condition(k, v) for k, v in filters.items()),
+            filters=conditions(self, "filter", filters),
             kernels=kernels,
             metrics=metrics,
             uses=tuple(self.uses),
             targets=read_targets(self, self.table.get("targets", {}), metrics),
             limits=self.strings("limits", self.table.get("limits", [])),
+            configuration=self.strings("configuration", self.table.get("configuration", [])),
+            fitted_on=read_fitted_on(self, self.table),
         )
 
     def complete(self, kernels: dict[str, KernelSpec]) -> dict[str, KernelSpec]:
@@ -131,22 +133,6 @@ class _Reader(SuiteTableReader):
             except (UnknownDevice, DeviceFileError) as error:
                 self.fail("device", str(error))
         return spec
-
-    def condition(self, column: str, value: Any) -> Condition:
-        key = f"filter.{column}"
-        if isinstance(value, dict):
-            self.known(key, value, ("min", "max"))
-            bounds = {k: self.number(f"{key}.{k}", v) for k, v in value.items()}
-            if not bounds:
-                self.fail(key, "give min, max or both")
-            return Condition(
-                column, None, bounds.get("min", float("-inf")), bounds.get("max", float("inf"))
-            )
-        values = value if isinstance(value, list) else [value]
-        for item in values:
-            if isinstance(item, bool) or not isinstance(item, (str, int, float)):
-                self.fail(key, f"must be a value, a list of values or {{ min, max }}, not {item!r}")
-        return Condition(column, tuple(values))
 
     def kernels(self, select: Sequence[str]) -> dict[str, KernelSpec]:
         if ("kernel" in self.table) == ("kernels" in self.table):

@@ -22,7 +22,10 @@ _ANEW = "record anew with --record"
 
 
 def to_record(results: Sequence[Validation], rows: int | None = None) -> dict[str, Any]:
-    """Figures by suite and metric; ``rows``: the most that were taken of a suite."""
+    """Figures by suite and metric, of all rows and of those that nothing was fitted on.
+
+    ``rows``: the most that were taken of a suite.
+    """
     return {
         "model_version": results[0].model_version,
         "most_rows": rows,
@@ -30,7 +33,10 @@ def to_record(results: Sequence[Validation], rows: int | None = None) -> dict[st
             result.suite.path.stem: {
                 "title": result.suite.title,
                 "rows": result.rows,
-                "metrics": {m.spec.name: _figures(m.summary) for m in result.metrics},
+                "metrics": {
+                    m.spec.name: {**_figures(m.summary), "unseen": _figures(m.unseen)}
+                    for m in result.metrics
+                },
             }
             for result in results
         },

@@ -52,6 +52,9 @@ def pairs(result: Validation, name: str) -> str:
 def _rows(metric: MetricResult) -> Iterator[tuple[str, ...]]:
     name = f"{metric.spec.name}/{metric.spec.per}" if metric.spec.per else metric.spec.name
     yield (name, "", *_cells(metric.summary))
+    if metric.seen.n:
+        yield ("", "(never fitted on)", *_cells(metric.unseen))
+        yield ("", "(fitted on)", *_cells(metric.seen))
     if len(metric.by_group) > 1:
         for group, summary in metric.by_group.items():
             yield ("", " ".join(group), *_cells(summary))
@@ -104,11 +107,15 @@ def to_dict(result: Validation) -> dict[str, Any]:
 
 
 def _metric(metric: MetricResult) -> dict[str, Any]:
-    points = zip(metric.lines, metric.groups, metric.measured, metric.predicted, strict=True)
+    points = zip(
+        metric.lines, metric.groups, metric.fitted, metric.measured, metric.predicted, strict=True
+    )
     return {
         "unit": metric.spec.unit,
         "per": metric.spec.per,
         **_summary(metric.summary),
+        "unseen": _summary(metric.unseen),
+        "seen": _summary(metric.seen),
         "groups": [
             {"group": list(group), **_summary(summary)}
             for group, summary in metric.by_group.items()
@@ -116,8 +123,14 @@ def _metric(metric: MetricResult) -> dict[str, Any]:
         ],
         "failures": _reasons(metric.failures),
         "points": [
-            {"line": line, "group": list(group), "measured": _plain(m), "predicted": _plain(p)}
-            for line, group, m, p in points
+            {
+                "line": line,
+                "group": list(group),
+                "fitted": fitted,
+                "measured": _plain(m),
+                "predicted": _plain(p),
+            }
+            for line, group, fitted, m, p in points
         ],
     }
 

@@ -21,6 +21,7 @@ from perfassert.lab.validation.build import (
     row_names,
 )
 from perfassert.lab.validation.data import Row
+from perfassert.lab.validation.halves import fitted
 from perfassert.lab.validation.statistics import (
     Summary,
     Vector,
@@ -46,11 +47,12 @@ class Submitter(Protocol):
 class Outcome:
     """What became of a row: (measured, predicted) or a reason, by metric.
 
-    ``failure``: why there is no prediction at all, or ``""``.
+    ``fitted``: something has seen its answer. ``failure``: why there is no prediction, or ``""``.
     """
 
     line: int
     group: tuple[str, ...]
+    fitted: bool
     device: str
     pairs: Mapping[str, tuple[float, float]]
     reasons: Mapping[str, str]
@@ -61,7 +63,9 @@ class Outcome:
 class MetricResult:
     """Points, figures and failures of one metric; ``lines`` in the order of the file.
 
-    ``failures``: (line, reason) of the rows that have no prediction or no measurement of it.
+    ``fitted`` marks the points that something was fitted on; ``unseen`` sums up the others, which
+    alone are a test, and ``seen`` those. ``failures``: (line, reason) of the rows that have no
+    prediction or no measurement of it.
     """
 
     spec: MetricSpec
@@ -69,7 +73,10 @@ class MetricResult:
     groups: tuple[tuple[str, ...], ...]
     measured: Vector
     predicted: Vector
+    fitted: tuple[bool, ...]
     summary: Summary
+    unseen: Summary
+    seen: Summary
     by_group: Mapping[tuple[str, ...], Summary]
     failures: tuple[tuple[int, str], ...]
 
@@ -169,6 +176,7 @@ def _predict_row(suite: Suite, row: Row) -> Outcome:
     key, cells = suite.kernel_key(row.cells), row.cells
     spec = suite.kernels[key]
     group = tuple(cells[column] for column in suite.group)
+    seen = fitted(suite, cells)
     pairs: dict[str, tuple[float, float]] = {}
     reasons: dict[str, str] = {}
     name = ""
@@ -179,14 +187,14 @@ def _predict_row(suite: Suite, row: Row) -> Outcome:
         kernel = make_kernel(spec, names, key)
         prediction = predict(kernel, make_launch(spec.launch, names, kernel, device), device)
     except Exception as error:
-        return Outcome(row.line, group, name, pairs, reasons, _reason(error))
+        return Outcome(row.line, group, seen, name, pairs, reasons, _reason(error))
     for metric in suite.metrics:
         try:
             measured = measured_value(metric, cells, names)
             pairs[metric.name] = measured, predicted_value(metric, prediction, names)
         except PerfAssertError as error:
             reasons[metric.name] = _reason(error)
-    return Outcome(row.line, group, name, pairs, reasons)
+    return Outcome(row.line, group, seen, name, pairs, reasons)
 
 
 def _reason(error: Exception) -> str:
@@ -201,13 +209,20 @@ def _metric(spec: MetricSpec, outcomes: Sequence[Outcome]) -> MetricResult:
     measured, predicted = pairs[:, 0], pairs[:, 1]
     groups = tuple(o.group for o in there)
     summary, parts = summarize_groups(measured, predicted, groups, spec.higher_is_better)
+    unseen, seen = (
+        _part(measured, predicted, groups, [o.fitted is side for o in there], spec)
+        for side in (False, True)
+    )
     return MetricResult(
         spec=spec,
         lines=tuple(o.line for o in there),
         groups=groups,
         measured=measured,
         predicted=predicted,
+        fitted=tuple(o.fitted for o in there),
         summary=summary,
+        unseen=unseen,
+        seen=seen,
         by_group=parts,
         failures=tuple(
             (o.line, o.failure or o.reasons[spec.name])
@@ -215,3 +230,16 @@ def _metric(spec: MetricSpec, outcomes: Sequence[Outcome]) -> MetricResult:
             if spec.name not in o.pairs
         ),
     )
+
+
+def _part(
+    measured: Vector,
+    predicted: Vector,
+    groups: Sequence[tuple[str, ...]],
+    chosen: Sequence[bool],
+    spec: MetricSpec,
+) -> Summary:
+    """The figures of the chosen points alone, as if there were no others."""
+    mask = np.array(chosen, dtype=bool)
+    kept = [group for group, keep in zip(groups, chosen, strict=True) if keep]
+    return summarize_groups(measured[mask], predicted[mask], kept, spec.higher_is_better)[0]

@@ -13,12 +13,14 @@ from perfassert.hardware.model import Device
 from perfassert.lab.validation.suite import ELEMENT, RANDOM
 
 TOP = ("title", "source", "data", "select", "group", "device", "filter", "constants", "launch",
-       "kernel", "kernels", "metric", "targets", "limits")  # fmt: skip
+       "kernel", "kernels", "metric", "targets", "limits", "configuration",
+       "fitted_on")  # fmt: skip
 CUDA = ("kernel", "defines", "include_dirs", "options", "updates_per_thread", "trip_counts",
         "proxies")  # fmt: skip
 KERNEL = ("accesses", "cuda", *CUDA, "constants", "launch", "rows", "improves")
 LAUNCH = (*SHARED_LAUNCH, "resident_blocks")
 RIVALS = (("grid", "domain"), ("shared_bytes", "resident_blocks"))
+FITTED_ON = ("devices", "values", "sources", "rows", "filter", "note")
 METRIC = ("name", "column", "unit", "scale", "per", "bytes")
 _NUMBERS = (f.name for f in dataclasses.fields(Device) if f.type in ("int", "float"))
 DEVICE = ("name", "column", *_NUMBERS)

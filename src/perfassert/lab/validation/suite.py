@@ -107,6 +107,22 @@ class MetricSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class FittedOn:
+    """What has seen the answers of a suite's rows, and of which.
+
+    ``values`` of ``devices``, kernel ``sources``, or what ``note`` says alone. ``half``: only the
+    fitting half of the configurations was seen; of those, the rows that pass ``filters``.
+    """
+
+    devices: tuple[str, ...]
+    values: tuple[str, ...]
+    sources: tuple[str, ...]
+    half: bool
+    filters: tuple[Condition, ...]
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
 class Suite:
     """A suite file, checked. Plain data, so that workers can have it.
 
@@ -114,7 +130,8 @@ class Suite:
     in the columns of ``group`` are alternatives of one problem; ranks are taken among them.
     ``uses``: (key, name) of every expression, for the check against the columns. ``targets``: what
     the figures of a metric should be, by metric and figure. ``limits``: where and why the
-    predictions are wrong, a paragraph each.
+    predictions are wrong, a paragraph each. Rows that agree in the columns of ``configuration``
+    are one, and never on both sides of a fit.
     """
 
     path: Path
@@ -130,6 +147,8 @@ class Suite:
     uses: tuple[tuple[str, str], ...]
     targets: Mapping[str, Mapping[str, float]]
     limits: tuple[str, ...]
+    configuration: tuple[str, ...] = ()
+    fitted_on: tuple[FittedOn, ...] = ()
 
     def kernel_key(self, row: Mapping[str, str]) -> str:
         """Under which name of ``kernels`` a row's kernel is."""

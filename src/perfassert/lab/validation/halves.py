@@ -1,0 +1,74 @@
+"""Which rows have seen a fit: the configurations of a suite in two halves, by hash.
+
+Values are fitted on the one half and judged on the other. Equal configurations are in one half,
+in every suite and process and whatever the order of the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+
+from perfassert.errors import SuiteError
+from perfassert.hardware.load import device as load_device
+from perfassert.lab.validation.data import Row
+from perfassert.lab.validation.suite import FittedOn, Suite
+
+Cells = Mapping[str, str]
+_SEPARATOR = "\x1f"  # in no cell of a table
+
+
+def in_fitting_half(cells: Cells, configuration: Sequence[str]) -> bool:
+    """Whether these cells of a row make it one to fit on; a coin toss that never changes.
+
+    Numbers count as numbers: ``16`` and ``16.0`` are one configuration. The order of
+    ``configuration`` does not matter.
+    """
+    named = (f"{column}={_canonical(cells[column])}" for column in sorted(configuration))
+    return sha256(_SEPARATOR.join(named).encode()).digest()[0] % 2 == 0
+
+
+def _canonical(cell: str) -> str:
+    try:
+        return repr(float(cell))
+    except ValueError:
+        return cell
+
+
+def covers(entry: FittedOn, suite: Suite, cells: Cells) -> bool:
+    """Whether what the entry names has seen this row's answer."""
+    if entry.half and not in_fitting_half(cells, suite.configuration):
+        return False
+    return all(condition.holds(cells[condition.column]) for condition in entry.filters)
+
+
+def fitted(suite: Suite, cells: Cells) -> bool:
+    """Whether anything at all has seen this row's answer; such a row tests nothing."""
+    return any(covers(entry, suite, cells) for entry in suite.fitted_on)
+
+
+def rows_to_fit(suite: Suite, rows: Sequence[Row], device: str, values: Sequence[str]) -> list[Row]:
+    """The rows that the suite allows these values of a device file to be fitted on.
+
+    Raises :class:`SuiteError` where it does not declare one, or would leave no row for a test.
+    """
+    allowed = list(rows)
+    for value in values:
+        entry = _entry_for(suite, device, value)
+        allowed = [row for row in allowed if covers(entry, suite, row.cells)]
+    return allowed
+
+
+def _entry_for(suite: Suite, device: str, value: str) -> FittedOn:
+    for entry in suite.fitted_on:
+        if value in entry.values and device in map(_name, entry.devices):
+            if entry.half or entry.filters:
+                return entry
+            reason = f'{value} is declared for all rows, which leaves no test; write rows = "half"'
+            raise SuiteError(f"{suite.path}: fitted_on: {reason}")
+    reason = f"does not name {value} of {device}; declare it before it is fitted"
+    raise SuiteError(f"{suite.path}: fitted_on: {reason}")
+
+
+def _name(device: str) -> str:
+    return load_device(device).name
