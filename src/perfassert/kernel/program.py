@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from perfassert.kernel.access import Direction
 from perfassert.kernel.graph import loop_chain
+from perfassert.kernel.roles import CountedWait, Role
 from perfassert.kernel.symbols import Symbols, Value
 from perfassert.source import Assumption, SourceSpan
 
@@ -45,6 +46,7 @@ class ProgramInstruction:
     barriers that must be clear before issue. ``defines``, ``uses``: registers and predicates.
     ``address``: bytes from the start of the kernel's code; copies of a called function share it.
     ``predicate``: the one that guards it, as in ``"P0"`` and ``"!P0"``; ``""``: always executed.
+    ``opcode``, ``text``: to be shown; what they mean is in ``operation``, ``roles``, ``counted``.
     """
 
     index: int
@@ -66,6 +68,8 @@ class ProgramInstruction:
     address: int = -1
     predicate: str = ""
     rests_on: tuple[Assumption, ...] = ()
+    roles: frozenset[Role] = frozenset()
+    counted: tuple[CountedWait, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,9 +21,10 @@ from perfassert.frontends.nsight import MeasuredSamples
 from perfassert.hardware.load import device as load_device
 from perfassert.hardware.model import Device
 from perfassert.kernel.description import Kernel
-from perfassert.kernel.graph import InstructionGraph, Node
+from perfassert.kernel.graph import InstructionGraph
 from perfassert.kernel.launch import Launch
 from perfassert.kernel.program import Program
+from perfassert.kernel.roles import Role, node_space, off_chip, space_of
 from perfassert.kernel.samples import STALLS, Count, Samples
 from perfassert.prediction.prediction import Advice, Diagnosis, Prediction
 from perfassert.predictor.memory import behind_dram
@@ -35,9 +36,6 @@ from perfassert.quantity import round_significant
 _LIMIT = 400_000  # simulated instructions: shares settle long before
 _TRIED = 5  # suggestions that are simulated too
 _THROUGHPUT = ("dram", "l2", "l1", "shared", "compute", "issue")
-_SPACES = ("global", "local", "shared", "constant")
-_FAR = {"global_load", "global_store", "atomic_global", "texture_load", "local_load",
-        "local_store", "async_copy"}  # fmt: skip
 Predict = Callable[[Kernel, Launch, Device], Prediction]
 """What predicts again; handed in, as predictions hand over to their diagnosis."""
 
@@ -155,7 +153,7 @@ def latency_bounds(device: Device) -> dict[str, float]:
     """Cycles after which a result is there at the latest; memory has no such bound but DRAM's."""
     bounds = {name: o.completion for name, o in device.operations.items()}
     slowest = 2 * device.dram_latency * (1 + device.dram_latency_growth)
-    return {n: max(b, slowest) if n in _FAR else b for n, b in bounds.items()}
+    return {n: max(b, slowest) if off_chip(space_of(n)) else b for n, b in bounds.items()}
 
 
 def stall_shares(blames: Iterable[Blame], total: float) -> dict[str, float]:
@@ -170,8 +168,8 @@ def graph_code(graph: InstructionGraph) -> Code:
     """A hand-made graph as code; what waits for what is known from the simulation."""
     instructions = tuple(
         CodeInstruction(
-            n.index, n.name or n.operation, n.operation, _space(n), loop=n.loop, span=n.span,
-            fence=n.fence,
+            n.index, n.name or n.operation, n.operation, node_space(n), loop=n.loop, span=n.span,
+            roles=frozenset({Role.SYNCHRONIZES} if n.fence else ()),
         )
         for n in graph.nodes
     )  # fmt: skip
@@ -180,16 +178,6 @@ def graph_code(graph: InstructionGraph) -> Code:
         for loop in graph.loops
     )
     return Code(instructions, {0: CodeBlock(0, 0, len(instructions))}, loops)
-
-
-def _space(node: Node) -> str | None:
-    """What a node of a hand-made graph touches, by its class where it does not say."""
-    if node.space is not None:
-        return node.space
-    if node.touches_global:
-        return "global"
-    first = node.operation.split()[0].partition("_")[0]
-    return {"texture": "global"}.get(first, first if first in _SPACES else None)
 
 
 def _samples(model: Model, totals: Totals, slower: float) -> Samples:

@@ -27,10 +27,9 @@ from __future__ import annotations
 
 from perfassert.engines.pipeline.configuration import Profile, Unit
 from perfassert.kernel.graph import InstructionGraph, Node
+from perfassert.kernel.roles import node_space, off_chip
 from perfassert.kernel.samples import SELECTED, Count, Samples
 from perfassert.predictor.memory import QUEUE
-
-_FAR = ("global", "local", "texture")
 
 
 def samples(
@@ -59,7 +58,7 @@ class _Sampler:
         }
         # What comes first waits for its block's launch: the warp is not there yet.
         self.first = {p.nodes[1].graph_node for p in unit.programs if len(p.nodes) > 1 and skipped}
-        far = {self.number(n.index) for n in graph.nodes if _far(n)}
+        far = {self.number(n.index) for n in graph.nodes if off_chip(node_space(n))}
         self.far = frozenset(far)
         self.counts: dict[tuple[int, str], Count] = {}
         self.edges: dict[tuple[int, int], Count] = {}
@@ -117,16 +116,11 @@ class _Sampler:
             return
 
 
-def _far(node: Node) -> bool:
-    return node.space in _FAR or (
-        node.space is None and (node.touches_global or node.operation.split()[0].startswith(_FAR))
-    )
-
-
 def _reason(producer: Node) -> str:
     """Why one waits for a node; operands that are not read yet are no result."""
     if not producer.produces:
         return "execution_dependency"
-    if producer.space == "constant" or producer.operation.startswith("constant"):
+    space = node_space(producer)
+    if space == "constant":
         return "constant_dependency"
-    return "memory_dependency" if _far(producer) else "execution_dependency"
+    return "memory_dependency" if off_chip(space) else "execution_dependency"

@@ -5,6 +5,7 @@ stall=4``; a line ``name:`` begins a block, ``->`` ends one and says where contr
 """
 
 from perfassert.engines.advisor.code import Code, CodeBlock, CodeInstruction, CodeLoop
+from perfassert.kernel.roles import Role
 
 OPERATIONS = {
     "LDG": ("global_load", "global"), "STG": ("global_store", "global"),
@@ -15,6 +16,7 @@ OPERATIONS = {
     "BAR": ("barrier", None), "MEMBAR": ("fence", None), "NOP": ("move", None),
     "MOV": ("move", None), "FADD": ("fp32", None),
 }  # fmt: skip
+ROLES = {"BAR": Role.SYNCHRONIZES, "MEMBAR": Role.ORDERS_MEMORY, "CALL": Role.CALLS}
 
 
 def code_of(text, loops=()):
@@ -64,11 +66,12 @@ def instruction(index, body):
     given = dict(o.split("=") for o in options.split())
     guard = (predicate.lstrip("!"),) if predicate else ()
     return {
-        "index": index, "opcode": opcode, "operation": operation, "space": space,
+        "index": index, "label": opcode, "operation": operation, "space": space,
         "predicate": predicate, "defines": defines, "uses": (*guard, *uses.split()),
         "sets": int(given.get("set", -1)), "frees": int(given.get("free", -1)),
         "waits": tuple(int(w) for w in given["wait"].split(",")) if "wait" in given else (),
-        "stall": int(given.get("stall", 1)), "fence": opcode == "BAR",
+        "stall": int(given.get("stall", 1)),
+        "roles": frozenset({ROLES[opcode]} if opcode in ROLES else ()),
     }  # fmt: skip
 
 

@@ -36,7 +36,7 @@ def test_successors_are_blocks_and_every_block_is_entered(program):
 
 def test_the_view_agrees_with_the_program(program):
     code = Code.of(program)
-    assert [i.opcode for i in code.instructions] == [i.opcode for i in program.instructions]
+    assert [i.label for i in code.instructions] == [i.opcode for i in program.instructions]
     assert list(code.blocks) == [b for b in program.order if b in program.blocks]
     for i in code.instructions:
         assert (i.block >= 0) == any(b.start <= i.index < b.stop for b in program.blocks.values())

@@ -17,8 +17,13 @@ from perfassert.engines.advisor.latency_hiding import (
     filled,
 )
 from perfassert.engines.advisor.parallel import BlockIncrease, ThreadIncrease
-from perfassert.engines.advisor.stall_elimination import WarpBalance
+from perfassert.engines.advisor.stall_elimination import (
+    WarpBalance,
+    division_instructions,
+    math_instructions,
+)
 from perfassert.hardware.occupancy import occupancy
+from perfassert.kernel.roles import Role
 from perfassert.kernel.samples import Count, Samples
 from perfassert.source import SourceSpan
 
@@ -50,6 +55,15 @@ def case_of(text, counts, loops=(), blocks=10_000, threads=256, functions=(), **
     held = occupancy(A100, threads, 16, 0)
     return Case(code, samples, blame(code, samples, {}).blames, A100, held, blocks, threads, 16, 0,
                 **facts)  # fmt: skip
+
+
+def with_roles(case, roles):
+    """The case with other roles; ``roles``: by instruction number."""
+    instructions = tuple(
+        replace(i, roles=frozenset(roles[i.index])) if i.index in roles else i
+        for i in case.code.instructions
+    )
+    return replace(case, code=replace(case.code, instructions=instructions))
 
 
 def active(*numbers, each=10.0):
@@ -141,12 +155,42 @@ class TestConstants:
 
 
 class TestInlining:
-    @pytest.mark.parametrize(("name", "found"), [("step", True), ("__cuda_sm20_div_s64", False)])
-    def test_own_functions_only(self, name, found):
+    @pytest.mark.parametrize(("roles", "found"), [((), True), ((Role.IN_LIBRARY,), False)])
+    def test_own_functions_only(self, roles, found):
         text = "MOV R9 <- R8\nBRA -> inside\ninside:\nFADD R1 <- R0\nSTG <- R1"
         counts = {**active(0, 2), (2, "execution_dependency"): Count(9.0, 9.0)}
-        case = case_of(text, counts, functions=[(2, name)])
+        case = with_roles(case_of(text, counts, functions=[(2, "step")]), {2: roles})
         assert (FunctionInlining().match(case) is not None) == found
+
+
+class TestFunctionsOfTheCompiler:
+    """A line's instructions together say which function it was."""
+
+    TEXT = "MUFU R0 <- R9\nFADD R1 <- R9\nIMAD R2 <- R9"
+
+    def case(self, *roles):
+        case = with_roles(case_of(self.TEXT, {}), dict(enumerate(roles)))
+        line = SourceSpan("a.cu", 7)
+        instructions = tuple(replace(i, span=line) for i in case.code.instructions)
+        return replace(case, code=replace(case.code, instructions=instructions))
+
+    def test_an_approximation_that_is_corrected_is_precise(self):
+        assert math_instructions(self.case([Role.APPROXIMATES], [Role.CORRECTS])) == {0, 1}
+
+    @pytest.mark.parametrize(
+        "roles",
+        [([Role.APPROXIMATES],), ([], [Role.CORRECTS]),
+         ([Role.APPROXIMATES], [Role.CORRECTS], [Role.BEGINS_DIVISION])],
+    )  # fmt: skip
+    def test_else_it_is_an_intrinsic_or_an_integer(self, roles):
+        assert not math_instructions(self.case(*roles))
+
+    def test_a_division_is_its_whole_line(self):
+        assert division_instructions(self.case([], [], [Role.BEGINS_DIVISION])) == {0, 2}
+        assert not division_instructions(self.case([Role.APPROXIMATES]))
+
+    def test_a_library_routine_is_precise_on_any_line(self):
+        assert math_instructions(self.case([], [Role.IN_LIBRARY])) == {1}
 
 
 class TestParallelism:

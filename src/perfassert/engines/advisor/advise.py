@@ -83,13 +83,13 @@ def _hotspots(case: Case, match: Match, whole: float, category: str) -> tuple[di
             "speedup": min(
                 whole, eliminated(case.total.all, samples.latency if hides else samples.all)
             ),
-            "instructions": [case.instruction(n).opcode for n in (blame.source, blame.use)],
+            "instructions": [case.instruction(n).label for n in (blame.source, blame.use)],
         }
         for places, (blame, samples) in hottest
     )
 
 
 def _place(case: Case, number: int) -> str:
-    """The line, else the instruction's number and opcode."""
+    """The line, else the instruction's number and label."""
     i = case.instruction(number)
-    return i.span.short if i.span is not None else f"#{number} {i.opcode}"
+    return i.span.short if i.span is not None else f"#{number} {i.label}"

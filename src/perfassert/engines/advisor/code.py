@@ -2,44 +2,34 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 from perfassert.kernel.graph import loop_chain
 from perfassert.kernel.program import Program, ProgramInstruction, ProgramLoop
+from perfassert.kernel.roles import Role, space_of
 from perfassert.source import SourceSpan
 
 SYNCHRONIZATION = "SYNC"
 """A virtual register that synchronization instructions write."""
 NEVER = "!PT"
-_SPACES = {
-    "global_load": "global", "global_store": "global", "atomic_global": "global",
-    "async_copy": "global", "texture_load": "global", "local_load": "local",
-    "local_store": "local", "constant_load": "constant", "shared_load": "shared",
-    "shared_store": "shared", "atomic_shared": "shared",
-}  # fmt: skip
-_SYNCHRONIZES = frozenset(
-    "BAR MEMBAR ERRBAR CGAERRBAR FENCE WARPSYNC SYNCS ARRIVES UCGABAR_ARV UCGABAR_WAIT".split()
-)
-_ORDERS = frozenset("MEMBAR ERRBAR CGAERRBAR FENCE".split())
-_SCOREBOARD = re.compile(r"\bSB(\d)\b")
 
 
 @dataclass(frozen=True, slots=True)
 class CodeInstruction:
     """One instruction.
 
-    ``space``: ``"local"``, ``"constant"``, ``"global"`` (textures too), ``"shared"`` or None;
-    ``predicate``: ``"P0"``, ``"!P0"``, or ``""`` where it is always executed; ``sets``, ``frees``:
-    numbers of the barriers that its result, its operand reads clear (-1: none); ``waits``:
-    barriers that must be clear; ``block``: -1 where control never arrives; ``loop``: the innermost
-    one or -1; ``stall``: cycles until the warp may issue the next instruction.
+    ``label``: what it is called before people; ``space``: ``"local"``, ``"constant"``,
+    ``"global"`` (textures too), ``"shared"`` or None; ``predicate``: ``"P0"``, ``"!P0"``, or ``""``
+    where it is always executed; ``sets``, ``frees``: numbers of the barriers that its result, its
+    operand reads clear (-1: none); ``waits``: barriers that must be clear; ``block``: -1 where
+    control never arrives; ``loop``: the innermost one or -1; ``stall``: cycles until the warp may
+    issue the next instruction; ``roles``: what else it does.
     """
 
     index: int
-    opcode: str
+    label: str
     operation: str
     space: str | None = None
     predicate: str = ""
@@ -49,27 +39,22 @@ class CodeInstruction:
     frees: int = -1
     waits: tuple[int, ...] = ()
     stall: int = 1
-    fence: bool = False
     block: int = 0
     loop: int = -1
     function: str = ""
     span: SourceSpan | None = None
     inlined: tuple[SourceSpan, ...] = ()
-
-    @property
-    def base(self) -> str:
-        """The opcode without modifiers."""
-        return self.opcode.partition(".")[0]
+    roles: frozenset[Role] = frozenset()
 
     @property
     def synchronizes(self) -> bool:
         """Whether it waits for other warps or for the order of memory."""
-        return self.fence or self.base in _SYNCHRONIZES
+        return Role.SYNCHRONIZES in self.roles or self.orders
 
     @property
     def orders(self) -> bool:
         """Whether it is a memory fence, which waits for no other warp."""
-        return self.base in _ORDERS
+        return Role.ORDERS_MEMORY in self.roles
 
     @property
     def written(self) -> tuple[str, ...]:
@@ -157,16 +142,12 @@ def barrier_register(number: int) -> str:
 
 
 def _instruction(i: ProgramInstruction, block: CodeBlock | None) -> CodeInstruction:
-    base = i.opcode.partition(".")[0]
-    waits = i.waits
-    if base == "DEPBAR":
-        waits = tuple(dict.fromkeys((*waits, *(int(n) for n in _SCOREBOARD.findall(i.text)))))
-    # LDGDEPBAR stands for the asynchronous copies before it.
-    space = "global" if base == "LDGDEPBAR" else _SPACES.get(i.operation)
+    waits = tuple(dict.fromkeys((*i.waits, *(w.barrier for w in i.counted))))
+    space = "global" if Role.COMMITS_COPIES in i.roles else space_of(i.operation)
     return CodeInstruction(
         i.index, i.opcode, i.operation, space, i.predicate, i.defines, i.uses, i.sets, i.frees,
-        waits, i.stall, i.fence, block.index if block else -1, block.loop if block else -1,
-        i.function, i.span, i.inlined,
+        waits, i.stall, block.index if block else -1, block.loop if block else -1,
+        i.function, i.span, i.inlined, i.roles,
     )  # fmt: skip
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from perfassert.engines.advisor.blame import Blame
 from perfassert.engines.advisor.case import Case, Match, lines
 from perfassert.engines.advisor.code import Code
 from perfassert.engines.advisor.optimizer import LATENCY_HIDING
-from perfassert.engines.advisor.stall_elimination import in_library
+from perfassert.kernel.roles import Role
 
 _WAITS = ("memory_dependency", "execution_dependency", "shared_dependency")
 _CADENCE = 2  # cycles: of a stall count
@@ -59,7 +59,7 @@ class CodeReordering:
         hidden = _hidden(case, found, _BetweenBarriers(case).scope)
         top = max(found, key=lambda b: b.count.latency)
         source, use = case.instruction(top.source), case.instruction(top.use)
-        names = [i.span.short if i.span is not None else i.opcode for i in (source, use)]
+        names = [i.span.short if i.span is not None else i.label for i in (source, use)]
         near = f", {top.distance} instructions on" if top.distance <= _NEAR else ""
         return Match(
             f"move the definition at {names[0]} away from its use at {names[1]}{near}: load for "
@@ -77,7 +77,7 @@ class FunctionInlining:
     def match(self, case: Case) -> Match | None:
         small = {
             f for f, body in case.function_bodies.items()
-            if f and len(body) < _SMALL and not in_library(f)
+            if f and len(body) < _SMALL and not _brought_along(case, body)
         }  # fmt: skip
         calls = _calls(case.code, small)
         found = [
@@ -135,6 +135,11 @@ def _waits(case: Case) -> Iterator[Blame]:
             yield blame
 
 
+def _brought_along(case: Case, body: Iterable[int]) -> bool:
+    """Whether the compiler brought a function along."""
+    return any(Role.IN_LIBRARY in case.instruction(n).roles for n in body)
+
+
 def _generation(arch: str) -> int:
     digits = "".join(c for c in arch if c.isdecimal())
     return int(digits) if digits else 0
@@ -174,7 +179,7 @@ def _calls(code: Code, functions: Collection[str]) -> set[int]:
     """Instructions that call one of these: control goes on in a copy of the function."""
     return {
         b.stop - 1 for b in code.blocks.values()
-        if b.stop > b.start and code.instructions[b.stop - 1].base == "CALL"
+        if b.stop > b.start and Role.CALLS in code.instructions[b.stop - 1].roles
         and any(code.instructions[code.blocks[t].start].function in functions
                 for t in b.successors if t in code.blocks)
     }  # fmt: skip

@@ -12,6 +12,7 @@ from perfassert.engines.advisor.blame import Blame
 from perfassert.engines.advisor.case import AccessFacts, Case, Match, lines
 from perfassert.engines.advisor.code import CodeInstruction
 from perfassert.engines.advisor.optimizer import STALL_ELIMINATION
+from perfassert.kernel.roles import Role
 
 _LONG = 10.0  # cycles: arithmetic that takes at least so long counts as long latency
 _NOT_ARITHMETIC = frozenset(
@@ -85,7 +86,7 @@ class StrengthReduction:
 
 
 def _widens(i: CodeInstruction) -> bool:
-    return i.base == "F2F" and ("F64.F32" in i.opcode or "F32.F64" in i.opcode)
+    return Role.WIDENS in i.roles
 
 
 def division_instructions(case: Case) -> frozenset[int]:
@@ -93,7 +94,7 @@ def division_instructions(case: Case) -> frozenset[int]:
     with the reciprocal of the divisor, as a float that is rounded up."""
     lines = {
         str(i.span) for i in case.code.instructions
-        if i.span is not None and i.base in _TO_FLOAT and ".RP" in i.opcode
+        if i.span is not None and Role.BEGINS_DIVISION in i.roles
     }  # fmt: skip
     return frozenset(
         i.index for i in case.code.instructions
@@ -101,36 +102,27 @@ def division_instructions(case: Case) -> frozenset[int]:
     )  # fmt: skip
 
 
-_TO_FLOAT = ("I2F", "I2FP")
 _WHOLE = frozenset({"int32", "imad", "sfu", "convert", "compare"})
 
 
 def math_instructions(case: Case) -> frozenset[int]:
     """Float arithmetic of precise mathematical functions: what lies in routines of the CUDA
-    mathematical library, and on lines with a division check or a range reduction beside a MUFU."""
-    library = {i.index for i in case.code.instructions if in_library(i.function)}
+    mathematical library, and on lines with a division check or a range reduction beside an
+    approximation."""
+    library = {i.index for i in case.code.instructions if Role.IN_LIBRARY in i.roles}
     by_line: dict[str, list[CodeInstruction]] = {}
     for i in case.code.instructions:
         if i.span is not None:
             by_line.setdefault(str(i.span), []).append(i)
     for members in by_line.values():
-        approximates = any(i.base == "MUFU" and "RCP64H" not in i.opcode for i in members)
-        integer = any(i.base in _TO_FLOAT and ".RP" in i.opcode for i in members)
-        if approximates and not integer and any(map(_precise, members)):
+        roles = frozenset[Role]().union(*(i.roles for i in members))
+        if roles >= _PRECISE and Role.BEGINS_DIVISION not in roles:
             library.update(i.index for i in members if i.operation in _FLOATING)
     return frozenset(library)
 
 
 _FLOATING = frozenset({"fp32", "sfu", "compare", "convert"})
-
-
-def in_library(function: str) -> bool:
-    """Whether a function is one that the compiler brings along."""
-    return "cuda_sm" in function or "__internal" in function or "__nv_" in function
-
-
-def _precise(i: CodeInstruction) -> bool:
-    return i.base == "FCHK" or any(m in i.opcode for m in (".RM", ".SAT", ".RZ", ".RP"))
+_PRECISE = frozenset({Role.APPROXIMATES, Role.CORRECTS})
 
 
 class FunctionSplit:

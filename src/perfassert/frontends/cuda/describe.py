@@ -20,6 +20,7 @@ from perfassert.frontends.cuda.evaluate import Evaluated, evaluate
 from perfassert.frontends.cuda.opcodes import UNKNOWN, operation_class
 from perfassert.frontends.cuda.ptx import PtxCode, memory_of, parse_ptx
 from perfassert.frontends.cuda.registers import defined, used
+from perfassert.frontends.cuda.roles import counted_waits, roles_of
 from perfassert.frontends.cuda.sass import NO_BARRIER, Instruction, parse_listing
 from perfassert.frontends.cuda.sass_code import Constants, SassCode, place
 from perfassert.frontends.toolchain.binary import Binary
@@ -34,6 +35,7 @@ from perfassert.kernel.program import (
     ProgramInstruction,
     ProgramLoop,
 )
+from perfassert.kernel.roles import Role
 from perfassert.kernel.symbols import Symbols, Value
 from perfassert.source import Assumption, SourceSpan
 
@@ -121,6 +123,7 @@ class _Describer:
         if placed.calls:
             call = self.placed[placed.calls[-1]].instruction
             function = next((o.name for o in call.operands if o.kind == "target"), "")
+        roles = roles_of(i, function, self.binary.arch)
         return ProgramInstruction(
             index, operation, i.opcode, i.text, i.span, i.inlined, function,
             control.stall,
@@ -135,6 +138,8 @@ class _Describer:
             address=i.address,
             predicate=_predicate(i),
             rests_on=rests_on,
+            roles=roles,
+            counted=counted_waits(i) if Role.WAITS_FOR_COUNTS in roles else (),
         )  # fmt: skip
 
     def _load_names(self) -> dict[str, tuple[str, SourceSpan | None]]:

@@ -22,6 +22,7 @@ from perfassert.kernel.affine import IntArray
 from perfassert.kernel.expression import AXES
 from perfassert.kernel.graph import Edge, InstructionGraph, Loop, Node, Source
 from perfassert.kernel.program import COUNTER, Program, ProgramBlock, ProgramInstruction
+from perfassert.kernel.roles import CountedWait, Role
 from perfassert.kernel.symbols import Value
 from perfassert.source import Assumption
 
@@ -360,15 +361,15 @@ class _Numbering:
         waited: list[_Setter] = []
         for barrier in instruction.waits:
             waited += [s for group in state.pop(barrier, []) for s in group]
-        if instruction.opcode.startswith("DEPBAR"):
-            waited += _partly(state, instruction.text)
+        for counted in instruction.counted:
+            waited += _partly(state, counted)
         if record:
             self.nodes.append(self.node(item, instruction, waited, chain))
         if not item.active:
             return
-        if instruction.opcode.startswith("LDGSTS"):
+        if Role.COPIES_ASYNCHRONOUSLY in instruction.roles:
             state.setdefault(_ASYNC, []).append([_Setter(item)])
-        elif instruction.opcode.startswith("LDGDEPBAR"):
+        elif Role.COMMITS_COPIES in instruction.roles:
             copies = [s for group in state.pop(_ASYNC, []) for s in group]
             state.setdefault(0, []).append(copies or [_Setter(item)])
         elif instruction.sets >= 0:
@@ -414,26 +415,12 @@ class _Numbering:
         return Source(setter.item.number, common, 0)
 
 
-def _partly(state: _State, text: str) -> list[_Setter]:
-    """``DEPBAR.LE SB0, 0x1``: all but the last group of the barrier."""
-    words = text.replace(",", " ").split()
-    names = [w for w in words if w.startswith("SB") and w[2:].isdecimal()]
-    if not names:
-        return []
-    barrier = int(names[0][2:])
-    after = words[words.index(names[0]) + 1 :]
-    keep = _count(after[0]) if after else 0
-    groups = state.get(barrier, [])
-    done = groups[: len(groups) - keep] if keep else groups
-    state[barrier] = groups[len(done) :]
+def _partly(state: _State, wait: CountedWait) -> list[_Setter]:
+    """All but the last groups of the barrier."""
+    groups = state.get(wait.barrier, [])
+    done = groups[: max(0, len(groups) - wait.pending)]
+    state[wait.barrier] = groups[len(done) :]
     return [s for group in done for s in group]
-
-
-def _count(text: str) -> int:
-    try:
-        return max(int(text, 0), 0)
-    except ValueError:
-        return 0
 
 
 def _copied(state: _State) -> _State:

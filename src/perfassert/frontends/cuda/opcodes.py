@@ -1,20 +1,33 @@
-"""Which operation class an opcode belongs to: one data table per architecture family."""
+"""What an opcode means, as classes and roles: one data table per architecture family."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
 
+from perfassert.kernel.roles import Role
 from perfassert.toml import loads
 
 UNKNOWN = "int32"
 """What an opcode that no table has is taken for."""
 _FAMILIES = ((100, "blackwell"), (90, "hopper"), (80, "ampere"), (0, "volta"))
+_ANY = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class OpcodeTable:
+    """Of one family. ``classes``: by opcode; ``roles``: by opcode (``"*"``: any), the modifiers
+    that it must have and what it does then."""
+
+    classes: Mapping[str, str]
+    roles: Mapping[str, tuple[tuple[frozenset[str], Role], ...]]
 
 
 def operation_class(opcode: str, arch: str) -> str | None:
     """The class of ``"LDG.E.64"`` on ``"sm_80"``; None for an unknown opcode."""
-    table = _table(_family(arch))
+    table = opcode_table(_family(arch)).classes
     base, *modifiers = opcode.split(".")
     for modifier in modifiers:
         found = table.get(f"{base}.{modifier}")
@@ -23,16 +36,31 @@ def operation_class(opcode: str, arch: str) -> str | None:
     return table.get(base)
 
 
+def opcode_roles(opcode: str, arch: str) -> frozenset[Role]:
+    """What ``"MUFU.RCP"`` does on ``"sm_80"``."""
+    table = opcode_table(_family(arch)).roles
+    base, *modifiers = opcode.split(".")
+    candidates = (*table.get(base, ()), *table.get(_ANY, ()))
+    return frozenset(role for needed, role in candidates if needed.issubset(modifiers))
+
+
 def _family(arch: str) -> str:
     number = int("".join(c for c in arch if c.isdigit()) or 0)
     return next(name for least, name in _FAMILIES if number >= least)
 
 
 @lru_cache(maxsize=8)
-def _table(family: str) -> dict[str, str]:
+def opcode_table(family: str) -> OpcodeTable:
+    """The table of ``"volta"``, ``"ampere"``, …, with what it inherits."""
     text = files("perfassert.frontends.cuda").joinpath(f"opcodes/{family}.toml").read_text("utf-8")
     data = loads(text)
-    table = dict(_table(data["inherits"])) if "inherits" in data else {}
+    inherited = opcode_table(data["inherits"]) if "inherits" in data else OpcodeTable({}, {})
+    classes = dict(inherited.classes)
     for operation, opcodes in data["classes"].items():
-        table.update(dict.fromkeys(opcodes.split(), operation))
-    return table
+        classes.update(dict.fromkeys(opcodes.split(), operation))
+    roles = dict(inherited.roles)
+    for role, opcodes in data.get("roles", {}).items():
+        for opcode in opcodes.split():
+            base, *modifiers = opcode.split(".")
+            roles[base] = (*roles.get(base, ()), (frozenset(modifiers), Role(role)))
+    return OpcodeTable(classes, roles)

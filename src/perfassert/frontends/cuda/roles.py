@@ -1,0 +1,33 @@
+"""What SASS instructions do, as roles: the only reader of opcodes for everybody above."""
+
+from __future__ import annotations
+
+import re
+from itertools import zip_longest
+
+from perfassert.frontends.cuda.opcodes import opcode_roles
+from perfassert.frontends.cuda.sass import Instruction
+from perfassert.kernel.roles import CountedWait, Role
+
+LIBRARY = ("cuda_sm", "__internal", "__nv_")
+"""In the names of routines that the compiler brings along."""
+_BARRIER = re.compile(r"SB(\d)")
+_ALL_OF = re.compile(r"\{([\d,\s]+)\}")
+
+
+def roles_of(instruction: Instruction, function: str, arch: str) -> frozenset[Role]:
+    """Of an instruction of ``function``, the called routine that it lies in (``""``: none)."""
+    roles = opcode_roles(instruction.opcode, arch)
+    return roles | {Role.IN_LIBRARY} if any(mark in function for mark in LIBRARY) else roles
+
+
+def counted_waits(instruction: Instruction) -> tuple[CountedWait, ...]:
+    """``DEPBAR.LE SB0, 0x1, {3,2}``: all groups of SB0 but one; of the others, all."""
+    found: list[CountedWait] = []
+    for operand, following in zip_longest(instruction.operands, instruction.operands[1:]):
+        if barrier := _BARRIER.fullmatch(operand.name):
+            counted = following is not None and following.kind == "number"
+            found.append(CountedWait(int(barrier[1]), following.value if counted else 0))
+        elif several := _ALL_OF.fullmatch(operand.name):
+            found += [CountedWait(int(n), 0) for n in several[1].split(",")]
+    return tuple(found)
