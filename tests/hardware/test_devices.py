@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import perfassert as pa
-from perfassert.hardware.model import Grade
+from perfassert.hardware.entries import Grade
 from perfassert.hardware.occupancy import occupancy
 from perfassert.hardware.schema import VALUES
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from perfassert.hardware.load import read_fit
+from perfassert.hardware.shipped import read_fit
 
 _LIKE = {
     "cycles": "time",

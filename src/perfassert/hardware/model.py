@@ -8,78 +8,15 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum
 from types import MappingProxyType
 from typing import Any
 
 from perfassert.errors import DeviceFileError, close_matches
+from perfassert.hardware.checks import check_consistency
+from perfassert.hardware.entries import SYNONYMS, CapacityCurve, Operation, Provenance, Scope
+from perfassert.hardware.schema import VALUES
 
-
-class Grade(str, Enum):
-    """How a value was obtained."""
-
-    MEASURED = "measured"
-    DOCUMENTED = "documented"
-    FITTED = "fitted"
-    ASSUMED = "assumed"
-
-
-class Scope(str, Enum):
-    """Whether a pipeline exists once per compute unit or once per warp scheduler."""
-
-    UNIT = "unit"
-    SCHEDULER = "scheduler"
-
-
-@dataclass(frozen=True, slots=True)
-class Provenance:
-    """Source (expanded from the file's ``[sources]``), grade, and an optional remark."""
-
-    source: str
-    grade: Grade
-    note: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Operation:
-    """Issue latency λ and completion latency Λ in cycles, and the pipeline they occupy."""
-
-    name: str
-    issue: float
-    completion: float
-    pipeline: str
-
-
-SYNONYMS = {
-    "index": "int32", "add": "int32", "loop": "branch",
-    "fadd": "fp32", "fmul": "fp32", "ffma": "fp32", "fma": "fp32", "fmadd": "fp32",
-    "dadd": "fp64", "dmul": "fp64", "dfma": "fp64",
-    "sin": "sfu", "cos": "sfu", "exp": "sfu", "rsqrt": "sfu",
-    "mem": "global_load", "memory": "global_load", "load": "global_load", "store": "global_store",
-    "local": "shared_load", "shared": "shared_load",
-}  # fmt: skip
-"""What people call an operation in a graph → the class that device files know it by."""
-
-
-@dataclass(frozen=True, slots=True)
-class CapacityCurve:
-    """Miss share of a redundant volume over the oversubscription ``o`` of a cache level.
-
-    ``miss(o) = a · exp(−b · exp(−c · o))`` (Gompertz), Warpspeed §4.5.
-    """
-
-    a: float
-    b: float
-    c: float
-
-    def miss(self, oversubscription: float) -> float:
-        """Share of the redundant volume that misses, between 0 and ``a``."""
-        from math import exp
-
-        return self.a * exp(-self.b * exp(-self.c * oversubscription))
-
-
-_TABLES = ("operations", "pipelines", "curves", "provenance")
+_TABLES = ("operations", "pipelines", "curves", "references", "provenance")
 
 
 def _rebuild(values: dict[str, Any]) -> Device:
@@ -93,11 +30,13 @@ class Device:
     ``operations`` maps a class such as ``"fp32"`` to its :class:`Operation`;
     ``pipelines`` maps a pipeline to its :class:`Scope`; ``curves`` the capacity curves
     (``l1_load l2_layer l2_load l2_store``); ``provenance`` every key of the file to where
-    its value comes from.
+    its value comes from; ``references`` keys of the file to the keys of ``[values]`` that they
+    refer to.
     """
 
     name: str
     arch: str
+    capacity_fits: str
     aliases: tuple[str, ...]
     digest: str
     compute_units: int
@@ -148,6 +87,7 @@ class Device:
     operations: Mapping[str, Operation]
     pipelines: Mapping[str, Scope]
     curves: Mapping[str, CapacityCurve]
+    references: Mapping[str, str]
     provenance: Mapping[str, Provenance] = field(repr=False)
 
     def __post_init__(self) -> None:
@@ -182,17 +122,38 @@ class Device:
     def replace(self, **changes: object) -> Device:
         """A variant: a hypothetical or clocked-down GPU, ``replace(clock_hz=765e6)``.
 
-        The values are checked as a file's are. The variant's digest differs.
+        The values are checked as a file's are, and what refers to one of them changes with it. The
+        variant's digest differs.
         """
-        from perfassert.hardware.schema import check_consistency
-
-        names = {f.name for f in dataclasses.fields(self)} - {"digest", "provenance"}
+        names = {f.name for f in dataclasses.fields(self)} - {"digest", "provenance", "references"}
         for key in changes:
             if key not in names:
                 hint = close_matches(key, names)
                 raise DeviceFileError(f"{self.name}: replace() knows no {key!r}{hint}")
         changed = ", ".join(f"{k}={changes[k]!r}" for k in sorted(changes))
         digest = f"{self.digest}+{changed}"
-        variant = dataclasses.replace(self, digest=digest, **changes)  # type: ignore[arg-type]
-        check_consistency(variant, f"{self.name}.replace({changed})")
+        all_changes: dict[str, Any] = {"digest": digest, **self._followed(changes)}
+        variant = dataclasses.replace(self, **all_changes)
+        variant.check(f"{self.name}.replace({changed})")
         return variant
+
+    def check(self, where: str) -> None:
+        """Raise :class:`DeviceFileError`, which names ``where``, if values contradict another."""
+        check_consistency(self.values(), self.operations, self.pipelines, where)
+
+    def values(self) -> dict[str, float]:
+        """What ``[values]`` holds, in base units."""
+        return {key: getattr(self, key) for key in VALUES}
+
+    def _followed(self, changes: Mapping[str, object]) -> dict[str, object]:
+        """The changes, and those of what refers to something that they change."""
+        result = dict(changes)
+        operations = dict(self.operations)
+        for key, target in self.references.items():  # what others refer to comes first
+            section, *name = key.split(".")
+            if target in result and section == "values":
+                result.setdefault(name[0], result[target])
+            elif target in result:
+                change: dict[str, Any] = {name[1]: result[target]}
+                operations[name[0]] = dataclasses.replace(operations[name[0]], **change)
+        return {"operations": operations, **result}

@@ -1,15 +1,8 @@
-"""The published schema of a device file, and the checks behind ``DeviceFileError``."""
+"""The published schema of a device file."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-from perfassert.errors import DeviceFileError
-
-if TYPE_CHECKING:
-    from perfassert.hardware.model import Device
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,64 +76,18 @@ VALUES: dict[str, Key] = {
     "instruction_fetch_share": Key(_COUNT, exclusive=False),
 }
 
-TOP_LEVEL = ("schema", "name", "arch", "aliases", "capacity_fits", "sources", "values",
+TOP_LEVEL = ("schema", "name", "extends", "arch", "aliases", "capacity_fits", "sources", "values",
              "pipelines", "operations")  # fmt: skip
+SECTIONS = ("sources", "values", "pipelines", "operations")
 ENTRY = ("value", "unit", "source", "grade", "note")
 OPERATION = ("pipeline", "issue", "completion")
+COSTS = ("issue", "completion")
 CURVES = ("l1_load", "l2_layer", "l2_load", "l2_store")
 CURVE_KEYS = ("a", "b", "c", "r_squared", "source", "grade", "note")
-
-
-def check_consistency(device: Device, where: str) -> None:
-    """Raise :class:`DeviceFileError` for values that cannot hold together."""
-
-    def fail(key: str, reason: str) -> None:
-        raise DeviceFileError(f"{where}: {key}: {reason}")
-
-    for key, rule in VALUES.items():
-        value = getattr(device, key)
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            fail(key, f"must be a number, not {value!r}")
-        if rule.integer and value != int(value):
-            fail(key, f"must be a whole number, not {value!r}")
-        low = value <= rule.minimum if rule.exclusive else value < rule.minimum
-        if low or value != value or value == float("inf"):
-            bound = "above" if rule.exclusive else "at least"
-            fail(key, f"must be finite and {bound} {rule.minimum:g}, not {value!r}")
-    _check_order(device, fail)
-    for name, operation in device.operations.items():
-        if not operation.issue > 0:
-            fail(f"operations.{name}.issue", f"λ must be above 0, not {operation.issue!r}")
-        if not operation.completion > 0:
-            reason = f"Λ must be above 0, not {operation.completion!r}"
-            fail(f"operations.{name}.completion", reason)
-        if operation.pipeline not in device.pipelines:
-            known = ", ".join(device.pipelines)
-            fail(f"operations.{name}.pipeline", f"{operation.pipeline!r} is none of: {known}")
-
-
-def _check_order(device: Device, fail: Callable[[str, str], None]) -> None:
-    ordered = [  # (smaller, larger)
-        ("l1_bytes", "l2_bytes"),
-        ("l1_line_bytes", "l1_bytes"),
-        ("sector_bytes", "l1_line_bytes"),
-        ("sector_bytes", "dram_granularity"),
-        ("shared_bytes_per_block", "shared_bytes_per_unit"),
-        ("max_threads_per_block", "max_threads_per_unit"),
-        ("warp_size", "max_threads_per_block"),
-        ("l1_latency", "l2_latency"),
-        ("l2_latency", "dram_latency"),
-        ("dram_bandwidth", "l2_bandwidth"),
-    ]
-    for small, large in ordered:
-        if getattr(device, small) > getattr(device, large):
-            a, b = getattr(device, small), getattr(device, large)
-            fail(small, f"{a:g} is larger than {large} = {b:g}")
-    whole = [
-        ("l1_line_bytes", "sector_bytes"),
-        ("dram_granularity", "sector_bytes"),
-        ("max_threads_per_unit", "warp_size"),
-    ]
-    for multiple, divisor in whole:
-        if getattr(device, multiple) % getattr(device, divisor):
-            fail(multiple, f"must be a multiple of {divisor} = {getattr(device, divisor)}")
+ARCHITECTURE = frozenset(
+    """warp_size schedulers_per_unit max_threads_per_block max_block_z max_threads_per_unit
+    max_blocks_per_unit registers_per_unit max_registers_per_thread register_allocation_unit
+    shared_bytes_per_unit shared_bytes_per_block shared_reserved_bytes shared_allocation_unit
+    shared_banks shared_bank_bytes l1_bytes l1_line_bytes sector_bytes""".split()
+)
+"""Keys that the compute capability settles: what documents say of one device holds for all."""

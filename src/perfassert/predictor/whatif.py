@@ -8,7 +8,8 @@ from numbers import Real
 from typing import Any
 
 from perfassert.errors import KernelError, close_matches
-from perfassert.hardware.model import Device, Operation
+from perfassert.hardware.entries import Operation
+from perfassert.hardware.model import Device
 from perfassert.kernel.description import Compiled, Kernel
 from perfassert.kernel.graph import Latency
 from perfassert.kernel.launch import Launch

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from perfassert.engines.volume.fetch_and_spill import INSTRUCTIONS
-from perfassert.hardware.model import Device, Scope
+from perfassert.hardware.entries import Scope
+from perfassert.hardware.model import Device
 from perfassert.kernel.description import Kernel
 from perfassert.kernel.launch import Launch
 from perfassert.prediction.volumes import Volumes

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import gcd
 
-from perfassert.hardware.model import Device, Scope
+from perfassert.hardware.entries import Scope
+from perfassert.hardware.model import Device
 from perfassert.lab.calibration.driver import Properties, Shot
 
 REPEATS = 9

@@ -1,0 +1,73 @@
+"""What values of a device have to do with one another: the checks behind ``DeviceFileError``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+
+from perfassert.errors import DeviceFileError
+from perfassert.hardware.entries import Operation
+from perfassert.hardware.schema import VALUES
+
+Fail = Callable[[str, str], None]
+
+
+def check_consistency(
+    values: Mapping[str, float],
+    operations: Mapping[str, Operation],
+    pipelines: Collection[str],
+    where: str,
+) -> None:
+    """Raise :class:`DeviceFileError` for values that cannot hold together."""
+
+    def fail(key: str, reason: str) -> None:
+        raise DeviceFileError(f"{where}: {key}: {reason}")
+
+    for key, rule in VALUES.items():
+        value = values[key]
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            fail(key, f"must be a number, not {value!r}")
+        if rule.integer and value != int(value):
+            fail(key, f"must be a whole number, not {value!r}")
+        low = value <= rule.minimum if rule.exclusive else value < rule.minimum
+        if low or value != value or value == float("inf"):
+            bound = "above" if rule.exclusive else "at least"
+            fail(key, f"must be finite and {bound} {rule.minimum:g}, not {value!r}")
+    _check_order(values, fail)
+    for operation in operations.values():
+        _check_operation(operation, pipelines, fail)
+
+
+def _check_operation(operation: Operation, pipelines: Collection[str], fail: Fail) -> None:
+    key = f"operations.{operation.name}"
+    if not operation.issue > 0:
+        fail(f"{key}.issue", f"λ must be above 0, not {operation.issue!r}")
+    if not operation.completion > 0:
+        fail(f"{key}.completion", f"Λ must be above 0, not {operation.completion!r}")
+    if operation.pipeline not in pipelines:
+        fail(f"{key}.pipeline", f"{operation.pipeline!r} is none of: {', '.join(pipelines)}")
+
+
+def _check_order(values: Mapping[str, float], fail: Fail) -> None:
+    ordered = [  # (smaller, larger)
+        ("l1_bytes", "l2_bytes"),
+        ("l1_line_bytes", "l1_bytes"),
+        ("sector_bytes", "l1_line_bytes"),
+        ("sector_bytes", "dram_granularity"),
+        ("shared_bytes_per_block", "shared_bytes_per_unit"),
+        ("max_threads_per_block", "max_threads_per_unit"),
+        ("warp_size", "max_threads_per_block"),
+        ("l1_latency", "l2_latency"),
+        ("l2_latency", "dram_latency"),
+        ("dram_bandwidth", "l2_bandwidth"),
+    ]
+    for small, large in ordered:
+        if values[small] > values[large]:
+            fail(small, f"{values[small]:g} is larger than {large} = {values[large]:g}")
+    whole = [
+        ("l1_line_bytes", "sector_bytes"),
+        ("dram_granularity", "sector_bytes"),
+        ("max_threads_per_unit", "warp_size"),
+    ]
+    for multiple, divisor in whole:
+        if values[multiple] % values[divisor]:
+            fail(multiple, f"must be a multiple of {divisor} = {values[divisor]}")

@@ -1,0 +1,69 @@
+"""What the entries of a device file become: numbers with an origin, operations, curves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from math import exp
+
+
+class Grade(str, Enum):
+    """How a value was obtained."""
+
+    MEASURED = "measured"
+    DOCUMENTED = "documented"
+    FITTED = "fitted"
+    ASSUMED = "assumed"
+
+
+class Scope(str, Enum):
+    """Whether a pipeline exists once per compute unit or once per warp scheduler."""
+
+    UNIT = "unit"
+    SCHEDULER = "scheduler"
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """Source (expanded from the file's ``[sources]``), grade, and an optional remark."""
+
+    source: str
+    grade: Grade
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """Issue latency λ and completion latency Λ in cycles, and the pipeline they occupy."""
+
+    name: str
+    issue: float
+    completion: float
+    pipeline: str
+
+
+SYNONYMS = {
+    "index": "int32", "add": "int32", "loop": "branch",
+    "fadd": "fp32", "fmul": "fp32", "ffma": "fp32", "fma": "fp32", "fmadd": "fp32",
+    "dadd": "fp64", "dmul": "fp64", "dfma": "fp64",
+    "sin": "sfu", "cos": "sfu", "exp": "sfu", "rsqrt": "sfu",
+    "mem": "global_load", "memory": "global_load", "load": "global_load", "store": "global_store",
+    "local": "shared_load", "shared": "shared_load",
+}  # fmt: skip
+"""What people call an operation in a graph → the class that device files know it by."""
+
+
+@dataclass(frozen=True, slots=True)
+class CapacityCurve:
+    """Miss share of a redundant volume over the oversubscription ``o`` of a cache level.
+
+    ``miss(o) = a · exp(−b · exp(−c · o))`` (Gompertz), Warpspeed §4.5.
+    """
+
+    a: float
+    b: float
+    c: float
+
+    def miss(self, oversubscription: float) -> float:
+        """Share of the redundant volume that misses, between 0 and ``a``."""
+        return self.a * exp(-self.b * exp(-self.c * oversubscription))

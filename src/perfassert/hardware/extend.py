@@ -1,0 +1,142 @@
+"""A device from its file and those that it extends."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from perfassert.errors import DeviceFileError
+from perfassert.hardware import schema
+from perfassert.hardware.entries import CapacityCurve, Operation, Provenance
+from perfassert.hardware.model import Device
+from perfassert.hardware.read import Entry, FileReader, Tables, read_curves
+from perfassert.hardware.shipped import fit_path, read_table
+
+Find = Callable[[str, Path], Path]
+"""What ``extends`` says and the file that says it → the file that is meant."""
+
+
+def chain(path: Path, find: Find) -> tuple[FileReader, ...]:
+    """The file, the one that it extends, and so on."""
+    readers: list[FileReader] = []
+    while True:
+        reader = FileReader(path, read_table(path))
+        readers.append(reader)
+        if not reader.partial:
+            return tuple(readers)
+        base = reader.table["extends"]
+        if not isinstance(base, str):
+            raise reader.error("extends", "must be the name or the path of a device file")
+        path = find(base, path).resolve()
+        if path in (r.path.resolve() for r in readers):
+            way = " → ".join(str(r.path.stem) for r in readers)
+            raise readers[0].error("extends", f"goes round in a circle: {way} → {path.stem}")
+
+
+def assembled(readers: tuple[FileReader, ...]) -> Device:
+    """The device that the files describe together, checked."""
+    tables = readers[-1].tables()
+    for reader in reversed(readers[:-1]):
+        tables = reader.tables().over(tables)
+    reader = readers[0]
+    if not fit_path(tables.capacity_fits).is_file():
+        known = ", ".join(sorted(p.stem for p in fit_path("").parent.glob("*.toml")))
+        given = f"no fits named {tables.capacity_fits!r}; known: {known}"
+        raise reader.error("capacity_fits", given)
+    curves, origins = read_curves(tables.capacity_fits)
+    numbers = _Numbers(_named(tables))
+    operations = dict(_operations(tables, numbers))
+    values: dict[str, Any] = {key: numbers.value(f"values.{key}") for key in schema.VALUES}
+    device = Device(
+        name=tables.name,
+        arch=tables.arch,
+        aliases=tables.aliases,
+        capacity_fits=tables.capacity_fits,
+        digest=_digest(tables, values, operations, curves),
+        operations=operations,
+        pipelines=tables.pipelines,
+        curves=curves,
+        references=numbers.references,
+        provenance={key: numbers.origin(key) for key in numbers.entries} | origins,
+        **values,
+    )
+    device.check(str(reader.path))
+    return device
+
+
+def _named(tables: Tables) -> dict[str, Entry]:
+    """Entries by the keys that messages and provenance use."""
+    values = {f"values.{key}": entry for key, entry in tables.values.items()}
+    costs = {f"operations.{o}.{part}": entry for (o, part), entry in tables.costs.items()}
+    return values | costs
+
+
+def _operations(tables: Tables, numbers: _Numbers) -> Iterator[tuple[str, Operation]]:
+    names = dict.fromkeys((*(name for name, _ in tables.costs), *tables.pipeline_of))
+    for name in names:
+        for part in schema.COSTS:
+            if (name, part) not in tables.costs:
+                raise DeviceFileError(f"{tables.path}: operations.{name}.{part}: missing")
+        if name not in tables.pipeline_of:
+            raise DeviceFileError(f"{tables.path}: operations.{name}.pipeline: missing")
+        issue, completion = (numbers.value(f"operations.{name}.{part}") for part in schema.COSTS)
+        yield name, Operation(name, float(issue), float(completion), tables.pipeline_of[name])
+
+
+class _Numbers:
+    """Entries with their references followed; ``references`` in the order of dependence."""
+
+    def __init__(self, entries: Mapping[str, Entry]) -> None:
+        self.entries = entries
+        self.references: dict[str, str] = {}
+        for key in entries:
+            self._follow(key, ())
+
+    def _follow(self, key: str, way: tuple[str, ...]) -> None:
+        entry = self.entries[key]
+        if not isinstance(entry.value, str):
+            return
+        if key in way:
+            shown = " → ".join((*way, key))
+            raise DeviceFileError(f"{entry.path}: {key}: refers to itself: {shown}")
+        self._follow(f"values.{entry.value}", (*way, key))
+        self.references[key] = entry.value
+
+    def value(self, key: str) -> float:
+        found = self.entries[key].value
+        return self.value(f"values.{found}") if isinstance(found, str) else found
+
+    def origin(self, key: str) -> Provenance:
+        """A reference without an origin has that of what it refers to."""
+        entry = self.entries[key]
+        if entry.origin is None:
+            target = self.origin(f"values.{entry.value}")
+            return replace(target, note=f"as {entry.value}")
+        if not entry.device:
+            return entry.origin
+        said = f"as {entry.device}" + (f": {entry.origin.note}" if entry.origin.note else "")
+        return replace(entry.origin, note=said)
+
+
+def _digest(
+    tables: Tables,
+    values: Mapping[str, float],
+    operations: Mapping[str, Operation],
+    curves: Mapping[str, CapacityCurve],
+) -> str:
+    """Of what predictions depend on, by the keys of the published schema: comments, sources and
+    the way in which files share values do not count."""
+    held = {
+        "name": tables.name,
+        "arch": tables.arch,
+        "values": {key: float(value) for key, value in values.items()},
+        "pipelines": {key: scope.value for key, scope in tables.pipelines.items()},
+        "operations": {k: [o.pipeline, o.issue, o.completion] for k, o in operations.items()},
+        "curves": {key: [c.a, c.b, c.c] for key, c in curves.items()},
+    }
+    text = json.dumps(held, sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

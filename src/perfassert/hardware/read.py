@@ -1,0 +1,232 @@
+"""One device file, or one table of fits, entry by entry; what it leaves out is not asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from perfassert.errors import DeviceFileError, close_matches
+from perfassert.hardware import schema
+from perfassert.hardware.entries import CapacityCurve, Grade, Provenance, Scope
+from perfassert.hardware.shipped import fit_path, read_table
+
+_OPERATION = schema.Key({"cycles": 1.0})
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A number in base units, or the key of ``[values]`` that it refers to.
+
+    ``origin`` is None where the reference says nothing of its own; ``path``: the file that it is
+    in; ``device``: the one that it was written for, if it is inherited.
+    """
+
+    value: float | str
+    origin: Provenance | None
+    path: Path
+    device: str = ""
+
+    def inherited(self, device: str, lasting: bool) -> Entry:
+        """For a file that extends ``device``'s; ``lasting``: documents hold for it, too."""
+        origin = self.origin
+        if origin is not None and not (lasting and origin.grade is Grade.DOCUMENTED):
+            origin = replace(origin, grade=Grade.ASSUMED)
+        return replace(self, origin=origin, device=self.device or device)
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """What one file says, or a file together with those that it extends.
+
+    ``pipeline_of``: operation → pipeline; ``costs``: ``(operation, "issue")`` → entry.
+    """
+
+    path: Path
+    name: str
+    arch: str
+    aliases: tuple[str, ...]
+    capacity_fits: str
+    values: Mapping[str, Entry]
+    pipelines: Mapping[str, Scope]
+    pipeline_of: Mapping[str, str]
+    costs: Mapping[tuple[str, str], Entry]
+
+    def over(self, base: Tables) -> Tables:
+        """This file's entries, and those of the file that it extends where it has none."""
+        arch = self.arch or base.arch
+        same = arch == base.arch
+
+        def taken(entry: Entry, settled: bool) -> Entry:
+            return entry.inherited(base.name, same and settled)
+
+        values = {k: taken(e, k in schema.ARCHITECTURE) for k, e in base.values.items()}
+        costs = {key: taken(entry, True) for key, entry in base.costs.items()}
+        return replace(
+            self,
+            arch=arch,
+            capacity_fits=self.capacity_fits or base.capacity_fits,
+            values={**values, **self.values},
+            pipelines={**base.pipelines, **self.pipelines},
+            pipeline_of={**base.pipeline_of, **self.pipeline_of},
+            costs={**costs, **self.costs},
+        )
+
+
+class FileReader:
+    """Reads a parsed file, or says what is wrong with it."""
+
+    def __init__(self, path: Path, table: Mapping[str, Any]) -> None:
+        self.path = path
+        self.table = table
+        self.partial = "extends" in table
+        self.sources: Mapping[str, Any] = {}
+
+    def tables(self) -> Tables:
+        """All of it; a file that extends none has every section."""
+        self.known("", self.table, schema.TOP_LEVEL)
+        if self.require("", self.table, "schema") != 1:
+            raise self.error("schema", "this version reads schema = 1")
+        words = {key: self.word(key) for key in ("name", "arch", "capacity_fits")}
+        aliases = self.table.get("aliases", [])
+        if not isinstance(aliases, list) or any(not isinstance(a, str) for a in aliases):
+            raise self.error("aliases", "must be a list of strings")
+        self.sources = self.section("sources")
+        values = self.values()
+        pipelines = self.pipelines()
+        pipeline_of, costs = self.operations()
+        return Tables(
+            path=self.path,
+            aliases=tuple(aliases),
+            values=values,
+            pipelines=pipelines,
+            pipeline_of=pipeline_of,
+            costs=costs,
+            **words,
+        )
+
+    def error(self, key: str, reason: str) -> DeviceFileError:
+        return DeviceFileError(f"{self.path}: {key}: {reason}")
+
+    def word(self, key: str) -> str:
+        if self.partial and key != "name" and key not in self.table:
+            return ""
+        text = self.require("", self.table, key)
+        if not isinstance(text, str):
+            raise self.error(key, "must be a string")
+        return text
+
+    def section(self, key: str) -> dict[str, Any]:
+        if self.partial and key not in self.table:
+            return {}
+        found = self.require("", self.table, key)
+        if not isinstance(found, dict):
+            raise self.error(key, "must be a table")
+        return found
+
+    def require(self, prefix: str, table: Mapping[str, Any], key: str) -> Any:
+        if key not in table:
+            raise self.error(f"{prefix}.{key}".strip("."), "missing")
+        return table[key]
+
+    def known(self, prefix: str, table: Mapping[str, Any], allowed: Collection[str]) -> None:
+        for key in table:
+            if key not in allowed:
+                hint = close_matches(key, allowed)
+                raise self.error(f"{prefix}.{key}".strip("."), f"unknown key{hint}")
+
+    def values(self) -> dict[str, Entry]:
+        given = self.section("values")
+        self.known("values", given, schema.VALUES)
+        rules = schema.VALUES.items()
+        if not self.partial:
+            for key in schema.VALUES:
+                self.require("values", given, key)
+        return {k: self.entry(f"values.{k}", given[k], rule) for k, rule in rules if k in given}
+
+    def entry(self, key: str, given: Any, rule: schema.Key) -> Entry:
+        if isinstance(given, str):
+            return Entry(self.reference(key, given, rule), None, self.path)
+        if not isinstance(given, dict):
+            raise self.error(key, "must be { value, unit, source, grade }, or a key of [values]")
+        self.known(key, given, schema.ENTRY)
+        value = self.require(key, given, "value")
+        if isinstance(value, str) and value in schema.VALUES:
+            return Entry(self.reference(key, value, rule), self.origin(key, given), self.path)
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            hint = close_matches(value, schema.VALUES) if isinstance(value, str) else ""
+            raise self.error(f"{key}.value", f"must be a number, not {value!r}{hint}")
+        unit = given.get("unit", "count")
+        if unit not in rule.units:
+            raise self.error(f"{key}.unit", f"{unit!r} is none of: {', '.join(rule.units)}")
+        origin = self.origin(key, given)
+        scaled = value * rule.units[unit]
+        if not rule.integer:
+            return Entry(float(scaled), origin, self.path)
+        if scaled != int(scaled):
+            raise self.error(f"{key}.value", f"must be a whole number, not {value!r}")
+        return Entry(int(scaled), origin, self.path)
+
+    def reference(self, key: str, target: str, rule: schema.Key) -> str:
+        if target not in schema.VALUES:
+            hint = close_matches(target, schema.VALUES)
+            raise self.error(key, f"{target!r} is no key of [values] to refer to{hint}")
+        other = schema.VALUES[target]
+        if other.units != rule.units or (rule.integer and not other.integer):
+            units = " or ".join(rule.units)
+            raise self.error(key, f"is in {units}, so it cannot refer to {target}")
+        return target
+
+    def origin(self, key: str, entry: Mapping[str, Any]) -> Provenance:
+        source = self.require(key, entry, "source")
+        if source not in self.sources:
+            hint = close_matches(str(source), self.sources)
+            raise self.error(f"{key}.source", f"{source!r} is not in [sources]{hint}")
+        try:
+            grade = Grade(self.require(key, entry, "grade"))
+        except ValueError:
+            grades = ", ".join(g.value for g in Grade)
+            raise self.error(f"{key}.grade", f"must be one of: {grades}") from None
+        return Provenance(str(self.sources[source]), grade, str(entry.get("note", "")))
+
+    def pipelines(self) -> dict[str, Scope]:
+        scopes: dict[str, Scope] = {}
+        for name, scope in self.section("pipelines").items():
+            try:
+                scopes[name] = Scope(scope)
+            except ValueError:
+                raise self.error(f"pipelines.{name}", "must be 'unit' or 'scheduler'") from None
+        return scopes
+
+    def operations(self) -> tuple[dict[str, str], dict[tuple[str, str], Entry]]:
+        pipeline_of: dict[str, str] = {}
+        costs: dict[tuple[str, str], Entry] = {}
+        for name, given in self.section("operations").items():
+            key = f"operations.{name}"
+            if not isinstance(given, dict):
+                raise self.error(key, "must be a table with pipeline, issue and completion")
+            self.known(key, given, schema.OPERATION)
+            for part in schema.COSTS:
+                if part in given:
+                    costs[name, part] = self.entry(f"{key}.{part}", given[part], _OPERATION)
+            if "pipeline" in given:
+                pipeline_of[name] = str(given["pipeline"])
+        return pipeline_of, costs
+
+
+def read_curves(name: str) -> tuple[dict[str, CapacityCurve], dict[str, Provenance]]:
+    """The capacity curves of a table of fits, with where each comes from."""
+    path = fit_path(name)
+    reader = FileReader(path, read_table(path))
+    reader.sources = reader.section("sources")
+    curves: dict[str, CapacityCurve] = {}
+    origins: dict[str, Provenance] = {}
+    for curve in schema.CURVES:
+        entry = reader.require("", reader.table, curve)
+        reader.known(curve, entry, schema.CURVE_KEYS)
+        a, b, c = (float(reader.require(curve, entry, k)) for k in "abc")
+        reader.require(curve, entry, "r_squared")
+        curves[curve] = CapacityCurve(a, b, c)
+        origins[f"curves.{curve}"] = reader.origin(curve, entry)
+    return curves, origins

@@ -1,0 +1,37 @@
+"""Where device files and fits lie, and the tables in them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from perfassert.errors import DeviceFileError
+
+
+def folder() -> Path:
+    """Where the shipped files lie: in the wheel, else at the top of a source checkout."""
+    package = Path(__file__).parents[1]
+    installed = package / "device_files"
+    return installed if installed.is_dir() else package.parents[1] / "devices"
+
+
+def fit_path(name: str) -> Path:
+    """The file of a table of fits, there or not."""
+    return folder() / "fits" / f"{name}.toml"
+
+
+def read_fit(name: str) -> dict[str, Any]:
+    """A shipped table of fitted values, ``devices/fits/<name>.toml``."""
+    return read_table(fit_path(name))
+
+
+def read_table(path: Path) -> dict[str, Any]:
+    """A whole file; raises :class:`DeviceFileError`."""
+    from perfassert.toml import TOMLDecodeError, loads
+
+    try:
+        return loads(path.read_bytes().decode())
+    except OSError as error:
+        raise DeviceFileError(f"{path}: cannot be read: {error.strerror}") from None
+    except (TOMLDecodeError, UnicodeDecodeError) as error:
+        raise DeviceFileError(f"{path}: not valid TOML: {error}") from None
