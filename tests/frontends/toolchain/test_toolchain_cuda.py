@@ -137,8 +137,11 @@ class TestCompiled:
     @pytest.mark.parametrize(
         ("option", "why"),
         [
-            ("-arch=sm_80", "comes from the device"),
-            ("-gencode=arch=compute_80,code=sm_80", "comes from the device"),
+            ("-arch=sm_90", r"compile for sm_90, compute_90; none of it runs on sm_80"),
+            ("-gencode=arch=compute_80,code=sm_86", "compile for sm_86; none of it runs on sm_80"),
+            ("-arch=hopper", "'hopper' is no architecture"),
+            ("-gencode=sm_80", "looks like arch=compute_80,code=sm_80"),
+            ("-code=sm_80", "needs --gpu-architecture"),
             ("-G", "unoptimised"),
             ("-o=x", "what is produced"),
             ("-maxrregcount", "needs a value"),

@@ -12,9 +12,10 @@ from typing import Any
 
 from perfassert.errors import KernelSourceError, LaunchError, ToolchainMissing, close_matches
 from perfassert.frontends.cuda.kernels import Hints
+from perfassert.frontends.toolchain.architecture import number
 from perfassert.frontends.toolchain.binary import Binary, Parameter
 from perfassert.frontends.toolchain.build import Layout, from_compiler
-from perfassert.frontends.toolchain.compilers import Compiled, number
+from perfassert.frontends.toolchain.compilers import Compiled
 from perfassert.kernel.description import Kernel
 from perfassert.kernel.launch import Buffer, Launch
 from perfassert.source import SourceSpan

@@ -17,6 +17,7 @@ from perfassert.errors import KernelSourceError, ToolchainMissing
 from perfassert.source import Assumption
 
 from . import cache, compilers, listing, names, options, signature, tools
+from .architecture import architecture, legacy, number
 from .binary import Binary, Parameter, Source
 from .compilers import Compiled
 from .elf import Cubin
@@ -65,6 +66,7 @@ def _built(source: Source, content: bytes, files: Mapping[Path, bytes], arch: st
         made = _compiled(source, content, files, target, Path(folder))
     cubin = Cubin(made.cubin, str(source.path))
     _check_same(source, cubin, target)
+    target = made.arch or cubin.arch
     kernels = cubin.kernels()
     kernel = made.kernel
     if kernel not in kernels:
@@ -137,7 +139,7 @@ def _compiled(
 
 
 def _check_architecture(arch: str) -> None:
-    if compilers.number(arch) < _OLDEST:
+    if number(arch) < _OLDEST:
         raise KernelSourceError(
             f"compiled code cannot be predicted on {arch}: no current tool knows it and its "
             "encoding differs; describe the kernel with Kernel.from_accesses or "
@@ -146,16 +148,16 @@ def _check_architecture(arch: str) -> None:
 
 
 def _check_same(source: Source, cubin: Cubin, arch: str) -> None:
-    if compilers.number(cubin.arch) != compilers.number(arch):
+    if not architecture(cubin.arch).code_runs_on(architecture(arch)):
         raise KernelSourceError(
-            f"{source.path} is a cubin for {cubin.arch}; the device is {arch}: compile for it, or "
-            "predict on a device that it was compiled for"
+            f"{source.path} is a cubin for {cubin.arch}, which does not run on {arch}: compile for "
+            "it, or predict on a device that it was compiled for"
         )
 
 
 def _target(source: Source, arch: str) -> tuple[str, tuple[Assumption, ...]]:
     """What is compiled for: Volta's successor where no tool for Volta is installed."""
-    if not compilers.legacy(arch) or source.kind == "cubin":
+    if not legacy(arch) or source.kind == "cubin":
         return arch, ()
     if tools.before("ptxas", 13) and tools.before("nvdisasm", 13):
         return arch, ()
@@ -163,7 +165,7 @@ def _target(source: Source, arch: str) -> tuple[str, tuple[Assumption, ...]]:
 
 
 def _disassembler(arch: str) -> tools.Tool:
-    if not compilers.legacy(arch):
+    if not legacy(arch):
         return tools.need("nvdisasm")
     found = tools.before("nvdisasm", 13)
     if found is None:
@@ -186,6 +188,8 @@ def _read(source: Source) -> bytes:
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
         raise KernelSourceError(f"{source.path} cannot be read: {why}") from None
+    if source.kind == "ptx":
+        content = content.rstrip(b"\0")  # as a compiler's library hands out strings
     if source.kind != "cubin" and b"\0" in content:
         raise KernelSourceError(f"{source.path} is no text: it has a NUL byte")
     return content

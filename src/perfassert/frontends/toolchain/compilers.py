@@ -6,7 +6,7 @@ import json
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,15 @@ from perfassert.errors import KernelSourceError, close_matches
 from perfassert.source import Assumption
 
 from . import options, tools
+from .architecture import (
+    Architecture,
+    architecture,
+    assembled_for,
+    best_code,
+    best_ptx,
+    legacy,
+    own_features,
+)
 from .binary import Source
 from .diagnostics import failure
 from .names import demangle, without_parameters
@@ -21,6 +30,11 @@ from .signature import global_functions
 
 _WORKER = Path(__file__).with_name("nvrtc_worker.py")
 _NAME_MAP = "__nv_name_map"  # the file name under which NVRTC complains about name expressions
+_VOLTA = "compute_75"  # the oldest PTX that current compilers make
+_OWN_FEATURES = re.compile(
+    r"\b(?:wgmma|tcgen05|setmaxnreg|block_scale)\b"
+    r"|__CUDA_ARCH_(?:FEAT_SM\w+|SPECIFIC__|FAMILY_SPECIFIC__)"
+)
 _HOST_TEXT = re.compile(
     r"<<<|\bmain\s*\(|#\s*include\s*<(?:std\w+\.h|math\.h|assert\.h|string\.h|[a-z_]+|c\w+"
     r"|cuda_runtime(?:_api)?\.h|sys/.*)>"
@@ -29,62 +43,91 @@ _HOST_TEXT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """``kernel`` is the mangled name, where the compiler itself knows which one is meant."""
+    """``kernel`` is the mangled name, where the compiler itself knows which one is meant.
+
+    ``arch`` is what the machine code is for.
+    """
 
     cubin: bytes
     ptx: str | None
     tools: tuple[str, ...]
     kernel: str | None = None
     assumptions: tuple[Assumption, ...] = ()
-
-
-def number(arch: str) -> int:
-    """``"sm_90a"`` → 90."""
-    found = re.fullmatch(r"sm_(\d+)[af]?", arch)
-    if found is None:
-        raise KernelSourceError(f"{arch!r} is no architecture; one looks like 'sm_80'")
-    return int(found[1])
-
-
-def legacy(arch: str) -> bool:
-    """Volta: the tools of CUDA 13 no longer know it."""
-    return number(arch) < 75
+    arch: str = ""
 
 
 def from_cuda(source: Source, files: Mapping[Path, bytes], arch: str, folder: Path) -> Compiled:
     """Compiles with NVRTC; with nvcc where the file has host code or NVRTC is missing.
 
-    For Volta the PTX for compute_75 has its header rewritten and goes through a ptxas of CUDA 12.
+    Where the options ask for PTX only, ptxas assembles it for ``arch`` as a driver would.
     """
-    target = "compute_75" if legacy(arch) else arch
     nvrtc, nvcc = tools.find("nvrtc"), tools.find("nvcc")
     if nvrtc is None and nvcc is None:
         raise tools.missing("NVRTC")
     texts = [content.decode(errors="replace") for content in files.values()]
+    goal, real = _goal(source, texts, architecture(arch))
+    product = _VOLTA if legacy(str(real)) else str(real) if goal == real else goal.virtual
     wanted = expression(source.kernel, texts)
     made = None
     if nvrtc is not None:
         content = files[source.path.resolve()]
-        made = _with_nvrtc(nvrtc, source, content, target, folder, wanted, texts, nvcc is None)
+        made = _with_nvrtc(nvrtc, source, content, product, folder, wanted, texts, nvcc is None)
     if made is None and nvcc is not None:
-        made = _with_nvcc(nvcc, source, target, folder, wanted, texts)
+        made = _with_nvcc(nvcc, source, product, folder, wanted, texts)
     if made is None:
         raise AssertionError("one of the two exists")
-    return _volta(made, source, arch, folder) if legacy(arch) else made
+    if product != str(real):
+        made = _assembled(made, source, str(real), folder)
+    return replace(made, arch=str(real))
 
 
 def from_ptx(source: Source, text: str, arch: str, folder: Path) -> Compiled:
     """Assembles with ptxas; the PTX's own target may be older than ``arch``."""
     ptxas = (tools.before("ptxas", 13) if legacy(arch) else None) or tools.need("ptxas")
-    flags = options.for_ptxas(source)
-    target = re.search(r"^[ \t]*\.target\s+sm_(\d+)", text, re.MULTILINE)
-    if target and int(target[1]) > number(arch):
-        line = text.count("\n", 0, target.start(1)) + 1
+    device = architecture(arch)
+    real = _asked(source, device)
+    stated = re.search(r"^[ \t]*\.target\s+(sm_\d{2,4}[af]?)\b", text, re.MULTILINE)
+    if stated:
+        written = architecture(stated[1])
+        if not written.ptx_runs_on(device):
+            line = text.count("\n", 0, stated.start(1)) + 1
+            later = {"": " or later", "f": " and its family"}.get(written.suffix, " alone")
+            raise KernelSourceError(
+                f"{source.path}:{line}: the PTX is for {written}{later}; the device is {arch}"
+            )
+        real = real or assembled_for(written, device)
+    cubin = _assemble(
+        ptxas, text, str(real or device), options.for_ptxas(source), str(source.path), folder
+    )
+    return Compiled(cubin, text, (str(ptxas),), arch=str(real or device))
+
+
+def _goal(
+    source: Source, texts: Sequence[str], device: Architecture
+) -> tuple[Architecture, Architecture]:
+    """What is compiled for, and what that is assembled for: one and the same, as a rule.
+
+    As the options say. Otherwise for the device, with its own features where the text has any.
+    """
+    asked = options.targets(source)
+    if not asked:
+        target = own_features(device) if any(map(_OWN_FEATURES.search, texts)) else device
+        return target, target
+    if real := _asked(source, device):
+        virtual = next(target.virtual for target in asked if target.real == real)
+        return (virtual, real) if virtual.number != real.number else (real, real)
+    ptx = best_ptx([target.virtual for target in asked if target.real is None], device)
+    if ptx is None:
+        listed = ", ".join(str(t.real or t.virtual.virtual) for t in asked)
         raise KernelSourceError(
-            f"{source.path}:{line}: the PTX is for sm_{target[1]} or later; the device is {arch}"
+            f"{source.path}: the options compile for {listed}; none of it runs on {device}"
         )
-    cubin = _assemble(ptxas, text, arch, flags, str(source.path), folder)
-    return Compiled(cubin, text, (str(ptxas),))
+    return ptx, assembled_for(ptx, device)
+
+
+def _asked(source: Source, device: Architecture) -> Architecture | None:
+    """The machine code among what the options ask for that the device takes."""
+    return best_code((t.real for t in options.targets(source) if t.real), device)
 
 
 def expression(kernel: str | None, texts: Iterable[str]) -> str | None:
@@ -228,17 +271,23 @@ def _with_nvcc(
     return Compiled(out.read_bytes(), None, (str(nvcc),))
 
 
-def _volta(made: Compiled, source: Source, arch: str, folder: Path) -> Compiled:
-    """Line numbers stay: the header is rewritten in place."""
-    ptxas = tools.before("ptxas", 13) or tools.need("ptxas")
-    ptx = re.sub(r"^\.version .*$", ".version 8.0", made.ptx or "", count=1, flags=re.MULTILINE)
-    ptx = re.sub(r"^\.target .*$", f".target {arch}", ptx, count=1, flags=re.MULTILINE)
+def _assembled(made: Compiled, source: Source, arch: str, folder: Path) -> Compiled:
+    """PTX that a compiler made, as machine code.
+
+    Volta's has its header rewritten in place, so that line numbers stay, for a ptxas of CUDA 12.
+    """
+    ptx, notes = made.ptx or "", made.assumptions
+    ptxas = (tools.before("ptxas", 13) if legacy(arch) else None) or tools.need("ptxas")
+    if legacy(arch):
+        ptx = re.sub(r"^\.version .*$", ".version 8.0", ptx, count=1, flags=re.MULTILINE)
+        ptx = re.sub(r"^\.target .*$", f".target {arch}", ptx, count=1, flags=re.MULTILINE)
+        note = f"compiled for {arch} by way of PTX for {_VOLTA}: {ptxas} assembled it"
+        notes = (*notes, Assumption(note))
     parsed = options.parsed(source)
     kept = tuple(str(o) for o in parsed if o.name in ("--maxrregcount", "--ptxas-options"))
     flags = options.for_ptxas(Source(source.path, "ptx", options=kept))
     cubin = _assemble(ptxas, ptx, arch, flags, str(source.path), folder)
-    note = Assumption(f"compiled for {arch} by way of PTX for compute_75: {ptxas} assembled it")
-    return Compiled(cubin, ptx, (*made.tools, str(ptxas)), made.kernel, (note,))
+    return replace(made, cubin=cubin, ptx=ptx, tools=(*made.tools, str(ptxas)), assumptions=notes)
 
 
 def _assemble(

@@ -12,6 +12,9 @@ _CUDA = re.compile(
 )
 _GCC = re.compile(r"^(?P<file>.+?):(?P<line>\d+):(?:\d+:)? (?:fatal )?error: (?P<text>.*)$")
 _PTX = re.compile(r"^ptxas (?P<file>.+?), line (?P<line>\d+); (?:error|fatal)\s*: (?P<text>.*)$")
+_FEATURE = re.compile(
+    r"cannot be compiled for architecture|not supported on \.target|requires \.target"
+)
 _PLAIN = re.compile(r"^(?P<tool>ptxas|nvrtc|nvcc|nvdisasm)\b.*?(?:error|fatal)\s*: (?P<text>.*)$")
 
 
@@ -37,6 +40,8 @@ def failure(
     shown = _following(lines[at + 1 :]) or _quoted(texts or {}, first["file"], int(first["line"]))
     rest = f"\n({len(found) - 1} more)" if len(found) > 1 else ""
     place = f"{first['file']}:{first['line']}: {first['text'].strip()}"
+    hint = "\noption -arch=sm_…a (or f) compiles for features of one architecture"
+    rest += hint if _FEATURE.search(first["text"]) else ""
     return KernelSourceError("\n".join([place, *shown]) + rest)
 
 

@@ -6,6 +6,7 @@ The layout is ELF64; the attributes of ``.nv.info`` are undocumented, their numb
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ _ENTRY = 0x10  # STO_CUDA_ENTRY in st_other
 _FAT_BINARY = b"\x50\xed\x55\xba"
 _RESERVED_SHARED = 1024  # bytes at the front of .nv.shared.<kernel>, sm_90 and later
 _FRAME_SIZE, _MIN_STACK_SIZE, _REGCOUNT = 0x11, 0x12, 0x2F
+_OWN_TARGET = 0x09  # in .nv.compat: code for one compute capability alone
 _PARAM_CBANK, _KPARAM_INFO, _KPARAM_INFO_V2 = 0x0A, 0x17, 0x45
 
 
@@ -46,7 +48,7 @@ class Cubin:
     def __init__(self, content: bytes, where: str) -> None:
         self.where = where
         try:
-            self.arch = _architecture(content)
+            number = _architecture(content)
             self.sections = _sections(content)
             self.symbols = _symbols(self.sections, content)
         except (struct.error, IndexError, OverflowError):
@@ -54,6 +56,16 @@ class Cubin:
         except ValueError as error:
             raise self.error(str(error)) from None
         self._by_name = {section.name: section for section in self.sections}
+        self.arch = f"sm_{number}{self._features()}"
+
+    def _features(self) -> str:
+        """``"a"`` or ``"f"``; the assembler's own note of its options tells families."""
+        note = self.section(".note.nv.tkinfo")
+        found = re.search(rb"-arch[= ]sm_\d+([af])\b", note.data) if note else None
+        if found:
+            return found[1].decode()
+        compat = self._attributes(".nv.compat")
+        return "a" if any(a == _OWN_TARGET and value[:1] == b"\1" for a, value in compat) else ""
 
     def error(self, why: str) -> KernelSourceError:
         return KernelSourceError(f"{self.where} is no readable cubin: {why}")
@@ -137,7 +149,7 @@ class Cubin:
         return None
 
     def _attributes(self, section: str) -> Iterator[tuple[int, bytes]]:
-        """Attribute number and payload: format 4 has a length, the others two bytes."""
+        """Attribute number and payload: format 4 has a length, others two bytes in its place."""
         found = self.section(section)
         data = found.data if found else b""
         at = 0
@@ -147,9 +159,11 @@ class Cubin:
             if form == 4:
                 yield attribute, data[at : at + size]
                 at += size
+            else:
+                yield attribute, data[at - 2 : at]
 
 
-def _architecture(content: bytes) -> str:
+def _architecture(content: bytes) -> int:
     """The number moved up by a byte in ``e_flags`` with ABI version 8 (CUDA 13)."""
     if content[:4] == _FAT_BINARY:
         raise ValueError("it is a fat binary; extract one with: cuobjdump -xelf all FILE")
@@ -164,7 +178,7 @@ def _architecture(content: bytes) -> str:
             "extract the cubin of a host program with: cuobjdump -xelf all FILE"
         )
     flags = struct.unpack_from("<I", content, 48)[0]
-    return f"sm_{(flags >> 8 if content[8] >= 8 else flags) & 0xFF}"
+    return int(flags >> 8 if content[8] >= 8 else flags) & 0xFF
 
 
 def _sections(content: bytes) -> tuple[Section, ...]:

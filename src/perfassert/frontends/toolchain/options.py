@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from perfassert.errors import KernelSourceError
 
+from .architecture import Architecture, architecture
 from .binary import Source
 
 # Options that take a value, which nvcc also accepts as a separate word: spelling → one name.
@@ -36,12 +37,14 @@ _VALUED = {
     "-rdc": "--relocatable-device-code",
     "-t": "--threads",
     "-O": "--optimize",
+    "-arch": "--gpu-architecture",
+    "-gencode": "--generate-code",
+    "-code": "--gpu-code",
 }
 _NAMES = {**_VALUED, **{name: name for name in _VALUED.values()}}
 _GLUED = ("-I", "-D", "-U", "-O")  # the value follows without a separator
-_ARCHITECTURE = frozenset(
-    ("-arch", "--gpu-architecture", "-gencode", "--generate-code", "-code", "--gpu-code")
-)
+_ARCHITECTURE = frozenset(("--gpu-architecture", "--generate-code", "--gpu-code"))
+_ANY = frozenset(("native", "all", "all-major"))  # whatever the device is
 _PRODUCT = frozenset(
     ("-o", "-c", "-dc", "-ptx", "-cubin", "-fatbin", "-E", "-M", "-MM", "-lto", "-dlto", "-run")
 ) | frozenset(
@@ -60,6 +63,14 @@ _PTXAS = frozenset(("--maxrregcount", "--ptxas-options", "--optimize"))
 
 
 @dataclass(frozen=True, slots=True)
+class Target:
+    """One product of a compilation: machine code for ``real`` by way of ``virtual``, or its PTX."""
+
+    virtual: Architecture
+    real: Architecture | None
+
+
+@dataclass(frozen=True, slots=True)
 class Option:
     name: str
     value: str | None = None
@@ -71,20 +82,64 @@ class Option:
 
 
 def parsed(source: Source) -> list[Option]:
-    """The source's options, less those that are implied; refuses what perfassert decides itself."""
-    words = [word for option in source.options for word in _words(str(option))]
+    """The source's options, less those that are implied and the architectures.
+
+    Refuses what perfassert decides itself.
+    """
     options = []
-    while words:
-        option = _next(words)
-        if option.name in _ARCHITECTURE:
-            raise KernelSourceError(f"option {option}: the architecture comes from the device")
+    for option in _all(source):
         if option.name in _PRODUCT:
             raise KernelSourceError(f"option {option}: perfassert chooses what is produced")
         if option.name in _DEBUG:
             raise KernelSourceError(f"option {option}: unoptimised code says nothing about time")
-        if option.name not in _IMPLIED:
+        if option.name not in _IMPLIED | _ARCHITECTURE:
             options.append(option)
     return options
+
+
+def targets(source: Source) -> list[Target]:
+    """What the options ask to be compiled for; nothing where that is left to the device."""
+    found: list[Target] = []
+    virtual, codes = "", ""
+    for option in _all(source):
+        value = option.value or ""
+        if option.name == "--generate-code":
+            found += _generated(option)
+        elif option.name == "--gpu-architecture":
+            virtual = value
+        elif option.name == "--gpu-code":
+            codes = value
+    if codes and not virtual:
+        raise KernelSourceError(f"option --gpu-code={codes} needs --gpu-architecture")
+    if virtual in _ANY:
+        return found
+    if virtual and not codes:
+        codes = ",".join((virtual, architecture(virtual).virtual))
+    return found + (_products(virtual, codes) if virtual else [])
+
+
+def _generated(option: Option) -> list[Target]:
+    """``arch=compute_80,code=[sm_80,sm_86]``."""
+    text = (option.value or "").replace('"', "")
+    found = re.fullmatch(r"arch=(compute_\w+),code=\[?([\w,]+)\]?", text)
+    if found is None:
+        raise KernelSourceError(f"option {option}: one looks like arch=compute_80,code=sm_80")
+    return _products(found[1], found[2])
+
+
+def _products(virtual: str, codes: str) -> list[Target]:
+    made = architecture(virtual)
+    products = []
+    for code in codes.split(","):
+        real = architecture(code)
+        products.append(Target(made, real if code.startswith("sm_") else None))
+    return products
+
+
+def _all(source: Source) -> Iterator[Option]:
+    words = [word for option in source.options for word in _words(str(option))]
+    while words:
+        yield _next(words)
 
 
 def definitions(defines: Mapping[str, object]) -> list[str]:

@@ -209,8 +209,9 @@ class CudaDriver:
 def compiled(program: str, arch: str) -> bytes:
     """The cubin of ``"memory"``, ``"launch"`` or ``"chain:<class>"`` for an architecture."""
     from perfassert.frontends.toolchain import tools
+    from perfassert.frontends.toolchain.architecture import legacy, number
     from perfassert.frontends.toolchain.binary import Source
-    from perfassert.frontends.toolchain.compilers import from_cuda, legacy, number
+    from perfassert.frontends.toolchain.compilers import from_cuda
 
     if number(arch) < _OLDEST:
         raise CalibrationError(f"no current compiler knows {arch}; calibration needs sm_{_OLDEST}")

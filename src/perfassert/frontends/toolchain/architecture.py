@@ -1,0 +1,84 @@
+"""Compute capabilities: which compiled code runs where, and what is compiled for a device.
+
+The rules are those of NVIDIA's "Blackwell compatibility guide" and of nvcc's manual, section "GPU
+feature list": plain code runs on later minor versions of its major version and its PTX on all later
+devices; ``a`` code on its own compute capability only; ``f`` code on its family.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from perfassert.errors import KernelSourceError
+
+_TURING = 75  # compute capability × 10; the tools of CUDA 13 know none before
+_HOPPER = 90  # the first with features of its own
+
+
+@dataclass(frozen=True, slots=True)
+class Architecture:
+    """``number`` is the compute capability × 10; ``suffix`` is ``""``, ``"a"`` or ``"f"``."""
+
+    number: int
+    suffix: str = ""
+
+    def __str__(self) -> str:
+        return f"sm_{self.number}{self.suffix}"
+
+    @property
+    def virtual(self) -> str:
+        """What PTX for it is called: ``"compute_90a"``."""
+        return f"compute_{self.number}{self.suffix}"
+
+    def code_runs_on(self, device: Architecture) -> bool:
+        """Whether machine code for this runs on ``device``."""
+        same_major = self.number // 10 == device.number // 10
+        if self.suffix == "a":
+            return self.number == device.number
+        return same_major and self.number <= device.number
+
+    def ptx_runs_on(self, device: Architecture) -> bool:
+        """Whether PTX for this can be assembled for ``device``."""
+        return self.code_runs_on(device) if self.suffix else self.number <= device.number
+
+
+def architecture(text: str) -> Architecture:
+    """``"sm_90a"``; :class:`KernelSourceError` for what is none."""
+    found = re.fullmatch(r"(?:sm|compute)_(\d{2,4})([af]?)", text)
+    if found is None:
+        raise KernelSourceError(f"{text!r} is no architecture; one looks like 'sm_80'")
+    return Architecture(int(found[1]), found[2])
+
+
+def number(arch: str) -> int:
+    """``"sm_90a"`` → 90."""
+    return architecture(arch).number
+
+
+def legacy(arch: str) -> bool:
+    """Volta: the tools of CUDA 13 no longer know it."""
+    return number(arch) < _TURING
+
+
+def best_code(offered: Iterable[Architecture], device: Architecture) -> Architecture | None:
+    """What a driver takes of machine code: the nearest to ``device``, the most specific of it."""
+    fits = [one for one in offered if one.code_runs_on(device)]
+    return max(fits, key=lambda one: (one.number, one.suffix == "a", one.suffix), default=None)
+
+
+def best_ptx(offered: Iterable[Architecture], device: Architecture) -> Architecture | None:
+    """What a driver takes of PTX, where no machine code fits."""
+    fits = [one for one in offered if one.ptx_runs_on(device)]
+    return max(fits, key=lambda one: (one.number, one.suffix == "a", one.suffix), default=None)
+
+
+def own_features(device: Architecture) -> Architecture:
+    """``sm_90a`` for ``sm_90``; the same where there is no such variant."""
+    return Architecture(device.number, "a") if device.number >= _HOPPER else device
+
+
+def assembled_for(ptx: Architecture, device: Architecture) -> Architecture:
+    """What PTX is assembled for on ``device``: its features come along."""
+    return Architecture(device.number, ptx.suffix)
