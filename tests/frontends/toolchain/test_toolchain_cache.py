@@ -1,5 +1,6 @@
 """The cache: found by content, bounded, and never an error."""
 
+import multiprocessing
 import os
 
 import pytest
@@ -31,11 +32,15 @@ def binary(listing="code\n"):
     ).sealed()
 
 
+def keep(entry):
+    cache.store(entry, to_dict(binary()))
+
+
 def test_round_trip():
     assert from_dict(to_dict(binary())) == binary()
-    cache.store("a", binary())
-    assert cache.load("a") == binary()
-    assert cache.load("b") is None
+    keep("a")
+    assert cache.load("a", from_dict) == binary()
+    assert cache.load("b", from_dict) is None
 
 
 def test_digest_is_of_the_content():
@@ -44,33 +49,34 @@ def test_digest_is_of_the_content():
 
 
 @pytest.mark.parametrize("damage", [b"", b"x" * 100, None])
-def test_a_corrupt_entry_is_a_miss(own_cache, damage):
-    cache.store("a", binary())
+def test_a_corrupt_entry_is_dropped(own_cache, damage):
+    keep("a")
     (entry,) = own_cache.iterdir()
     content = entry.read_bytes()
     entry.write_bytes(content[: len(content) // 2] if damage is None else damage)
-    assert cache.load("a") is None
+    assert cache.load("a", from_dict) is None
+    assert list(own_cache.iterdir()) == []
 
 
 def test_least_recently_used_goes_first(own_cache, monkeypatch):
     for age, name in enumerate("cba"):
-        cache.store(name, binary())
+        keep(name)
         os.utime(own_cache / f"{name}.kernel", (age, age))
-    assert cache.load("c") == binary()  # now the youngest
+    assert cache.load("c", from_dict) == binary()  # now the youngest
     size = (own_cache / "a.kernel").stat().st_size
     monkeypatch.setenv("PERFASSERT_CACHE_SIZE", str(int(3.5 * size)))
-    cache.store("d", binary())
+    keep("d")
     assert sorted(p.stem for p in own_cache.iterdir()) == ["a", "c", "d"]
     monkeypatch.setenv("PERFASSERT_CACHE_SIZE", "0")
-    cache.store("e", binary())
+    keep("e")
     assert list(own_cache.iterdir()) == []
 
 
 def test_a_folder_that_cannot_be_written_is_no_cache(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("PERFASSERT_CACHE_DIR", str(tmp_path / "file" / "below"))
-    cache.store("a", binary())
-    assert cache.load("a") is None
+    keep("a")
+    assert cache.load("a", from_dict) is None
 
 
 def test_place(monkeypatch, tmp_path):
@@ -89,12 +95,61 @@ def test_a_second_build_runs_nothing(compiled, runs, own_cache, monkeypatch):
     assert runs == ["NVRTC", "nvdisasm"]
     assert compiled("k.cu", KERNEL, defines={"VALUE": 1}) == first
     assert len(runs) == 2
-    (entry,) = own_cache.iterdir()
-    entry.write_bytes(b"rubbish")
+    for entry in own_cache.iterdir():
+        entry.write_bytes(b"rubbish")
     assert compiled("k.cu", KERNEL, defines={"VALUE": 1}) == first
     assert len(runs) == 4
     compiled("k.cu", KERNEL, defines={"VALUE": 2})
     assert len(runs) == 6
     monkeypatch.setattr(tools, "identity", lambda: ("another release",))
     compiled("k.cu", KERNEL, defines={"VALUE": 2})
-    assert len(runs) == 8
+    assert runs[6:] == ["NVRTC"]  # the same machine code as before has the same listing
+
+
+SEVERAL = """\
+__global__ void first(int* a) { a[threadIdx.x] = 1; }
+__global__ void second(float* a) { a[threadIdx.x] *= 2; }
+template <class T, int N> __global__ void third(T* a) { a[threadIdx.x] += N; }
+template __global__ void third<float, 1>(float*);
+template __global__ void third<double, 2>(double*);
+"""
+
+
+@pytest.mark.usefixtures("toolchain")
+def test_one_compilation_serves_all_kernels(compiled, runs):
+    wanted = ("first", "second", "third<float, 1>", "third<double, 2>")
+    mangled = [compiled("k.cu", SEVERAL, kernel).mangled for kernel in wanted]
+    assert mangled == ["_Z5firstPi", "_Z6secondPf", "_Z5thirdIfLi1EEvPT_", "_Z5thirdIdLi2EEvPT_"]
+    assert runs == ["NVRTC", "nvdisasm"]
+    assert compiled("k.cu", SEVERAL, "third<int, 3>").mangled == "_Z5thirdIiLi3EEvPT_"
+    assert runs == ["NVRTC", "nvdisasm"] * 2  # an instance that the file does not have
+
+
+@pytest.mark.usefixtures("toolchain")
+def test_what_else_is_in_a_module_changes_no_label(compiled):
+    text = "__global__ void k(int n, int* a) { for (int i = 0; i < n; ++i) a[a[i]] = i; }\n"
+    more = "__global__ void a(int n, int* a) { while (a[n]) n = a[n + 1]; a[0] = n; }\n"
+    labels = [
+        [line.split() for line in compiled("k.cu", t, "k").listing.split("\n") if "BRA" in line]
+        for t in (text, more + text)
+    ]
+    assert labels[0] == labels[1] != []
+
+
+def _write_and_read(folder):
+    os.environ["PERFASSERT_CACHE_DIR"] = folder
+    os.environ["PERFASSERT_CACHE_SIZE"] = "20000"
+    wrong = 0
+    for i in range(200):
+        entry = f"e{i % 20}"
+        cache.store(entry, {"i": i % 20, "text": str(i % 20) * 3000})
+        found = cache.load(entry, dict)
+        wrong += found is not None and found != {"i": i % 20, "text": str(i % 20) * 3000}
+    return wrong
+
+
+def test_processes_share_a_folder(tmp_path):
+    spawn = multiprocessing.get_context("spawn")
+    with spawn.Pool(3) as pool:
+        assert pool.map(_write_and_read, [str(tmp_path / "shared")] * 3) == [0, 0, 0]
+    assert {p.suffix for p in (tmp_path / "shared").iterdir()} == {".kernel"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -99,8 +99,12 @@ def from_dict(data: Mapping[str, Any]) -> Binary:
     fields = dict(data)
     fields["parameters"] = tuple(Parameter(**p) for p in data["parameters"])
     fields["constants"] = {int(k): bytes.fromhex(v) for k, v in data["constants"].items()}
-    fields["assumptions"] = tuple(
-        Assumption(a["text"], SourceSpan(**a["span"]) if a["span"] else None)
-        for a in data["assumptions"]
-    )
+    fields["assumptions"] = read_assumptions(data["assumptions"])
     return Binary(**fields)
+
+
+def read_assumptions(data: Iterable[Mapping[str, Any]]) -> tuple[Assumption, ...]:
+    """Of what ``asdict`` made of them."""
+    return tuple(
+        Assumption(**{**a, "span": SourceSpan(**a["span"]) if a["span"] else None}) for a in data
+    )

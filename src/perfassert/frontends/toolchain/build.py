@@ -6,9 +6,7 @@ this process.
 
 from __future__ import annotations
 
-import hashlib
 import os
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,15 +14,17 @@ from pathlib import Path
 from perfassert.errors import KernelSourceError, ToolchainMissing
 from perfassert.source import Assumption
 
-from . import cache, compilers, listing, names, options, signature, tools
+from . import cache, listing, modules, names, options, signature, tools
 from .architecture import architecture, legacy, number
-from .binary import Binary, Parameter, Source
+from .binary import Binary, Parameter, Source, from_dict, to_dict
 from .compilers import Compiled
 from .elf import Cubin
 from .fixture import from_fixture, parameter_base, to_fixture
 from .includes import Closure, closure
+from .modules import Job
 
 Layout = Sequence[tuple[int, int]]
+_TURING = "sm_75"
 _OLDEST = 70  # compute capability × 10 of the oldest architecture with this encoding (Volta)
 
 
@@ -39,47 +39,57 @@ def build(source: Source, arch: str) -> Binary:
     if source.kind == "sass":
         text = content.decode(errors="replace")
         return from_fixture(text, source.kernel, arch, str(source.path))
-    files = _files(source, content)
-    entry = _key(source, arch, files) if files.complete else None
-    found = cache.load(entry) if entry else None
+    job = _job(source, content, arch)
+    entry = job.key("kernel", repr(source.kernel))
+    found = cache.load(entry, from_dict) if entry else None
     if found is None:
-        found = _built(source, content, files.files, arch)
+        found = _built(job)
         if entry:
-            cache.store(entry, found)
+            cache.store(entry, to_dict(found))
     return found
 
 
 def image(source: Source, arch: str) -> bytes:
-    """The cubin that :func:`build` describes, for a driver to load; compiled anew."""
+    """The cubin that :func:`build` describes, for a driver to load."""
     _check_architecture(arch)
-    content = _read(source)
-    target, _ = _target(source, arch)
-    files = _files(source, content).files
-    with tempfile.TemporaryDirectory(prefix="perfassert-") as folder:
-        return _compiled(source, content, files, target, Path(folder)).cubin
+    return _made(_job(source, _read(source), arch)).cubin
 
 
-def _built(source: Source, content: bytes, files: Mapping[Path, bytes], arch: str) -> Binary:
-    target, notes = _target(source, arch)
-    nvdisasm = _disassembler(target)
-    with tempfile.TemporaryDirectory(prefix="perfassert-") as folder:
-        made = _compiled(source, content, files, target, Path(folder))
+def _job(source: Source, content: bytes, arch: str) -> Job:
+    files = _files(source, content)
+    if not legacy(arch) or source.kind == "cubin":
+        return Job(source, files, arch)
+    if tools.before("ptxas", 13) and tools.before("nvdisasm", 13):
+        return Job(source, files, arch)
+    note = Assumption(f"compiled for {_TURING}: no tool for {arch} is installed")
+    return Job(source, files, _TURING, (note,))
+
+
+def _built(job: Job) -> Binary:
+    source, files = job.source, job.files.files
+    made = _made(job)
     cubin = Cubin(made.cubin, str(source.path))
-    _check_same(source, cubin, target)
-    target = made.arch or cubin.arch
-    kernels = cubin.kernels()
     kernel = made.kernel
-    if kernel not in kernels:
-        hint = _template_hint(source, files)
-        kernel = names.choose(source.kernel, kernels, str(source.path), hint)
-    sources = [body.decode(errors="replace") for body in files.values()]
-    binary = _described(cubin, made, kernel, target, nvdisasm)
+    if kernel not in cubin.kernels():
+        hint = modules.template_hint(files) if source.kind == "cuda" else ""
+        kernel = names.choose(source.kernel, cubin.kernels(), str(source.path), hint)
+    sources = job.texts() if source.kind != "cubin" else []
+    binary = _described(cubin, made, kernel, made.arch or cubin.arch)
     return replace(
         binary,
         parameters=signature.parameters(kernel, cubin.parameters(kernel), sources, binary.ptx),
         files=_mentioned(binary.listing, files),
-        assumptions=(*notes, *made.assumptions),
+        assumptions=(*job.notes, *made.assumptions),
     ).sealed()
+
+
+def _made(job: Job) -> Compiled:
+    source = job.source
+    if source.kind != "cubin":
+        return modules.module(job)
+    content = job.files.files[source.path]
+    _check_runs(source, Cubin(content, str(source.path)), job.arch)
+    return Compiled(content, None, ())
 
 
 def from_compiler(
@@ -92,7 +102,7 @@ def from_compiler(
     _check_architecture(arch)
     cubin = Cubin(made.cubin, where)
     kernel = names.choose(made.kernel, cubin.kernels(), where)
-    binary = _described(cubin, made, kernel, arch, _disassembler(arch))
+    binary = _described(cubin, made, kernel, arch)
     places = (Path(name) for name in listing.mentioned(binary.listing))
     files = {path: path.read_bytes() for path in places if path.is_file()}
     return replace(
@@ -103,10 +113,9 @@ def from_compiler(
     ).sealed()
 
 
-def _described(
-    cubin: Cubin, made: Compiled, kernel: str, arch: str, nvdisasm: tools.Tool
-) -> Binary:
+def _described(cubin: Cubin, made: Compiled, kernel: str, arch: str) -> Binary:
     """What the cubin says; who wrote it knows parameters and files."""
+    nvdisasm = _disassembler(arch)
     text = listing.disassemble(nvdisasm, cubin, made.cubin, kernel)
     text, ptx = listing.one_ptx(text, cubin.ptx(), made.ptx)
     base = cubin.parameter_base(kernel)
@@ -114,7 +123,7 @@ def _described(
         kernel=names.without_parameters(names.demangle(kernel)),
         mangled=kernel,
         arch=arch,
-        ptx=_text(ptx.encode()) if ptx is not None else None,
+        ptx=modules.one_line_ends(ptx) if ptx is not None else None,
         listing=text,
         registers=cubin.registers(kernel),
         shared_bytes=cubin.shared_bytes(kernel),
@@ -128,16 +137,6 @@ def _described(
     )
 
 
-def _compiled(
-    source: Source, content: bytes, files: Mapping[Path, bytes], arch: str, folder: Path
-) -> Compiled:
-    if source.kind == "cubin":
-        return Compiled(content, None, ())
-    if source.kind == "ptx":
-        return compilers.from_ptx(source, _text(content), arch, folder)
-    return compilers.from_cuda(source, files, arch, folder)
-
-
 def _check_architecture(arch: str) -> None:
     if number(arch) < _OLDEST:
         raise KernelSourceError(
@@ -147,21 +146,12 @@ def _check_architecture(arch: str) -> None:
         )
 
 
-def _check_same(source: Source, cubin: Cubin, arch: str) -> None:
+def _check_runs(source: Source, cubin: Cubin, arch: str) -> None:
     if not architecture(cubin.arch).code_runs_on(architecture(arch)):
         raise KernelSourceError(
-            f"{source.path} is a cubin for {cubin.arch}, which does not run on {arch}: compile for "
-            "it, or predict on a device that it was compiled for"
+            f"{source.path} is a cubin for {cubin.arch}; the device is {arch}: compile for it, or "
+            "predict on a device that it was compiled for"
         )
-
-
-def _target(source: Source, arch: str) -> tuple[str, tuple[Assumption, ...]]:
-    """What is compiled for: Volta's successor where no tool for Volta is installed."""
-    if not legacy(arch) or source.kind == "cubin":
-        return arch, ()
-    if tools.before("ptxas", 13) and tools.before("nvdisasm", 13):
-        return arch, ()
-    return "sm_75", (Assumption(f"compiled for sm_75: no tool for {arch} is installed"),)
 
 
 def _disassembler(arch: str) -> tools.Tool:
@@ -202,41 +192,14 @@ def _files(source: Source, content: bytes) -> Closure:
     return closure(source.path.resolve(), content, options.search_dirs(source), extra)
 
 
-def _key(source: Source, arch: str, files: Closure) -> str:
-    place = str(source.path.resolve()) if source.kind == "cuda" else ""
-    content = (
-        files.digest()
-        if source.kind == "cuda"
-        else hashlib.sha256(files.files[source.path]).hexdigest()
-    )
-    asked = [place, source.kind, repr(source.kernel), arch, *source.options, *source.include_dirs]
-    return cache.key([*asked, *options.definitions(source.defines), content, *tools.identity()])
-
-
-def _template_hint(source: Source, files: Mapping[Path, bytes]) -> str:
-    if source.kind != "cuda":
-        return ""
-    texts = (content.decode(errors="replace") for content in files.values())
-    templates = [name for name in compilers.declarations(texts) if name.endswith("<…>")]
-    if not templates:
-        return ""
-    return f"; templates need their arguments: {', '.join(templates)}"
-
-
 def _mentioned(text: str, files: Mapping[Path, bytes]) -> dict[str, str]:
     """Listing's file name → text, for those of the user's files that the listing refers to."""
     known = {os.path.realpath(path): content for path, content in files.items()}
     return {
-        name: _text(known[real])
+        name: modules.one_line_ends(known[real].decode(errors="replace"))
         for name in sorted(listing.mentioned(text))
         if (real := os.path.realpath(name)) in known
     }
-
-
-def _text(content: bytes) -> str:
-    """Without what stands at the ends of lines, so that a fixture keeps it whole."""
-    lines = content.decode(errors="replace").replace("\r\n", "\n").split("\n")
-    return "\n".join(line.rstrip() for line in lines)
 
 
 def _code_bytes(cubin: Cubin, kernel: str) -> int:

@@ -1,9 +1,12 @@
-"""Compiled kernels on disk, found again by content.
+"""What the tools made, on disk, found again by content: modules, listings, kernels.
 
 One zlib-compressed JSON file per entry, written aside and moved into place, so that parallel test
-runs may share a folder. An entry that cannot be read is a miss; a folder that cannot be written is
-no cache. ``PERFASSERT_CACHE_DIR`` moves it, ``PERFASSERT_CACHE_SIZE`` bounds it, in bytes: the
+runs may share a folder. An entry that cannot be read is dropped; a folder that cannot be written
+is no cache. ``PERFASSERT_CACHE_DIR`` moves it, ``PERFASSERT_CACHE_SIZE`` bounds it, in bytes: the
 entries that were not used for longest go first.
+
+Predictions are not kept: they depend on plug-ins and on the device file as well, and what is slow
+about them, the tools, is not run again anyway.
 """
 
 from __future__ import annotations
@@ -15,15 +18,16 @@ import os
 import sys
 import tempfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any, TypeVar
 
 from perfassert.version import VERSION
 
-from .binary import Binary, from_dict, to_dict
-
+T = TypeVar("T")
 DEFAULT_SIZE = 512 << 20  # bytes
-_FORMAT = 1
+_FORMAT = 2
+_LEVEL = 1  # of zlib: listings shrink to a tenth at once
 _SUFFIX = ".kernel"
 
 
@@ -33,21 +37,28 @@ def key(parts: Sequence[str]) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def load(entry: str) -> Binary | None:
-    """The entry, which now counts as used last; ``None`` where there is none to be read."""
+def load(entry: str, read: Callable[[Any], T]) -> T | None:
+    """What ``read`` makes of the entry, which now counts as used last.
+
+    ``None`` where there is none; one that cannot be read is dropped.
+    """
     path = folder() / (entry + _SUFFIX)
     try:
-        binary = from_dict(json.loads(zlib.decompress(path.read_bytes())))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, zlib.error):
+        found = read(json.loads(zlib.decompress(path.read_bytes())))
+    except OSError:
+        return None
+    except (ValueError, KeyError, TypeError, AttributeError, zlib.error):
+        with contextlib.suppress(OSError):
+            path.unlink()
         return None
     with contextlib.suppress(OSError):
         os.utime(path)
-    return binary
+    return found
 
 
-def store(entry: str, binary: Binary) -> None:
-    """Does nothing where the folder cannot be written."""
-    content = zlib.compress(json.dumps(to_dict(binary)).encode(), 6)
+def store(entry: str, data: object) -> None:
+    """Plain JSON data; does nothing where the folder cannot be written."""
+    content = zlib.compress(json.dumps(data).encode(), _LEVEL)
     home = folder()
     aside = None
     try:

@@ -43,7 +43,9 @@ _HOST_TEXT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """``kernel`` is the mangled name, where the compiler itself knows which one is meant.
+    """One module: machine code and PTX of all kernels in it.
+
+    ``kernel`` is the mangled name, where the compiler itself knows which one is meant.
 
     ``arch`` is what the machine code is for.
     """

@@ -77,10 +77,14 @@ class Cubin:
         """Mangled names of the entry functions, in the order of the symbol table."""
         return [s.name for s in self.symbols if s.entry and self.section(f".text.{s.name}")]
 
+    def code_bytes(self) -> int:
+        """Of all functions."""
+        return sum(s.size for s in self.sections if s.name.startswith(".text."))
+
     def code_symbols(self, kernel: str) -> list[int]:
         """Symbol indices of the kernel and of functions in sections that are no other kernel's."""
-        entries = {s.section for s in self.symbols if s.entry and s.name != kernel}
-        return [s.index for s in self.symbols if s.function and s.section not in entries]
+        others = {s.section for s in self.symbols if s.entry and s.name != kernel} | {0}
+        return [s.index for s in self.symbols if s.function and s.section not in others]
 
     def ptx(self) -> dict[str, str]:
         """Section name → PTX text (``-lineinfo``): one line per NUL, comments left out."""

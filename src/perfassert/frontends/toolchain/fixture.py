@@ -68,7 +68,7 @@ def from_fixture(text: str, kernel: str | None, arch: str, where: str) -> Binary
     if stated and stated.rstrip("af") != arch.rstrip("af"):
         raise KernelSourceError(f"{where} is a listing for {stated}; the device is {arch}")
     if "mangled" not in header:
-        listing = cut(listing, mangled, where)
+        listing = cut(sections(listing), mangled, where)
     numbers, assumptions = _facts(header, listing, stated or arch, where)
     return Binary(
         kernel=_one(header, "kernel") or without_parameters(demangle(mangled)),

@@ -2,39 +2,64 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from perfassert.errors import KernelSourceError
 
-from . import tools
+from . import cache, tools
 from .diagnostics import failure
 from .elf import Cubin
 
 PTX_FILE = ".nv_debug_ptx_txt"
 _BANNER = re.compile(r"^//-{3,} (\S+)\s+-{3,}$", re.MULTILINE)
 _CALLED = re.compile(r"`\(([^)\n]+)\)")
+_LABEL = re.compile(r"\.L_x_\d+\b")
+_WHOLE = 1 << 17  # bytes of code that are disassembled within about a second
 _PLACE = re.compile(r'//## File "([^"]+)"')
 
 
 def disassemble(nvdisasm: tools.Tool, cubin: Cubin, content: bytes, kernel: str) -> str:
-    """The listing of ``kernel``: encodings, source lines with inlining, PTX lines."""
-    wanted = ",".join(map(str, cubin.code_symbols(kernel)))
+    """The listing of ``kernel``: encodings, source lines with inlining, PTX lines.
+
+    A module of moderate size is disassembled once, for all of its kernels.
+    """
+    small = cubin.code_bytes() <= _WHOLE
+    wanted = [] if small else ["-fun", ",".join(map(str, cubin.code_symbols(kernel)))]
+    digest = hashlib.sha256(content).hexdigest()
+    entry = cache.key(["listing", digest, nvdisasm.identity(), *wanted])
+    found = cache.load(entry, _read)
+    if found is None:
+        found = sections(_disassembled(nvdisasm, content, wanted, cubin.where))
+        cache.store(entry, found)
+    return cut(found, kernel, cubin.where)
+
+
+def _disassembled(nvdisasm: tools.Tool, content: bytes, wanted: Sequence[str], where: str) -> str:
     with tempfile.TemporaryDirectory(prefix="perfassert-") as folder:
         path = os.path.join(folder, "kernel.cubin")
         Path(path).write_bytes(content)
-        command = [nvdisasm.path, "-c", "-hex", "-gi", "-gp", "-fun", wanted, path]
+        command = [nvdisasm.path, "-c", "-hex", "-gi", "-gp", *wanted, path]
         run = tools.run_tool("nvdisasm", command)
     if run.status:
-        raise failure("nvdisasm", run.log, cubin.where)
-    return cut("\n".join(map(str.rstrip, run.stdout.split("\n"))), kernel, cubin.where)
+        raise failure("nvdisasm", run.log, where)
+    return "\n".join(map(str.rstrip, run.stdout.split("\n")))
 
 
-def cut(text: str, kernel: str, where: str) -> str:
-    """The section of ``kernel``, then those of the functions that it calls, calls followed."""
-    found = sections(text)
+def _read(data: Any) -> dict[str, str]:
+    return {str(name): str(text) for name, text in data.items()}
+
+
+def cut(found: Mapping[str, str], kernel: str, where: str) -> str:
+    """The section of ``kernel``, then those of the functions that it calls, calls followed.
+
+    Labels are numbered anew: nvdisasm's numbers depend on what else is in the module.
+    """
     if kernel not in found:
         raise KernelSourceError(f"{where}: the listing has no section .text.{kernel}")
     wanted = [kernel]
@@ -42,7 +67,9 @@ def cut(text: str, kernel: str, where: str) -> str:
         for called in _CALLED.findall(found[name]):
             if called in found and called not in wanted:
                 wanted.append(called)
-    return "\n".join(found[name].rstrip("\n") + "\n" for name in wanted)
+    text = "\n".join(found[name].rstrip("\n") + "\n" for name in wanted)
+    numbers: dict[str, str] = {}
+    return _LABEL.sub(lambda m: numbers.setdefault(m[0], f".L_x_{len(numbers)}"), text)
 
 
 def sections(text: str) -> dict[str, str]:

@@ -81,17 +81,17 @@ def choose(wanted: str | None, mangled: Sequence[str], where: str, hint: str = "
             return mangled[0]
         what = "name the kernel" if mangled else "no kernel"
         raise KernelSourceError(f"{what}: {listed}{hint}")
-    fits = _fits(wanted, mangled)
-    if len(fits) == 1:
-        return fits[0]
-    if fits:
-        full = ", ".join(sorted(demangle(name) for name in fits))
+    found = fits(wanted, mangled)
+    if len(found) == 1:
+        return found[0]
+    if found:
+        full = ", ".join(sorted(demangle(name) for name in found))
         raise KernelSourceError(f"kernel {wanted!r} is ambiguous in {where}: {full}")
     near = close_matches(wanted, {*shown, *map(base_name, shown)})
     raise KernelSourceError(f"no kernel {wanted!r}: {listed}{near}{hint}")
 
 
-def _fits(wanted: str, mangled: Sequence[str]) -> list[str]:
+def fits(wanted: str, mangled: Sequence[str]) -> list[str]:
     """The kernels that the strictest applicable rule lets through."""
     if wanted in mangled:
         return [wanted]
@@ -107,8 +107,8 @@ def _fits(wanted: str, mangled: Sequence[str]) -> list[str]:
     )
     key = _normal(wanted)
     for rule in rules:
-        if fits := [name for name in mangled if _normal(rule(demangle(name))) == key]:
-            return fits
+        if found := [name for name in mangled if _normal(rule(demangle(name))) == key]:
+            return found
     return []
 
 

@@ -1,0 +1,116 @@
+"""One compilation of a source, remembered: it serves all kernels of the file."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from perfassert.source import Assumption
+
+from . import cache, compilers, options, tools
+from .binary import Source, read_assumptions
+from .compilers import Compiled, expression
+from .elf import Cubin
+from .includes import Closure
+from .names import fits
+
+_INSTANCES = re.compile(r"\btemplate\s+(?:\w+\s+)*__global__|<<<")
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A source with the files behind it, to be compiled for ``arch``; ``notes``: why for that."""
+
+    source: Source
+    files: Closure
+    arch: str
+    notes: tuple[Assumption, ...] = ()
+
+    def key(self, *more: str) -> str | None:
+        """Of all that a module depends on; ``None`` where that is not known."""
+        if not self.files.complete:
+            return None
+        source = self.source
+        asked = [source.kind, self.arch, *source.options, *source.include_dirs]
+        defines = options.definitions(source.defines)
+        if source.kind == "cuda":
+            content = [str(source.path.resolve()), self.files.digest()]
+        else:  # wherever it lies
+            content = [hashlib.sha256(self.files.files[source.path]).hexdigest()]
+        return cache.key(["module", *content, *asked, *defines, *tools.identity(), *more])
+
+    def texts(self) -> list[str]:
+        return [content.decode(errors="replace") for content in self.files.files.values()]
+
+
+def module(job: Job) -> Compiled:
+    """The module that has the kernel meant.
+
+    The file as it stands, if that instantiates the template that is asked for; else compiled with
+    the instance.
+    """
+    wanted = job.source.kernel
+    texts = job.texts()
+    if job.source.kind != "cuda" or expression(wanted, texts) is None:
+        return _module(replace(job, source=replace(job.source, kernel=None)))
+    if wanted and any(map(_INSTANCES.search, texts)):
+        whole = _module(replace(job, source=replace(job.source, kernel=None)))
+        found = fits(wanted, Cubin(whole.cubin, str(job.source.path)).kernels())
+        if len(found) == 1:
+            return replace(whole, kernel=found[0])
+    return _module(job)
+
+
+def _module(job: Job) -> Compiled:
+    entry = job.key(job.source.kernel or "")
+    found = cache.load(entry, _read) if entry else None
+    if found is None:
+        found = compiled(job)
+        if entry:
+            cache.store(entry, _written(found))
+    return found
+
+
+def compiled(job: Job) -> Compiled:
+    """By the tools, without looking at what is remembered."""
+    source, files = job.source, job.files.files
+    with tempfile.TemporaryDirectory(prefix="perfassert-") as folder:
+        if source.kind == "ptx":
+            text = files[source.path].decode(errors="replace")
+            return compilers.from_ptx(source, one_line_ends(text), job.arch, Path(folder))
+        return compilers.from_cuda(source, files, job.arch, Path(folder))
+
+
+def one_line_ends(text: str) -> str:
+    """Without what stands at the ends of lines, so that a fixture keeps it whole."""
+    return "\n".join(line.rstrip() for line in text.replace("\r\n", "\n").split("\n"))
+
+
+def template_hint(files: Mapping[Path, bytes]) -> str:
+    """What to say where no kernel was compiled."""
+    texts: Sequence[str] = [content.decode(errors="replace") for content in files.values()]
+    templates = [name for name in compilers.declarations(texts) if name.endswith("<…>")]
+    if not templates:
+        return ""
+    return f"; templates need their arguments: {', '.join(templates)}"
+
+
+def _written(made: Compiled) -> dict[str, Any]:
+    return {**asdict(made), "cubin": base64.b64encode(made.cubin).decode()}
+
+
+def _read(data: Any) -> Compiled:
+    return Compiled(
+        **{
+            **data,
+            "cubin": base64.b64decode(data["cubin"], validate=True),
+            "tools": tuple(data["tools"]),
+            "assumptions": read_assumptions(data["assumptions"]),
+        }
+    )
