@@ -299,12 +299,7 @@ def apply(function: str, arguments: Sequence[IntArray]) -> IntArray:
         return np.asarray(arguments[0] // divisor, dtype=np.int64)
     if function in ("halvings", "doublings"):
         start, bound, step = arguments
-        count: IntArray = np.zeros(np.broadcast(start, bound).shape, dtype=np.int64)
-        for k in range(63):
-            open_ = start >> (step * k) >= bound if function == "halvings" else (
-                start << (step * k) < bound)  # fmt: skip
-            count = np.where(open_, k + 1, count)
-        return count
+        return _shifts(function == "halvings", start, bound, int(np.max(step)))
     result = arguments[0]
     if function in ("not", "negative"):
         return np.asarray((result == 0) if function == "not" else (result < 0), dtype=np.int64)
@@ -313,6 +308,20 @@ def apply(function: str, arguments: Sequence[IntArray]) -> IntArray:
     return np.asarray(result, dtype=np.int64)
 
 
+def _shifts(halving: bool, start: IntArray, bound: IntArray, step: int) -> IntArray:
+    """How often ``start`` is shifted by ``step`` until it is below ``bound``, or no longer."""
+    count: IntArray = np.zeros(np.broadcast(start, bound).shape, dtype=np.int64)
+    going = np.ones(count.shape, dtype=np.bool_)
+    for k in range(0, _BITS - 1, max(step, 1)):
+        fits = np.abs(start) < 1 << (_BITS - 1 - k)  # what is shifted out of the word is large
+        going = going & ((start >> k >= bound) if halving else fits & (start << k < bound))
+        if not going.any():
+            break
+        count = count + going
+    return count
+
+
+_BITS = 64
 _FUNCTIONS: dict[str, Callable[..., IntArray]] = {
     "min": np.minimum, "max": np.maximum, "&": np.bitwise_and, "|": np.bitwise_or,
     "^": np.bitwise_xor, "*": np.multiply, "<<": np.left_shift,

@@ -70,6 +70,7 @@ class Symbols:
         self._within: dict[int, frozenset[int]] = {}
         self._extent: list[tuple[int, int]] = []  # depth and written-out size of every atom
         self._wide: dict[int, bool] = {}
+        self._signs: dict[int, bool] = {}
         self.zero = self.number(0)
         self.one = self.number(1)
 
@@ -185,6 +186,10 @@ class Symbols:
         number = divisor.constant
         if number == 1:
             return dividend
+        inner = self.lone_atom(dividend)
+        shifted = inner is not None and inner.function == "//" and self._power(inner.arguments[1])
+        if inner and shifted and (self._power(divisor) or (number is not None and number > 0)):
+            return self.div(inner.arguments[0], self.mul(inner.arguments[1], divisor))
         if number is None or number <= 0:
             if dividend is self.zero:
                 return self.zero
@@ -216,6 +221,13 @@ class Symbols:
                 return self.div(atom.arguments[0], self.number(inner * divisor))
         return self.call("//", dividend, self.number(divisor))
 
+    def _power(self, value: Value) -> bool:
+        """Whether the value is a power of two that an unknown exponent decides, or a multiple."""
+        if len(value.terms) != 1 or value.terms[0][1] < 1:
+            return False
+        factors = value.terms[0][0]
+        return bool(factors) and all(self.atoms[a].function == "<<" for a in factors)
+
     def mod(self, value: Value, divisor: Value) -> Value:
         """The floor remainder, as value − divisor · quotient."""
         return self.sub(value, self.mul(divisor, self.div(value, divisor)))
@@ -231,9 +243,12 @@ class Symbols:
     def _extreme(self, function: str, left: Value, right: Value) -> Value:
         if left is right:
             return left
-        difference = self.sub(left, right).constant
-        if difference is not None:
-            return left if (difference < 0) == (function == "min") else right
+        difference = self.sub(left, right)
+        if difference.constant is not None:
+            return left if (difference.constant < 0) == (function == "min") else right
+        for more, one, other in ((difference, left, right), (None, right, left)):
+            if self.nonnegative(more or self.sub(right, left)):
+                return one if function == "max" else other
         if right.index < left.index:
             left, right = right, left
         return self.call(function, left, right)
@@ -332,7 +347,7 @@ class Symbols:
         number = value.constant
         if number is not None:
             return self.one if number < 0 else self.zero
-        return self.call("negative", value)
+        return self.zero if self.nonnegative(value) else self.call("negative", value)
 
     def logical_right(self, value: Value, amount: int) -> Value:
         """``value`` as 32 unsigned bits, shifted right; of a sign mask, as many ones as remain."""
@@ -359,9 +374,62 @@ class Symbols:
         number = difference.constant
         if number is not None:
             return self.one if (number < 0 if relation == "<" else number == 0) else self.zero
+        if relation == "<" and self.nonnegative(difference):
+            return self.zero
+        if relation == "<" and self._below_divisor(difference):
+            return self.one
         if relation == "==" and difference.terms[-1][1] < 0:
             difference = self.scale(difference, -1)
         return self.call(relation, difference, self.zero)
+
+    def _remainders(self, value: Value) -> Iterator[tuple[Value, Value]]:
+        """Remainders ``x − d · (x // d)`` that the value may contain, with their divisors."""
+        for monomial, coefficient in value.terms:
+            for index in monomial:
+                atom = self.atoms[index]
+                if atom.function != "//" or coefficient >= 0:
+                    continue
+                dividend, divisor = atom.arguments
+                number = divisor.constant
+                if number is None:
+                    product = self.mul(divisor, self._value({(index,): 1}))
+                    yield self.sub(dividend, product), divisor
+                elif len(monomial) == 1 and number % -coefficient == 0:
+                    inner = self.div(dividend, self.number(number // -coefficient))
+                    rest = self.add(inner, self._value({monomial: coefficient}))
+                    yield rest, self.number(-coefficient)
+
+    def _below_divisor(self, difference: Value) -> bool:
+        """Whether ``difference`` is a remainder less its divisor: always below 0."""
+        return any(
+            difference is self.sub(rest, divisor) for rest, divisor in self._remainders(difference)
+        )
+
+    def nonnegative(self, value: Value) -> bool:
+        """Whether the value is sure not to be below 0; indices and counters never are."""
+        found = self._signs.get(value.index)
+        if found is None:
+            self._signs[value.index] = False  # while it is being decided
+            found = all(
+                c > 0 and all(self._atom_nonnegative(self.atoms[a]) for a in m)
+                for m, c in value.terms
+            )
+            if not found:  # a remainder is not, whatever it is the remainder of
+                left = [self.sub(value, rest) for rest, _ in self._remainders(value)]
+                found = any(len(v.terms) < len(value.terms) and self.nonnegative(v) for v in left)
+            self._signs[value.index] = found
+        return found
+
+    def _atom_nonnegative(self, atom: Atom) -> bool:
+        if not atom.function:
+            return atom.name.startswith(_NOT_NEGATIVE)
+        if atom.function in ("//", "min", "^", "|"):
+            return all(map(self.nonnegative, atom.arguments))
+        if atom.function in ("max", "&"):
+            return any(map(self.nonnegative, atom.arguments))
+        if atom.function == "select":
+            return all(map(self.nonnegative, atom.arguments[1:]))
+        return atom.function in _CONDITIONS
 
     def negated(self, condition: Value) -> Value:
         """1 − condition."""
@@ -433,12 +501,26 @@ class Symbols:
             return condition
         if yes is self.zero and no is self.one:
             return self.negated(condition)
+        if self._divides(condition, no):
+            return no
         both = dict(set(yes.terms) & set(no.terms))
         if both:  # what both have is no matter of choice: the pointer, say
             common = self._value(both)
             return self.add(common, self.select(condition, self.sub(yes, common),
                                                 self.sub(no, common)))  # fmt: skip
         return self.call("select", condition, yes, no)
+
+    def _divides(self, condition: Value, value: Value) -> bool:
+        """Whether the condition is that a divisor within ``value`` is 0, which never happens."""
+        zero = self.lone_atom(condition)
+        if zero is None or zero.function != "==" or zero.arguments[1] is not self.zero:
+            return False
+        x = zero.arguments[0]
+        divisors = (x, self.maximum(x, self.scale(x, -1)))
+        return any(
+            self.atoms[a].function == "//" and self.atoms[a].arguments[1] in divisors
+            for a in self.inside(value)
+        )
 
     # Reading values
 
@@ -564,6 +646,8 @@ class Symbols:
 
 _MAXIMA = {"threadIdx.x": 1024, "threadIdx.y": 1024, "threadIdx.z": 64, "laneid": 32}
 """Limits of the CUDA programming model, the same on every device."""
+_NOT_NEGATIVE = ("threadIdx", "blockIdx", "blockDim", "gridDim", "laneid", "warpid", "loop:")
+_CONDITIONS = ("<", "==", "not", "and", "or", "negative", "<<", "halvings", "doublings")
 
 
 def _degree(value: Value) -> int:

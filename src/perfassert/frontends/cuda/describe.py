@@ -68,7 +68,7 @@ class _Describer:
         late = int("".join(filter(str.isdigit, binary.arch)) or 0) >= 100
         constants = Constants(
             tuple((base + p.offset, p.size) for p in binary.parameters),
-            *((0x360, 0x36C, 0x37C) if late else (0, 12, 0x28)),
+            *((0x360, 0x370, 0x37C) if late else (0, 12, 0x28)),
             banks=binary.constants,
         )
         self.code = SassCode(self.placed, jumps, self.symbols, constants)

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from perfassert.frontends.cuda.control_flow import EXIT, Block, Edge, Flow, NaturalLoop
-from perfassert.kernel.symbols import Symbols, Value
+from perfassert.kernel.symbols import Atom, Monomial, Symbols, Value
 
 Environment = dict[str, Value]
 Read = Callable[[str], Value]
@@ -42,8 +42,8 @@ class Code(Protocol):
     def roots(self, index: int) -> Sequence[str]:
         """Registers that must be known: of addresses, guards and branch conditions."""
 
-    def guard(self, index: int) -> tuple[str, bool] | None:
-        """The predicate register of an instruction, and whether it is negated."""
+    def guards(self, index: int) -> Sequence[tuple[str, bool]]:
+        """Predicate registers that must all hold, each with whether it is negated."""
 
     def execute(self, index: int, read: Read) -> Mapping[str, Value]:
         """The values that an instruction writes; a register left out becomes unknown."""
@@ -301,8 +301,8 @@ class _Evaluation:
             return value
 
         code = self.code
-        guarded = code.guard(index)
-        if guarded is not None:
+        guarded = code.guards(index)
+        if guarded:
             predicate = self._predicate(index, environment)
             self.result.predicates[index] = predicate
             self.within[block.loop].append(index)
@@ -318,21 +318,20 @@ class _Evaluation:
             value = values.get(register)
             if value is None:
                 value = self.symbols.unknown(f"{register} at {index}")
-            if guarded is not None:
+            if guarded:
                 value = self._selected(
                     predicate, value, read(register), register, f"instruction {index}"
                 )
             environment[register] = value
 
     def _predicate(self, index: int, environment: Environment) -> Value:
-        guard = self.code.guard(index)
-        if guard is None:
-            return self.symbols.one
-        register, negated = guard
-        value = environment.get(register)
-        if value is None:
-            value = self.symbols.unknown(f"{register} before {index}")
-        return self.symbols.negated(value) if negated else value
+        result = self.symbols.one
+        for register, negated in self.code.guards(index):
+            value = environment.get(register)
+            if value is None:
+                value = self.symbols.unknown(f"{register} before {index}")
+            result = self.symbols.both(result, self.symbols.negated(value) if negated else value)
+        return result
 
     # Loops
 
@@ -473,8 +472,11 @@ class _Evaluation:
             return None
         inner, divisor = wrapped.arguments
         shift = _power_of_two(divisor.constant)
-        if shift and inner.terms == (((atom,), 1),):
+        own = s._value({(atom,): 1})
+        if shift and inner is own:
             return s.shift_right(first, s.scale(counter, shift))
+        if shift == 1 and inner is s.add(own, s.negative(own)):  # towards 0, as C divides
+            return s.shift_right(s.maximum(first, s.zero), counter)
         return None
 
     def _close(self, index: int, closed: Callable[[Value], Value]) -> None:
@@ -503,25 +505,41 @@ class _Evaluation:
         """Set ``result.trips``; by the place of each decided exit, when it is taken."""
         s = self.symbols
         decided: dict[int, Value] = {}
+        partly: list[_Departure] = []
         for place, departure in enumerate(exits):
-            found = self._first_true(departure.condition, result.counter)
+            own = self._own_condition(place, exits)
+            found, whole = self._first_true(own, result.counter, len(exits) > 1)
             if found is not None:
                 decided[place] = found
-        undecided = [d for place, d in enumerate(exits) if place not in decided]
+            if not whole:
+                partly.append(departure)
         if not decided:
-            result.reason = self._reason(undecided)
+            result.reason = self._reason(partly)
             return decided
         last, *others = decided.values()
         for other in others:
             last = s.minimum(last, other)
         result.trips = s.add(last, s.one)
-        if undecided:
-            result.reason = f"{self._reason(undecided)}: taken never to leave the loop"
+        if partly:
+            result.reason = f"{self._reason(partly)}: taken never to leave the loop"
         leave = {exits[place].edge.source for place in decided}
         if len(leave) == 1:
             (source,) = leave
             result.last = frozenset(b for b in result.loop.blocks if not self._behind(b, source))
         return decided
+
+    def _own_condition(self, place: int, exits: Sequence[_Departure]) -> Value:
+        """When an exit is taken, less that no exit before it in the iteration has been taken."""
+        s = self.symbols
+        parts = s.conjuncts(exits[place].condition)
+        held = {part.index for part in parts}
+        earlier = set()
+        for other, departure in enumerate(exits):
+            if other != place:
+                missing = [p for p in s.conjuncts(departure.condition) if p.index not in held]
+                if len(missing) == 1:
+                    earlier.add(s.negated(missing[0]).index)
+        return self._all(part for part in parts if part.index not in earlier)
 
     def _behind(self, block: int, exit_block: int) -> bool:
         """Whether a block runs only after the loop was not left at ``exit_block``."""
@@ -533,20 +551,59 @@ class _Evaluation:
                 return f"its end depends on data ({atom.name})"
         return "its end has no closed form" if undecided else "it has no end"
 
-    def _first_true(self, condition: Value, counter: Value) -> Value | None:
-        """The first iteration ≥ 0 in which ``condition`` holds, if it is sure to stay true."""
+    def _first_true(
+        self, condition: Value, counter: Value, several: bool
+    ) -> tuple[Value | None, bool]:
+        """The first iteration ≥ 0 in which ``condition`` holds; whether all of it is decided.
+
+        Of ``several`` exits one may never be taken, if what decides it is the same in all
+        iterations; an only one is taken at last.
+        """
+        s = self.symbols
+        firsts = [
+            self._first_of_all(part, counter, several)
+            for part in (s.conjuncts(condition, "or") or (condition,))
+        ]
+        found = [first for first in firsts if first is not None]
+        if not found:
+            return None, condition is s.zero
+        result = found[0]
+        for first in found[1:]:
+            result = s.minimum(result, first)
+        return result, len(found) == len(firsts)
+
+    def _first_of_all(self, condition: Value, counter: Value, several: bool) -> Value | None:
+        """The first iteration in which all parts hold, if they are sure to stay true."""
         s = self.symbols
         k = counter.terms[0][0][0]
-        if condition is s.zero:
+        if condition is s.zero or s.depends_on_data(condition):
             return None
-        parts = [p for p in s.conjuncts(condition) if k in s.inside(p)]
-        if s.depends_on_data(condition):
+        parts = s.conjuncts(condition)
+        varying = [p for p in parts if k in s.inside(p)]
+        fixed = self._all(p for p in parts if k not in s.inside(p))
+        if not varying:
+            if fixed is s.one:
+                return s.zero
+            return s.select(fixed, s.zero, s.number(_NEVER)) if several else None
+        firsts = [self._first(part, counter, k) for part in varying]
+        stays = [s.lone_atom(p) for p in varying]
+        if len(varying) > 1 and not all(a and self._monotonic(a) for a in stays):
             return None
-        if not parts:
-            return s.zero if condition is s.one else None
-        if len(parts) > 1:
-            return None
-        return self._first(parts[0], counter, k)
+        result = firsts[0]
+        for first in firsts:
+            if first is None or result is None:
+                return None
+            result = s.maximum(result, first)
+        if several and result is not None:
+            result = s.select(fixed, result, s.number(_NEVER))
+        return result
+
+    def _monotonic(self, atom: Atom) -> bool:
+        """Whether the condition is a comparison of sizes, once true always true."""
+        if atom.function == "not":
+            inner = self.symbols.lone_atom(atom.arguments[0])
+            return inner is not None and inner.function == "<"
+        return atom.function == "<"
 
     def _first(self, part: Value, counter: Value, k: int) -> Value | None:
         s = self.symbols
@@ -564,7 +621,7 @@ class _Evaluation:
         falling = _sign(slope, s) < 0
         if atom.function == "==":
             if negated:
-                return None
+                return s.compare("==", start, s.zero)  # left in the second iteration at last
             quotient = s.div(s.scale(start, -1), slope) if not falling else s.div(
                 start, s.scale(slope, -1))  # fmt: skip
             return quotient
@@ -579,47 +636,73 @@ class _Evaluation:
     def _first_shifted(
         self, difference: Value, relation: str, negated: bool, k: int
     ) -> Value | None:
-        """Loops over halves: ``v // 2ˢᵏ`` falls below a bound after so many iterations."""
+        """Loops that halve or double a number: of ``difference < 0``, ``= 0``, or not, the one
+        term that varies with the counter crosses the others."""
         s = self.symbols
-        number = difference.offset()
-        rest = s.add(difference, s.number(-number))
-        atom = s.lone_atom(rest)
-        if atom is None:
-            return self._first_grown(difference, relation, negated, k)
-        if atom.function != "//" or negated or k in s.inside(atom.arguments[0]):
+        varying = [(m, c) for m, c in difference.terms if any(
+            k in s.inside(s._value({(a,): 1})) for a in m)]  # fmt: skip
+        if len(varying) != 1 or (abs(varying[0][1]) != 1 and not self._grown(varying[0][0], k)):
+            return None
+        ((monomial, factor),) = varying
+        rest = s.sub(difference, s._value({monomial: factor}))
+        if factor < 0:
+            rest = s.scale(rest, -1)
+        term = s._value({monomial: abs(factor)})
+        # now the loop is left once sign · (term + rest) < 0, not < 0, = 0, or not = 0
+        below: Value | None = None  # left once the term is below it
+        above: Value | None = None  # left once the term is not below it
+        if relation == "<" and (factor > 0) != negated:
+            below = s.scale(rest, -1)
+            if negated:
+                below = s.add(below, s.one)
+        elif relation == "<":
+            above = s.scale(rest, -1)
+            if not negated:
+                above = s.add(above, s.one)
+        elif not negated and rest is s.zero:
+            below = s.one
+        if below is not None:
+            return self._first_halved(term, below, k)
+        return None if above is None else self._first_grown(term, above, k)
+
+    def _first_halved(self, term: Value, bound: Value, k: int) -> Value | None:
+        """The first k at which ``v // (c · 2ˢᵏ)`` is below ``bound``."""
+        s = self.symbols
+        atom = s.lone_atom(term)
+        if atom is None or atom.function != "//" or k in s.inside(atom.arguments[0]):
             return None
         step = self._shift_step(atom.arguments[1], k)
-        bound = -number if relation == "<" else 1 if relation == "==" and not number else None
-        if step is None or bound is None or bound < 1:
-            return None
-        return s.call("halvings", atom.arguments[0], s.number(bound), s.number(step))
-
-    def _first_grown(self, difference: Value, relation: str, negated: bool, k: int) -> Value | None:
-        """Loops that double: ``c · 2ˢᵏ ≥ bound`` (negated less-than)."""
-        s = self.symbols
-        if relation != "<" or not negated:
-            return None
-        growing = [(m, c) for m, c in difference.terms if any(k in s.inside(s.remade(
-            s.atoms[a], s.atoms[a].arguments)) for a in m)]  # fmt: skip
-        if len(growing) != 1 or len(growing[0][0]) != 1 or growing[0][1] <= 0:
-            return None
-        ((monomial, factor),) = growing
-        step = self._shift_step(s._value({monomial: 1}), k)
         if step is None:
             return None
-        bound = s.scale(s.add(difference, s._value({monomial: -factor})), -1)
-        return s.call("doublings", s.number(factor), bound, s.number(step))
+        start = s.div(atom.arguments[0], s.number(step[0]))
+        return s.call("halvings", start, bound, s.number(step[1]))
 
-    def _shift_step(self, power: Value, k: int) -> int | None:
-        """``s`` where ``power`` is ``2^(s · k)``."""
+    def _first_grown(self, term: Value, bound: Value, k: int) -> Value | None:
+        """The first k at which ``c · 2ˢᵏ`` is no longer below ``bound``."""
         s = self.symbols
-        atom = s.lone_atom(power)
-        if atom is None or atom.function != "<<":
+        step = self._shift_step(term, k)
+        if step is None:
+            return None
+        return s.call("doublings", s.number(step[0]), bound, s.number(step[1]))
+
+    def _grown(self, monomial: Monomial, k: int) -> bool:
+        return self._shift_step(self.symbols._value({monomial: 1}), k) is not None
+
+    def _shift_step(self, power: Value, k: int) -> tuple[int, int] | None:
+        """``(c, s)`` where ``power`` is ``c · 2^(s · k)``."""
+        s = self.symbols
+        if len(power.terms) != 1 or len(power.terms[0][0]) != 1 or power.terms[0][1] < 1:
+            return None
+        ((monomial, factor),) = power.terms
+        atom = s.atoms[monomial[0]]
+        if atom.function != "<<" or atom.arguments[0] is not s.one:
             return None
         linear = s.linear_in(atom.arguments[1], k)
-        if linear is None or linear[1] is not s.zero:
+        if linear is None or linear[0].constant is None or linear[1].constant is None:
             return None
-        return linear[0].constant
+        if linear[0].constant < 1 or linear[1].constant < 0:
+            return None
+        return factor << linear[1].constant, linear[0].constant
 
     def _after(
         self,
@@ -628,15 +711,16 @@ class _Evaluation:
         closed: Callable[[Value], Value],
         decided: Mapping[int, Value],
     ) -> list[_Departure]:
-        """Departures in terms of the region around: the counter has its last value, where there is
-        one exit only. Of several, the one that is decided is the way out."""
+        """Departures in terms of the region around: the counter has the value at which the exit is
+        taken. Of several decided exits the one that comes first is the way out; one that depends
+        on data is none beside one that does not."""
         s = self.symbols
         k = result.counter.terms[0][0][0]
-        memo: dict[int, Value] = {}
-        last = decided.get(0) if len(exits) == 1 else None
         after = []
         for place, departure in enumerate(exits):
             environment: Environment = {}
+            memo: dict[int, Value] = {}
+            last = decided.get(place)
             for register, value in departure.environment.items():
                 form = closed(value)
                 if k in s.inside(form):
@@ -645,13 +729,27 @@ class _Evaluation:
                     else:
                         form = s.unknown(f"{register} after loop {result.loop.index}", form)
                 environment[register] = form
-            condition = result.entry
-            if len(exits) > 1:
+            condition = s.both(result.entry, self._way_out(place, decided))
+            if len(exits) > 1 and place not in decided:
                 which = f"which way loop {result.loop.index} is left"
-                if list(decided) != [place]:
-                    condition = s.both(condition, s.unknown(which, departure.condition))
+                condition = s.both(condition, s.unknown(which, departure.condition))
             after.append(_Departure(departure.edge, environment, condition))
         return after
+
+    def _way_out(self, place: int, decided: Mapping[int, Value]) -> Value:
+        """Whether an exit is taken before the others, of those in one iteration the first."""
+        s = self.symbols
+        result = s.one
+        if place in decided:
+            for other, first in decided.items():
+                if other != place:
+                    relation = "<" if other < place else "<="
+                    result = s.both(result, s.compare(relation, decided[place], first))
+        return result
+
+
+_NEVER = 2**31 - 1
+"""The iteration in which an exit is taken whose condition never holds."""
 
 
 def _ceil_div(s: Symbols, dividend: Value, divisor: Value) -> Value:

@@ -165,12 +165,13 @@ class _Walk:
 
     # Regions
 
-    def region(self, loop: int, mask: BoolArray) -> list[_Item]:
+    def region(self, loop: int, mask: BoolArray, only: frozenset[int] | None = None) -> list[_Item]:
+        """What a loop's body executes (-1: the kernel); of its blocks ``only`` these."""
         items: list[_Item] = []
         headers = {x.header: x.index for x in self.program.loops if x.parent == loop}
         for number in self.program.order:
             block = self.program.blocks.get(number)
-            if block is None or block.skipped:
+            if block is None or block.skipped or (only is not None and number not in only):
                 continue
             if number in headers:
                 items += self.loop(headers[number], mask)
@@ -251,13 +252,7 @@ class _Walk:
         """A loop that is left at its top: the last iteration runs only what lies before."""
         last = self.program.loops[index].last or frozenset()
         self.set_counter(index, most - 1)
-        tail = [
-            item
-            for number in self.program.order
-            if number in last and number in self.program.blocks
-            and self.program.blocks[number].loop == index
-            for item in self.block(self.program.blocks[number], mask)
-        ]  # fmt: skip
+        tail = self.region(index, mask, last)
         items = [_Item(trips=most - 1, body=body)] if most > 1 and body else []
         return items + tail
 

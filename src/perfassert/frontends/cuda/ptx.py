@@ -245,9 +245,10 @@ class PtxCode:
                     found += _REGISTER.findall(operand)
         return found
 
-    def guard(self, index: int) -> tuple[str, bool] | None:
+    def guards(self, index: int) -> Sequence[tuple[str, bool]]:
         """See :class:`~perfassert.frontends.cuda.evaluate.Code`."""
-        return self.kernel.instructions[index].guard
+        guard = self.kernel.instructions[index].guard
+        return (guard,) if guard else ()
 
     def addresses(self, index: int, read: Read) -> tuple[Value, ...]:
         """See :class:`~perfassert.frontends.cuda.evaluate.Code`."""

@@ -217,16 +217,14 @@ class SassCode:
             found += [o.name for o in instruction.operands if o.kind == "predicate"]
         return found
 
-    def guard(self, index: int) -> tuple[str, bool] | None:
-        """See :class:`~perfassert.frontends.cuda.evaluate.Code`."""
+    def guards(self, index: int) -> Sequence[tuple[str, bool]]:
+        """See :class:`~perfassert.frontends.cuda.evaluate.Code`; a ``@!P0 BRA P2`` has two."""
         instruction = self.code[index].instruction
+        found = [instruction.guard] if instruction.guard else []
         if instruction.base == "BRA":
-            for operand in instruction.operands:
-                if operand.kind == "predicate" and operand.name[-1] != "T":
-                    return operand.name, operand.sign == "!"
-        if instruction.guard and instruction.guard[0][-1] == "T" and not instruction.guard[1]:
-            return None
-        return instruction.guard
+            predicates = [o for o in instruction.operands if o.kind == "predicate"]
+            found += [(o.name, o.sign == "!") for o in predicates]
+        return [(name, negated) for name, negated in found if name[-1] != "T" or negated]
 
     def addresses(self, index: int, read: Read) -> tuple[Value, ...]:
         """See :class:`~perfassert.frontends.cuda.evaluate.Code`."""
@@ -409,6 +407,9 @@ def _imad(i: _Step) -> Mapping[str, Value]:
     low = s.add(product, i[2])
     if "HI" not in i.modifiers and "WIDE" not in i.modifiers:
         return i.result(low)
+    divided = _by_inverse(s, i[0], i[1]) if "HI" in i.modifiers else None
+    if divided is not None:
+        return i.result(divided)
     if "U32" in i.modifiers:
         product = s.mul(s.unsigned(i[0]), s.unsigned(i[1]))
     high = s.add(i.high(2), s.div(s.add(product, i[2]), s.number(2**32)))
@@ -418,6 +419,45 @@ def _imad(i: _Step) -> Mapping[str, Value]:
         return {}
     second = i.following(i.target)
     return {i.target: low, second: high} if i[2] is s.zero else {i.target: low}
+
+
+# An integer division is x · ⌊2³² / d⌋ ≫ 32, corrected twice; the inverse is 1 / d as a float,
+# rounded down. Only what a division does with it is given a meaning.
+
+
+def _to_float(i: _Step) -> Mapping[str, Value]:
+    return i.result(i.s.call("float", i[0]) if "RP" in i.modifiers else None)
+
+
+def _reciprocal(i: _Step) -> Mapping[str, Value]:
+    atom = i.s.lone_atom(i[0])
+    if "RCP" not in i.modifiers or atom is None or atom.function != "float":
+        return {}
+    return i.result(i.s.call("reciprocal", *atom.arguments))
+
+
+_ROUND_DOWN = 0xFFFFFFE
+"""Added to the bits of the reciprocal, for a factor of 2³² a little too small."""
+
+
+def _from_float(i: _Step) -> Mapping[str, Value]:
+    atom = i.s.lone_atom(i.s.add(i[0], i.s.number(-_ROUND_DOWN)))
+    if atom is None or atom.function != "reciprocal":
+        return {}
+    return i.result(i.s.call("inverse", *atom.arguments))
+
+
+def _by_inverse(s: Symbols, left: Value, right: Value) -> Value | None:
+    """The high word of a product with the inverse of ``d``: the quotient, or a better inverse."""
+    for inverse, other in ((left, right), (right, left)):
+        atom = s.lone_atom(inverse)
+        if atom is None or atom.function != "inverse":
+            continue
+        divisor = atom.arguments[0]
+        if other is s.scale(s.mul(inverse, divisor), -1):
+            return inverse
+        return s.div(other, divisor)
+    return None
 
 
 def _iadd3(i: _Step) -> Mapping[str, Value]:
@@ -555,6 +595,14 @@ def _minmax(i: _Step) -> Mapping[str, Value]:
     return i.result((i.s.minimum if least else i.s.maximum)(i[0], i[1]))
 
 
+def _add_minmax(i: _Step) -> Mapping[str, Value]:
+    """``VIADDMNMX``: the smaller or larger one of a sum and a third operand."""
+    least = i[3].constant
+    if least is None:
+        return {}
+    return i.result((i.s.minimum if least else i.s.maximum)(i.s.add(i[0], i[1]), i[2]))
+
+
 def _iabs(i: _Step) -> Mapping[str, Value]:
     return i.result(i.s.maximum(i[0], i.s.scale(i[0], -1)))
 
@@ -649,12 +697,15 @@ def _sgxt(i: _Step) -> Mapping[str, Value]:
 
 
 _SEMANTICS: dict[str, _Semantics] = {
+    "I2F": _to_float, "UI2F": _to_float, "MUFU": _reciprocal, "F2I": _from_float,
     "MOV": _mov, "UMOV": _mov, "MOV32I": _mov, "R2UR": _mov, "I2I": _mov, "I2IP": _mov,
     "LDC": _load_constant, "ULDC": _load_constant, "LDCU": _load_constant,
     "IMAD": _imad, "UIMAD": _imad, "IADD3": _iadd3, "UIADD3": _iadd3, "IADD": _iadd,
     "VIADD": _iadd, "UIADD": _iadd, "LEA": _lea, "ULEA": _lea, "LOP3": _lop3, "ULOP3": _lop3,
     "SHF": _shf, "USHF": _shf, "SEL": _sel, "USEL": _sel, "IMNMX": _minmax, "VIMNMX": _minmax,
-    "UIMNMX": _minmax, "IABS": _iabs, "ISETP": _isetp, "UISETP": _isetp, "PLOP3": _plop3,
+    "UIMNMX": _minmax, "UVIMNMX": _minmax,
+    "VIADDMNMX": _add_minmax, "UVIADD": _iadd,
+    "IABS": _iabs, "ISETP": _isetp, "UISETP": _isetp, "PLOP3": _plop3,
     "UPLOP3": _plop3, "S2R": _s2r, "S2UR": _s2r, "CS2R": _s2r, "HFMA2": _hfma2, "PRMT": _prmt,
     "SGXT": _sgxt,
 }  # fmt: skip

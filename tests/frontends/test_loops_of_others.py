@@ -1,0 +1,68 @@
+"""Loops as found in published CUDA code; what a thread moves is counted by hand.
+
+Oracles are closed forms of the source text: how often a thread goes through each loop.
+"""
+
+import pytest
+from described import missing, moved, program_of, variables
+
+ARCHITECTURES = ("sm_75", "sm_80", "sm_90", "sm_120")
+
+
+def ceil(a, b):
+    return -(-a // b)
+
+
+def halvings(n):
+    """How often n can be halved until it is 0."""
+    return n.bit_length()
+
+
+CASES = [
+    # kernel, grid, block, arguments, 4-byte loads of thread t of block b
+    ("lanes", 8, 256, {"columns": 100}, lambda b, t: ceil(100 - t % 32, 32)),
+    ("lanes", 8, 256, {"columns": 7}, lambda b, t: int(t % 32 < 7)),
+    ("left_by_break", 8, 64, {"m": 20, "n": 13}, lambda b, t: min(20, 13 - b)),
+    ("left_by_break", 8, 64, {"m": 5, "n": 100}, lambda b, t: 5),
+    ("left_by_break_unrolled", 8, 64, {"m": 23, "n": 13}, lambda b, t: min(23, 13 - b)),
+    ("left_by_break_unrolled", 8, 64, {"m": 9, "n": 6}, lambda b, t: max(0, min(9, 6 - b))),
+    ("nested_break", 8, 64, {"m": 9, "n": 11, "outer": 3}, lambda b, t: 3 * min(9, 11 - b)),
+    ("nested_break", 8, 64, {"m": 4, "n": 99, "outer": 2}, lambda b, t: 8),
+    ("halving_block", 4, 256, {}, lambda b, t: 1),
+    ("halving_argument", 4, 64, {"n": 1000}, lambda b, t: halvings(1000)),
+    ("halving_argument", 4, 64, {"n": 0}, lambda b, t: 0),
+    ("halving_unsigned", 4, 64, {"n": 256}, lambda b, t: halvings(128)),
+    ("halving_unsigned", 4, 64, {"n": 1}, lambda b, t: 0),
+    ("doubling", 4, 64, {"n": 256}, lambda b, t: 8),
+    ("doubling", 4, 64, {"n": 257}, lambda b, t: 9),
+    ("doubling", 4, 64, {"n": 2**31 - 1}, lambda b, t: 31),
+    ("doubling_plain", 4, 64, {"n": 1}, lambda b, t: 0),
+    ("doubling_barriers", 4, 256, {}, lambda b, t: 1),
+    ("with_remainder", 4, 64, {"n": 67}, lambda b, t: 67),
+    ("with_remainder", 4, 64, {"n": 2}, lambda b, t: 2),
+    ("grid_stride", 4, 64, {"n": 5000}, lambda b, t: ceil(5000 - 64 * b - t, 256)),
+    ("grid_stride", 4, 64, {"n": 100}, lambda b, t: int(64 * b + t < 100)),
+    ("block_stride", 4, 64, {"n": 1000}, lambda b, t: ceil(1000 - t, 64)),
+    ("hot_inside", 4, 256, {"n": 600, "m": 5}, lambda b, t: 3),
+    ("several_exits", 4, 64, {"n": 40, "m": 60, "first": 0}, lambda b, t: 21 + 20),
+    ("several_exits", 4, 64, {"n": 8, "m": 999, "first": 3}, lambda b, t: 5 + 5),
+]
+PLACES = [(0, 0), (0, 31), (1, 63), (3, 40)]
+
+
+@pytest.fixture(autouse=True)
+def toolchain():
+    if missing():
+        pytest.skip(f"{missing()} is not installed")
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize(
+    ("kernel", "grid", "block", "arguments", "loads"), CASES,
+    ids=[f"{c[0]}-{'-'.join(map(str, c[3].values()))}" for c in CASES],
+)  # fmt: skip
+def test_a_thread_loads_as_often_as_its_source_says(kernel, grid, block, arguments, loads, arch):
+    program = program_of("loops.cu", kernel, arch)
+    for b, t in PLACES:
+        names = variables(program, arguments, (grid, 1, 1), (block, 1, 1), (b, 0, 0), (t, 0, 0))
+        assert moved(program, names)[0] == 4 * loads(b, t), (b, t)
