@@ -25,7 +25,7 @@ from perfassert.expect.check import evaluate
 from perfassert.expect.metrics import METRICS, Kind, Metric
 from perfassert.hardware.load import load_device
 from perfassert.hardware.model import Device
-from perfassert.kernel.description import Kernel
+from perfassert.kernel.description import BoundKernel, GraphKernel, Kernel
 from perfassert.kernel.field import Field
 from perfassert.kernel.graph import InstructionGraph
 from perfassert.kernel.launch import Launch
@@ -266,7 +266,7 @@ def check_expectable(metric: Metric, prediction: Prediction) -> None:
 
 
 def _nodes(kernel: Kernel) -> Sequence[Any]:
-    return () if kernel.graph is None else kernel.graph.nodes
+    return kernel.graph.nodes if isinstance(kernel, (GraphKernel, BoundKernel)) else ()
 
 
 def _require(holds: bool, reason: str) -> None:

@@ -11,6 +11,7 @@ from perfassert.baseline.compare import Comparison
 from perfassert.baseline.components import Component
 from perfassert.baseline.entry import Entry
 from perfassert.errors import PerfAssertError
+from perfassert.kernel.description import CompiledKernel
 from perfassert.prediction.prediction import Prediction
 from perfassert.predictor import predict
 from perfassert.predictor.whatif import with_changes
@@ -152,10 +153,10 @@ def _hotspot(prediction: Prediction, optimizer: str) -> str:
 def _lines(prediction: Prediction, field: str) -> str:
     """Where compiled code accesses a field."""
     kernel, launch, device = prediction.origin
-    if not field or kernel.compiled is None:
+    if not field or not isinstance(kernel, CompiledKernel):
         return ""
-    bound, _ = kernel.compiled.bind(launch, device.arch, device.warp_size)
-    spans = dict.fromkeys(a.span.short for a in bound.bound or () if a.field == field and a.span)
+    bound, _ = kernel.bind(launch, device.arch, device.warp_size)
+    spans = dict.fromkeys(a.span.short for a in bound.bound if a.field == field and a.span)
     return f" at {', '.join(list(spans)[:2])}" if spans else ""
 
 

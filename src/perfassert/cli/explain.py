@@ -23,11 +23,12 @@ def add(commands: Any) -> None:
 def _explain(options: argparse.Namespace) -> int:
     from perfassert.frontends.cuda.kernels import CompiledCode
     from perfassert.hardware.load import device as load_device
+    from perfassert.kernel.description import CompiledKernel
     from perfassert.predictor import access_costs
     from perfassert.report import explain
 
     kernel, device, launch = kernel_of(options), load_device(options.device), launch_of(options)
-    code = kernel.compiled
+    code = kernel.compiled if isinstance(kernel, CompiledKernel) else None
     if not isinstance(code, CompiledCode):
         raise KernelError(f"kernel {kernel.name!r}: explain shows compiled code, and it has none")
     program = code.program(device.arch)

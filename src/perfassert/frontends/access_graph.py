@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from perfassert.kernel.description import Kernel
+from perfassert.kernel.description import AccessKernel
 from perfassert.kernel.graph import GraphBuilder, InstructionGraph, NodeRef
 
 ARITHMETIC = {
@@ -22,7 +22,7 @@ _FLOPS_PER_INSTRUCTION = 2
 
 
 @lru_cache(maxsize=128)
-def access_graph(kernel: Kernel) -> InstructionGraph:
+def access_graph(kernel: AccessKernel) -> InstructionGraph:
     """Loads, arithmetic, stores; memory nodes carry their access."""
     g = InstructionGraph.builder()
     index = _index(g)
@@ -43,7 +43,7 @@ def _index(g: GraphBuilder) -> NodeRef:
     return g.op("imad", index, g.op("compare", index))
 
 
-def _arithmetic(g: GraphBuilder, kernel: Kernel, loads: list[NodeRef]) -> list[NodeRef]:
+def _arithmetic(g: GraphBuilder, kernel: AccessKernel, loads: list[NodeRef]) -> list[NodeRef]:
     """The chains; their first instructions take the loads in turn."""
     count = -(-int(kernel.flops) // _FLOPS_PER_INSTRUCTION)
     chains = min(kernel.updates_per_thread * kernel.ilp, count)

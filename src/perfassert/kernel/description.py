@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import index
 from typing import TYPE_CHECKING, Protocol
@@ -11,7 +12,7 @@ from perfassert.errors import KernelError
 from perfassert.kernel.access import Access, Direction
 from perfassert.kernel.addresses import read_accesses
 from perfassert.kernel.field import Field, item_bytes
-from perfassert.kernel.graph import InstructionGraph, Latency
+from perfassert.kernel.graph import InstructionGraph, LatencyRule
 from perfassert.kernel.launch import Launch
 from perfassert.source import Assumption
 
@@ -23,63 +24,32 @@ if TYPE_CHECKING:
 class Compiled(Protocol):
     """Code that becomes a description once device and launch are known."""
 
-    def bind(self, launch: Launch, arch: str, warp_size: int) -> tuple[Kernel, Launch]:
+    def bind(self, launch: Launch, arch: str, warp_size: int) -> tuple[BoundKernel, Launch]:
         """The kernel with graph and bound accesses, and the launch that its volumes are those of:
         guards as a domain, grid-stride loops as a wider grid."""
 
 
-@dataclass(frozen=True, eq=False)
-class Kernel:
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class Kernel(ABC):
     """A kernel, independent of device and launch. Compared by identity.
 
-    ``flops`` per thread in ``dtype``; ``registers`` per thread; ``shared_bytes`` static, per
-    block; ``updates_per_thread``: results that a thread makes (thread folding); ``ilp``:
-    independent chains in the arithmetic of one update. ``graph`` is None where the description
-    has address expressions only; ``latencies`` by operation class go before the device's.
-    ``compiled``: where the rest comes from code, which is compiled for the device at hand and
-    bound to a launch; ``bound``: the accesses of such code; ``spill_bytes``: a thread's stack.
+    It is of one of four kinds: :class:`AccessKernel`, :class:`GraphKernel`,
+    :class:`CompiledKernel` and, for one launch, :class:`BoundKernel`. ``updates_per_thread``:
+    results that a thread makes (thread folding).
     """
 
     name: str
-    fields: Mapping[str, Field]
-    accesses: tuple[Access, ...]
-    flops: float = 0
-    dtype: str = "float64"
-    registers: int = 32
-    shared_bytes: int = 0
     updates_per_thread: int = 1
-    ilp: int = 1
-    assumptions: tuple[Assumption, ...] = field(default=())
-    graph: InstructionGraph | None = None
-    latencies: Mapping[str, Latency | Callable[[int], Latency]] = field(default_factory=dict)
-    compiled: Compiled | None = None
-    bound: tuple[BoundAccess, ...] | None = None
-    spill_bytes: int | None = None
-    program: Program | None = None
-    code_bytes: int = 0
 
     def __post_init__(self) -> None:
-        item_bytes(self.dtype)
-        for key, minimum in (
-            ("registers", 1),
-            ("shared_bytes", 0),
-            ("updates_per_thread", 1),
-            ("ilp", 1),
-        ):
-            value = getattr(self, key)
-            try:
-                whole = not isinstance(value, bool) and index(value) >= minimum
-            except TypeError:
-                whole = False
-            if not whole:
-                reason = f"must be a whole number of at least {minimum}, not {value!r}"
-                raise KernelError(f"kernel {self.name!r}: {key} {reason}")
-        if isinstance(self.flops, str) or not 0 <= self.flops < float("inf"):
-            raise KernelError(f"kernel {self.name!r}: flops must be ≥ 0, not {self.flops!r}")
+        _check_counts(self, (("updates_per_thread", 1),))
 
-    @classmethod
+    @abstractmethod
+    def bind(self, launch: Launch, arch: str, warp_size: int) -> tuple[Description, Launch]:
+        """What engines read, and the launch that its volumes are those of."""
+
+    @staticmethod
     def from_accesses(
-        cls,
         name: str,
         fields: Sequence[Field],
         loads: Sequence[str] = (),
@@ -91,7 +61,7 @@ class Kernel:
         updates_per_thread: int = 1,
         ilp: int = 1,
         proxies: Mapping[str, str] | None = None,
-    ) -> Kernel:
+    ) -> AccessKernel:
         """A kernel from address expressions such as ``"src[z, y, x + 1]"`` (Warpspeed §4).
 
         Raises :class:`~perfassert.errors.AddressExpressionError` with the column marked, or
@@ -99,7 +69,7 @@ class Kernel:
         on data, ``{"idx[x]": "x * 7 % n"}``; each becomes an assumption.
         """
         accesses, assumptions = read_accesses(fields, loads, stores, proxies or {})
-        return cls(
+        return AccessKernel(
             name=name,
             fields={f.name: f for f in fields},
             accesses=accesses,
@@ -112,12 +82,11 @@ class Kernel:
             assumptions=assumptions,
         )
 
-    @classmethod
+    @staticmethod
     def from_graph(
-        cls,
         name: str,
         graph: InstructionGraph,
-        latencies: Mapping[str, Latency | Callable[[int], Latency]] | None = None,
+        latencies: Mapping[str, LatencyRule] | None = None,
         registers: int = 32,
         shared_bytes: int = 0,
         fields: Sequence[Field] = (),
@@ -125,7 +94,7 @@ class Kernel:
         dtype: str = "float32",
         updates_per_thread: int = 1,
         proxies: Mapping[str, str] | None = None,
-    ) -> Kernel:
+    ) -> GraphKernel:
         """A kernel from an instruction graph: the pipeline model's own input (§III.C).
 
         ``latencies``: class → :class:`Latency`, or a function of the resident warps of a compute
@@ -148,7 +117,7 @@ class Kernel:
             if touching
             else ((), ())
         )
-        return cls(
+        return GraphKernel(
             name=name,
             fields={f.name: f for f in fields},
             accesses=accesses,
@@ -162,6 +131,52 @@ class Kernel:
             latencies=dict(latencies or {}),
         )
 
+
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class CompiledKernel(Kernel):
+    """Code, which is compiled for the device at hand and says the rest when a launch is known."""
+
+    compiled: Compiled
+
+    def bind(self, launch: Launch, arch: str, warp_size: int) -> tuple[BoundKernel, Launch]:
+        """See :meth:`Compiled.bind`."""
+        return self.compiled.bind(launch, arch, warp_size)
+
+
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class Description(Kernel):
+    """What engines read of every kernel.
+
+    ``flops`` per thread in ``dtype``; ``registers`` per thread; ``shared_bytes`` static, per
+    block; ``spill_bytes``: a thread's stack, None where it is not known.
+    """
+
+    fields: Mapping[str, Field]
+    flops: float = 0
+    dtype: str = "float64"
+    registers: int = 32
+    shared_bytes: int = 0
+    spill_bytes: int | None = None
+    assumptions: tuple[Assumption, ...] = ()
+
+    def __post_init__(self) -> None:
+        Kernel.__post_init__(self)
+        item_bytes(self.dtype)
+        _check_counts(self, (("registers", 1), ("shared_bytes", 0)))
+        if isinstance(self.flops, str) or not 0 <= self.flops < float("inf"):
+            raise KernelError(f"kernel {self.name!r}: flops must be ≥ 0, not {self.flops!r}")
+
+    def bind(self, launch: Launch, arch: str, warp_size: int) -> tuple[Description, Launch]:
+        """Itself."""
+        return self, launch
+
+
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class WrittenKernel(Description):
+    """A description by hand; its accesses are expressions."""
+
+    accesses: tuple[Access, ...]
+
     @property
     def loads(self) -> tuple[Access, ...]:
         """The accesses that read."""
@@ -171,3 +186,46 @@ class Kernel:
     def stores(self) -> tuple[Access, ...]:
         """The accesses that write."""
         return tuple(a for a in self.accesses if a.direction is Direction.STORE)
+
+
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class AccessKernel(WrittenKernel):
+    """Address expressions alone. ``ilp``: independent chains in the arithmetic of one update."""
+
+    ilp: int = 1
+
+    def __post_init__(self) -> None:
+        Description.__post_init__(self)
+        _check_counts(self, (("ilp", 1),))
+
+
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class GraphKernel(WrittenKernel):
+    """A graph by hand; ``latencies`` by operation class go before the device's."""
+
+    graph: InstructionGraph
+    latencies: Mapping[str, LatencyRule] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
+class BoundKernel(Description):
+    """Compiled code for one launch; ``bound``: its accesses, whose numbers the graph's nodes
+    have; ``program``: the code that it was made of."""
+
+    graph: InstructionGraph
+    bound: tuple[BoundAccess, ...]
+    program: Program
+    code_bytes: int
+
+
+def _check_counts(kernel: Kernel, counts: Iterable[tuple[str, int]]) -> None:
+    """Whole numbers of at least so much."""
+    for key, minimum in counts:
+        value = getattr(kernel, key)
+        try:
+            whole = not isinstance(value, bool) and index(value) >= minimum
+        except TypeError:
+            whole = False
+        if not whole:
+            reason = f"must be a whole number of at least {minimum}, not {value!r}"
+            raise KernelError(f"kernel {kernel.name!r}: {key} {reason}")

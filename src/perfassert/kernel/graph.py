@@ -6,7 +6,7 @@ only data edges and barriers order instructions.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Real
 from typing import TYPE_CHECKING, Protocol, Union
@@ -43,6 +43,10 @@ class Latency:
             raise GraphError(f"pipeline must be a name, not {self.pipeline!r}")
         if self.scope not in ("unit", "scheduler"):
             raise GraphError(f"scope must be 'unit' or 'scheduler', not {self.scope!r}")
+
+
+LatencyRule = Union[Latency, Callable[[int], Latency]]
+"""A latency, or a function of the resident warps of a compute unit that gives one."""
 
 
 @dataclass(frozen=True, slots=True)

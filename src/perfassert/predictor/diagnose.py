@@ -20,7 +20,7 @@ from perfassert.errors import KernelError
 from perfassert.frontends.nsight import MeasuredSamples
 from perfassert.hardware.load import device as load_device
 from perfassert.hardware.model import Device
-from perfassert.kernel.description import Kernel
+from perfassert.kernel.description import AccessKernel, BoundKernel, CompiledKernel, Kernel
 from perfassert.kernel.graph import InstructionGraph
 from perfassert.kernel.launch import Launch
 from perfassert.kernel.program import Program
@@ -73,9 +73,10 @@ class _Profiled:
 
 
 def _profile(prediction: Any, predict: Predict) -> _Profiled:
-    kernel, launch, device = prediction.origin
-    model = make_model(estimated(kernel, launch, device), launch, device)
-    program = model.case.kernel.program
+    origin, launch, device = prediction.origin
+    model = make_model(estimated(origin, launch, device), launch, device)
+    kernel = model.case.kernel
+    program = kernel.program if isinstance(kernel, BoundKernel) else None
     code = Code.of(program) if program is not None else graph_code(model.graph)
     alone = prediction.diagnostics["simulated_cycles"]
     slower = float(prediction.cycles) / alone if alone else 1.0
@@ -83,7 +84,7 @@ def _profile(prediction: Any, predict: Predict) -> _Profiled:
     found = _with_fetches(_samples(model, totals, slower), model, alone)
     blamed = blame(code, found, latency_bounds(device))
     stalls = stall_shares(blamed.blames, found.total.all)
-    if model.case.kernel.graph is None:
+    if isinstance(kernel, AccessKernel):
         return _Profiled(model, totals, stalls, None)
     headroom, shapes = _headroom(prediction), partial(_better_shape, prediction, predict, program)
     case = _case(model, code, found, blamed, headroom, shapes)
@@ -101,12 +102,12 @@ def advise_measured(
     """
     if not isinstance(samples, MeasuredSamples):
         raise KernelError(f"samples must come from read_samples(), not {samples!r}")
-    if kernel.compiled is None:
+    if not isinstance(kernel, CompiledKernel):
         raise KernelError(f"kernel {kernel.name!r}: samples belong to compiled code")
     target = load_device(device)
     model = make_model(estimated(kernel, launch, target), launch, target)
+    assert isinstance(model.case.kernel, BoundKernel)
     program = model.case.kernel.program
-    assert program is not None
     code = Code.of(program)
     found = _joined(samples, program)
     blamed = blame(code, found, latency_bounds(target))
@@ -258,9 +259,11 @@ def _access_facts(model: Model) -> dict[int, AccessFacts]:
     kernel, device = model.case.kernel, model.device
     known = model.case.estimate.accesses
     result: dict[int, AccessFacts] = {}
+    if not isinstance(kernel, BoundKernel):
+        return result
     for node in model.graph.nodes:
         for number in node.touches:
-            if number not in known or kernel.bound is None:
+            if number not in known:
                 continue
             cost, width = known[number], kernel.bound[number].bytes * device.warp_size
             result[node.program] = AccessFacts(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
+from perfassert.kernel.description import BoundKernel, CompiledKernel
 from perfassert.kernel.graph import InstructionGraph, Node
 from perfassert.prediction.prediction import Prediction
 from perfassert.predictor.model import estimated
@@ -25,14 +26,13 @@ class LineCost:
 
 def line_costs(prediction: Prediction) -> tuple[LineCost, ...]:
     """By file and line; none for what is not compiled code, or was not predicted here."""
-    if prediction.origin is None or prediction.origin[0].compiled is None:
+    if prediction.origin is None or not isinstance(prediction.origin[0], CompiledKernel):
         return ()
     kernel, launch, device = prediction.origin
     case = estimated(kernel, launch, device)
-    graph, program = case.kernel.graph, case.kernel.program
-    if graph is None or program is None:
-        return ()
-    graph = graph.bound(dict(launch.scalar_args()))
+    assert isinstance(case.kernel, BoundKernel)
+    program = case.kernel.program
+    graph = case.kernel.graph.bound(dict(launch.scalar_args()))
     sums: dict[tuple[str, int], list[float]] = {}
     for node in graph.nodes:
         span = program.instructions[node.program].span if node.program >= 0 else None

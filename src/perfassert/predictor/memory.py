@@ -13,8 +13,9 @@ from math import prod
 
 from perfassert.engines.volume.estimate import AccessCost, VolumeEstimate
 from perfassert.hardware.model import Device
-from perfassert.kernel.access import Direction
-from perfassert.kernel.description import Kernel
+from perfassert.kernel.access import Access, Direction
+from perfassert.kernel.bound import BoundAccess
+from perfassert.kernel.description import BoundKernel, Description, WrittenKernel
 from perfassert.kernel.graph import InstructionGraph, Latency, Node
 from perfassert.prediction.volumes import Volumes
 
@@ -29,7 +30,7 @@ _WORD = 4  # bytes of a spilled register
 _HIT = 0.5  # of a load's sectors miss L1: fewer, and it counts as a hit
 
 
-def with_touches(graph: InstructionGraph, kernel: Kernel) -> InstructionGraph:
+def with_touches(graph: InstructionGraph, kernel: WrittenKernel) -> InstructionGraph:
     """A hand-made graph whose nodes know the numbers of the accesses that they name."""
     loads = iter(range(len(kernel.loads)))
     stores = iter(range(len(kernel.loads), len(kernel.accesses)))
@@ -51,6 +52,14 @@ class _Served:
     behind: float
 
 
+def _accesses(kernel: Description) -> tuple[Access, ...] | tuple[BoundAccess, ...]:
+    """By the numbers that nodes and costs have."""
+    if isinstance(kernel, BoundKernel):
+        return kernel.bound
+    assert isinstance(kernel, WrittenKernel)
+    return kernel.accesses
+
+
 class MemorySystem:
     """Classes of their own for the memory nodes of a graph, as one launch finds them.
 
@@ -58,16 +67,13 @@ class MemorySystem:
     """
 
     def __init__(
-        self, kernel: Kernel, estimate: VolumeEstimate, device: Device, active: int
+        self, kernel: Description, estimate: VolumeEstimate, device: Device, active: int
     ) -> None:
         self.device = device
         self.estimate = estimate
-        self.counted = kernel.bound is not None
-        self.widths = [a.bytes for a in kernel.bound or ()]
-        self.fields = [
-            (a.field, a.direction is Direction.LOAD)
-            for a in (kernel.accesses if kernel.bound is None else kernel.bound)
-        ]
+        self.counted = isinstance(kernel, BoundKernel)
+        self.widths = [a.bytes for a in kernel.bound] if isinstance(kernel, BoundKernel) else []
+        self.fields = [(a.field, a.direction is Direction.LOAD) for a in _accesses(kernel)]
         share = device.l2_bandwidth / device.clock_hz / active
         self.sector_cycles = device.sector_bytes / min(share, device.l2_port_bytes_per_cycle)
         self.served = self._served()

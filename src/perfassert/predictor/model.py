@@ -8,14 +8,20 @@ from math import prod
 
 from perfassert.engines.pipeline.bounds import Bounds, bounds
 from perfassert.engines.pipeline.configuration import Unit
-from perfassert.engines.pipeline.simulate import LatencyRule, make_unit
+from perfassert.engines.pipeline.simulate import make_unit
 from perfassert.engines.volume.estimate import VolumeEstimate, estimate_volumes
 from perfassert.errors import DeviceFileError, GraphError
 from perfassert.frontends.access_graph import access_graph
 from perfassert.hardware.model import Device
 from perfassert.hardware.occupancy import Occupancy, occupancy
-from perfassert.kernel.description import Kernel
-from perfassert.kernel.graph import InstructionGraph, Latency, Node
+from perfassert.kernel.description import (
+    AccessKernel,
+    BoundKernel,
+    Description,
+    GraphKernel,
+    Kernel,
+)
+from perfassert.kernel.graph import InstructionGraph, Latency, LatencyRule, Node
 from perfassert.kernel.launch import Launch
 from perfassert.predictor.memory import QUEUE, MemorySystem, with_touches
 
@@ -29,7 +35,7 @@ class Case:
     """A kernel bound to its launch, and what it moves; ``threads``: unmasked ones;
     ``working``: blocks that have one."""
 
-    kernel: Kernel
+    kernel: Description
     held: Occupancy
     estimate: VolumeEstimate
     threads: int
@@ -39,14 +45,12 @@ class Case:
 
 def estimated(kernel: Kernel, launch: Launch, device: Device) -> Case:
     """Bind the kernel to the launch and estimate what it moves."""
-    work = launch
-    if kernel.compiled is not None:
-        kernel, work = kernel.compiled.bind(launch, device.arch, device.warp_size)
-    shared = kernel.shared_bytes + launch.shared_bytes
-    held = occupancy(device, launch.threads_per_block, kernel.registers, shared)
-    estimate = estimate_volumes(kernel, work, device, held, launch)
+    described, work = kernel.bind(launch, device.arch, device.warp_size)
+    shared = described.shared_bytes + launch.shared_bytes
+    held = occupancy(device, launch.threads_per_block, described.registers, shared)
+    estimate = estimate_volumes(described, work, device, held, launch)
     working = prod(launch.working_grid(work))
-    return Case(kernel, held, estimate, work.threads, shared, working)
+    return Case(described, held, estimate, work.threads, shared, working)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +86,12 @@ def make_model(case: Case, launch: Launch, device: Device) -> Model:
     Raises :class:`~perfassert.errors.GraphError` for a graph without trip counts or latencies.
     """
     kernel, estimate = case.kernel, case.estimate
-    by_hand = kernel.graph is not None and kernel.bound is None
-    graph = kernel.graph or access_graph(kernel)
-    if kernel.bound is None:
-        graph = with_touches(graph, kernel)
-    graph = graph.bound(dict(launch.scalar_args()))
+    by_hand = isinstance(kernel, GraphKernel)
+    graph = _graph(kernel).bound(dict(launch.scalar_args()))
     memory = MemorySystem(kernel, estimate, device, min(device.compute_units, case.working))
-    graph = memory.apply(graph, kernel.latencies)
-    latencies = dict(kernel.latencies) | memory.latencies
+    given = kernel.latencies if isinstance(kernel, GraphKernel) else {}
+    graph = memory.apply(graph, given)
+    latencies = {**given, **memory.latencies}
     if device.block_launch_cycles and not by_hand:
         graph = _with_block_launch(graph)
         stores = bool(estimate.volumes.l2_store.total)
@@ -118,6 +120,16 @@ def make_model(case: Case, launch: Launch, device: Device) -> Model:
         length - warps * (BLOCK_LAUNCH in latencies), blocks, memory.dram_seconds,
         _shared_cycles(case, device), _masked_cycles(case, launch, device),
     )  # fmt: skip
+
+
+def _graph(kernel: Description) -> InstructionGraph:
+    """Its nodes know the numbers of the accesses that they stand for."""
+    if isinstance(kernel, BoundKernel):
+        return kernel.graph
+    if isinstance(kernel, GraphKernel):
+        return with_touches(kernel.graph, kernel)
+    assert isinstance(kernel, AccessKernel)
+    return with_touches(access_graph(kernel), kernel)
 
 
 def _shared_cycles(case: Case, device: Device) -> float:

@@ -16,7 +16,7 @@ from perfassert.frontends.access_graph import ARITHMETIC
 from perfassert.frontends.cuda.kernels import CompiledCode
 from perfassert.hardware.load import device as load_device
 from perfassert.hardware.model import Device
-from perfassert.kernel.description import Kernel
+from perfassert.kernel.description import AccessKernel, BoundKernel, CompiledKernel, Kernel
 from perfassert.kernel.launch import Launch
 from perfassert.prediction.prediction import OccupancyResult, Prediction, Resources
 from perfassert.predictor.diagnose import diagnose
@@ -51,7 +51,7 @@ def predict(kernel: Kernel, launch: Launch, device: Device | str | Path) -> Pred
             raise LaunchError(f"{what} must be a {kind.__name__}, not {value!r}")
     target = load_device(device)
     _check_block(launch, target)
-    code = kernel.compiled
+    code = kernel.compiled if isinstance(kernel, CompiledKernel) else None
     if code is None:
         return _predicted(kernel, launch, target, "")
     if isinstance(code, CompiledCode):  # compiled again if its file has changed
@@ -108,7 +108,7 @@ def _predicted(kernel: Kernel, launch: Launch, target: Device, digest: str) -> P
             float(model.own * case.working),
         ),
         assumptions=(*bound.assumptions, *run.assumptions),
-        exact=_EXACT | {"instructions"} if bound.graph is not None else _EXACT,
+        exact=_EXACT if isinstance(bound, AccessKernel) else _EXACT | {"instructions"},
         diagnostics={
             k: round_significant(v) for k, v in {**estimate.diagnostics, **run.diagnostics}.items()
         },
@@ -122,11 +122,11 @@ def access_costs(
 ) -> tuple[dict[int, list[tuple[float, float]]], tuple[Assumption, ...]]:
     """Of compiled code: wavefronts and sectors per warp instruction of each access, by number of
     the instruction in its program; and what the binding had to assume."""
-    if kernel.compiled is None:
+    if not isinstance(kernel, CompiledKernel):
         return {}, ()
     case = estimated(kernel, launch, device)
     known = case.estimate.accesses
-    assert case.kernel.graph is not None
+    assert isinstance(case.kernel, BoundKernel)
     costs = {
         n.program: [(known[i].wavefronts, known[i].sectors) for i in n.touches if i in known]
         for n in case.kernel.graph.nodes

@@ -10,7 +10,14 @@ from typing import Any
 from perfassert.errors import KernelError, close_matches
 from perfassert.hardware.entries import Operation
 from perfassert.hardware.model import Device
-from perfassert.kernel.description import Compiled, Kernel
+from perfassert.kernel.description import (
+    AccessKernel,
+    BoundKernel,
+    Compiled,
+    CompiledKernel,
+    GraphKernel,
+    Kernel,
+)
 from perfassert.kernel.graph import Latency
 from perfassert.kernel.launch import Launch
 from perfassert.prediction.prediction import Prediction
@@ -67,7 +74,9 @@ def replace_args(launch: Launch, args: Any) -> Launch:
 def _described(kernel: Kernel, changes: Mapping[str, Any]) -> Kernel:
     if not changes:
         return kernel
-    if kernel.compiled is not None:
+    if "ilp" in changes and not isinstance(kernel, AccessKernel):
+        raise KernelError("ilp: only address expressions leave open how arithmetic depends")
+    if isinstance(kernel, CompiledKernel):
         return replace(kernel, compiled=Changed(kernel.compiled, tuple(changes.items())))
     return replace(kernel, **changes)
 
@@ -79,7 +88,7 @@ class Changed:
     compiled: Compiled
     changes: tuple[tuple[str, Any], ...]
 
-    def bind(self, launch: Launch, arch: str, warp_size: int) -> tuple[Kernel, Launch]:
+    def bind(self, launch: Launch, arch: str, warp_size: int) -> tuple[BoundKernel, Launch]:
         """The bound kernel with the changes."""
         kernel, work = self.compiled.bind(launch, arch, warp_size)
         return replace(kernel, **dict(self.changes)), work
@@ -89,9 +98,10 @@ def _with_latency(
     kernel: Kernel, device: Device, name: str, change: object
 ) -> tuple[Kernel, Device]:
     """λ and Λ of an operation class, or of all classes of a pipeline, times a factor."""
+    rules = kernel.latencies if isinstance(kernel, GraphKernel) else {}
     own = {
         key: _changed(rule, change, kernel, key)
-        for key, rule in kernel.latencies.items()
+        for key, rule in rules.items()
         if name == key or (isinstance(rule, Latency) and name == rule.pipeline)
     }
     classes = {
@@ -101,7 +111,7 @@ def _with_latency(
     }
     levels = _LEVELS.get(name, ())
     if not own and not classes and not levels:
-        names = [*kernel.latencies, *device.operations, *device.pipelines, *_LEVELS]
+        names = [*rules, *device.operations, *device.pipelines, *_LEVELS]
         raise KernelError(f"latency: no operation class {name!r}{close_matches(name, names)}")
     operations = {key: _operation(value, change, key) for key, value in classes.items()}
     if isinstance(change, Latency) and not own and not classes:
@@ -110,7 +120,9 @@ def _with_latency(
         key: getattr(device, key) * _factor(name, change) for key in levels
     }  # fmt: skip
     changed = device.replace(operations={**device.operations, **operations}, **scaled)
-    return replace(kernel, latencies={**kernel.latencies, **own}), changed
+    if isinstance(kernel, GraphKernel):
+        kernel = replace(kernel, latencies={**rules, **own})
+    return kernel, changed
 
 
 def _changed(rule: Any, change: object, kernel: Kernel, key: str) -> Latency:

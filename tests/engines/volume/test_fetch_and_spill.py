@@ -14,6 +14,7 @@ from perfassert.hardware.occupancy import occupancy
 from perfassert.kernel.access import Direction
 from perfassert.kernel.affine import Affine
 from perfassert.kernel.bound import BoundAccess
+from perfassert.kernel.description import BoundKernel
 from perfassert.kernel.graph import InstructionGraph, Loop, Node
 
 DEVICE = load_device("RTX-2080-Ti")
@@ -31,7 +32,8 @@ def access(direction, size=4, address=-16, ranges=None, loops=(), space="local")
 
 
 def kernel(*bound, graph=None, **facts):
-    return pa.Kernel("k", {}, (), bound=bound, graph=graph, **facts)
+    facts = {"code_bytes": 0, "program": None, **facts}
+    return BoundKernel(name="k", fields={}, bound=bound, graph=graph, **facts)
 
 
 def estimate(code, launch=LAUNCH, device=DEVICE):

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from numbers import Integral
-from typing import Union
 
 from perfassert.engines.pipeline.configuration import Totals, Unit
 from perfassert.engines.pipeline.events import Simulation
 from perfassert.engines.pipeline.program import compile_programs
 from perfassert.engines.pipeline.reference import Reference
 from perfassert.errors import GraphError
-from perfassert.kernel.graph import InstructionGraph, Latency
+from perfassert.kernel.graph import InstructionGraph, Latency, LatencyRule
 
-LatencyRule = Union[Latency, Callable[[int], Latency]]
 ORDERS = ("dataflow", "in-order")
 SCHEDULERS = ("loose-round-robin", "greedy-then-oldest")
 

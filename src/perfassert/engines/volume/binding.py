@@ -31,7 +31,7 @@ from perfassert.kernel.affine import (
     with_global_coordinates,
 )
 from perfassert.kernel.bound import BoundAccess
-from perfassert.kernel.description import Kernel
+from perfassert.kernel.description import BoundKernel, Description, WrittenKernel
 from perfassert.kernel.expression import AXES, BLOCK, DIMENSIONS, THREAD, variables
 from perfassert.kernel.field import Field
 from perfassert.kernel.launch import Launch
@@ -137,14 +137,15 @@ def of(direction: Direction, groups: Sequence[AccessGroup]) -> list[AccessGroup]
     return [g for g in groups if g.direction is direction]
 
 
-def bind_groups(kernel: Kernel, launch: Launch) -> tuple[AccessGroup, ...]:
+def bind_groups(kernel: Description, launch: Launch) -> tuple[AccessGroup, ...]:
     """All accesses of ``kernel`` as groups, in the order in which they first occur.
 
     Raises :class:`AddressExpressionError` for unknown names, subscripts outside interior and
     halo, or addresses beyond 64 bits.
     """
-    if kernel.bound is not None:
+    if isinstance(kernel, BoundKernel):
         return _bound_groups(kernel, launch.block, "global")
+    assert isinstance(kernel, WrittenKernel)
     names = dict(launch.scalar_args()) | dict(
         zip(DIMENSIONS, (*launch.block, *launch.grid), strict=True)
     )
@@ -154,24 +155,24 @@ def bind_groups(kernel: Kernel, launch: Launch) -> tuple[AccessGroup, ...]:
     return _grouped(kernel, known)
 
 
-def shared_groups(kernel: Kernel, launch: Launch) -> tuple[AccessGroup, ...]:
+def shared_groups(kernel: Description, launch: Launch) -> tuple[AccessGroup, ...]:
     """The accesses of shared memory as groups; only compiled code has them."""
-    return _bound_groups(kernel, launch.block, "shared") if kernel.bound is not None else ()
+    return _bound_groups(kernel, launch.block, "shared") if isinstance(kernel, BoundKernel) else ()
 
 
-def local_groups(kernel: Kernel, launch: Launch) -> tuple[AccessGroup, ...]:
+def local_groups(kernel: Description, launch: Launch) -> tuple[AccessGroup, ...]:
     """The accesses of the threads' stacks as groups; only compiled code has them."""
-    return _bound_groups(kernel, launch.block, "local") if kernel.bound is not None else ()
+    return _bound_groups(kernel, launch.block, "local") if isinstance(kernel, BoundKernel) else ()
 
 
 def _bound_groups(
-    kernel: Kernel, block: tuple[int, int, int], space: str
+    kernel: BoundKernel, block: tuple[int, int, int], space: str
 ) -> tuple[AccessGroup, ...]:
     """Accesses of compiled code that differ by a constant only, guards included, are one group."""
     members: dict[tuple[object, ...], list[tuple[int, int]]] = {}
     shapes: dict[tuple[object, ...], tuple[BoundAccess, Affine, frozenset[str]]] = {}
     known: dict[tuple[object, ...], list[tuple[int, int]]] = {}  # members, by terms not yet split
-    for number, access in enumerate(kernel.bound or ()):
+    for number, access in enumerate(kernel.bound):
         if access.space != space:
             continue
         bounds = tuple(sorted(access.ranges.items()))
@@ -198,7 +199,7 @@ def _split_of(access: BoundAccess) -> frozenset[str]:
 
 
 def _group(
-    kernel: Kernel,
+    kernel: BoundKernel,
     access: BoundAccess,
     address: Affine,
     split: frozenset[str],
@@ -234,7 +235,7 @@ def _split_all(form: Affine, axes: frozenset[str], block: tuple[int, int, int]) 
 
 
 @lru_cache(maxsize=512)
-def _names_used(kernel: Kernel) -> frozenset[str]:
+def _names_used(kernel: WrittenKernel) -> frozenset[str]:
     """Names on which the bound form can depend; block sizes where thread or block indices occur."""
     used = {v.name for a in kernel.accesses for s in a.subscripts for v in variables(s)}
     indices = {name[-1] for name in used if name in (*THREAD, *BLOCK)}
@@ -250,7 +251,7 @@ class _Bound:
 
 
 @lru_cache(maxsize=512)
-def _bound(kernel: Kernel, names: tuple[tuple[str, int], ...]) -> tuple[_Bound, ...]:
+def _bound(kernel: WrittenKernel, names: tuple[tuple[str, int], ...]) -> tuple[_Bound, ...]:
     known = dict(names)
     result = []
     for access in kernel.accesses:
@@ -271,7 +272,7 @@ def _failing(access: Access) -> Fail:
 
 
 @lru_cache(maxsize=512)
-def _grouped(kernel: Kernel, names: tuple[tuple[str, int], ...]) -> tuple[AccessGroup, ...]:
+def _grouped(kernel: WrittenKernel, names: tuple[tuple[str, int], ...]) -> tuple[AccessGroup, ...]:
     known = dict(names)
     found: dict[tuple[str, Direction, frozenset[tuple[Symbol, int]]], list[tuple[int, int]]] = {}
     for number, bound in enumerate(_bound(kernel, names)):
@@ -307,7 +308,9 @@ def _split_axes(form: Affine) -> list[str]:
     return [a for a in AXES if f"threadIdx.{a}" in used or f"blockIdx.{a}" in used]
 
 
-def _check_ranges(kernel: Kernel, launch: Launch, names: tuple[tuple[str, int], ...]) -> None:
+def _check_ranges(
+    kernel: WrittenKernel, launch: Launch, names: tuple[tuple[str, int], ...]
+) -> None:
     used = _coordinates_used(kernel, names)
     ranges = tuple((s, r) for s, r in coordinate_ranges(launch).items() if s in used)
     for index, axis in _doubtful(kernel, names, ranges):
@@ -322,14 +325,14 @@ def _check_ranges(kernel: Kernel, launch: Launch, names: tuple[tuple[str, int], 
 
 
 @lru_cache(maxsize=512)
-def _coordinates_used(kernel: Kernel, names: tuple[tuple[str, int], ...]) -> frozenset[str]:
+def _coordinates_used(kernel: WrittenKernel, names: tuple[tuple[str, int], ...]) -> frozenset[str]:
     forms = (form for bound in _bound(kernel, names) for form in bound.subscripts)
     return frozenset(symbol for form in forms for symbol in form.symbols())
 
 
 @lru_cache(maxsize=512)
 def _doubtful(
-    kernel: Kernel,
+    kernel: WrittenKernel,
     names: tuple[tuple[str, int], ...],
     ranges: tuple[tuple[str, tuple[int, int]], ...],
 ) -> tuple[tuple[int, int], ...]:

@@ -16,7 +16,7 @@ from perfassert.engines.volume.waves import Wave, waves
 from perfassert.hardware.model import Device
 from perfassert.hardware.occupancy import Occupancy
 from perfassert.kernel.access import Direction
-from perfassert.kernel.description import Kernel
+from perfassert.kernel.description import Description
 from perfassert.kernel.launch import Launch
 from perfassert.prediction.volumes import Volume, Volumes
 
@@ -63,7 +63,7 @@ class _FieldBlocks:
 
 
 def estimate_volumes(
-    kernel: Kernel,
+    kernel: Description,
     launch: Launch,
     device: Device,
     occupancy: Occupancy,
@@ -130,7 +130,7 @@ def estimate_volumes(
 
 
 def _beside(
-    kernel: Kernel, launch: Launch, device: Device, occupancy: Occupancy
+    kernel: Description, launch: Launch, device: Device, occupancy: Occupancy
 ) -> dict[str, dict[str, dict[str, float]]]:
     """What crosses beside the fields' data, by volume: spilled registers and code."""
     spills = spilled(kernel, launch, device, occupancy)
@@ -148,7 +148,7 @@ def _beside(
 
 
 def _shared(
-    kernel: Kernel, launch: Launch, device: Device, accesses: dict[int, AccessCost]
+    kernel: Description, launch: Launch, device: Device, accesses: dict[int, AccessCost]
 ) -> dict[str, dict[str, float]]:
     """Wavefronts of shared memory, loads and stores apart."""
     parts: dict[str, float] = {}
@@ -266,7 +266,7 @@ def _l1_oversubscription(
     launch: Launch,
     device: Device,
     occupancy: Occupancy,
-    kernel: Kernel,
+    kernel: Description,
 ) -> float:
     """Lines that one block's loads allocate, over the L1 (less shared memory)."""
     shared = (kernel.shared_bytes + launch.shared_bytes) * occupancy.resident_blocks

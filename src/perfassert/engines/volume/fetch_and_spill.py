@@ -13,7 +13,7 @@ from perfassert.engines.volume.warps import lane_addresses, middle_block
 from perfassert.hardware.model import Device
 from perfassert.hardware.occupancy import Occupancy
 from perfassert.kernel.access import Direction
-from perfassert.kernel.description import Kernel
+from perfassert.kernel.description import BoundKernel, Description
 from perfassert.kernel.graph import InstructionGraph
 from perfassert.kernel.launch import Launch
 
@@ -34,7 +34,7 @@ class Spills:
     reload: float = 0.0
 
 
-def spilled(kernel: Kernel, launch: Launch, device: Device, occupancy: Occupancy) -> Spills:
+def spilled(kernel: Description, launch: Launch, device: Device, occupancy: Occupancy) -> Spills:
     """What local memory moves over the launch; nothing of it hits in the L1."""
     moved = dict.fromkeys(Direction, 0.0)
     for group in local_groups(kernel, launch):
@@ -61,15 +61,16 @@ def _sectors(group: AccessGroup, launch: Launch, device: Device) -> float:
     return touched * lanes.weight * launch.blocks * len(group.offsets)
 
 
-def fetched(kernel: Kernel, launch: Launch, device: Device) -> float:
+def fetched(kernel: Description, launch: Launch, device: Device) -> float:
     """Bytes of code that cross from the L2 over the launch.
 
     Code that fits into a unit's instruction cache is fetched once, which does not count. Each
     block runs once through the rest; a loop that does not fit, once in every iteration.
     """
-    if kernel.graph is None or kernel.code_bytes <= device.instruction_cache_bytes:
+    cache = device.instruction_cache_bytes
+    if not isinstance(kernel, BoundKernel) or kernel.code_bytes <= cache:
         return 0.0
-    per_block = _Fetch(kernel.graph, kernel.code_bytes, device.instruction_cache_bytes).missed()
+    per_block = _Fetch(kernel.graph, kernel.code_bytes, cache).missed()
     return per_block * device.instruction_fetch_share * launch.blocks
 
 

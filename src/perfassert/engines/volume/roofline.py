@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from perfassert.engines.volume.fetch_and_spill import INSTRUCTIONS
 from perfassert.hardware.entries import Scope
 from perfassert.hardware.model import Device
-from perfassert.kernel.description import Kernel
+from perfassert.kernel.description import Description
 from perfassert.kernel.launch import Launch
 from perfassert.prediction.volumes import Volumes
 
@@ -15,7 +15,7 @@ _FLOPS_PER_LANE = 2  # a fused multiply-add counts two
 
 
 def roofline(
-    kernel: Kernel, launch: Launch, device: Device, volumes: Volumes, arithmetic: str
+    kernel: Description, launch: Launch, device: Device, volumes: Volumes, arithmetic: str
 ) -> Mapping[str, float]:
     """Seconds that each of ``dram l2 l1 compute`` would take alone.
 

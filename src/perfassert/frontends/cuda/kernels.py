@@ -15,7 +15,7 @@ from perfassert.frontends.cuda.describe import describe
 from perfassert.frontends.cuda.launch_graph import launch_graph
 from perfassert.frontends.cuda.proxies import read_proxies
 from perfassert.frontends.toolchain.build import Binary, Source, build
-from perfassert.kernel.description import Kernel
+from perfassert.kernel.description import BoundKernel, CompiledKernel
 from perfassert.kernel.field import Field
 from perfassert.kernel.graph import InstructionGraph
 from perfassert.kernel.launch import Launch
@@ -39,7 +39,7 @@ def from_cuda(
     updates_per_thread: int = 1,
     trip_counts: Mapping[str, int] | None = None,
     proxies: Mapping[str, str] | None = None,
-) -> Kernel:
+) -> CompiledKernel:
     """A kernel from CUDA source, compiled for the device that it is predicted on.
 
     ``kernel``: its name, with namespaces and template arguments (``"ns::star<double, 4>"``); may
@@ -66,7 +66,7 @@ def from_ptx(
     updates_per_thread: int = 1,
     trip_counts: Mapping[str, int] | None = None,
     proxies: Mapping[str, str] | None = None,
-) -> Kernel:
+) -> CompiledKernel:
     """A kernel from PTX text, assembled for the device; see :func:`from_cuda`."""
     return _kernel(
         path, "ptx", kernel, updates_per_thread, trip_counts, proxies, options=tuple(options)
@@ -80,7 +80,7 @@ def from_cubin(
     updates_per_thread: int = 1,
     trip_counts: Mapping[str, int] | None = None,
     proxies: Mapping[str, str] | None = None,
-) -> Kernel:
+) -> CompiledKernel:
     """A kernel from a cubin, or from a listing of one (``.sass``); see :func:`from_cuda`."""
     kind = "sass" if Path(path).suffix == ".sass" else "cubin"
     return _kernel(path, kind, kernel, updates_per_thread, trip_counts, proxies)
@@ -94,7 +94,7 @@ def _kernel(
     trip_counts: Mapping[str, int] | None,
     proxies: Mapping[str, str] | None,
     **more: object,
-) -> Kernel:
+) -> CompiledKernel:
     place = Path(path)
     if not place.is_file():
         near = close_matches(place.name, (p.name for p in place.parent.glob("*"))) if (
@@ -102,12 +102,8 @@ def _kernel(
         raise KernelSourceError(f"{place}: no such file{near}")
     said = Hints.checked(updates_per_thread, trip_counts, proxies)
     code = CompiledCode(Source(place, kind, kernel, **more), said)  # type: ignore[arg-type]
-    return Kernel(
-        name=kernel or place.stem,
-        fields={},
-        accesses=(),
-        updates_per_thread=updates_per_thread,
-        compiled=code,
+    return CompiledKernel(
+        name=kernel or place.stem, updates_per_thread=updates_per_thread, compiled=code
     )
 
 
@@ -132,7 +128,7 @@ class Hints:
                 raise KernelError(f"trip_counts[{key!r}] must be a whole number ≥ 0, not {count!r}")
         return cls(updates_per_thread, dict(trip_counts or {}), dict(proxies or {}))
 
-    def bind(self, binary: Binary, launch: Launch, warp_size: int) -> tuple[Kernel, Launch]:
+    def bind(self, binary: Binary, launch: Launch, warp_size: int) -> tuple[BoundKernel, Launch]:
         """Graph and accesses for a launch, and the launch that the volumes are those of."""
         program = _program(binary)
         arguments = Arguments(program, launch, binary.kernel)
@@ -145,10 +141,9 @@ class Hints:
         flops, dtype = _arithmetic(graph, program, launch, warp_size)
         aligned = {n: b.alignment for n, b in arguments.buffers.items()}
         names = dict.fromkeys(a.field for a in bound)
-        kernel = Kernel(
+        kernel = BoundKernel(
             name=binary.kernel,
             fields={n: Field.pointer(n, aligned.get(n, 256)) for n in names},
-            accesses=(),
             flops=flops,
             dtype=dtype,
             registers=max(binary.registers, 1),
@@ -179,7 +174,7 @@ class CompiledCode:
         """The description for ``arch``."""
         return _program(self.binary(arch))
 
-    def bind(self, launch: Launch, arch: str, warp_size: int) -> tuple[Kernel, Launch]:
+    def bind(self, launch: Launch, arch: str, warp_size: int) -> tuple[BoundKernel, Launch]:
         """Graph and accesses for a launch, and the launch that the volumes are those of."""
         return self.hints.bind(self.binary(arch), launch, warp_size)
 

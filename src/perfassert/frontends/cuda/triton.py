@@ -16,7 +16,7 @@ from perfassert.frontends.toolchain.architecture import number
 from perfassert.frontends.toolchain.binary import Binary, Parameter
 from perfassert.frontends.toolchain.build import Layout, from_compiler
 from perfassert.frontends.toolchain.compilers import Compiled
-from perfassert.kernel.description import Kernel
+from perfassert.kernel.description import BoundKernel, CompiledKernel
 from perfassert.kernel.launch import Buffer, Launch
 from perfassert.source import SourceSpan
 
@@ -43,7 +43,7 @@ def from_triton(
     updates_per_thread: int = 1,
     trip_counts: Mapping[str, int] | None = None,
     proxies: Mapping[str, str] | None = None,
-) -> Kernel:
+) -> CompiledKernel:
     """A kernel from a Triton function, compiled for the device that it is predicted on.
 
     ``signature``: Triton's types by parameter, ``{"x": "*fp32", "n": "i32"}``; ``constexprs``: the
@@ -68,10 +68,8 @@ def from_triton(
         options["num_stages"] = num_stages
     said = Hints.checked(updates_per_thread, trip_counts, proxies)
     source = TritonSource(function, types, constants, options, attrs)
-    return Kernel(
+    return CompiledKernel(
         name=function.__name__,
-        fields={},
-        accesses=(),
         updates_per_thread=updates_per_thread,
         compiled=TritonCode(source, said),
     )
@@ -180,7 +178,7 @@ class TritonCode:
         """Compiled for ``arch`` and what is known of ``args``."""
         return self.source.build(arch, args)[0]
 
-    def bind(self, launch: Launch, arch: str, warp_size: int) -> tuple[Kernel, Launch]:
+    def bind(self, launch: Launch, arch: str, warp_size: int) -> tuple[BoundKernel, Launch]:
         """Graph and accesses for a launch, and the launch that the volumes are those of.
 
         Raises :class:`LaunchError` for a block that is not what Triton would start.

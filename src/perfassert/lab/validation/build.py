@@ -155,11 +155,13 @@ def holding(resident: int, launch: Launch, kernel: Kernel, device: Device) -> in
     Raises :class:`SuiteError` where no amount gives that number.
     """
 
-    def blocks(dynamic: int) -> int:
-        shared = kernel.shared_bytes + dynamic
-        return occupancy(device, launch.threads_per_block, kernel.registers, shared).resident_blocks
+    own, _ = kernel.bind(launch, device.arch, device.warp_size)
 
-    low, high = 0, device.shared_bytes_per_block - kernel.shared_bytes
+    def blocks(dynamic: int) -> int:
+        shared = own.shared_bytes + dynamic
+        return occupancy(device, launch.threads_per_block, own.registers, shared).resident_blocks
+
+    low, high = 0, device.shared_bytes_per_block - own.shared_bytes
     while low < high:  # the first amount that leaves no more than `resident`
         middle = (low + high) // 2
         low, high = (low, middle) if blocks(middle) <= resident else (middle + 1, high)
