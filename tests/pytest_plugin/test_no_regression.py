@@ -8,9 +8,6 @@ from pathlib import Path
 
 import pytest
 
-import perfassert as pa
-import perfassert.pytest_plugin.session  # NumPy cannot be loaded once per inner run
-
 TEST_FILE = """
 import os
 import pytest
@@ -38,12 +35,7 @@ class TestBoth:
 """
 QUIET = ("-p", "no:randomly", "-p", "no:cacheprovider", "--perf-device", "a100")
 ENTRIES = 5
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _everything_is_loaded():
-    kernel = pa.Kernel.from_accesses("k", [pa.Field("a", shape=(256,))], ["a[x]"])
-    assert pa.predict(kernel, pa.Launch(1, 256), "a100").time > 0
+pytestmark = pytest.mark.usefixtures("loaded")
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,6 @@ from xml.etree import ElementTree
 import pytest
 
 import perfassert as pa
-import perfassert.pytest_plugin.session  # NumPy cannot be loaded once per inner run
 
 TEST_FILE = """
 import pytest
@@ -47,12 +46,7 @@ def test_without():
 """
 QUIET = ("-p", "no:cacheprovider", "--perf-device", "a100", "--perf-device", "L40")
 FAILED = {"test_slow", "test_other", "test_known"}
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _everything_is_loaded():
-    kernel = pa.Kernel.from_accesses("k", [pa.Field("a", shape=(256,))], ["a[x]"])
-    assert pa.predict(kernel, pa.Launch(1, 256), "a100").time > 0
+pytestmark = pytest.mark.usefixtures("loaded")
 
 
 @pytest.fixture
