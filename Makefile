@@ -11,6 +11,9 @@ UNMEASURED = $(if $(wildcard $(MEASURED)/own_kernels.csv),,validation/own_kernel
 SUITES = $(filter-out $(UNMEASURED),$(sort $(wildcard validation/*.toml)))
 VALIDATE = $(BIN)/perfassert validate $(SUITES) --data $(MEASURED)
 
+# Tests start many processes: what one has compiled the next one reads.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test lint bench accuracy accuracy-check clean
 
 demo: $(VENV)/ready
@@ -20,7 +23,7 @@ demo: $(VENV)/ready
 	@$(BIN)/python -m pytest examples/demo_failing.py -q; test $$? -eq 1
 
 test: $(VENV)/ready
-	$(BIN)/python -m pytest $(PYTEST_OPTIONS)
+	$(BIN)/python -m pytest -n auto --dist loadgroup $(PYTEST_OPTIONS)
 
 lint: $(VENV)/ready-lint
 	$(BIN)/ruff check .

@@ -10,6 +10,8 @@ import story
 
 import perfassert as pa
 
+pytestmark = pytest.mark.xdist_group("story")  # six runs of pytest, shared by the tests
+
 
 @pytest.fixture(scope="module")
 def played(tmp_path_factory):
