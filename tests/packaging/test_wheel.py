@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import zipfile
 from pathlib import Path
 
@@ -11,6 +12,11 @@ import numpy
 import pytest
 
 ROOT = Path(__file__).parents[2]
+WITHOUT = {
+    "compiler": {},
+    "no compiler": {"CC": "false", "CXX": "false"},
+    "pure": {"PERFASSERT_PURE": "1"},
+}
 NOT_SOURCE = shutil.ignore_patterns(".*", "build", "dist", "*.so", "*.egg-info", "__pycache__")
 SCRIPT = """
 import perfassert as pa
@@ -24,20 +30,36 @@ g.op("x")
 print(pa.simulate(g.build(), 1, 1, 1, {"x": pa.Latency(1, 7)}).engine)
 """
 
+HEADER = """
+from pathlib import Path
+import pytest
+Path("test_nothing.py").write_text("def test_nothing(): pass")
+sys.exit(pytest.main(["-p", "no:cacheprovider", "--perf-device", "a100", "test_nothing.py"]))
+"""
 
-@pytest.fixture(scope="module", params=["compiler", "no compiler"])
+
+@pytest.fixture(scope="module", params=WITHOUT)
 def wheel(request, tmp_path_factory):
     """A wheel built from a copy of the source; without a compiler it lacks the extension."""
     source = tmp_path_factory.mktemp("source") / "perfassert"
     shutil.copytree(ROOT, source, ignore=NOT_SOURCE)
     target = tmp_path_factory.mktemp("wheel")
-    environment = dict(os.environ)
-    if request.param == "no compiler":
-        environment |= {"CC": "false", "CXX": "false"}
+    leave_an_earlier_build(source)
+    environment = os.environ | WITHOUT[request.param]
     command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "-o", target, source]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stdout + done.stderr
     return request.param, next(target.glob("*.whl"))
+
+
+def leave_an_earlier_build(source):
+    """``build/`` as setuptools names its folders, with what the source has no more."""
+    version = "".join(map(str, sys.version_info[:2]))
+    for folder in ("lib", f"lib.{sysconfig.get_platform()}-cpython-{version}"):
+        stale = source / "build" / folder / "perfassert" / "engines" / "pipeline"
+        stale.mkdir(parents=True)
+        for name in ("stale.py", "_core.abi3.so"):
+            (stale / name).write_text("of an earlier build")
 
 
 def test_contents(wheel):
@@ -52,25 +74,38 @@ def test_contents(wheel):
     assert sources | devices | {"perfassert/py.typed"} <= names
     assert "perfassert/device_files/fits/warpspeed.toml" in names
     assert {f"perfassert/report/assets/report.{e}" for e in ("css", "html", "js")} <= names
+    assert not [n for n in names if "stale" in n]
     extensions = [n for n in names if "_core" in n and not n.endswith(".cpp")]
-    if compiler == "no compiler":
+    if compiler != "compiler":
         assert not extensions
+        assert path.name.endswith("-py3-none-any.whl")
     elif shutil.which("c++") or shutil.which("g++"):
-        assert extensions
+        assert len(extensions) == 1
+        assert "-cp310-abi3-" in path.name
 
 
 def test_a_fresh_environment_predicts(wheel, tmp_path):
     """Dependencies come from the running environment: the network may be absent."""
     compiler, path = wheel
-    subprocess.run([sys.executable, "-m", "venv", tmp_path / "env"], check=True)
-    python = tmp_path / "env" / "bin" / "python"
-    install = [python, "-m", "pip", "install", "--quiet", "--no-deps", path]
-    subprocess.run(install, check=True, capture_output=True)
+    folder = tmp_path / "env"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+    python = folder / "bin" / "python"
+    pip = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps"]
+    subprocess.run([*pip, path], check=True, capture_output=True)
     environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(Path(numpy.__file__).parents[1])}
-    script = f"import sys; sys.path.append(sys.path.pop(1))\n{SCRIPT}"  # the wheel goes first
-    done = subprocess.run(
-        [python, "-c", script], capture_output=True, text=True, cwd=tmp_path, env=environment
-    )
-    assert done.stdout.split()[:2] == ["17", "dram"], done.stderr
-    if compiler == "no compiler":
-        assert done.stdout.split()[2] == "reference"
+    first = "import sys; sys.path.append(sys.path.pop(1))\n"  # the wheel goes first
+
+    def said(script):
+        done = subprocess.run(
+            [python, "-c", first + script],
+            capture_output=True, text=True, cwd=tmp_path, env=environment,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    devices, limiter, engine = said(SCRIPT).split()
+    assert int(devices) == len(list((ROOT / "devices").glob("*.toml")))
+    assert limiter == "dram"
+    if compiler != "compiler":
+        assert engine == "reference"
+    assert f", {engine} engine" in said(HEADER)

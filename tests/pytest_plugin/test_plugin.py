@@ -1,6 +1,5 @@
 """The plug-in as pytest users meet it."""
 
-import re
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 

@@ -64,6 +64,18 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(config.stash[REPORTS], "perfassert-reports")
 
 
+def pytest_report_header(config: pytest.Config) -> str | None:
+    """https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_report_header
+
+    One line, where the session has devices: the engine decides how long predictions take.
+    """
+    if not (config.getoption("--perf-device") or config.getini("perf_devices")):
+        return None
+    from perfassert.pytest_plugin.header import line
+
+    return line()
+
+
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
     """https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_collect_file"""
     if not file_path.name.endswith(".perf.toml") or file_path.parent.name == _BASELINES:
