@@ -7,9 +7,10 @@ only data edges and barriers order instructions.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from enum import Enum
 from numbers import Real
-from typing import TYPE_CHECKING, Protocol, Union
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Union
 
 from perfassert.errors import GraphError
 from perfassert.source import Assumption, SourceSpan
@@ -106,9 +107,23 @@ class Node:
         return f"node {self.name or self.index} ({self.operation})"
 
 
+class ItemKind(str, Enum):
+    """What stands in a body."""
+
+    NODE = "node"
+    LOOP = "loop"
+
+
+class BodyItem(NamedTuple):
+    """A node or loop of the graph, at its place in program order."""
+
+    kind: ItemKind
+    number: int
+
+
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """``trips`` executions of ``body``; ``("node", i)`` and ``("loop", i)`` in program order.
+    """``trips`` executions of ``body``.
 
     ``rests_on``: what was assumed about the trips.
     """
@@ -116,7 +131,7 @@ class Loop:
     index: int
     parent: int
     trips: Trips
-    body: tuple[tuple[str, int], ...]
+    body: tuple[BodyItem, ...]
     rests_on: tuple[Assumption, ...] = ()
 
 
@@ -143,7 +158,7 @@ class InstructionGraph:
 
     nodes: tuple[Node, ...]
     loops: tuple[Loop, ...]
-    body: tuple[tuple[str, int], ...]
+    body: tuple[BodyItem, ...]
 
     @staticmethod
     def builder() -> GraphBuilder:
@@ -163,8 +178,6 @@ class InstructionGraph:
 
     def bound(self, names: Mapping[str, int]) -> InstructionGraph:
         """The graph with trip counts that are expressions evaluated over ``names``."""
-        from dataclasses import replace
-
         loops = tuple(
             replace(loop, trips=_trips(loop, names)) if isinstance(loop.trips, str) else loop
             for loop in self.loops
@@ -227,6 +240,16 @@ class _Draft:
     inputs: tuple[Value, ...]
 
 
+@dataclass
+class _LoopDraft:
+    """A loop before its body is whole; ``first``: the number of the node that comes next."""
+
+    parent: int
+    trips: Trips
+    first: int
+    body: list[BodyItem] = field(default_factory=list)
+
+
 class LoopBody:
     """The inside of a loop: what ``with g.loop(...) as body`` gives."""
 
@@ -277,8 +300,8 @@ class GraphBuilder:
 
     def __init__(self) -> None:
         self._drafts: list[_Draft] = []
-        self._loops: list[tuple[int, Trips, list[tuple[str, int]], int]] = []
-        self._body: list[tuple[str, int]] = []
+        self._loops: list[_LoopDraft] = []
+        self._body: list[BodyItem] = []
         self._names: dict[str, int] = {}
         self.open_loops: list[int] = []
         self.warps: frozenset[int] | None = None
@@ -340,12 +363,10 @@ class GraphBuilder:
         if not self._drafts:
             raise GraphError("the graph has no node")
         loops = tuple(
-            Loop(i, parent, trips, tuple(body))
-            for i, (parent, trips, body, _) in enumerate(self._loops)
+            Loop(i, draft.parent, draft.trips, tuple(draft.body))
+            for i, draft in enumerate(self._loops)
         )
         graph = InstructionGraph(tuple(d.node for d in self._drafts), loops, tuple(self._body))
-        from dataclasses import replace
-
         nodes = tuple(
             replace(d.node, edges=tuple(self._edge(graph, d.node, v) for v in d.inputs))
             for d in self._drafts
@@ -356,8 +377,8 @@ class GraphBuilder:
         """Used by ``with g.loop(...)``."""
         index = len(self._loops)
         parent = self.open_loops[-1] if self.open_loops else -1
-        self._items().append(("loop", index))
-        self._loops.append((parent, trips, [], len(self._drafts)))
+        self._items().append(BodyItem(ItemKind.LOOP, index))
+        self._loops.append(_LoopDraft(parent, trips, len(self._drafts)))
         self.open_loops.append(index)
         return index
 
@@ -371,12 +392,12 @@ class GraphBuilder:
         if isinstance(init, CarriedRef):
             if init.loop == loop or init.loop not in self.open_loops:
                 raise GraphError(f"carried {name!r}: init must come from a loop around this one")
-        elif init.index >= self._loops[loop][3]:
+        elif init.index >= self._loops[loop].first:
             raise GraphError(f"carried {name!r}: init is {self._drafts[init.index].node}, not "
                              "a node before the loop")  # fmt: skip
 
-    def _items(self) -> list[tuple[str, int]]:
-        return self._loops[self.open_loops[-1]][2] if self.open_loops else self._body
+    def _items(self) -> list[BodyItem]:
+        return self._loops[self.open_loops[-1]].body if self.open_loops else self._body
 
     def _add(self, operation: str, inputs: tuple[Value, ...], **more: object) -> NodeRef:
         index = len(self._drafts)
@@ -391,7 +412,7 @@ class GraphBuilder:
         settings = {"name": "", **more}
         node = Node(index, operation, edges=(), loop=loop, warps=self.warps, **settings)  # type: ignore[arg-type]
         self._drafts.append(_Draft(node, inputs))
-        self._items().append(("node", index))
+        self._items().append(BodyItem(ItemKind.NODE, index))
         return NodeRef(self, index)
 
     def _check(self, value: object, where: str) -> None:

@@ -21,7 +21,7 @@ from perfassert.kernel.description import (
     GraphKernel,
     Kernel,
 )
-from perfassert.kernel.graph import InstructionGraph, Latency, LatencyRule, Node
+from perfassert.kernel.graph import BodyItem, InstructionGraph, ItemKind, Latency, LatencyRule, Node
 from perfassert.kernel.launch import Launch
 from perfassert.predictor.memory import QUEUE, MemorySystem, with_touches
 
@@ -179,7 +179,8 @@ def _latencies(
 def _with_block_launch(graph: InstructionGraph) -> InstructionGraph:
     """No warp of a block starts before the block has been set up."""
     launch = Node(len(graph.nodes), BLOCK_LAUNCH, "", (), fence=True)
-    return replace(graph, nodes=(*graph.nodes, launch), body=(("node", launch.index), *graph.body))
+    first = BodyItem(ItemKind.NODE, launch.index)
+    return replace(graph, nodes=(*graph.nodes, launch), body=(first, *graph.body))
 
 
 def _device_latency(node: Node, device: Device) -> Latency:

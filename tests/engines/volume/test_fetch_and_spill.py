@@ -15,7 +15,7 @@ from perfassert.kernel.access import Direction
 from perfassert.kernel.affine import Affine
 from perfassert.kernel.bound import BoundAccess
 from perfassert.kernel.description import BoundKernel
-from perfassert.kernel.graph import InstructionGraph, Loop, Node
+from perfassert.kernel.graph import BodyItem, InstructionGraph, ItemKind, Loop, Node
 
 DEVICE = load_device("RTX-2080-Ti")
 LAUNCH = pa.Launch(1000, 256)
@@ -99,16 +99,20 @@ def node(index, loop=-1):
     return Node(index, "fp32", "", (), loop=loop, program=index)
 
 
+def item(node):
+    return BodyItem(ItemKind.NODE, node.index)
+
+
 def straight(count):
     nodes = tuple(node(i) for i in range(count))
-    return InstructionGraph(nodes, (), tuple(("node", n.index) for n in nodes))
+    return InstructionGraph(nodes, (), tuple(map(item, nodes)))
 
 
 def looping(before, inside, trips):
     """Some instructions, then a loop."""
     nodes = tuple(node(i, 0 if i >= before else -1) for i in range(before + inside))
-    loop = Loop(0, -1, trips, tuple(("node", n.index) for n in nodes[before:]))
-    body = (*(("node", n.index) for n in nodes[:before]), ("loop", 0))
+    loop = Loop(0, -1, trips, tuple(map(item, nodes[before:])))
+    body = (*map(item, nodes[:before]), BodyItem(ItemKind.LOOP, 0))
     return InstructionGraph(nodes, (loop,), body)
 
 

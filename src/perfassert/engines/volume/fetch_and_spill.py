@@ -14,7 +14,7 @@ from perfassert.hardware.model import Device
 from perfassert.hardware.occupancy import Occupancy
 from perfassert.kernel.access import Direction
 from perfassert.kernel.description import BoundKernel, Description
-from perfassert.kernel.graph import InstructionGraph
+from perfassert.kernel.graph import BodyItem, InstructionGraph, ItemKind
 from perfassert.kernel.launch import Launch
 
 SPILLS = "(spills)"
@@ -86,28 +86,30 @@ class _Fetch:
         """In bytes; every block goes through the code after another one."""
         return self._region(self.graph.body, 1)
 
-    def _region(self, body: Sequence[tuple[str, int]], trips: int) -> float:
+    def _region(self, body: Sequence[BodyItem], trips: int) -> float:
         """Of a region that does not fit, in ``trips`` runs through it."""
         run: set[int] = set()
         inner = 0.0
-        for kind, number in body:
-            if kind == "loop" and self._size(self.graph.loops[number].body) > self.capacity:
-                loop = self.graph.loops[number]
-                inner += self._region(loop.body, self.graph.trips(number))
+        for item in body:
+            if item.kind is ItemKind.LOOP and self._size(self._body(item)) > self.capacity:
+                inner += self._region(self._body(item), self.graph.trips(item.number))
             else:
-                run.update(self._instructions([(kind, number)]))
+                run.update(self._instructions([item]))
         missed = miss_share(self._size(body) / self.capacity) * len(run) * self.bytes_each
         return trips * (missed + inner)
 
-    def _size(self, body: Sequence[tuple[str, int]]) -> float:
+    def _size(self, body: Sequence[BodyItem]) -> float:
         return len(set(self._instructions(body))) * self.bytes_each
 
-    def _instructions(self, body: Sequence[tuple[str, int]]) -> Iterator[int]:
-        for kind, number in body:
-            if kind == "node":
-                yield self.graph.nodes[number].program
+    def _instructions(self, body: Sequence[BodyItem]) -> Iterator[int]:
+        for item in body:
+            if item.kind is ItemKind.NODE:
+                yield self.graph.nodes[item.number].program
             else:
-                yield from self._instructions(self.graph.loops[number].body)
+                yield from self._instructions(self._body(item))
+
+    def _body(self, loop: BodyItem) -> tuple[BodyItem, ...]:
+        return self.graph.loops[loop.number].body
 
 
 def miss_share(oversubscription: float) -> float:

@@ -20,7 +20,15 @@ import numpy.typing as npt
 from perfassert.frontends.cuda.binding import Binder
 from perfassert.kernel.affine import IntArray
 from perfassert.kernel.expression import AXES
-from perfassert.kernel.graph import Edge, InstructionGraph, Loop, Node, Source
+from perfassert.kernel.graph import (
+    BodyItem,
+    Edge,
+    InstructionGraph,
+    ItemKind,
+    Loop,
+    Node,
+    Source,
+)
 from perfassert.kernel.program import COUNTER, Program, ProgramBlock, ProgramInstruction
 from perfassert.kernel.roles import CountedWait, Role
 from perfassert.kernel.symbols import Value
@@ -310,13 +318,13 @@ class _Numbering:
         self.walk(items, {}, (), True)
         return InstructionGraph(tuple(self.nodes), tuple(self.loops), tuple(body))
 
-    def number(self, items: Sequence[_Item], chain: tuple[int, ...]) -> list[tuple[str, int]]:
-        body: list[tuple[str, int]] = []
+    def number(self, items: Sequence[_Item], chain: tuple[int, ...]) -> list[BodyItem]:
+        body: list[BodyItem] = []
         for item in items:
             if item.instruction is not None:
                 item.number = len(self.chains)
                 self.chains.append(chain)
-                body.append(("node", item.number))
+                body.append(BodyItem(ItemKind.NODE, item.number))
             else:
                 item.number = len(self.loops)
                 around = chain[-1] if chain else -1
@@ -324,7 +332,7 @@ class _Numbering:
                 self.loops.append(loop)
                 inner = self.number(item.body, (*chain, item.number))
                 self.loops[item.number] = replace(loop, body=tuple(inner))
-                body.append(("loop", item.number))
+                body.append(BodyItem(ItemKind.LOOP, item.number))
         return body
 
     def walk(
