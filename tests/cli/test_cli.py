@@ -2,6 +2,7 @@ import json
 
 import pytest
 
+import perfassert as pa
 from perfassert.cli.main import main
 
 
@@ -38,3 +39,22 @@ def test_internal_errors_are_told_apart(capsys, monkeypatch):
     monkeypatch.setattr("perfassert.hardware.load.devices", lambda: 1 / 0)
     assert main(["devices"]) == 3
     assert "internal error: ZeroDivisionError" in capsys.readouterr().err
+
+
+def test_a_device_as_one_file(tmp_path, capsys):
+    assert main(["devices", "rtx-3090", "--toml"]) == 0
+    path = tmp_path / "copy.toml"
+    path.write_text(capsys.readouterr().out)
+    assert pa.device(path) == pa.device("rtx-3090")
+    assert main(["devices", "--toml"]) == 2
+    assert "--toml needs the name" in capsys.readouterr().err
+
+
+def test_which_assumed_values_matter(capsys):
+    assert main(["devices", "a100", "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)["assumed"]
+    assert {"key": "values.launch_overhead", "change": None, "kernel": None} in shown
+    changes = [one["change"] or 0 for one in shown]
+    assert changes == sorted(changes, reverse=True)
+    assert changes[0] > 0
+    assert shown[0]["kernel"]

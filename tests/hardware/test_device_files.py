@@ -9,6 +9,7 @@ import pytest
 import perfassert as pa
 from perfassert.hardware.entries import Grade
 from perfassert.hardware.schema import ARCHITECTURE, VALUES
+from perfassert.hardware.write import device_toml
 
 DIGESTS = Path(__file__).with_name("digests.json")
 SLIM = """
@@ -181,3 +182,21 @@ def test_circles_of_files(file):
     path = file('schema = 1\nname = "B"\nextends = "a.toml"', "b.toml")
     with pytest.raises(pa.DeviceFileError, match="b.toml: extends: goes round.*b → a → b"):
         pa.device(path)
+
+
+@pytest.mark.parametrize("name", pa.devices())
+def test_a_device_as_one_file_is_the_same_device(file, name):
+    device = pa.device(name)
+    again = pa.device(file(device_toml(device), "again.toml"))
+    assert again == device
+    assert again.provenance == device.provenance
+
+
+def test_extended_files_become_one_file(file):
+    slim = pa.device(file(SLIM + REFERENCE))
+    text = device_toml(slim)
+    assert "extends" not in text
+    again = pa.device(file(text, "again.toml"))
+    assert again == slim
+    assert again.references == slim.references
+    assert again.replace(l2_latency=400.0).operation("load").completion == 400

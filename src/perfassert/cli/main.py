@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import warnings
 from collections.abc import Sequence
@@ -13,6 +12,7 @@ from perfassert.cli import (
     advise,
     calibrate,
     compare,
+    devices,
     docs,
     explain,
     measure,
@@ -65,42 +65,17 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="perfassert", description=__doc__)
     parser.add_argument("--version", action="version", version=f"perfassert {VERSION}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    devices = commands.add_parser("devices", help="list the shipped devices, or show one")
-    devices.add_argument("name", nargs="?", help="a name, an alias or a device file")
-    devices.add_argument("--json", action="store_true", help="print JSON")
-    devices.set_defaults(command=_devices)
-    for module in (predict, rank, advise, compare, docs, explain, validate, calibrate, measure):
+    for module in (
+        devices,
+        predict,
+        rank,
+        advise,
+        compare,
+        docs,
+        explain,
+        validate,
+        calibrate,
+        measure,
+    ):
         module.add(commands)
     return parser
-
-
-def _devices(options: argparse.Namespace) -> int:
-    from perfassert.hardware.load import devices
-
-    if options.name:
-        return _one_device(options.name, options.json)
-    if options.json:
-        print(json.dumps(list(devices())))
-    else:
-        print("\n".join(devices()))
-    return OK
-
-
-def _one_device(name: str, as_json: bool) -> int:
-    from perfassert.hardware.load import device
-    from perfassert.hardware.schema import VALUES
-    from perfassert.report.tables import table
-
-    chosen = device(name)
-    rows = []
-    for key in VALUES:
-        origin = chosen.provenance[f"values.{key}"]
-        rows.append((key, getattr(chosen, key), origin.grade.value, origin.source, origin.note))
-    if as_json:
-        keys = ("value", "grade", "source", "note")
-        values = {row[0]: dict(zip(keys, row[1:], strict=True)) for row in rows}
-        print(json.dumps({"name": chosen.name, "arch": chosen.arch, "values": values}))
-    else:
-        print(f"{chosen.name} ({chosen.arch})\n")
-        print(table(("key", "value", "grade", "source", "note"), rows))
-    return OK

@@ -11,6 +11,7 @@ from perfassert.errors import DeviceFileError
 from perfassert.hardware.load import device, devices, load_device
 from perfassert.hardware.model import Device
 from perfassert.hardware.schema import VALUES
+from perfassert.hardware.write import quoted
 from perfassert.lab.calibration.driver import CalibrationError, Properties
 from perfassert.lab.calibration.evaluate import Entry, Findings, Missing
 from perfassert.lab.calibration.journal import write_atomic
@@ -60,13 +61,13 @@ def _lines(
     name: str, gpu: Properties, nearest: Device, found: Findings, date: str
 ) -> Iterator[str]:
     yield "schema = 1"
-    yield f"name = {_quoted(name)}"
-    yield f"arch = {_quoted(gpu.arch)}"
+    yield f"name = {quoted(name)}"
+    yield f"arch = {quoted(gpu.arch)}"
     yield 'capacity_fits = "warpspeed"'
     yield "\n[sources]"
-    yield f"calibrate = {_quoted(f'perfassert calibrate, {date}, on {gpu.name}')}"
-    yield f"driver = {_quoted(f'CUDA driver {gpu.driver}, device attributes')}"
-    yield f"nearest = {_quoted(f'device file {nearest.name} of perfassert')}"
+    yield f"calibrate = {quoted(f'perfassert calibrate, {date}, on {gpu.name}')}"
+    yield f"driver = {quoted(f'CUDA driver {gpu.driver}, device attributes')}"
+    yield f"nearest = {quoted(f'device file {nearest.name} of perfassert')}"
     yield "\n[values]"
     for key in VALUES:
         unit, scale = _unit(key)
@@ -110,15 +111,8 @@ def _entry(value: float, unit: str, source: str, grade: str, note: str) -> str:
         parts.append(f'unit = "{unit}"')
     parts += [f'source = "{source}"', f'grade = "{grade}"']
     if note:
-        parts.append(f"note = {_quoted(note)}")
+        parts.append(f"note = {quoted(note)}")
     return f"{{ {', '.join(parts)} }}"
-
-
-def _quoted(text: str) -> str:
-    """A basic string of TOML."""
-    import json
-
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def write_device(path: Path, text: str) -> Device:

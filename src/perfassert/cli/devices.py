@@ -1,0 +1,91 @@
+"""``perfassert devices``: the devices there are, and what is known of one."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from perfassert.hardware.model import Device
+    from perfassert.sensitivity.sensitivity import Sensitivity
+
+OK = 0
+
+
+def add(commands: Any) -> None:
+    """Register the command."""
+    parser = commands.add_parser("devices", help="list the shipped devices, or show one")
+    parser.add_argument("name", nargs="?", help="a name, an alias or a device file")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print JSON")
+    form.add_argument("--toml", action="store_true", help="print the device as one complete file")
+    parser.set_defaults(command=_devices)
+
+
+def _devices(options: argparse.Namespace) -> int:
+    from perfassert.errors import PerfAssertError
+    from perfassert.hardware.load import device, devices
+    from perfassert.hardware.write import device_toml
+
+    if options.toml and not options.name:
+        raise PerfAssertError("--toml needs the name of a device, or a device file")
+    if not options.name:
+        print(json.dumps(list(devices())) if options.json else "\n".join(devices()))
+    elif options.toml:
+        print(device_toml(device(options.name)), end="")
+    else:
+        _one_device(device(options.name), options.json)
+    return OK
+
+
+def _one_device(device: Device, as_json: bool) -> None:
+    from perfassert.hardware.schema import VALUES
+    from perfassert.report.tables import table
+    from perfassert.sensitivity.sensitivity import assumed, sensitivities
+
+    rows = []
+    for key in VALUES:
+        origin = device.provenance[f"values.{key}"]
+        rows.append((key, getattr(device, key), origin.grade.value, origin.source, origin.note))
+    if not as_json:  # what takes no time comes first
+        print(f"{device.name} ({device.arch})\n")
+        print(table(("key", "value", "grade", "source", "note"), rows), flush=True)
+    found = sensitivities(device, assumed(device))
+    if as_json:
+        keys = ("value", "grade", "source", "note")
+        values = {row[0]: dict(zip(keys, row[1:], strict=True)) for row in rows}
+        data = {"name": device.name, "arch": device.arch, "values": values}
+        print(json.dumps({**data, "assumed": list(map(_data, found))}))
+    else:
+        print("\n".join(_sensitivity_text(device, found)))
+
+
+def _data(one: Sensitivity) -> dict[str, object]:
+    return {"key": one.key, "change": one.change, "kernel": one.kernel or None}
+
+
+def _sensitivity_text(device: Device, found: Sequence[Sensitivity]) -> Iterable[str]:
+    from perfassert.report.tables import table
+    from perfassert.sensitivity.examples import EXAMPLES
+    from perfassert.sensitivity.sensitivity import STEP, value_of
+
+    moving = [one for one in found if one.change]
+    still = [one.key for one in found if one.change == 0]
+    unknown = [one.key for one in found if one.change is None]
+    yield (
+        f"\n{len(found)} values are assumed. How far the predicted time of an example moves with "
+        f"one of them,\nlarger and smaller by a factor of {1 + STEP:g}, or 2 if it must remain a "
+        f"multiple; the worst of\n{', '.join(EXAMPLES)}:\n"
+    )
+    rows = [
+        (one.key, value_of(device, one.key), f"{100 * (one.change or 0):.1f} %", one.kernel,
+         device.provenance[one.key].note)
+        for one in moving
+    ]  # fmt: skip
+    yield table(("key", "value", "time moves by", "example", "note"), rows)
+    if still:
+        yield f"\nNo example moves with: {', '.join(still)}"
+    if unknown:
+        yield f"\nNo example can tell: {', '.join(unknown)}"

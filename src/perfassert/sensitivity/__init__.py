@@ -1,0 +1,1 @@
+"""How far predictions move with the values of a device file."""

@@ -1,0 +1,122 @@
+"""Which values of a device matter: predictions again, with one value changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from perfassert.errors import DeviceFileError, GraphError, LaunchError
+from perfassert.hardware.entries import Grade
+from perfassert.hardware.model import Device
+from perfassert.hardware.schema import VALUES
+from perfassert.predictor import predict
+from perfassert.sensitivity.examples import EXAMPLES, Example, example
+
+STEP = 0.2  # of a value, up and down; a whole number moves by one at least
+
+
+@dataclass(frozen=True, slots=True)
+class Sensitivity:
+    """How far a value moves the predicted time of the example ``kernel`` that it moves most.
+
+    ``change`` is relative; 0 where none moves, None where no example can tell: the value is 0, or
+    of an operation that none of them has.
+    """
+
+    key: str
+    change: float | None
+    kernel: str = ""
+
+
+def sensitivities(device: Device, keys: Iterable[str]) -> tuple[Sensitivity, ...]:
+    """Of values by their keys, ``"values.l2_bytes"`` or ``"operations.fp32.issue"``; largest first.
+
+    Each is changed by :data:`STEP` in both directions, as far as the file would still be valid and
+    the example could be launched.
+    """
+    cases = tuple(_cases(device))
+    found = (_sensitivity(device, key, cases) for key in keys)
+    return tuple(sorted(found, key=lambda s: (s.change is None, -(s.change or 0.0), s.key)))
+
+
+def assumed(device: Device) -> tuple[str, ...]:
+    """Keys of numbers that are graded ``assumed`` and follow no other."""
+    numbers = (key for key in device.provenance if not key.startswith("curves."))
+    grades = {key: device.provenance[key].grade for key in numbers}
+    return tuple(
+        key for key, grade in grades.items()
+        if grade is Grade.ASSUMED and key not in device.references
+    )  # fmt: skip
+
+
+def value_of(device: Device, key: str) -> float:
+    """The number behind a key, in base units."""
+    section, *name = key.split(".")
+    holder = device if section == "values" else device.operations[name[0]]
+    return float(getattr(holder, name[-1]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """An example on the device as it is."""
+
+    example: Example
+    seconds: float
+
+    def on(self, device: Device) -> float:
+        """Seconds on another device."""
+        return float(predict(self.example.kernel, self.example.launch, device).time)
+
+
+def _cases(device: Device) -> Iterator[_Case]:
+    for name in EXAMPLES:
+        case = _Case(example(name, device.warp_size), 0.0)
+        try:
+            yield replace(case, seconds=case.on(device))
+        except (DeviceFileError, LaunchError, GraphError):
+            continue  # the device lacks an operation, or room for the block
+
+
+def _sensitivity(device: Device, key: str, cases: tuple[_Case, ...]) -> Sensitivity:
+    section, *name = key.split(".")
+    concerned = [c for c in cases if section == "values" or name[0] in c.example.operations]
+    worst = Sensitivity(key, None)
+    for variant in _variants(device, key):
+        for case in concerned:
+            try:
+                seconds = case.on(variant)
+            except LaunchError:
+                continue
+            change = abs(seconds / case.seconds - 1)
+            if worst.change is None or change > worst.change:
+                worst = Sensitivity(key, change, case.example.kernel.name if change else "")
+    return worst
+
+
+def _variants(device: Device, key: str) -> tuple[Device, ...]:
+    """With the value larger and smaller; by a factor of two where others hold it to multiples."""
+    factors = ((1 + STEP, 1 / (1 + STEP)), (2.0, 0.5))
+    found = (tuple(_valid(device, key, pair)) for pair in factors)
+    return next((variants for variants in found if variants), ())
+
+
+def _valid(device: Device, key: str, factors: Iterable[float]) -> Iterator[Device]:
+    section, *name = key.split(".")
+    now = value_of(device, key)
+    for factor in factors if now else ():
+        value = now * factor
+        if section == "values" and VALUES[name[0]].integer:
+            value = max(round(value), round(now) + 1) if factor > 1 else min(int(value), now - 1)
+        try:
+            yield device.replace(**_change(device, section, name, value))
+        except DeviceFileError:
+            continue  # it would contradict another value
+
+
+def _change(device: Device, section: str, name: list[str], value: float) -> Mapping[str, object]:
+    if section == "values":
+        return {name[0]: value}
+    changed: dict[str, Any] = {name[1]: value}
+    operation = replace(device.operations[name[0]], **changed)
+    return {"operations": {**device.operations, name[0]: operation}}
