@@ -71,6 +71,7 @@ class Symbols:
         self._extent: list[tuple[int, int]] = []  # depth and written-out size of every atom
         self._wide: dict[int, bool] = {}
         self._signs: dict[int, bool] = {}
+        self._assuming: dict[tuple[int, frozenset[int]], Value] = {}
         self.zero = self.number(0)
         self.one = self.number(1)
 
@@ -96,7 +97,10 @@ class Symbols:
         return self._atom("", name, ())
 
     def unknown(self, name: str, *arguments: Value) -> Value:
-        """What depends on data, or could not be followed; ``name`` says why."""
+        """What depends on data, or could not be followed; ``name`` says why.
+
+        Three ``arguments`` are a condition that depends on data, and what is chosen by it.
+        """
         return self._atom("data", name, arguments)
 
     def call(self, function: str, *arguments: Value) -> Value:
@@ -595,6 +599,43 @@ class Symbols:
         if all(a is b for a, b in zip(arguments, atom.arguments, strict=True)):
             return self._atom(atom.function, atom.name, atom.arguments)
         return self.remade(atom, arguments)
+
+    def assuming(self, value: Value, facts: frozenset[int]) -> Value:
+        """``value`` where conditions hold, given by their indices: selections are decided."""
+        if not facts:
+            return value
+        key = (value.index, facts)
+        found = self._assuming.get(key)
+        if found is None:
+            replacement = {
+                a: decided
+                for a in self.inside(value)
+                if (decided := self._decided(self.atoms[a], facts)) is not None
+            }
+            found = value
+            if replacement:
+                found = self.assuming(self.substitute(value, replacement, {}), facts)
+            self._assuming[key] = found
+        return found
+
+    def _decided(self, atom: Atom, facts: frozenset[int]) -> Value | None:
+        """What an atom is where the facts hold: a condition, or a choice that depends on data."""
+        if atom.function == "data":
+            if len(atom.arguments) != 3:
+                return None
+            choice, yes, no = atom.arguments
+            if self._implied(choice, facts):
+                return yes
+            return no if self._implied(self.negated(choice), facts) else None
+        if atom.function not in ("<", "=="):
+            return None
+        own = self._value({(atom.index,): 1})
+        if own.index in facts:
+            return self.one
+        return self.zero if self.negated(own).index in facts else None
+
+    def _implied(self, condition: Value, facts: frozenset[int]) -> bool:
+        return all(part.index in facts for part in self.conjuncts(condition))
 
     def evaluate(
         self, value: Value, names: Mapping[str, IntArray], memo: dict[int, IntArray] | None = None

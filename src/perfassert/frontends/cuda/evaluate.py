@@ -298,12 +298,14 @@ class _Evaluation:
             value = environment.get(register)
             if value is None:
                 value = environment[register] = self.symbols.unknown(f"{register} before {index}")
-            return value
+            return self.symbols.assuming(value, facts)
 
         code = self.code
         guarded = code.guards(index)
+        facts = self._facts(self.result.conditions[block.index])
         if guarded:
             predicate = self._predicate(index, environment)
+            facts |= self._facts(predicate)
             self.result.predicates[index] = predicate
             self.within[block.loop].append(index)
         addresses = code.addresses(index, read)
@@ -319,10 +321,15 @@ class _Evaluation:
             if value is None:
                 value = self.symbols.unknown(f"{register} at {index}")
             if guarded:
-                value = self._selected(
-                    predicate, value, read(register), register, f"instruction {index}"
+                kept = environment.get(register) or self.symbols.unknown(
+                    f"{register} before {index}"
                 )
+                value = self._selected(predicate, value, kept, register, f"instruction {index}")
             environment[register] = value
+
+    def _facts(self, condition: Value) -> frozenset[int]:
+        """What holds where the condition does."""
+        return frozenset(part.index for part in self.symbols.conjuncts(condition))
 
     def _predicate(self, index: int, environment: Environment) -> Value:
         result = self.symbols.one

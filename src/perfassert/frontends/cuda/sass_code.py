@@ -475,10 +475,10 @@ def _lea(i: _Step) -> Mapping[str, Value]:
     if "X" in i.modifiers:
         return {}
     if "HI" in i.modifiers:
-        amount = i.operands[3].value
         if "SX32" in i.modifiers:
             amount = i.operands[2].value
             return i.result(s.add(s.shift_right(i[0], s.number(32 - amount)), i[1]))
+        amount = i.operands[3].value
         if i[2] is not s.zero:
             return {}
         return i.result(s.add(s.logical_right(i[0], 32 - amount), i[1]))
