@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
 from perfassert.errors import PerfAssertError, close_matches
-from perfassert.toml import TOMLDecodeError, loads
+
+if sys.version_info >= (3, 11):
+    from tomllib import TOMLDecodeError, loads
+else:
+    from tomli import TOMLDecodeError, loads
+
+
+__all__ = ["TOMLDecodeError", "TableReader", "loads", "read_toml"]
 
 
 def read_toml(

@@ -14,7 +14,7 @@ from perfassert.kernel.access import Direction
 from perfassert.kernel.affine import Affine, Call, Quotient, below_zero
 from perfassert.kernel.bound import BoundAccess
 from perfassert.kernel.description import BoundKernel, CompiledKernel
-from perfassert.toml import loads
+from perfassert.toml_tables import loads
 
 HERE = Path(__file__).parent
 LISTINGS = HERE.parent / "frontends" / "fixtures"

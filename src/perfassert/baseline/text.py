@@ -31,7 +31,7 @@ from perfassert.expect.metrics import Kind
 from perfassert.prediction.prediction import LIMITERS
 from perfassert.quantity import format_quantity
 from perfassert.report.tables import percent
-from perfassert.toml import TOMLDecodeError, loads
+from perfassert.toml_tables import TOMLDecodeError, loads
 from perfassert.version import MODEL_VERSION
 
 FORMAT = 1

@@ -58,7 +58,10 @@ class Baselines:
                 self.modules[module] = {"path": str(path), "tests": after[module]}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_runtest_logreport"""
+        """Gather what tests said about their baselines, and how they ended.
+
+        https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_runtest_logreport
+        """
         self.records.extend(getattr(report, "perfassert_baselines", ()))
         if report.when == "setup":
             self.outcomes[report.nodeid] = "passed"  # a test may be run again
@@ -70,11 +73,17 @@ class Baselines:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: object) -> None:
-        """https://github.com/pytest-dev/pytest-xdist: a worker has ended."""
+        """An xdist worker has ended: the modules that it collected whole are known.
+
+        https://github.com/pytest-dev/pytest-xdist
+        """
         self.modules.update(getattr(node, "workeroutput", {}).get(_OUTPUT_KEY, {}))
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_sessionfinish"""
+        """Find unused baselines and write, in the controller alone.
+
+        https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_sessionfinish
+        """
         if hasattr(self.config, "workeroutput"):
             self.config.workeroutput[_OUTPUT_KEY] = self.modules
             return
@@ -89,7 +98,10 @@ class Baselines:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        """https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_terminal_summary"""
+        """What was written, is unused, or could be tighter.
+
+        https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_terminal_summary
+        """
         if self.result is not None:
             from perfassert.pytest_plugin.baseline_report import write_report
 

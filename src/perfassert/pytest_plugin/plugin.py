@@ -32,7 +32,10 @@ _BASELINES = "__perf__"  # the folder has files of the same names
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_addoption"""
+    """Options, each with its twin in the ini file.
+
+    https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_addoption
+    """
     group = parser.getgroup("perfassert", "predicted performance of GPU kernels")
     group.addoption(
         "--perf-device",
@@ -54,7 +57,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_configure"""
+    """The marker, and what gathers baselines and reports over the run.
+
+    https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_configure
+    """
     config.addinivalue_line("markers", MARKER)
     config.stash[USAGE] = []
     config.stash[_WORKER_USAGE] = []
@@ -65,9 +71,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
-    """https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_report_header
+    """One line, where the session has devices: the engine decides how long predictions take.
 
-    One line, where the session has devices: the engine decides how long predictions take.
+    https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_report_header
     """
     if not (config.getoption("--perf-device") or config.getini("perf_devices")):
         return None
@@ -77,7 +83,10 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_collect_file"""
+    """``*.perf.toml`` files are tests, but for those that hold baselines.
+
+    https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_collect_file
+    """
     if not file_path.name.endswith(".perf.toml") or file_path.parent.name == _BASELINES:
         return None
     from perfassert.pytest_plugin.toml_items import PerfTomlFile
@@ -87,7 +96,10 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_generate_tests"""
+    """A test with ``perf`` runs once per device.
+
+    https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_generate_tests
+    """
     if "perf" not in metafunc.fixturenames:
         return
     from perfassert.errors import PerfAssertError
@@ -102,7 +114,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_collection_modifyitems"""
+    """Tests that ask for what has no meaning end the run before it starts.
+
+    https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_collection_modifyitems
+    """
     problems = config.stash[USAGE]
     if not problems:
         return
@@ -120,14 +135,20 @@ def _usage_message(problems: list[str]) -> str:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any, error: object) -> None:
-    """https://github.com/pytest-dev/pytest-xdist: a worker has ended."""
+    """An xdist worker has ended: what it found without meaning is told once.
+
+    https://github.com/pytest-dev/pytest-xdist
+    """
     problems = getattr(node, "workeroutput", {}).get(_OUTPUT_KEY, [])
     known = node.config.stash[_WORKER_USAGE]
     known.extend(p for p in problems if p not in known)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_sessionfinish"""
+    """A run whose workers found tests without meaning ends as a usage error.
+
+    https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_sessionfinish
+    """
     if session.config.stash.get(_WORKER_USAGE, []):
         session.exitstatus = pytest.ExitCode.USAGE_ERROR
 
@@ -142,7 +163,10 @@ def perf(request: pytest.FixtureRequest) -> Perf:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    """https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_runtest_call"""
+    """A test that wants a compiler which is not installed may be skipped.
+
+    https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_runtest_call
+    """
     try:
         return (yield)
     except Exception as error:
@@ -162,7 +186,10 @@ def _skips(config: pytest.Config) -> bool:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_runtest_makereport"""
+    """What a test predicted travels with its report, from workers too.
+
+    https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_runtest_makereport
+    """
     report = yield
     if report.when == "setup" and "perf" in getattr(item, "fixturenames", ()):
         report.perfassert_wanted = True  # type: ignore[attr-defined]
@@ -176,7 +203,10 @@ def pytest_runtest_makereport(
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_terminal_summary"""
+    """One line for each prediction, and what workers found without meaning.
+
+    https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_terminal_summary
+    """
     if hasattr(config, "workerinput"):
         return
     problems = config.stash.get(_WORKER_USAGE, [])

@@ -68,7 +68,10 @@ class Reports:
             report.perfassert_test = json.dumps(found)  # type: ignore[attr-defined]
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_runtest_logreport"""
+        """Keep a test's record; one that is run again replaces its own.
+
+        https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_runtest_logreport
+        """
         if report.when == "setup" and getattr(report, "perfassert_wanted", False):
             (self.errors.add if report.failed else self.errors.discard)(report.nodeid)
         written = getattr(report, "perfassert_test", None)
@@ -77,12 +80,18 @@ class Reports:
             self.tests[test["nodeid"]] = {**test, "outcome": outcome(report)}
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_collectreport"""
+        """What cannot be collected stands in the reports.
+
+        https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_collectreport
+        """
         if report.failed:
             self.errors.add(report.nodeid)
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_sessionfinish"""
+        """Write the reports; one that cannot be written fails a run that passed.
+
+        https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_sessionfinish
+        """
         if not self.targets or _is_worker(self.config) or session.exitstatus in _NOT_RUN:
             return
         if self.config.option.collectonly:
@@ -103,7 +112,10 @@ class Reports:
 
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        """https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_terminal_summary"""
+        """Where the reports are, and why one is not there.
+
+        https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_terminal_summary
+        """
         for problem in self.problems:
             terminalreporter.write_line(f"ERROR: --perf-report: {problem}", red=True)
         if self.written and terminalreporter.verbosity >= 0:
