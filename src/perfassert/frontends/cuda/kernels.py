@@ -180,25 +180,8 @@ class CompiledCode:
 
 
 @lru_cache(maxsize=128)
-def _described(digest: str, held: _Held) -> Program:
-    return describe(held.binary)
-
-
-class _Held:
-    """A binary that is told apart by its digest alone."""
-
-    def __init__(self, binary: Binary) -> None:
-        self.binary = binary
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Held)
-
-    def __hash__(self) -> int:
-        return 0
-
-
 def _program(binary: Binary) -> Program:
-    return _described(binary.digest, _Held(binary))
+    return describe(binary)
 
 
 def _arithmetic(

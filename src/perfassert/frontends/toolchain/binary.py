@@ -80,6 +80,9 @@ class Binary:
     assumptions: tuple[Assumption, ...] = ()
     digest: str = ""
 
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
     def sealed(self) -> Binary:
         """The same with its digest."""
         content = {k: v for k, v in to_dict(self).items() if k not in ("tools", "digest")}
