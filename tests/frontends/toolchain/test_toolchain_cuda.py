@@ -212,6 +212,48 @@ def test_host_code_goes_through_nvcc(compiled, name, kernel):
     assert ".entry" in binary.ptx
 
 
+FUNCTIONS = """\
+namespace std { template <bool B> struct bool_constant { static constexpr bool value = B; }; }
+__device__ inline float twice(float x) { return 2 * x; }
+template <class T, T (*F)(T)> __global__ void apply(T* values) {
+  values[threadIdx.x] = F(values[threadIdx.x]); }
+template <class B> __global__ void choose(float* a, int n) { a[n] = B::value ? a[0] : 1; }
+"""
+
+
+@pytest.mark.usefixtures("toolchain")
+@pytest.mark.parametrize(
+    ("name", "mangled"),
+    [
+        ("apply<float, twice>", "_Z5applyIfXadL_Z5twicefEEEvPT_"),
+        ("_Z5applyIfXadL_Z5twicefEEEvPT_", "_Z5applyIfXadL_Z5twicefEEEvPT_"),
+        ("choose<std::bool_constant<true>>", "_Z6chooseISt13bool_constantILb1EEEvPfi"),
+    ],
+)
+def test_functions_and_truths_as_template_arguments(compiled, name, mangled):
+    pytest.importorskip("perfassert.frontends.toolchain._abi")
+    binary = compiled("functions.cu", FUNCTIONS, name)
+    assert binary.mangled == mangled
+    assert [p[0] for p in names(binary)] == (["values"] if "apply" in name else ["a", "n"])
+
+
+LAMBDA = """\
+#include <cstdlib>
+template <class F> __global__ void each(F body, float* values) {
+  values[threadIdx.x] = body(values[threadIdx.x]); }
+int main() { float* p = nullptr; each<<<1, 32>>>([=] __device__(float x) { return x + 1; }, p); }
+"""
+
+
+@pytest.mark.usefixtures("nvcc")
+@pytest.mark.parametrize("name", ["each", "main", "_Z4eachIZ4mainEUlfE_EvT_Pf"])
+def test_an_extended_lambda(compiled, name):
+    pytest.importorskip("perfassert.frontends.toolchain._abi")
+    binary = compiled("lambda.cu", LAMBDA, name, options=("--extended-lambda",))
+    assert binary.kernel == "each<main::{lambda(float)#1}>"
+    assert [p[0] for p in names(binary)] == ["body", "values"]
+
+
 @pytest.mark.usefixtures("nvcc")
 def test_error_in_a_file_with_host_code(compiled, tmp_path):
     with pytest.raises(KernelSourceError, match=rf"{tmp_path}/host.cu:3: .*\"oops\""):

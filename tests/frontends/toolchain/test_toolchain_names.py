@@ -1,5 +1,9 @@
 """Names and signatures, without any tool."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 from perfassert.errors import KernelSourceError
@@ -8,9 +12,17 @@ from perfassert.frontends.toolchain import names, signature
 SEVERAL = ["_ZN1a1kIfLi2EEEvPT_", "_ZN1b1kIfLi2EEEvPT_", "_Z4saxyif", "_Z4saxyff"]
 
 
-@pytest.fixture(autouse=True)
-def demangler():
-    pytest.importorskip("itanium_demangler")
+@pytest.fixture(autouse=True, params=["abi", "parser"])
+def demangler(request, monkeypatch):
+    """By the C++ ABI, and without the extension that asks it."""
+    if request.param == "parser":
+        pytest.importorskip("itanium_demangler")
+        monkeypatch.setattr(names, "_by_abi", lambda mangled: None)
+    else:
+        pytest.importorskip("perfassert.frontends.toolchain._abi")
+    names.demangle.cache_clear()
+    yield request.param
+    names.demangle.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -18,13 +30,71 @@ def demangler():
     [
         ("_ZN2ns4starIdLi4EEEvPKT_PS1_i", "ns::star<double, 4>(double const*, double*, int)"),
         ("_ZN33_GLOBAL__N__00000000_6_big_cu_big4anonEPi", "(anonymous namespace)::anon(int*)"),
-        ("_Z1kILb1EEvv", "k<1>()"),
+        ("_Z1kILb1EEvv", "k<true>()"),
+        ("_Z1kILj4ELl5ELc97EEvv", "k<4, 5, 97>()"),
+        (
+            "_Z4condISt17integral_constantIbLb0EEEvPf",
+            "cond<std::integral_constant<bool, false>>(float*)",
+        ),
+        ("_ZN1a3addB3twoB3oneEi", "a::add[abi:two][abi:one](int)"),
         ("axpy", "axpy"),
         ("_Zrubbish", "_Zrubbish"),
     ],
 )
 def test_demangle(mangled, plain):
-    assert names._normal(names.demangle(mangled)) == names._normal(plain)
+    assert names.demangle(mangled) == plain
+
+
+HARD = {
+    "_Z5applyIfXadL_Z5twicefEEEvPT_": "apply<float, &(twice(float))>(float*)",
+    "_Z3lamIZ4hostPfEUlfE_EvT_S0_": "lam<host(float*)::{lambda(float)#1}>"
+    "(host(float*)::{lambda(float)#1}, float*)",
+    "_Z3lamI17__nv_dl_wrapper_tI11__nv_dl_tagIPFvPfEXadL_Z4hostS2_EELj1EEJEEEvT_S2_": "lam<"
+    "__nv_dl_wrapper_t<__nv_dl_tag<void (*)(float*), &(host(float*)), 1>>>("
+    "__nv_dl_wrapper_t<__nv_dl_tag<void (*)(float*), &(host(float*)), 1>>, float*)",
+    "_Z3varIJifdEEvDpT_": "var<int, float, double>(int, float, double)",
+}
+
+
+@pytest.mark.parametrize("mangled", HARD)
+def test_lambdas_and_addresses_of_functions(demangler, mangled):
+    known = demangler == "abi"
+    assert names.demangle(mangled) == (HARD[mangled] if known else mangled)
+
+
+def test_tags_do_not_swap_with_the_hash_seed():
+    """As Numba writes them: the parser keeps tags in a set."""
+    script = (
+        "from perfassert.frontends.toolchain import names; names._by_abi = lambda m: None;"
+        "print(names.demangle('_ZN8__main__3addB2v1B4cw51B3xyzEi'))"
+    )
+    seen = {
+        subprocess.run(
+            [sys.executable, "-c", script],
+            env={**os.environ, "PYTHONHASHSEED": str(seed)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in range(4)
+    }
+    assert seen == {"__main__::add[abi:v1][abi:cw51][abi:xyz](int)\n"}
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("apply<float, &(twice(float))>", "apply<float, twice>"),
+        ("apply<float, &(ns::f(void (*)(int)))>(float*)", "apply<float, &ns::f>(float *)"),
+        ("k<std::integral_constant<bool, true>>", "k<std::bool_constant<true>>"),
+        ("k<std::integral_constant<bool, 0> >", "k<std::false_type>"),
+        ("cub::CUB_300_SM_80_NS::k<cuda::std::__4::plus<int>>", "cub::k<cuda::std::plus<int>>"),
+        ("k<4u, (char)97, const T*>", "k<4, 97, T const *>"),
+    ],
+)
+def test_spellings_of_one_name(one, other):
+    assert names._normal(one) == names._normal(other)
+    assert names._normal(one) != names._normal(one.replace("<", "<int, ", 1))
 
 
 @pytest.mark.parametrize(
@@ -47,6 +117,9 @@ def test_without_parameters(name, base):
         ("b::k", 1),
         ("b::k<float,2u>(float *)", 1),
         ("saxy(float, float)", 3),
+        ("a::k", 0),
+        ("float, float", 3),
+        ("(int, ", 2),
         ("_Z4saxyif", 2),
     ],
 )
@@ -59,6 +132,9 @@ def test_choose(wanted, found):
     [
         ("k", "ambiguous"),
         ("saxy", r"ambiguous in x\.cu: saxy\(float, float\), saxy\(int, float\)"),
+        ("float, 2", r"ambiguous in x\.cu: a::k<float, 2>\(float\*\), b::k<float, 2>"),
+        ("sax", "ambiguous"),
+        ("", "no kernel ''"),
         ("saxpy", "mean 'saxy'"),
         (None, "name the kernel"),
     ],

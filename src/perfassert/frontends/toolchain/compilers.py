@@ -25,7 +25,7 @@ from .architecture import (
 )
 from .binary import Source
 from .diagnostics import failure
-from .names import demangle, without_parameters
+from .names import demangle, without_addresses, without_parameters
 from .signature import global_functions
 
 _WORKER = Path(__file__).with_name("nvrtc_worker.py")
@@ -35,6 +35,7 @@ _OWN_FEATURES = re.compile(
     r"\b(?:wgmma|tcgen05|setmaxnreg|block_scale)\b"
     r"|__CUDA_ARCH_(?:FEAT_SM\w+|SPECIFIC__|FAMILY_SPECIFIC__)"
 )
+_UNWRITABLE = re.compile(r"\(anonymous|\{|\[abi:|\b__nv_")  # names that only compilers give
 _HOST_TEXT = re.compile(
     r"<<<|\bmain\s*\(|#\s*include\s*<(?:std\w+\.h|math\.h|assert\.h|string\.h|[a-z_]+|c\w+"
     r"|cuda_runtime(?:_api)?\.h|sys/.*)>"
@@ -137,8 +138,8 @@ def expression(kernel: str | None, texts: Iterable[str]) -> str | None:
 
     Namespaces left out are filled in where only one template among ``texts`` fits.
     """
-    name = without_parameters(demangle(kernel)) if kernel else ""
-    if "<" not in name or "(anonymous" in name:
+    name = without_addresses(without_parameters(demangle(kernel))) if kernel else ""
+    if "<" not in name or _UNWRITABLE.search(name):
         return None
     base = name.split("<", 1)[0].strip()
     known = {found for text in texts for found, template in global_functions(text) if template}

@@ -5,13 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from importlib import import_module
 
 from perfassert.errors import KernelSourceError, close_matches
 
-_CAST = re.compile(r"\((?:unsigned |signed )?(?:bool|char|short|int|long long|long|unsigned)\)")
+_CAST = re.compile(
+    r"\((?:unsigned |signed )?(?:bool|char|short|int|long long|long|unsigned)\)"
+    r"(?=\s*(?:-?\d|true|false))"
+)
 _SUFFIX = re.compile(r"(?<![\w.])(\d+)[uUlL]+\b")
 _SPACE = re.compile(r"\s*(\W)\s*")
 _TRUTH = {"true": "1", "false": "0"}
+_TAGS = re.compile(r"(?:\[abi:\w+\])+")
+_VERSION = re.compile(r"::__\w*\d+(?=::)|\b[A-Z]+_\w+_NS::")  # inline namespaces of libraries
+_CONSTANT = re.compile(r"\bbool_constant<([^<>,]*)>|\b(true|false)_type\b")
 
 
 @lru_cache(maxsize=1024)
@@ -19,16 +26,43 @@ def demangle(mangled: str) -> str:
     """``"ns::star<double, 4>(double const*, double*, int)"``; the name itself if it is no C++."""
     if not mangled.startswith("_Z"):
         return mangled
+    text = _by_abi(mangled) or _by_parser(mangled)
+    if text is None:
+        return mangled
+    text = re.sub(r"\b_GLOBAL__N_\w+", "(anonymous namespace)", text).removeprefix("void ")
+    text = _SUFFIX.sub(r"\1", _CAST.sub("", text))
+    return re.sub(r">\s+(?=>)", ">", text)
+
+
+def _by_abi(mangled: str) -> str | None:
+    """By the C++ ABI, where the extension was built."""
+    try:
+        abi = import_module("perfassert.frontends.toolchain._abi")
+        found: str | None = abi.demangle(mangled)
+    except (ImportError, UnicodeEncodeError):
+        return None
+    return found
+
+
+def _by_parser(mangled: str) -> str | None:
+    """By a parser in Python, which knows neither lambdas nor addresses of functions."""
     try:
         from itanium_demangler import parse  # type: ignore[import-untyped,unused-ignore]
 
         tree = parse(mangled)
     except Exception:  # the demangler stops at what it does not know with errors of any kind
-        tree = None
-    if tree is None:
-        return mangled
-    text = re.sub(r"\b_GLOBAL__N_\w+", "(anonymous namespace)", str(tree))
-    return _CAST.sub("", text.removeprefix("void "))
+        return None
+    if tree is None or "<Node " in (text := str(tree)):
+        return None
+    text = _TAGS.sub(lambda tags: _in_order(tags[0], mangled), text)
+    return re.sub(r"\(bool\)([01])", lambda m: ("false", "true")[int(m[1])], text)
+
+
+def _in_order(tags: str, mangled: str) -> str:
+    """ABI tags as the symbol has them; the parser keeps them in a set."""
+    names = re.findall(r"\[abi:(\w+)\]", tags)
+    names.sort(key=lambda name: mangled.find(f"B{len(name)}{name}"))
+    return "".join(f"[abi:{name}]" for name in names)
 
 
 def without_parameters(name: str) -> str:
@@ -106,10 +140,20 @@ def fits(wanted: str, mangled: Sequence[str]) -> list[str]:
         lambda name: _plain(_without_namespaces(without_parameters(name))),
     )
     key = _normal(wanted)
+    names = [(name, demangle(name)) for name in mangled]
     for rule in rules:
-        if found := [name for name in mangled if _normal(rule(demangle(name))) == key]:
+        if found := [name for name, plain in names if _normal(rule(plain)) == key]:
             return found
-    return []
+    return _with_part(key, [(name, _normal(plain)) for name, plain in names])
+
+
+def _with_part(part: str, names: Sequence[tuple[str, str]]) -> list[str]:
+    """Kernels whose name has ``part`` in it: as whole words, else anyhow."""
+    if not part:
+        return []
+    word = re.compile(rf"(?<!\w){re.escape(part)}(?!\w)")
+    found = [name for name, plain in names if word.search(plain)]
+    return found or [name for name, plain in names if part in plain]
 
 
 def _without_namespaces(name: str) -> str:
@@ -134,4 +178,30 @@ def _normal(name: str) -> str:
     text = _SUFFIX.sub(r"\1", _CAST.sub("", text.removeprefix("void ")))
     text = re.sub(r"\bunsigned int\b", "unsigned", text)
     text = re.sub(r"\bconst\s+([\w:]+)", r"\1 const", text)
-    return _SPACE.sub(r"\1", text)
+    text = _VERSION.sub("", _SPACE.sub(r"\1", without_addresses(text)))
+    return _CONSTANT.sub(lambda m: f"integral_constant<bool,{m[1] or int(m[2] == 'true')}>", text)
+
+
+def without_addresses(name: str) -> str:
+    """Template arguments ``&(twice(float))`` and ``&twice`` as C++ takes them: ``twice``."""
+    parts, at = [], 0
+    for found in re.finditer(r"(?<=[<,])(\s*)&(\(?)", name):
+        if found.start() < at:
+            continue
+        parts += [name[at : found.start()], found[1]]
+        at = found.end()
+        if found[2]:
+            end = _closing(name, at - 1)
+            parts.append(without_parameters(name[at:end]))
+            at = end + 1
+    return "".join(parts) + name[at:]
+
+
+def _closing(text: str, start: int) -> int:
+    """Where the parenthesis that opens at ``start`` closes."""
+    depth = 0
+    for at in range(start, len(text)):
+        depth += (text[at] == "(") - (text[at] == ")")
+        if depth == 0:
+            return at
+    return len(text)
