@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from perfassert.prediction import services
 
 if TYPE_CHECKING:
-    from perfassert.engines.pipeline.events import Simulation as Simulation
+    from perfassert.engines.pipeline.results import Simulation as Simulation
     from perfassert.engines.pipeline.simulate import simulate as simulate
     from perfassert.errors import AddressExpressionError as AddressExpressionError
     from perfassert.errors import BaselineError as BaselineError
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     __version__: str
 
 _HOMES = {
-    "engines.pipeline.events": ("Simulation",),
+    "engines.pipeline.results": ("Simulation",),
     "engines.pipeline.simulate": ("simulate",),
     "hardware.load": ("device", "devices"),
     "hardware.model": ("Device",),

@@ -14,7 +14,8 @@ from perfassert.engines.advisor.blame import Blame, BlameResult, blame
 from perfassert.engines.advisor.case import AccessFacts, Case, Match, Proposal
 from perfassert.engines.advisor.code import Code, CodeBlock, CodeInstruction, CodeLoop
 from perfassert.engines.advisor.optimizers import all_optimizers
-from perfassert.engines.pipeline.configuration import Totals, Unit
+from perfassert.engines.pipeline.configuration import Unit
+from perfassert.engines.pipeline.results import Totals
 from perfassert.engines.pipeline.simulate import run_bounded
 from perfassert.errors import KernelError
 from perfassert.frontends.nsight import MeasuredSamples

@@ -8,7 +8,8 @@ from functools import lru_cache, partial
 from pathlib import Path
 from statistics import median
 
-from perfassert.engines.pipeline.configuration import Totals, Unit
+from perfassert.engines.pipeline.configuration import Unit
+from perfassert.engines.pipeline.results import Totals
 from perfassert.engines.pipeline.simulate import run_bounded
 from perfassert.engines.volume.roofline import roofline
 from perfassert.errors import LaunchError

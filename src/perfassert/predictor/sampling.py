@@ -25,7 +25,8 @@ an execution dependency until its source is known to be a constant load. ``stall
 
 from __future__ import annotations
 
-from perfassert.engines.pipeline.configuration import Profile, Unit
+from perfassert.engines.pipeline.configuration import Unit
+from perfassert.engines.pipeline.results import Profile
 from perfassert.kernel.graph import InstructionGraph, Node
 from perfassert.kernel.roles import node_space, off_chip
 from perfassert.kernel.samples import SELECTED, Count, Samples

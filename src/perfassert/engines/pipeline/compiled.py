@@ -9,8 +9,9 @@ from importlib import import_module
 from itertools import accumulate
 from typing import Any
 
-from perfassert.engines.pipeline.configuration import Profile, Spent, Totals, Unit
+from perfassert.engines.pipeline.configuration import Unit
 from perfassert.engines.pipeline.program import Program
+from perfassert.engines.pipeline.results import Profile, Spent, Totals
 
 _LIMIT = 2**61  # ticks; beyond, times and sums of times could overflow 64 bits
 

@@ -1,63 +1,110 @@
-"""What a simulation reports: exact totals of its events."""
+"""What happens in a simulated unit: the simulator tells it as it happens, everything else listens.
+
+Times are in ticks; ``block`` is its number in the grid, ``warp`` counts within it. Stalls are told
+in order only, right before the issue that ends them, in the order in which they came.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol, Union
+
+from perfassert.engines.pipeline.program import ProgramNode
+
+
+class Stall(Enum):
+    """Why a warp did not issue."""
+
+    STALL_COUNT = "the stall count of the instruction before"
+    DEPENDENCE = "a producer was not complete"
+    BARRIER = "the block, or what has to come before a barrier"
+    NOT_SELECTED = "another warp took the slot"
+    PIPELINE = "ready, but the pipeline was taken"
 
 
 @dataclass(frozen=True, slots=True)
-class EventTotals:
-    """Totals over the simulated unit.
+class Launched:
+    """A block takes its slot."""
 
-    ``issued``: instructions per operation class, ``busy``: cycles per pipeline (summed over its
-    copies). Cycles of warps, in order only, summed over all warps of all blocks: ``dependence``
-    on a producer of a class (``"barrier"``: on the block), ``blamed``: the same by graph node,
-    ``pipeline``: ready, but the pipeline
-    or the issue slot is not, ``not_selected``: another warp took the slot (with an issue width of
-    one), ``drained``: everything issued, the block not yet complete.
-    """
-
-    issued: Mapping[str, int]
-    busy: Mapping[str, float]
-    blocks_launched: int
-    blocks_retired: int
-    dependence: Mapping[str, float]
-    blamed: Mapping[int, float]
-    pipeline: Mapping[str, float]
-    not_selected: float
-    drained: float
-    resident: float
-
-    @property
-    def completed(self) -> int:
-        """Instructions that completed: all that were issued."""
-        return sum(self.issued.values())
+    time: int
+    block: int
 
 
 @dataclass(frozen=True, slots=True)
-class TraceEvent:
-    """One event of a traced window; ``time`` in cycles, ``node`` an index into the graph."""
+class Stalled:
+    """A warp has waited before ``node``; ``producer``: the graph node that it waited for, or -1."""
 
-    time: float
-    kind: str
     block: int
     warp: int
-    node: int
+    node: ProgramNode
+    reason: Stall
+    ticks: int
+    producer: int = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Simulation:
-    """Result of :func:`perfassert.simulate`.
+class Issued:
+    """A warp's scheduler issues ``node``."""
 
-    ``cycles`` until every node is complete; ``instructions`` issued, barriers included;
-    ``skipped``: the share of instructions that fast-forward did not have to simulate;
-    ``engine``: ``"compiled"`` or ``"reference"``.
-    """
+    time: int
+    block: int
+    warp: int
+    scheduler: int
+    node: ProgramNode
 
-    cycles: float
-    instructions: int
-    events: EventTotals
-    skipped: float
-    engine: str
-    trace: tuple[TraceEvent, ...] = ()
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A server is taken by an instruction."""
+
+    server: int
+    ticks: int
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """The result of ``node`` is there."""
+
+    time: int
+    block: int
+    warp: int
+    node: ProgramNode
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """The last warp of a block has come to ``node``."""
+
+    time: int
+    block: int
+    warp: int
+    node: ProgramNode
+
+
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """A warp that had issued everything has waited for the end of its block."""
+
+    block: int
+    warp: int
+    ticks: int
+
+
+@dataclass(frozen=True, slots=True)
+class Retired:
+    """A block that was launched at ``since`` is complete."""
+
+    time: int
+    block: int
+    since: int
+
+
+Event = Union[Launched, Stalled, Issued, Served, Completed, Barrier, Drained, Retired]
+
+
+class Listener(Protocol):
+    """Anything that wants to know what happens."""
+
+    def hear(self, event: Event) -> None:
+        """Called for every event, in order."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from numbers import Integral
 
-from perfassert.engines.pipeline.configuration import Totals, Unit
-from perfassert.engines.pipeline.events import Simulation
+from perfassert.engines.pipeline.configuration import Unit
 from perfassert.engines.pipeline.program import compile_programs
 from perfassert.engines.pipeline.reference import Reference
+from perfassert.engines.pipeline.results import Simulation, Totals
 from perfassert.errors import GraphError
 from perfassert.kernel.graph import InstructionGraph, Latency, LatencyRule
 

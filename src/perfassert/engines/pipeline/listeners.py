@@ -1,0 +1,123 @@
+"""Those who listen to the reference engine: accounting, profile, trace."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+
+from perfassert.engines.pipeline.configuration import Unit
+from perfassert.engines.pipeline.events import (
+    Barrier,
+    Completed,
+    Drained,
+    Event,
+    Issued,
+    Launched,
+    Retired,
+    Served,
+    Stall,
+    Stalled,
+)
+from perfassert.engines.pipeline.results import Profile, Totals, TraceEvent
+
+
+class Accounting:
+    """Adds everything up in ``totals``; what only the end shows is left zero."""
+
+    def __init__(self, unit: Unit) -> None:
+        self._warps = unit.warps
+        operations, names = len(unit.pipelines.operations), len(unit.pipelines.names)
+        self._issued, self._busy = [0] * operations, [0] * names
+        self._dependence, self._pipeline = [0] * unit.graph_nodes, [0] * names
+        self.totals = Totals(
+            0, self._issued, self._busy, 0, 0, self._dependence, self._pipeline, 0, 0, 0, 0
+        )
+
+    def hear(self, event: Event) -> None:
+        """Add one event."""
+        match event:
+            case Issued():
+                self._issued[event.node.operation] += 1
+                self._busy[event.node.pipeline] += event.node.issue
+            case Served():
+                self._busy[event.server] += event.ticks
+            case Stalled():
+                self._stalled(event)
+            case Launched():
+                self.totals.launched += 1
+            case Retired():
+                self.totals.retired += 1
+                self.totals.resident += self._warps * (event.time - event.since)
+            case Drained():
+                self.totals.drained += event.ticks
+
+    def _stalled(self, event: Stalled) -> None:
+        if event.reason in (Stall.DEPENDENCE, Stall.BARRIER):
+            self._dependence[event.producer] += event.ticks
+        elif event.reason is Stall.PIPELINE:
+            self._pipeline[event.node.pipeline] += event.ticks
+        elif event.reason is Stall.NOT_SELECTED:
+            self.totals.not_selected += event.ticks
+
+
+class Profiling:
+    """Where the time at each node went, and in how much of it the warp's scheduler idled."""
+
+    def __init__(self, unit: Unit) -> None:
+        self.profile = Profile()
+        self._cycle = unit.pipelines.ticks
+        self._issues: list[list[int]] = [[] for _ in range(unit.schedulers)]
+        self._stalls: dict[tuple[int, int], dict[Stall, Stalled]] = {}
+
+    def hear(self, event: Event) -> None:
+        """Collect a warp's stalls until it issues."""
+        if isinstance(event, Stalled):
+            self._stalls.setdefault((event.block, event.warp), {})[event.reason] = event
+        elif isinstance(event, Issued):
+            self._enter(event, self._stalls.pop((event.block, event.warp), {}))
+            self._issues[event.scheduler].append(event.time)
+
+    def _enter(self, issue: Issued, stalls: dict[Stall, Stalled]) -> None:
+        def ticks(*reasons: Stall) -> int:
+            return sum(stalls[r].ticks for r in reasons if r in stalls)
+
+        stall, passed, held = map(ticks, (Stall.STALL_COUNT, Stall.NOT_SELECTED, Stall.PIPELINE))
+        fence, waited = ticks(Stall.BARRIER), ticks(Stall.DEPENDENCE)
+        before = stall + fence + waited
+        ready = issue.time - passed - held
+        idle = self._idle(issue.scheduler, ready - before, ready)
+        idle_stall = idle * stall // before if idle else 0  # shared out by length
+        idle_held = min(held, self._idle(issue.scheduler, ready, issue.time))
+        to_fence = (fence, idle - idle_stall) if fence else (0, 0)
+        counts = (1, stall, idle_stall, passed, held, idle_held, *to_fence)
+        self.profile.at(issue.node.graph_node).add(counts)
+        if waited:
+            producer = stalls[Stall.DEPENDENCE].producer
+            self.profile.wait(issue.node.graph_node, producer, waited, idle - idle_stall)
+
+    def _idle(self, scheduler: int, start: int, end: int) -> int:
+        """Ticks of a time in which the scheduler issued nothing."""
+        times = self._issues[scheduler]
+        issues = bisect_left(times, end) - bisect_left(times, start)
+        return max(0, end - start - issues * self._cycle)
+
+
+class Tracing:
+    """Writes down what happens from ``window[0]`` to before ``window[1]``, in ticks."""
+
+    def __init__(self, unit: Unit, window: tuple[int, int]) -> None:
+        self.trace: list[TraceEvent] = []
+        self._cycle = unit.pipelines.ticks
+        self._window = window
+
+    def hear(self, event: Event) -> None:
+        """Keep an event that has a time within the window."""
+        match event:
+            case Issued() | Completed() | Barrier():
+                self._keep(event.time, event.block, event.warp, event.node.graph_node, event)
+            case Launched() | Retired():
+                self._keep(event.time, event.block, 0, -1, event)
+
+    def _keep(self, time: int, block: int, warp: int, node: int, event: Event) -> None:
+        if self._window[0] <= time < self._window[1]:
+            kind = type(event).__name__.lower()
+            self.trace.append(TraceEvent(time / self._cycle, kind, block, warp, node))

@@ -1,0 +1,149 @@
+"""Warps issue in program order; each scheduler picks one of its warps at a time."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from perfassert.engines.pipeline.configuration import Unit
+from perfassert.engines.pipeline.events import Drained, Listener, Stall, Stalled
+from perfassert.engines.pipeline.program import ProgramNode
+from perfassert.engines.pipeline.reference_machine import Block, Machine, Warp
+
+
+@dataclass(slots=True)
+class LineWarp(Warp):
+    """``head_since``: when its next instruction was the next one; ``ready_since``: when that was
+    ready, after ``blamed``; ``done_at``: completions by place."""
+
+    done_at: list[int] = field(default_factory=list)
+    head_since: int = 0
+    ready_since: int = -1
+    blamed: int = -1
+    issued_at: int = -1
+
+    @property
+    def head(self) -> ProgramNode:
+        """The instruction to issue next."""
+        return self.code.nodes[self.issued]
+
+
+class InOrderMachine(Machine[LineWarp]):
+    """``opportunities``: by scheduler and copy, when an issue found the copy free."""
+
+    def __init__(self, unit: Unit, listeners: Sequence[Listener]) -> None:
+        super().__init__(unit, listeners)
+        self.last_served = [-1] * unit.schedulers
+        self.first_scheduler = 0
+        self.opportunities: list[list[list[int]]] = [
+            [[] for _ in self.free_at] for _ in range(unit.schedulers)
+        ]
+        self.fences = {n.graph_node for p in unit.programs for n in p.nodes if n.fence}
+        self.slot = self.cycle if unit.width == 1 else 0  # an issue takes a whole cycle's slot
+
+    def warp(self, slot: int, number: int, start: int) -> LineWarp:
+        """See :class:`Machine`."""
+        code = self.codes[self.unit.variant[number]]
+        index = slot * self.unit.warps + number
+        return LineWarp(
+            index, index % self.unit.schedulers, self.launched - 1, number, code,
+            [len(p) for p in code.producers], done_at=[0] * len(code.nodes), head_since=start,
+        )  # fmt: skip
+
+    def begin(self, warp: LineWarp) -> None:
+        """Note since when, and after whom, the next instruction is ready."""
+        warp.ready_since = -1
+        if warp.unfinished() and warp.remaining[warp.issued] == 0:
+            self.become_ready(warp)
+
+    def now_ready(self, warp: LineWarp, place: int) -> None:
+        """See :class:`Machine`."""
+        if place == warp.issued:
+            self.become_ready(warp)
+
+    def completed(self, warp: LineWarp, place: int) -> None:
+        """See :class:`Machine`."""
+        warp.done_at[place] = self.now
+
+    def become_ready(self, warp: LineWarp) -> None:
+        """Blame the producer that completed last; among several, the last one of the graph."""
+        warp.ready_since = max(self.now, warp.head_since)
+        code = warp.code
+        waits = [(warp.done_at[p], code.nodes[p].graph_node) for p in code.producers[warp.issued]]
+        warp.blamed = max(waits, default=(0, -1))[1]
+
+    def issue_all(self) -> None:
+        """See :class:`Machine`."""
+        first = self.first_scheduler
+        for i in range(self.unit.schedulers):
+            self.issue_on((first + i) % self.unit.schedulers)
+
+    def issue_on(self, scheduler: int) -> None:
+        """Issue what a scheduler can issue now."""
+        while self.has_slot(scheduler):
+            able = [
+                w
+                for w in self.warps()
+                if w.scheduler == scheduler
+                and 0 <= w.ready_since <= self.now
+                and self.free_at[self.copies[w.head.pipeline][scheduler]] <= self.now
+            ]
+            if not able:
+                return
+            warp = self.arbitration(able, self.last_served[scheduler])
+            for copy, free in enumerate(self.free_at):
+                if free <= self.now:
+                    self.opportunities[scheduler][copy].append(self.now)
+            self.last_served[scheduler] = warp.index
+            self.first_scheduler = (scheduler + 1) % self.unit.schedulers
+            self.issue_next(warp)
+
+    def issue_next(self, warp: LineWarp) -> None:
+        """Issue a warp's next instruction; the one after it is next from now on."""
+        node = warp.head
+        self.tell_stalls(warp, node)
+        self.issue(warp, warp.issued, self.copies[node.pipeline][warp.scheduler])
+        warp.issued_at = warp.head_since = self.now + self.slot
+        if warp.unfinished():
+            warp.head_since = max(warp.head_since, self.now + node.stall)
+        self.begin(warp)
+
+    def tell_stalls(self, warp: LineWarp, node: ProgramNode) -> None:
+        """Where the time since the warp's last issue went."""
+        stall = warp.head_since - warp.issued_at if warp.issued_at >= 0 else 0
+        self.stalled(warp, node, Stall.STALL_COUNT, stall)
+        waited = warp.ready_since - warp.head_since
+        by_fence = (node.fence and not node.partial) or warp.blamed in self.fences
+        reason = Stall.BARRIER if by_fence else Stall.DEPENDENCE
+        self.stalled(warp, node, reason, waited, warp.blamed)
+        held = self.now - warp.ready_since
+        passed = min(held, self.passed_over(warp, node)) if self.unit.width == 1 else 0
+        self.stalled(warp, node, Stall.NOT_SELECTED, passed)
+        self.stalled(warp, node, Stall.PIPELINE, held - passed)
+
+    def stalled(
+        self, warp: LineWarp, node: ProgramNode, reason: Stall, ticks: int, producer: int = -1
+    ) -> None:
+        """Tell a stall that has taken time."""
+        if ticks > 0:
+            self.tell(Stalled(warp.block, warp.number, node, reason, ticks, producer))
+
+    def passed_over(self, warp: LineWarp, node: ProgramNode) -> int:
+        """Ticks of the slots that others took while the warp could have issued."""
+        times = self.opportunities[warp.scheduler][self.copies[node.pipeline][warp.scheduler]]
+        return (len(times) - bisect_left(times, warp.ready_since) - 1) * self.cycle
+
+    def drained(self, block: Block[LineWarp]) -> None:
+        """See :class:`Machine`."""
+        for warp in block.warps:
+            ticks = max(0, self.now - warp.head_since)
+            self.tell(Drained(warp.block, warp.number, ticks))
+
+    def waiting(self) -> bool:
+        """See :class:`Machine`."""
+        return any(w.ready_since >= 0 for w in self.warps())
+
+    def ready_later(self) -> Iterator[int]:
+        """See :class:`Machine`."""
+        return (w.ready_since for w in self.warps() if w.ready_since > self.now)

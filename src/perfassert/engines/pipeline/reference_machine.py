@@ -1,0 +1,265 @@
+"""The event loop of the reference engine: blocks, servers, completions; who issues is left open."""
+
+from __future__ import annotations
+
+import heapq
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from perfassert.engines.pipeline.configuration import Unit
+from perfassert.engines.pipeline.events import (
+    Barrier,
+    Completed,
+    Event,
+    Issued,
+    Launched,
+    Listener,
+    Retired,
+    Served,
+)
+from perfassert.engines.pipeline.program import SERVER, ProgramNode
+from perfassert.engines.pipeline.unrolled import Unrolled, unroll
+
+
+@dataclass(slots=True)
+class Warp:
+    """A warp of a resident block; ``index`` numbers the warps of the unit, slot by slot."""
+
+    index: int
+    scheduler: int
+    block: int
+    number: int
+    code: Unrolled
+    remaining: list[int]
+    issued: int = 0
+    completed: int = 0
+
+    def unfinished(self) -> bool:
+        """Whether there is something left to issue."""
+        return self.issued < len(self.code.nodes)
+
+
+W = TypeVar("W", bound=Warp)
+
+
+@dataclass(slots=True)
+class Block(Generic[W]):
+    """A resident block; ``arrived``: warps that have come to its barrier."""
+
+    number: int
+    launched: int
+    warps: list[W] = field(default_factory=list)
+    arrived: int = 0
+
+    def complete(self) -> bool:
+        """Whether every instruction is complete."""
+        return all(w.completed == len(w.code.nodes) for w in self.warps)
+
+
+class Machine(Generic[W]):
+    """One run over a :class:`Unit`, told to ``listeners``."""
+
+    def __init__(self, unit: Unit, listeners: Sequence[Listener]) -> None:
+        self.unit = unit
+        self.listeners = listeners
+        self.cycle = unit.pipelines.ticks
+        self.codes = [unroll(program) for program in unit.programs]
+        self.copies = unit.copies
+        self.free_at = [0] * (self.copies[-1][-1] + 1)
+        self.slots: list[Block[W] | None] = [None] * unit.resident
+        self.launched = 0
+        self.completions: list[tuple[int, int, W, int]] = []
+        self.queued = [[0] * max(0, d) for d in self._depths()]
+        self.sequence = 0
+        self.now = 0
+        self.used = [0] * unit.schedulers
+        self.used_at = [-1] * unit.schedulers
+
+    def _depths(self) -> Iterator[int]:
+        """Places of the queue behind every copy of a pipeline."""
+        for depth, copies in zip(self.unit.pipelines.depths, self.copies, strict=True):
+            yield from [depth] * len(set(copies))
+
+    def tell(self, event: Event) -> None:
+        """Let everybody hear it."""
+        for listener in self.listeners:
+            listener.hear(event)
+
+    def run(self) -> int:
+        """Simulate until every block is complete; the tick at which everything is."""
+        for slot in range(min(self.unit.resident, self.unit.blocks)):
+            self.launch(slot)
+        while any(self.slots):
+            self.retire()
+            if not any(self.slots):
+                break
+            self.issue_all()
+            following = self.next_time()
+            if following is None:
+                continue
+            self.now = following
+            self.complete_until_now()
+        depths = self.unit.pipelines.depths
+        servers = [self.copies[i][0] for i, d in enumerate(depths) if d == SERVER]
+        return max([self.now, *(self.free_at[s] for s in servers)])
+
+    @abstractmethod
+    def warp(self, slot: int, number: int, start: int) -> W:
+        """A new warp of the block in ``slot`` that may issue from ``start`` on."""
+
+    @abstractmethod
+    def begin(self, warp: W) -> None:
+        """Its first instructions become ready."""
+
+    @abstractmethod
+    def now_ready(self, warp: W, place: int) -> None:
+        """All producers of an instruction are complete."""
+
+    @abstractmethod
+    def issue_all(self) -> None:
+        """Issue what can be issued now."""
+
+    @abstractmethod
+    def waiting(self) -> bool:
+        """Whether a warp could issue at the next whole cycle."""
+
+    # Blocks
+
+    def launch(self, slot: int) -> None:
+        """A new block in a slot; the first ones start one after the other."""
+        block: Block[W] = Block(self.launched, self.now)
+        self.launched += 1
+        first = block.number < self.unit.resident
+        start = self.now + (block.number * self.unit.stagger if first else 0)
+        for number in range(self.unit.warps):
+            warp = self.warp(slot, number, start)
+            block.warps.append(warp)
+            self.begin(warp)
+        self.slots[slot] = block
+        self.tell(Launched(self.now, block.number))
+
+    def retire(self) -> None:
+        """Replace complete blocks at once, the lowest slot first."""
+        replaced = True
+        while replaced:  # a block of warps without instructions is complete at once
+            replaced = False
+            for slot, block in enumerate(self.slots):
+                if block is None or not block.complete():
+                    continue
+                self.drained(block)
+                self.tell(Retired(self.now, block.number, block.launched))
+                self.slots[slot] = None
+                if self.launched < self.unit.blocks:
+                    self.launch(slot)
+                    replaced = True
+
+    def drained(self, block: Block[W]) -> None:
+        """The block is complete: how long its warps have waited for that."""
+
+    def warps(self) -> Iterator[W]:
+        """Of all resident blocks."""
+        for block in self.slots:
+            if block is not None:
+                yield from block.warps
+
+    def block_of(self, warp: W) -> Block[W]:
+        """The block that a warp belongs to."""
+        block = self.slots[warp.index // self.unit.warps]
+        assert block is not None
+        return block
+
+    # Issue and completion
+
+    def has_slot(self, scheduler: int) -> bool:
+        """Whether a scheduler may issue one more now."""
+        if not self.unit.width:
+            return True
+        if self.now % self.cycle:
+            return False
+        if self.used_at[scheduler] != self.now:
+            self.used_at[scheduler] = self.now
+            self.used[scheduler] = 0
+        return self.used[scheduler] < self.unit.width
+
+    def arbitration(self, warps: list[W], last: int) -> W:
+        """Round robin starts after the last one served; else it first, then the oldest."""
+        if self.unit.oldest_first:
+            return min(warps, key=lambda w: (w.index != last, w.block, w.index))
+        return min(warps, key=lambda w: (w.index <= last, w.index))
+
+    def issue(self, warp: W, place: int, copy: int) -> None:
+        """An instruction takes its pipeline and servers; at a barrier it waits for the block."""
+        node = warp.code.nodes[place]
+        self.free_at[copy] = self.now + node.issue
+        done = self.serve(node, copy)
+        self.used[warp.scheduler] += 1
+        warp.issued += 1
+        self.tell(Issued(self.now, warp.block, warp.number, warp.scheduler, node))
+        if node.fence:
+            self.arrive(warp, node)
+        else:
+            self.schedule(warp, place, done - self.now + node.completion)
+
+    def arrive(self, warp: W, node: ProgramNode) -> None:
+        """The last warp to come to a barrier lets all go on: it is what each issued last."""
+        block = self.block_of(warp)
+        block.arrived += 1
+        if block.arrived == len(block.warps):
+            block.arrived = 0
+            self.tell(Barrier(self.now, warp.block, warp.number, node))
+            for other in block.warps:
+                self.schedule(other, other.issued - 1, node.completion)
+
+    def serve(self, node: ProgramNode, copy: int) -> int:
+        """Pass the servers; the queue before the first one is full when the instruction that came
+        so many places earlier has not been served yet. When the last server is done, or the
+        first where there is no result."""
+        at = self.now
+        times = []
+        for server, needed in node.demands:
+            own = self.copies[server][0]
+            start = max(at, self.free_at[own])
+            at = self.free_at[own] = start + needed
+            self.tell(Served(server, needed))
+            times.append((start, at))
+        if self.queued[copy] and times:
+            self.queued[copy] = [*self.queued[copy][1:], times[0][0]]
+            self.free_at[copy] = max(self.free_at[copy], self.queued[copy][0])
+        return times[0][1] if times and not node.produces else at
+
+    def schedule(self, warp: W, place: int, delay: int) -> None:
+        """An instruction will be complete so many ticks from now."""
+        self.sequence += 1
+        heapq.heappush(self.completions, (self.now + delay, self.sequence, warp, place))
+
+    def complete_until_now(self) -> None:
+        """Complete what is due, in the order of issue, and wake those who waited for it."""
+        while self.completions and self.completions[0][0] <= self.now:
+            _, _, warp, place = heapq.heappop(self.completions)
+            warp.completed += 1
+            self.completed(warp, place)
+            self.tell(Completed(self.now, warp.block, warp.number, warp.code.nodes[place]))
+            for consumer in warp.code.consumers[place]:
+                warp.remaining[consumer] -= 1
+                if warp.remaining[consumer] == 0:
+                    self.now_ready(warp, consumer)
+
+    def completed(self, warp: W, place: int) -> None:
+        """Note the time of a completion."""
+
+    # Time
+
+    def next_time(self) -> int | None:
+        """The next moment at which anything can change."""
+        times = [self.completions[0][0]] if self.completions else []
+        times += [t for t in self.free_at if t > self.now]
+        times += self.ready_later()
+        if self.unit.width and self.waiting():
+            times.append((self.now // self.cycle + 1) * self.cycle)
+        return min(times) if times else None
+
+    def ready_later(self) -> Iterator[int]:
+        """When warps that wait for nothing but time will be ready."""
+        yield from ()

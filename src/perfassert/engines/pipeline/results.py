@@ -1,0 +1,165 @@
+"""What a simulation reports: exact totals of its events, a profile by node, a window of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from perfassert.engines.pipeline.configuration import Unit
+
+
+@dataclass(frozen=True, slots=True)
+class EventTotals:
+    """Totals over the simulated unit.
+
+    ``issued``: instructions per operation class, ``busy``: cycles per pipeline (summed over its
+    copies). Cycles of warps, in order only, summed over all warps of all blocks: ``dependence``
+    on a producer of a class (``"barrier"``: on the block), ``blamed``: the same by graph node,
+    ``pipeline``: ready, but the pipeline
+    or the issue slot is not, ``not_selected``: another warp took the slot (with an issue width of
+    one), ``drained``: everything issued, the block not yet complete.
+    """
+
+    issued: Mapping[str, int]
+    busy: Mapping[str, float]
+    blocks_launched: int
+    blocks_retired: int
+    dependence: Mapping[str, float]
+    blamed: Mapping[int, float]
+    pipeline: Mapping[str, float]
+    not_selected: float
+    drained: float
+    resident: float
+
+    @property
+    def completed(self) -> int:
+        """Instructions that completed: all that were issued."""
+        return sum(self.issued.values())
+
+
+@dataclass(frozen=True, slots=True)
+class TraceEvent:
+    """One event of a traced window; ``time`` in cycles, ``node`` an index into the graph."""
+
+    time: float
+    kind: str
+    block: int
+    warp: int
+    node: int
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """Result of :func:`perfassert.simulate`.
+
+    ``cycles`` until every node is complete; ``instructions`` issued, barriers included;
+    ``skipped``: the share of instructions that fast-forward did not have to simulate;
+    ``engine``: ``"compiled"`` or ``"reference"``.
+    """
+
+    cycles: float
+    instructions: int
+    events: EventTotals
+    skipped: float
+    engine: str
+    trace: tuple[TraceEvent, ...] = ()
+
+
+@dataclass(slots=True)
+class Spent:
+    """Ticks that warps spent at one node before they issued it, by cause; ``issued``: how often.
+
+    ``stall``: the stall count of the instruction before; ``not_selected``: another warp took the
+    slot; ``pipe``: the pipeline was taken or its queue full; ``fence``: at a barrier, for it or for
+    what came before it. ``…_idle``: the part in which the scheduler issued nothing.
+    """
+
+    issued: int = 0
+    stall: int = 0
+    stall_idle: int = 0
+    not_selected: int = 0
+    pipe: int = 0
+    pipe_idle: int = 0
+    fence: int = 0
+    fence_idle: int = 0
+
+    def add(self, other: Sequence[int]) -> None:
+        """Add counts in the order of the fields."""
+        for name, value in zip(self.__slots__, other, strict=True):
+            setattr(self, name, getattr(self, name) + value)
+
+
+@dataclass(slots=True)
+class Profile:
+    """Where the warps' time went: by graph node, and by (waiting node, producer): ticks, and those
+    of them in which the scheduler issued nothing.
+
+    Of the wait before an issue its scheduler's idle ticks are exact; between the stall count and
+    the producer, which follow one another, they are shared out by length.
+    """
+
+    spent: dict[int, Spent] = field(default_factory=dict)
+    waits: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
+
+    def at(self, node: int) -> Spent:
+        """The counts of a node."""
+        return self.spent.setdefault(node, Spent())
+
+    def wait(self, use: int, producer: int, ticks: int, idle: int) -> None:
+        """Add to what ``use`` waited for ``producer``."""
+        before = self.waits.get((use, producer), (0, 0))
+        self.waits[use, producer] = (before[0] + ticks, before[1] + idle)
+
+
+@dataclass(slots=True)
+class Totals:
+    """Counts and ticks, by operation class and by pipeline; ``dependence`` by graph node.
+
+    ``half_time``, ``half_count``: where half of a limited simulation lay, if it was cut short.
+    """
+
+    end: int
+    issued: Sequence[int]
+    busy: Sequence[int]
+    launched: int
+    retired: int
+    dependence: Sequence[int]
+    pipeline: Sequence[int]
+    not_selected: int
+    drained: int
+    resident: int
+    simulated: int
+    cut_short: bool = False
+    half_time: int = 0
+    half_count: int = 0
+    profile: Profile | None = None
+    trace: list[TraceEvent] = field(default_factory=list)
+
+    def simulation(self, unit: Unit, engine: str) -> Simulation:
+        """The public result, in cycles."""
+        ticks = unit.pipelines.ticks
+        operations, names = unit.pipelines.operations, unit.pipelines.names
+        count = sum(self.issued)
+        blamed = {node: d / ticks for node, d in enumerate(self.dependence) if d}
+        events = EventTotals(
+            issued=dict(zip(operations, self.issued, strict=True)),
+            busy={n: b / ticks for n, b in zip(names, self.busy, strict=True)},
+            blocks_launched=self.launched,
+            blocks_retired=self.retired,
+            dependence=self._by_operation(unit, blamed),
+            blamed=blamed,
+            pipeline={n: p / ticks for n, p in zip(names, self.pipeline, strict=True)},
+            not_selected=self.not_selected / ticks,
+            drained=self.drained / ticks,
+            resident=self.resident / ticks,
+        )
+        skipped = 1 - self.simulated / count if count else 0.0
+        return Simulation(self.end / ticks, count, events, skipped, engine, tuple(self.trace))
+
+    @staticmethod
+    def _by_operation(unit: Unit, blamed: Mapping[int, float]) -> dict[str, float]:
+        operation = {n.graph_node: n.operation for p in unit.programs for n in p.nodes}
+        sums = dict.fromkeys(unit.pipelines.operations, 0.0)
+        for node, cycles in blamed.items():
+            sums[unit.pipelines.operations[operation[node]]] += cycles
+        return sums

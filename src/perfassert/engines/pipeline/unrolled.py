@@ -1,0 +1,75 @@
+"""A program with its loops replicated: what loops mean, as the reference engine executes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from perfassert.engines.pipeline.program import NO_LOOP, Program, ProgramNode
+
+
+@dataclass(slots=True)
+class Unrolled:
+    """A program with its loops replicated: per dynamic instruction, its node and consumers."""
+
+    nodes: list[ProgramNode]
+    producers: list[list[int]]
+    consumers: list[list[int]]
+
+
+def unroll(program: Program) -> Unrolled:
+    """Replicate all loops. A node waits for the last barrier before it; a full barrier for
+    everything since the last full one."""
+    nodes: list[ProgramNode] = []
+    producers: list[list[int]] = []
+    fence = full_fence = -1
+    for index, counters in _dynamic(program, program.body, {}):
+        node = program.nodes[index]
+        place = len(nodes)
+        waits = {s for edge in node.sources if (s := _producer(program, edge, counters)) >= 0}
+        if node.fence and not node.partial:
+            waits.update(range(full_fence + 1, place))
+            full_fence = place
+        if fence >= 0:
+            waits.add(fence)
+        nodes.append(node)
+        producers.append(sorted(waits))
+        if node.fence:
+            fence = place
+    consumers: list[list[int]] = [[] for _ in nodes]
+    for consumer, waits_for in enumerate(producers):
+        for producer in waits_for:
+            consumers[producer].append(consumer)
+    return Unrolled(nodes, producers, consumers)
+
+
+def _dynamic(
+    program: Program, body: tuple[tuple[str, int], ...], counters: dict[int, int]
+) -> Iterator[tuple[int, dict[int, int]]]:
+    for kind, index in body:
+        if kind == "node":
+            yield index, counters
+        else:
+            loop = program.loops[index]
+            for i in range(loop.trips):
+                yield from _dynamic(program, loop.body, {**counters, index: i})
+
+
+def _producer(
+    program: Program, edge: tuple[tuple[int, int, int], ...], counters: dict[int, int]
+) -> int:
+    """Program-order number of the instruction that an edge means, or -1 for none."""
+    for producer, loop, distance in edge:
+        if distance and counters[loop] < distance:
+            continue
+        node = program.nodes[producer]
+        place, inside = node.offset, loop != NO_LOOP
+        for level in program.chain(node.loop):
+            if inside:
+                iteration = counters[level] - (distance if level == loop else 0)
+            else:
+                iteration = program.loops[level].trips - 1
+            place += program.loops[level].offset + iteration * program.loops[level].length
+            inside = inside and level != loop
+        return place
+    return -1
