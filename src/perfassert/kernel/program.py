@@ -2,13 +2,14 @@
 
 Values are those of :class:`~perfassert.kernel.symbols.Symbols`. Variables: ``threadIdx.x``,
 ``blockIdx.x``, ``blockDim.x``, ``gridDim.x`` and their ``.y .z``, ``laneid``, ``arg:<position>``
-for parameters and ``loop:<number>`` for loop counters. The description holds for every launch.
+for parameters, ``constant:<symbol>`` (``+<byte>``) for constant memory that only the program fills,
+and ``loop:<number>`` for loop counters. The description holds for every launch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from perfassert.kernel.access import Direction
 from perfassert.kernel.graph import loop_chain
@@ -18,6 +19,7 @@ from perfassert.source import Assumption, SourceSpan
 
 COUNTER = "loop:"
 ARGUMENT = "arg:"
+CONSTANT = "constant:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +122,10 @@ class Parameter:
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """The compiled kernel; ``order``: blocks in reverse postorder."""
+    """The compiled kernel; ``order``: blocks in reverse postorder.
+
+    ``loaded``: by the name of an unknown, the address that it was loaded from.
+    """
 
     arch: str
     symbols: Symbols
@@ -131,6 +136,7 @@ class Program:
     parameters: tuple[Parameter, ...]
     code_bytes: int
     assumptions: tuple[Assumption, ...]
+    loaded: Mapping[str, Value] = field(default_factory=dict)
 
     def chain(self, loop: int) -> tuple[int, ...]:
         """The loop and those around it, outermost first."""

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from perfassert.errors import LaunchError
+from perfassert.frontends.cuda.stand_ins import ANYTHING, dependence, said, stand_in
 from perfassert.kernel.affine import (
     Affine,
     Call,
@@ -26,7 +27,7 @@ from perfassert.kernel.affine import (
 from perfassert.kernel.bound import BoundAccess
 from perfassert.kernel.expression import AXES, DIMENSIONS
 from perfassert.kernel.launch import Buffer, Launch
-from perfassert.kernel.program import ARGUMENT, COUNTER, MemoryAccess, Program
+from perfassert.kernel.program import ARGUMENT, CONSTANT, COUNTER, MemoryAccess, Program
 from perfassert.kernel.symbols import Atom, Monomial, Value
 from perfassert.source import Assumption, SourceSpan
 
@@ -36,8 +37,8 @@ DEFAULT_TRIPS = 16
 _LARGE = 2**40
 _LARGEST = 2**60
 _WORD = 4  # bytes
-_SCATTER = 8
-"""Where an index depends on data: consecutive threads are taken to be so many elements apart."""
+_SAMPLED = 2**14
+"""At how many places the extremes of a function are looked for, where it is not affine."""
 
 
 class Arguments:
@@ -191,8 +192,10 @@ class Binder:
             parts = [Affine(0)]
             for monomial, coefficient in terms:
                 term = Affine(coefficient)
-                for atom in monomial:
-                    term = _product(term, self._atom(self.symbols.atoms[atom]))
+                atoms = [self.symbols.atoms[index] for index in monomial]
+                for atom in sorted(atoms, key=lambda a: a.function == "data"):
+                    scale = 1 if term.terms else term.constant
+                    term = _product(term, self._atom(atom, scale))
                 parts.append(term)
             found = self._sums[terms] = with_global_coordinates(add(*parts), self.names)
         return found
@@ -203,13 +206,17 @@ class Binder:
         if low >= -_LARGEST and high <= _LARGEST:
             return form
         self.assume("numbers beyond 64 bits; threads are taken to be apart", None, "address")
-        return self._scattered()
+        return stand_in(ANYTHING, 1, self.launch, self.ranges)
 
-    def _atom(self, atom: Atom) -> Affine:
+    def _atom(self, atom: Atom, scale: int) -> Affine:
+        """An atom that is multiplied by ``scale``."""
         if atom.function == "":
             return self._variable(atom.name)
         if atom.function == "data":
-            return self._stand_in(atom)
+            proxy = self.proxies.get(atom.name)
+            if proxy is not None:
+                return self.form(proxy)
+            return stand_in(dependence(self.program, atom), scale, self.launch, self.ranges)
         arguments = tuple(self.form(a) for a in atom.arguments)
         return self._function(atom.function, arguments)
 
@@ -223,6 +230,9 @@ class Binder:
             return self._lane(name)
         if name.startswith(ARGUMENT):
             raise self.arguments.missing(name, self.what)
+        if name.startswith(CONSTANT):
+            self.assume(f"__constant__ {name[len(CONSTANT) :]} has no value in the binary; it is "
+                        "taken for 0 in an address", None, "address")  # fmt: skip
         return Affine(0)  # the start of an array
 
     def _lane(self, name: str) -> Affine:
@@ -234,23 +244,6 @@ class Binder:
         )
         warp = quotient(thread, 32)
         return warp if name == "warpid" else add(thread, warp.scaled(-32))
-
-    def _stand_in(self, atom: Atom) -> Affine:
-        proxy = self.proxies.get(atom.name)
-        if proxy is not None:
-            return self.form(proxy)
-        return self._scattered()
-
-    def _scattered(self) -> Affine:
-        nx, ny, _ = (b * g for b, g in zip(self.launch.block, self.launch.grid, strict=True))
-        thread = add(
-            *(
-                Affine(0, ((axis, stride),))
-                for axis, stride in zip(AXES, (1, nx, nx * ny), strict=True)
-                if self.ranges[axis] != (0, 0)
-            )
-        )
-        return thread.scaled(_SCATTER)
 
     def _function(self, function: str, arguments: tuple[Affine, ...]) -> Affine:
         bounds = [interval(a, self.ranges) for a in arguments]
@@ -269,8 +262,8 @@ class Binder:
         given = self.given(loop.span)
         if given is not None:
             return LoopRange(given, given)
-        if loop.trips is None or self.symbols.depends_on_data(loop.trips):
-            reason = loop.reason or "its end depends on data"
+        if loop.trips is None or self.undecided(loop.trips):
+            reason = loop.reason or self.undecided(loop.trips)
             where = loop.span.short if loop.span else "file:line"
             guess = self.assume(
                 f"a loop is taken to run {DEFAULT_TRIPS} times: {reason}; "
@@ -293,6 +286,16 @@ class Binder:
             )
         return LoopRange(max(low, 0), max(high, 0), rests_on=guesses)
 
+    def undecided(self, value: Value | None) -> str:
+        """Why nobody knows the value: it depends on data, or on what was not given; else empty."""
+        if value is None or self.symbols.depends_on_data(value):
+            return "its end depends on data"
+        for place in sorted(self.symbols.inside(value)):
+            name = self.symbols.atoms[place].name
+            if name.startswith(CONSTANT) and name not in self.names:
+                return f"__constant__ {name[len(CONSTANT) :]} has no value in the binary"
+        return ""
+
     def given(self, span: SourceSpan | None) -> int | None:
         """The trip count that the user has stated for the loop at ``span``."""
         if span is None:
@@ -310,7 +313,7 @@ class Binder:
         if not any(isinstance(s, (Call, Quotient)) for s, _ in form.terms):
             return interval(form, self.ranges)
         symbols = sorted(set(form.symbols()))
-        ends = [np.array(sorted({self.ranges[s][0], self.ranges[s][1]})) for s in symbols]
+        ends = [_places(*self.ranges[s], int(_SAMPLED ** (1 / len(symbols)))) for s in symbols]
         grid = np.meshgrid(*ends, indexing="ij")
         values = evaluate(dict(form.terms), dict(zip(symbols, grid, strict=True))) + form.constant
         return int(values.min()), int(values.max())
@@ -330,7 +333,8 @@ class Binder:
         ranges: dict[str, tuple[int, int]] = {}
         conditions: list[Affine] = []
         for part in self.symbols.conjuncts(condition):
-            if any(a.name not in self.proxies for a in self.symbols.unknowns(part)):
+            proxied = all(a.name in self.proxies for a in self.symbols.unknowns(part))
+            if not proxied or (self.undecided(part) and not self.symbols.depends_on_data(part)):
                 continue  # undecided: taken to hold; the graph says so
             form = self.form(part)
             low, high = interval(form, self.ranges)
@@ -396,6 +400,12 @@ class Binder:
             low = max(low, constant // -factor + 1)
         ranges[symbol] = (low, high)
         return True
+
+
+def _places(low: int, high: int, count: int) -> IntArray:
+    """Both ends of a range, and what lies next to them."""
+    half = max(min(count, high - low + 1) // 2, 1)
+    return np.unique(np.r_[low : low + half, high - half + 1 : high + 1])
 
 
 def _product(left: Affine, right: Affine) -> Affine:
@@ -501,8 +511,8 @@ def _bound(
     rests_on: tuple[Assumption, ...] = ()
     if access.unresolved and not _has_proxy(binder, access.address):
         guess = binder.assume(
-            f"the address of {access.field} {access.unresolved}; threads are taken to be "
-            f"{_SCATTER} elements apart", span, "address",
+            f"the address of {access.field} {access.unresolved}; "
+            f"{_apart(binder, access.address)}", span, "address",
         )  # fmt: skip
         rests_on = (guess,)
     binder.what = f"the address of {access.text!r} at {span}"
@@ -521,6 +531,18 @@ def _bound(
         access.field, access.space, access.direction, access.bytes, form, ranges,
         tuple(conditions), tuple(loops), access.atomic, access.text, span, rests_on,
     )  # fmt: skip
+
+
+def _apart(binder: Binder, address: Value) -> str:
+    """How what is unknown of an address is taken to differ from thread to thread."""
+    unknowns = [
+        dependence(binder.program, a)
+        for index in sorted(address.atoms)
+        for a in (binder.symbols.atoms[index],)
+        if a.function == "data" and a.name not in binder.proxies
+    ]
+    apart = [d for d in unknowns if d.scattered]
+    return said((apart or unknowns or [ANYTHING])[0])
 
 
 def _counters(form: Affine) -> set[str]:

@@ -27,6 +27,7 @@ from perfassert.frontends.toolchain.binary import Binary
 from perfassert.kernel.access import Direction
 from perfassert.kernel.program import (
     ARGUMENT,
+    CONSTANT,
     COUNTER,
     MemoryAccess,
     Parameter,
@@ -51,6 +52,8 @@ _BYTES = {"64": 8, "128": 16, "U8": 1, "S8": 1, "U16": 2, "S16": 2, "F16": 2, "2
 _SLOW = ("__internal", "__cuda_sm", "slowpath")
 _PTX_COUNTER = "ptx loop:"
 _POINTS = 3
+_WORDS = 8
+"""The most registers that a load writes."""
 
 
 def describe(binary: Binary) -> Program:
@@ -70,6 +73,7 @@ class _Describer:
             tuple((base + p.offset, p.size) for p in binary.parameters),
             *((0x360, 0x370, 0x37C) if late else (0, 12, 0x28)),
             banks=binary.constants,
+            unset=binary.unset,
         )
         self.code = SassCode(self.placed, jumps, self.symbols, constants)
         self.flow: Flow = self.code.flow
@@ -100,6 +104,11 @@ class _Describer:
             tuple(Parameter(p.name, p.pointer, p.size, p.dtype) for p in self.binary.parameters),
             self.binary.code_bytes,
             tuple(self.assumptions),
+            {
+                f"load {index}.{word}": addresses[0]
+                for index, addresses in self.result.addresses.items()
+                for word in range(_WORDS)
+            },
         )
 
     def note(self, text: str, span: SourceSpan | None = None, stands_for: str = "") -> Assumption:
@@ -149,7 +158,7 @@ class _Describer:
             instruction = self.placed[index].instruction
             field, _ = self._base(addresses[0])
             where = field or instruction.base
-            for word in range(8):
+            for word in range(_WORDS):
                 names[f"load {index}.{word}"] = (where, instruction.span)
         return names
 
@@ -192,11 +201,19 @@ class _Describer:
                 elif name.startswith("pointer:"):
                     return f"global {name[8:]}", s.sub(address, s.variable(name))
         if len(found) != 1:
-            return "", address
+            held = self._held(address)
+            return (held[len(CONSTANT) :], s.sub(address, s.variable(held))) if held else (
+                "", address)  # fmt: skip
         name = found[0][1]
         position, _, inside = name[len(ARGUMENT) :].partition("+")
         parameter = self.binary.parameters[int(position)].name
         return parameter + (f"+{inside}" if inside else ""), s.sub(address, s.variable(name))
+
+    def _held(self, address: Value) -> str:
+        """The one pointer in constant memory that the address starts from."""
+        names = [self.symbols.atoms[m[0]].name for m, c in address.terms if len(m) == 1 and c == 1]
+        held = [name for name in names if name.startswith(CONSTANT)]
+        return held[0] if len(held) == 1 else ""
 
     def _is_pointer(self, name: str) -> bool:
         position, _, inside = name[len(ARGUMENT) :].partition("+")

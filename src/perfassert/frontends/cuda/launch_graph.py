@@ -121,7 +121,7 @@ class _Walk:
         found: set[int] = set()
         for part in s.conjuncts(value):
             names = (s.atoms[a].name for a in s.inside(part) if not s.atoms[a].function)
-            if any(n.startswith(COUNTER) for n in names) and not s.depends_on_data(part):
+            if any(n.startswith(COUNTER) for n in names) and not self.binder.undecided(part):
                 symbols = set(self.binder.form(part).symbols())
                 found.update(int(n[len(COUNTER) :]) for n in symbols if n.startswith(COUNTER))
         return found
@@ -143,7 +143,7 @@ class _Walk:
         """Lanes for which a condition holds; None where it depends on data."""
         if condition.constant is not None:
             return np.full(self.everyone.shape, bool(condition.constant))
-        if self.symbols.depends_on_data(condition):
+        if self.binder.undecided(condition):
             return None
         lanes: BoolArray = np.broadcast_to(self.value(condition) != 0, self.everyone.shape)
         return lanes

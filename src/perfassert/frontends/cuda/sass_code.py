@@ -17,6 +17,9 @@ from perfassert.frontends.cuda.evaluate import Read
 from perfassert.frontends.cuda.registers import defined, operand_registers, results, used
 from perfassert.frontends.cuda.sass import Instruction, Listing, Operand
 from perfassert.frontends.cuda.stack import stack_words
+from perfassert.frontends.toolchain.binary import Unset
+from perfassert.frontends.toolchain.names import demangle
+from perfassert.kernel.program import CONSTANT
 from perfassert.kernel.symbols import Symbols, Value
 
 _MAX_PLACED = 100_000
@@ -34,7 +37,8 @@ class Constants:
     """Constant bank 0 of one kernel: where the launch and the parameters lie.
 
     ``parameters``: (offset, size) by position; ``block``, ``grid``, ``stack``: offsets of
-    ``blockDim.x``, ``gridDim.x`` and of the stack pointer; ``banks``: initialised banks.
+    ``blockDim.x``, ``gridDim.x`` and of the stack pointer; ``banks``: initialised banks;
+    ``unset``: what in them only the program fills.
     """
 
     parameters: tuple[tuple[int, int], ...]
@@ -42,6 +46,15 @@ class Constants:
     grid: int = 12
     stack: int = 0x28
     banks: Mapping[int, bytes] | None = None
+    unset: tuple[Unset, ...] = ()
+
+    def symbol(self, bank: int, offset: int) -> str:
+        """The variable that stands for a word which only the program fills; else ``""``."""
+        for symbol in self.unset:
+            inside = offset - symbol.offset
+            if symbol.bank == bank and 0 <= inside < symbol.size:
+                return f"{CONSTANT}{demangle(symbol.name)}" + (f"+{inside}" if inside else "")
+        return ""
 
     def name(self, offset: int) -> str:
         """What the word at ``offset`` of bank 0 is called."""
@@ -288,6 +301,9 @@ class SassCode:
         if operand.bank == 0:
             name = self.constants.name(operand.value)
             return s.unknown(name) if name.startswith(("high", "c[")) else s.variable(name)
+        symbol = self.constants.symbol(operand.bank, operand.value)
+        if symbol:
+            return s.variable(symbol)
         held = (self.constants.banks or {}).get(operand.bank, b"")
         word = held[operand.value : operand.value + 4]
         if len(word) == 4 and operand.bank != 4:

@@ -47,6 +47,16 @@ class Parameter:
 
 
 @dataclass(frozen=True, slots=True)
+class Unset:
+    """A symbol in constant memory that has no value before the program gives it one; in bytes."""
+
+    name: str
+    bank: int
+    offset: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
 class Binary:
     """One kernel compiled for one architecture.
 
@@ -58,7 +68,8 @@ class Binary:
     ``registers`` are per thread; ``shared_bytes`` is the static shared memory of a block, as
     declared: the 1024 B that sm_90 and later reserve are taken off; ``local_bytes`` is the stack
     frame of a thread, callees included; ``parameter_base`` is the offset of the first parameter
-    in constant bank 0; ``constants`` has the initialised constant banks other than 0;
+    in constant bank 0; ``constants`` has the initialised constant banks other than 0, ``unset``
+    what in them is not initialised;
     ``code_bytes`` is the size of the kernel's section. ``files`` maps the user's source files,
     as the listing names them, to their text. ``digest`` is a SHA-256 of all of it but ``tools``.
     """
@@ -79,6 +90,7 @@ class Binary:
     tools: str
     assumptions: tuple[Assumption, ...] = ()
     digest: str = ""
+    unset: tuple[Unset, ...] = ()
 
     def __hash__(self) -> int:
         return hash(self.digest)
@@ -102,6 +114,7 @@ def from_dict(data: Mapping[str, Any]) -> Binary:
     fields = dict(data)
     fields["parameters"] = tuple(Parameter(**p) for p in data["parameters"])
     fields["constants"] = {int(k): bytes.fromhex(v) for k, v in data["constants"].items()}
+    fields["unset"] = tuple(Unset(**u) for u in data["unset"])
     fields["assumptions"] = read_assumptions(data["assumptions"])
     return Binary(**fields)
 

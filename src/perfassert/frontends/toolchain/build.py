@@ -16,7 +16,7 @@ from perfassert.source import Assumption
 
 from . import cache, listing, modules, names, options, signature, tools
 from .architecture import architecture, legacy, number
-from .binary import Binary, Parameter, Source, from_dict, to_dict
+from .binary import Binary, Parameter, Source, Unset, from_dict, to_dict
 from .compilers import Compiled
 from .elf import Cubin
 from .fixture import from_fixture, parameter_base, to_fixture
@@ -131,6 +131,7 @@ def _described(cubin: Cubin, made: Compiled, kernel: str, arch: str) -> Binary:
         parameter_base=parameter_base(arch) if base is None else base,
         parameters=(),
         constants=cubin.constants(kernel),
+        unset=tuple(Unset(*facts) for facts in cubin.unset()),
         code_bytes=_code_bytes(cubin, kernel),
         files={},
         tools=", ".join((*made.tools, str(nvdisasm))),

@@ -40,6 +40,8 @@ class Symbol:
     function: bool
     entry: bool
     section: int
+    offset: int
+    size: int
 
 
 class Cubin:
@@ -108,6 +110,20 @@ class Cubin:
             if owner in ("", kernel) and not patched:
                 banks[int(number)] = section.data
         return banks
+
+    def unset(self) -> list[tuple[str, int, int, int]]:
+        """Constant symbols whose bytes are all 0, which is how a file stores that nothing was
+        said: name, bank, offset, size. The program sets them before the launch."""
+        found = []
+        for symbol in self.symbols:
+            if not 0 < symbol.section < len(self.sections) or symbol.function or not symbol.size:
+                continue
+            section = self.sections[symbol.section]
+            number = section.name.removeprefix(".nv.constant")
+            held = section.data[symbol.offset : symbol.offset + symbol.size]
+            if section.name.startswith(".nv.constant") and number == "3" and not any(held):
+                found.append((symbol.name, 3, symbol.offset, symbol.size))
+        return found
 
     def registers(self, kernel: str) -> int:
         """Per thread: the attribute, else the field of the section header that it came from."""
@@ -221,8 +237,10 @@ def _symbols(sections: tuple[Section, ...], content: bytes) -> tuple[Symbol, ...
             info & 15 == _FUNCTION,
             info & 15 == _FUNCTION and bool(other & _ENTRY),
             section,
+            offset,
+            size,
         )
-        for index, (name, info, other, section, _, _) in enumerate(
+        for index, (name, info, other, section, offset, size) in enumerate(
             struct.iter_unpack("<IBBHQQ", table.data[:whole])
         )
     )

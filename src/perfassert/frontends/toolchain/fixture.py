@@ -7,6 +7,7 @@ A file that :func:`to_fixture` writes needs no toolchain. It starts with lines o
 - ``registers shared_bytes local_bytes parameter_base code_bytes``: integers, ``0x`` allowed;
 - ``parameters``: ``name:offset:size:pointer|value[:dtype]``, separated by commas;
 - ``constants``: ``bank:hexadecimal bytes``, separated by commas;
+- ``unset``: ``name:bank:offset:size`` of constants without a value, separated by commas;
 - ``assumption``: ``text[:file:line:column]``, once for each.
 
 Then comes the listing, then the source files (``//file: path`` followed by ``//src: line`` …) and
@@ -22,13 +23,13 @@ from urllib.parse import quote, unquote
 from perfassert.errors import KernelSourceError, close_matches
 from perfassert.source import Assumption, SourceSpan
 
-from .binary import Binary, Parameter
+from .binary import Binary, Parameter, Unset
 from .listing import cut, sections
 from .names import choose, demangle, without_parameters
 
 _SAFE = "()[]{}<>*&+-_.;'/=|"
 _NUMBERS = ("registers", "shared_bytes", "local_bytes", "parameter_base", "code_bytes")
-_KEYS = ("arch", "kernel", "mangled", *_NUMBERS, "parameters", "constants", "assumption")
+_KEYS = ("arch", "kernel", "mangled", *_NUMBERS, "parameters", "constants", "unset", "assumption")
 # Where the launch's own words end in constant bank 0; a cubin states it, a bare listing does not.
 _PARAMETER_BASE = ((100, 0x380), (90, 0x210), (70, 0x160))
 _ADDRESS = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/", re.MULTILINE)
@@ -46,6 +47,9 @@ def to_fixture(binary: Binary) -> str:
     if binary.constants:
         banks = (f"{bank}:{content.hex()}" for bank, content in sorted(binary.constants.items()))
         lines.append(f"//perfassert: constants={','.join(banks)}")
+    if binary.unset:
+        words = (f"{quote(u.name, safe=_SAFE)}:{u.bank}:{u.offset}:{u.size}" for u in binary.unset)
+        lines.append(f"//perfassert: unset={','.join(words)}")
     for a in binary.assumptions:
         span = (a.span.file, a.span.line, a.span.column) if a.span else ()
         parts = [quote(str(part), safe=_SAFE) for part in (a.text, *span)]
@@ -83,6 +87,7 @@ def from_fixture(text: str, kernel: str | None, arch: str, where: str) -> Binary
         code_bytes=numbers["code_bytes"],
         parameters=_parameters(header, where),
         constants=_constants(header, where),
+        unset=_unset(header, where),
         files=_files(text),
         tools="listing",
         assumptions=assumptions,
@@ -192,6 +197,17 @@ def _constants(header: dict[str, list[str]], where: str) -> dict[int, bytes]:
         return {int(bank): bytes.fromhex(content) for bank, _, content in pairs}
     except ValueError:
         raise KernelSourceError(f"{where}: constants are not of the form bank:hex") from None
+
+
+def _unset(header: dict[str, list[str]], where: str) -> tuple[Unset, ...]:
+    found = []
+    for item in _items(header, "unset"):
+        name, *rest = item.split(":")
+        if len(rest) != 3:
+            form = "name:bank:offset:size"
+            raise KernelSourceError(f"{where}: unset {item!r} is not of the form {form}")
+        found.append(Unset(unquote(name), *(_number(text, "unset", where) for text in rest)))
+    return tuple(found)
 
 
 def _items(header: dict[str, list[str]], key: str) -> list[str]:
