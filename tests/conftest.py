@@ -24,6 +24,11 @@ settings.register_profile(
 settings.load_profile("default")
 
 
+def pytest_configure(config):
+    if toolchain_is_required():  # of the examples, too: the ini file says skip
+        config.option.perf_no_toolchain = "fail"
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
     report = yield

@@ -11,9 +11,11 @@ import pytest
 
 import perfassert as pa
 from perfassert.plugins import Hooks
+from perfassert.version import VERSION
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]
+README = ROOT / "README.md"
+PAGES = sorted({*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")})
 REFERENCE = (ROOT / "docs/reference.md").read_text("utf-8")
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 CODE = re.compile(r"^```.*?^```$", re.M | re.S)
@@ -41,8 +43,8 @@ def anchors(page: Path) -> set[str]:
 
 
 def test_the_readme_links_to_every_page() -> None:
-    linked = set(LINK.findall(PAGES[0].read_text("utf-8")))
-    assert {name(page) for page in PAGES[1:] if page.parent.name == "docs"} <= linked
+    linked = set(LINK.findall(README.read_text("utf-8")))
+    assert {name(page) for page in PAGES if page.parent.name != "adr"} - {"README.md"} <= linked
 
 
 def output_of(*command: str) -> str:
@@ -78,3 +80,20 @@ def test_the_reference_has_every_name() -> None:
 def test_the_plugin_page_has_every_hook() -> None:
     page = (ROOT / "docs/plugins.md").read_text("utf-8")
     assert [h for h in vars(Hooks) if h.startswith("perfassert_") and h not in page] == []
+
+
+def test_the_version_is_the_same_everywhere() -> None:
+    citation = (ROOT / "CITATION.cff").read_text("utf-8")
+    assert f"\nversion: {VERSION}\n" in citation
+    sections = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.M)
+    assert sections[0] in (VERSION, f"Unreleased ({VERSION})")
+
+
+def test_the_architecture_page_names_what_exists() -> None:
+    """Every folder and file of code or data that it mentions."""
+    page = (ROOT / "docs/architecture.md").read_text("utf-8")
+    named = {n for n in re.findall(r"`([\w/.*]+(?:/|\.py|\.toml))`", page) if "NAME" not in n}
+    assert len(named) > 30
+    places = (ROOT, ROOT / "src/perfassert", *(ROOT / "src/perfassert").glob("*/"))
+    below = [*places, *(ROOT / "src/perfassert").glob("*/*/")]
+    assert [n for n in sorted(named) if not any([*place.glob(n)] for place in below)] == []

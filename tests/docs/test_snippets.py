@@ -24,7 +24,7 @@ import pytest
 import perfassert
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]
+PAGES = sorted({*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")})
 BLOCK = re.compile(r"(?:^<!-- ([^\n]+) -->\n)?^```(\w+)\n(.*?)^```$", re.M | re.S)
 VARYING = re.compile(r"platform |rootdir: |configfile: |plugins: |=+ .* in [\d.]+s")
 COMMANDS = {
