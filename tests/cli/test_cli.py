@@ -1,4 +1,5 @@
 import json
+from pathlib import Path
 
 import pytest
 
@@ -58,3 +59,11 @@ def test_which_assumed_values_matter(capsys):
     assert changes == sorted(changes, reverse=True)
     assert changes[0] > 0
     assert shown[0]["kernel"]
+
+
+def test_a_front_end_is_told_only_what_it_takes(capsys):
+    listing = Path(__file__).parents[1] / "frontends" / "fixtures" / "saxpy.sass"
+    asked = ["explain", str(listing), "--device", "a100"]
+    assert main([*asked, "-D", "N=2"]) == 2
+    assert "--define: the front end of .sass files takes none" in capsys.readouterr().err
+    assert main([*asked, "--trip-count", "a.cu:3=4"]) == 0

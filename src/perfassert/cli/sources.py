@@ -9,8 +9,6 @@ from perfassert.errors import KernelSourceError, LaunchError
 from perfassert.kernel.description import Kernel
 from perfassert.kernel.launch import Launch
 
-SUFFIXES = (".cu", ".ptx", ".cubin", ".sass")
-
 
 def add_source(parser: argparse.ArgumentParser) -> None:
     """The source, its kernel, how it is compiled, the device."""
@@ -40,35 +38,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def kernel_of(options: argparse.Namespace) -> Kernel:
     """The kernel that the options name."""
-    suffix = Path(options.source).suffix
-    if suffix not in SUFFIXES:
-        return _plugged_kernel(options, suffix)
-    from perfassert.frontends.cuda import kernels
+    from perfassert.frontends.files import frontend_of
 
-    trips = {k: _whole(v, "--trip-count") for k, v in map(_pair, options.trip_count)}
-    if suffix in (".cubin", ".sass"):
-        return kernels.from_cubin(options.source, options.kernel, trip_counts=trips)
-    if suffix == ".ptx":
-        return kernels.from_ptx(
-            options.source, options.kernel, options=options.option, trip_counts=trips
-        )
-    defines = {k: v or "1" for k, v in map(_pair, options.define)}
-    return kernels.from_cuda(
-        options.source, options.kernel, defines=defines, include_dirs=options.include_dir,
-        options=options.option, trip_counts=trips,
-    )  # fmt: skip
+    path = Path(options.source)
+    reader, given = frontend_of(options.source), _given(options)
+    for key in given:
+        if key not in reader.takes:
+            reason = f"the front end of {path.suffix} files takes none"
+            raise KernelSourceError(f"--{_OPTIONS[key]}: {reason}")
+    return reader.make(path, options.kernel, **given)
 
 
-def _plugged_kernel(options: argparse.Namespace, suffix: str) -> Kernel:
-    """By the front end of a plug-in, which gets path and kernel only."""
-    from perfassert.frontends.plugged import frontend
+_OPTIONS = {
+    "defines": "define", "include_dirs": "include-dir", "options": "option",
+    "trip_counts": "trip-count",
+}  # fmt: skip
+"""What is said to a front end → the option that says it."""
 
-    make = frontend(suffix, options.source, SUFFIXES)
-    for name in ("define", "include_dir", "option", "trip_count"):
-        if getattr(options, name):
-            option = name.replace("_", "-")
-            raise KernelSourceError(f"--{option}: the front end of {suffix} files takes none")
-    return make(Path(options.source), options.kernel)
+
+def _given(options: argparse.Namespace) -> dict[str, object]:
+    said = {
+        "defines": {k: v or "1" for k, v in map(_pair, options.define)},
+        "include_dirs": options.include_dir,
+        "options": options.option,
+        "trip_counts": {k: _whole(v, "--trip-count") for k, v in map(_pair, options.trip_count)},
+    }
+    return {key: value for key, value in said.items() if value}
 
 
 def launch_of(options: argparse.Namespace) -> Launch | None:

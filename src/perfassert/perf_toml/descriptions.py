@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from perfassert.errors import LaunchError, PerfAssertError, PerfFileError, close_matches
+from perfassert.frontends.files import OWN
 from perfassert.frontends.tables import ACCESSES, KernelTableReader
 from perfassert.kernel.description import Kernel
 from perfassert.kernel.field import Field
@@ -15,13 +16,7 @@ from perfassert.kernel.launch import Buffer, Launch
 from perfassert.perf_toml.lines import key_lines
 from perfassert.toml_tables import read_toml
 
-_CODE = ("name", "updates_per_thread", "trip_counts", "proxies")
-SOURCES = {
-    "accesses": ("name",),
-    "cuda": (*_CODE, "defines", "include_dirs", "options"),
-    "ptx": (*_CODE, "options"),
-    "cubin": _CODE,
-}
+SOURCES = {"accesses": ("name",), **{key: ("name", *own.takes) for key, own in OWN.items()}}
 """Where a kernel comes from → what else its table may have."""
 KERNEL = tuple(dict.fromkeys((*SOURCES, *SOURCES["cuda"])))
 _WHERE = re.compile(r"((?:loads|stores)\[\d+\]): ")
@@ -93,8 +88,6 @@ class DescriptionReader(KernelTableReader):
         return Kernel.from_accesses(called, fields, **given)
 
     def _from_code(self, key: str, source: str, table: dict[str, Any]) -> Kernel:
-        from perfassert.frontends.cuda import kernels
-
         path = self.path.parent / self.string(f"{key}.{source}", table[source])
         if not path.is_file():
             near = close_matches(path.name, (p.name for p in path.parent.glob("*")))
@@ -109,9 +102,7 @@ class DescriptionReader(KernelTableReader):
             "options": self.strings,
         }
         given = {k: read[k](f"{key}.{k}", v) for k, v in table.items() if k != source}
-        make = getattr(kernels, f"from_{source}")
-        made: Kernel = make(path, kernel=given.pop("name", None), **given)
-        return made
+        return OWN[source].make(path, given.pop("name", None), **given)
 
     def _counts(self, key: str, value: Any) -> dict[str, int]:
         return {k: self.expression(f"{key}.{k}", v) for k, v in self.section(key, value).items()}

@@ -249,18 +249,17 @@ def test_cuda_sources(tmp_path, monkeypatch):
     suite = read_suite(path)
     calls = []
 
-    def from_cuda(source, **options):
-        calls.append((source, options))
+    def from_cuda(source, kernel, **options):
+        calls.append((source, kernel, options))
         return reading()
 
-    monkeypatch.setattr(pa, "from_cuda", from_cuda, raising=False)
+    monkeypatch.setattr("perfassert.frontends.cuda.kernels.from_cuda", from_cuda)
     _, launch, _ = built(suite, read_rows(suite)[2])
     assert launch.grid == (2, 1, 1)
     assert launch.args == {"out": pa.Buffer((4, 2), "float64"), "n": 4, "a": 0.5}
-    (source, options) = calls[0]
-    assert source == tmp_path / "k.cu"
+    source, kernel, options = calls[0]
+    assert (source, kernel) == (tmp_path / "k.cu", "copy")
     assert options == {
-        "kernel": "copy",
         "defines": {"BLOCK": 64, "TWO": 2},
         "include_dirs": (),
         "options": ("-use_fast_math",),

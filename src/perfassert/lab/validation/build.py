@@ -8,6 +8,7 @@ from typing import Any
 
 from perfassert.errors import SuiteError
 from perfassert.expect.metrics import metric, value_of
+from perfassert.frontends.files import OWN
 from perfassert.frontends.tables import Expression
 from perfassert.hardware.load import device as load_device
 from perfassert.hardware.model import Device
@@ -102,24 +103,18 @@ def _field(given: Mapping[str, Any], names: Names) -> Field:
 
 
 def _from_cuda(source: CudaSource, names: Names) -> Kernel:
-    from importlib import import_module
-
-    compiled = getattr(import_module("perfassert"), "from_cuda", None)  # wherever it lives
-    if compiled is None:
-        raise SuiteError("this version of perfassert has no CUDA front end; update it")
     extra = dict(source.extra)
     if "trip_counts" in extra:
         extra["trip_counts"] = _values(extra["trip_counts"], names)
-    kernel: Kernel = compiled(
+    return OWN["cuda"].make(
         source.path,
-        kernel=source.kernel,
+        source.kernel,
         defines=_values(source.defines, names),
         include_dirs=source.include_dirs,
         options=source.options,
         updates_per_thread=value(source.updates_per_thread, names),
         **extra,
     )
-    return kernel
 
 
 def make_launch(given: Mapping[str, Any], names: Names, kernel: Kernel, device: Device) -> Launch:

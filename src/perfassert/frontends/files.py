@@ -1,0 +1,58 @@
+"""Which front end reads a file: the one place that tells them apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from perfassert.frontends.plugged import frontend
+from perfassert.kernel.description import Kernel
+
+_HINTS = ("updates_per_thread", "trip_counts", "proxies")
+
+
+@dataclass(frozen=True, slots=True)
+class FileFrontend:
+    """Makes kernels of files; ``takes``: what can be said to it besides path and kernel.
+
+    ``name``: the key of its sources in TOML files, ``""`` for those of plug-ins.
+    """
+
+    name: str
+    suffixes: tuple[str, ...]
+    takes: tuple[str, ...]
+    make: Callable[..., Kernel]
+
+
+def _compiled(name: str) -> Callable[..., Kernel]:
+    """``from_<name>``, imported when a kernel is made."""
+
+    def make(path: Path, kernel: str | None, **given: Any) -> Kernel:
+        from perfassert.frontends.cuda import kernels
+
+        made: Kernel = getattr(kernels, f"from_{name}")(path, kernel, **given)
+        return made
+
+    return make
+
+
+OWN: Mapping[str, FileFrontend] = {
+    name: FileFrontend(name, suffixes, (*_HINTS, *more), _compiled(name))
+    for name, suffixes, more in (
+        ("cuda", (".cu",), ("defines", "include_dirs", "options")),
+        ("ptx", (".ptx",), ("options",)),
+        ("cubin", (".cubin", ".sass"), ()),
+    )
+}
+"""perfassert's own, by name."""
+_BY_SUFFIX = {suffix: own for own in OWN.values() for suffix in own.suffixes}
+
+
+def frontend_of(source: str) -> FileFrontend:
+    """By the suffix of a file; :class:`~perfassert.KernelSourceError` where there is none."""
+    suffix = Path(source).suffix
+    if suffix in _BY_SUFFIX:
+        return _BY_SUFFIX[suffix]
+    return FileFrontend("", (suffix,), (), frontend(suffix, source, tuple(_BY_SUFFIX)))
