@@ -61,6 +61,9 @@ def test_what_is_inherited_says_so(file):
         if key in ("values.l2_bytes", "values.compute_units") or key.startswith("curves."):
             continue
         assert origin.source == base.provenance[key].source
+        if origin.note == f"as {slim.references.get(key)}":
+            assert origin.grade is slim.provenance[f"values.{slim.references[key]}"].grade
+            continue
         assert origin.note.startswith("as RTX-3090"), key
         documented = base.provenance[key].grade is Grade.DOCUMENTED
         lasting = key.startswith("operations.") or key.partition(".")[2] in ARCHITECTURE
@@ -163,6 +166,11 @@ def test_what_refers_follows(file):
             "[values]",
             '[values]\ndram_latency = "l2_latency"\nl2_latency = "dram_latency"',
             "refers to itself: values.l2_latency → values.dram_latency → values.l2_latency",
+        ),
+        (
+            "[values]",
+            '[values]\nl1_latency = { value = "l2_latency", unit = "cycles", source = "board" }',
+            "values.l1_latency.unit: is that of l2_latency; leave it out",
         ),
         ("[values]", '[operations.ray]\ncompletion="l2_latency"\n[values]', "ray.issue: missing"),
         ('name = "SLIM"', "", "name: missing"),

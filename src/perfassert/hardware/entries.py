@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from math import exp
+from math import exp, sqrt
 
 
 class Grade(str, Enum):
@@ -57,12 +57,18 @@ SYNONYMS = {
 class CapacityCurve:
     """Miss share of a redundant volume over the oversubscription ``o`` of a cache level.
 
-    ``miss(o) = a · exp(−b · exp(−c · o))`` (Gompertz), Warpspeed §4.5.
+    ``miss(o) = a · exp(−b · exp(−c · o))`` (Gompertz), Warpspeed §4.5. ``reference_bytes``: the
+    capacity that the fit takes as its measure, 0 for none.
     """
 
     a: float
     b: float
     c: float
+    reference_bytes: float = 0.0
+
+    def oversubscription(self, footprint: float, capacity: float) -> float:
+        """Footprint over capacity, or over the geometric mean of it and the fit's reference."""
+        return footprint / (sqrt(capacity * self.reference_bytes) or capacity)
 
     def miss(self, oversubscription: float) -> float:
         """Share of the redundant volume that misses, between 0 and ``a``."""

@@ -136,7 +136,7 @@ def _digest(
         "values": {key: float(value) for key, value in values.items()},
         "pipelines": {key: scope.value for key, scope in tables.pipelines.items()},
         "operations": {k: [o.pipeline, o.issue, o.completion] for k, o in operations.items()},
-        "curves": {key: [c.a, c.b, c.c] for key, c in curves.items()},
+        "curves": {key: [c.a, c.b, c.c, c.reference_bytes] for key, c in curves.items()},
     }
     text = json.dumps(held, sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -153,6 +153,8 @@ class FileReader:
         self.known(key, given, schema.ENTRY)
         value = self.require(key, given, "value")
         if isinstance(value, str) and value in schema.VALUES:
+            if "unit" in given:
+                raise self.error(f"{key}.unit", f"is that of {value}; leave it out")
             return Entry(self.reference(key, value, rule), self.origin(key, given), self.path)
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             hint = close_matches(value, schema.VALUES) if isinstance(value, str) else ""
@@ -227,6 +229,6 @@ def read_curves(name: str) -> tuple[dict[str, CapacityCurve], dict[str, Provenan
         reader.known(curve, entry, schema.CURVE_KEYS)
         a, b, c = (float(reader.require(curve, entry, k)) for k in "abc")
         reader.require(curve, entry, "r_squared")
-        curves[curve] = CapacityCurve(a, b, c)
+        curves[curve] = CapacityCurve(a, b, c, float(entry.get("reference_bytes", 0)))
         origins[f"curves.{curve}"] = reader.origin(curve, entry)
     return curves, origins

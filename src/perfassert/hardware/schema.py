@@ -83,11 +83,12 @@ ENTRY = ("value", "unit", "source", "grade", "note")
 OPERATION = ("pipeline", "issue", "completion")
 COSTS = ("issue", "completion")
 CURVES = ("l1_load", "l2_layer", "l2_load", "l2_store")
-CURVE_KEYS = ("a", "b", "c", "r_squared", "source", "grade", "note")
+CURVE_KEYS = ("a", "b", "c", "reference_bytes", "r_squared", "source", "grade", "note")
 ARCHITECTURE = frozenset(
     """warp_size schedulers_per_unit max_threads_per_block max_block_z max_threads_per_unit
     max_blocks_per_unit registers_per_unit max_registers_per_thread register_allocation_unit
     shared_bytes_per_unit shared_bytes_per_block shared_reserved_bytes shared_allocation_unit
-    shared_banks shared_bank_bytes l1_bytes l1_line_bytes sector_bytes""".split()
+    shared_banks shared_bank_bytes shared_latency constant_latency l1_bytes l1_line_bytes
+    l1_bytes_per_cycle l1_tag_banks l1_latency sector_bytes""".split()
 )
 """Keys that the compute capability settles: what documents say of one device holds for all."""

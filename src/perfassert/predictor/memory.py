@@ -27,6 +27,7 @@ _ON_CHIP = ("shared", "global")
 """Pipelines of a device file that stand for the load-store unit."""
 _LINES = 2  # that a warp's load touches, of which each may be the one that it waits for
 _WORD = 4  # bytes of a spilled register
+_MIXED = 0.25  # of all that DRAM moves is of the rarer kind: from here on both wait for each other
 _HIT = 0.5  # of a load's sectors miss L1: fewer, and it counts as a hit
 
 
@@ -198,7 +199,7 @@ def _dram_seconds(volumes: Volumes, device: Device, active: int) -> float:
     total = load + store
     if not total:
         return 0.0
-    mixed = min(1.0, 4 * min(load, store) / total)
+    mixed = min(1.0, min(load, store) / total / _MIXED)
     bandwidth = device.dram_bandwidth * (1 + (1 - mixed) * (device.dram_alone_factor - 1))
     return total / min(bandwidth, active * device.l2_port_bytes_per_cycle * device.clock_hz)
 

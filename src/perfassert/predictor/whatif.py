@@ -27,7 +27,18 @@ _KERNEL = ("registers", "shared_bytes", "ilp", "updates_per_thread", "flops")
 _LEVELS = {"l1": ("l1_latency",), "l2": ("l2_latency",), "dram": ("dram_latency",),
            "global": ("l1_latency", "l2_latency", "dram_latency")}  # fmt: skip
 """What a name in ``latency`` means besides operation classes and pipelines."""
-_FIXED = ("name", "arch", "aliases", "digest", "operations", "pipelines", "curves", "provenance")
+_FIXED = (
+    "name",
+    "arch",
+    "aliases",
+    "digest",
+    "operations",
+    "pipelines",
+    "curves",
+    "provenance",
+    "references",
+    "capacity_fits",
+)
 
 
 def with_changes(

@@ -7,8 +7,6 @@ from perfassert.engines.advisor.estimators import Parallelism, parallel
 from perfassert.engines.advisor.optimizer import PARALLEL
 from perfassert.hardware.occupancy import occupancy
 
-_ANY_SIZE = 1024
-
 
 class BlockIncrease:
     """Fewer blocks than compute units."""
@@ -41,10 +39,11 @@ class ThreadIncrease:
     name, category = "Thread Increase", PARALLEL
 
     def match(self, case: Case) -> Match | None:
-        if case.occupancy.limited_by != "blocks" or case.threads >= _ANY_SIZE:
+        most = case.device.max_threads_per_block
+        if case.occupancy.limited_by != "blocks" or case.threads >= most:
             return None
         threads, best = case.threads, case.occupancy
-        while threads * 2 <= min(_ANY_SIZE, case.device.max_threads_per_block):
+        while threads * 2 <= most:
             wider = occupancy(case.device, threads * 2, case.registers, _shared(case, threads * 2))
             if wider.fraction <= best.fraction and threads >= case.device.warp_size:
                 break

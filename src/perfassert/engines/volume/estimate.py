@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import sqrt
 
 from perfassert.engines.volume.binding import AccessGroup, bind_groups, of, shared_groups
 from perfassert.engines.volume.fetch_and_spill import INSTRUCTIONS, SPILLS, fetched, spilled
@@ -20,8 +19,6 @@ from perfassert.kernel.description import Description
 from perfassert.kernel.launch import Launch
 from perfassert.prediction.volumes import Volume, Volumes
 
-_L1_REFERENCE_BYTES = 128 * 1024  # the fit's oversubscription is over √(L1 size · 128 KiB)
-_L2_REFERENCE_BYTES = 4 * 1024 * 1024  # and over √(effective L2 size · 4 MiB)
 _STREAMED_BELOW = 1.05
 """A field that a block requests less than so many times per sector counts as streamed."""
 
@@ -272,7 +269,7 @@ def _l1_oversubscription(
     shared = (kernel.shared_bytes + launch.shared_bytes) * occupancy.resident_blocks
     capacity = max(device.l1_bytes - shared, device.l1_bytes // 8)
     allocated = sum(f.lines for f in on_chip.values()) / launch.blocks
-    return allocated / sqrt(capacity * _L1_REFERENCE_BYTES)
+    return device.curves["l1_load"].oversubscription(allocated, capacity)
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,9 +294,10 @@ def _dram(
         share = wave.threads / launch.threads
         misses = _layer_misses(wave, device)
         footprint = sum(f.load + f.store for f in wave.fields.values())
-        pressure = footprint / sqrt(device.l2_effective_bytes * _L2_REFERENCE_BYTES)
-        load_miss = device.curves["l2_load"].miss(pressure)
-        store_miss = device.curves["l2_store"].miss(pressure)
+        load_miss, store_miss = (
+            curve.miss(curve.oversubscription(footprint, device.l2_effective_bytes))
+            for curve in (device.curves["l2_load"], device.curves["l2_store"])
+        )
         for name, part in wave.fields.items():
             chip = on_chip[name]
             again_y, again_z = part.overlap_y * misses[0], part.overlap_z * misses[1]

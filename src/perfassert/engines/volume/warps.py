@@ -2,10 +2,11 @@
 
 Rules, fitted to hardware counters of 144 access patterns on A100 (see ``docs/model.md``):
 
-* *data stage*: passes of 128 bytes (a warp of 4-byte items in one pass, of 8-byte items in two);
-  each pass with an unmasked lane takes as many wavefronts as its fullest bank has distinct items;
-* *tag stage*: four banks, the bank of a 128-byte line being the XOR of the 2-bit digits of its
-  number; as many cycles as the fullest bank has distinct lines;
+* *data stage*: passes over all banks of the data store, which is that of shared memory (32 banks of
+  4 bytes: a warp of 4-byte items in one pass, of 8-byte items in two); each pass with an unmasked
+  lane takes as many wavefronts as its fullest bank has distinct items;
+* *tag stage*: a few banks, the bank of a line being the XOR of the digits of its number (of 2 bits
+  for four banks); as many cycles as the fullest bank has distinct lines;
 * *width*: bytes requested over the pipe's width.
 
 The paper's rule that addresses more than 1024 B apart do not pair is the tag stage's hash.
@@ -28,8 +29,9 @@ from perfassert.kernel.expression import AXES
 from perfassert.kernel.launch import Launch
 
 BoolArray = npt.NDArray[np.bool_]
-_PASS_BYTES = 128
-_HASH_DIGITS = range(0, 12, 2)
+_HASH_BITS = (
+    12  # of a line's number: with fewer, patterns of far rows come out wrong by up to 135 %
+)
 _MAX_ROWS = 1024
 _MAX_BASES = 16
 _MAX_ITERATIONS = 24
@@ -80,7 +82,7 @@ def warp_cost(
 
 
 def shared_cost(group: AccessGroup, launch: Launch, device: Device) -> WarpCost:
-    """Cost of shared-memory instructions over the launch: 32 banks of 4 bytes.
+    """Cost of shared-memory instructions over the launch.
 
     A block in the middle stands for all. An atomic counts as a load does: lanes that meet at one
     address cost nothing more.
@@ -88,7 +90,8 @@ def shared_cost(group: AccessGroup, launch: Launch, device: Device) -> WarpCost:
     lanes = lane_addresses(group, [middle_block(launch)], launch, device.warp_size)
     if not lanes.some.any():
         return WarpCost()
-    waves = wavefronts(lanes.addresses[lanes.some], lanes.active[lanes.some], group.item_bytes)
+    addresses, active = lanes.addresses[lanes.some], lanes.active[lanes.some]
+    waves = wavefronts(addresses, active, group.item_bytes, device)
     scale = launch.blocks * lanes.weight * len(group.offsets)
     total = float(waves.sum()) * scale
     return WarpCost(instructions=len(waves) * scale, wavefronts=total, cycles=total)
@@ -192,8 +195,8 @@ def _cost_of_blocks(
         step = warps * len(offsets) // _MAX_ROWS
     addresses, active = addresses[:, ::step], active[:, ::step]
     kept = addresses.shape[1]
-    data = wavefronts(addresses.reshape(-1, lanes), active.reshape(-1, lanes), group.item_bytes)
-    data = data.reshape(blocks, kept, 1)
+    flat = (addresses.reshape(-1, lanes), active.reshape(-1, lanes))
+    data = wavefronts(*flat, group.item_bytes, device).reshape(blocks, kept, 1)
     width = active.sum(axis=2, keepdims=True) * group.item_bytes / device.l1_bytes_per_cycle
     rows = np.sort((addresses[:, :, None] + offsets[:, None]).reshape(-1, lanes), axis=1)
     sectors = _distinct(rows // device.sector_bytes)
@@ -239,11 +242,11 @@ def _fullest(bank: IntArray, counted: BoolArray, banks: int) -> IntArray:
     return fullest
 
 
-def wavefronts(addresses: IntArray, active: BoolArray, item_bytes: int) -> IntArray:
+def wavefronts(addresses: IntArray, active: BoolArray, item_bytes: int, device: Device) -> IntArray:
     """Data-stage wavefronts per warp; ``addresses`` of shape (warps, lanes)."""
-    unit = max(item_bytes, 4)
-    lanes = min(_PASS_BYTES // unit, addresses.shape[1])
-    banks = _PASS_BYTES // unit
+    unit = max(item_bytes, device.shared_bank_bytes)
+    banks = max(1, device.shared_banks * device.shared_bank_bytes // unit)
+    lanes = next(n for n in range(banks, 0, -1) if addresses.shape[1] % n == 0)
     items, lit = (addresses // unit).reshape(-1, lanes), active.reshape(-1, lanes)
     if not lit.all():
         items = np.where(lit, items, np.take_along_axis(items, lit.argmax(axis=1)[:, None], axis=1))
@@ -264,7 +267,7 @@ def tag_cycles(rows: IntArray, shifts: IntArray, device: Device) -> IntArray:
         first = _distinct(lines)
         moved = lines[first] + whole[:, None]
         hashed = np.zeros_like(moved)
-        for digit in _HASH_DIGITS:
+        for digit in range(0, _HASH_BITS, max(1, (banks - 1).bit_length())):
             hashed ^= moved >> digit
         row = first.nonzero()[0] + len(rows) * np.arange(len(whole))[:, None]
         counts = np.bincount(

@@ -125,8 +125,10 @@ class Binder:
         arguments: Arguments,
         trip_counts: Mapping[str, int],
         proxies: Mapping[str, Value],
+        warp_size: int,
     ) -> None:
         self.program = program
+        self.warp_size = warp_size
         self.symbols = program.symbols
         self.launch = launch
         self.arguments = arguments
@@ -242,8 +244,8 @@ class Binder:
             self._variable("threadIdx.y").scaled(nx),
             self._variable("threadIdx.z").scaled(nx * ny),
         )
-        warp = quotient(thread, 32)
-        return warp if name == "warpid" else add(thread, warp.scaled(-32))
+        warp = quotient(thread, self.warp_size)
+        return warp if name == "warpid" else add(thread, warp.scaled(-self.warp_size))
 
     def _function(self, function: str, arguments: tuple[Affine, ...]) -> Affine:
         bounds = [interval(a, self.ranges) for a in arguments]

@@ -133,7 +133,7 @@ class Hints:
         program = _program(binary)
         arguments = Arguments(program, launch, binary.kernel)
         proxies = read_proxies(self.proxies, program, arguments)
-        binder = Binder(program, launch, arguments, self.trip_counts, proxies)
+        binder = Binder(program, launch, arguments, self.trip_counts, proxies, warp_size)
         bound, touches = bind_accesses(binder)
         work, bound = normalised(binder, bound)
         middle = tuple(n // 2 for n in launch.working_grid(work))

@@ -1,0 +1,146 @@
+"""Every key of a device file means something: change it, and some prediction changes."""
+
+from dataclasses import replace
+from functools import cache
+
+import pytest
+
+import perfassert as pa
+from perfassert.hardware.entries import Scope
+from perfassert.hardware.schema import VALUES
+from perfassert.sensitivity.examples import EXAMPLES, example
+
+ONLY_DIAGNOSTICS = {"tlb_page_bytes"}
+OPERATIONS = tuple(pa.device("a100").operations)
+PIPELINES = tuple(pa.device("a100").pipelines)
+
+
+def field(name="a", dtype="float64", shape=(1 << 20,), **more):
+    return pa.Field(name, dtype, shape=shape, **more)
+
+
+def accesses(loads, stores=(), shape=(1 << 20,), **more):
+    fields = [field("a", shape=shape), field("b", shape=shape)]
+    return pa.Kernel.from_accesses("k", fields, loads, stores, **more)
+
+
+@cache
+def cases():
+    """Kernels and launches at the limits, and compiled ones."""
+    copy, launch = accesses(["a[x]"], ["b[x]"]), pa.Launch.cover(1 << 20, 256)
+    shape = (64, 128, 256)
+    stencil = [f"a[z{d}, y, x]" for d in ("", " + 1", " - 1")] + [
+        "a[z, y + 1, x]",
+        "a[z, y - 1, x]",
+    ]
+    halo = [pa.Field("a", shape=shape, halo=1), pa.Field("b", shape=shape, halo=1)]
+    return (
+        *((c.kernel, c.launch) for c in (example(name, 32) for name in EXAMPLES)),
+        (copy, launch),
+        chains("constant_load"),
+        (copy, pa.Launch(1, 256)),  # one unit, whose port is the limit
+        (accesses(["a[x]"], registers=255), pa.Launch.cover(1 << 20, 128)),
+        (accesses(["a[x]"], registers=65), pa.Launch.cover(1 << 20, 256)),
+        (accesses(["a[x]"], shared_bytes=40 * 1024), pa.Launch.cover(1 << 20, 128)),
+        (accesses(["a[x]"], shared_bytes=163 * 1024), pa.Launch.cover(1 << 20, 128)),
+        (copy, pa.Launch(1024, 1024)),
+        (copy, pa.Launch(1 << 15, 32)),
+        (accesses(["a[z]"]), pa.Launch(64, (1, 1, 64))),
+        (accesses(["a[8 * x]"], ["b[3 * x]"]), pa.Launch.cover(1 << 16, 256)),
+        (accesses(["a[4098 * (x % 32) + x // 32]"]), pa.Launch.cover(1 << 10, 256)),
+        (
+            pa.Kernel.from_accesses("stencil", halo, stencil, ["b[z, y, x]"], flops=5),
+            pa.Launch.cover((256, 128, 64), (32, 8, 1)),
+        ),
+    )
+
+
+def predicted(device):
+    """What each case comes to: the prediction as data, or the reason why there is none."""
+    found = []
+    for kernel, launch in cases():
+        try:
+            found.append(pa.predict(kernel, launch, device).to_dict(diagnosis=False))
+        except pa.LaunchError as error:
+            found.append({"error": str(error).replace(device.name, "")})
+        found[-1].pop("device_digest", None)
+    return found
+
+
+@pytest.fixture(scope="module")
+def devices():
+    """As shipped, and with an instruction cache that code does not fit into."""
+    a100 = pa.device("a100")
+    starved = a100.replace(instruction_cache_bytes=1024)
+    return {device: predicted(device) for device in (a100, starved)}
+
+
+def variants(device, key):
+    now = getattr(device, key)
+    for factor in (1.2, 2, 0.8, 0.5) if now else (1e-6,):
+        value = now * factor if now else factor
+        value = max(1, round(value)) if VALUES[key].integer else value
+        try:
+            yield device.replace(**{key: value})
+        except pa.DeviceFileError:
+            continue  # not with the other values
+
+
+@pytest.mark.parametrize("key", [key for key in VALUES if key != "warp_size"])
+def test_values(devices, key):
+    differing = set()
+    for device, before in devices.items():
+        for variant in variants(device, key):
+            for old, new in zip(before, predicted(variant), strict=True):
+                differing |= {
+                    part for part in old.keys() | new.keys() if old.get(part) != new.get(part)
+                }
+            if differing - {"diagnostics"}:
+                break
+    assert differing, f"{key} does nothing"
+    assert (key in ONLY_DIAGNOSTICS) is (differing == {"diagnostics"})
+
+
+def test_warp_size(devices):
+    """Compiled code is bound for its warps; the rest follows a warp of another size."""
+    a100 = next(iter(devices))
+    kernel, launch = cases()[len(EXAMPLES)]
+    narrow = pa.predict(kernel, launch, a100.replace(warp_size=16))
+    assert narrow.volumes.l2_load.total == pa.predict(kernel, launch, a100).volumes.l2_load.total
+    assert narrow.time != pa.predict(kernel, launch, a100).time
+
+
+def chains(operation):
+    """Eight of an operation in a row, and sixteen side by side, in each of eight warps."""
+    g = pa.InstructionGraph.builder()
+    for _ in range(8):
+        if operation == "barrier":
+            g.barrier()
+            continue
+        last = g.op(operation)
+        for _ in range(7):
+            last = g.op(operation, last)
+    for _ in range(16 if operation != "barrier" else 0):
+        g.op(operation)
+    return pa.Kernel.from_graph(operation, g.build()), pa.Launch(108, 256)
+
+
+@pytest.mark.parametrize("part", ["issue", "completion"])
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_operations(operation, part):
+    device = pa.device("a100")
+    own = device.operations[operation]
+    changed = {**device.operations, operation: replace(own, **{part: 3 * getattr(own, part)})}
+    kernel, launch = chains(operation)
+    before = pa.predict(kernel, launch, device).time
+    assert pa.predict(kernel, launch, device.replace(operations=changed)).time > before
+
+
+@pytest.mark.parametrize("pipeline", PIPELINES)
+def test_scopes(pipeline):
+    device = pa.device("a100")
+    other = next(s for s in Scope if s is not device.pipelines[pipeline])
+    variant = device.replace(pipelines={**device.pipelines, pipeline: other})
+    users = (name for name, o in device.operations.items() if o.pipeline == pipeline)
+    kernel, launch = chains(next(users))
+    assert pa.predict(kernel, launch, variant).time != pa.predict(kernel, launch, device).time
