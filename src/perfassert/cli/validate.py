@@ -15,8 +15,9 @@ from perfassert.errors import PerfAssertError, SuiteError, close_matches
 
 if TYPE_CHECKING:
     from perfassert.lab.validation.record import Record
-    from perfassert.lab.validation.run import Submitter, Validation
+    from perfassert.lab.validation.run import Validation
     from perfassert.lab.validation.suite import Suite
+    from perfassert.process_pool import Submitter
 
 OK, FAILED = 0, 1
 _WIDTH = 40  # characters of the progress bar
@@ -176,7 +177,7 @@ def _limit(text: str, suite: Suite) -> tuple[str, float]:
 def _executor(options: argparse.Namespace) -> Iterator[Submitter | None]:
     from importlib import import_module
 
-    from perfassert.lab.validation.run import process_pool
+    from perfassert.process_pool import process_pool
 
     if not options.dask:
         with process_pool(options.jobs) as pool:

@@ -11,7 +11,8 @@ from perfassert.errors import PerfAssertError, SuiteError
 from perfassert.lab.validation import report
 from perfassert.lab.validation.data import read_rows
 from perfassert.lab.validation.read import read_suite
-from perfassert.lab.validation.run import process_pool, validate
+from perfassert.lab.validation.run import validate
+from perfassert.process_pool import process_pool
 
 
 def prepared(path):

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
 
 import numpy as np
 
@@ -30,17 +27,11 @@ from perfassert.lab.validation.statistics import (
 )
 from perfassert.lab.validation.suite import MetricSpec, Suite
 from perfassert.predictor import predict
+from perfassert.process_pool import Submitter
 from perfassert.version import MODEL_VERSION
 
 Progress = Callable[[int, int], None]
 _CHUNKS = 64  # so many steps has the progress, at least where there are enough rows
-
-
-class Submitter(Protocol):
-    """What an executor must have: ``concurrent.futures``, a Dask client and their like do."""
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any) -> Any:
-        """Start ``fn(*args)`` somewhere; what comes back has ``result()``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,26 +136,6 @@ def _outcomes(
         for future in waiting:
             future.cancel()
         raise
-
-
-@contextmanager
-def process_pool(jobs: int | None = None) -> Iterator[Submitter | None]:
-    """A pool of ``jobs`` fresh processes (default: one per usable core); none for one job."""
-    from concurrent.futures import ProcessPoolExecutor
-    from multiprocessing import get_context
-
-    count = jobs or _cores()
-    if count == 1:
-        yield None
-        return
-    with ProcessPoolExecutor(count, mp_context=get_context("spawn")) as pool:
-        yield pool
-
-
-def _cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def predict_rows(suite: Suite, rows: Sequence[Row]) -> list[Outcome]:
