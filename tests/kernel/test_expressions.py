@@ -155,7 +155,7 @@ def test_bound_forms_equal_python(text):
         for a, v in zip("xyz", dims, strict=True)
     }
     form = bind(access.subscripts[0], known, pytest.fail)
-    from perfassert.engines.volume.binding import coordinate_ranges
+    from perfassert.engines.volume.groups import coordinate_ranges
     from perfassert.kernel.affine import evaluate
 
     low, high = interval(form, coordinate_ranges(launch))

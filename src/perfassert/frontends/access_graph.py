@@ -7,8 +7,6 @@ fused multiply-add.
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from perfassert.kernel.description import AccessKernel
 from perfassert.kernel.graph import GraphBuilder, InstructionGraph, NodeRef
 
@@ -21,9 +19,12 @@ LOAD, STORE = "global_load", "global_store"
 _FLOPS_PER_INSTRUCTION = 2
 
 
-@lru_cache(maxsize=128)
 def access_graph(kernel: AccessKernel) -> InstructionGraph:
-    """Loads, arithmetic, stores; memory nodes carry their access."""
+    """Loads, arithmetic, stores; memory nodes carry their access. The kernel keeps it."""
+    return kernel.found.once(access_graph, lambda: _graph(kernel))
+
+
+def _graph(kernel: AccessKernel) -> InstructionGraph:
     g = InstructionGraph.builder()
     index = _index(g)
     loads = [g.op(LOAD, index, access=a.text, space="global", span=a.span) for a in kernel.loads]

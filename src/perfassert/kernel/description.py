@@ -14,6 +14,7 @@ from perfassert.kernel.addresses import read_accesses
 from perfassert.kernel.field import Field, item_bytes
 from perfassert.kernel.graph import InstructionGraph, LatencyRule
 from perfassert.kernel.launch import Launch
+from perfassert.kernel.memo import Memo
 from perfassert.source import Assumption
 
 if TYPE_CHECKING:
@@ -173,9 +174,10 @@ class Description(Kernel):
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class WrittenKernel(Description):
-    """A description by hand; its accesses are expressions."""
+    """A description by hand; its accesses are expressions. ``found``: what engines keep of it."""
 
     accesses: tuple[Access, ...]
+    found: Memo = field(default_factory=Memo, init=False, repr=False)
 
     @property
     def loads(self) -> tuple[Access, ...]:

@@ -171,8 +171,8 @@ def test_integer_sets_agree():
     import islpy
     from star3d25pt import star
 
-    from perfassert.engines.volume.binding import _bound
     from perfassert.engines.volume.integer_sets import as_isl, thread_set
+    from perfassert.engines.volume.written import bound_expressions
     from perfassert.kernel.affine import split_axis
 
     loads = [f"a[z + {dz}, y + {dy}, x + {dx}]" for dz, dy, dx in star(reach=1)]
@@ -180,7 +180,7 @@ def test_integer_sets_agree():
     launch = pa.Launch.cover((21, 6, 6), (8, 2, 3))
     wave = islpy.Set("{ [tx, ty, tz, bx, by, bz] : 4 <= bx + 3 by + 9 bz < 11 }")
     sectors = islpy.Set("{ [s] : false }")
-    for bound in _bound(kernel, ()):
+    for bound in bound_expressions(kernel, launch).accesses:
         form = bound.address
         for axis, block in zip("xyz", launch.block, strict=True):
             form = split_axis(form, axis, block)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from perfassert.engines.volume.binding import AccessGroup, bind_groups, of, shared_groups
+from perfassert.engines.volume.binding import bind_groups, shared_groups
 from perfassert.engines.volume.fetch_and_spill import INSTRUCTIONS, SPILLS, fetched, spilled
 from perfassert.engines.volume.footprint import block_steps, field_runs
+from perfassert.engines.volume.groups import AccessGroup, of
 from perfassert.engines.volume.representatives import Representative, alike, representatives
 from perfassert.engines.volume.runs import Runs, shifted, size, to_granules
 from perfassert.engines.volume.warps import WarpCost, shared_cost, warp_cost

@@ -8,7 +8,8 @@ from math import exp
 
 import numpy as np
 
-from perfassert.engines.volume.binding import AccessGroup, local_groups
+from perfassert.engines.volume.binding import local_groups
+from perfassert.engines.volume.groups import AccessGroup
 from perfassert.engines.volume.warps import lane_addresses, middle_block
 from perfassert.hardware.model import Device
 from perfassert.hardware.occupancy import Occupancy

@@ -17,7 +17,7 @@ from math import gcd, lcm
 
 import numpy as np
 
-from perfassert.engines.volume.binding import AccessGroup, IntArray, Tied
+from perfassert.engines.volume.groups import AccessGroup, IntArray, Tied
 from perfassert.engines.volume.runs import (
     EMPTY,
     Runs,

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from perfassert.engines.volume.binding import AccessGroup
 from perfassert.engines.volume.footprint import BlockBox, block_steps, period
+from perfassert.engines.volume.groups import AccessGroup
 from perfassert.kernel.launch import Launch
 
 _MAX_PER_AXIS = 128

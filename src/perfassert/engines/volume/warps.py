@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from perfassert.engines.volume.binding import AccessGroup, IntArray
+from perfassert.engines.volume.groups import AccessGroup, IntArray
 from perfassert.engines.volume.representatives import Representative
 from perfassert.engines.volume.runs import distinct
 from perfassert.hardware.model import Device

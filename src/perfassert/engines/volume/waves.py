@@ -18,7 +18,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from perfassert.engines.volume.binding import AccessGroup, of
 from perfassert.engines.volume.footprint import (
     BlockBox,
     box_volume,
@@ -29,6 +28,7 @@ from perfassert.engines.volume.footprint import (
     reach,
     threads_in,
 )
+from perfassert.engines.volume.groups import AccessGroup, of
 from perfassert.engines.volume.runs import Runs, common, inner_granules, size, to_granules, union
 from perfassert.hardware.model import Device
 from perfassert.kernel.access import Direction
