@@ -27,7 +27,7 @@ from perfassert.version import VERSION
 T = TypeVar("T")
 DEFAULT_SIZE = 512 << 20  # bytes
 _FORMAT = 2
-_LEVEL = 1  # of zlib: listings shrink to a tenth at once
+_FORMAT = 3
 _SUFFIX = ".kernel"
 
 

@@ -106,7 +106,8 @@ class Cubin:
             number, _, owner = section.name.removeprefix(".nv.constant").partition(".")
             if not section.name.startswith(".nv.constant") or number not in tuple("123456789"):
                 continue
-            patched = any(self.section(f".{rel}{section.name}") for rel in ("rel", "rela"))
+            fixes = (self.section(f".{rel}{section.name}") for rel in ("rel", "rela"))
+            patched = any(fix.size for fix in fixes if fix)  # empty for tables of jump targets
             if owner in ("", kernel) and not patched:
                 banks[int(number)] = section.data
         return banks
