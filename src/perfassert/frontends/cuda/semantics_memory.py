@@ -1,0 +1,170 @@
+"""Memory SASS instructions as executable operations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from perfassert.frontends.cuda.sass import Operand
+from perfassert.frontends.cuda.semantics_step import Step, Untranslated
+from perfassert.kernel.machine import Combining, Kind, Memory, Micro, Relation, Space
+
+_BYTES = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "96": 12, "128": 16, "256": 32}
+_SPACES = {"G": Space.GLOBAL, "S": Space.SHARED, "L": Space.LOCAL}
+_COMBINES = {"ADD": Combining.ADD, "MIN": Combining.MIN, "MAX": Combining.MAX,
+             "INC": Combining.INCREMENT, "DEC": Combining.DECREMENT, "AND": Combining.AND,
+             "OR": Combining.OR, "XOR": Combining.XOR, "EXCH": Combining.EXCHANGE,
+             "CAS": Combining.COMPARE_SWAP, "CAST": Combining.COMPARE_SWAP}  # fmt: skip
+_FLOATS = frozenset(("F32", "F16x2", "F64", "BF16_V2", "F16", "F32x2"))
+
+
+def _space(i: Step) -> Space:
+    """``LDG``, ``STS``, ``ATOMG``, …; without a letter the address is generic."""
+    base = i.instruction.base
+    if base in ("RED", "REDG"):
+        return Space.GLOBAL
+    return _SPACES.get(base[-1] if base[:-1] in ("LD", "ST", "ATOM") else "", Space.GENERIC)
+
+
+def _bytes(i: Step) -> int:
+    return next((_BYTES[m] for m in i.modifiers if m in _BYTES), 4)
+
+
+def _address(i: Step, operand: Operand, wide: bool) -> tuple[tuple[int, ...], int, int]:
+    """The pairs ``a`` and ``b``, then offset and scale of ``a``."""
+    lanes = [0, 0]
+    warp = [0, 0]
+    offset, scale = 0, 1
+    for part in operand.parts:
+        if part.kind == "number":
+            offset += part.value
+        elif part.kind == "register" and not part.sign:
+            words = i.words_of(part, 2) if part.name not in ("RZ", "URZ") else (0, 0)
+            pair = [words[0], words[1] if wide and ".U32" not in part.suffix else 0]
+            factor = part.suffix.partition(".X")[2]
+            if part.name.startswith("U"):
+                warp = pair
+            else:
+                lanes = pair
+                scale = int(factor) if factor.isdecimal() else 1
+        else:
+            raise Untranslated(operand.text)
+    return (*lanes, *warp), offset, scale
+
+
+def _memory_operands(i: Step) -> list[Operand]:
+    return [o for o in i.instruction.operands if o.kind == "memory"]
+
+
+def _load(i: Step) -> None:
+    space, size = _space(i), _bytes(i)
+    wide = space in (Space.GLOBAL, Space.GENERIC)
+    sources, offset, scale = _address(i, _memory_operands(i)[0], wide)
+    signed = any(m in ("S8", "S16") for m in i.modifiers)
+    memory = Memory(space, size, offset, scale, signed)
+    targets = i.target_words(max(size // 4, 1))
+    i.operations.append(Micro(Kind.LOAD, targets, sources, (), memory))
+
+
+def _store(i: Step) -> None:
+    space, size = _space(i), _bytes(i)
+    wide = space in (Space.GLOBAL, Space.GENERIC)
+    operand = _memory_operands(i)[0]
+    sources, offset, scale = _address(i, operand, wide)
+    place = next(p for p, o in enumerate(i.operands) if o is operand) + 1
+    data = i.data(place, max(size // 4, 1))
+    memory = Memory(space, size, offset, scale)
+    i.operations.append(Micro(Kind.STORE, (), (*sources, *data), (), memory))
+
+
+def _load_constant(i: Step) -> None:
+    operand = i.operands[0]
+    size = _bytes(i)
+    words = max(size // 4, 1)
+    targets = i.target_words(words)
+    if operand.kind != "constant" or operand.bank < 0:
+        raise Untranslated(operand.text)
+    if not operand.parts and operand.value % 4 == 0 and size >= 4:
+        for n, target in enumerate(targets):
+            source = i.registers.constant(operand.bank, operand.value + 4 * n)
+            i.emit(Kind.MOVE, (target,), (source,))
+        return
+    if len(operand.parts) > 1 or any(p.kind != "register" for p in operand.parts):
+        raise Untranslated(operand.text)
+    index = i.registers.named(operand.parts[0].name) if operand.parts else 0
+    signed = any(m in ("S8", "S16") for m in i.modifiers)
+    memory = Memory(Space.CONSTANT, size, operand.value, 1, signed, operand.bank)
+    i.operations.append(Micro(Kind.LOAD, targets, (index, 0, 0, 0), (), memory))
+
+
+def _atomic(i: Step) -> None:
+    """``ATOM``: reads, combines, writes; ``RED`` returns nothing."""
+    base = i.instruction.base
+    space = _space(i)
+    combine, exact = _combine(i)
+    wide = space in (Space.GLOBAL, Space.GENERIC)
+    operand = _memory_operands(i)[0]
+    sources, offset, scale = _address(i, operand, wide)
+    words = 2 if any(m in ("64", "U64", "S64") for m in i.modifiers) else 1
+    place = next(p for p, o in enumerate(i.operands) if o is operand) + 1
+    data: tuple[int, ...]
+    if "POPC" in i.modifiers:
+        combine, data = Combining.ADD, (i.literal(1),)
+    else:
+        count = 2 if combine is Combining.COMPARE_SWAP else 1
+        data = tuple(w for n in range(count) for w in i.data(place + n, words))
+    memory = Memory(
+        space, 4 * words, offset, scale,
+        combine=combine if exact else None,
+        combine_signed=any(m in ("S32", "S64") for m in i.modifiers),
+    )  # fmt: skip
+    returned = not base.startswith("RED")
+    targets = i.target_words(words) if returned else (-1,) * words
+    if "CAST" in i.modifiers:
+        old = i.registers.temporary()
+        i.operations.append(Micro(Kind.ATOMIC, (old,), (*sources, *data), (), memory))
+        i.emit(Kind.COMPARE, targets, (old, data[0]), (Relation.EQ, 0))
+        return
+    i.operations.append(Micro(Kind.ATOMIC, targets, (*sources, *data), (), memory))
+
+
+def _combine(i: Step) -> tuple[Combining, bool]:
+    """What is combined, and whether the engine can."""
+    combine = next(_COMBINES[m] for m in i.modifiers if m in _COMBINES)
+    floats = _FLOATS.intersection(i.modifiers)
+    if floats == {"F32"} and combine is Combining.ADD:
+        return Combining.FLOAT_ADD, True
+    return combine, not floats
+
+
+def _copy(i: Step) -> None:
+    """``LDGSTS``: from global to shared memory."""
+    target, source = _memory_operands(i)
+    size = _bytes(i)
+    words = tuple(i.registers.temporary() for _ in range(size // 4))
+    origin, offset, scale = _address(i, source, True)
+    memory = Memory(Space.GLOBAL, size, offset, scale, asynchronous=True)
+    if any(o.kind == "predicate" and o.name[-1] != "T" for o in i.instruction.operands):
+        raise Untranslated(i.instruction.text)
+    i.operations.append(Micro(Kind.LOAD, words, origin, (), memory))
+    place, offset, scale = _address(i, target, False)
+    memory = Memory(Space.SHARED, size, offset, scale, asynchronous=True)
+    i.operations.append(Micro(Kind.STORE, (), (*place, *words), (), memory))
+
+
+def _load_matrix(i: Step) -> None:
+    """Each of the first 8, 16 or 32 lanes names a row of 16 bytes."""
+    sources, offset, scale = _address(i, _memory_operands(i)[0], False)
+    count = int(i.modifiers[-1]) if i.modifiers[-1] in ("2", "4") else 1
+    memory = Memory(Space.SHARED, 16, offset, scale)
+    targets = i.target_words(count)
+    i.operations.append(Micro(Kind.MATRIX_LOAD, targets, sources, (8 * count,), memory))
+
+
+MEMORY: Mapping[str, Callable[[Step], None]] = {
+    **dict.fromkeys(("LDG", "LDS", "LDL", "LD"), _load),
+    **dict.fromkeys(("STG", "STS", "STL", "ST"), _store),
+    **dict.fromkeys(("LDC", "ULDC", "LDCU"), _load_constant),
+    **dict.fromkeys(("ATOM", "ATOMG", "ATOMS", "RED", "REDG"), _atomic),
+    "LDGSTS": _copy,
+    "LDSM": _load_matrix,
+}
