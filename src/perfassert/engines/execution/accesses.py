@@ -1,0 +1,281 @@
+"""Loads, stores and atomics of many warps at once, and the record of what they touched."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from perfassert.engines.execution.atomics import perform
+from perfassert.engines.execution.collective import Lanes
+from perfassert.engines.execution.memory import (
+    LOCAL_WINDOW,
+    SHARED_WINDOW,
+    Addresses,
+    Offsets,
+    Plane,
+)
+from perfassert.engines.execution.provenance import (
+    CONSTANT,
+    LEFT_OUT,
+    OUTSIDE,
+    UNINITIALISED,
+    UNTRANSLATED,
+    Masks,
+)
+from perfassert.engines.execution.result import Outside, Touch
+from perfassert.engines.execution.words import Words, halves, wide
+from perfassert.kernel.machine import Kind, Memory, Micro, Space
+
+if TYPE_CHECKING:
+    from perfassert.engines.execution.interpreter import Interpreter
+
+_LOW = np.uint64(0xFFFFFFFF)
+
+
+class Accesses:
+    """Memory operations of one execution."""
+
+    def __init__(self, owner: Interpreter) -> None:
+        self.owner = owner
+        self.setting = owner.setting
+        self.touches: list[Touch] = []
+        self.outside: dict[tuple[int, str], Outside] = {}
+
+    def perform(self, part: int, operation: Micro, wanted: bool) -> None:
+        """Execute one operation for the warps and lanes at hand."""
+        memory = operation.memory
+        assert memory is not None
+        owner = self.owner
+        addresses, unknown = self._addresses(memory, operation)
+        lanes = owner.mask
+        if operation.kind is Kind.MATRIX_LOAD:
+            lanes = lanes & (np.arange(32) < operation.detail[0])
+        owner.guess(unknown, lanes)
+        known = lanes if unknown is None else lanes & (unknown == 0)
+        if unknown is not None and operation.kind in (Kind.STORE, Kind.ATOMIC):
+            self._stray(memory, addresses, np.broadcast_to(unknown, lanes.shape), lanes & ~known)
+        addresses = np.where(known, addresses, np.uint64(0))
+        if memory.space is not Space.CONSTANT:
+            guessed = int(lanes.sum()) - int(known.sum())
+            self.touches.append(
+                Touch(owner.place, part, memory, owner.numbers, addresses, known, guessed)
+            )
+        if operation.kind is Kind.MATRIX_LOAD:
+            for target in operation.targets:
+                owner.write(target, np.uint32(0), _mask(UNTRANSLATED))
+        elif operation.kind is Kind.LOAD:
+            self._load(memory, operation, wanted, addresses, known, unknown)
+        else:
+            self._change(memory, operation, wanted, addresses, known, lanes, unknown)
+
+    def forget(self, operation: Micro) -> None:
+        """An instruction without a translation wrote to memory: all of it is unknown."""
+        if operation.memory is None:
+            return
+        if operation.memory.space is Space.SHARED and self.setting.shared_bytes:
+            self.setting.shared.taint(UNTRANSLATED)
+        elif operation.memory.space is Space.GLOBAL:
+            self.setting.memory.plane.taint(UNTRANSLATED)
+
+    def _stray(self, memory: Memory, addresses: Addresses, unknown: Masks, lanes: Lanes) -> None:
+        """Somewhere is written to: in the buffer whose pointer the address was made from."""
+        if not lanes.any():
+            return
+        mask = int(np.bitwise_or.reduce(unknown[lanes]))
+        if memory.space is Space.SHARED:
+            self.setting.shared.taint(mask)
+        elif memory.space is Space.LOCAL:
+            self.setting.local.taint(mask)
+        else:
+            self.setting.memory.taint(addresses[lanes], mask)
+
+    def _addresses(self, memory: Memory, operation: Micro) -> tuple[Addresses, Masks | None]:
+        owner = self.owner
+        count = 4 if memory.space in (Space.GLOBAL, Space.GENERIC) else 3
+        unknown = owner.masks(operation.sources[:count])
+        a, above, b, over = (owner.read(r) for r in operation.sources[:4])
+        if count == 4:
+            address = wide(a, above) * np.uint64(memory.scale) + wide(b, over)
+            address = address + np.uint64(memory.offset & (1 << 64) - 1)
+        else:
+            word = a * np.uint32(memory.scale) + b + np.uint32(memory.offset & 0xFFFFFFFF)
+            address = word.astype(np.uint64)
+        return np.broadcast_to(address, owner.mask.shape), unknown
+
+    # Reading
+
+    def _load(
+        self, memory: Memory, operation: Micro, wanted: bool, addresses: Addresses,
+        known: Lanes, unknown: Masks | None,
+    ) -> None:  # fmt: skip
+        if not wanted:
+            return
+        words = max(memory.bytes // 4, 1)
+        results = [np.zeros(known.shape, np.uint32) for _ in range(words)]
+        marks = np.zeros(known.shape, np.uint32)
+        if unknown is not None:
+            marks |= unknown
+        for plane, where, offsets, bits in self._planes(memory, addresses, known):
+            if plane is None:
+                marks[where] |= bits
+                continue
+            found, masks = plane.read(offsets, memory.bytes)
+            for result, word in zip(results, found, strict=True):
+                result[where] = word
+            if masks is not None:
+                marks[where] |= masks
+        if memory.signed:
+            shift = np.uint32(32 - 8 * memory.bytes)
+            results = [
+                ((r << shift).view(np.int32) >> shift.view(np.int32)).view(np.uint32)
+                for r in results
+            ]
+        some = marks if marks.any() else None
+        for target, result in zip(operation.targets, results, strict=True):
+            self.owner.write(target, result, some)
+
+    def _planes(
+        self, memory: Memory, addresses: Addresses, lanes: Lanes
+    ) -> list[tuple[Plane | None, Lanes, Offsets, Any]]:
+        """Which plane the lanes mean and where in it; no plane: unknown, and why."""
+        if memory.space is Space.GLOBAL:
+            return self._buffers(memory, addresses, lanes)
+        if memory.space is not Space.GENERIC:
+            return self._windows(memory, memory.space, addresses, lanes)
+        high = addresses >> np.uint64(32)
+        shared, local = lanes & (high == SHARED_WINDOW), lanes & (high == LOCAL_WINDOW)
+        found = self._buffers(memory, addresses, lanes & ~shared & ~local)
+        if shared.any():
+            found += self._windows(memory, Space.SHARED, addresses & _LOW, shared)
+        if local.any():
+            found += self._windows(memory, Space.LOCAL, addresses & _LOW, local)
+        return found
+
+    def _buffers(
+        self, memory: Memory, addresses: Addresses, lanes: Lanes
+    ) -> list[tuple[Plane | None, Lanes, Offsets, Any]]:
+        store = self.setting.memory
+        if not lanes.any():
+            return []
+        index, offsets = store.locate(addresses)
+        inside = store.inside(index, offsets, memory.bytes)
+        self._report(lanes & ~inside, index, offsets)
+        aligned = addresses % np.uint64(min(memory.bytes, 16)) == 0
+        held = lanes & inside & store.held(index) & aligned
+        rest = lanes & ~held
+        found: list[tuple[Plane | None, Lanes, Offsets, Any]] = []
+        if held.any():
+            found.append((store.plane, held, store.place(index[held], offsets[held]), 0))
+        if rest.any():
+            bits = np.where(inside & aligned, store.bits(index), np.uint32(OUTSIDE))
+            found.append((None, rest, offsets[rest], bits[rest]))
+        return found
+
+    def _windows(
+        self, memory: Memory, space: Space, addresses: Addresses, lanes: Lanes
+    ) -> list[tuple[Plane | None, Lanes, Offsets, Any]]:
+        setting = self.setting
+        offsets = addresses.astype(np.int64)
+        if space is Space.SHARED:
+            size, plane = setting.shared_bytes, setting.shared
+            owners: Any = setting.block_of[self.owner.numbers][:, None]
+        elif space is Space.LOCAL:
+            size, plane = setting.stack_bytes, setting.local
+            owners = self.owner.numbers[:, None] * 32 + np.arange(32)
+        else:
+            bank = setting.banks.get(memory.bank)
+            if bank is None:
+                return [(None, lanes, offsets[lanes], np.uint32(CONSTANT))]
+            size, plane, owners = len(bank.content), bank, np.zeros((1, 1), np.int64)
+        inside = lanes & (offsets + memory.bytes <= size) & (offsets % min(memory.bytes, 16) == 0)
+        wrong = lanes & ~inside
+        found: list[tuple[Plane | None, Lanes, Offsets, Any]] = []
+        if inside.any():
+            found.append((plane, inside, (offsets + owners * size)[inside], 0))
+        if wrong.any():
+            self._remember(space.name.lower() + " memory", int(offsets[wrong][0]), int(wrong.sum()))
+            bits = np.uint32(CONSTANT if space is Space.CONSTANT else UNINITIALISED)
+            found.append((None, wrong, offsets[wrong], bits))
+        return found
+
+    def _report(self, wrong: Lanes, index: npt.NDArray[np.intp], offsets: Offsets) -> None:
+        for region in np.unique(index[wrong]):
+            here = wrong & (index == region)
+            name = self.setting.memory.regions[region].name if region >= 0 else "no buffer"
+            self._remember(name, int(offsets[here][0]), int(here.sum()))
+
+    def _remember(self, name: str, offset: int, lanes: int) -> None:
+        key = (self.owner.place, name)
+        before = self.outside.get(key)
+        first, count = (offset, 0) if before is None else (before.offset, before.lanes)
+        self.outside[key] = Outside(self.owner.place, name, first, count + lanes)
+
+    # Writing
+
+    def _change(
+        self, memory: Memory, operation: Micro, wanted: bool, addresses: Addresses,
+        known: Lanes, lanes: Lanes, unknown: Masks | None,
+    ) -> None:  # fmt: skip
+        """Stores and atomics; a store whose address is unknown may have changed anything."""
+        owner = self.owner
+        shape = owner.mask.shape
+        data = [np.broadcast_to(owner.read(r), shape) for r in operation.sources[4:]]
+        marks = owner.masks(operation.sources[4:])
+        full = None if marks is None else np.broadcast_to(marks, shape)
+        if not wanted:
+            full = np.full(shape, LEFT_OUT, np.uint32)
+        atomic = operation.kind is Kind.ATOMIC
+        words = max(memory.bytes // 4, 1)
+        results = [np.zeros(shape, np.uint32) for _ in range(words)]
+        found = (
+            np.zeros(shape, np.uint32)
+            if unknown is None
+            else np.broadcast_to(unknown, shape).copy()
+        )
+        for plane, where, offsets, bits in self._planes(memory, addresses, known):
+            if plane is None:
+                found[where] |= bits
+                continue
+            here = [d[where] for d in data]
+            mark = None if full is None else full[where]
+            if mark is not None and not mark.any():
+                mark = None
+            if not atomic:
+                plane.write(offsets, memory.bytes, here, mark)
+                continue
+            self._atomic(plane, memory, where, offsets, here, mark, results, found)
+        if atomic and wanted:
+            some = found if found.any() else None
+            for target, result in zip(operation.targets, results, strict=True):
+                owner.write(target, result, some)
+
+    def _atomic(
+        self, plane: Plane, memory: Memory, where: Lanes, offsets: Offsets, data: list[Words],
+        mark: Masks | None, results: list[Words], found: Masks,
+    ) -> None:  # fmt: skip
+        words = len(results)
+        before = plane.read(offsets, memory.bytes)[1]
+        if memory.combine is None or mark is not None or before is not None:
+            why = np.full(len(offsets), UNTRANSLATED if memory.combine is None else 0, np.uint32)
+            for more in (mark, before):
+                if more is not None:
+                    why |= more
+            held = plane.read(offsets, memory.bytes)[0]
+            plane.write(offsets, memory.bytes, held, np.bitwise_or.reduce(why) | np.zeros_like(why))
+            found[where] |= np.bitwise_or.reduce(why)
+            return
+        new, swap = _joined(data[:words]), _joined(data[words:] or data[:words])
+        old = perform(plane, offsets, words, memory.combine, memory.combine_signed, new, swap)
+        parts = (old,) if words == 1 else halves(old)
+        for result, part in zip(results, parts, strict=True):
+            result[where] = part
+
+
+def _joined(words: list[Words]) -> Any:
+    return words[0] if len(words) == 1 else wide(words[0], words[1])
+
+
+def _mask(bit: int) -> Masks:
+    return np.full((1, 1), bit, np.uint32)

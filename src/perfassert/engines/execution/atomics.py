@@ -1,0 +1,91 @@
+"""Atomic operations of many lanes at once, in the order of the lanes.
+
+Lanes that name different words are independent; those that name the same word take turns. Sums,
+the common case, are prefix sums over the lanes of a word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from perfassert.engines.execution.memory import Plane
+from perfassert.kernel.machine import Combining
+
+_Wide = npt.NDArray[np.uint64]
+
+
+def updated(combine: Combining, signed: bool, words: int, old: Any, new: Any, swap: Any) -> Any:
+    """What an atomic leaves in memory."""
+    if combine is Combining.ADD:
+        return old + new
+    if combine in (Combining.MIN, Combining.MAX):
+        kind = (np.int32 if words == 1 else np.int64) if signed else old.dtype
+        below = old.view(kind) < new.view(kind)
+        return np.where(below == (combine is Combining.MIN), old, new)
+    if combine is Combining.FLOAT_ADD:
+        return (old.view(np.float32) + new.view(np.float32)).view(np.uint32)
+    return _SIMPLE[combine](old, new, swap)
+
+
+_SIMPLE: dict[Combining, Callable[[Any, Any, Any], Any]] = {
+    Combining.INCREMENT: lambda old, new, swap: np.where(old >= new, old * 0, old + 1),
+    Combining.DECREMENT: lambda old, new, swap: np.where((old == 0) | (old > new), new, old - 1),
+    Combining.AND: lambda old, new, swap: old & new,
+    Combining.OR: lambda old, new, swap: old | new,
+    Combining.XOR: lambda old, new, swap: old ^ new,
+    Combining.EXCHANGE: lambda old, new, swap: new,
+    Combining.COMPARE_SWAP: lambda old, new, swap: np.where(old == new, swap, old),
+}
+
+
+def perform(
+    plane: Plane,
+    places: npt.NDArray[np.int64],
+    words: int,
+    combine: Combining,
+    signed: bool,
+    new: npt.NDArray[Any],
+    swap: npt.NDArray[Any],
+) -> npt.NDArray[Any]:
+    """Update the plane at ``places`` (bytes) with ``new``; the values that lanes found there."""
+    memory: Any = plane.content.view(np.uint32 if words == 1 else np.uint64)
+    index = places // (4 * words)
+    order = np.argsort(index, kind="stable")
+    index, new, swap = index[order], new[order], swap[order]
+    first = np.concatenate(([True], index[1:] != index[:-1]))
+    begins = np.flatnonzero(first)
+    group = np.cumsum(first) - 1
+    if combine is Combining.ADD:
+        before = np.cumsum(new, dtype=new.dtype) - new
+        old = memory[index] + (before - before[begins][group])
+        memory[index[begins]] += np.add.reduceat(new, begins, dtype=new.dtype)
+    else:
+        old = _in_turn(memory, index, begins, group, combine, signed, words, new, swap)
+    found: npt.NDArray[Any] = np.empty_like(old)
+    found[order] = old
+    return found
+
+
+def _in_turn(
+    memory: Any,
+    index: npt.NDArray[np.int64],
+    begins: npt.NDArray[np.intp],
+    group: npt.NDArray[np.intp],
+    combine: Combining,
+    signed: bool,
+    words: int,
+    new: npt.NDArray[Any],
+    swap: npt.NDArray[Any],
+) -> npt.NDArray[Any]:
+    turn = np.arange(len(index)) - begins[group]
+    old = np.empty_like(new)
+    for rank in range(int(turn.max()) + 1):
+        now = np.flatnonzero(turn == rank)
+        held = memory[index[now]]
+        old[now] = held
+        memory[index[now]] = updated(combine, signed, words, held, new[now], swap[now])
+    return old

@@ -1,0 +1,254 @@
+"""What each kind of floating-point operation computes, bit for bit, on arrays of words.
+
+Single precision is computed in double precision, made *odd* where it was rounded (Boldo and
+Melquiond, "Emulation of FMA and correctly rounded sums", IEEE Trans. Computers 57, 2008), and
+rounded once; so a fused multiply-add and directed roundings are exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from perfassert.engines.execution.words import Detail, Function, Words, halves, related, wide
+from perfassert.kernel.machine import Function as Approximate
+from perfassert.kernel.machine import Kind, Relation, Rounding
+
+Doubles = npt.NDArray[np.float64]
+_SMALLEST = 2.0**-126  # of normal numbers in single precision
+_SPLIT = float((1 << 27) + 1)
+_EXPONENT = np.uint32(0x7F800000)
+
+
+def _value(word: Words, flush: int) -> Doubles:
+    single = word.view(np.float32).astype(np.float64)
+    return (
+        np.where(np.abs(single) < _SMALLEST, np.copysign(0.0, single), single) if flush else single
+    )
+
+
+def _odd_sum(a: Doubles, b: Doubles) -> Doubles:
+    """a + b, with the last bit set where it is not exact."""
+    total = a + b
+    part = total - a
+    error = (a - (total - part)) + (b - part)
+    bits = total.view(np.uint64)
+    towards = np.where((error > 0) == (total > 0), bits + np.uint64(1), bits - np.uint64(1))
+    uneven = np.isfinite(total) & (error != 0) & (error == error) & (bits & np.uint64(1) == 0)
+    return np.where(uneven, towards, bits).view(np.float64)
+
+
+def _rounded(value: Doubles, rounding: int) -> npt.NDArray[np.float32]:
+    """To single precision, once."""
+    nearest = value.astype(np.float32)
+    if rounding == Rounding.NEAREST:
+        return nearest
+    back = nearest.astype(np.float64)
+    low, high = np.float32(-np.inf), np.float32(np.inf)
+    down = np.where(back > value, np.nextafter(nearest, low), nearest)
+    up = np.where(back < value, np.nextafter(nearest, high), nearest)
+    if rounding == Rounding.DOWN:
+        return down
+    if rounding == Rounding.UP:
+        return up
+    return np.where(value > 0, down, up)
+
+
+def _finished(value: Doubles, detail: Detail) -> tuple[Words]:
+    rounding, flush, saturate = detail
+    result = _rounded(value, rounding)
+    if flush:
+        small = np.abs(result) < np.float32(_SMALLEST)
+        result = np.where(small, np.copysign(np.float32(0), result), result)
+    if saturate:
+        result = np.where(result == result, np.clip(result, 0, 1), np.float32(0))
+    word = np.ascontiguousarray(result, dtype=np.float32).view(np.uint32)
+    return (np.where(result == result, word, np.uint32(0x7FFFFFFF)),)
+
+
+def _float_add(detail: Detail, a: Words, b: Words) -> tuple[Words]:
+    return _finished(_odd_sum(_value(a, detail[1]), _value(b, detail[1])), detail)
+
+
+def _float_multiply(detail: Detail, a: Words, b: Words) -> tuple[Words]:
+    return _finished(_value(a, detail[1]) * _value(b, detail[1]), detail)  # 48 bits: exact
+
+
+def _float_fused(detail: Detail, a: Words, b: Words, c: Words) -> tuple[Words]:
+    product = _value(a, detail[1]) * _value(b, detail[1])
+    return _finished(_odd_sum(product, _value(c, detail[1])), detail)
+
+
+def _compared(relation: int, unordered: int, a: Any, b: Any) -> Any:
+    neither = (a != a) | (b != b)
+    if relation == Relation.ORDERED:
+        return ~neither
+    if relation == Relation.UNORDERED:
+        return neither
+    if relation in (Relation.NEVER, Relation.ALWAYS):
+        return np.broadcast_to(relation == Relation.ALWAYS, neither.shape)
+    holds = related(relation, a, b)
+    return holds | neither if unordered else holds & ~neither
+
+
+def _float_compare(detail: Detail, a: Words, b: Words) -> tuple[Any]:
+    relation, unordered, flush = detail
+    return (_compared(relation, unordered, _value(a, flush), _value(b, flush)),)
+
+
+def _float_minimum(detail: Detail, a: Words, b: Words, least: Words) -> tuple[Any]:
+    """A number wins over one that is none; −0 is below 0."""
+    first, second = _value(a, detail[0]), _value(b, detail[0])
+    below = (first < second) | ((first == second) & np.signbit(first))
+    chosen = np.where(below == (least != 0), first, second)
+    chosen = np.where(first != first, second, np.where(second != second, first, chosen))
+    return _finished(chosen, (Rounding.NEAREST, detail[0], 0))
+
+
+def _float_function(detail: Detail, a: Words) -> tuple[Words]:
+    function = detail[0]
+    if function in (Approximate.RCP_HIGH, Approximate.RSQ_HIGH):
+        return _high_function(function, a)
+    x = _value(a, 1)
+    if function == Approximate.RCP:
+        value = 1.0 / x
+    elif function == Approximate.RSQ:
+        value = 1.0 / np.sqrt(x)
+    elif function == Approximate.SQRT:
+        value = np.sqrt(x)
+    elif function == Approximate.EX2:
+        value = np.exp2(x)
+    elif function == Approximate.LG2:
+        value = np.log2(x)
+    elif function == Approximate.SIN:
+        value = np.sin(x)
+    elif function == Approximate.COS:
+        value = np.cos(x)
+    else:
+        value = np.tanh(x)
+    return _finished(value, (Rounding.NEAREST, 0, 0))
+
+
+def _high_function(function: int, a: Words) -> tuple[Words]:
+    """The high word of a double's reciprocal (root), from its high word."""
+    x = wide(np.zeros_like(a), a).view(np.float64)
+    value = 1.0 / (np.sqrt(x) if function == Approximate.RSQ_HIGH else x)
+    return (halves(np.ascontiguousarray(value).view(np.uint64))[1],)
+
+
+def _float_check(detail: Detail, a: Words, b: Words) -> tuple[Any]:
+    """Exponents near the ends of the range, where the quotient's steps could over- or underflow."""
+    top = ((a & _EXPONENT) >> np.uint32(23)).astype(np.int32)
+    bottom = ((b & _EXPONENT) >> np.uint32(23)).astype(np.int32)
+    extreme = (bottom == 0) | (bottom >= 252) | (top == 255)
+    return (extreme | ((top != 0) & (np.abs(top - bottom) > 124)),)
+
+
+def _double(low: Words, high: Words) -> Doubles:
+    return wide(low, high).view(np.float64)
+
+
+def _pair(value: Doubles) -> tuple[Words, Words]:
+    result = np.ascontiguousarray(value).view(np.uint64)
+    return halves(np.where(value == value, result, np.uint64(0x7FF8000000000000)))
+
+
+def _double_add(detail: Detail, a: Words, x: Words, b: Words, y: Words) -> tuple[Words, Words]:
+    return _pair(_double(a, x) + _double(b, y))
+
+
+def _double_multiply(detail: Detail, a: Words, x: Words, b: Words, y: Words) -> tuple[Words, Words]:
+    return _pair(_double(a, x) * _double(b, y))
+
+
+def _double_fused(
+    detail: Detail, a: Words, x: Words, b: Words, y: Words, c: Words, z: Words
+) -> tuple[Words, Words]:
+    first, second, third = _double(a, x), _double(b, y), _double(c, z)
+    product = first * second
+    large, other = first * _SPLIT, second * _SPLIT
+    top, head = large - (large - first), other - (other - second)
+    rest, tail = first - top, second - head
+    error = ((top * head - product) + top * tail + rest * head) + rest * tail
+    total = product + third
+    part = total - product
+    below = (product - (total - part)) + (third - part)
+    result = total + _odd_sum(error, below)
+    return _pair(np.where(np.isfinite(result) & np.isfinite(error), result, product + third))
+
+
+def _double_compare(detail: Detail, a: Words, x: Words, b: Words, y: Words) -> tuple[Any]:
+    return (_compared(detail[0], detail[1], _double(a, x), _double(b, y)),)
+
+
+def _from_integer(detail: Detail, low: Words, high: Words) -> tuple[Any, ...]:
+    bits, signed, size, rounding = detail
+    if bits == 64:
+        value = wide(low, high)
+        negative = (value >> np.uint64(63) != 0) & bool(signed)
+        size_of = np.where(negative, np.uint64(0) - value, value)
+        sticky = (size_of & np.uint64(0x7FF) != 0).astype(np.uint64)
+        large = ((size_of >> np.uint64(11)) | sticky).astype(np.float64) * 2048.0
+        number = np.where(size_of < np.uint64(1 << 53), size_of.astype(np.float64), large)
+        number = np.where(negative, -number, number)
+        if size == 64:
+            exact = value.view(np.int64) if signed else value
+            return _pair(exact.astype(np.float64))
+    else:
+        number = (low.view(np.int32) if signed else low).astype(np.float64)
+    return _pair(number) if size == 64 else _finished(number, (rounding, 0, 0))
+
+
+_WHOLE = {Rounding.NEAREST: np.rint, Rounding.DOWN: np.floor, Rounding.UP: np.ceil,
+          Rounding.ZERO: np.trunc}  # fmt: skip
+
+
+def _to_integer(detail: Detail, low: Words, high: Words) -> tuple[Any, ...]:
+    """Out of range means the nearest end; what is no number means 0, or 2⁶³ in 64 bits."""
+    size, bits, signed, rounding, flush = detail
+    value = _double(low, high) if size == 64 else _value(low, flush)
+    whole = _WHOLE[Rounding(rounding)](value)
+    least = -(2 ** (bits - 1)) if signed else 0
+    most = 2 ** (bits - signed) - 1
+    inside = (whole > least) & (whole < float(most))
+    kept = np.where(inside, whole, 0.0)
+    kind = np.int64 if signed else np.uint64
+    result = kept.astype(kind).view(np.uint64)
+    result = np.where(whole >= float(most), np.uint64(most), result)
+    result = np.where(whole <= least, np.uint64(least & (1 << 64) - 1), result)
+    result = np.where(whole != whole, np.uint64(1 << 63 if bits == 64 else 0), result)
+    words = halves(result)
+    return words if bits == 64 else words[:1]
+
+
+def _round(detail: Detail, a: Words) -> tuple[Words]:
+    whole = _WHOLE[Rounding(detail[0])](_value(a, detail[1]))
+    return _finished(whole, (Rounding.NEAREST, 0, 0))
+
+
+def _narrow(detail: Detail, low: Words, high: Words) -> tuple[Words]:
+    return _finished(_double(low, high), (detail[0], 0, 0))
+
+
+def _widen(detail: Detail, a: Words) -> tuple[Words, Words]:
+    return _pair(_value(a, 0))
+
+
+def _half_to_float(detail: Detail, a: Words) -> tuple[Words]:
+    half = ((a >> np.uint32(16 * detail[0])) & np.uint32(0xFFFF)).astype(np.uint16)
+    return _finished(half.view(np.float16).astype(np.float64), (Rounding.NEAREST, 0, 0))
+
+
+FLOAT: Mapping[Kind, Function] = {
+    Kind.FLOAT_ADD: _float_add, Kind.FLOAT_MULTIPLY: _float_multiply,
+    Kind.FLOAT_FUSED: _float_fused, Kind.FLOAT_COMPARE: _float_compare,
+    Kind.FLOAT_MINIMUM: _float_minimum, Kind.FLOAT_FUNCTION: _float_function,
+    Kind.FLOAT_CHECK: _float_check, Kind.DOUBLE_ADD: _double_add,
+    Kind.DOUBLE_MULTIPLY: _double_multiply, Kind.DOUBLE_FUSED: _double_fused,
+    Kind.DOUBLE_COMPARE: _double_compare, Kind.FROM_INTEGER: _from_integer,
+    Kind.TO_INTEGER: _to_integer, Kind.ROUND: _round, Kind.NARROW: _narrow, Kind.WIDEN: _widen,
+    Kind.HALF_TO_FLOAT: _half_to_float,
+}  # fmt: skip

@@ -1,0 +1,508 @@
+"""Runs machine code on arrays: all lanes of all warps that stand at the same place, at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from perfassert.engines.execution import collective
+from perfassert.engines.execution.accesses import Accesses
+from perfassert.engines.execution.collective import Lanes
+from perfassert.engines.execution.floats import FLOAT
+from perfassert.engines.execution.presets import Setting
+from perfassert.engines.execution.provenance import UNTRANSLATED, Masks
+from perfassert.engines.execution.result import Counts, Execution
+from perfassert.engines.execution.warps import Barriers, Fragment, Warps
+from perfassert.engines.execution.words import INTEGER, Words, carries
+from perfassert.kernel.machine import Combining, Kind, Micro
+
+_PURE = {**INTEGER, **FLOAT}
+_CONTROL = frozenset((
+    Kind.BRANCH, Kind.BRANCH_DIVERGED, Kind.BRANCH_INDIRECT, Kind.EXIT, Kind.SYNC_WAIT,
+    Kind.WARP_WAIT, Kind.BARRIER, Kind.BARRIER_REDUCE, Kind.YIELD, Kind.LOST,
+))  # fmt: skip
+Rows = Any  # a slice or an index array: what selects warps from an array of all of them
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """``lane_instructions`` in all, ``instructions`` of one warp; beyond, warps are cut."""
+
+    lane_instructions: int = 50_000_000
+    instructions: int = 4_000_000
+
+
+class Interpreter:
+    """One execution; ``needed``: the (instruction, part) whose values are wanted, None: all."""
+
+    def __init__(
+        self, setting: Setting, limits: Limits, needed: frozenset[tuple[int, int]] | None
+    ) -> None:
+        self.setting = setting
+        self.code = setting.code
+        self.limits = limits
+        self.values: list[Words | None] = setting.values()
+        self.unknown: list[Masks | None] = setting.unknown()
+        self.warps = Warps(setting.threads, setting.block_of)
+        self.barriers = Barriers(self.values)
+        self.guesses: dict[int, int] = {}
+        self.lost: set[int] = set()
+        self.taken: dict[int, Counts] = {}
+        count = len(self.code.instructions)
+        self.executed = np.zeros((setting.warps, count), np.int64)
+        self.lanes = np.zeros((setting.warps, count), np.int64)
+        self.steps = np.zeros(setting.warps, np.int64)
+        self.cut: list[npt.NDArray[np.intp]] = []
+        self.spent = 0
+        self.accesses = Accesses(self)
+        self.plans = tuple(self._plan(i, needed) for i in range(count))
+        self.ends = tuple(
+            any(o.kind in _CONTROL for o in i.operations) for i in self.code.instructions
+        )
+        self.place = 0
+        self.rows: Rows = slice(None)
+        self.numbers: npt.NDArray[np.intp] = np.empty(0, np.intp)
+        self.active: Lanes = np.empty((0, 32), np.bool_)
+        self.mask = self.active
+
+    def _plan(
+        self, index: int, needed: frozenset[tuple[int, int]] | None
+    ) -> tuple[tuple[int, Micro, bool], ...]:
+        """The operations that are executed, and whether their results are wanted."""
+        plan = []
+        for part, operation in enumerate(self.code.instructions[index].operations):
+            wanted = needed is None or (index, part) in needed
+            if wanted or operation.memory is not None or operation.kind in _CONTROL:
+                plan.append((part, operation, wanted))
+        return tuple(plan)
+
+    # Running
+
+    def run(self) -> Execution:
+        """Until every warp has ended or the limits are reached."""
+        with np.errstate(all="ignore"):
+            while self.spent < self.limits.lane_instructions:
+                place, rows, stop = self.warps.choose()
+                if place < 0:
+                    if not self.warps.unlock():
+                        break
+                    continue
+                self._run(place, rows, stop)
+        left = np.flatnonzero(self.warps.alive.any(axis=1))
+        return self._result(np.unique(np.concatenate([*self.cut, left])))
+
+    def _run(self, place: int, rows: npt.NDArray[np.intp], stop: int) -> None:
+        """From ``place`` on, up to a jump or a wait, or to where others stand."""
+        self.numbers = rows
+        self.rows = _selection(rows, self.setting.warps)
+        active = self.warps.active[self.rows].copy()  # jumps change what it is a view of
+        per_warp = active.sum(axis=1)
+        start = place
+        count = len(self.ends)
+        ended = False
+        while place < min(stop, count) and not ended:
+            ended = self._step(place, active)
+            place += 1
+        length = place - start
+        self.executed[self.rows, start:place] += 1
+        self.lanes[self.rows, start:place] += per_warp[:, None]
+        self.spent += length * int(per_warp.sum())
+        self.steps[self.rows] += length
+        if not ended:
+            self.warps.place[self.rows] = place
+            if place >= count:
+                self.warps.stop(rows)
+        over = rows[self.steps[self.rows] > self.limits.instructions]
+        if len(over):
+            self.cut.append(over)
+            self.warps.stop(over)
+
+    def _step(self, place: int, active: Lanes) -> bool:
+        """Execute one instruction; whether it ends the run."""
+        plan = self.plans[place]
+        if not plan:
+            return False
+        instruction = self.code.instructions[place]
+        self.place = place
+        self.mask = self.active = active
+        if instruction.guard >= 0:
+            guard = self.read(instruction.guard)
+            self.mask = active & (guard == instruction.holds)
+            if self.ends[place]:
+                self.guess(self.masks((instruction.guard,)), active)
+        for part, operation, wanted in plan:
+            if operation.kind in _CONTROL:
+                self._control(operation)
+            elif self.mask.any():
+                self._execute(part, operation, wanted)
+        return self.ends[place]
+
+    # Registers
+
+    def read(self, register: int) -> Words:
+        """A register of the warps at hand: [warps or 1, lanes or 1]."""
+        values = self.values[register]
+        if values is None:
+            return _ZERO
+        return values if len(values) == 1 else values[self.rows]
+
+    def masks(self, registers: Sequence[int]) -> Masks | None:
+        """Where unknown values in these registers come from; None: all are known."""
+        found: Masks | None = None
+        for register in registers:
+            marks = self.unknown[register]
+            if marks is not None:
+                here = marks if len(marks) == 1 else marks[self.rows]
+                found = here if found is None else found | here
+        return found
+
+    def write(self, register: int, result: Any, unknown: Masks | None) -> None:
+        """Write the lanes of ``mask``; a uniform register is written where any lane is."""
+        if register <= 0:
+            return
+        uniform = register in self.code.uniform
+        where: Any = self.mask.any(axis=1, keepdims=True) if uniform else self.mask
+        if uniform and np.ndim(result) == 2 and result.shape[1] > 1:
+            result = self._of_first(result)
+            unknown = None if unknown is None else self._of_first(unknown)
+        shape = (self.setting.warps, 1 if uniform else 32)
+        values = self.values[register]
+        if values is None or values.shape != shape:
+            values = self.values[register] = _grown(values, shape)
+        _put(values, self.rows, where, result)
+        marks = self.unknown[register]
+        if unknown is None and marks is None:
+            return
+        if marks is None or marks.shape != shape:
+            marks = self.unknown[register] = _grown(marks, shape)
+        _put(marks, self.rows, where, np.uint32(0) if unknown is None else unknown)
+
+    def _of_first(self, result: Any) -> Any:
+        lane = collective.first_active(self.mask)
+        full = np.broadcast_to(result, self.mask.shape)
+        return full[np.arange(len(lane)), lane][:, None]
+
+    def guess(self, unknown: Masks | None, lanes: Lanes) -> None:
+        """An unknown value decides something at this place."""
+        if unknown is None:
+            return
+        mask = int(np.bitwise_or.reduce(np.where(lanes, unknown, np.uint32(0)), axis=None))
+        if mask:
+            self.guesses[self.place] = self.guesses.get(self.place, 0) | mask
+
+    # Operations
+
+    def _execute(self, part: int, operation: Micro, wanted: bool) -> None:
+        kind = operation.kind
+        pure = _PURE.get(kind)
+        if pure is not None:
+            if kind is Kind.ADD and any(t > 0 for t in operation.targets[1:]):
+                pure = carries
+            sources = [self.read(r) for r in operation.sources]
+            unknown = self._unknown_result(operation, sources)
+            results = pure(operation.detail, *sources)
+            for target, result in zip(operation.targets, results, strict=False):
+                self.write(target, result, unknown)
+        elif operation.memory is not None and kind is not Kind.UNKNOWN:
+            self.accesses.perform(part, operation, wanted)
+        elif kind is Kind.UNKNOWN:
+            for target in operation.targets:
+                self.write(target, np.uint32(0), _UNTRANSLATED)
+            self.accesses.forget(operation)
+        else:
+            self._together(operation)
+
+    def _unknown_result(self, operation: Micro, sources: list[Words]) -> Masks | None:
+        """Unknown operands make the result unknown unless it does not depend on them."""
+        unknown = self.masks(operation.sources)
+        if unknown is None:
+            return None
+        if operation.kind is Kind.SELECT:
+            first, second, chosen = ((self.masks((r,))) for r in operation.sources)
+            taken = np.where(
+                sources[2] != 0, _or_zero(first), _or_zero(second)
+            ) | _or_zero(chosen)  # fmt: skip
+            return np.asarray(taken, np.uint32)
+        if operation.kind is Kind.DECIDE:
+            return self._undecided(operation, sources, unknown)
+        return unknown
+
+    def _undecided(self, operation: Micro, sources: list[Words], unknown: Masks) -> Masks:
+        """Zero where the known predicates decide already."""
+        table = np.uint32(operation.detail[0])
+        rows: list[Any] = [np.uint32(0)]
+        for weight, register, source in zip((4, 2, 1), operation.sources, sources, strict=True):
+            marks = self.masks((register,))
+            open_ = np.bool_(False) if marks is None else marks != 0
+            known = source * np.uint32(weight)
+            both = (np.where(open_, np.uint32(0), known), np.where(open_, np.uint32(weight), known))
+            rows = [row | side for row in rows for side in both]
+        results = [(table >> row) & np.uint32(1) for row in rows]
+        agree = np.logical_and.reduce([r == results[0] for r in results])
+        return np.where(agree, np.uint32(0), unknown)
+
+    def _together(self, operation: Micro) -> None:
+        """Operations in which lanes of a warp see each other's values."""
+        kind, mask = operation.kind, self.mask
+        shape = mask.shape
+        sources = [np.broadcast_to(self.read(r), shape) for r in operation.sources]
+        unknown = self.masks(operation.sources)
+        if unknown is not None and kind is not Kind.SHUFFLE:
+            held = np.where(mask, unknown, np.uint32(0))
+            unknown = np.bitwise_or.reduce(held, axis=1, keepdims=True)
+        results: tuple[Any, ...]
+        if kind is Kind.VOTE:
+            results = collective.vote(mask, sources[0], operation.detail[0])
+        elif kind is Kind.SHUFFLE:
+            results, unknown = self._shuffled(operation, sources)
+        elif kind is Kind.MATCH:
+            results = collective.match(mask, sources[0], sources[1], bool(operation.detail[0]))
+        elif kind is Kind.REDUCE:
+            results = (collective.reduced(mask, sources[0], *operation.detail),)
+        elif kind is Kind.FIRST:
+            results = (self._of_first(sources[0]),)
+        elif kind is Kind.SYNC_SET:
+            results = (collective.packed(mask),)
+        elif kind is Kind.SYNC_LEAVE:
+            self._leave_barrier(operation.sources[0])
+            return
+        else:
+            raise AssertionError(kind)
+        for target, result in zip(operation.targets, results, strict=False):
+            self.write(target, result, unknown)
+
+    def _shuffled(
+        self, operation: Micro, sources: list[Words]
+    ) -> tuple[tuple[Any, ...], Masks | None]:
+        """Lanes that read an inactive one get what the hardware does not define: unknown."""
+        lanes, inside = collective.source_lanes(operation.detail[0], sources[1], sources[2])
+        values = np.take_along_axis(sources[0], lanes, axis=1)
+        there = np.take_along_axis(self.mask, lanes, axis=1)
+        marks = self.masks(operation.sources[1:])
+        moved = self.masks(operation.sources[:1])
+        unknown = np.where(there, np.uint32(0), np.uint32(UNTRANSLATED))
+        if moved is not None:
+            full = np.broadcast_to(moved, self.mask.shape)
+            unknown = unknown | np.take_along_axis(full, lanes, axis=1)
+        if marks is not None:
+            unknown = unknown | marks
+        some = bool(unknown[self.mask].any())
+        return (values, inside), (unknown if some else None)
+
+    def _leave_barrier(self, register: int) -> None:
+        held = self.values[register]
+        if held is None:
+            return
+        for n, warp in enumerate(self.numbers):
+            lanes = self.mask[n]
+            if not lanes.any():
+                continue
+            mask = held[warp, int(lanes.argmax())]
+            left = mask & ~collective.packed(lanes[None, :])[0, 0]
+            held[warp] = np.where(held[warp] == mask, left, held[warp])
+            if self.warps.blocked[warp]:
+                self.warps.release(int(warp), self.barriers)
+
+    # Flow of control
+
+    def _control(self, operation: Micro) -> None:
+        kind, place, warps, active = operation.kind, self.place, self.warps, self.active
+        if kind is Kind.BRANCH:
+            self._branch(operation, active)
+        elif kind is Kind.BRANCH_DIVERGED:
+            self._branch_diverged(operation, active)
+        elif kind is Kind.BRANCH_INDIRECT:
+            self._branch_indirect(operation, active)
+        elif kind in (Kind.EXIT, Kind.LOST):
+            lanes = self.mask
+            if operation.sources:
+                lanes = lanes & (self.read(operation.sources[0]) != 0)
+                self.guess(self.masks(operation.sources), active)
+            if kind is Kind.LOST and lanes.any():
+                self.lost.add(place)
+            warps.leave(self.numbers, place, lanes, self.barriers)
+        elif kind is Kind.YIELD:
+            warps.place[self.rows] = place + 1
+            for warp in self.numbers:
+                warps.rotate(int(warp))
+        else:
+            self._wait(operation, active)
+
+    def _branch(self, operation: Micro, active: Lanes) -> None:
+        taken = self.mask
+        if operation.sources:
+            taken = taken & (self.read(operation.sources[0]) != 0)
+            self.guess(self.masks(operation.sources), active)
+        self._count(taken, active & ~taken)
+        self.warps.branch(self.numbers, self.place, operation.detail[0], taken)
+
+    def _count(self, taken: Lanes, stay: Lanes) -> None:
+        counts = self.taken.get(self.place)
+        if counts is None:
+            counts = self.taken[self.place] = np.zeros((self.setting.warps, 2), np.int64)
+        counts[self.rows, 0] += taken.any(axis=1)
+        counts[self.rows, 1] += stay.any(axis=1)
+
+    def _branch_diverged(self, operation: Micro, active: Lanes) -> None:
+        target, converged = operation.detail
+        whole = (active == self.warps.alive[self.rows]).all(axis=1, keepdims=True)
+        taken = self.mask & (whole if converged else ~whole)
+        self._count(taken, active & ~taken)
+        self.warps.branch(self.numbers, self.place, target, taken)
+
+    def _branch_indirect(self, operation: Micro, active: Lanes) -> None:
+        entries = self.code.entries
+        register = operation.sources[0]
+        addresses = np.broadcast_to(self.read(register), active.shape)
+        unknown = self.masks((register,))
+        self.guess(unknown, self.mask)
+        known = self.mask if unknown is None else self.mask & (unknown == 0)
+        for n, warp in enumerate(self.numbers):
+            found = addresses[n].astype(np.int64) + operation.detail[0]
+            places = np.array([entries.get(int(a) & 0xFFFFFFFF, -1) for a in found], np.int64)
+            places = np.where(known[n], places, np.where(self.mask[n], -1, self.place + 1))
+            gone = active[n] & (places < 0)
+            if gone.any():
+                self.lost.add(self.place)
+                row = np.array([warp])
+                self.warps.leave(row, self.place, gone[None, :], self.barriers)
+            if (active[n] & ~gone).any():
+                self.warps.scatter(int(warp), places)
+
+    def _wait(self, operation: Micro, active: Lanes) -> None:
+        """Lanes whose guard does not hold go on; the others wait."""
+        kind, warps = operation.kind, self.warps
+        after = self.place + 1
+        slow = np.arange(len(self.numbers))
+        if kind in (Kind.SYNC_WAIT, Kind.WARP_WAIT):
+            slow = self._complete(operation.sources[0], active)
+        elif kind is Kind.BARRIER and operation.sources[1] == 0 and not operation.detail[0]:
+            whole = bool((self.mask == active).all())
+            if whole and warps.pass_barrier(self.numbers, after):
+                return
+        for n in slow:
+            warp = int(self.numbers[n])
+            lanes, rest = self.mask[n].copy(), active[n] & ~self.mask[n]
+            if not lanes.any():
+                warps.place[warp] = after
+                continue
+            if rest.any():
+                warps.pending[warp].append(Fragment(after, rest))
+            if kind is Kind.SYNC_WAIT:
+                warps.wait(warp, Fragment(after, lanes, operation.sources[0]), self.barriers)
+            elif kind is Kind.WARP_WAIT:
+                mask = self._one(operation.sources[0], int(n), int(lanes.argmax()))
+                warps.wait(warp, Fragment(after, lanes, -1, mask), self.barriers)
+            else:
+                self._arrive(operation, warp, int(n), Fragment(after, lanes))
+
+    def _complete(self, register: int, active: Lanes) -> npt.NDArray[np.intp]:
+        """Warps of which nobody is missing go on; the places of the others are returned."""
+        masks = np.broadcast_to(self.read(register), active.shape)
+        first = collective.first_active(self.mask)
+        wanted = collective.unpacked(masks[np.arange(len(first)), first][:, None])
+        missing = (wanted & self.warps.alive[self.rows] & ~self.mask).any(axis=1)
+        slow = missing | (active & ~self.mask).any(axis=1) | ~self.mask.any(axis=1)
+        self.warps.place[self.numbers[~slow]] = self.place + 1
+        return np.flatnonzero(slow)
+
+    def _arrive(self, operation: Micro, warp: int, n: int, fragment: Fragment) -> None:
+        lane = int(fragment.lanes.argmax())
+        self.guess(self.masks(operation.sources[:2]), self.mask)
+        barrier, count = (self._one(r, n, lane) for r in operation.sources[:2])
+        waits = operation.kind is Kind.BARRIER_REDUCE or not operation.detail[0]
+        if operation.kind is Kind.BARRIER_REDUCE:
+            self._contribute(operation, warp, barrier, n, fragment.lanes)
+        self.warps.arrive(warp, barrier, count, fragment, waits)
+
+    def _contribute(self, operation: Micro, warp: int, barrier: int, n: int, lanes: Lanes) -> None:
+        """Every arrival rewrites the result of all that have arrived: the last one's is right."""
+        condition = np.broadcast_to(self.read(operation.sources[2]), self.mask.shape)[n] != 0
+        marks = self.masks(operation.sources[2:3])
+        unknown = 0
+        if marks is not None:
+            unknown = int(np.bitwise_or.reduce(np.broadcast_to(marks, self.mask.shape)[n][lanes]))
+        block = int(self.warps.block_of[warp])
+        gathering = self.warps.gatherings.get((block, barrier))
+        parts = [] if gathering is None else list(gathering.parts)
+        parts.append((int((condition & lanes).sum()), int(lanes.sum()), unknown))
+        if gathering is None:
+            gathering = self.warps.gathering(block, barrier)
+        gathering.parts = parts
+        holds, asked = sum(p[0] for p in parts), sum(p[1] for p in parts)
+        mode = operation.detail[0]
+        truth = holds == asked if mode == Combining.AND else holds > 0
+        waiting = [*gathering.waiting, (warp, Fragment(0, lanes))]
+        for target, value in zip(operation.targets, (holds, int(truth)), strict=True):
+            self._set_lanes(
+                target, waiting, value, int(np.bitwise_or.reduce([p[2] for p in parts]))
+            )
+
+    def _set_lanes(
+        self, register: int, waiting: list[tuple[int, Fragment]], value: int, unknown: int
+    ) -> None:
+        shape = (self.setting.warps, 32)
+        if self.values[register] is None:
+            self.values[register] = np.zeros(shape, np.uint32)
+        if unknown and self.unknown[register] is None:
+            self.unknown[register] = np.zeros(shape, np.uint32)
+        for warp, fragment in waiting:
+            for arrays, word in ((self.values, value), (self.unknown, unknown)):
+                array = arrays[register]
+                if array is not None:
+                    array[warp, fragment.lanes] = word
+
+    def _one(self, register: int, n: int, lane: int) -> int:
+        """One lane's word."""
+        values = self.read(register)
+        return int(values[n % len(values), lane % values.shape[1]])
+
+    def _result(self, cut: npt.NDArray[np.intp]) -> Execution:
+        setting = self.setting
+        unknown = {r.name: setting.memory.unknown(i) for i, r in enumerate(setting.memory.regions)}
+        held = {
+            r.name: content.copy()
+            for i, r in enumerate(setting.memory.regions)
+            if (content := setting.memory.content(i)) is not None
+        }
+        return Execution(
+            self.code, setting.memory.regions, setting.blocks, setting.warps_per_block,
+            self.executed, self.lanes, self.taken, tuple(self.accesses.touches),
+            tuple(self.accesses.outside.values()), self.guesses, cut, frozenset(self.lost),
+            frozenset(self.warps.released_by_force), held, unknown,
+        )  # fmt: skip
+
+
+_ZERO = np.zeros((1, 1), np.uint32)
+_UNTRANSLATED = np.full((1, 1), UNTRANSLATED, np.uint32)
+
+
+def _or_zero(masks: Masks | None) -> Any:
+    return np.uint32(0) if masks is None else masks
+
+
+def _selection(rows: npt.NDArray[np.intp], count: int) -> Rows:
+    """A slice where the warps follow one another: views instead of copies."""
+    if len(rows) == count:
+        return slice(None)
+    if rows[-1] - rows[0] + 1 == len(rows):
+        return slice(int(rows[0]), int(rows[-1]) + 1)
+    return rows
+
+
+def _grown(array: Any, shape: tuple[int, int]) -> Any:
+    """As an array of its own for every warp."""
+    if array is None:
+        return np.zeros(shape, np.uint32)
+    return np.broadcast_to(array, shape).copy()
+
+
+def _put(array: Any, rows: Rows, where: Lanes, result: Any) -> None:
+    if isinstance(rows, slice):
+        np.copyto(array[rows], result, where=where)
+    else:
+        array[rows] = np.where(where, result, array[rows])

@@ -1,0 +1,53 @@
+"""Where an unknown value comes from: a bit per source, and a byte per mask in memory.
+
+A word of 0 means that the value is known. Buffers have bits of their own as far as they go round.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+Masks = npt.NDArray[np.uint32]
+BUFFERS = 26  # how many pointer arguments have a bit of their own
+ARGUMENT = 1 << 26  # a parameter that the launch does not give
+CONSTANT = 1 << 27  # a constant bank that the binary does not initialise
+UNINITIALISED = 1 << 28  # shared or local memory that nobody has written
+UNTRANSLATED = 1 << 29  # an instruction, or a special register, without a translation
+LEFT_OUT = 1 << 30  # stored by an instruction outside the slice
+OUTSIDE = 1 << 31  # read outside every buffer
+_EVERY = 0xFFFFFFFF
+_CODES = 256
+
+
+def buffer_bit(index: int) -> int:
+    """The bit of the pointer argument at ``index``."""
+    return 1 << min(index, BUFFERS - 1)
+
+
+class Codes:
+    """Masks as bytes; the last code means any source, should there be more masks than codes."""
+
+    def __init__(self) -> None:
+        self._code: dict[int, int] = {0: 0}
+        self._masks = np.zeros(_CODES, np.uint32)
+        self._masks[_CODES - 1] = _EVERY
+
+    def encode(self, masks: Masks) -> npt.NDArray[np.uint8]:
+        """The codes of an array of masks."""
+        distinct, places = np.unique(masks, return_inverse=True)
+        codes = np.array([self._of(int(mask)) for mask in distinct], np.uint8)
+        return codes[places].reshape(masks.shape)
+
+    def decode(self, codes: npt.NDArray[np.uint8]) -> Masks:
+        """The masks of an array of codes."""
+        return self._masks[codes]
+
+    def _of(self, mask: int) -> int:
+        if mask not in self._code:
+            code = len(self._code)
+            if code >= _CODES - 1:
+                return _CODES - 1
+            self._code[mask] = code
+            self._masks[code] = mask
+        return self._code[mask]

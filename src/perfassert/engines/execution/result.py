@@ -1,0 +1,79 @@
+"""What an execution yields."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from perfassert.engines.execution.collective import Lanes
+from perfassert.engines.execution.memory import Addresses, Region
+from perfassert.kernel.machine import MachineCode, Memory
+
+Counts = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Touch:
+    """One execution of a memory operation by several warps.
+
+    ``instruction``, ``part``: which one; ``warps``: their numbers; ``addresses`` [warps, 32] in
+    bytes; ``lanes``: those that take part and whose address is known; ``guessed``: how many take
+    part at an address that is not known.
+    """
+
+    instruction: int
+    part: int
+    memory: Memory
+    warps: npt.NDArray[np.intp]
+    addresses: Addresses
+    lanes: Lanes
+    guessed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """Lanes that left a buffer: ``offset`` in bytes of the first one that did."""
+
+    instruction: int
+    region: str
+    offset: int
+    lanes: int
+
+
+@dataclass(frozen=True, eq=False)
+class Execution:
+    """Warps are numbered block by block, in the order of ``blocks``.
+
+    ``executed``, ``lanes``: [warps, instructions], how often a warp issued an instruction and with
+    how many active lanes in all (guards of single instructions left out). ``taken``: branch →
+    [warps, 2], how often some lane jumped, and how often some lane did not. ``guesses``:
+    instruction → provenance of an unknown value that decided its address or its branch.
+    ``cut``: warps that did not come to their end; ``lost``: instructions at which lanes could not
+    be followed; ``forced``: those at which lanes waited for others that never came.
+    ``contents``: what the buffers with known content hold at the end, ``unknown``: how many of
+    their bytes are not known any more.
+    """
+
+    code: MachineCode
+    regions: tuple[Region, ...]
+    blocks: tuple[int, ...]
+    warps_per_block: int
+    executed: Counts
+    lanes: Counts
+    taken: Mapping[int, Counts]
+    touches: tuple[Touch, ...]
+    outside: tuple[Outside, ...]
+    guesses: Mapping[int, int]
+    cut: npt.NDArray[np.intp]
+    lost: frozenset[int]
+    forced: frozenset[int]
+    contents: Mapping[str, npt.NDArray[np.uint8]]
+    unknown: Mapping[str, int]
+
+    @property
+    def lane_instructions(self) -> int:
+        """How much was executed."""
+        return int(self.lanes.sum())

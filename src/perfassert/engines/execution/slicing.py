@@ -1,0 +1,225 @@
+"""The address and control slice: which operations' values decide addresses and flow of control.
+
+A backward dataflow over the instructions: a register is wanted where an address, a guard of a
+jump or of an access, a branch, a barrier or a wanted operation reads it. What a store writes is
+wanted where a wanted load may read it: from the same space and, in global memory, through a
+pointer that may come from the same parameter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from perfassert.kernel.machine import Kind, MachineCode, MachineInstruction, Micro, Source, Space
+
+Part = tuple[int, int]
+_DECIDES = frozenset((
+    Kind.BRANCH, Kind.BRANCH_INDIRECT, Kind.EXIT, Kind.SYNC_WAIT, Kind.SYNC_LEAVE, Kind.SYNC_SET,
+    Kind.WARP_WAIT, Kind.BARRIER,
+))  # fmt: skip
+_WRITES = frozenset((Kind.STORE, Kind.ATOMIC))
+_READS = frozenset((Kind.LOAD, Kind.ATOMIC))
+_JUMPS = frozenset((Kind.BRANCH, Kind.BRANCH_DIVERGED))
+_NO_FALL = frozenset((Kind.EXIT, Kind.LOST, Kind.BRANCH_INDIRECT))
+_ADDRESS = 4  # the first sources of a memory operation
+
+
+def control_slice(code: MachineCode) -> frozenset[Part]:
+    """The (instruction, part) whose values must be computed."""
+    return _Slicer(code).parts()
+
+
+class _Slicer:
+    def __init__(self, code: MachineCode) -> None:
+        self.code = code
+        self.before = _predecessors(code)
+        self.bases: Mapping[Part, int] | None = None
+        self.wanted: set[Part] = set()
+
+    def parts(self) -> frozenset[Part]:
+        """Grows until no further store is wanted."""
+        stores: set[Part] = set()
+        while True:
+            self.wanted = self._backward(stores)
+            found = self._stores()
+            if found <= stores:
+                return frozenset(self.wanted)
+            stores |= found
+
+    def _backward(self, stores: set[Part]) -> set[Part]:
+        count = len(self.code.instructions)
+        live_after = [0] * count
+        wanted: set[Part] = set()
+        work = list(range(count))
+        queued = [True] * count
+        while work:
+            index = work.pop()
+            queued[index] = False
+            live = self._through(index, live_after[index], stores, wanted)
+            for before in self.before[index]:
+                if live & ~live_after[before]:
+                    live_after[before] |= live
+                    if not queued[before]:
+                        queued[before] = True
+                        work.append(before)
+        return wanted
+
+    def _through(self, index: int, live: int, stores: set[Part], wanted: set[Part]) -> int:
+        """Registers wanted before an instruction, from those behind it."""
+        instruction = self.code.instructions[index]
+        guarded = instruction.guard >= 0
+        matters = False
+        for part in reversed(range(len(instruction.operations))):
+            operation = instruction.operations[part]
+            mine = _bits(operation.targets) & live
+            take = bool(mine) or operation.kind in _DECIDES or (index, part) in stores
+            if not guarded:
+                live &= ~_bits(operation.targets)
+            if take:
+                wanted.add((index, part))
+                live |= _bits(operation.sources)
+            elif operation.memory is not None:
+                live |= _bits(operation.sources[:_ADDRESS])
+            matters |= take or operation.memory is not None
+        if guarded and matters:
+            live |= 1 << instruction.guard
+        return live & ~1
+
+    def _stores(self) -> set[Part]:
+        """Stores that a wanted load may read."""
+        read: dict[Space, int] = {}
+        for part, operation in self._memory(_READS):
+            if part in self.wanted:
+                for space in _spaces(operation):
+                    read[space] = read.get(space, 0) | self._base(part)
+        return {
+            part
+            for part, operation in self._memory(_WRITES)
+            if any(self._base(part) & read.get(space, 0) for space in _spaces(operation))
+        }
+
+    def _memory(self, kinds: frozenset[Kind]) -> Iterator[tuple[Part, Micro]]:
+        for index, instruction in enumerate(self.code.instructions):
+            for number, operation in enumerate(instruction.operations):
+                if operation.kind in kinds and operation.memory is not None:
+                    yield (index, number), operation
+
+    def _base(self, part: Part) -> int:
+        if self.bases is None:
+            self.bases = pointer_bases(self.code)
+        return self.bases.get(part, 0) or -1
+
+
+def _spaces(operation: Micro) -> tuple[Space, ...]:
+    assert operation.memory is not None
+    space = operation.memory.space
+    return (Space.GLOBAL, Space.SHARED, Space.LOCAL) if space is Space.GENERIC else (space,)
+
+
+def pointer_bases(code: MachineCode) -> dict[Part, int]:
+    """Parameters (as bits) that the address of each global access may come from; 0: unknown.
+
+    Other spaces have no bases. A loaded value counts for nothing: it is taken for an index where
+    a parameter is added to it, and for a pointer of unknown origin where none is.
+    """
+    first = _parameter_bits(code)
+    states: list[dict[int, int] | None] = [None] * len(code.instructions)
+    after = _successors(code)
+    states[0] = dict(first)
+    work = [0]
+    found: dict[Part, int] = {}
+    while work:
+        index = work.pop()
+        held = states[index]
+        assert held is not None
+        state = dict(held)
+        _forward(code.instructions[index], index, state, found)
+        for following in after[index]:
+            target = states[following]
+            if target is None:
+                states[following] = dict(state)
+                work.append(following)
+            elif _join(target, state):
+                work.append(following)
+    return found
+
+
+def _forward(
+    instruction: MachineInstruction, index: int, state: dict[int, int], found: dict[Part, int]
+) -> None:
+    for number, operation in enumerate(instruction.operations):
+        bits = 0
+        if operation.memory is None:
+            for source in operation.sources:
+                bits |= state.get(source, 0)
+        elif operation.memory.space in (Space.GLOBAL, Space.GENERIC):
+            base = 0
+            for source in operation.sources[:_ADDRESS]:
+                base |= state.get(source, 0)
+            found[index, number] = found.get((index, number), 0) | base
+        for target in operation.targets:
+            if target > 0:
+                state[target] = bits | (state.get(target, 0) if instruction.guard >= 0 else 0)
+
+
+def _join(target: dict[int, int], state: dict[int, int]) -> bool:
+    changed = False
+    for register, bits in state.items():
+        old = target.get(register, 0)
+        if bits & ~old:
+            target[register] = old | bits
+            changed = True
+    return changed
+
+
+def _parameter_bits(code: MachineCode) -> dict[int, int]:
+    """Constants of bank 0 that are the low or high word of a pointer-sized parameter."""
+    bits = {}
+    for preset in code.presets:
+        if preset.source is Source.CONSTANT and preset.bank == 0:
+            for place, slot in enumerate(code.parameters):
+                if slot.size == 8 and slot.offset <= preset.value < slot.offset + 8:
+                    bits[preset.register] = 1 << place
+    return bits
+
+
+def _bits(registers: tuple[int, ...]) -> int:
+    mask = 0
+    for register in registers:
+        if register > 0:
+            mask |= 1 << register
+    return mask
+
+
+def _successors(code: MachineCode) -> list[tuple[int, ...]]:
+    count = len(code.instructions)
+    result = []
+    for index, instruction in enumerate(code.instructions):
+        following = {index + 1}
+        for operation in instruction.operations:
+            if (
+                operation.kind in _NO_FALL
+                and instruction.guard < 0
+                and not (operation.kind is Kind.EXIT and operation.sources)
+            ):
+                following.discard(index + 1)
+            if operation.kind in _JUMPS:
+                if (
+                    instruction.guard < 0
+                    and not operation.sources
+                    and (operation.kind is Kind.BRANCH)
+                ):
+                    following.discard(index + 1)
+                following.add(operation.detail[0])
+            elif operation.kind is Kind.BRANCH_INDIRECT:
+                following |= code.returns if operation.detail[1] else code.landings
+        result.append(tuple(f for f in following if f < count))
+    return result
+
+
+def _predecessors(code: MachineCode) -> list[list[int]]:
+    before: list[list[int]] = [[] for _ in code.instructions]
+    for index, following in enumerate(_successors(code)):
+        for target in following:
+            before[target].append(index)
+    return before

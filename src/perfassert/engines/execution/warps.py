@@ -1,0 +1,257 @@
+"""Where the lanes of every warp are: fragments, convergence barriers, barriers of a block.
+
+A warp runs one fragment (a place and the lanes that are there) until it ends, waits or yields;
+fragments join at a convergence barrier only, as on the hardware (Volta and later). Of the warps
+that can run, those at the lowest place run first, together, so that stragglers catch up; every
+now and then another place has its turn, so that a spinning warp cannot starve the one it waits for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from perfassert.engines.execution.collective import WARP, Lanes, packed, unpacked
+from perfassert.engines.execution.words import Words
+
+_TURN = 64  # every so many runs the lowest place is passed over
+NOWHERE = np.iinfo(np.int64).max
+
+
+@dataclass(slots=True, eq=False)
+class Fragment:
+    """Lanes of a warp at one place; ``register``: of a convergence barrier, -1 for ``mask``."""
+
+    place: int
+    lanes: Lanes
+    register: int = -1
+    mask: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Gathering:
+    """A barrier of a block: who waits there, and what they contribute."""
+
+    arrived: int = 0
+    count: int = 0
+    waiting: list[tuple[int, Fragment]] = field(default_factory=list)
+    parts: list[tuple[int, int, int]] = field(default_factory=list)
+
+
+class Warps:
+    """The control state of all warps; ``block_of``: the block of each, by number."""
+
+    def __init__(self, threads: Lanes, block_of: npt.NDArray[np.int64]) -> None:
+        count = len(threads)
+        self.block_of = block_of
+        self.alive = threads.copy()
+        self.active = threads.copy()
+        self.place = np.where(threads.any(axis=1), 0, NOWHERE)
+        self.pending: list[list[Fragment]] = [[] for _ in range(count)]
+        self.blocked: list[list[Fragment]] = [[] for _ in range(count)]
+        self.gatherings: dict[tuple[int, int], Gathering] = {}
+        self.at_barrier = np.zeros(count, np.int64)
+        self.released_by_force: set[int] = set()
+        self._runs = 0
+
+    def choose(self) -> tuple[int, npt.NDArray[np.intp], int]:
+        """A place, the warps there, and the place before which they must stop to be joined."""
+        self._runs += 1
+        lowest = int(self.place.min())
+        if lowest == NOWHERE:
+            return -1, np.empty(0, np.intp), 0
+        if self._runs % _TURN == 0:
+            places = np.unique(self.place[self.place != NOWHERE])
+            lowest = int(places[self._runs // _TURN % len(places)])
+        rows = np.flatnonzero(self.place == lowest)
+        above = self.place[self.place > lowest]
+        return lowest, rows, int(above.min()) if len(above) else NOWHERE
+
+    def branch(self, rows: npt.NDArray[np.intp], place: int, target: int, taken: Lanes) -> None:
+        """Lanes in ``taken`` go to ``target``, the others on behind ``place``."""
+        active = self.active[rows]
+        stay = active & ~taken
+        some, others = taken.any(axis=1), stay.any(axis=1)
+        self.place[rows] = np.where(some, target, place + 1)
+        for n in np.flatnonzero(some & others):
+            self._split(int(rows[n]), (target, taken[n]), (place + 1, stay[n]))
+        if target <= place:
+            for n in np.flatnonzero(some & ~others):
+                if self.pending[rows[n]] and self._runs % _TURN == 0:
+                    self.rotate(int(rows[n]))
+
+    def _split(self, warp: int, first: tuple[int, Lanes], second: tuple[int, Lanes]) -> None:
+        low, high = sorted((first, second), key=lambda side: side[0])
+        self.place[warp], self.active[warp] = low
+        self.pending[warp].append(Fragment(high[0], high[1].copy()))
+
+    def scatter(self, warp: int, places: npt.NDArray[np.int64]) -> None:
+        """Every active lane goes to a place of its own."""
+        lanes = self.active[warp].copy()
+        for place in np.unique(places[lanes])[::-1]:
+            self.pending[warp].append(Fragment(int(place), lanes & (places == place)))
+        self._next(warp)
+
+    def rotate(self, warp: int) -> None:
+        """Another fragment of the warp has its turn."""
+        if self.pending[warp]:
+            self.pending[warp].insert(0, Fragment(int(self.place[warp]), self.active[warp].copy()))
+            self._next(warp)
+
+    def _next(self, warp: int) -> None:
+        """The warp's running fragment has gone; take another one."""
+        if not self.pending[warp] and self.blocked[warp] and not self.at_barrier[warp]:
+            self._force(warp)
+        if self.pending[warp]:
+            fragment = self.pending[warp].pop()
+            self.place[warp], self.active[warp] = fragment.place, fragment.lanes
+        else:
+            self.place[warp] = NOWHERE
+            self.active[warp] = False
+
+    def _force(self, warp: int) -> None:
+        """Nobody is left to wait for: the lanes that wait at the lowest place go on together."""
+        blocked = self.blocked[warp]
+        place = min(f.place for f in blocked)
+        self.released_by_force.add(place - 1)
+        lanes = np.logical_or.reduce([f.lanes for f in blocked if f.place == place])
+        self.blocked[warp] = [f for f in blocked if f.place != place]
+        self.pending[warp].append(Fragment(place, lanes))
+
+    def leave(
+        self, rows: npt.NDArray[np.intp], place: int, lanes: Lanes, barriers: Barriers
+    ) -> None:
+        """``lanes`` end here; others go on behind ``place``."""
+        self.alive[rows] &= ~lanes
+        self.active[rows] &= ~lanes
+        self.place[rows] = place + 1
+        for warp in rows[lanes.any(axis=1)]:
+            if self.blocked[warp]:
+                self.release(int(warp), barriers)
+        for warp in rows[~self.active[rows].any(axis=1)]:
+            self._next(int(warp))
+        for block in np.unique(self.block_of[rows]):
+            self._opened(int(block))
+
+    def wait(self, warp: int, fragment: Fragment, barriers: Barriers) -> None:
+        """The running fragment waits for others of its warp."""
+        self.blocked[warp].append(fragment)
+        self.place[warp] = NOWHERE
+        self.release(warp, barriers)
+        if self.place[warp] == NOWHERE:
+            self._next(warp)
+
+    def release(self, warp: int, barriers: Barriers) -> None:
+        """Join the fragments whose barrier is complete."""
+        alive = self.alive[warp]
+        for fragment in list(self.blocked[warp]):
+            if fragment not in self.blocked[warp]:
+                continue
+            wanted = barriers.lanes(warp, fragment) & alive
+            here = [
+                f for f in self.blocked[warp]
+                if f.place == fragment.place and f.register == fragment.register
+            ]  # fmt: skip
+            lanes = np.logical_or.reduce([f.lanes for f in here]) & alive
+            if (wanted & ~lanes).any():
+                continue
+            self.blocked[warp] = [f for f in self.blocked[warp] if all(f is not h for h in here)]
+            if lanes.any():
+                self._continue(warp, Fragment(fragment.place, lanes))
+
+    def _continue(self, warp: int, fragment: Fragment) -> None:
+        if self.place[warp] == NOWHERE:
+            self.place[warp], self.active[warp] = fragment.place, fragment.lanes
+        else:
+            self.pending[warp].append(fragment)
+
+    # Barriers of a block
+
+    def arrive(self, warp: int, barrier: int, count: int, fragment: Fragment, waits: bool) -> None:
+        """The running fragment arrives at a barrier of its block; ``count``: threads, 0: all."""
+        block = int(self.block_of[warp])
+        gathering = self.gathering(block, barrier)
+        whole = bool((fragment.lanes == self.alive[warp]).all())
+        gathering.arrived += WARP if count and whole else int(fragment.lanes.sum())
+        gathering.count = count
+        if waits:
+            gathering.waiting.append((warp, fragment))
+            self.at_barrier[warp] += 1
+            self.place[warp] = NOWHERE
+            self._next(warp)
+        else:
+            self.place[warp] = fragment.place
+        self._opened(block)
+
+    def gathering(self, block: int, barrier: int) -> Gathering:
+        """Who has arrived at a barrier."""
+        return self.gatherings.setdefault((block, barrier), Gathering())
+
+    def pass_barrier(self, rows: npt.NDArray[np.intp], place: int) -> bool:
+        """All threads of these warps' blocks are here, and only they: all go on."""
+        blocks = np.unique(self.block_of[rows])
+        if any(block in blocks for block, _ in self.gatherings):
+            return False
+        here = np.isin(self.block_of, blocks)
+        missing = self.alive[here].sum() - self.active[rows].sum()
+        if missing:
+            return False
+        self.place[rows] = place
+        return True
+
+    def _opened(self, block: int) -> None:
+        """Let go on who waits at a barrier that is complete."""
+        for (owner, barrier), gathering in list(self.gatherings.items()):
+            if owner != block or not gathering.arrived:
+                continue
+            expected = gathering.count
+            if not expected:
+                expected = int(self.alive[self.block_of == block].sum())
+            if gathering.arrived >= expected:
+                self._open((owner, barrier))
+
+    def _open(self, key: tuple[int, int]) -> None:
+        gathering = self.gatherings.pop(key)
+        for warp, fragment in gathering.waiting:
+            self.at_barrier[warp] -= 1
+            self._continue(warp, fragment)
+
+    def unlock(self) -> bool:
+        """Nobody can run: open the barriers that never fill up; whether that helped."""
+        waiting = [key for key, g in self.gatherings.items() if g.waiting]
+        for key in waiting:
+            for _, fragment in self.gatherings[key].waiting:
+                self.released_by_force.add(fragment.place - 1)
+            self._open(key)
+        return bool(waiting)
+
+    def stop(self, rows: npt.NDArray[np.intp]) -> None:
+        """These warps end."""
+        self.alive[rows] = False
+        self.active[rows] = False
+        self.place[rows] = NOWHERE
+        for warp in rows:
+            self.pending[warp] = []
+            self.blocked[warp] = []
+        for block in np.unique(self.block_of[rows]):
+            self._opened(int(block))
+
+
+class Barriers:
+    """Masks of convergence barriers: registers of the lanes that wait."""
+
+    def __init__(self, values: list[Words | None]) -> None:
+        self._values = values
+
+    def lanes(self, warp: int, fragment: Fragment) -> Lanes:
+        """Whom a waiting fragment waits for."""
+        mask = np.array([[fragment.mask]], np.uint32)
+        if fragment.register >= 0:
+            held = self._values[fragment.register]
+            lane = int(fragment.lanes.argmax())
+            word = 0 if held is None else int(held[warp, lane])
+            mask = np.array([[word]], np.uint32) | packed(fragment.lanes[None, :])
+        lanes: Lanes = unpacked(mask)[0]
+        return lanes
