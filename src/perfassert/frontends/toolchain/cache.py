@@ -26,8 +26,8 @@ from perfassert.version import VERSION
 
 T = TypeVar("T")
 DEFAULT_SIZE = 512 << 20  # bytes
-_FORMAT = 2
 _FORMAT = 3
+_LEVEL = 1  # of zlib: listings shrink to a tenth at once
 _SUFFIX = ".kernel"
 
 
