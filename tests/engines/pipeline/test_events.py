@@ -3,9 +3,10 @@
 from collections import Counter
 
 import pytest
-from test_simulate import random_unit, small
+from test_simulate import compiled, outcome, random_unit, small
 
 import perfassert as pa
+from perfassert.engines.pipeline.compiled import run_compiled
 from perfassert.engines.pipeline.events import (
     Barrier,
     Completed,
@@ -103,3 +104,25 @@ def test_a_stall_names_its_producer():
         if e.node.graph_node == 2
     ]  # fmt: skip
     assert stalls == [(Stall.DEPENDENCE, 98, 0)]  # from the cycle after its own last issue
+
+
+@compiled
+@pytest.mark.parametrize("order", ORDERS)
+def test_both_engines_tell_the_same(order):
+    """Every event of a window; the order at one time is the engine's own."""
+    for unit in units(order, 120):
+        end = Reference(unit).run().end
+        window = (end // 4, max(end // 4 + 1, 3 * end // 4))
+        slow = Reference(unit, window).run().trace
+        fast = run_compiled(unit, fast_forward=True, window=window).trace
+        assert Counter(slow) == Counter(fast)
+        assert [e.time for e in fast] == sorted(e.time for e in slow)
+
+
+@compiled
+@pytest.mark.parametrize("order", ORDERS)
+def test_listening_changes_nothing(order):
+    for unit in units(order, 60):
+        alone, heard_too = (run_compiled(unit, False, window=w) for w in ((0, 0), (-5, 10**30)))
+        assert outcome(alone, unit.in_order) == outcome(heard_too, unit.in_order)
+        assert len(heard_too.trace) >= 2 * sum(alone.issued)

@@ -158,6 +158,7 @@ def test_an_open_loop_cannot_be_built():
         ({"issue_width": 0}, "issue_width must be"),
         ({"latencies": {"x": (1, 1)}}, "must be a Latency"),
         ({"trace": 5}, "trace must be"),
+        ({"trace": (0, float("inf"))}, "trace must be"),
     ],
 )
 def test_impossible_simulations(change, reason):

@@ -7,13 +7,15 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from importlib import import_module
 from itertools import accumulate
+from operator import itemgetter
 from typing import Any
 
 from perfassert.engines.pipeline.configuration import Unit
 from perfassert.engines.pipeline.program import Program
-from perfassert.engines.pipeline.results import Profile, Spent, Totals
+from perfassert.engines.pipeline.results import Profile, Spent, Totals, TraceEvent
 
 _LIMIT = 2**61  # ticks; beyond, times and sums of times could overflow 64 bits
+_KINDS = ("launched", "issued", "completed", "barrier", "retired")
 
 
 @lru_cache(maxsize=1)
@@ -29,9 +31,16 @@ def available() -> bool:
     return _core() is not None
 
 
-def run_compiled(unit: Unit, fast_forward: bool, limit: int = 0) -> Totals:
-    """Run a unit that :func:`fits`; ``limit``: stop after so many instructions (0: never)."""
-    words = _head(unit, fast_forward, limit)
+def run_compiled(
+    unit: Unit, fast_forward: bool, limit: int = 0, window: tuple[int, int] = (0, 0)
+) -> Totals:
+    """Run a unit that :func:`fits`; ``limit``: stop after so many instructions (0: never).
+
+    ``window`` in ticks asks for a trace, which takes a run without fast-forward.
+    """
+    window = max(window[0], 0), min(window[1], _LIMIT)
+    traced = window[0] < window[1]
+    words = _head(unit, fast_forward and not traced, limit, window if traced else (0, 0))
     words.extend(_body(unit.programs))
     result = array("q")
     result.frombytes(_core().simulate(words.tobytes()))
@@ -55,7 +64,23 @@ def run_compiled(unit: Unit, fast_forward: bool, limit: int = 0) -> Totals:
         dependence=rest[cuts[1] : cuts[2]],
         pipeline=rest[cuts[2] : cuts[3]],
         profile=_profile(unit, rest[cuts[3] :]) if unit.profile else None,
+        trace=_trace(unit, rest[cuts[3] + _profile_words(unit) :]),
     )
+
+
+def _trace(unit: Unit, words: Sequence[int]) -> list[TraceEvent]:
+    """Five words each; completions are told when their instruction issues."""
+    events = [words[i : i + 5] for i in range(0, len(words), 5)]
+    events.sort(key=itemgetter(0))
+    return [
+        TraceEvent(time / unit.pipelines.ticks, _KINDS[kind], block, warp, node)
+        for time, kind, block, warp, node in events
+    ]
+
+
+def _profile_words(unit: Unit) -> int:
+    nodes = [n for p in unit.programs for n in p.nodes] if unit.profile else []
+    return sum(len(Spent.__slots__) + 2 * sum(map(len, n.sources)) for n in nodes)
 
 
 def _profile(unit: Unit, words: Sequence[int]) -> Profile:
@@ -87,12 +112,12 @@ def fits(unit: Unit) -> bool:
     return longest * unit.warps * unit.resident * rounds < _LIMIT
 
 
-def _head(unit: Unit, fast_forward: bool, limit: int) -> array[int]:
+def _head(unit: Unit, fast_forward: bool, limit: int, window: tuple[int, int]) -> array[int]:
     words = array("q", (
         len(unit.programs), unit.warps, unit.blocks, unit.resident, int(unit.in_order),
         int(unit.oldest_first), unit.schedulers, unit.width, unit.pipelines.ticks,
         len(unit.pipelines.operations), len(unit.pipelines.names), int(fast_forward), limit,
-        unit.graph_nodes, unit.stagger, int(unit.profile),
+        unit.graph_nodes, unit.stagger, int(unit.profile), *window,
     ))  # fmt: skip
     words.extend(unit.variant)
     words.extend(map(int, unit.pipelines.per_scheduler))

@@ -19,7 +19,7 @@ from perfassert.engines.pipeline.results import Totals
 class Reference:
     """One run over a :class:`Unit`; ``window`` in ticks asks for a trace."""
 
-    def __init__(self, unit: Unit, window: tuple[int, int] | None = None) -> None:
+    def __init__(self, unit: Unit, window: tuple[int, int] = (0, 0)) -> None:
         self.unit = unit
         self.window = window
 
@@ -28,7 +28,7 @@ class Reference:
         unit = self.unit
         accounting = Accounting(unit)
         profiling = Profiling(unit) if unit.profile else None
-        tracing = Tracing(unit, self.window) if self.window is not None else None
+        tracing = Tracing(unit, self.window) if self.window[0] < self.window[1] else None
         listeners: list[Listener] = [x for x in (accounting, profiling, tracing) if x is not None]
         machine = InOrderMachine if unit.in_order else DataflowMachine
         totals = accounting.totals

@@ -35,7 +35,7 @@ def simulate(
     ``issue_order="dataflow"`` is the paper's Algorithm 1; ``"in-order"`` issues each warp in
     program order. ``issue_width``: instructions per scheduler and cycle, at whole cycles; without
     it there is no limit. ``fast_forward`` skips exact periods and changes no result. ``trace``:
-    events between two times in cycles, from the reference engine.
+    events between two times in cycles, for which nothing is skipped.
 
     Raises :class:`~perfassert.errors.GraphError` for an operation class without a latency or
     impossible arguments.
@@ -47,19 +47,19 @@ def simulate(
     if trace is not None:
         try:
             start, end = (int(t * unit.pipelines.ticks) for t in trace)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise GraphError(f"trace must be (start, end) in cycles, not {trace!r}") from None
-        return Reference(unit, (start, end)).run().simulation(unit, "reference")
+        return run_unit(unit, fast_forward, (start, end))
     return run_unit(unit, fast_forward)
 
 
-def run_unit(unit: Unit, fast_forward: bool) -> Simulation:
+def run_unit(unit: Unit, fast_forward: bool, window: tuple[int, int] = (0, 0)) -> Simulation:
     """Run on the compiled engine, or on its reference where there is none."""
     from perfassert.engines.pipeline.compiled import available, fits, run_compiled
 
     if available() and fits(unit):
-        return run_compiled(unit, fast_forward).simulation(unit, "compiled")
-    return Reference(unit).run().simulation(unit, "reference")
+        return run_compiled(unit, fast_forward, window=window).simulation(unit, "compiled")
+    return Reference(unit, window).run().simulation(unit, "reference")
 
 
 def run_bounded(unit: Unit, limit: int) -> Totals:

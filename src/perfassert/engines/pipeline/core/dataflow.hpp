@@ -25,15 +25,21 @@ struct FlowWarp {
   i64 barrier = -1, completed = 0, issued = 0, next_space = 0;
 };
 
-struct FlowState : UnitState {
+template <class Heard> struct FlowState : UnitState<Heard> {
+  using UnitState<Heard>::UnitState;
   std::vector<FlowWarp> warps;
 };
 
-class Dataflow : public Engine<Dataflow, FlowState> {
-  friend class Engine<Dataflow, FlowState>;
+template <class Heard>
+class Dataflow : public Engine<Dataflow<Heard>, FlowState<Heard>> {
+  using State = FlowState<Heard>;
+  using Base = Engine<Dataflow, State>;
+  friend Base;
+  using Base::u, Base::s, Base::simulated, Base::anchor, Base::flagged_grid;
+  using Base::tell, Base::flag, Base::has_slot, Base::same_unit, Base::shift_unit;
 
  public:
-  explicit Dataflow(const Unit& unit) : Engine(unit, unit.copies) {
+  explicit Dataflow(const Unit& unit) : Base(unit, unit.copies) {
     s.warps.resize(u.resident * u.warps);
     able.resize(u.copies);
     for (auto& p : u.programs) {
@@ -53,13 +59,16 @@ class Dataflow : public Engine<Dataflow, FlowState> {
 
   const Program& program(i64 w) const { return u.programs[u.variant[w % u.warps]]; }
   bool is_fenced(i64 w, i64 loop) const { return fenced[u.variant[w % u.warps]][loop]; }
+  i64 block_of(i64 w) const { return s.slots[w / u.warps].number; }
+  i64 drained_warps() const { return 0; }  // told in order only
   i64 copy_of(i64 w, i64 pipe) const { return u.copy[pipe][w % u.schedulers]; }
 
   void launch(i64 slot) {
     Slot& b = s.slots[slot];
     b = Slot();
     b.live = true;
-    b.number = s.totals.launched++;
+    b.number = s.launched++;
+    tell(Launched{s.now, b.number, slot * u.warps});
     s.by_age.push_back(slot);
     s.live_warps += u.warps;
     for (i64 w = slot * u.warps; w < (slot + 1) * u.warps; ++w) {
@@ -83,10 +92,10 @@ class Dataflow : public Engine<Dataflow, FlowState> {
       for (i64 slot = 0; slot < u.resident; ++slot) {
         if (!s.slots[slot].live || !complete(slot)) continue;
         s.slots[slot].live = false;
-        ++s.totals.retired;
+        tell(Retired{s.now, s.slots[slot].number});
         s.live_warps -= u.warps;
         s.by_age.erase(std::find(s.by_age.begin(), s.by_age.end(), slot));
-        if (s.totals.launched < u.blocks) { launch(slot); again = true; }
+        if (s.launched < u.blocks) { launch(slot); again = true; }
         flagged_grid = true;
       }
     }
@@ -251,6 +260,7 @@ class Dataflow : public Engine<Dataflow, FlowState> {
   void finish(i64 w, i64 number) {
     FlowWarp& warp = s.warps[w];
     i64 space = warp.live[number].space;
+    tell(Completed{s.now, block_of(w), w, program(w).nodes[warp.live[number].node].origin});
     warp.live.erase(number);
     ++warp.completed;
     while (space >= 0) {
@@ -320,9 +330,9 @@ class Dataflow : public Engine<Dataflow, FlowState> {
     const Node& node = program(w).nodes[warp.live[number].node];
     s.free_at[copy] = s.now + node.issue;
     ++s.used[w % u.schedulers];
-    ++s.totals.issued[node.op];
-    s.totals.busy[node.pipe] += node.issue;
     ++simulated;
+    tell(Issued{s.now, block_of(w), w, w % u.schedulers, warp.live[number].node, node.origin, node.op,
+                node.pipe, node.issue});
     ++warp.issued;
     warp.live[number].phase = Instruction::kFlying;
     warp.live[number].when = kNever;
@@ -342,6 +352,7 @@ class Dataflow : public Engine<Dataflow, FlowState> {
     Slot& b = s.slots[w / u.warps];
     if (++b.arrived < u.warps) return;
     b.arrived = 0;
+    tell(Barrier{s.now, b.number, w, node.origin});
     for (i64 v = w / u.warps * u.warps; v < (w / u.warps + 1) * u.warps; ++v)
       fly(v, s.warps[v].barrier, s.now + node.completion);
   }
@@ -461,7 +472,7 @@ class Dataflow : public Engine<Dataflow, FlowState> {
     return total;
   }
 
-  bool same_warp(i64 w, const FlowState& before, Moves& moves, i64& times) const {
+  bool same_warp(i64 w, const State& before, Moves& moves, i64& times) const {
     const FlowWarp &a = s.warps[w], &b = before.warps[w];
     if (a.live.size() != b.live.size() || a.walker.size() != b.walker.size() ||
         (a.barrier < 0) != (b.barrier < 0) || a.issued - a.completed != b.issued - b.completed)
@@ -486,10 +497,10 @@ class Dataflow : public Engine<Dataflow, FlowState> {
     return a.barrier < 0 || a.live.at(a.barrier).node == b.live.at(b.barrier).node;
   }
 
-  bool skip(const FlowState& before) {
+  bool skip(const State& before) {
     if (s.now <= before.now || !same_unit(before)) return false;
-    i64 blocks = s.totals.launched - before.totals.launched;
-    i64 times = blocks ? (u.blocks - s.totals.launched) / blocks : kNever;
+    i64 blocks = s.launched - before.launched;
+    i64 times = blocks ? (u.blocks - s.launched) / blocks : kNever;
     bool moved = blocks > 0;
     std::vector<Moves> moves(s.warps.size());
     for (size_t w = 0; w < s.warps.size(); ++w) {
@@ -505,7 +516,7 @@ class Dataflow : public Engine<Dataflow, FlowState> {
     return true;
   }
 
-  void shift(const FlowState& before, i64 times, const std::vector<Moves>& moves) {
+  void shift(const State& before, i64 times, const std::vector<Moves>& moves) {
     i64 time = times * (s.now - before.now);
     completions = Heap();
     for (size_t w = 0; w < s.warps.size(); ++w)

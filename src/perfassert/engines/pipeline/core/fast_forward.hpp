@@ -8,9 +8,11 @@
 #include <unordered_map>
 #include <utility>
 
-#include "unit.hpp"
+#include "listeners.hpp"
 
 namespace perfassert {
+
+struct Result { i64 end = 0, simulated = 0, cut_short = 0, half_time = 0, half_count = 0; std::vector<i64> heard; };
 
 struct Slot { bool live = false; i64 number = 0, arrived = 0, unfinished = 0, end = kNever; };
 
@@ -19,7 +21,7 @@ struct Watch {
   i64 limit, next_poll = 1 << 20;
   bool half = false;
   // Whether to stop now.
-  bool over(i64 simulated, i64 now, const Totals& totals, Result& result) {
+  template <class Heard> bool over(i64 simulated, i64 now, const Heard& heard, Result& result) {
     if (simulated >= next_poll) {
       next_poll = simulated + (1 << 20);
       if (PyErr_CheckSignals()) throw std::runtime_error("interrupted");
@@ -28,7 +30,7 @@ struct Watch {
     if (!half && simulated >= limit / 2) {
       half = true;
       result.half_time = now;
-      for (i64 n : totals.issued) result.half_count += n;
+      result.half_count = heard.instructions();
     }
     result.cut_short = simulated >= limit;
     return result.cut_short;
@@ -80,28 +82,26 @@ void stuck(bool complete_now) {
 
 i64 clip(i64 t, i64 now) { return t > now ? t - now : 0; }
 
-// The part of the state that both engines have.
-struct UnitState {
-  i64 now = 0, live_warps = 0;
+// The part of the state that both engines have; what the listeners have heard is part of it.
+template <class Heard> struct UnitState {
+  explicit UnitState(const Unit& u) : heard(u) {}
+  i64 now = 0, launched = 0, live_warps = 0;
   std::vector<Slot> slots;
   std::vector<i64> free_at, last_served, used, used_at;
   std::vector<i64> by_age;  // live slots, oldest block first
-  Totals totals;
+  Heard heard;
 };
 
 // The event loop and fast-forward, common to both engines. `Self` launches, retires, issues, says
 // when the next event is, and compares and shifts its own state.
 template <class Self, class State> class Engine {
  public:
-  explicit Engine(const Unit& unit, i64 served) : u(unit) {
+  explicit Engine(const Unit& unit, i64 served) : u(unit), s(unit) {
     s.slots.resize(u.resident);
     s.free_at.assign(u.copies, 0);
     s.last_served.assign(served, -1);
     s.used.assign(u.schedulers, 0);
     s.used_at.assign(u.schedulers, -1);
-    s.totals.issued.assign(u.ops, 0);
-    s.totals.dependence.assign(u.origins, 0);
-    for (auto* v : {&s.totals.busy, &s.totals.pipeline}) v->assign(u.pipes, 0);
     for (i64 w = u.warps; w-- > 0;)
       for (auto& chain : u.programs[u.variant[w]].chains)
         if ((i64)chain.size() >= depth) { depth = (i64)chain.size(); anchor = w; }
@@ -118,15 +118,15 @@ template <class Self, class State> class Engine {
       if (u.fast_forward) detect();
       i64 next = self().next_time();
       if (next == kNever) { stuck(self().complete_now()); continue; }
-      s.totals.resident += s.live_warps * (next - s.now);
+      tell(Elapsed{next - s.now, s.live_warps, self().drained_warps()});
       self().advance_to(next);
-      if (watch.over(simulated, s.now, s.totals, result)) break;
+      if (watch.over(simulated, s.now, s.heard, result)) break;
     }
     result.end = s.now;
     for (i64 pipe = 0; pipe < u.pipes && !result.cut_short; ++pipe)
       if (u.depth[pipe] < 0) result.end = std::max(result.end, s.free_at[u.copy[pipe][0]]);
     result.simulated = simulated;
-    result.totals = s.totals;
+    s.heard.report(u, result.heard);
     return result;
   }
 
@@ -137,6 +137,8 @@ template <class Self, class State> class Engine {
   i64 simulated = 0, depth = 0, anchor = 0;  // anchor: the warp of a block whose loops are watched
   i64 flagged_depth = -1;                    // a loop so deep has come to its next iteration
   bool flagged_grid = false;                 // a block has been retired
+
+  template <class Event> void tell(const Event& event) { s.heard.on(event); }
 
   void flag(i64 level) { flagged_depth = flagged_depth < 0 ? level : std::min(level, flagged_depth); }
 
@@ -168,8 +170,9 @@ template <class Self, class State> class Engine {
 
   // Move what `same_unit` compares `time` ticks and some blocks on.
   void shift_unit(const State& before, i64 times, i64 time) {
-    i64 launched = times * (s.totals.launched - before.totals.launched);
-    s.totals.repeat(before.totals, times);
+    i64 launched = times * (s.launched - before.launched);
+    s.launched += launched;
+    s.heard.repeat(before.heard, times);
     for (auto& t : s.free_at) t += time;
     for (auto& t : s.used_at) t += t == s.now ? time : 0;
     for (auto& b : s.slots) {

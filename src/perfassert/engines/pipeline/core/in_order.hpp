@@ -18,9 +18,6 @@ struct Op {
   bool fence, partial, produces;
 };
 
-// What a warp's time at a node was spent on; of some also the part in which its scheduler idled.
-enum Spent { kIssued, kStall, kStallIdle, kNotSelected, kPipe, kPipeIdle, kFence, kFenceIdle, kSpent };
-
 // The completion of a producer in the last iteration of the loops deeper than `level`, for the
 // iterations of `level` that can still be asked for.
 struct Port { i64 producer, level, size, at; };  // size: a power of two
@@ -37,9 +34,10 @@ struct Code {
   std::vector<Demand> demands;
   std::vector<i64> deeper;  // loops, by the ranges that fills name
   std::vector<Op> operations;
-  i64 ring_words = 0, profile_at = 0, profile_words = 0;  // of the nodes, then of the uses (two each)
+  i64 ring_words = 0, first_node, first_use;  // numbers of its nodes and uses over all programs
 
-  explicit Code(const Program& p) : program(&p) {
+  Code(const Program& p, i64 nodes_before, i64 uses_before)
+      : program(&p), first_node(nodes_before), first_use(uses_before) {
     line(p.body);
     std::map<std::pair<i64, i64>, i64> known;
     for (auto& n : p.nodes)
@@ -70,7 +68,6 @@ struct Code {
       made.last_fill = (std::int32_t)fills.size();
       operations.push_back(made);
     }
-    profile_words = kSpent * (i64)operations.size() + 2 * (i64)uses.size();
   }
   void add_fill(const Program& p, const Port& port) {
     Fill fill{port.at, port.size - 1, port.level, (i64)deeper.size(), 0};
@@ -92,33 +89,37 @@ struct Code {
 
 struct Warp {
   i64 pc = 0, ready = 0, head_since = 0, passed_over = 0, blamed = -1, last = 0, last_node = -1,
-      fence = 0, fence_node = -1, resume = 0, blamed_use = -1, issued_at = -1,
-      issues_then = 0, issues_ready = 0;  // of its scheduler: at its last issue, when it became ready  // resume: not before its last issue's stall is over
+      fence = 0, fence_node = -1, resume = 0, blamed_use = -1, issued_at = -1;  // resume: not before its last issue's stall is over
   bool finished = false, at_barrier = false, eligible = false;
 };
 
-struct InOrderState : UnitState {
+template <class Heard> struct InOrderState : UnitState<Heard> {
+  using UnitState<Heard>::UnitState;
   i64 first_scheduler = 0, drained_warps = 0;
   std::vector<Warp> warps;
   std::vector<i64> opportunities;                            // [scheduler][pipe]
-  std::vector<i64> issues;                                   // [scheduler]
   std::vector<i64> queued;                                   // [copy][place]: when it was served
   std::vector<i64> loop_counters, loop_ordinals, all_rings;  // per warp, at a fixed stride
 };
 
-class InOrder : public Engine<InOrder, InOrderState> {
-  friend class Engine<InOrder, InOrderState>;
+template <class Heard>
+class InOrder : public Engine<InOrder<Heard>, InOrderState<Heard>> {
+  using State = InOrderState<Heard>;
+  using Base = Engine<InOrder, State>;
+  friend Base;
+  using Base::u, Base::s, Base::simulated, Base::anchor, Base::flagged_grid;
+  using Base::tell, Base::flag, Base::has_slot, Base::same_unit, Base::shift_unit;
 
  public:
-  explicit InOrder(const Unit& unit) : Engine(unit, unit.schedulers) {
-    for (auto& p : u.programs) codes.emplace_back(p);
-    for (auto& c : codes) {
-      c.profile_at = (i64)s.totals.profile.size();
-      if (u.profile) s.totals.profile.resize(c.profile_at + c.profile_words, 0);
+  explicit InOrder(const Unit& unit) : Base(unit, unit.schedulers) {
+    i64 nodes = 0, uses = 0;
+    for (auto& p : u.programs) {
+      codes.emplace_back(p, nodes, uses);
+      nodes += (i64)codes.back().operations.size();
+      uses += (i64)codes.back().uses.size();
     }
     for (i64 d : u.depth) depth_of_queue = std::max(depth_of_queue, d);
     s.queued.assign(u.copies * depth_of_queue, 0);
-    s.issues.assign(u.schedulers, 0);
     i64 n = u.resident * u.warps;
     for (auto& c : codes) {
       loop_stride = std::max(loop_stride, (i64)c.program->loops.size());
@@ -165,6 +166,7 @@ class InOrder : public Engine<InOrder, InOrderState> {
   std::vector<Heap> waiting;            // per scheduler: warps that will be ready
 
   i64 scheduler(i64 w) const { return scheduler_of[w]; }
+  i64 block_of(i64 w) const { return s.slots[slot_of[w]].number; }
   const Code& code(i64 w) const { return *code_of[w]; }
   const Op& head(i64 w) const {
     const Code& c = code(w);
@@ -177,16 +179,17 @@ class InOrder : public Engine<InOrder, InOrderState> {
   i64* counters(i64 w) { return &s.loop_counters[w * loop_stride]; }
   i64* ordinals(i64 w) { return &s.loop_ordinals[w * loop_stride]; }
   i64* rings(i64 w) { return &s.all_rings[w * ring_stride]; }
-  const i64* counters(const InOrderState& t, i64 w) const { return &t.loop_counters[w * loop_stride]; }
-  const i64* ordinals(const InOrderState& t, i64 w) const { return &t.loop_ordinals[w * loop_stride]; }
-  const i64* rings(const InOrderState& t, i64 w) const { return &t.all_rings[w * ring_stride]; }
+  const i64* counters(const State& t, i64 w) const { return &t.loop_counters[w * loop_stride]; }
+  const i64* ordinals(const State& t, i64 w) const { return &t.loop_ordinals[w * loop_stride]; }
+  const i64* rings(const State& t, i64 w) const { return &t.all_rings[w * ring_stride]; }
   std::uint64_t* mask(i64 sched, i64 pipe) { return &eligible[(sched * u.pipes + pipe) * words]; }
 
   void launch(i64 slot) {
     Slot& b = s.slots[slot];
     b = Slot();
     b.live = true;
-    b.number = s.totals.launched++;
+    b.number = s.launched++;
+    tell(Launched{s.now, b.number, slot * u.warps});
     s.by_age.push_back(slot);
     s.live_warps += u.warps;
     b.unfinished = u.warps;
@@ -195,7 +198,6 @@ class InOrder : public Engine<InOrder, InOrderState> {
       warp = Warp();
       warp.head_since = warp.last = s.now;
       if (b.number < u.resident) warp.resume = s.now + b.number * u.stagger;
-      warp.issues_then = s.issues[scheduler(w)];
       std::fill_n(counters(w), loop_stride, 0);
       std::fill_n(ordinals(w), loop_stride, -1);
       std::fill_n(rings(w), ring_stride, 0);
@@ -210,13 +212,13 @@ class InOrder : public Engine<InOrder, InOrderState> {
         Slot& b = s.slots[slot];
         if (!b.live || b.end > s.now) continue;
         b.live = false;
-        ++s.totals.retired;
+        tell(Retired{s.now, b.number});
         s.live_warps -= u.warps;
         s.drained_warps -= u.warps;
         for (i64 w = slot * u.warps; w < (slot + 1) * u.warps; ++w)
-          s.totals.drained -= slot_ticks() - clip(s.warps[w].head_since, s.now);
+          tell(Drained{clip(s.warps[w].head_since, s.now) - slot_ticks()});
         s.by_age.erase(std::find(s.by_age.begin(), s.by_age.end(), slot));
-        if (s.totals.launched < u.blocks) launch(slot);
+        if (s.launched < u.blocks) launch(slot);
         flagged_grid = true;
       }
       find_first_end();
@@ -259,7 +261,7 @@ class InOrder : public Engine<InOrder, InOrderState> {
   void finish(i64 w) {
     Warp& warp = s.warps[w];
     warp.finished = true;
-    s.totals.drained += s.now - (warp.head_since - slot_ticks());  // since its own last issue
+    tell(Drained{s.now - (warp.head_since - slot_ticks())});  // since its own last issue
     ++s.drained_warps;
     Slot& b = s.slots[slot_of[w]];
     if (--b.unfinished == 0) {
@@ -306,7 +308,7 @@ class InOrder : public Engine<InOrder, InOrderState> {
     Warp& warp = s.warps[w];
     i64 sched = scheduler(w), pipe = head(w).pipe;
     warp.eligible = true;
-    warp.issues_ready = s.issues[sched];
+    tell(Ready{w, sched});
     warp.passed_over = s.opportunities[sched * u.pipes + pipe];
     mask(sched, pipe)[w / 64] |= 1ull << (w % 64);
     ++counts[sched * u.pipes + pipe];
@@ -401,18 +403,17 @@ class InOrder : public Engine<InOrder, InOrderState> {
     Warp& warp = s.warps[w];
     const Code& c = code(w);
     const Op& node = c.operations[c.steps[warp.pc].index];
-    account(warp, node, w, sched);
+    tell_stalls(warp, c, node, sched);
     warp.eligible = false;
     mask(sched, node.pipe)[w / 64] &= ~(1ull << (w % 64));
     if (--counts[sched * u.pipes + node.pipe] == 0) active[sched] &= ~(1ull << node.pipe);
-    warp.issues_then = ++s.issues[sched];
     i64 copy = copy_of[sched * u.pipes + node.pipe];
     s.free_at[copy] = s.now + node.issue;
     i64 done = node.first_demand < node.last_demand ? serve(c, node, sched, copy) : s.now;
     ++s.used[sched];
-    ++s.totals.issued[node.op];
-    s.totals.busy[node.pipe] += node.issue;
     ++simulated;
+    tell(Issued{s.now, block_of(w), w, sched, c.first_node + (&node - c.operations.data()),
+                node.origin, node.op, node.pipe, node.issue});
     warp.head_since = warp.issued_at = s.now + slot_ticks();
     warp.resume = s.now + node.stall;
     if (node.fence) { arrive(w, node); return; }
@@ -429,7 +430,7 @@ class InOrder : public Engine<InOrder, InOrderState> {
       i64& free = s.free_at[copy_of[sched * u.pipes + demand.pipe]];
       i64 start = std::max(at, free);
       at = free = start + demand.ticks;
-      s.totals.busy[demand.pipe] += demand.ticks;
+      tell(Served{demand.pipe, demand.ticks});
       if (i == node.first_demand) { taken = start; first = at; }
     }
     i64 depth = u.depth[node.pipe];
@@ -442,38 +443,19 @@ class InOrder : public Engine<InOrder, InOrderState> {
     return node.produces ? at : first;
   }
 
-  void note(const Warp& warp, const Op& node, i64 w, i64 sched, i64 passed, i64 held) {
-    const Code& c = code(w);
-    i64* spent = &s.totals.profile[c.profile_at + (&node - c.operations.data()) * kSpent];
-    i64* waited = warp.blamed_use < 0
-        ? spent + kFence
-        : &s.totals.profile[c.profile_at + (i64)c.operations.size() * kSpent + 2 * warp.blamed_use];
+  // Where the time since the warp's last issue went.
+  void tell_stalls(const Warp& warp, const Code& c, const Op& node, i64 sched) {
     i64 stall = warp.issued_at < 0 ? 0 : warp.head_since - warp.issued_at;
-    i64 both = stall + warp.ready - warp.head_since;
-    i64 idle = std::max<i64>(0, both - (warp.issues_ready - warp.issues_then) * u.ticks);
-    i64 idle_stall = both ? idle * stall / both : 0;  // shared out by length
-    ++spent[kIssued];
-    spent[kStall] += stall;
-    spent[kStallIdle] += idle_stall;
-    waited[0] += both - stall;
-    waited[1] += idle - idle_stall;
-    spent[kNotSelected] += passed;
-    spent[kPipe] += held;
-    idle = passed + held - (s.issues[sched] - warp.issues_ready) * u.ticks;
-    spent[kPipeIdle] += std::max<i64>(0, std::min(held, idle));
-  }
-
-  void account(const Warp& warp, const Op& node, i64 w, i64 sched) {
     i64 waited = warp.ready - warp.head_since, held = s.now - warp.ready, passed = 0;
-    if (waited > 0) s.totals.dependence[warp.blamed] += waited;
     if (u.width == 1) {
       i64 count = s.opportunities[sched * u.pipes + node.pipe] - warp.passed_over - 1;
       passed = std::min(held, count * u.ticks);
-      s.totals.not_selected += passed;
-      held -= passed;
     }
-    s.totals.pipeline[node.pipe] += held;
-    if (u.profile) note(warp, node, w, sched, passed, held);
+    tell(Stalled{Stalled::kStallCount, node.pipe, stall, -1, -1});
+    if (warp.blamed_use < 0) tell(Stalled{Stalled::kBarrier, node.pipe, waited, warp.blamed, -1});
+    else tell(Stalled{Stalled::kDependence, node.pipe, waited, warp.blamed, c.first_use + warp.blamed_use});
+    tell(Stalled{Stalled::kNotSelected, node.pipe, passed, -1, -1});
+    tell(Stalled{Stalled::kPipeline, node.pipe, held - passed, -1, -1});
   }
 
   // Note the completion for those who may ask for it.
@@ -483,6 +465,7 @@ class InOrder : public Engine<InOrder, InOrderState> {
       warp.last = when;
       warp.last_node = node.origin;
     }
+    tell(Completed{when, block_of(w), w, node.origin});
     const i64 *counter = counters(w), *ordinal = ordinals(w);
     for (i64 i = node.first_fill; i < node.last_fill; ++i) {
       const Fill& fill = c.fills[i];
@@ -499,6 +482,7 @@ class InOrder : public Engine<InOrder, InOrderState> {
     s.warps[w].at_barrier = true;
     if (++b.arrived < u.warps) return;
     b.arrived = 0;
+    tell(Barrier{s.now, b.number, w, node.origin});
     i64 when = s.now + node.completion;
     i64 first = slot_of[w] * u.warps;
     for (i64 v = first; v < first + u.warps; ++v) {
@@ -513,10 +497,10 @@ class InOrder : public Engine<InOrder, InOrderState> {
   }
 
   void advance_to(i64 next) {
-    s.totals.drained += s.drained_warps * (next - s.now);
     s.now = next;
   }
 
+  i64 drained_warps() const { return s.drained_warps; }
   bool complete_now() const { return first_end <= s.now; }
 
   i64 whole_cycle(i64 t) const { return u.ticks == 1 ? t : (t + u.ticks - 1) / u.ticks * u.ticks; }
@@ -531,7 +515,7 @@ class InOrder : public Engine<InOrder, InOrderState> {
   // ---- fast-forward
 
   size_t state_bytes() const {
-    return sizeof(i64) * (s.totals.profile.size() + s.queued.size() + s.opportunities.size() + s.free_at.size() + 64 + s.loop_counters.size() +
+    return sizeof(i64) * (s.heard.words() + s.queued.size() + s.opportunities.size() + s.free_at.size() + 64 + s.loop_counters.size() +
                           s.loop_ordinals.size() + s.all_rings.size()) +
            sizeof(Warp) * s.warps.size();
   }
@@ -562,7 +546,7 @@ class InOrder : public Engine<InOrder, InOrderState> {
     return a - now_a == b - now_b || (a == b && a <= now_b);
   }
 
-  bool same_warp(i64 w, const InOrderState& before) const {
+  bool same_warp(i64 w, const State& before) const {
     const Warp &a = s.warps[w], &b = before.warps[w];
     if (a.pc != b.pc || a.finished != b.finished || a.at_barrier != b.at_barrier ||
         a.eligible != b.eligible)
@@ -585,21 +569,19 @@ class InOrder : public Engine<InOrder, InOrderState> {
         if (still ? a.passed_over != b.passed_over : x != y) return false;
       }
     }
-    return (!u.profile || same_profile(w, before)) && same_rings(w, before);
+    return same_blame(w, before) && s.heard.same(w, a.eligible, before.heard) && same_rings(w, before);
   }
 
-  // Whether the time until the next issue will be shared out as it was.
-  bool same_profile(i64 w, const InOrderState& before) const {
+  // Whether a listener to whom it matters will hear the same of the warp's stalls.
+  bool same_blame(i64 w, const State& before) const {
     const Warp &a = s.warps[w], &b = before.warps[w];
-    i64 now = s.issues[scheduler(w)], then = before.issues[scheduler(w)];
-    auto same = [&](i64 x, i64 y) { return x == y || now - x == then - y; };
-    return (a.issued_at < 0) == (b.issued_at < 0) &&
-           (a.issued_at < 0 || same_time(a.issued_at, s.now, b.issued_at, before.now)) &&
-           (a.blamed_use == b.blamed_use || a.ready <= a.head_since) &&
-           same(a.issues_then, b.issues_then) && (!a.eligible || same(a.issues_ready, b.issues_ready));
+    return !Heard::kAttributes ||
+           ((a.issued_at < 0) == (b.issued_at < 0) &&
+            (a.issued_at < 0 || same_time(a.issued_at, s.now, b.issued_at, before.now)) &&
+            (a.blamed_use == b.blamed_use || a.ready <= a.head_since));
   }
 
-  bool same_rings(i64 w, const InOrderState& before) const {
+  bool same_rings(i64 w, const State& before) const {
     const i64 *ordinal_a = ordinals(s, w), *ordinal_b = ordinals(before, w);
     const i64 *ring_a = rings(s, w), *ring_b = rings(before, w);
     for (auto& port : code(w).ports) {
@@ -615,9 +597,9 @@ class InOrder : public Engine<InOrder, InOrderState> {
   }
 
   // How often the change since `before` can be repeated; counters may move in one loop per warp.
-  i64 repetitions(const InOrderState& before) const {
-    i64 blocks = s.totals.launched - before.totals.launched;
-    i64 times = blocks ? (u.blocks - s.totals.launched) / blocks : kNever;
+  i64 repetitions(const State& before) const {
+    i64 blocks = s.launched - before.launched;
+    i64 times = blocks ? (u.blocks - s.launched) / blocks : kNever;
     bool moved = blocks > 0;
     for (size_t w = 0; w < s.warps.size(); ++w) {
       if (!s.slots[w / u.warps].live || s.warps[w].finished) continue;
@@ -637,7 +619,7 @@ class InOrder : public Engine<InOrder, InOrderState> {
     return moved ? times : 0;
   }
 
-  bool skip(const InOrderState& before) {
+  bool skip(const State& before) {
     if (s.now <= before.now || s.first_scheduler != before.first_scheduler || !same_unit(before))
       return false;
     for (size_t i = 0; i < s.queued.size(); ++i)
@@ -650,12 +632,11 @@ class InOrder : public Engine<InOrder, InOrderState> {
     return true;
   }
 
-  void shift(const InOrderState& before, i64 times) {
+  void shift(const State& before, i64 times) {
     i64 time = times * (s.now - before.now);
     for (i64 i = 0; i < (i64)s.opportunities.size(); ++i)
       s.opportunities[i] += times * (s.opportunities[i] - before.opportunities[i]);
     for (auto& t : s.queued) t += time;
-    for (i64 i = 0; i < u.schedulers; ++i) s.issues[i] += times * (s.issues[i] - before.issues[i]);
     for (size_t w = 0; w < s.warps.size(); ++w) shift_warp((i64)w, before, times, time);
     shift_unit(before, times, time);
     find_first_end();
@@ -670,7 +651,7 @@ class InOrder : public Engine<InOrder, InOrderState> {
     }
   }
 
-  void shift_warp(i64 w, const InOrderState& before, i64 times, i64 time) {
+  void shift_warp(i64 w, const State& before, i64 times, i64 time) {
     Warp& a = s.warps[w];
     const Warp& b = before.warps[w];
     if (!s.slots[w / u.warps].live) return;
@@ -681,9 +662,6 @@ class InOrder : public Engine<InOrder, InOrderState> {
       i64 grown = (s.opportunities[at] - before.opportunities[at]) / (times + 1) * times;
       a.passed_over += grown;
     }
-    i64 issues = (s.issues[scheduler(w)] - before.issues[scheduler(w)]) / (times + 1) * times;
-    if (a.issues_then != b.issues_then) a.issues_then += issues;
-    if (a.eligible && a.issues_ready != b.issues_ready) a.issues_ready += issues;
     if (a.finished || a.head_since - s.now == b.head_since - before.now) {
       a.head_since += time;
       a.resume += time;

@@ -8,6 +8,13 @@ namespace {
 
 using namespace perfassert;
 
+Result run(const Unit& unit) {
+  if (!unit.in_order)
+    return unit.to ? Dataflow<Listeners<Accounting, Tracing>>(unit).run() : Dataflow<Accounting>(unit).run();
+  if (unit.to) return InOrder<Listeners<Accounting, Profiling, Tracing>>(unit).run();
+  return unit.profile ? InOrder<Listeners<Accounting, Profiling>>(unit).run() : InOrder<Accounting>(unit).run();
+}
+
 PyObject* simulate(PyObject*, PyObject* argument) {
   char* data = nullptr;
   Py_ssize_t size = 0;
@@ -15,12 +22,9 @@ PyObject* simulate(PyObject*, PyObject* argument) {
   try {
     Reader in{reinterpret_cast<const i64*>(data), reinterpret_cast<const i64*>(data + size)};
     Unit unit = read_unit(in);
-    Result r = unit.in_order ? InOrder(unit).run() : Dataflow(unit).run();
-    std::vector<i64> out{r.end, r.simulated, r.cut_short, r.half_time, r.half_count, r.totals.launched, r.totals.retired,
-                         r.totals.not_selected, r.totals.drained, r.totals.resident};
-    for (auto* v : {&r.totals.issued, &r.totals.busy, &r.totals.dependence, &r.totals.pipeline,
-                    &r.totals.profile})
-      out.insert(out.end(), v->begin(), v->end());
+    Result r = run(unit);
+    std::vector<i64> out{r.end, r.simulated, r.cut_short, r.half_time, r.half_count};
+    out.insert(out.end(), r.heard.begin(), r.heard.end());
     return PyBytes_FromStringAndSize(reinterpret_cast<const char*>(out.data()),
                                      (Py_ssize_t)(out.size() * sizeof(i64)));
   } catch (const std::exception& error) {

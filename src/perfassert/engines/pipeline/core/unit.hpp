@@ -1,4 +1,4 @@
-// What is simulated: programs, pipelines, the unit; how it is read; what is counted.
+// What is simulated: programs, pipelines, the unit; how it is read.
 #pragma once
 
 #include <algorithm>
@@ -35,7 +35,7 @@ struct Program {
 
 struct Unit {
   i64 warps, blocks, resident, in_order, oldest_first, schedulers, width, ticks, ops, pipes,
-      fast_forward, limit, origins, stagger, profile;
+      fast_forward, limit, origins, stagger, profile, from, to;  // from, to: the window of a trace
   std::vector<i64> variant;
   std::vector<i64> per_scheduler;
   std::vector<i64> depth;  // per pipeline: places of the queue behind it, 0 for none; -1: a server
@@ -93,7 +93,7 @@ Unit read_unit(Reader& in) {
   i64 programs = in.next();
   for (i64* f : {&u.warps, &u.blocks, &u.resident, &u.in_order, &u.oldest_first, &u.schedulers,
                  &u.width, &u.ticks, &u.ops, &u.pipes, &u.fast_forward, &u.limit, &u.origins, &u.stagger,
-                 &u.profile})
+                 &u.profile, &u.from, &u.to})
     *f = in.next();
   for (i64 i = 0; i < u.warps; ++i) u.variant.push_back(in.next());
   for (i64 i = 0; i < u.pipes; ++i) u.per_scheduler.push_back(in.next());
@@ -107,33 +107,5 @@ Unit read_unit(Reader& in) {
   }
   return u;
 }
-
-struct Totals {
-  i64 launched = 0, retired = 0, not_selected = 0, drained = 0, resident = 0;
-  std::vector<i64> issued, busy, dependence, pipeline, profile;
-
-  template <class F> static void zip(Totals& a, const Totals& b, const Totals& c, F f) {
-    f(a.launched, b.launched, c.launched);
-    f(a.retired, b.retired, c.retired);
-    f(a.not_selected, b.not_selected, c.not_selected);
-    f(a.drained, b.drained, c.drained);
-    f(a.resident, b.resident, c.resident);
-    auto each = [&](std::vector<i64>& x, const std::vector<i64>& y, const std::vector<i64>& z) {
-      for (size_t i = 0; i < x.size(); ++i) f(x[i], y[i], z[i]);
-    };
-    each(a.issued, b.issued, c.issued);
-    each(a.busy, b.busy, c.busy);
-    each(a.dependence, b.dependence, c.dependence);
-    each(a.pipeline, b.pipeline, c.pipeline);
-    each(a.profile, b.profile, c.profile);
-  }
-  // Add `times` repetitions of what happened since `before`.
-  void repeat(const Totals& before, i64 times) {
-    Totals now = *this;
-    zip(*this, now, before, [&](i64& a, i64 b, i64 c) { a = b + times * (b - c); });
-  }
-};
-
-struct Result { i64 end = 0, simulated = 0, cut_short = 0, half_time = 0, half_count = 0; Totals totals; };
 
 }  // namespace perfassert
