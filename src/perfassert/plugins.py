@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, TypeVar
 
@@ -96,21 +96,128 @@ class Found(Generic[T]):
         return "".join(f"\nnot in use: {problem}" for problem in self.problems)
 
 
-@dataclass
-class _State:
-    manager: pluggy.PluginManager
-    problems: list[Problem] = field(default_factory=list)
-    found: dict[str, Found[Any]] = field(default_factory=dict)
-    loaded: bool = False
+Read = Callable[[str, Any], Iterable[tuple[str, T]]]
+"""Plug-in and what its hook gave → names and values; raises where it is not what it should be."""
 
 
-def _new() -> _State:
-    manager = pluggy.PluginManager(GROUP)
-    manager.add_hookspecs(Hooks)
-    return _State(manager)
+class Plugins:
+    """Plug-ins in use, by entry point and by :meth:`register`, and what they add."""
+
+    def __init__(self) -> None:
+        self._manager = pluggy.PluginManager(GROUP)
+        self._manager.add_hookspecs(Hooks)
+        self._problems: list[Problem] = []
+        self._found: dict[str, Found[Any]] = {}
+        self._loaded = False
+
+    def register(self, plugin: object, name: str) -> None:
+        """See :func:`register`."""
+        if reason := _add(self._manager, plugin, name):
+            raise PluginError(f"plug-in {name}: {reason}")
+        self._found.clear()
+
+    def unregister(self, name: str) -> None:
+        """See :func:`unregister`."""
+        if self._manager.get_plugin(name) is not None:
+            self._manager.unregister(name=name)
+            self._found.clear()
+
+    def is_registered(self, plugin: object) -> bool:
+        """See :func:`is_registered`."""
+        self._load()
+        return bool(self._manager.is_registered(plugin))
+
+    def names(self) -> tuple[str, ...]:
+        """The plug-ins in use, sorted."""
+        self._load()
+        return tuple(sorted(name for name, _ in self._manager.list_name_plugin()))
+
+    def gather(self, hook: str, read: Read[T], taken: Iterable[str] = ()) -> Found[T]:
+        """See :func:`gather`."""
+        if hook not in self._found:
+            self._load()
+            found = self._gathered(hook, read, {name.casefold() for name in taken})
+            self._found[hook] = found
+            for problem in found.problems:
+                if problem.hook:  # what concerns all hooks was said when it was loaded
+                    _warn(problem)
+        return self._found[hook]
+
+    def _gathered(self, hook: str, read: Read[T], taken: set[str]) -> Found[T]:
+        implementations = getattr(self._manager.hook, hook).get_hookimpls()
+        problems = [p for p in self._problems if p.hook in ("", hook)]
+        claims: dict[str, list[_Claim[T]]] = {}
+        for one in sorted(implementations, key=lambda i: i.plugin_name):
+            try:
+                for name, value in list(read(one.plugin_name, one.function())):
+                    claim = _Claim(one.plugin_name, name, value)
+                    claims.setdefault(name.casefold(), []).append(claim)
+            except Exception as error:
+                problems.append(Problem(one.plugin_name, hook, _reason(error)))
+        clashes: dict[str, str] = {}
+        for key, made in claims.items():
+            if key in taken:
+                problems += [
+                    Problem(c.plugin, hook, f"perfassert itself has {c.name!r}") for c in made
+                ]
+            elif len(made) > 1:
+                clashes[key] = _clash(hook, made)
+                problems += [
+                    Problem(c.plugin, hook, f"{c.name!r} is claimed more than once") for c in made
+                ]
+        return Found(
+            hook,
+            {
+                k: (made[0].plugin, made[0].value)
+                for k, made in claims.items()
+                if len(made) == 1 and k not in taken
+            },
+            clashes,
+            tuple(dict.fromkeys(problems)),
+        )
+
+    def _load(self) -> None:
+        """Entry points, once; one that cannot be loaded does not keep others from being."""
+        if self._loaded:
+            return
+        self._loaded = True
+        unwanted = [name.strip() for name in os.environ.get(BLOCKED, "").split(",")]
+        if "*" in unwanted:
+            return
+        seen: set[tuple[str, str]] = set()  # a distribution may lie on the path twice
+        for entry in sorted(entry_points(group=GROUP), key=lambda e: (e.name, e.value)):
+            if entry.name in unwanted or (entry.name, entry.value) in seen:
+                continue
+            seen.add((entry.name, entry.value))
+            try:
+                reason = _add(self._manager, entry.load(), entry.name)
+            except Exception as error:
+                reason = f"cannot be loaded: {_reason(error)}"
+            if reason:
+                self._problems.append(Problem(_whose(entry), "", reason))
+        for problem in self._problems:
+            _warn(problem)
 
 
-_state = _new()
+@dataclass(frozen=True, slots=True)
+class _Claim(Generic[T]):
+    """A plug-in says that it has something of that name."""
+
+    plugin: str
+    name: str
+    value: T
+
+
+def _clash(hook: str, made: Sequence[_Claim[Any]]) -> str:
+    whose = " and ".join(dict.fromkeys(claim.plugin for claim in made))
+    return (
+        f"{made[0].name!r} is claimed more than once in {hook}, by plug-in {whose}; uninstall "
+        f"one, or leave it out with {BLOCKED}={made[0].plugin}"
+    )
+
+
+PLUGINS = Plugins()
+"""Those of this process: what the functions below and every look-up of a name are about."""
 
 
 def register(plugin: object, name: str) -> None:
@@ -119,32 +226,22 @@ def register(plugin: object, name: str) -> None:
     Raises :class:`~perfassert.errors.PluginError` where it implements no hook, one that does not
     exist, or where another plug-in has its name.
     """
-    if reason := _add(plugin, name):
-        raise PluginError(f"plug-in {name}: {reason}")
-    _state.found.clear()
+    PLUGINS.register(plugin, name)
 
 
 def unregister(name: str) -> None:
     """The inverse of :func:`register`; nothing happens where no plug-in has that name."""
-    if _state.manager.get_plugin(name) is not None:
-        _state.manager.unregister(name=name)
-        _state.found.clear()
+    PLUGINS.unregister(name)
 
 
 def is_registered(plugin: object) -> bool:
     """Whether a plug-in is in use, by its entry point or by :func:`register`."""
-    _load()
-    return bool(_state.manager.is_registered(plugin))
+    return PLUGINS.is_registered(plugin)
 
 
 def names() -> tuple[str, ...]:
     """The plug-ins in use, sorted."""
-    _load()
-    return tuple(sorted(name for name, _ in _state.manager.list_name_plugin()))
-
-
-Read = Callable[[str, Any], Iterable[tuple[str, T]]]
-"""Plug-in and what its hook gave → names and values; raises where it is not what it should be."""
+    return PLUGINS.names()
 
 
 def gather(hook: str, read: Read[T], taken: Iterable[str] = ()) -> Found[T]:
@@ -152,68 +249,7 @@ def gather(hook: str, read: Read[T], taken: Iterable[str] = ()) -> Found[T]:
 
     Kept until a plug-in comes or goes.
     """
-    if hook not in _state.found:
-        _load()
-        found = _gathered(hook, read, {name.casefold() for name in taken})
-        _state.found[hook] = found
-        for problem in found.problems:
-            if problem.hook:  # what concerns all hooks was said when it was loaded
-                _warn(problem)
-    return _state.found[hook]
-
-
-def _gathered(hook: str, read: Read[T], taken: set[str]) -> Found[T]:
-    implementations = getattr(_state.manager.hook, hook).get_hookimpls()
-    problems = [p for p in _state.problems if p.hook in ("", hook)]
-    claims: dict[str, list[tuple[str, str, T]]] = {}
-    for one in sorted(implementations, key=lambda i: i.plugin_name):
-        name = one.plugin_name
-        try:
-            for own, value in list(read(name, one.function())):
-                claims.setdefault(own.casefold(), []).append((name, own, value))
-        except Exception as error:
-            problems.append(Problem(name, hook, _reason(error)))
-    clashes: dict[str, str] = {}
-    for key, made in claims.items():
-        shown = made[0][1]
-        if key in taken:
-            problems += [Problem(n, hook, f"perfassert itself has {o!r}") for n, o, _ in made]
-        elif len(made) > 1:
-            whose = " and ".join(dict.fromkeys(n for n, _, _ in made))
-            clashes[key] = (
-                f"{shown!r} is claimed more than once in {hook}, by plug-in {whose}; uninstall "
-                f"one, or leave it out with {BLOCKED}={made[0][0]}"
-            )
-            problems += [Problem(n, hook, f"{o!r} is claimed more than once") for n, o, _ in made]
-    return Found(
-        hook,
-        {k: (m[0][0], m[0][2]) for k, m in claims.items() if len(m) == 1 and k not in taken},
-        clashes,
-        tuple(dict.fromkeys(problems)),
-    )
-
-
-def _load() -> None:
-    """Entry points, once; one that cannot be loaded does not keep others from being."""
-    if _state.loaded:
-        return
-    _state.loaded = True
-    unwanted = [name.strip() for name in os.environ.get(BLOCKED, "").split(",")]
-    if "*" in unwanted:
-        return
-    seen: set[tuple[str, str]] = set()  # a distribution may lie on the path twice
-    for entry in sorted(entry_points(group=GROUP), key=lambda e: (e.name, e.value)):
-        if entry.name in unwanted or (entry.name, entry.value) in seen:
-            continue
-        seen.add((entry.name, entry.value))
-        try:
-            reason = _add(entry.load(), entry.name)
-        except Exception as error:
-            reason = f"cannot be loaded: {_reason(error)}"
-        if reason:
-            _state.problems.append(Problem(_whose(entry), "", reason))
-    for problem in _state.problems:
-        _warn(problem)
+    return PLUGINS.gather(hook, read, taken)
 
 
 def _whose(entry: EntryPoint) -> str:
@@ -224,9 +260,8 @@ def _warn(problem: Problem) -> None:
     warnings.warn(str(problem), PluginWarning, stacklevel=2)
 
 
-def _add(plugin: object, name: str) -> str:
+def _add(manager: pluggy.PluginManager, plugin: object, name: str) -> str:
     """Register; what speaks against it, or ``""``."""
-    manager = _state.manager
     if manager.get_plugin(name) is not None:
         return "another plug-in has that name"
     try:

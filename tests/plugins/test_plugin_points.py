@@ -308,7 +308,7 @@ def test_entry_points_are_loaded_when_needed_and_one_by_one(site):
 def afresh(site, monkeypatch):
     """No plug-in is known yet, and the distribution lies on the path."""
     monkeypatch.syspath_prepend(site)
-    monkeypatch.setattr(plugins, "_state", plugins._new())
+    monkeypatch.setattr(plugins, "PLUGINS", plugins.Plugins())
     return site
 
 
