@@ -25,6 +25,7 @@ L2 = "L2 share"
 _GRAIN = 16  # derived costs are multiples of 1/16 cycle, so that periods exist
 _ON_CHIP = ("shared", "global")
 """Pipelines of a device file that stand for the load-store unit."""
+# Choices of the model, the same on every device (docs/model.md, Memory):
 _LINES = 2  # that a warp's load touches, of which each may be the one that it waits for
 _WORD = 4  # bytes of a spilled register
 _MIXED = 0.25  # of all that DRAM moves is of the rarer kind: from here on both wait for each other

@@ -16,7 +16,7 @@ from perfassert.kernel.graph import InstructionGraph, Latency, Node, loop_chain
 
 NO_LOOP = -1
 SERVER = -1
-_MAX_PIPELINES = 64
+_MAX_PIPELINES = 64  # the compiled engine holds the active ones of a scheduler in one word
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,9 +32,9 @@ BoolArray = npt.NDArray[np.bool_]
 _HASH_BITS = (
     12  # of a line's number: with fewer, patterns of far rows come out wrong by up to 135 %
 )
-_MAX_ROWS = 1024
-_MAX_BASES = 16
-_MAX_ITERATIONS = 24
+_MAX_ROWS = 1024  # warps that are evaluated; of more, some stand for the others
+_MAX_BASES = 16  # base addresses that the tag hash is averaged over
+_MAX_ITERATIONS = 24  # of the loops around an access, evenly spread
 
 
 @dataclass(frozen=True, slots=True)
