@@ -17,7 +17,7 @@ MORE = (
     "clock_hz", "dram_bandwidth", "dram_alone_factor", "l2_bandwidth", "l2_port_bytes_per_cycle",
 )  # fmt: skip
 LESS = (
-    "l1_latency", "l2_latency", "dram_latency", "dram_latency_growth", "stream_cycles",
+    "l1_latency", "l2_latency", "dram_latency", "dram_latency_growth", "dram_latency_spread",
     "block_launch_cycles", "block_drain_cycles",
 )  # fmt: skip
 BETTER = dict.fromkeys(MORE, 1.1) | dict.fromkeys(LESS, 1 / 1.1)

@@ -18,7 +18,7 @@ EXACT = ("dram", "l2", "l1", "compute", "shared", "issue", "latency")
 """Bounds that come from no simulation; ``parallelism`` is at most the simulated time."""
 BANDWIDTHS = ("dram_bandwidth", "dram_alone_factor", "l2_bandwidth", "l2_port_bytes_per_cycle")
 LATENCIES = (
-    "l1_latency", "l2_latency", "dram_latency", "stream_cycles", "memory_issue_cycles",
+    "l1_latency", "l2_latency", "dram_latency", "dram_latency_spread", "memory_issue_cycles",
     "block_launch_cycles", "block_drain_cycles",
 )  # fmt: skip
 CACHES = ("l1_bytes", "l2_bytes")

@@ -69,6 +69,7 @@ class Device:
     dram_alone_factor: float
     dram_knee: float
     dram_latency_growth: float
+    dram_latency_spread: float
     dram_granularity: int
     tlb_page_bytes: int
     l1_latency: float
@@ -76,7 +77,6 @@ class Device:
     dram_latency: float
     shared_latency: float
     constant_latency: float
-    stream_cycles: float
     memory_issue_cycles: float
     memory_queue_depth: int
     launch_overhead: float

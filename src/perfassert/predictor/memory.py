@@ -29,7 +29,6 @@ _ON_CHIP = ("shared", "global")
 _LINES = 2  # that a warp's load touches, of which each may be the one that it waits for
 _WORD = 4  # bytes of a spilled register
 _MIXED = 0.25  # of all that DRAM moves is of the rarer kind: from here on both wait for each other
-_HIT = 0.5  # of a load's sectors miss L1: fewer, and it counts as a hit
 
 
 def with_touches(graph: InstructionGraph, kernel: WrittenKernel) -> InstructionGraph:
@@ -153,11 +152,11 @@ class MemorySystem:
 
     def _served(self) -> dict[int, _Served]:
         """Loads of one field whose addresses differ by a constant are in flight together: the
-        first ones miss, the others find their lines on the way and return one by one after them.
-        Each further field from DRAM comes later by a fixed time."""
+        first ones miss, the others find their lines on the way and return after them. The more
+        lines from DRAM a warp waits for, the later is the slowest of them."""
         volumes, estimate = self.estimate.volumes, self.estimate
         result: dict[int, _Served] = {}
-        order: dict[str, int] = {}
+        lines = 0.0  # from DRAM, outstanding
         for members in estimate.together:
             name, load = self.fields[members[0]]
             asked = estimate.requested.get(name, 0.0)
@@ -167,15 +166,19 @@ class MemorySystem:
             below = volumes.dram_load.fields.get(name)
             l2_miss = _some(float(below.total) / from_l2) if below and from_l2 else 0.0
             missing = min(1.0, from_l2 / asked) * len(members)
-            streams = order.setdefault(name, len(order)) * self.device.stream_cycles
-            lead, hits = _some(missing), 0
+            lead = _some(missing)
             for number in sorted(members):
                 l1_miss = min(1.0, missing)
                 missing -= l1_miss
-                hits += l1_miss < _HIT
-                behind = lead * (hits * self.device.l1_latency + l2_miss * streams)
-                result[number] = _Served(l1_miss, lead, l2_miss, behind)
+                lines += _LINES * l1_miss * l2_miss
+                result[number] = _Served(l1_miss, lead, l2_miss, self._behind(lines))
         return result
+
+    def _behind(self, lines: float) -> float:
+        """Cycles by which the slowest of ``lines`` is later than that of a single load's; of
+        latencies spread evenly about their mean, the last of n is (n − 1) / (n + 1) above it."""
+        more, one = ((n - 1) / (n + 1) for n in (max(_LINES, lines), _LINES))
+        return self.device.dram_latency * self.device.dram_latency_spread * (more - one)
 
 
 def behind_dram(alone: float, dram: float, knee: float) -> float:

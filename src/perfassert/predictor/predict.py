@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
-from statistics import median
+from statistics import fmean
 
 from perfassert.engines.pipeline.configuration import Unit
 from perfassert.engines.pipeline.results import Totals
@@ -146,7 +146,7 @@ def _check_block(launch: Launch, device: Device) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """What the pipeline engine says about the busiest unit; ``cycles`` is the median."""
+    """What the pipeline engine says about the busiest unit; ``cycles`` is their mean."""
 
     cycles: float
     spread: float
@@ -167,7 +167,7 @@ def _run(model: Model) -> _Run:
             _extrapolated(run_bounded(replace(unit, stagger=s), limit), instructions)[1]
             for s in _start_phases(unit, end)
         ]
-    end = median(ends)
+    end = fmean(ends)
     if model.by_hand and any(n.touches_global and n.loop >= 0 for n in model.graph.nodes):
         assumptions = (*assumptions, _COUNTED_ONCE)
     return _Run(

@@ -1,0 +1,44 @@
+"""What a warp waits for: the slowest of the lines on the way, and nothing for hits behind them."""
+
+import pytest
+
+import perfassert as pa
+
+N = 1 << 22
+DEVICE = pa.device("a100").replace(
+    block_launch_cycles=0, block_drain_cycles=0, dram_latency_growth=0, dram_latency_spread=0.3
+)
+
+
+def one_warp(loads, device=DEVICE):
+    """Cycles of one warp that loads so, alone on the device."""
+    names = [name for name in "abcdefgh" if any(load.startswith(name) for load in loads)]
+    fields = [pa.Field(name, "float32", (N,), halo=8) for name in names]
+    kernel = pa.Kernel.from_accesses("loads", fields, loads=loads, registers=32)
+    return float(pa.predict(kernel, pa.Launch(1, 32), device).cycles)
+
+
+def later(arrays):
+    """(n − 1) / (n + 1) of 2 lines each, less that of one load."""
+    n = 2 * arrays
+    return DEVICE.dram_latency * 0.3 * ((n - 1) / (n + 1) - 1 / 3)
+
+
+@pytest.mark.parametrize("arrays", [2, 3, 4, 8])
+def test_more_arrays_wait_for_the_slowest_line(arrays):
+    loads = [f"{name}[x]" for name in "abcdefgh"[:arrays]]
+    spread, even = (one_warp(loads, DEVICE.replace(dram_latency_spread=s)) for s in (0.3, 0))
+    assert spread - even == pytest.approx(later(arrays), abs=0.2)
+
+
+def test_one_array_does_not():
+    assert one_warp(["a[x]"]) == one_warp(["a[x]"], DEVICE.replace(dram_latency_spread=0))
+
+
+def test_hits_behind_a_miss_take_issue_and_unit_only():
+    """Each load more of the same line: its issue, and no latency of the L1."""
+    few, many = (one_warp([f"a[x + {i}]" for i in range(n)]) for n in (1, 8))
+    assert many - few < 7 * DEVICE.l1_latency / 4
+    assert many > few
+    slow = DEVICE.replace(l1_latency=2 * DEVICE.l1_latency)
+    assert one_warp([f"a[x + {i}]" for i in range(8)], slow) == pytest.approx(many, rel=0.01)
