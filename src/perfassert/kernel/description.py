@@ -105,19 +105,12 @@ class Kernel(ABC):
         """
         if not isinstance(graph, InstructionGraph):
             raise KernelError(f"kernel {name!r}: graph must be built, not {graph!r}")
-        touching = [n for n in graph.nodes if n.touches_global]
-        if proxies and not touching:
+        accesses: tuple[Access, ...] = ()
+        assumptions: tuple[Assumption, ...] = ()
+        if any(n.touches_global for n in graph.nodes):
+            accesses, assumptions = read_accesses(fields, *_named(graph), proxies or {})
+        elif proxies:
             raise KernelError(f"kernel {name!r}: proxies stand in for nothing, it has no access")
-        accesses, assumptions = (
-            read_accesses(
-                fields,
-                [n.access for n in touching if n.produces and n.access],
-                [n.access for n in touching if not n.produces and n.access],
-                proxies or {},
-            )
-            if touching
-            else ((), ())
-        )
         return GraphKernel(
             name=name,
             fields={f.name: f for f in fields},
@@ -131,6 +124,13 @@ class Kernel(ABC):
             graph=graph,
             latencies=dict(latencies or {}),
         )
+
+
+def _named(graph: InstructionGraph) -> tuple[list[str], list[str]]:
+    """The accesses of global memory that nodes name: loads and stores."""
+    touching = [(n.access, n.produces) for n in graph.nodes if n.touches_global and n.access]
+    loads, stores = ([text for text, load in touching if load is side] for side in (True, False))
+    return loads, stores
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)

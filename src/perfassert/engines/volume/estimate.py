@@ -12,7 +12,7 @@ from perfassert.engines.volume.groups import AccessGroup, of
 from perfassert.engines.volume.representatives import Representative, alike, representatives
 from perfassert.engines.volume.runs import Runs, shifted, size, to_granules
 from perfassert.engines.volume.warps import WarpCost, shared_cost, warp_cost
-from perfassert.engines.volume.waves import Wave, waves
+from perfassert.engines.volume.waves import FieldWave, Wave, waves
 from perfassert.hardware.model import Device
 from perfassert.hardware.occupancy import Occupancy
 from perfassert.kernel.access import Direction
@@ -90,41 +90,43 @@ def estimate_volumes(
         l1_wavefronts=make(_per_field(on_chip, lambda f: _split(f, "wavefronts")), ""),
         l1_cycles=make(_per_field(on_chip, lambda f: _split(f, "cycles")), ""),
         shared_wavefronts=make(shared, ""),
-        l2_load=make(
-            _per_field(
-                {k: v for k, v in on_chip.items() if v.load.instructions},
-                lambda f: {"compulsory": f.compulsory, "capacity": f.redundant * miss},
-            )
-            | beside["l2_load"],
-            "B",
-            ("compulsory", "capacity"),
-        ),
-        l2_store=make(
-            {
-                name: {"written_through": f.store.sectors * device.sector_bytes}
-                for name, f in on_chip.items()
-                if f.store.instructions
-            }
-            | beside["l2_store"],
-            "B",
-        ),
+        l2_load=make(_loaded(on_chip, miss) | beside["l2_load"], "B", ("compulsory", "capacity")),
+        l2_store=make(_stored(on_chip, device) | beside["l2_store"], "B"),
         dram_load=make({**dram.load, **beside["dram_load"]}, "B", LOAD_PARTS),
         dram_store=make({**dram.store, **beside["dram_store"]}, "B"),
     )
+    requested = {name: f.load.sectors * device.sector_bytes for name, f in on_chip.items()}
     diagnostics = {
         "l1_oversubscription": l1_oversubscription,
-        "l1_tag_cycles": sum(f.load.tag_cycles + f.store.tag_cycles for f in on_chip.values()),
-        "warp_memory_instructions": sum(
-            f.load.instructions + f.store.instructions for f in on_chip.values()
-        ),
-        "requested_bytes": sum(f.load.sectors for f in on_chip.values()) * device.sector_bytes,
+        **_counted(on_chip),
+        "requested_bytes": sum(requested.values()),
         "streamed_share": _streamed_share(on_chip),
         "l2_duplicated_bytes": _effective_l2(on_chip, sampled, launch, device),
         **dram.diagnostics,
     }
-    requested = {name: f.load.sectors * device.sector_bytes for name, f in on_chip.items()}
     together = tuple(g.members for groups in fields.values() for g in groups)
     return VolumeEstimate(volumes, diagnostics, accesses, requested, together)
+
+
+def _loaded(on_chip: Mapping[str, _FieldBlocks], miss: float) -> dict[str, dict[str, float]]:
+    """Between L1 and L2, where ``miss`` of what is asked for again is lost."""
+    loading = {name: f for name, f in on_chip.items() if f.load.instructions}
+    return _per_field(
+        loading, lambda f: {"compulsory": f.compulsory, "capacity": f.redundant * miss}
+    )
+
+
+def _stored(on_chip: Mapping[str, _FieldBlocks], device: Device) -> dict[str, dict[str, float]]:
+    storing = {name: f for name, f in on_chip.items() if f.store.instructions}
+    return _per_field(storing, lambda f: {"written_through": f.store.sectors * device.sector_bytes})
+
+
+def _counted(on_chip: Mapping[str, _FieldBlocks]) -> dict[str, float]:
+    both = [cost for f in on_chip.values() for cost in (f.load, f.store)]
+    return {
+        "l1_tag_cycles": sum(cost.tag_cycles for cost in both),
+        "warp_memory_instructions": sum(cost.instructions for cost in both),
+    }
 
 
 def _beside(
@@ -301,34 +303,44 @@ def _dram(
         )
         for name, part in wave.fields.items():
             chip = on_chip[name]
-            again_y, again_z = part.overlap_y * misses[0], part.overlap_z * misses[1]
-            fresh = part.load - part.overlap_y - part.overlap_z
-            requested = (chip.compulsory + chip.redundant * l1_miss) * share
-            repeated = max(0.0, requested - (fresh + again_y + again_z))
             written = chip.store.sectors * device.sector_bytes * share
             evicted = max(0.0, written - part.store) * store_miss
             if chip.load.instructions or part.partial or evicted:
-                parts = {
-                    "compulsory": fresh,
-                    "overlap_y": again_y,
-                    "overlap_z": again_z,
-                    "capacity": repeated * load_miss if part.load else 0.0,
-                    "store_fill": part.partial + evicted,
-                }
+                requested = (chip.compulsory + chip.redundant * l1_miss) * share
+                parts = _read(part, requested, misses, load_miss)
+                parts["store_fill"] = part.partial + evicted
                 _accumulate(load.setdefault(name, {}), parts, wave.weight)
             if part.store:
                 parts = {"compulsory": part.store, "capacity": evicted}
                 _accumulate(store.setdefault(name, {}), parts, wave.weight)
-        diagnostics = {
-            "wave_threads": float(wave.threads),
-            "wave_footprint_bytes": footprint,
-            "wave_tlb_pages": float(wave.pages),
-            "layer_y_bytes": wave.layer_y,
-            "layer_z_bytes": wave.layer_z,
-            "layer_y_miss": misses[0],
-            "layer_z_miss": misses[1],
-        }
+        diagnostics = {"wave_footprint_bytes": footprint, **_described(wave, misses)}
     return _Dram(load, store, diagnostics)
+
+
+def _described(wave: Wave, layer_misses: tuple[float, float]) -> dict[str, float]:
+    return {
+        "wave_threads": float(wave.threads),
+        "wave_tlb_pages": float(wave.pages),
+        "layer_y_bytes": wave.layer_y,
+        "layer_z_bytes": wave.layer_z,
+        "layer_y_miss": layer_misses[0],
+        "layer_z_miss": layer_misses[1],
+    }
+
+
+def _read(
+    part: FieldWave, requested: float, layer_misses: tuple[float, float], miss: float
+) -> dict[str, float]:
+    """What a wave reads of a field that it asks the L2 for ``requested`` bytes of."""
+    again_y, again_z = part.overlap_y * layer_misses[0], part.overlap_z * layer_misses[1]
+    fresh = part.load - part.overlap_y - part.overlap_z
+    repeated = max(0.0, requested - (fresh + again_y + again_z))
+    return {
+        "compulsory": fresh,
+        "overlap_y": again_y,
+        "overlap_z": again_z,
+        "capacity": repeated * miss if part.load else 0.0,
+    }
 
 
 def _accumulate(into: dict[str, float], parts: Mapping[str, float], weight: float) -> None:

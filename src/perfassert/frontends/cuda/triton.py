@@ -59,13 +59,7 @@ def from_triton(
     triton = _triton()
     function = _jit_function(triton, jit_function)
     types, constants = _parameters(function, signature, dict(constexprs or {}))
-    for what, value in (("num_warps", num_warps), ("num_stages", num_stages)):
-        whole = isinstance(value, int) and not isinstance(value, bool) and value > 0
-        if not (whole or (value is None and what == "num_stages")):
-            raise KernelSourceError(f"{what} must be a whole number above 0, not {value!r}")
-    options = {"num_warps": num_warps}
-    if num_stages is not None:
-        options["num_stages"] = num_stages
+    options = _options(num_warps, num_stages)
     said = Hints.checked(updates_per_thread, trip_counts, proxies)
     source = TritonSource(function, types, constants, options, attrs)
     return CompiledKernel(
@@ -73,6 +67,17 @@ def from_triton(
         updates_per_thread=updates_per_thread,
         compiled=TritonCode(source, said),
     )
+
+
+def _options(num_warps: int, num_stages: int | None) -> dict[str, int]:
+    """Those that are given; Triton has a default for the others."""
+    options = {"num_warps": num_warps}
+    if num_stages is not None:
+        options["num_stages"] = num_stages
+    for what, value in options.items():
+        if not isinstance(value, int) or isinstance(value, bool) or value <= 0:
+            raise KernelSourceError(f"{what} must be a whole number above 0, not {value!r}")
+    return options
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,8 +11,9 @@ from pathlib import Path
 from perfassert.errors import PerfAssertError
 from perfassert.frontends.toolchain.build import build
 from perfassert.hardware.load import device as load_device
+from perfassert.lab.calibration.driver import Properties
 from perfassert.lab.measurement.counters import COUNTERS, NoCounters, command, find_ncu, profile
-from perfassert.lab.measurement.gpu import Gpu, MeasurementError, Work
+from perfassert.lab.measurement.gpu import Gpu, MeasurementError, Timing, Work
 from perfassert.lab.measurement.plan import Job, code, jobs, parameters, source, work
 from perfassert.lab.measurement.table import Table
 from perfassert.lab.validation.build import row_names
@@ -94,24 +95,10 @@ def measure_times(suite: Suite, gpu: Gpu, path: Path, options: Options, say: Say
             result.failures.append(f"{job.text}: {error}")
             say(f"{place}: {error}")
             if failed == _HOPELESS:
-                raise MeasurementError(
-                    f"{_HOPELESS} launches in a row failed, the last one {result.failures[-1]}; "
-                    f"{result.measured} are in {path}, the same command goes on"
-                ) from None
+                raise _hopeless(result, path) from None
             continue
         failed = 0
-        clock = f"{timing.clock_hz:.0f}" if timing.clock_hz else ""
-        values = {
-            "time_us": f"{1e6 * timing.median:.6g}",
-            "time_spread": f"{timing.spread:.3g}",
-            "repetitions": str(len(timing.seconds)),
-            "clock_hz": clock,
-            "gpu": about.name,
-            "driver": about.driver,
-            "compiler": _compiler(suite, job, device),
-            "code": mark,
-            "date": date.today().isoformat(),
-        }
+        values = {**_values(timing, about), "compiler": _compiler(suite, job, device), "code": mark}
         table.put(device, job, {**dict.fromkeys(COUNTERS, ""), **values})
         result.measured += 1
         noisy = f", spread {timing.spread:.0%}" if timing.spread > _SPREAD else ""
@@ -119,6 +106,26 @@ def measure_times(suite: Suite, gpu: Gpu, path: Path, options: Options, say: Say
     for warning in gpu.warnings() if result.measured else ():
         say(f"warning: at the end: {warning}")
     return result
+
+
+def _values(timing: Timing, about: Properties) -> dict[str, str]:
+    """Cells of a row that was measured now."""
+    return {
+        "time_us": f"{1e6 * timing.median:.6g}",
+        "time_spread": f"{timing.spread:.3g}",
+        "repetitions": str(len(timing.seconds)),
+        "clock_hz": f"{timing.clock_hz:.0f}" if timing.clock_hz else "",
+        "gpu": about.name,
+        "driver": about.driver,
+        "date": date.today().isoformat(),
+    }
+
+
+def _hopeless(result: Result, path: Path) -> MeasurementError:
+    return MeasurementError(
+        f"{_HOPELESS} launches in a row failed, the last one {result.failures[-1]}; "
+        f"{result.measured} are in {path}, the same command goes on"
+    )
 
 
 def _check_memory(launch: Work, free: int) -> None:
