@@ -4,6 +4,7 @@ Twice: the values that PTX gives, access by access, with loop counters and guard
 that the whole description (from SASS) says a thread touches, against those that it did touch.
 """
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -43,7 +44,13 @@ DATA_DEPENDENT = {"histogram": 1, "gather": 1}  # accesses whose address is data
 ARCHITECTURES = ("sm_75", "sm_80", "sm_90")
 
 
-@pytest.fixture(params=CASES, ids=lambda c: f"{c[1]}-{c[5][0]}")
+def one(case):
+    """On one worker: the tests of a case share what was executed."""
+    name = f"{case[1]}-{case[5][0]}"
+    return pytest.param(case, id=name, marks=pytest.mark.xdist_group(f"addresses-{name}"))
+
+
+@pytest.fixture(params=map(one, CASES))
 def case(request):
     for tool in ("nvrtc", "nvdisasm"):
         if tools.find(tool) is None:
@@ -77,12 +84,28 @@ def variables(case, place, thread):
     return names
 
 
-def executed(case, text, place, threads):
-    _, kernel, _, arguments, grid, block = case
-    return trace(text, kernel, arguments, grid, block, place, threads, Memory())
+@pytest.fixture(scope="module")
+def executed():
+    """``executed(case, text)``: places, and what each of their threads did.
+
+    The text is the same for all architectures, but for its target, and takes seconds to interpret.
+    """
+    done = {}
+
+    def of(case, text):
+        _, kernel, _, arguments, grid, block = case
+        key = (kernel, block, re.sub(r"^(\.target|//).*$", "", text, flags=re.M))
+        if key not in done:
+            done[key] = [
+                (place, trace(text, kernel, arguments, grid, block, place, threads, Memory()))
+                for place, threads in chosen(grid, block, seed=1)
+            ]
+        return done[key]
+
+    return of
 
 
-def test_each_address_of_ptx_is_the_one_executed(case):
+def test_each_address_of_ptx_is_the_one_executed(case, executed):
     binary = built(case, "sm_80")
     kernel = parse_ptx(binary.ptx, binary.mangled, "test")
     symbols = Symbols()
@@ -95,8 +118,8 @@ def test_each_address_of_ptx_is_the_one_executed(case):
     unresolved = {i for i, v in result.addresses.items() if list(symbols.unknowns(v[0]))}
     assert len(unresolved) == DATA_DEPENDENT.get(case[1], 0)
     compared = 0
-    for place, threads in chosen(case[4], case[5], seed=1):
-        for thread, steps in executed(case, binary.ptx, place, threads).items():
+    for place, did in executed(case, binary.ptx):
+        for thread, steps in did.items():
             names = {**variables(case, place, thread), **layout}
             compared += walk(steps, names, kernel, flow, result, at_line, block_of, unresolved)
     assert compared > 20
@@ -145,14 +168,14 @@ def check_trips(entered, loop, result, names):
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
-def test_a_thread_touches_the_bytes_that_the_description_says(case, arch):
+def test_a_thread_touches_the_bytes_that_the_description_says(case, arch, executed):
     binary = built(case, arch)
     program = describe(binary)
     open_ends = [a for i in program.instructions for a in i.accesses if a.unresolved]
     assert len({a.field for a in open_ends}) <= DATA_DEPENDENT.get(case[1], 0)
     skipped = {(a.space, a.direction) for a in open_ends}
-    for place, threads in chosen(case[4], case[5], seed=2):
-        for thread, steps in executed(case, binary.ptx, place, threads).items():
+    for place, traced in executed(case, binary.ptx):
+        for thread, steps in traced.items():
             did = {s.address + b for s in steps if s.space == "global" for b in range(s.bytes)}
             says = touched(program, case, variables(case, place, thread))
             if not any(space == "global" for space, _ in skipped):
