@@ -30,36 +30,53 @@ def threads_of(launch, block):
             }  # fmt: skip
 
 
-def address(field, text, names):
-    """Byte address of ``name[subscripts]``, where element [0, …] lies at the field's offset."""
-    subscripts = eval(text[text.index("[") :].replace("[", "(", 1)[:-1] + ",)", {}, names)
-    place = zip(subscripts, field.strides, strict=True)
+def subscripts_of(text):
+    """The code of what stands in the brackets of ``name[…]``, a tuple."""
+    return compile(text[text.index("[") :].replace("[", "(", 1)[:-1] + ",)", text, "eval")
+
+
+def address(field, code, names):
+    """Byte address of one access, where element [0, …] lies at the field's offset."""
+    place = zip(eval(code, {}, names), field.strides, strict=True)
     return field.offset + sum(s * stride for s, stride in place)
+
+
+def addresses(kernel, field, texts, launch, blocks):
+    """The set of addresses at which ``blocks`` access the field through ``texts``."""
+    own = kernel.fields[field]
+    codes = [subscripts_of(text) for text in texts]
+    return {
+        address(own, code, names)
+        for block in blocks
+        for _, names in threads_of(launch, block)
+        for code in codes
+    }
+
+
+def granules(starts, item_bytes, granularity):
+    """The set of granules that items at these addresses touch."""
+    found = set()
+    for start in starts:
+        found.update(range(start // granularity, (start + item_bytes - 1) // granularity + 1))
+    return found
 
 
 def touched(kernel, field, texts, launch, blocks, granularity):
     """The set of granules that ``blocks`` touch through ``texts``."""
-    found = set()
-    own = kernel.fields[field]
-    for block in blocks:
-        for _, names in threads_of(launch, block):
-            for text in texts:
-                start = address(own, text, names)
-                found.update(
-                    range(start // granularity, (start + own.item_bytes - 1) // granularity + 1)
-                )
-    return found
+    starts = addresses(kernel, field, texts, launch, blocks)
+    return granules(starts, kernel.fields[field].item_bytes, granularity)
 
 
 def warp_sectors(kernel, field, texts, launch, sector=32, warp_size=32):
     """Sectors per warp instruction, summed over all warps of the launch."""
     total = 0
+    codes = [subscripts_of(text) for text in texts]
     for block in block_order(launch.grid):
         warps = {}
         for linear, names in threads_of(launch, block):
             warps.setdefault(linear // warp_size, []).append(names)
         for lanes in warps.values():
-            for text in texts:
+            for code in codes:
                 own = kernel.fields[field]
-                total += len({address(own, text, names) // sector for names in lanes})
+                total += len({address(own, code, names) // sector for names in lanes})
     return total

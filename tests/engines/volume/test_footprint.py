@@ -25,8 +25,10 @@ def count(runs):
 def assert_footprints(kernel, texts, launch, blocks, first, last):
     groups = bind_groups(kernel, launch)
     boxes = linear_range(launch.grid, first, last)
+    starts = brute_force.addresses(kernel, "a", texts, launch, blocks)
+    item = kernel.fields["a"].item_bytes
     for granularity in (1, 32, 64, 128):
-        expected = brute_force.touched(kernel, "a", texts, launch, blocks, granularity)
+        expected = brute_force.granules(starts, item, granularity)
         assert count(granules(groups, boxes, launch, granularity)) == len(expected), granularity
 
 
