@@ -25,22 +25,30 @@ def run(name, limit=None):
     return result
 
 
-@pytest.mark.parametrize(("name", "rows"), [("a100", 228), ("v100", 234)])
-def test_streaming(name, rows, record_property):
+@pytest.mark.parametrize(
+    ("name", "rows", "median", "percentile_90"),
+    [("a100", 228, 0.016, 0.070), ("v100", 234, 0.014, 0.046)],
+)
+def test_streaming(name, rows, median, percentile_90, record_property):
+    """Bounds stand just above what is reached, so that a loss is noticed: 1.4 % and 6.2 % on the
+    A100, 1.2 % and 4.1 % on the V100. What gets better may lower them."""
     result = run(f"stream_occupancy_{name}")
     time = result.metric("time")
     record_property("median_error", time.summary.median)
     assert time.summary.n == rows
     assert len(time.by_group) == 6
-    assert time.summary.median < 0.15
+    assert time.summary.median < median
+    assert time.summary.percentile_90 < percentile_90
 
 
 def test_l1():
     """The same figures as ``test_l1_measured``, which writes its kernels in Python."""
     result = run("l1_access_patterns_a100")
-    assert result.metric("l1_wavefronts").summary.percentile_90 < 0.005
+    assert result.metric("l1_wavefronts").summary.percentile_90 < 0.0005
     cycles = result.metric("l1_cycles").summary
-    assert (cycles.n, cycles.median < 0.02, cycles.percentile_90 < 0.06) == (144, True, True)
+    assert cycles.n == 144
+    assert cycles.median < 0.010  # reached: 0.8 % and 3.3 %
+    assert cycles.percentile_90 < 0.037
 
 
 @pytest.mark.parametrize(("name", "rows"), [("a100", 609), ("2080ti", 1264)])
