@@ -9,25 +9,18 @@ from types import MappingProxyType
 from typing import Any, Union
 
 from perfassert.errors import LaunchError
+from perfassert.kernel.buffer import Buffer as Buffer
 
 Extent = Union[int, Sequence[int]]
 Args = Union[Mapping[str, Any], Sequence[Any]]
-
-
-@dataclass(frozen=True, slots=True)
-class Buffer:
-    """What a pointer argument points to; ``alignment`` in bytes."""
-
-    shape: tuple[int, ...]
-    dtype: str = "float32"
-    alignment: int = 256
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class Launch:
     """Grid and block in (x, y, z) order; ints and shorter tuples are padded with 1.
 
-    ``args``: kernel parameters, a mapping by name or a sequence by position.
+    ``args``: kernel parameters, a mapping by name or a sequence by position; an array is a
+    :class:`Buffer` with that data.
     ``shared_bytes``: dynamic shared memory per block. ``domain`` is set by :meth:`cover`:
     threads outside it are masked.
     """
@@ -56,6 +49,7 @@ class Launch:
             frozen = tuple(args)
         else:
             raise LaunchError(f"args must be a mapping by name or a sequence, not {args!r}")
+        frozen = _with_buffers(frozen)
         object.__setattr__(self, "grid", extent("grid", grid))
         object.__setattr__(self, "block", extent("block", block))
         object.__setattr__(self, "args", frozen)
@@ -119,6 +113,18 @@ class Launch:
             for name, value in self.args.items():
                 if not isinstance(value, bool) and hasattr(value, "__index__"):
                     yield name, index(value)
+
+
+def _with_buffers(args: Any) -> Any:
+    """Arrays are buffers that hold them."""
+    if isinstance(args, tuple):
+        return tuple(Buffer(data=a) if _is_array(a) else a for a in args)
+    held = {name: Buffer(data=a) if _is_array(a) else a for name, a in args.items()}
+    return MappingProxyType(held)
+
+
+def _is_array(value: Any) -> bool:
+    return hasattr(value, "__array_interface__") and getattr(value, "ndim", 0) > 0
 
 
 def _rebuild(

@@ -142,5 +142,4 @@ def _arguments(given: Any) -> Any:
 def _argument(given: Any) -> Any:
     if not isinstance(given, dict):
         return given
-    shape = given["shape"]
-    return Buffer(**{**given, "shape": shape if isinstance(shape, tuple) else (shape,)})
+    return Buffer(**given)

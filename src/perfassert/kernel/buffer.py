@@ -1,0 +1,117 @@
+"""What a pointer argument points to: shape, type, place, and what it holds."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from operator import index
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Union
+
+from perfassert.errors import LaunchError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+_DEFAULT = "float32"
+_GENERATED = "int32"  # what a generator makes is meant for indices
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Buffer:
+    """What a pointer argument points to; ``alignment`` and ``offset`` in bytes.
+
+    The address is ≡ ``offset`` (mod ``alignment``). What it holds, where addresses or branches
+    depend on it: ``data`` (an array, or a path to ``.npy``, ``.npz`` or ``.mtx``; a part of the
+    last two is named behind a colon), or ``fill``, a generator in text (``"random(0, n)"``,
+    ``"permutation"``, ``"sorted random(0, n)"``, ``"arange % 7"``, ``"constant 3"``,
+    ``"csr_rows(nnz_per_row=16, skew='power-law')"``) with its ``seed``. ``alias`` names the
+    argument that points to the same memory.
+
+    Raises :class:`~perfassert.errors.LaunchError` for what cannot be read or does not fit.
+    """
+
+    shape: tuple[int, ...]
+    dtype: str
+    alignment: int
+    offset: int
+    fill: str | None
+    alias: str | None
+    seed: int
+    digest: str
+    data: npt.NDArray[Any] | None = field(compare=False, repr=False)
+
+    def __init__(
+        self,
+        shape: int | Sequence[int] | None = None,
+        dtype: str | None = None,
+        alignment: int = 256,
+        *,
+        offset: int = 0,
+        data: npt.NDArray[Any] | Union[str, PathLike[str]] | None = None,
+        fill: str | None = None,
+        alias: str | None = None,
+        seed: int = 0,
+    ) -> None:
+        if sum(x is not None for x in (data, fill, alias)) > 1:
+            raise LaunchError("a Buffer takes one of data, fill and alias")
+        array = None if data is None else _array(data, dtype)
+        given = None if shape is None else _shape(shape)
+        if array is not None:
+            array = _shaped(array, given)
+            given = tuple(int(n) for n in array.shape)
+        elif given is None and alias is None:
+            raise LaunchError("a Buffer needs a shape, or data that has one")
+        kind = (
+            str(array.dtype) if array is not None else dtype or (_GENERATED if fill else _DEFAULT)
+        )
+        values = {
+            "shape": given or (), "dtype": kind, "alignment": alignment, "offset": offset,
+            "fill": fill, "alias": alias, "seed": seed, "data": array,
+            "digest": "" if array is None else hashlib.sha256(array.tobytes()).hexdigest(),
+        }  # fmt: skip
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def described(self) -> bool:
+        """Whether anybody says what it holds."""
+        return self.data is not None or self.fill is not None
+
+
+def _shape(shape: int | Sequence[int]) -> tuple[int, ...]:
+    try:
+        extents = (shape,) if isinstance(shape, int) else tuple(index(n) for n in shape)
+    except TypeError:
+        raise LaunchError(f"a Buffer's shape must be whole numbers, not {shape!r}") from None
+    if any(n < 0 for n in extents):
+        raise LaunchError(f"a Buffer's shape must not be negative: {shape!r}")
+    return extents
+
+
+def _array(data: npt.NDArray[Any] | str | PathLike[str], dtype: str | None) -> npt.NDArray[Any]:
+    import numpy
+
+    from perfassert.kernel.contents import read_array
+
+    if isinstance(data, str) or hasattr(data, "__fspath__"):
+        found = read_array(str(data))
+    else:
+        found = numpy.asarray(data)
+    if found.dtype.hasobject:
+        raise LaunchError(f"a Buffer holds numbers, not Python objects ({found.dtype})")
+    array = numpy.ascontiguousarray(found, dtype=dtype)
+    copy = array.copy() if array is found or array.base is not None else array
+    copy.flags.writeable = False
+    return copy
+
+
+def _shaped(array: npt.NDArray[np.generic], shape: tuple[int, ...] | None) -> npt.NDArray[Any]:
+    if shape is None or shape == array.shape:
+        return array
+    try:
+        return array.reshape(shape)
+    except ValueError:
+        raise LaunchError(f"data of shape {array.shape} does not fit a Buffer of {shape}") from None

@@ -1,0 +1,246 @@
+"""Contents of buffers: arrays from files, and generators that are written as text.
+
+A generator is parsed, never evaluated as Python: a word, bounds, options. Names in it are
+arguments of the launch. The same text, shape and seed give the same array on every machine.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from perfassert.errors import LaunchError, close_matches
+from perfassert.kernel.buffer import Buffer
+
+Array = npt.NDArray[Any]
+_CALL = re.compile(r"(sorted\s+)?([a-z_]+)\s*(?:\((.*)\))?$", re.S)
+_MODULO = re.compile(r"arange\s*%\s*(\S.*)$", re.S)
+_CONSTANT = re.compile(r"constant\s+(\S.*)$", re.S)
+_NAMES = ("random", "permutation", "arange", "constant", "csr_rows")
+_SKEWS = ("uniform", "power-law", "banded")
+_TAIL = 1.8  # exponent of the power law of row lengths: between those of web and social graphs
+_PARTS = ("rows", "columns", "values")
+
+
+def contents(buffer: Buffer, names: Mapping[str, int] | None = None) -> Array | None:
+    """What the buffer holds, flat; None where nobody says.
+
+    ``names``: integer arguments that a generator may mention. Raises
+    :class:`~perfassert.errors.LaunchError` for a generator that cannot be read.
+    """
+    if buffer.data is not None:
+        return buffer.data.reshape(-1)
+    if buffer.fill is None:
+        return None
+    size = int(np.prod(buffer.shape, dtype=np.int64))
+    made = _generated(buffer.fill.strip(), size, np.random.default_rng(buffer.seed), names or {})
+    try:
+        return made.astype(np.dtype(buffer.dtype))
+    except TypeError:
+        raise LaunchError(f"{buffer.dtype!r} is no type that numpy knows") from None
+
+
+def _generated(
+    text: str, size: int, generator: np.random.Generator, names: Mapping[str, int]
+) -> Array:
+    if found := _MODULO.match(text):
+        divisor = _number(found[1], names, text)
+        if divisor < 1:
+            raise LaunchError(f"generator {text!r}: the divisor must be at least 1, not {divisor}")
+        return np.arange(size) % divisor
+    if found := _CONSTANT.match(text):
+        return np.full(size, _constant(found[1], names, text))
+    call = _CALL.match(text)
+    if call is None or call[2] not in _NAMES:
+        near = close_matches(call[2] if call else text, _NAMES)
+        raise LaunchError(f"{text!r} is no generator: {', '.join(_NAMES)}{near}")
+    arguments, options = _arguments(call[3] or "", names, text)
+    if call[1] and call[2] != "random":
+        raise LaunchError(f"generator {text!r}: only random numbers can be sorted")
+    made = _MAKERS[call[2]](text, size, generator, arguments, options)
+    return np.sort(made) if call[1] else made
+
+
+def _random(
+    text: str, size: int, generator: np.random.Generator, bounds: list[int], options: dict[str, Any]
+) -> Array:
+    if len(bounds) != 2 or options or bounds[0] >= bounds[1]:
+        raise LaunchError(f"generator {text!r}: write random(low, high), low < high (exclusive)")
+    return generator.integers(bounds[0], bounds[1], size)
+
+
+def _permutation(
+    text: str, size: int, generator: np.random.Generator, bounds: list[int], options: dict[str, Any]
+) -> Array:
+    if bounds or options:
+        raise LaunchError(f"generator {text!r}: a permutation takes nothing")
+    return generator.permutation(size)
+
+
+def _arange(
+    text: str, size: int, generator: np.random.Generator, bounds: list[int], options: dict[str, Any]
+) -> Array:
+    if bounds or options:
+        raise LaunchError(f"generator {text!r}: write arange, or arange % n")
+    return np.arange(size)
+
+
+def _csr_rows(
+    text: str, size: int, generator: np.random.Generator, bounds: list[int], options: dict[str, Any]
+) -> Array:
+    """Row pointers of ``size - 1`` rows; a power law has the same mean, and a long tail."""
+    mean, skew = options.pop("nnz_per_row", None), options.pop("skew", "uniform")
+    if bounds or options or not isinstance(mean, int) or mean < 0 or skew not in _SKEWS:
+        raise LaunchError(
+            f"generator {text!r}: write csr_rows(nnz_per_row=16, skew='power-law'); "
+            f"skews: {', '.join(_SKEWS)}"
+        )
+    rows = max(size - 1, 0)
+    if skew == "banded":
+        lengths = np.full(rows, mean)
+    elif skew == "uniform":
+        lengths = generator.integers(0, 2 * mean + 1, rows)
+    else:
+        weights = (1.0 - generator.random(rows)) ** (-1.0 / (_TAIL - 1.0))
+        weights = np.minimum(weights, max(rows, 1) ** 0.5)  # no row holds a large share of all
+        lengths = np.floor(weights * (mean * rows / max(weights.sum(), 1.0))).astype(np.int64)
+    return np.concatenate(([0], np.cumsum(lengths)))[:size]
+
+
+_MAKERS: Mapping[str, Callable[..., Array]] = {
+    "random": _random, "permutation": _permutation, "arange": _arange, "csr_rows": _csr_rows,
+    "constant": lambda text, *_: _refused(text),
+}  # fmt: skip
+
+
+def _refused(text: str) -> Array:
+    raise LaunchError(f"generator {text!r}: write constant 3")
+
+
+def _arguments(text: str, names: Mapping[str, int], whole: str) -> tuple[list[int], dict[str, Any]]:
+    """Positional numbers and named options; texts are only allowed as the latter."""
+    if not text.strip():
+        return [], {}
+    try:
+        call = ast.parse(f"f({text})", mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise LaunchError(f"generator {whole!r} cannot be read") from None
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
+        raise LaunchError(f"generator {whole!r} cannot be read")
+    options: dict[str, Any] = {}
+    for keyword in call.keywords:
+        node = keyword.value
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            options[keyword.arg or ""] = node.value
+        else:
+            options[keyword.arg or ""] = _value(node, names, whole)
+    return [_value(node, names, whole) for node in call.args], options
+
+
+def _number(text: str, names: Mapping[str, int], whole: str) -> int:
+    try:
+        tree = ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise LaunchError(f"generator {whole!r} cannot be read") from None
+    return _value(tree, names, whole)
+
+
+def _constant(text: str, names: Mapping[str, int], whole: str) -> float:
+    try:
+        return float(text) if "." in text else _number(text, names, whole)
+    except ValueError:
+        raise LaunchError(f"generator {whole!r}: {text!r} is no number") from None
+
+
+_OPERATORS: Mapping[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: lambda a, b: a + b, ast.Sub: lambda a, b: a - b, ast.Mult: lambda a, b: a * b,
+    ast.FloorDiv: lambda a, b: a // b if b else 0,
+}  # fmt: skip
+
+
+def _value(node: ast.expr, names: Mapping[str, int], whole: str) -> int:
+    if isinstance(node, ast.Constant) and type(node.value) is int:
+        return node.value
+    if isinstance(node, ast.Name):
+        if node.id not in names:
+            known = close_matches(node.id, names)
+            raise LaunchError(f"generator {whole!r}: no integer argument {node.id!r}{known}")
+        return names[node.id]
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return -_value(node.operand, names, whole)
+    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+        left, right = _value(node.left, names, whole), _value(node.right, names, whole)
+        return _OPERATORS[type(node.op)](left, right)
+    raise LaunchError(f"generator {whole!r}: only whole numbers, + - * // and names of arguments")
+
+
+# Files
+
+
+def read_array(place: str) -> Array:
+    """An array from ``.npy``, ``.npz`` (``file.npz:name``) or ``.mtx`` (``file.mtx:columns``)."""
+    path, part = place, ""
+    if not Path(place).is_file() and ":" in place:
+        path, _, part = place.rpartition(":")
+    suffix = Path(path).suffix.lower()
+    try:
+        if suffix == ".npy":
+            loaded: Array = np.load(path, allow_pickle=False)
+            return loaded
+        if suffix == ".npz":
+            return _from_archive(path, part)
+        if suffix == ".mtx":
+            return _from_matrix(path, part)
+    except (OSError, ValueError, EOFError) as error:
+        raise LaunchError(f"{path} cannot be read: {error}") from None
+    raise LaunchError(f"{place}: data is read from .npy, .npz and .mtx files")
+
+
+def _from_archive(path: str, part: str) -> Array:
+    with np.load(path, allow_pickle=False) as archive:
+        names = archive.files
+        if not part and len(names) == 1:
+            part = names[0]
+        if part not in names:
+            raise LaunchError(
+                f"{path} holds {', '.join(names)}; name one behind a colon: {path}:{names[0]}"
+                if names else f"{path} holds no array"
+            )  # fmt: skip
+        found: Array = archive[part]
+        return found
+
+
+def _from_matrix(path: str, part: str) -> Array:
+    """Matrix Market's coordinate format, as compressed rows."""
+    if part not in _PARTS:
+        raise LaunchError(f"{path}: name what of the matrix, as {path}:rows ({', '.join(_PARTS)})")
+    with open(path, encoding="utf-8") as file:
+        head = file.readline().lower().split()
+        if head[:3] != ["%%matrixmarket", "matrix", "coordinate"] or len(head) < 5:
+            raise LaunchError(f"{path} is no Matrix Market file in coordinate format")
+        line = file.readline()
+        while line.startswith("%") or not line.strip():
+            line = file.readline()
+        count, _, entries = (int(n) for n in line.split())
+        table = np.loadtxt(file, ndmin=2) if entries else np.empty((0, 3))
+    if len(table) != entries:
+        raise LaunchError(f"{path} states {entries} entries and has {len(table)}")
+    row, column = table[:, 0].astype(np.int64) - 1, table[:, 1].astype(np.int64) - 1
+    value = table[:, 2] if table.shape[1] > 2 else np.ones(len(table))
+    if head[4] in ("symmetric", "skew-symmetric", "hermitian"):
+        off = row != column
+        sign = -1.0 if head[4] == "skew-symmetric" else 1.0
+        row, column = np.r_[row, column[off]], np.r_[column, row[off]]
+        value = np.r_[value, sign * value[off]]
+    order = np.lexsort((column, row))
+    if part == "columns":
+        return column[order].astype(np.int32)
+    if part == "values":
+        return value[order]
+    return np.searchsorted(row[order], np.arange(count + 1)).astype(np.int32)

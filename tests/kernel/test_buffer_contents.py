@@ -1,0 +1,124 @@
+"""What buffers hold: arrays, files, generators."""
+
+import numpy as np
+import pytest
+
+import perfassert as pa
+from perfassert.kernel.contents import contents
+
+
+def made(fill, shape=1000, names=None, **more):
+    return contents(pa.Buffer(shape, fill=fill, **more), names)
+
+
+def test_generators_make_what_they_say():
+    assert set(made("random(0, 7)")) == set(range(7))
+    assert sorted(made("permutation")) == list(range(1000))
+    ordered = made("sorted random(-5, 100)")
+    assert (np.diff(ordered) >= 0).all()
+    assert ordered.min() >= -5
+    assert ordered.max() < 100
+    assert (made("arange % 7") == np.arange(1000) % 7).all()
+    assert (made("arange") == np.arange(1000)).all()
+    assert (made("constant 3") == 3).all()
+    assert made("constant 2.5", dtype="float64")[0] == 2.5
+
+
+@pytest.mark.parametrize("skew", ["uniform", "power-law", "banded"])
+def test_row_pointers_have_the_mean_that_is_asked_for(skew):
+    rows = made(f"csr_rows(nnz_per_row=16, skew='{skew}')", 20_001)
+    lengths = np.diff(rows)
+    assert rows[0] == 0
+    assert (lengths >= 0).all()
+    assert lengths.mean() == pytest.approx(16, rel=0.05)
+    assert (lengths.max() > 200) == (skew == "power-law")
+    assert (lengths.std() == 0) == (skew == "banded")
+
+
+def test_a_generator_depends_on_its_seed_alone():
+    assert (made("random(0, 1000)") == made("random(0, 1000)")).all()
+    assert (made("random(0, 1000)", seed=1) != made("random(0, 1000)")).any()
+
+
+def test_names_are_arguments_of_the_launch():
+    assert made("random(0, n // 2)", names={"n": 8}).max() == 3
+    with pytest.raises(pa.LaunchError, match="no integer argument 'm'"):
+        made("random(0, m)", names={"n": 8})
+
+
+@pytest.mark.parametrize(
+    ("fill", "said"),
+    [
+        ("randon(0, 3)", "did you mean 'random'"),
+        ("random(3, 3)", "low < high"),
+        ("random(0, __import__('os'))", "only whole numbers"),
+        ("random(0", "no generator"),
+        ("sorted permutation", "only random"),
+        ("arange % 0", "at least 1"),
+        ("csr_rows(skew='odd', nnz_per_row=3)", "power-law"),
+        ("constant x.", "no number"),
+        ("random(0, 2)(1)", "cannot be read"),
+    ],
+)
+def test_what_is_no_generator_is_refused(fill, said):
+    with pytest.raises(pa.LaunchError, match=said):
+        made(fill)
+
+
+def test_data_gives_shape_and_type_and_is_not_shared():
+    array = np.arange(6, dtype=np.int64).reshape(2, 3)
+    buffer = pa.Buffer(data=array)
+    array[:] = 0
+    assert (buffer.shape, buffer.dtype) == ((2, 3), "int64")
+    assert (contents(buffer) == np.arange(6)).all()
+    assert buffer == pa.Buffer(data=np.arange(6).reshape(2, 3))
+    assert buffer != pa.Buffer(data=np.zeros((2, 3), np.int64))
+    assert contents(pa.Buffer((4,))) is None
+
+
+def test_arrays_in_a_launch_are_buffers():
+    launch = pa.Launch(1, 32, args={"x": np.arange(4), "n": np.int64(3)})
+    assert launch.args["x"] == pa.Buffer(data=np.arange(4))
+    assert launch.args["n"] == 3
+
+
+def test_files(tmp_path):
+    np.save(tmp_path / "a.npy", np.arange(5, dtype=np.int32))
+    np.savez(tmp_path / "b.npz", rows=np.arange(3), columns=np.arange(4))
+    assert contents(pa.Buffer(data=tmp_path / "a.npy")).tolist() == [0, 1, 2, 3, 4]
+    assert pa.Buffer(data=f"{tmp_path}/b.npz:columns").shape == (4,)
+    with pytest.raises(pa.LaunchError, match="rows, columns"):
+        pa.Buffer(data=tmp_path / "b.npz")
+    with pytest.raises(pa.LaunchError, match="npy"):
+        pa.Buffer(data="x.txt")
+    with pytest.raises(pa.LaunchError, match="cannot be read"):
+        pa.Buffer(data=tmp_path / "none.npy")
+
+
+def test_matrix_market_files_as_compressed_rows(tmp_path):
+    path = tmp_path / "m.mtx"
+    path.write_text(
+        "%%MatrixMarket matrix coordinate real symmetric\n% a comment\n3 3 4\n"
+        "1 1 4.0\n3 1 -1.0\n2 2 5.0\n3 3 6.0\n"
+    )
+    parts = {
+        p: contents(pa.Buffer(data=f"{path}:{p}")).tolist() for p in ("rows", "columns", "values")
+    }
+    assert parts == {"rows": [0, 2, 3, 5], "columns": [0, 2, 1, 0, 2],
+                     "values": [4.0, -1.0, 5.0, -1.0, 6.0]}  # fmt: skip
+    with pytest.raises(pa.LaunchError, match="rows, columns, values"):
+        pa.Buffer(data=path)
+    path.write_text("%%MatrixMarket matrix coordinate real general\n2 2 2\n1 1 1.0\n")
+    with pytest.raises(pa.LaunchError, match="states 2 entries and has 1"):
+        pa.Buffer(data=f"{path}:rows")
+
+
+def test_one_source_of_content_and_a_shape():
+    with pytest.raises(pa.LaunchError, match="one of data, fill and alias"):
+        pa.Buffer(3, data=np.zeros(3), fill="permutation")
+    with pytest.raises(pa.LaunchError, match="needs a shape"):
+        pa.Buffer(fill="permutation")
+    with pytest.raises(pa.LaunchError, match="does not fit"):
+        pa.Buffer((2, 2), data=np.zeros(3))
+    with pytest.raises(pa.LaunchError, match="numbers, not Python objects"):
+        pa.Buffer(data=np.array([None]))
