@@ -40,6 +40,12 @@ def test_values_of_shipped_devices_change_only_on_purpose():
     )
 
 
+@pytest.mark.parametrize("name", pa.devices())
+def test_latencies_that_operations_refer_to(name):
+    """Nothing but these operations reads them."""
+    assert {"shared_latency", "constant_latency"} <= set(pa.device(name).references.values())
+
+
 def test_a_file_that_extends_is_complete(file):
     slim, base = pa.device(file(SLIM)), pa.device("RTX-3090")
     assert (slim.name, slim.arch, slim.aliases) == ("SLIM", "sm_86", ())

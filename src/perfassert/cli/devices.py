@@ -80,7 +80,7 @@ def _sensitivity_text(device: Device, found: Sequence[Sensitivity]) -> Iterable[
         f"multiple; the worst of\n{', '.join(EXAMPLES)}:\n"
     )
     rows = [
-        (one.key, value_of(device, one.key), f"{100 * (one.change or 0):.1f} %", one.kernel,
+        (one.key, f"{value_of(device, one.key):g}", f"{100 * (one.change or 0):.1f} %", one.kernel,
          device.provenance[one.key].note)
         for one in moving
     ]  # fmt: skip

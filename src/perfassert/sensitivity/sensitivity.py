@@ -13,6 +13,7 @@ from perfassert.hardware.schema import VALUES
 from perfassert.predictor import predict
 from perfassert.sensitivity.examples import EXAMPLES, Example, example
 
+_BOUND_TO = "values.warp_size"
 STEP = 0.2  # of a value, up and down; a whole number moves by one at least
 
 
@@ -20,8 +21,8 @@ STEP = 0.2  # of a value, up and down; a whole number moves by one at least
 class Sensitivity:
     """How far a value moves the predicted time of the example ``kernel`` that it moves most.
 
-    ``change`` is relative; 0 where none moves, None where no example can tell: the value is 0, or
-    of an operation that none of them has.
+    ``change`` is relative; 0 where none moves, None where no example can tell: the value is 0, of
+    an operation that none of them has, or the warp size, to which their code is bound.
     """
 
     key: str
@@ -104,7 +105,7 @@ def _variants(device: Device, key: str) -> tuple[Device, ...]:
 def _valid(device: Device, key: str, factors: Iterable[float]) -> Iterator[Device]:
     section, *name = key.split(".")
     now = value_of(device, key)
-    for factor in factors if now else ():
+    for factor in factors if now and key != _BOUND_TO else ():
         value = now * factor
         if section == "values" and VALUES[name[0]].integer:
             value = max(round(value), round(now) + 1) if factor > 1 else min(int(value), now - 1)
