@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from perfassert.engines.pipeline.configuration import Unit
 from perfassert.engines.pipeline.program import NO_LOOP, Program
+from perfassert.kernel.graph import BodyItem, ItemKind
 
 _UNROLLED = 20_000
 """Longer programs are followed for fewer iterations, and nothing waits for a loop that was cut
@@ -77,9 +78,9 @@ def critical_path(program: Program) -> int:
     return _Follower(program, trips).run()
 
 
-def _length(program: Program, body: tuple[tuple[str, int], ...], trips: list[int]) -> int:
+def _length(program: Program, body: tuple[BodyItem, ...], trips: list[int]) -> int:
     return sum(
-        1 if kind == "node" else trips[i] * _length(program, program.loops[i].body, trips)
+        1 if kind is ItemKind.NODE else trips[i] * _length(program, program.loops[i].body, trips)
         for kind, i in body
     )
 
@@ -100,9 +101,9 @@ class _Follower:
         self.walk(self.program.body)
         return self.latest
 
-    def walk(self, body: tuple[tuple[str, int], ...]) -> None:
+    def walk(self, body: tuple[BodyItem, ...]) -> None:
         for kind, index in body:
-            if kind == "node":
+            if kind is ItemKind.NODE:
                 self.node(index)
                 continue
             for i in range(self.trips[index]):

@@ -13,6 +13,7 @@ from typing import Any
 from perfassert.engines.pipeline.configuration import Unit
 from perfassert.engines.pipeline.program import Program
 from perfassert.engines.pipeline.results import Profile, Spent, Totals, TraceEvent
+from perfassert.kernel.graph import BodyItem, ItemKind
 
 _LIMIT = 2**61  # ticks; beyond, times and sums of times could overflow 64 bits
 _KINDS = ("launched", "issued", "completed", "barrier", "retired")
@@ -152,7 +153,7 @@ def _program(program: Program) -> Iterator[int]:
     yield from _items(program.body)
 
 
-def _items(body: tuple[tuple[str, int], ...]) -> Iterator[int]:
+def _items(body: tuple[BodyItem, ...]) -> Iterator[int]:
     yield len(body)
     for kind, index in body:
-        yield from (int(kind == "loop"), index)
+        yield from (int(kind is ItemKind.LOOP), index)

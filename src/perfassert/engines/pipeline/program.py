@@ -12,7 +12,7 @@ from fractions import Fraction
 from math import lcm
 
 from perfassert.errors import GraphError
-from perfassert.kernel.graph import InstructionGraph, Latency, Node, loop_chain
+from perfassert.kernel.graph import BodyItem, InstructionGraph, ItemKind, Latency, Node, loop_chain
 
 NO_LOOP = -1
 SERVER = -1
@@ -52,7 +52,7 @@ class ProgramLoop:
     trips: int
     length: int
     offset: int
-    body: tuple[tuple[str, int], ...]
+    body: tuple[BodyItem, ...]
     reach: int  # the longest distance of an edge that this loop carries
 
 
@@ -65,7 +65,7 @@ class Program:
 
     nodes: tuple[ProgramNode, ...]
     loops: tuple[ProgramLoop, ...]
-    body: tuple[tuple[str, int], ...]
+    body: tuple[BodyItem, ...]
     length: int
 
     def chain(self, loop: int) -> tuple[int, ...]:
@@ -186,19 +186,20 @@ class _Compiler:
         }
         self.demands: dict[tuple[str, float], tuple[int, int]] = {}
         self.lengths = [0] * len(graph.loops)
-        self.offsets: dict[tuple[str, int], int] = {}
+        self.offsets: dict[tuple[ItemKind, int], int] = {}
         self.order: list[int] = []
         self.kept: list[int] = []
-        self.bodies: dict[int, list[tuple[str, int]]] = {}
+        self.bodies: dict[int, list[BodyItem]] = {}
 
     def program(self) -> Program:
         body, length = self.walk(self.graph.body)
         node_index = {n: i for i, n in enumerate(self.order)}
         loop_index = {loop: i for i, loop in enumerate(self.kept)} | {NO_LOOP: NO_LOOP}
 
-        def renamed(items: Sequence[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
+        def renamed(items: Sequence[BodyItem]) -> tuple[BodyItem, ...]:
             return tuple(
-                (kind, node_index[i] if kind == "node" else loop_index[i]) for kind, i in items
+                BodyItem(kind, (node_index if kind is ItemKind.NODE else loop_index)[number])
+                for kind, number in items
             )
 
         nodes = tuple(self.node(n, node_index, loop_index) for n in self.order)
@@ -211,23 +212,23 @@ class _Compiler:
                     loop_index[self.graph.loops[loop].parent],
                     self.graph.trips(loop),
                     self.lengths[loop],
-                    self.offsets["loop", loop],
+                    self.offsets[ItemKind.LOOP, loop],
                     renamed(self.bodies[loop]),
                     max(distances, default=0),
                 )
             )
         return Program(nodes, tuple(loops), renamed(body), length)
 
-    def walk(self, items: Sequence[tuple[str, int]]) -> tuple[list[tuple[str, int]], int]:
+    def walk(self, items: Sequence[BodyItem]) -> tuple[list[BodyItem], int]:
         """Items that exist, in order, and their dynamic length."""
-        kept: list[tuple[str, int]] = []
+        kept: list[BodyItem] = []
         length = 0
         for kind, index in items:
-            if kind == "node":
+            if kind is ItemKind.NODE:
                 if index in self.present:
                     self.offsets[kind, index] = length
                     self.order.append(index)
-                    kept.append((kind, index))
+                    kept.append(BodyItem(kind, index))
                     length += 1
                 continue
             trips = self.graph.trips(index)
@@ -241,7 +242,7 @@ class _Compiler:
                 continue
             self.bodies[index] = inner
             self.offsets[kind, index] = length
-            kept.append((kind, index))
+            kept.append(BodyItem(kind, index))
             length += trips * self.lengths[index]
         return kept, length
 
@@ -264,7 +265,7 @@ class _Compiler:
             issue,
             self.completion(node, completion, issue),
             loops[node.loop],
-            self.offsets["node", index],
+            self.offsets[ItemKind.NODE, index],
             node.fence,
             node.partial,
             node.stall * self.pipelines.ticks,

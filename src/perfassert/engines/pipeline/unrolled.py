@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from perfassert.engines.pipeline.program import NO_LOOP, Program, ProgramNode
+from perfassert.kernel.graph import BodyItem, ItemKind
 
 
 @dataclass(slots=True)
@@ -44,10 +45,10 @@ def unroll(program: Program) -> Unrolled:
 
 
 def _dynamic(
-    program: Program, body: tuple[tuple[str, int], ...], counters: dict[int, int]
+    program: Program, body: tuple[BodyItem, ...], counters: dict[int, int]
 ) -> Iterator[tuple[int, dict[int, int]]]:
     for kind, index in body:
-        if kind == "node":
+        if kind is ItemKind.NODE:
             yield index, counters
         else:
             loop = program.loops[index]
