@@ -10,13 +10,15 @@ import ast
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from perfassert.errors import LaunchError, close_matches
-from perfassert.kernel.buffer import Buffer
+
+if TYPE_CHECKING:
+    from perfassert.kernel.buffer import Buffer
 
 Array = npt.NDArray[Any]
 _CALL = re.compile(r"(sorted\s+)?([a-z_]+)\s*(?:\((.*)\))?$", re.S)
