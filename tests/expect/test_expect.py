@@ -123,7 +123,7 @@ def test_passing_returns_the_prediction(prediction):
     assert prediction.expect(time="< 1 s", limiter="dram", occupancy=1.0) is prediction
     for name in METRICS:
         if name not in ("advice", "advice_speedup", "spill_bytes", "instructions", "limiter",
-                        "roofline_limiter"):  # fmt: skip
+                        "roofline_limiter", "confidence"):  # fmt: skip
             unit = METRICS[name].unit
             prediction.expect(**{name: f">= 0 {unit}"})
 

@@ -165,13 +165,12 @@ def _predictor(options: argparse.Namespace) -> Callable[[Block], _Tried]:
 
 
 def _ranking(options: argparse.Namespace, tried: Sequence[_Tried]) -> Ranking:
-    from perfassert.expect.model_error import ranking_band
     from perfassert.prediction.prediction import Prediction
     from perfassert.ranking.ranking import Ranking
 
     entries = [(t.block, Prediction.from_dict(t.data)) for t in tried if t.data is not None]
     ordered = sorted(entries, key=lambda entry: float(entry[1].time))
-    return Ranking(tuple(ordered), ranking_band())
+    return Ranking(tuple(ordered))
 
 
 def _shown(block: Block) -> str:

@@ -52,6 +52,9 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         metavar="YYYY-MM-DD",
         help="date of the page (else SOURCE_DATE_EPOCH, else today)",
     )
+    parser.add_argument(
+        "--bands", type=Path, metavar="FILE", help="write the table of known errors (TOML)"
+    )
     record = parser.add_mutually_exclusive_group()
     record.add_argument("--record", type=Path, metavar="PATH", help="write the figures as JSON")
     record.add_argument(
@@ -114,7 +117,7 @@ def run(options: argparse.Namespace) -> int:
 def _check(options: argparse.Namespace) -> None:
     if options.date and not options.accuracy:
         raise PerfAssertError("--date: goes with --accuracy PAGE, whose date it is")
-    for path in (options.accuracy, options.record):
+    for path in (options.accuracy, options.record, options.bands):
         if path and not path.parent.is_dir():
             raise PerfAssertError(f"{path}: there is no folder {path.parent}; make it first")
     if len(options.suite) == 1:
@@ -149,6 +152,10 @@ def _write(results: Sequence[Validation], day: date | None, options: argparse.Na
     texts: dict[Path, str] = {}
     if day:
         texts[options.accuracy] = page(results, day, options.rows)
+    if options.bands:
+        from perfassert.lab.validation.bands import bands, bands_text
+
+        texts[options.bands] = bands_text(bands(results), results[0].model_version)
     if options.record:
         texts[options.record] = json.dumps(to_record(results, options.rows), indent=2) + "\n"
     for path, text in texts.items():

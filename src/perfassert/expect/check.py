@@ -9,21 +9,27 @@ from typing import Any
 from perfassert.errors import ExpectationError, ExpectationFailed
 from perfassert.expect.condition import Condition, Interval, Names, parse_condition
 from perfassert.expect.metrics import Kind, Metric, metric, value_of
-from perfassert.expect.model_error import model_error
+from perfassert.prediction.error_band import ErrorBand
 from perfassert.prediction.prediction import Prediction
 from perfassert.quantity import Quantity
 from perfassert.report.composition import composition
 from perfassert.report.tables import percent, table
+from perfassert.report.trust import trust
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One checked condition; ``difference`` and ``slack`` as shares, where they exist."""
+    """One checked condition; ``difference`` and ``slack`` as shares, where they exist.
+
+    ``band``: how wrong the metric is known to be; ``guessed``: too much of it rests on stand-ins.
+    """
 
     metric: Metric
     condition: Condition
     predicted: str
     passed: bool
+    band: ErrorBand
+    guessed: bool = False
     difference: float | None = None
     slack: float | None = None
 
@@ -34,10 +40,13 @@ class Outcome:
 
     @property
     def verdict(self) -> str:
-        """``"FAIL"``, ``"ok"``, or ``"ok, tight"`` where the slack is within the model's error."""
+        """``"FAIL"``; ``"ok"``; ``"ok, guessed"``; ``"ok, tight"`` where the slack is within the
+        model's error."""
         if not self.passed:
             return "FAIL"
-        tight = self.slack is not None and 0 <= self.slack < model_error(self.metric.name)
+        if self.guessed:
+            return "ok, guessed"
+        tight = self.slack is not None and 0 <= self.slack < self.band.band
         return "ok, tight" if tight else "ok"
 
     def to_dict(self) -> dict[str, Any]:
@@ -48,7 +57,9 @@ class Outcome:
             "predicted": self.predicted,
             "difference": self.difference,
             "slack": self.slack,
-            "model_error": model_error(self.metric.name),
+            "model_error": self.band.error,
+            "known_error": self.band.describe(),
+            "error_suite": self.band.suite,
             "verdict": self.verdict,
         }
 
@@ -75,18 +86,19 @@ def check(prediction: Prediction, conditions: Mapping[str, object]) -> None:
 
 
 def _outcome(prediction: Prediction, wanted: Metric, condition: Condition) -> Outcome:
+    band = prediction.error_band(wanted.name)
+    guessed = prediction.confidence == "guessed" and not (band.exact or wanted.says_trust)
     if isinstance(condition, Names):
         actual = _names(value_of(wanted, prediction))
         shown = ", ".join(actual[: condition.top]) or "none"
-        return Outcome(wanted, condition, shown, condition.holds(actual))
+        return Outcome(wanted, condition, shown, condition.holds(actual), band, guessed)
     value = value_of(wanted, prediction, condition.per)
     assert isinstance(value, Quantity)
     number = float(value)
     difference = (number - condition.target) / abs(condition.target) if condition.target else None
     shown = percent(number, signed=False) if wanted.kind is Kind.FRACTION else str(value)
-    return Outcome(
-        wanted, condition, shown, condition.holds(number), difference, condition.slack(number)
-    )
+    holds, slack = condition.holds(number), condition.slack(number)
+    return Outcome(wanted, condition, shown, holds, band, guessed, difference, slack)
 
 
 def _names(value: object) -> tuple[str, ...]:
@@ -110,6 +122,7 @@ def failure_text(prediction: Prediction, outcomes: tuple[Outcome, ...]) -> str:
         if text:
             evidence[text] = None
     sections.extend(evidence)
+    sections.append(trust(prediction, [o.metric.name for o in outcomes]))
     if prediction.assumptions:
         listed = "\n".join(f"- {a}" for a in prediction.assumptions)
         sections.append(f"assumed:\n{listed}")
@@ -138,6 +151,4 @@ def _headroom(o: Outcome) -> str:
     """Room to the bound, beside the model's error."""
     if o.slack is None:
         return ""
-    error = model_error(o.metric.name)
-    known = f"model ±{error * 100:.0f} %" if error else "exact"
-    return f"{percent(o.slack)} ({known})"
+    return f"{percent(o.slack)} ({o.band.describe()})"

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from perfassert.errors import ExpectationError, close_matches
-from perfassert.prediction.prediction import LIMITERS, Prediction
+from perfassert.prediction.prediction import CONFIDENCES, LIMITERS, Prediction
 from perfassert.quantity import GRANULARITIES, Quantity, round_significant
 
 if TYPE_CHECKING:
@@ -38,6 +38,11 @@ class Metric:
     extensive: bool = False
     names: tuple[str, ...] = ()
     needs: str = ""
+
+    @property
+    def says_trust(self) -> bool:
+        """Whether it is about the prediction rather than the kernel."""
+        return self.name == "confidence"
 
 
 def _has_accesses(p: Prediction) -> bool:
@@ -108,6 +113,7 @@ _ALL = (
         needs="it needs compiled code",
     ),
     Metric("instructions", lambda p: p.resources.instructions, extensive=True, needs=_NO_GRAPH),
+    Metric("confidence", lambda p: p.confidence, kind=Kind.NAME, names=CONFIDENCES),
     Metric("advice", lambda p: p.advice, kind=Kind.ADVICE, needs=_NO_ADVICE),
     Metric("advice_speedup", _first_speedup, needs=_NO_ADVICE),
 )

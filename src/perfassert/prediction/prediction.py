@@ -10,10 +10,14 @@ from types import MappingProxyType
 from typing import Any
 
 from perfassert.prediction import services as above
+from perfassert.prediction.error_band import ErrorBand
 from perfassert.prediction.volumes import Volumes
 from perfassert.quantity import Quantity
 from perfassert.source import Assumption, SourceSpan
 
+CONFIDENCES = ("measured", "transferred", "guessed")
+"""Measured: its kind of kernel on its architecture; transferred: another; guessed: stand-ins carry
+too much of it."""
 LIMITERS = ("dram", "l2", "l1", "shared", "compute", "issue", "latency", "parallelism")
 
 
@@ -70,7 +74,9 @@ class Prediction:
 
     ``time``, ``roofline_time`` and ``bounds`` in seconds; ``cycles`` of one compute unit;
     ``spread``: how far ``time`` moves over the start phases, as a share of it; ``exact``: metrics
-    that are facts of the binary or the launch. ``diagnostics``: what the volumes rest on.
+    that are facts of the binary or the launch; ``error_bands``: what is known of the error of each
+    one. ``confidence``: one of :data:`CONFIDENCES`; ``confidence_reasons``: stand-ins for what the
+    kernel does not tell, the heaviest first. ``diagnostics``: what the volumes rest on.
     ``origin``: kernel, launch and device, where it was made in this process; ``diagnose`` finds
     ``stalls`` and ``advice`` from it when one of them is first asked for. ``on_expect`` is told
     what every call of :meth:`expect` found.
@@ -98,6 +104,9 @@ class Prediction:
     resources: Resources
     assumptions: tuple[Assumption, ...]
     exact: frozenset[str]
+    error_bands: Mapping[str, ErrorBand]
+    confidence: str
+    confidence_reasons: tuple[Assumption, ...]
     diagnostics: Mapping[str, float]
     origin: Any = field(default=None, compare=False, repr=False)
     diagnose: Callable[[Any], Diagnosis] = field(compare=False, repr=False, kw_only=True)
@@ -106,8 +115,19 @@ class Prediction:
     )
 
     def __post_init__(self) -> None:
-        for name in ("bounds", "diagnostics"):
+        for name in ("bounds", "diagnostics", "error_bands"):
             object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
+
+    @property
+    def errors(self) -> Mapping[str, float | None]:
+        """Relative error of each metric as measured: 0 for a fact, None where it is unknown."""
+        return MappingProxyType({name: band.error for name, band in self.error_bands.items()})
+
+    def error_band(self, metric: str) -> ErrorBand:
+        """The band of a metric; of one that a plug-in adds nothing is known, and the widest one
+        counts."""
+        widest = max((band.band for band in self.error_bands.values()), default=1.0)
+        return self.error_bands.get(metric, ErrorBand(None, widest))
 
     @cached_property
     def diagnosis(self) -> Diagnosis:
@@ -176,6 +196,9 @@ class Prediction:
             **(self._diagnosis_data() if diagnosis else {}),
             "assumptions": [_assumption(a) for a in self.assumptions],
             "exact": sorted(self.exact),
+            "error_bands": {name: _slots(band) for name, band in self.error_bands.items()},
+            "confidence": self.confidence,
+            "confidence_reasons": [_assumption(a) for a in self.confidence_reasons],
             "diagnostics": dict(self.diagnostics),
         }
 
@@ -202,7 +225,7 @@ class Prediction:
         )
         plain = (
             "kernel", "device", "device_digest", "model_version", "threads", "updates", "warps",
-            "blocks", "spread", "limiter", "roofline_limiter",
+            "blocks", "spread", "limiter", "roofline_limiter", "confidence",
         )  # fmt: skip
         read = cls(
             **{key: data[key] for key in plain},
@@ -217,6 +240,8 @@ class Prediction:
             resources=Resources(**data["resources"]),
             assumptions=tuple(_read_assumptions(data["assumptions"])),
             exact=frozenset(data["exact"]),
+            error_bands={name: ErrorBand(**b) for name, b in data["error_bands"].items()},
+            confidence_reasons=tuple(_read_assumptions(data["confidence_reasons"])),
             diagnostics=dict(data["diagnostics"]),
             diagnose=lambda _: found,
         )
@@ -245,9 +270,9 @@ def _read_advice(data: Mapping[str, Any]) -> Advice:
 def _assumption(assumption: Assumption) -> dict[str, Any]:
     span = assumption.span
     where = None if span is None else [span.file, span.line, span.column]
-    return {"text": assumption.text, "span": where}
+    return _slots(assumption) | {"span": where}
 
 
 def _read_assumptions(items: list[dict[str, Any]]) -> Iterator[Assumption]:
     for item in items:
-        yield Assumption(item["text"], SourceSpan(*item["span"]) if item["span"] else None)
+        yield Assumption(**{**item, "span": SourceSpan(*item["span"]) if item["span"] else None})

@@ -28,9 +28,9 @@ from perfassert.kernel.program import Program
 from perfassert.kernel.roles import Role, node_space, off_chip, space_of
 from perfassert.kernel.samples import STALLS, Count, Samples
 from perfassert.prediction.prediction import Advice, Diagnosis, Prediction
-from perfassert.predictor.memory import behind_dram
 from perfassert.predictor.model import Model, estimated, make_model
 from perfassert.predictor.sampling import samples
+from perfassert.predictor.time import changed_time
 from perfassert.predictor.whatif import with_changes
 from perfassert.quantity import round_significant
 
@@ -48,7 +48,7 @@ def diagnose(prediction: Any, predict: Predict) -> Diagnosis:
     if case is None:
         return Diagnosis(stalls, None)
     advised = advise(case, all_optimizers())
-    again = _Again(prediction, predict, profiled.model, profiled.totals)
+    again = _Again(prediction, predict, profiled.model)
     return Diagnosis(
         stalls,
         tuple(
@@ -68,7 +68,6 @@ class _Profiled:
     """The simulation with its samples blamed; ``case``: None without instructions."""
 
     model: Model
-    totals: Totals
     stalls: dict[str, float]
     case: Case | None
 
@@ -86,10 +85,10 @@ def _profile(prediction: Any, predict: Predict) -> _Profiled:
     blamed = blame(code, found, latency_bounds(device))
     stalls = stall_shares(blamed.blames, found.total.all)
     if isinstance(kernel, AccessKernel):
-        return _Profiled(model, totals, stalls, None)
+        return _Profiled(model, stalls, None)
     headroom, shapes = _headroom(prediction), partial(_better_shape, prediction, predict, program)
     case = _case(model, code, found, blamed, headroom, shapes)
-    return _Profiled(model, totals, stalls, case)
+    return _Profiled(model, stalls, case)
 
 
 def advise_measured(
@@ -329,7 +328,6 @@ class _Again:
     prediction: Any
     predict: Predict
     model: Model
-    before: Totals
 
     def speedup(self, match: Match) -> float | None:
         """Old over new time; None where nothing can be changed."""
@@ -340,16 +338,7 @@ class _Again:
         changed = _halved(self.model.unit, self.model.graph, sources)
         if _nodes(changed) == _nodes(self.model.unit):  # nothing, or barriers alone
             return None
-        faster = run_bounded(changed, _LIMIT)
-        return self.time(self.before) / self.time(faster)
-
-    def time(self, totals: Totals) -> float:
-        """Of as many instructions as the other run has issued, behind DRAM."""
-        model = self.model
-        issued = sum(totals.issued) or 1
-        cycles = totals.end / model.unit.pipelines.ticks * model.length * model.blocks / issued
-        seconds = cycles / model.device.clock_hz
-        return behind_dram(seconds, model.dram_seconds, model.device.dram_knee)
+        return float(self.prediction.time) / changed_time(self.model, changed).seconds
 
 
 def _nodes(unit: Unit) -> list[object]:

@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from perfassert.engines.volume.estimate import AccessCost, VolumeEstimate
+from perfassert.engines.volume.roofline import dram_seconds
 from perfassert.hardware.model import Device
 from perfassert.kernel.access import Access, Direction
 from perfassert.kernel.bound import BoundAccess
 from perfassert.kernel.description import BoundKernel, Description, WrittenKernel
 from perfassert.kernel.graph import InstructionGraph, Latency, Node
-from perfassert.prediction.volumes import Volumes
 
 QUEUE = "memory queue"
 LOAD_STORE_UNIT = "load-store unit"
@@ -28,7 +28,6 @@ _ON_CHIP = ("shared", "global")
 # Choices of the model, the same on every device (docs/model.md, Memory):
 _LINES = 2  # that a warp's load touches, of which each may be the one that it waits for
 _WORD = 4  # bytes of a spilled register
-_MIXED = 0.25  # of all that DRAM moves is of the rarer kind: from here on both wait for each other
 
 
 def with_touches(graph: InstructionGraph, kernel: WrittenKernel) -> InstructionGraph:
@@ -79,7 +78,7 @@ class MemorySystem:
         self.sector_cycles = device.sector_bytes / min(share, device.l2_port_bytes_per_cycle)
         self.served = self._served()
         self.latencies: dict[str, Latency] = {}
-        self.dram_seconds = _dram_seconds(estimate.volumes, device, active)
+        self.dram_seconds = dram_seconds(estimate.volumes, device, active)
         self.from_dram: dict[int, float] = {}
 
     def apply(self, graph: InstructionGraph, given: Mapping[str, object]) -> InstructionGraph:
@@ -181,31 +180,9 @@ class MemorySystem:
         return self.device.dram_latency * self.device.dram_latency_spread * (more - one)
 
 
-def behind_dram(alone: float, dram: float, knee: float) -> float:
-    """Time where both the units and DRAM need theirs: (a^q + b^q)^(1/q).
-
-    That is latency that grows with the utilisation ρ of DRAM as (1 − ρ^q)^(−1/q), and what the
-    bandwidth of streaming kernels over occupancy shows.
-    """
-    longer, shorter = max(alone, dram), min(alone, dram)
-    return longer * (1 + (shorter / longer) ** knee) ** (1 / knee) if longer else 0.0
-
-
 def _some(share: float) -> float:
     """How often some line of a load is among the ``share`` of lines that miss."""
     return float(1 - (1 - min(1.0, share)) ** _LINES)
-
-
-def _dram_seconds(volumes: Volumes, device: Device, active: int) -> float:
-    """How long DRAM takes alone: reads and writes in turn are slower than either alone, fully so
-    from a quarter of the other on; few units ask for no more than their L2 ports carry."""
-    load, store = float(volumes.dram_load.total), float(volumes.dram_store.total)
-    total = load + store
-    if not total:
-        return 0.0
-    mixed = min(1.0, min(load, store) / total / _MIXED)
-    bandwidth = device.dram_bandwidth * (1 + (1 - mixed) * (device.dram_alone_factor - 1))
-    return total / min(bandwidth, active * device.l2_port_bytes_per_cycle * device.clock_hz)
 
 
 def _grained(cycles: float) -> float:

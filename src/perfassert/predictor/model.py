@@ -57,7 +57,7 @@ def estimated(kernel: Kernel, launch: Launch, device: Device) -> Case:
 class Model:
     """What is simulated of a case. ``by_hand``: the graph is the user's own, without issue limit;
     ``length``: instructions of a block, ``own`` without its launch; ``blocks``: of the busiest
-    unit; times in seconds."""
+    unit; ``active``: units that have one; times in seconds."""
 
     case: Case
     launch: Launch
@@ -70,6 +70,7 @@ class Model:
     length: int
     own: int
     blocks: int
+    active: int
     dram_seconds: float
     shared_cycles: float
     masked_cycles: float
@@ -88,7 +89,8 @@ def make_model(case: Case, launch: Launch, device: Device) -> Model:
     kernel, estimate = case.kernel, case.estimate
     by_hand = isinstance(kernel, GraphKernel)
     graph = _graph(kernel).bound(dict(launch.scalar_args()))
-    memory = MemorySystem(kernel, estimate, device, min(device.compute_units, case.working))
+    active = min(device.compute_units, case.working)
+    memory = MemorySystem(kernel, estimate, device, active)
     given = kernel.latencies if isinstance(kernel, GraphKernel) else {}
     graph = memory.apply(graph, given)
     latencies = {**given, **memory.latencies}
@@ -117,7 +119,7 @@ def make_model(case: Case, launch: Launch, device: Device) -> Model:
     length = sum(unit.programs[v].length for v in unit.variant)
     return Model(
         case, launch, device, graph, unit, limits, by_hand, warps, length,
-        length - warps * (BLOCK_LAUNCH in latencies), blocks, memory.dram_seconds,
+        length - warps * (BLOCK_LAUNCH in latencies), blocks, active, memory.dram_seconds,
         _shared_cycles(case, device), _masked_cycles(case, launch, device),
     )  # fmt: skip
 

@@ -2,42 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
-from statistics import fmean
 
-from perfassert.engines.pipeline.configuration import Unit
-from perfassert.engines.pipeline.results import Totals
-from perfassert.engines.pipeline.simulate import run_bounded
-from perfassert.engines.volume.roofline import roofline
 from perfassert.errors import LaunchError
-from perfassert.frontends.access_graph import ARITHMETIC
 from perfassert.frontends.cuda.kernels import CompiledCode
 from perfassert.hardware.load import device as load_device
 from perfassert.hardware.model import Device
+from perfassert.hardware.occupancy import Occupancy
 from perfassert.kernel.description import AccessKernel, BoundKernel, CompiledKernel, Kernel
 from perfassert.kernel.launch import Launch
 from perfassert.prediction.prediction import OccupancyResult, Prediction, Resources
+from perfassert.predictor.confidence import confidence, reasons
 from perfassert.predictor.diagnose import diagnose
-from perfassert.predictor.memory import L2, LOAD_STORE_UNIT, QUEUE, behind_dram
+from perfassert.predictor.errors import error_bands, exact_metrics
 from perfassert.predictor.model import Model, estimated, make_model
+from perfassert.predictor.time import Time, launch_time
 from perfassert.quantity import Quantity, round_significant
 from perfassert.source import Assumption
 from perfassert.version import MODEL_VERSION
 
-_EXACT = frozenset({"occupancy", "registers"})
-_SERVER = {
-    "global": "memory", "shared": "shared", "local": "shared", "barrier": "latency",
-    QUEUE: "issue", LOAD_STORE_UNIT: "load-store", L2: "l2",
-}  # fmt: skip
-"""What a pipeline of that name stands for; any other is arithmetic."""
-_SATURATED = 0.5  # of the time: a server that is busy for so long is the limiter
-_LIMIT = 4_000_000  # simulated instructions without a recurrence, before extrapolation
-_ISSUED_LIMIT = 400_000  # the same where there are issue slots: less seldom recurs
-_WAVES = 12  # so many sets of resident blocks are enough: more move the time by 1 %
-_PHASES = (0.5, 1.0)  # shares of a block's time over which the first blocks are spread
+_COUNTED_ONCE = Assumption("accesses in loops count once in the volumes, whatever the trips")
 
 
 def predict(kernel: Kernel, launch: Launch, device: Device | str | Path) -> Prediction:
@@ -64,19 +49,11 @@ def predict(kernel: Kernel, launch: Launch, device: Device | str | Path) -> Pred
 def _predicted(kernel: Kernel, launch: Launch, target: Device, digest: str) -> Prediction:
     """Predictions are immutable: the same question has the same answer."""
     case = estimated(kernel, launch, target)
-    bound, held, estimate = case.kernel, case.held, case.estimate
-    arithmetic = ARITHMETIC.get(bound.dtype, "int32")
-    alone = dict(roofline(bound, launch, target, estimate.volumes, arithmetic))
     model = make_model(case, launch, target)
-    run = _run(model)
-    issue = model.own * model.blocks / target.schedulers_per_unit
-    cycles, dram = max(run.cycles, issue) + model.masked_cycles, model.dram_seconds
-    busy = max(behind_dram(cycles / target.clock_hz, dram, target.dram_knee), alone["l2"])
-    seconds = busy + target.launch_overhead
-    servers = _servers({**alone, "dram": dram, "issue": issue / target.clock_hz}, model)
-    idle = target.compute_units / min(target.compute_units, launch.blocks)
-    servers["parallelism"] = min(seconds, max(alone.values()) * idle) if idle > 1 else 0.0
-    roofline_limiter = max(alone, key=lambda key: alone[key])
+    time = launch_time(model)
+    bound, held, estimate = case.kernel, case.held, case.estimate
+    roofline_limiter = max(time.roofline, key=lambda key: time.roofline[key])
+    bands = error_bands(model, time.limiter)
     return Prediction(
         kernel=bound.name,
         device=target.name,
@@ -88,34 +65,54 @@ def _predicted(kernel: Kernel, launch: Launch, target: Device, digest: str) -> P
         updates=case.threads * bound.updates_per_thread,
         warps=model.warps * launch.blocks,
         blocks=launch.blocks,
-        time=Quantity(round_significant(seconds), "s"),
-        cycles=Quantity(round_significant(busy * target.clock_hz)),
-        spread=round_significant(run.spread),
-        limiter=_limiter(servers, seconds, launch, target),
-        bounds={k: Quantity(round_significant(v), "s") for k, v in servers.items()},
-        roofline_time=Quantity(round_significant(alone[roofline_limiter]), "s"),
+        time=_seconds(time.seconds),
+        cycles=Quantity(round_significant(time.busy * target.clock_hz)),
+        spread=round_significant(time.run.spread),
+        limiter=time.limiter,
+        bounds={name: _seconds(bound) for name, bound in time.bounds.items()},
+        roofline_time=_seconds(time.roofline[roofline_limiter]),
         roofline_limiter=roofline_limiter,
         volumes=estimate.volumes,
-        occupancy=OccupancyResult(
-            round_significant(held.fraction),
-            held.resident_blocks,
-            held.warps_per_unit,
-            held.limited_by,
-        ),
+        occupancy=_occupancy(held),
         resources=Resources(
-            bound.registers,
-            case.shared_bytes,
-            bound.spill_bytes,
-            float(model.own * case.working),
+            bound.registers, case.shared_bytes, bound.spill_bytes, float(model.own * case.working)
         ),
-        assumptions=(*bound.assumptions, *run.assumptions),
-        exact=_EXACT if isinstance(bound, AccessKernel) else _EXACT | {"instructions"},
-        diagnostics={
-            k: round_significant(v) for k, v in {**estimate.diagnostics, **run.diagnostics}.items()
-        },
+        assumptions=(*bound.assumptions, *time.run.assumptions, *_approximated(model)),
+        exact=exact_metrics(model),
+        error_bands=bands,
+        confidence=confidence(model, bands["time"]),
+        confidence_reasons=reasons(model),
+        diagnostics=_diagnostics(model, time),
         origin=(kernel, launch, target),
         diagnose=partial(diagnose, predict=predict),
     )
+
+
+def _seconds(value: float) -> Quantity:
+    return Quantity(round_significant(value), "s")
+
+
+def _occupancy(held: Occupancy) -> OccupancyResult:
+    return OccupancyResult(
+        round_significant(held.fraction), held.resident_blocks, held.warps_per_unit, held.limited_by
+    )
+
+
+def _approximated(model: Model) -> tuple[Assumption, ...]:
+    """What the model simplifies about this launch."""
+    looped = model.by_hand and any(n.touches_global and n.loop >= 0 for n in model.graph.nodes)
+    return (_COUNTED_ONCE,) if looped else ()
+
+
+def _diagnostics(model: Model, time: Time) -> dict[str, float]:
+    """What volumes and time rest on, by name."""
+    simulated = {
+        "simulated_instructions": float(time.run.simulated),
+        "simulated_cycles": time.run.cycles,
+        "path_cycles": model.bounds.path,
+    }
+    found = {**model.case.estimate.diagnostics, **simulated}
+    return {name: round_significant(value) for name, value in found.items()}
 
 
 def access_costs(
@@ -142,91 +139,3 @@ def _check_block(launch: Launch, device: Device) -> None:
             f"a block {launch.block[2]} threads deep is more than the {device.max_block_z} that "
             f"{device.name} allows in z"
         )
-
-
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """What the pipeline engine says about the busiest unit; ``cycles`` is their mean."""
-
-    cycles: float
-    spread: float
-    assumptions: tuple[Assumption, ...]
-    diagnostics: Mapping[str, float]
-
-
-def _run(model: Model) -> _Run:
-    """Simulate, with the first blocks in step and apart."""
-    unit, instructions = model.unit, model.length * model.blocks
-    enough = _WAVES * model.length * unit.resident
-    limit = _LIMIT if model.by_hand else min(_ISSUED_LIMIT, enough)
-    totals = run_bounded(unit, limit)
-    assumptions, end = _extrapolated(totals, instructions)
-    ends = [end]
-    if not model.by_hand and unit.resident > 1:
-        ends += [
-            _extrapolated(run_bounded(replace(unit, stagger=s), limit), instructions)[1]
-            for s in _start_phases(unit, end)
-        ]
-    end = fmean(ends)
-    if model.by_hand and any(n.touches_global and n.loop >= 0 for n in model.graph.nodes):
-        assumptions = (*assumptions, _COUNTED_ONCE)
-    return _Run(
-        end / unit.pipelines.ticks,
-        (max(ends) - min(ends)) / end if end else 0.0,
-        assumptions,
-        {
-            "simulated_instructions": float(totals.simulated),
-            "simulated_cycles": end / unit.pipelines.ticks,
-            "path_cycles": model.bounds.path,
-        },
-    )
-
-
-def _start_phases(unit: Unit, end: float) -> tuple[int, ...]:
-    """Staggers of the first blocks in ticks: half of what spreads them over one block's time, and
-    all of it. Blocks that start together stay in step, which real ones do not for long."""
-    apart = end / unit.blocks
-    return tuple(int(apart * share) for share in _PHASES)
-
-
-_COUNTED_ONCE = Assumption("accesses in loops count once in the volumes, whatever the trips")
-
-
-def _extrapolated(totals: Totals, instructions: int) -> tuple[tuple[Assumption, ...], float]:
-    """The end in ticks; what was not simulated goes on at the rate of the second half."""
-    if not totals.cut_short:
-        return (), totals.end
-    count = sum(totals.issued)
-    rate = (totals.end - totals.half_time) / (count - totals.half_count)
-    text = (
-        f"no recurrence within {totals.simulated} simulated instructions: the time of the other "
-        f"{instructions - count} of {instructions} is extrapolated"
-    )
-    return (Assumption(text),), totals.end + rate * (instructions - count)
-
-
-def _servers(alone: Mapping[str, float], model: Model) -> dict[str, float]:
-    """Seconds that each limiter would take alone: of the roofline and of the simulated unit."""
-    servers = {**alone, "shared": 0.0}
-    clock_hz = model.device.clock_hz
-    for pipeline, cycles in model.bounds.pipelines.items():
-        name = _SERVER.get(pipeline, "compute")
-        if name == "load-store":  # serves both; it counts for the one that needs it more
-            shared = model.shared_cycles / clock_hz
-            servers["shared"] = max(servers["shared"], shared)
-            name = "shared" if shared > servers["l1"] else "l1"
-        if name == "memory":  # a hand-made graph's own latencies stand for all of memory
-            name = "dram"
-        if name != "latency":
-            servers[name] = max(servers.get(name, 0.0), cycles / clock_hz)
-    servers["latency"] = model.bounds.path / clock_hz
-    return servers
-
-
-def _limiter(servers: Mapping[str, float], seconds: float, launch: Launch, device: Device) -> str:
-    """The busiest server, if it is busy for half of the time; else what keeps it from being so."""
-    throughput = {k: v for k, v in servers.items() if k not in ("latency", "parallelism")}
-    busiest = max(throughput, key=lambda key: throughput[key])
-    if throughput[busiest] >= _SATURATED * seconds:
-        return busiest
-    return "parallelism" if launch.blocks < device.compute_units else "latency"

@@ -14,12 +14,12 @@ from perfassert.errors import (
     RankingError,
 )
 from perfassert.expect.condition import parse_share
-from perfassert.expect.model_error import ranking_band
 from perfassert.hardware.model import Device
 from perfassert.kernel.description import Kernel
 from perfassert.kernel.launch import Extent, Launch, extent
 from perfassert.prediction.prediction import Prediction
 from perfassert.predictor import predict
+from perfassert.predictor.errors import RANKING
 from perfassert.report.tables import percent, table
 
 Candidate = Union[str, Launch, Extent]
@@ -52,7 +52,7 @@ def rank(
     if not predictions:
         raise RankingError("there is no candidate to rank")
     ordered = sorted(predictions.items(), key=lambda item: float(item[1].time))
-    return Ranking(tuple(ordered), ranking_band())
+    return Ranking(tuple(ordered))
 
 
 def _pairs(
@@ -87,13 +87,15 @@ def shown(key: Key) -> str:
 
 @dataclass(frozen=True)
 class Ranking:
-    """Candidates with their predictions, fastest first.
-
-    ``band``: two candidates whose times differ by less than this share of the smaller are tied.
-    """
+    """Candidates with their predictions, fastest first."""
 
     entries: tuple[tuple[Key, Prediction], ...]
-    band: float
+
+    @property
+    def band(self) -> float:
+        """Two candidates whose times differ by less than this share of the smaller are tied: the
+        widest band of any of them, as measured on pairs of launches of one kernel."""
+        return max(p.error_band(RANKING).band for _, p in self.entries)
 
     @property
     def best(self) -> Key:

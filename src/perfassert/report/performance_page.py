@@ -116,8 +116,8 @@ def _stated(subject: _Subject) -> Sequence[tuple[str, Data]]:
 
 def _expectation(test: str, e: Data) -> tuple[str, ...]:
     room = percent(e["slack"]) if e["slack"] else ""
-    if room and e["model_error"]:
-        room += f" (model ±{e['model_error'] * 100:.0f} %)"
+    if room and e["known_error"] != "exact":
+        room += f" ({e['known_error']})"
     return (e["metric"], e["expected"], e["predicted"], room, e["verdict"], f"`{test}`")
 
 

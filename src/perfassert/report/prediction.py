@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from perfassert.prediction.prediction import Prediction
 from perfassert.report.tables import table
+from perfassert.report.trust import trust
+
+_ESTIMATED = ("time", "l2_load", "l2_store", "dram_load", "dram_store", "registers", "occupancy")
 
 
 def text(prediction: Prediction) -> str:
@@ -13,6 +16,7 @@ def text(prediction: Prediction) -> str:
     shared = v.shared_wavefronts.total
     rows: list[tuple[object, ...]] = [
         ("time", prediction.time),
+        ("confidence", prediction.confidence),
         ("limiter", prediction.limiter),
         ("roofline time", prediction.roofline_time),
         ("roofline limiter", prediction.roofline_limiter),
@@ -32,6 +36,7 @@ def text(prediction: Prediction) -> str:
         table(("metric", "value"), rows),
         table(("limiter", "alone"), [(k, b) for k, b in bounds if b]),
     ]
+    parts.append(trust(prediction, _ESTIMATED))
     if prediction.assumptions:
         parts.append("Assumptions:\n" + "\n".join(f"- {a}" for a in prediction.assumptions))
     return "\n\n".join(parts)

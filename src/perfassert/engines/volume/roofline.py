@@ -11,29 +11,46 @@ from perfassert.kernel.description import Description
 from perfassert.kernel.launch import Launch
 from perfassert.prediction.volumes import Volumes
 
+_MIXED = 0.25  # of all that DRAM moves is of the rarer kind: from here on both wait for each other
 _FLOPS_PER_LANE = 2  # a fused multiply-add counts two
 
 
 def roofline(
-    kernel: Description, launch: Launch, device: Device, volumes: Volumes, arithmetic: str
+    kernel: Description,
+    launch: Launch,
+    device: Device,
+    volumes: Volumes,
+    arithmetic: str,
+    active: int | None = None,
 ) -> Mapping[str, float]:
     """Seconds that each of ``dram l2 l1 compute`` would take alone.
 
-    All compute units are counted, as in the paper. L2 and DRAM serve loads and stores with one
-    bandwidth each; fetching instructions takes no time. ``compute`` takes every two flops for one
-    fused multiply-add of the operation class ``arithmetic``.
+    All compute units are counted, as in the paper, but for DRAM, which ``active`` ones ask. L2
+    serves loads and stores with one bandwidth; fetching instructions takes no time. ``compute``
+    takes every two flops for one fused multiply-add of the operation class ``arithmetic``.
     """
     unit_cycles = device.compute_units * device.clock_hz
-    dram = float(volumes.dram_load.total) + float(volumes.dram_store.total)
     l2 = float(volumes.l2_load.total) + float(volumes.l2_store.total)
     code = volumes.l2_load.fields.get(INSTRUCTIONS)
     l2 -= float(code.total) if code else 0.0
     return {
-        "dram": dram / device.dram_bandwidth,
+        "dram": dram_seconds(volumes, device, active or device.compute_units),
         "l2": l2 / device.l2_bandwidth,
         "l1": float(volumes.l1_cycles.total) / unit_cycles,
         "compute": kernel.flops * launch.threads / peak_flops(device, arithmetic),
     }
+
+
+def dram_seconds(volumes: Volumes, device: Device, active: int) -> float:
+    """How long DRAM takes alone: reads and writes in turn are slower than either alone, fully so
+    from a quarter of the other on; ``active`` units ask for no more than their L2 ports carry."""
+    load, store = float(volumes.dram_load.total), float(volumes.dram_store.total)
+    total = load + store
+    if not total:
+        return 0.0
+    mixed = min(1.0, min(load, store) / total / _MIXED)
+    bandwidth = device.dram_bandwidth * (1 + (1 - mixed) * (device.dram_alone_factor - 1))
+    return total / min(bandwidth, active * device.l2_port_bytes_per_cycle * device.clock_hz)
 
 
 def peak_flops(device: Device, arithmetic: str) -> float:

@@ -27,6 +27,7 @@ from perfassert.lab.validation.statistics import (
 )
 from perfassert.lab.validation.suite import MetricSpec, Suite
 from perfassert.predictor import predict
+from perfassert.predictor.errors import Kind, kind_of
 from perfassert.process_pool import Submitter
 from perfassert.version import MODEL_VERSION
 
@@ -39,6 +40,8 @@ class Outcome:
     """What became of a row: (measured, predicted) or a reason, by metric.
 
     ``fitted``: something has seen its answer. ``failure``: why there is no prediction, or ``""``.
+    ``kind``: what sort of prediction it is; ``guessed``: it rests on stand-ins, so that its error
+    is not the model's.
     """
 
     line: int
@@ -48,12 +51,15 @@ class Outcome:
     pairs: Mapping[str, tuple[float, float]]
     reasons: Mapping[str, str]
     failure: str = ""
+    kind: Kind | None = None
+    guessed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class MetricResult:
     """Points, figures and failures of one metric; ``lines`` in the order of the file.
 
+    ``kinds``: of each point, None where the prediction is a guess.
     ``fitted`` marks the points that something was fitted on; ``unseen`` sums up the others, which
     alone are a test, and ``seen`` those. ``failures``: (line, reason) of the rows that have no
     prediction or no measurement of it.
@@ -62,6 +68,7 @@ class MetricResult:
     spec: MetricSpec
     lines: tuple[int, ...]
     groups: tuple[tuple[str, ...], ...]
+    kinds: tuple[Kind | None, ...]
     measured: Vector
     predicted: Vector
     fitted: tuple[bool, ...]
@@ -165,7 +172,8 @@ def _predict_row(suite: Suite, row: Row) -> Outcome:
             pairs[metric.name] = measured, predicted_value(metric, prediction, names)
         except PerfAssertError as error:
             reasons[metric.name] = _reason(error)
-    return Outcome(row.line, group, seen, name, pairs, reasons)
+    kind, guessed = kind_of(prediction, device), prediction.confidence == "guessed"
+    return Outcome(row.line, group, seen, name, pairs, reasons, "", kind, guessed)
 
 
 def _reason(error: Exception) -> str:
@@ -188,6 +196,7 @@ def _metric(spec: MetricSpec, outcomes: Sequence[Outcome]) -> MetricResult:
         spec=spec,
         lines=tuple(o.line for o in there),
         groups=groups,
+        kinds=tuple(None if o.guessed else o.kind for o in there),
         measured=measured,
         predicted=predicted,
         fitted=tuple(o.fitted for o in there),

@@ -184,7 +184,7 @@ function facts(row) {
 function expectations(found) {
   const rows = found.map((e) => [el("span", { class: e.verdict.split(",")[0] }, e.verdict), e.metric, e.expected, e.predicted,
     e.difference === undefined ? "" : percent(e.difference),
-    e.slack === undefined ? "" : `${percent(e.slack)} (${e.model_error ? `model ±${percent(e.model_error)}` : "exact"})`]);
+    e.slack === undefined ? "" : `${percent(e.slack)} (${e.known_error})`]);
   return section("Expectations", table(["verdict", "metric", "expected", "predicted", "difference", "headroom"], rows, [3, 4, 5]));
 }
 

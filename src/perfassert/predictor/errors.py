@@ -1,0 +1,99 @@
+"""How wrong each metric is known to be: bands measured on suites, by architecture and kind.
+
+``devices/fits/model-error.toml`` holds them; ``perfassert validate --bands`` makes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from perfassert.hardware.model import Device
+from perfassert.hardware.shipped import read_fit
+from perfassert.prediction.error_band import FACT, ErrorBand
+from perfassert.prediction.prediction import Prediction
+from perfassert.predictor.model import Model
+
+TABLE = "model-error"
+RANKING = "ranking"
+"""The band within which two launches of one kernel count as tied."""
+METRICS = (
+    "time", "cycles", "roofline_time", "dram_load", "dram_store", "dram_volume", "l2_load",
+    "l2_store", "l2_volume", "l1_wavefronts", "l1_cycles", "shared_wavefronts", "occupancy",
+    "registers", "spill_bytes", "instructions", "advice_speedup", RANKING,
+)  # fmt: skip
+"""What has a number that can be wrong, and the order of two of them."""
+_LIKE = {
+    "cycles": "time",
+    "roofline_time": "time",
+    "dram_volume": "dram_load",
+    "l2_volume": "l2_load",
+    "advice_speedup": "time",
+}
+"""Metrics that are made of another one, whose error they have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What sort of prediction an error was measured on; ``way``: ``"described"`` by hand or
+    ``"compiled"``."""
+
+    arch: str
+    way: str
+    limiter: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    kind: Kind
+    error: float
+    suite: str
+
+
+@lru_cache(maxsize=1)
+def _table() -> Mapping[str, tuple[_Row, ...]]:
+    rows: dict[str, list[_Row]] = {}
+    for entry in read_fit(TABLE)["band"]:
+        kind = Kind(entry["arch"], entry["way"], entry["limiter"])
+        row = _Row(kind, float(entry["error"]), entry["suite"])
+        rows.setdefault(entry["metric"], []).append(row)
+    return {metric: tuple(found) for metric, found in rows.items()}
+
+
+def exact_metrics(model: Model) -> frozenset[str]:
+    """Facts of the binary or the launch: instructions are one where the user counted them."""
+    facts = {"occupancy", "registers"}
+    if model.case.kernel.spill_bytes is not None:
+        facts.add("spill_bytes")
+    if model.by_hand:
+        facts.add("instructions")
+    return frozenset(facts)
+
+
+def kind_of(prediction: Prediction, device: Device) -> Kind:
+    """The kind that a prediction counts as; only compiled code knows what it spills."""
+    way = "described" if prediction.resources.spill_bytes is None else "compiled"
+    return Kind(device.arch, way, prediction.limiter)
+
+
+def error_bands(model: Model, limiter: str) -> dict[str, ErrorBand]:
+    """The band of every metric of a launch."""
+    way = "described" if model.case.kernel.spill_bytes is None else "compiled"
+    kind, exact = Kind(model.device.arch, way, limiter), exact_metrics(model)
+    return {name: FACT if name in exact else error_band(name, kind) for name in METRICS}
+
+
+def error_band(metric: str, kind: Kind) -> ErrorBand:
+    """The band of a metric; where that kind was never measured, unknown: the widest one counts."""
+    rows = _table().get(_LIKE.get(metric, metric), ())
+    own = [row for row in rows if row.kind == kind]
+    if own:
+        worst = max(own, key=lambda row: row.error)
+        return ErrorBand(worst.error, worst.error, worst.suite)
+    widest = max((row.error for row in rows or tuple(_everything())), default=1.0)
+    return ErrorBand(None, widest, "")
+
+
+def _everything() -> Iterator[_Row]:
+    return (row for rows in _table().values() for row in rows)

@@ -1,0 +1,197 @@
+"""The one clock: a model of a launch → seconds, and what bounds them.
+
+Everything that states a time asks here: predictions, what-if, rankings, and the advisor's
+simulations of a changed kernel. The unit that has most blocks is simulated; behind it stand DRAM,
+which all units share, and what no launch can be faster than.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from statistics import fmean
+
+from perfassert.engines.pipeline.bounds import bounds
+from perfassert.engines.pipeline.configuration import Unit
+from perfassert.engines.pipeline.results import Totals
+from perfassert.engines.pipeline.simulate import run_bounded
+from perfassert.engines.volume.roofline import roofline
+from perfassert.frontends.access_graph import ARITHMETIC
+from perfassert.predictor.memory import L2, LOAD_STORE_UNIT, QUEUE
+from perfassert.predictor.model import Model
+from perfassert.source import Assumption
+
+_SERVER = {
+    "global": "memory", "shared": "shared", "local": "shared", "barrier": "latency",
+    QUEUE: "issue", LOAD_STORE_UNIT: "load-store", L2: "l2",
+}  # fmt: skip
+_MEANS = {"load-store": ("l1", "shared"), "memory": ("dram",)}
+"""Limiters that a server counts for where they are not its own name; the latencies of a hand-made
+graph stand for all of memory."""
+_SATURATED = 0.5  # of the time: a server that is busy for so long is the limiter
+_LIMIT = 4_000_000  # simulated instructions without a recurrence, before extrapolation
+_ISSUED_LIMIT = 400_000  # the same where there are issue slots: less seldom recurs
+_WAVES = 12  # so many sets of resident blocks are enough: more move the time by 1 %
+_PHASES = (0.5, 1.0)  # shares of a block's time over which the first blocks are spread
+
+
+@dataclass(frozen=True, slots=True)
+class Time:
+    """How long a launch takes, in seconds, with and without (``busy``) its overhead.
+
+    ``bounds``: what each limiter would take alone, by name; no entry exceeds ``seconds``.
+    ``roofline``: those of the multi-limiter roofline. ``run``: the simulated unit.
+    """
+
+    seconds: float
+    busy: float
+    bounds: Mapping[str, float]
+    roofline: Mapping[str, float]
+    limiter: str
+    run: Run
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What the pipeline engine says about the busiest unit.
+
+    ``cycles``: the mean over start phases; ``spread``: how far they lie apart, as a share.
+    """
+
+    cycles: float
+    spread: float
+    simulated: int
+    assumptions: tuple[Assumption, ...]
+
+
+def launch_time(model: Model) -> Time:
+    """The time of a launch: its simulated unit and DRAM behind it, never below any bound."""
+    return _combined(model, _roofline(model))
+
+
+def changed_time(model: Model, unit: Unit) -> Time:
+    """The time of the launch with another unit, whose instructions cost more or less.
+
+    What the volumes say of a server is taken to change as the unit's demand for it does. With the
+    unit as it was the time is :func:`launch_time`'s.
+    """
+    limits = bounds(unit)
+    share: dict[str, float] = {}
+    for pipeline, cycles in model.bounds.pipelines.items():
+        if cycles:
+            now = limits.pipelines.get(pipeline, 0.0) / cycles
+            for name in _MEANS.get(_server(pipeline), (_server(pipeline),)):
+                share[name] = min(share.get(name, now), now)
+    alone = {name: seconds * share.get(name, 1.0) for name, seconds in _roofline(model).items()}
+    shared = model.shared_cycles * share.get("shared", 1.0)
+    return _combined(replace(model, unit=unit, bounds=limits, shared_cycles=shared), alone)
+
+
+def _roofline(model: Model) -> Mapping[str, float]:
+    kernel, volumes = model.case.kernel, model.case.estimate.volumes
+    arithmetic = ARITHMETIC.get(kernel.dtype, "int32")
+    return roofline(kernel, model.launch, model.device, volumes, arithmetic, model.active)
+
+
+def _server(pipeline: str) -> str:
+    """What a pipeline of the unit stands for; one that is not named is arithmetic."""
+    return _SERVER.get(pipeline, "compute")
+
+
+def _combined(model: Model, alone: Mapping[str, float]) -> Time:
+    device = model.device
+    run = _run(model)
+    issue = model.own * model.blocks / device.schedulers_per_unit
+    cycles = max(run.cycles, issue) + model.masked_cycles
+    limits = _limits({**alone, "issue": issue / device.clock_hz}, model)
+    together = behind_dram(cycles / device.clock_hz, model.dram_seconds, device.dram_knee)
+    busy = max(together, *limits.values())
+    seconds = busy + device.launch_overhead
+    idle = device.compute_units / min(device.compute_units, model.launch.blocks)
+    limits["parallelism"] = min(seconds, max(alone.values()) * idle) if idle > 1 else 0.0
+    return Time(seconds, busy, limits, alone, _limiter(limits, seconds, model), run)
+
+
+def behind_dram(alone: float, dram: float, knee: float) -> float:
+    """Time where both the units and DRAM need theirs: (a^q + b^q)^(1/q).
+
+    That is latency that grows with the utilisation ρ of DRAM as (1 − ρ^q)^(−1/q), and what the
+    bandwidth of streaming kernels over occupancy shows.
+    """
+    longer, shorter = max(alone, dram), min(alone, dram)
+    return longer * (1 + (shorter / longer) ** knee) ** (1 / knee) if longer else 0.0
+
+
+def _run(model: Model) -> Run:
+    """Simulate, with the first blocks in step and apart."""
+    unit, instructions = model.unit, model.length * model.blocks
+    enough = _WAVES * model.length * unit.resident
+    limit = _LIMIT if model.by_hand else min(_ISSUED_LIMIT, enough)
+    totals = run_bounded(unit, limit)
+    assumptions, end = _extrapolated(totals, instructions)
+    ends = [end]
+    if not model.by_hand and unit.resident > 1:
+        ends += [
+            _extrapolated(run_bounded(replace(unit, stagger=s), limit), instructions)[1]
+            for s in _start_phases(unit, end, totals)
+        ]
+    end = fmean(ends)
+    return Run(
+        end / unit.pipelines.ticks,
+        (max(ends) - min(ends)) / end if end else 0.0,
+        totals.simulated,
+        assumptions,
+    )
+
+
+def _start_phases(unit: Unit, end: float, totals: Totals) -> tuple[int, ...]:
+    """Staggers of the first blocks in ticks: half of what spreads them over one block's time, and
+    all of it. Blocks that start together stay in step, which real ones do not for long.
+
+    A simulation that is cut short before the last of them starts would tell of the first alone:
+    what spreads them over more than half of its window is left out.
+    """
+    apart = end / unit.blocks
+    staggers = [int(apart * share) for share in _PHASES]
+    window = totals.end / 2 if totals.cut_short else end
+    return tuple(s for s in staggers if s * (unit.resident - 1) <= window)
+
+
+def _extrapolated(totals: Totals, instructions: int) -> tuple[tuple[Assumption, ...], float]:
+    """The end in ticks; what was not simulated goes on at the rate of the second half."""
+    if not totals.cut_short:
+        return (), totals.end
+    count = sum(totals.issued)
+    rate = (totals.end - totals.half_time) / (count - totals.half_count)
+    text = (
+        f"no recurrence within {totals.simulated} simulated instructions: the time of the other "
+        f"{instructions - count} of {instructions} is extrapolated"
+    )
+    return (Assumption(text),), totals.end + rate * (instructions - count)
+
+
+def _limits(alone: Mapping[str, float], model: Model) -> dict[str, float]:
+    """Seconds that each limiter would take alone: of the roofline and of the simulated unit."""
+    limits = {**alone, "shared": 0.0}
+    clock_hz = model.device.clock_hz
+    for pipeline, cycles in model.bounds.pipelines.items():
+        name = _server(pipeline)
+        if name == "load-store":  # serves both; it counts for the one that needs it more
+            shared = model.shared_cycles / clock_hz
+            limits["shared"] = max(limits["shared"], shared)
+            name = "shared" if shared > limits.get("l1", 0.0) else "l1"
+        if name == "memory":
+            name = "dram"
+        if name != "latency":
+            limits[name] = max(limits.get(name, 0.0), cycles / clock_hz)
+    limits["latency"] = model.bounds.path / clock_hz
+    return limits
+
+
+def _limiter(bounds: Mapping[str, float], seconds: float, model: Model) -> str:
+    """The busiest server, if it is busy for half of the time; else what keeps it from being so."""
+    throughput = {k: v for k, v in bounds.items() if k not in ("latency", "parallelism")}
+    busiest = max(throughput, key=lambda key: throughput[key])
+    if throughput[busiest] >= _SATURATED * seconds:
+        return busiest
+    return "parallelism" if model.launch.blocks < model.device.compute_units else "latency"
