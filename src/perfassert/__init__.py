@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from perfassert.errors import KernelSourceError as KernelSourceError
     from perfassert.errors import LaunchError as LaunchError
     from perfassert.errors import PerfAssertError as PerfAssertError
+    from perfassert.errors import PerfAssertWarning as PerfAssertWarning
     from perfassert.errors import PerfFileError as PerfFileError
     from perfassert.errors import PluginError as PluginError
     from perfassert.errors import PluginWarning as PluginWarning
@@ -67,9 +68,9 @@ _HOMES = {
     "errors": (
         "AddressExpressionError", "BaselineError", "DeviceFileError", "ExpectationError",
         "ExpectationFailed", "GraphError", "KernelError", "KernelSourceError", "LaunchError",
-        "PerfAssertError", "PerfFileError", "PluginError", "PluginWarning", "RankingError",
-        "ReportError", "SamplesError", "SuiteError", "ToolchainMissing", "UnitError",
-        "UnknownDevice",
+        "PerfAssertError", "PerfAssertWarning", "PerfFileError", "PluginError", "PluginWarning",
+        "RankingError", "ReportError", "SamplesError", "SuiteError", "ToolchainMissing",
+        "UnitError", "UnknownDevice",
     ),
     "frontends.cuda.kernels": ("from_cubin", "from_cuda", "from_ptx"),
     "frontends.cuda.triton": ("from_triton",),

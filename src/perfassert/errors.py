@@ -76,7 +76,11 @@ class PluginError(PerfAssertError):
     """A plug-in contradicts another one or fails at its work; the message names it."""
 
 
-class PluginWarning(UserWarning):
+class PerfAssertWarning(UserWarning):
+    """Something that a green run must not hide; the message says what and where."""
+
+
+class PluginWarning(PerfAssertWarning):
     """A plug-in, or a part of what it adds, is not in use; the message says why."""
 
 

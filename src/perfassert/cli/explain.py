@@ -24,7 +24,7 @@ def _explain(options: argparse.Namespace) -> int:
     from perfassert.frontends.cuda.kernels import CompiledCode
     from perfassert.hardware.load import device as load_device
     from perfassert.kernel.description import CompiledKernel
-    from perfassert.predictor import access_costs
+    from perfassert.predictor import access_costs, predict
     from perfassert.report import explain
 
     kernel, device, launch = kernel_of(options), load_device(options.device), launch_of(options)
@@ -33,10 +33,11 @@ def _explain(options: argparse.Namespace) -> int:
         raise KernelError(f"kernel {kernel.name!r}: explain shows compiled code, and it has none")
     program = code.program(device.arch)
     costs, assumptions = access_costs(kernel, launch, device) if launch else ({}, ())
+    prediction = predict(kernel, launch, device) if launch else None
     if options.json:
-        print(json.dumps(explain.to_dict(kernel.name, program, costs)))
+        print(json.dumps(explain.to_dict(kernel.name, program, costs, prediction)))
         return 0
-    print(explain.text(kernel.name, program, costs, assumptions))
+    print(explain.text(kernel.name, program, costs, assumptions, prediction))
     if options.sass:
         print(f"\n{explain.listing(program)}")
     return 0

@@ -32,6 +32,7 @@ class Header:
     key: str
     line: int
     locate: Callable[[str], str]
+    allow_guesses: bool = False
 
     def case_id(self, device: str) -> str:
         """``"saxpy[128-A100-SXM4-40GB]"``."""

@@ -17,7 +17,7 @@ from perfassert.perf_toml.descriptions import DescriptionReader
 from perfassert.perf_toml.parameters import Row, Rows, fill, read_constants, read_rows
 
 TOP = ("devices", "constants", "kernels", "test", "rank")
-SHARED = ("name", "kernel", "launch", "devices", "skip", "xfail", "parametrize")
+SHARED = ("name", "kernel", "launch", "devices", "skip", "xfail", "parametrize", "allow_guesses")
 TEST = (*SHARED, "launches", "expect", "baseline")
 RANK = (*SHARED, "domain", "candidates", "expect")
 Parameters = tuple[tuple[str, ...], Row]
@@ -108,7 +108,14 @@ class _FileReader(DescriptionReader):
             key=key,
             line=self.line(key),
             locate=self.place,
+            allow_guesses=self.flag(f"{key}.allow_guesses", table.get("allow_guesses", False)),
         )
+
+    def flag(self, key: str, given: Any) -> bool:
+        """``true`` or ``false``."""
+        if not isinstance(given, bool):
+            self.fail(key, f"must be true or false, not {given!r}")
+        return given
 
     def device_list(self, key: str, given: Any) -> tuple[str, ...] | None:
         """Names, or paths of device files; None where the key is missing."""

@@ -194,11 +194,11 @@ class Prediction:
             "occupancy": _slots(self.occupancy),
             "resources": _slots(self.resources),
             **(self._diagnosis_data() if diagnosis else {}),
-            "assumptions": [_assumption(a) for a in self.assumptions],
+            "assumptions": [assumption_data(a) for a in self.assumptions],
             "exact": sorted(self.exact),
             "error_bands": {name: _slots(band) for name, band in self.error_bands.items()},
             "confidence": self.confidence,
-            "confidence_reasons": [_assumption(a) for a in self.confidence_reasons],
+            "confidence_reasons": [assumption_data(a) for a in self.confidence_reasons],
             "diagnostics": dict(self.diagnostics),
         }
 
@@ -267,7 +267,8 @@ def _read_advice(data: Mapping[str, Any]) -> Advice:
     return Advice(**{**data, "hotspots": tuple(data["hotspots"])})
 
 
-def _assumption(assumption: Assumption) -> dict[str, Any]:
+def assumption_data(assumption: Assumption) -> dict[str, Any]:
+    """Plain data that JSON can hold."""
     span = assumption.span
     where = None if span is None else [span.file, span.line, span.column]
     return _slots(assumption) | {"span": where}

@@ -49,6 +49,7 @@ class _Row:
     kind: Kind
     error: float
     suite: str
+    fitted: bool
 
 
 @lru_cache(maxsize=1)
@@ -56,7 +57,7 @@ def _table() -> Mapping[str, tuple[_Row, ...]]:
     rows: dict[str, list[_Row]] = {}
     for entry in read_fit(TABLE)["band"]:
         kind = Kind(entry["arch"], entry["way"], entry["limiter"])
-        row = _Row(kind, float(entry["error"]), entry["suite"])
+        row = _Row(kind, float(entry["error"]), entry["suite"], entry["fitted"])
         rows.setdefault(entry["metric"], []).append(row)
     return {metric: tuple(found) for metric, found in rows.items()}
 
@@ -90,7 +91,8 @@ def error_band(metric: str, kind: Kind) -> ErrorBand:
     own = [row for row in rows if row.kind == kind]
     if own:
         worst = max(own, key=lambda row: row.error)
-        return ErrorBand(worst.error, worst.error, worst.suite)
+        seen = ", to which it was fitted" if worst.fitted else ""
+        return ErrorBand(worst.error, worst.error, worst.suite + seen)
     widest = max((row.error for row in rows or tuple(_everything())), default=1.0)
     return ErrorBand(None, widest, "")
 

@@ -74,7 +74,7 @@ def _prediction(seen: Predicted, advice: bool, root: Path) -> dict[str, Any]:
         data = p.to_dict(diagnosis=advice or p.diagnosed)
     except PerfAssertError:  # what it cannot say is no reason to lose the rest
         data = p.to_dict(diagnosis=False)
-    for assumption in data["assumptions"]:
+    for assumption in (*data["assumptions"], *data["confidence_reasons"]):
         if assumption["span"]:
             assumption["span"][0] = relative(assumption["span"][0], root)
     metrics = dict(metrics_of(p))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from perfassert.pytest_plugin import guesses
 from perfassert.pytest_plugin.baseline_options import add_options
 from perfassert.pytest_plugin.baselines import BASELINES, Baselines
 from perfassert.pytest_plugin.reports import REPORTS, Reports
@@ -51,6 +52,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="what becomes of tests that need NVIDIA's compiler where it is not installed",
     )
     add_options(parser, group)
+    guesses.add_options(parser, group)
     add_report_options(parser, group)
     parser.addini("perf_devices", "devices to predict for, one per line", type="linelist")
     parser.addini("perf_no_toolchain", "fail (the default) or skip", default="fail")

@@ -17,6 +17,7 @@ from perfassert.kernel.description import Kernel
 from perfassert.kernel.launch import Args, Extent, Launch
 from perfassert.prediction.prediction import Prediction
 from perfassert.predictor import predict
+from perfassert.pytest_plugin import guesses
 from perfassert.pytest_plugin.baselines import BASELINES
 from perfassert.pytest_plugin.regression import TestBaselines
 from perfassert.ranking.ranking import Candidates, Ranking, rank
@@ -45,6 +46,7 @@ class Perf:
         self.rankings: list[dict[str, Any]] = []
         self._node = node
         self._labels: dict[str, int] = {}
+        self._assumptions = guesses.mode_of(node.config)
         run = node.config.stash[BASELINES]
         self.baselines = TestBaselines(node, self.device.name, run.mode, run.files)
 
@@ -58,10 +60,18 @@ class Perf:
         block: Extent | None = None,
         args: Args | None = None,
         shared_bytes: int = 0,
+        allow_guesses: bool = False,
     ) -> Prediction:
-        """Predict ``kernel`` for ``launch``, or for ``block`` with ``domain`` or ``grid``."""
+        """Predict ``kernel`` for ``launch``, or for ``block`` with ``domain`` or ``grid``.
+
+        A prediction that rests on guesses is what ``--perf-assumptions`` says, unless
+        ``allow_guesses``.
+        """
+        __tracebackhide__ = True
         chosen = _launch(launch, domain, grid, block, args, shared_bytes)
-        return self._record(predict(kernel, chosen, self.device))
+        prediction = self._record(predict(kernel, chosen, self.device))
+        guesses.judge(prediction, "allow" if allow_guesses else self._assumptions)
+        return prediction
 
     def rank(
         self,
@@ -69,9 +79,17 @@ class Perf:
         *,
         kernel: Kernel | None = None,
         domain: Extent | None = None,
+        allow_guesses: bool = False,
     ) -> Ranking:
-        """Rank launches or variants on this test's device, as :func:`perfassert.rank` does."""
+        """Rank launches or variants on this test's device, as :func:`perfassert.rank` does.
+
+        A candidate that rests on guesses is what ``--perf-assumptions`` says, unless
+        ``allow_guesses``.
+        """
+        __tracebackhide__ = True
         ranking = rank(candidates, self.device, kernel=kernel, domain=domain)
+        for _, candidate in ranking.entries:
+            guesses.judge(candidate, "allow" if allow_guesses else self._assumptions)
         (best, prediction), *others = ranking.entries
         recorded = self._record(prediction, note=f"best of {len(ranking.entries)}")
         self.rankings.append({"label": self.predicted[-1].label, **ranking.to_dict()})
@@ -113,6 +131,9 @@ class Perf:
                 "block": list(prediction.block),
                 "time": float(prediction.time),
                 "limiter": prediction.limiter,
+                "confidence": prediction.confidence,
+                "guess": guesses.worst(prediction),
+                "share": max((a.share for a in prediction.confidence_reasons), default=0.0),
                 "note": note,
             }
         )

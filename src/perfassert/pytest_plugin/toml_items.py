@@ -87,7 +87,7 @@ class PerfTomlItem(pytest.Item):
 
 def _check(perf: Perf, case: TestCase) -> None:
     with _placed(case.header.locate(case.launch_key), source=case.header.locate(case.kernel_key)):
-        prediction = perf(case.kernel, case.launch)
+        prediction = perf(case.kernel, case.launch, allow_guesses=case.header.allow_guesses)
     if case.expect:
         with _placed(case.header.place("expect"), lambda: _failing(prediction, case)):
             prediction.expect(**case.expect)
@@ -106,7 +106,7 @@ def _failing(prediction: Prediction, case: TestCase) -> Iterator[str]:
 
 def _rank(perf: Perf, case: RankCase) -> None:
     with _placed(case.header.locate(case.header.key)):
-        ranking = perf.rank(case.candidates)
+        ranking = perf.rank(case.candidates, allow_guesses=case.header.allow_guesses)
     with _placed(case.header.place("expect")):
         ranking.expect(**case.claims)
 

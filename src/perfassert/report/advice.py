@@ -8,6 +8,7 @@ from typing import Any
 
 from perfassert.prediction.prediction import Advice, Prediction
 from perfassert.report.tables import indented, percent, table
+from perfassert.report.trust import trust
 
 _SECTIONS = (
     ("Code optimizers", ("stall elimination", "latency hiding")),
@@ -23,7 +24,9 @@ def report(prediction: Prediction, advice: Sequence[Advice], source: str) -> str
         f"{prediction.kernel} on {prediction.device}: grid {grid}, block {block}\n"
         f"predicted {prediction.time}, limited by {prediction.limiter}; samples: {source}"
     )
-    parts = [head]
+    parts = [head, trust(prediction)]
+    if prediction.assumptions:
+        parts.append("Assumptions:\n" + "\n".join(f"- {a}" for a in prediction.assumptions))
     if source == "simulation":
         parts.append(stalls(prediction))
     for title, categories in _SECTIONS:
@@ -31,7 +34,7 @@ def report(prediction: Prediction, advice: Sequence[Advice], source: str) -> str
         if own:
             parts.append(f"{title}\n{'=' * len(title)}")
             parts += [f"{n}. {one(a)}" for n, a in enumerate(own, 1)]
-    if len(parts) == 1 + (source == "simulation"):
+    if not advice:
         parts.append("No suggestion: no optimizer finds a pattern that it could improve.")
     return "\n\n".join(parts)
 
@@ -65,7 +68,7 @@ def one(advice: Advice) -> str:
 
 def to_dict(prediction: Prediction, advice: Sequence[Advice], source: str) -> dict[str, Any]:
     """The same as plain data."""
-    from perfassert.prediction.prediction import advice_data
+    from perfassert.prediction.prediction import advice_data, assumption_data
 
     return {
         "kernel": prediction.kernel,
@@ -77,4 +80,7 @@ def to_dict(prediction: Prediction, advice: Sequence[Advice], source: str) -> di
         "samples": source,
         "stalls": dict(prediction.stalls) if source == "simulation" else {},
         "advice": [advice_data(a) for a in advice],
+        "confidence": prediction.confidence,
+        "confidence_reasons": [assumption_data(a) for a in prediction.confidence_reasons],
+        "assumptions": [assumption_data(a) for a in prediction.assumptions],
     }

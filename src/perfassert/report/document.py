@@ -14,7 +14,7 @@ from typing import Any
 from perfassert.version import MODEL_VERSION, VERSION
 
 FORMAT = "perfassert report"
-SCHEMA = 1
+SCHEMA = 2
 FAILED, PASSED = "failed", "passed"
 
 Document = Mapping[str, Any]

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from perfassert.kernel.program import Program, ProgramInstruction
+from perfassert.prediction.prediction import Prediction, assumption_data
 from perfassert.report.expressions import access_text, parameter_names, value_text
 from perfassert.report.tables import table
+from perfassert.report.trust import confidence
 from perfassert.source import Assumption
 
 
@@ -64,8 +66,15 @@ def closed_form_share(program: Program) -> tuple[int, int]:
     return sum(not a.unresolved for a in accesses), len(accesses)
 
 
-def text(kernel: str, program: Program, costs: Costs, assumptions: Sequence[Assumption]) -> str:
-    """The report as ``perfassert explain`` prints it."""
+def text(
+    kernel: str,
+    program: Program,
+    costs: Costs,
+    assumptions: Sequence[Assumption],
+    prediction: Prediction | None = None,
+) -> str:
+    """The report as ``perfassert explain`` prints it; ``prediction``: of the launch, if there is
+    one."""
     rows = []
     for line in lines(program, costs):
         classes = ", ".join(f"{n} {c}" for c, n in sorted(line.classes.items()))
@@ -94,6 +103,8 @@ def text(kernel: str, program: Program, costs: Costs, assumptions: Sequence[Assu
     noted = dict.fromkeys((*program.assumptions, *assumptions))
     if noted:
         parts.append("Assumptions:\n" + "\n".join(f"- {a}" for a in noted))
+    if prediction is not None:
+        parts.append(confidence(prediction))
     return "\n\n".join(parts)
 
 
@@ -126,7 +137,9 @@ def listing(program: Program) -> str:
     return table(header, rows)
 
 
-def to_dict(kernel: str, program: Program, costs: Costs) -> dict[str, Any]:
+def to_dict(
+    kernel: str, program: Program, costs: Costs, prediction: Prediction | None = None
+) -> dict[str, Any]:
     """The same as plain data."""
     resolved, total = closed_form_share(program)
     names = parameter_names(program)
@@ -157,4 +170,8 @@ def to_dict(kernel: str, program: Program, costs: Costs) -> dict[str, Any]:
             for loop in program.loops
         ],
         "assumptions": [str(a) for a in program.assumptions],
+        "confidence": prediction.confidence if prediction else None,
+        "confidence_reasons": [
+            assumption_data(a) for a in (prediction.confidence_reasons if prediction else ())
+        ],
     }

@@ -78,8 +78,9 @@ def page_data(report: Document, root: Path) -> dict[str, Any]:
 
 
 _PLAIN = ("label", "note", "block", "grid", "updates", "time", "limiter", "roofline_time",
-          "roofline_limiter", "spread", "occupancy", "resources", "bounds")  # fmt: skip
-_SHARED = ("expectations", "assumptions", "sources", "stalls", "advice")
+          "roofline_limiter", "spread", "occupancy", "resources", "bounds",
+          "confidence")  # fmt: skip
+_SHARED = ("expectations", "assumptions", "confidence_reasons", "sources", "stalls", "advice")
 
 
 def _row(p: Mapping[str, Any], shared: _Shared) -> dict[str, Any]:

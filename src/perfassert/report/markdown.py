@@ -38,6 +38,8 @@ def markdown(report: Document, limit: int = LIMIT) -> str:
 def _row(test: Mapping[str, Any], p: Mapping[str, Any]) -> tuple[str, ...]:
     failed = [e["metric"] for e in p["expectations"] if e["verdict"] == "FAIL"]
     verdict = f"**{words(', '.join(failed))}**" if failed else words(test["outcome"])
+    if p["confidence"] == "guessed":
+        verdict += " (guessed)"
     note = f" ({words(p['note'])})" if p["note"] else ""
     return (
         code(test["nodeid"].rpartition("::")[2]),

@@ -82,7 +82,8 @@ def _section(subject: _Subject) -> Iterator[str]:
     yield (
         f"Grid {_extent(data['grid'])}: {_seconds(data['time'])}, limited by {data['limiter']}; "
         f"occupancy {percent(data['occupancy']['fraction'], signed=False)}, limited by "
-        f"{data['occupancy']['limited_by']}; {data['resources']['registers']} registers."
+        f"{data['occupancy']['limited_by']}; {data['resources']['registers']} registers; "
+        f"{data['confidence']}."
     )
     bounds = sorted(((-v, k) for k, v in data["bounds"].items() if v))
     if bounds:

@@ -23,9 +23,9 @@ _RIGHT = 0.9
 _STEPS = np.array([0.0, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0])
 _HEADER = """\
 # Known error of each metric by kind of prediction: a share of the measured value, 90th percentile.
-# `way`: the kernel was described by hand, or compiled; `rows`: measured points, none of which any
-# value of the model was fitted to. `ranking`: two launches of one kernel whose predicted times lie
-# further apart are in the measured order in nine cases of ten.
+# `way`: the kernel was described by hand, or compiled; `rows`: measured points; `fitted`: values of
+# the model have seen them, because too few others are there. `ranking`: two launches of one kernel
+# whose predicted times lie further apart are in the measured order in nine cases of ten.
 # Written by `perfassert validate SUITE… --bands FILE` with model version {version}.
 """
 
@@ -39,6 +39,7 @@ class Band:
     error: float
     rows: int
     suite: str
+    fitted: bool
 
 
 def bands(validations: Sequence[Validation]) -> tuple[Band, ...]:
@@ -66,6 +67,7 @@ limiter = "{b.kind.limiter}"
 error = {b.error}
 rows = {b.rows}
 suite = "{b.suite}"
+fitted = {str(b.fitted).lower()}
 """
         )
     return "".join(parts)
@@ -78,16 +80,25 @@ def _bands(validation: Validation) -> Iterator[Band]:
             continue
         errors = percentage_errors(result.measured, result.predicted)
         for kind in dict.fromkeys(k for k in result.kinds if k is not None):
-            mine = np.array([k == kind for k in result.kinds]) & ~np.array(result.fitted)
+            mine, fitted = _points(result, kind)
             if mine.sum() < _LEAST:
                 continue
             error = round_significant(float(np.quantile(errors[mine], _PERCENTILE)), 2)
-            yield Band(result.spec.name, kind, error, int(mine.sum()), suite)
+            yield Band(result.spec.name, kind, error, int(mine.sum()), suite, fitted)
             if result.spec.name == "time":
-                yield from _ranking(result, kind, mine, suite)
+                yield from _ranking(result, kind, mine, suite, fitted)
 
 
-def _ranking(result: MetricResult, kind: Kind, mine: Mask, suite: str) -> Iterator[Band]:
+def _points(result: MetricResult, kind: Kind) -> tuple[Mask, bool]:
+    """Those of a kind that nothing was fitted on; if they are too few, all, which were."""
+    mine = np.array([k == kind for k in result.kinds])
+    unseen = mine & ~np.array(result.fitted)
+    return (unseen, False) if unseen.sum() >= _LEAST else (mine, True)
+
+
+def _ranking(
+    result: MetricResult, kind: Kind, mine: Mask, suite: str, fitted: bool
+) -> Iterator[Band]:
     """The smallest step from which on predicted distances are in the measured order."""
     apart, right = _pairs(result, mine)
     if len(apart) < _LEAST:
@@ -98,7 +109,7 @@ def _ranking(result: MetricResult, kind: Kind, mine: Mask, suite: str) -> Iterat
         if there.any() and right[there].mean() < _RIGHT:
             break
         share = low
-    yield Band(RANKING, kind, float(share), len(apart), suite)
+    yield Band(RANKING, kind, float(share), len(apart), suite, fitted)
 
 
 def _pairs(result: MetricResult, mine: Mask) -> tuple[Vector, Vector]:

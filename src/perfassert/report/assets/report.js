@@ -174,11 +174,17 @@ function facts(row) {
     test(row).nodeid, `${test(row).file}:${test(row).line || ""}`,
     `grid ${extent(row.grid)}, block ${extent(row.block)}`,
     `time ${quantity(row.time, "s")} ± ${percent((row.spread || 0) / 2)}`, ...roof,
+    ...optional(row.confidence, `confidence: ${row.confidence}${guess(row)}`),
     `occupancy ${percent(o.fraction)}: ${o.resident_blocks} blocks, ${o.warps_per_unit} warps per unit, limited by ${o.limited_by}`,
     `${r.registers} registers`, ...optional(r.shared_bytes, `${quantity(r.shared_bytes, "B")} shared`),
     ...optional(r.spill_bytes, `${quantity(r.spill_bytes, "B")} spilled`),
     ...optional(r.instructions, `${quantity(r.instructions, "")} warp instructions`),
   ].join(" · "));
+}
+
+function guess(row) {
+  const [worst] = shared(row, "confidence_reasons") || [];
+  return worst ? ` (${percent(worst.share)} rests on: ${worst.text}${worst.span ? `, ${worst.span[0]}:${worst.span[1]}` : ""})` : "";
 }
 
 function expectations(found) {

@@ -1,0 +1,60 @@
+"""What becomes of a prediction that rests on guesses: an error, a warning, or nothing."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING
+
+import pytest
+
+from perfassert.errors import ExpectationFailed, PerfAssertWarning
+
+if TYPE_CHECKING:
+    from perfassert.prediction.prediction import Prediction
+
+CHOICES = ("error", "warn", "allow")
+GUESSED = "guessed"
+
+
+def add_options(parser: pytest.Parser, group: pytest.OptionGroup) -> None:
+    """With its twin in the ini file."""
+    what = "what becomes of tests whose predictions rest on guesses: error, warn (default), allow"
+    group.addoption("--perf-assumptions", choices=CHOICES, default=None, help=what)
+    parser.addini("perf_assumptions", what, default="warn")
+
+
+def mode_of(config: pytest.Config) -> str:
+    """From command line, else ini file; :class:`pytest.UsageError` for what is none."""
+    chosen = config.getoption("--perf-assumptions") or config.getini("perf_assumptions")
+    if chosen not in CHOICES:
+        raise pytest.UsageError(
+            f"perf_assumptions must be one of {', '.join(CHOICES)}, not {chosen!r}"
+        )
+    return str(chosen)
+
+
+def judge(prediction: Prediction, mode: str) -> None:
+    """Fail or warn, where the prediction is a guess."""
+    __tracebackhide__ = True
+    if prediction.confidence != GUESSED or mode == "allow":
+        return
+    from perfassert.report.trust import confidence
+
+    text = (
+        f"the prediction of {prediction.kernel} on {prediction.device} is a guess\n"
+        f"{confidence(prediction)}\n"
+        "give what is missing, or say perf(..., allow_guesses=True)"
+    )
+    if mode == "error":
+        raise ExpectationFailed(text)
+    warnings.warn(text, PerfAssertWarning, stacklevel=3)
+
+
+def worst(prediction: Prediction) -> str:
+    """The stand-in that carries most of a guess, with its share."""
+    from perfassert.report.trust import share
+
+    if not prediction.confidence_reasons:
+        return ""
+    heaviest = prediction.confidence_reasons[0]
+    return f"{share(heaviest.share)}: {heaviest}"
