@@ -7,13 +7,12 @@ either.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from math import prod
 
-from perfassert.engines.volume.estimate import AccessCost
-from perfassert.kernel.description import Kernel
-from perfassert.kernel.graph import InstructionGraph, Node
+from perfassert.kernel.description import BoundKernel
+from perfassert.kernel.graph import Node
 from perfassert.prediction.error_band import ErrorBand
 from perfassert.predictor.model import Model
 from perfassert.quantity import round_significant
@@ -43,77 +42,75 @@ def confidence(model: Model, band: ErrorBand) -> str:
 
 def reasons(model: Model) -> tuple[Assumption, ...]:
     """The stand-ins of a launch with the share that each carries, the heaviest first."""
-    stand_ins = [a for a in model.case.kernel.assumptions if a.stands_for]
-    if not stand_ins:
+    kernel = model.case.kernel
+    if not isinstance(kernel, BoundKernel):
         return ()
-    weights = tuple(_weights(model))
-    placed = frozenset[Assumption]().union(*(w.executed | w.addressed for w in weights))
-    graph = model.case.kernel.graph
-    found = []
-    for one in stand_ins:
-        share = _share(weights, {one}) if one in placed else _beside(one, weights, graph)
-        found.append(replace(one, share=round_significant(share)))
+    weights = _Weights(model, kernel)
+    found = [replace(a, share=round_significant(weights.share(a))) for a in _of(kernel)]
     return tuple(sorted(found, key=lambda a: -a.share))
 
 
 def guessed_share(model: Model) -> float:
     """The share of instructions or of bytes, whichever is more, on any stand-in."""
-    stand_ins = {a for a in model.case.kernel.assumptions if a.stands_for}
-    if not stand_ins:
-        return 0.0
-    weights = tuple(_weights(model))
-    graph = model.case.kernel.graph
-    placed = frozenset[Assumption]().union(*(w.executed | w.addressed for w in weights))
-    loose = (_beside(a, weights, graph) for a in stand_ins - placed)
-    return min(1.0, max([_share(weights, stand_ins), *loose]))
-
-
-def _weights(model: Model) -> Iterator[_Weight]:
     kernel = model.case.kernel
-    graph = kernel.graph
-    if graph is None:
-        return
-    bound = kernel.bound or ()
-    for node in graph.nodes:
-        chain = graph.chain(node.loop)
-        warps = model.warps if node.warps is None else len(node.warps)
-        times = warps * prod(map(graph.trips, chain))
-        executed = frozenset(_stand_ins(node.rests_on, *(graph.loops[i].rests_on for i in chain)))
-        sectors = times * sum(_sectors(kernel, model.case.estimate.accesses, node))
-        addressed = frozenset(_stand_ins(*(bound[i].rests_on for i in node.touches if bound)))
-        yield _Weight(times, sectors, executed, executed | addressed)
+    if not isinstance(kernel, BoundKernel):
+        return 0.0
+    return _Weights(model, kernel).share(*_of(kernel))
 
 
-def _sectors(kernel: Kernel, costs: Mapping[int, AccessCost], node: Node) -> Iterator[float]:
-    for number in node.touches:
-        if number in costs and kernel.bound and kernel.bound[number].space == "global":
-            yield costs[number].sectors
+def _of(kernel: BoundKernel) -> list[Assumption]:
+    return [a for a in kernel.assumptions if a.stands_for]
+
+
+class _Weights:
+    """What each node of a compiled kernel stands for, and the stand-ins that it rests on."""
+
+    def __init__(self, model: Model, kernel: BoundKernel) -> None:
+        self.graph = kernel.graph
+        self.nodes = tuple(_weight(node, model, kernel) for node in kernel.graph.nodes)
+        self.placed = frozenset[Assumption]().union(*(w.addressed for w in self.nodes))
+
+    def share(self, *chosen: Assumption) -> float:
+        """Of instructions, or of bytes: whichever rests more on the chosen."""
+        wanted = self.placed.intersection(chosen)
+        loose = [self._beside(a) for a in chosen if a not in self.placed]
+        executed = sum(w.instructions for w in self.nodes if w.executed & wanted)
+        addressed = sum(w.sectors for w in self.nodes if w.addressed & wanted)
+        return min(1.0, max(executed / self.instructions, addressed / self.sectors, *loose, 0.0))
+
+    @property
+    def instructions(self) -> float:
+        return sum(w.instructions for w in self.nodes) or 1.0
+
+    @property
+    def sectors(self) -> float:
+        return sum(w.sectors for w in self.nodes) or 1.0
+
+    def _beside(self, one: Assumption) -> float:
+        """The share of a stand-in that no node names: of what its line does, or else all of it."""
+        if one.span is None:
+            return 1.0
+        where = (one.span.file, one.span.line)
+        here = sum(
+            weight.instructions
+            for node, weight in zip(self.graph.nodes, self.nodes, strict=True)
+            if node.span is not None and (node.span.file, node.span.line) == where
+        )
+        return here / self.instructions
+
+
+def _weight(node: Node, model: Model, kernel: BoundKernel) -> _Weight:
+    graph, costs = kernel.graph, model.case.estimate.accesses
+    chain = graph.chain(node.loop)
+    warps = model.warps if node.warps is None else len(node.warps)
+    times = warps * prod(map(graph.trips, chain))
+    executed = frozenset(_stand_ins(node.rests_on, *(graph.loops[i].rests_on for i in chain)))
+    addressed = frozenset(_stand_ins(*(kernel.bound[i].rests_on for i in node.touches)))
+    sectors = times * sum(
+        costs[i].sectors for i in node.touches if i in costs and kernel.bound[i].space == "global"
+    )
+    return _Weight(times, sectors, executed, executed | addressed)
 
 
 def _stand_ins(*groups: Iterable[Assumption]) -> Iterator[Assumption]:
     return (a for group in groups for a in group if a.stands_for)
-
-
-def _share(weights: tuple[_Weight, ...], chosen: set[Assumption]) -> float:
-    """Of instructions, or of bytes: whichever rests more on the chosen."""
-    instructions = sum(w.instructions for w in weights)
-    sectors = sum(w.sectors for w in weights)
-    executed = sum(w.instructions for w in weights if w.executed & chosen)
-    addressed = sum(w.sectors for w in weights if w.addressed & chosen)
-    return max(
-        executed / instructions if instructions else 0.0, addressed / sectors if sectors else 0.0
-    )
-
-
-def _beside(one: Assumption, weights: tuple[_Weight, ...], graph: InstructionGraph | None) -> float:
-    """The share of a stand-in that no node names: of what its line does, or else all of it."""
-    if one.span is None or graph is None:
-        return 1.0
-    where = (one.span.file, one.span.line)
-    total = sum(w.instructions for w in weights)
-    here = sum(
-        weight.instructions
-        for node, weight in zip(graph.nodes, weights, strict=True)
-        if node.span is not None and (node.span.file, node.span.line) == where
-    )
-    return here / total if total else 0.0

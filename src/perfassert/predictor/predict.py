@@ -10,7 +10,7 @@ from perfassert.frontends.cuda.kernels import CompiledCode
 from perfassert.hardware.load import device as load_device
 from perfassert.hardware.model import Device
 from perfassert.hardware.occupancy import Occupancy
-from perfassert.kernel.description import AccessKernel, BoundKernel, CompiledKernel, Kernel
+from perfassert.kernel.description import BoundKernel, CompiledKernel, Kernel
 from perfassert.kernel.launch import Launch
 from perfassert.prediction.prediction import OccupancyResult, Prediction, Resources
 from perfassert.predictor.confidence import confidence, reasons
