@@ -20,7 +20,7 @@ _LEAST = 8
 _PERCENTILE = 0.9
 _RIGHT = 0.9
 """So many pairs must be in the measured order for their distance to count as told apart."""
-_STEPS = np.array([0.0, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0])
+_STEPS = np.array([0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0])
 _HEADER = """\
 # Known error of each metric by kind of prediction: a share of the measured value, 90th percentile.
 # `way`: the kernel was described by hand, or compiled; `rows`: measured points; `fitted`: values of
