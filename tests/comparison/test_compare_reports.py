@@ -134,10 +134,10 @@ def test_incomparable(files, double, capsys):
         (3, "neither a report"),
         ({"format": "other"}, "is a 'other'"),
         ({"format": "perfassert report", "schema": 99}, "schema 99"),
-        ({"format": "perfassert report", "schema": 1, "model_version": "2"}, "damaged"),
+        ({"format": "perfassert report", "schema": 2, "model_version": "2"}, "damaged"),
         ({"time": 1.0}, "damaged"),
         (
-            {"format": "perfassert report", "schema": 1, "model_version": "2", "tests": [3]},
+            {"format": "perfassert report", "schema": 2, "model_version": "2", "tests": [3]},
             "damaged",
         ),
     ],

@@ -70,7 +70,7 @@ def by_name(found):
 
 def test_what_a_report_holds(project):
     found = report(project)
-    assert (found["format"], found["schema"]) == ("perfassert report", 1)
+    assert (found["format"], found["schema"]) == ("perfassert report", 2)
     tests = by_name(found)
     assert len(tests) == 12  # six tests on two devices; skipped ones and others have no record
     slow = tests["test_slow[A100-SXM4-40GB]"]
