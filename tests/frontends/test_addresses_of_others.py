@@ -20,7 +20,7 @@ def toolchain():
 def bound(kernel, launch, arch, **trips):
     """The binder, and the accesses by field."""
     program = program_of("addresses.cu", kernel, arch)
-    binder = Binder(program, launch, Arguments(program, launch, kernel), trips, {})
+    binder = Binder(program, launch, Arguments(program, launch, kernel), trips, {}, 32)
     accesses, _ = bind_accesses(binder)
     return binder, {a.field: a for a in accesses}
 

@@ -34,6 +34,8 @@ from perfassert.source import Assumption, SourceSpan
 Terms = tuple[tuple[Monomial, int], ...]
 DEFAULT_TRIPS = 16
 """Of a loop whose end depends on data and that nobody has given a count for."""
+_GUESSED = 4096
+"""Iterations that nested guesses amount to at most: more of them would say no more."""
 _LARGE = 2**40
 _LARGEST = 2**60
 _WORD = 4  # bytes
@@ -267,11 +269,12 @@ class Binder:
         if loop.trips is None or self.undecided(loop.trips):
             reason = loop.reason or self.undecided(loop.trips)
             where = loop.span.short if loop.span else "file:line"
+            trips = self._guess(number)
             guess = self.assume(
-                f"a loop is taken to run {DEFAULT_TRIPS} times: {reason}; "
+                f"a loop is taken to run {trips} time{'s' * (trips != 1)}: {reason}; "
                 f"say trip_counts={{{where!r}: …}}", loop.span, "trip count",
             )  # fmt: skip
-            return LoopRange(DEFAULT_TRIPS, DEFAULT_TRIPS, assumed=True, rests_on=(guess,))
+            return LoopRange(trips, trips, assumed=True, rests_on=(guess,))
         guesses = (
             self.assume(
                 f"an exit of a loop is taken never to be used: {loop.reason}", loop.span,
@@ -281,12 +284,23 @@ class Binder:
         self.what = f"the trip count of the loop at {loop.span}"
         low, high = self.extremes(loop.trips)
         self.what = "an address"
-        if high >= _LARGE:
+        total = max(high, 0)
+        for outer in self.program.chain(number)[:-1]:
+            total *= max(self.loops[outer].most, 1)
+        if total >= _LARGE:
             raise LaunchError(
-                f"the loop at {loop.span or 'an unknown place'} would run {high} times; "
+                f"the loop at {loop.span or 'an unknown place'} would run {total} times; "
                 f"is an argument of kernel {self.arguments.kernel!r} wrong?"
             )
         return LoopRange(max(low, 0), max(high, 0), rests_on=guesses)
+
+    def _guess(self, number: int) -> int:
+        """Trips of a loop that nobody knows; once at last, where it is nested in others."""
+        guessed = 1
+        for outer in self.program.chain(number)[:-1]:
+            if self.loops[outer].assumed:
+                guessed *= self.loops[outer].most
+        return DEFAULT_TRIPS if guessed * DEFAULT_TRIPS <= _GUESSED else 1
 
     def undecided(self, value: Value | None) -> str:
         """Why nobody knows the value: it depends on data, or on what was not given; else empty."""

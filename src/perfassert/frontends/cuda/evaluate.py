@@ -113,6 +113,7 @@ class _Evaluation:
         self.counter = counter
         self.result = Evaluated(symbols)
         self.relevant = self._relevant()
+        self.live = self._live()
         self.within: dict[int, list[int]] = {}  # instructions with a record, by loop
         self.children: dict[int, list[int]] = {}
         for loop in self.flow.loops:
@@ -169,6 +170,31 @@ class _Evaluation:
                     stack.append(register)
         return frozenset(wanted)
 
+    def _live(self) -> dict[int, tuple[str, ...]]:
+        """Relevant registers whose value at the start of a block is read later."""
+        code, blocks = self.code, self.flow.blocks
+        read: dict[int, set[str]] = {}
+        written: dict[int, set[str]] = {}
+        for block in blocks.values():
+            needs, makes = (
+                read.setdefault(block.index, set()),
+                written.setdefault(block.index, set()),
+            )
+            for i in range(block.start, block.stop):
+                used = {*code.uses(i), *code.roots(i), *(r for r, _ in code.guards(i))}
+                needs |= (used & self.relevant) - makes
+                makes |= set(code.defines(i)) if not code.guards(i) else set()
+        live = {number: set(needs) for number, needs in read.items()}
+        waiting = list(self.flow.order)
+        while waiting:
+            number = waiting.pop()
+            for edge in self.flow.predecessors[number]:
+                more = live[number] - written[edge.source] - live[edge.source]
+                if more:
+                    live[edge.source] |= more
+                    waiting.append(edge.source)
+        return {number: tuple(sorted(registers)) for number, registers in live.items()}
+
     # Regions: a loop's body, or the whole kernel
 
     def _region(self, loop: int, start: _Departure) -> list[_Departure]:
@@ -199,7 +225,7 @@ class _Evaluation:
 
     def _block(self, block: Block, arrived: Sequence[_Departure]) -> list[_Departure]:
         condition = self._meeting(block.index, arrived)
-        environment = self._merged(arrived, condition, f"block {block.index}")
+        environment = self._merged(arrived, condition, f"block {block.index}", block.index)
         self.result.conditions[block.index] = condition
         self.within.setdefault(block.loop, [])
         for index in range(block.start, block.stop):
@@ -264,7 +290,9 @@ class _Evaluation:
             result = self.symbols.both(result, condition)
         return result
 
-    def _merged(self, arrived: Sequence[_Departure], condition: Value, where: str) -> Environment:
+    def _merged(
+        self, arrived: Sequence[_Departure], condition: Value, where: str, block: int
+    ) -> Environment:
         """Registers where paths meet: selections by what tells the paths apart."""
         if len(arrived) == 1:
             return dict(arrived[0].environment)
@@ -273,11 +301,10 @@ class _Evaluation:
             self._all(v for v in self.symbols.conjuncts(d.condition) if v.index not in common)
             for d in arrived
         ]
-        merged = dict(arrived[-1].environment)
-        for register in dict.fromkeys(r for d in arrived for r in d.environment):
+        merged: Environment = {}
+        for register in self.live[block]:
             values = [d.environment.get(register) for d in arrived]
             if any(v is None for v in values):
-                merged.pop(register, None)
                 continue
             result = values[-1]
             for choice, value in zip(choices[-2::-1], values[-2::-1], strict=True):
@@ -346,7 +373,7 @@ class _Evaluation:
         s = self.symbols
         loop = self.flow.loops[index]
         entry = self._meeting(loop.header, arrived)
-        before = self._merged(arrived, entry, f"loop {index}")
+        before = self._merged(arrived, entry, f"loop {index}", loop.header)
         counter = s.variable(f"{self.counter}{index}")
         result = self.result.loops[index] = LoopResult(loop, counter, entry)
         holders = self._placeholders(loop, before)
@@ -389,7 +416,9 @@ class _Evaluation:
     ) -> dict[int, Value]:
         """Closed forms for the placeholders, by their atoms."""
         s = self.symbols
-        following = self._merged(back, self._any(back), "latch") if back else {}
+        following: Environment = {}
+        if back:
+            following = self._merged(back, self._any(back), "latch", back[0].edge.target)
         pending = {r: (h.terms[0][0][0], following.get(r)) for r, h in holders.items()}
         solved: dict[int, Value] = {}
         progress = True

@@ -1,0 +1,59 @@
+"""Kernels that are too much: a prediction that says what it rests on, or one clear error, soon."""
+
+import math
+import time
+
+import pytest
+from described import KERNELS, missing, program_of
+
+import perfassert as pa
+from perfassert.errors import LaunchError
+from perfassert.frontends.cuda.binding import Arguments, Binder
+
+A100 = "A100-SXM4-40GB"
+PATIENCE = 120
+"""Seconds of processor time, far above what is needed."""
+
+
+@pytest.fixture(autouse=True)
+def toolchain():
+    if missing():
+        pytest.skip(f"{missing()} is not installed")
+
+
+def predicted(file, kernel, launch):
+    start = time.process_time()
+    found = pa.predict(pa.from_cuda(KERNELS / file, kernel), launch, pa.device(A100))
+    assert time.process_time() - start < PATIENCE
+    return found
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90", "sm_120"])
+def test_nested_guesses_amount_to_little(arch):
+    program = program_of("nests.cu", "nest", arch)
+    launch = pa.Launch(128, 256)
+    binder = Binder(program, launch, Arguments(program, launch, "nest"), {}, {}, 32)
+    guessed = [r for r in binder.loops.values() if r.assumed]
+    assert len(guessed) == 8
+    assert math.prod(r.most for r in guessed) <= 4096
+    assert all(r.rests_on[0].stands_for == "trip count" for r in guessed)
+
+
+def test_eight_nested_loops_of_unknown_length_are_predicted():
+    prediction = predicted("nests.cu", "nest", pa.Launch(1 << 20, 256))
+    assert 0 < float(prediction.time) < 3600
+    said = [a for a in prediction.assumptions if a.stands_for == "trip count"]
+    assert len(said) == 8
+
+
+def test_more_iterations_than_anybody_waits_for_are_an_error():
+    with pytest.raises(LaunchError, match=r"nests\.cu:\d+ would run 8000000000000 times"):
+        predicted("nests.cu", "known", pa.Launch(64, 256, {"n": 20_000}))
+
+
+@pytest.mark.parametrize("kernel", ["long_code", "straight", "tangled", "pointer_chase"])
+def test_long_and_tangled_code_is_predicted(kernel):
+    prediction = predicted("explosion.cu", kernel, pa.Launch(512, 256, {"n": 20}))
+    assert float(prediction.time) > 0
+    if kernel != "straight":  # it has one address, which is known
+        assert {a.stands_for for a in prediction.assumptions} >= {"address"}
