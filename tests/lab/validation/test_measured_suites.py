@@ -27,18 +27,18 @@ def run(name, limit=None):
 
 @pytest.mark.parametrize(
     ("name", "rows", "median", "percentile_90"),
-    [("a100", 228, 0.016, 0.070), ("v100", 234, 0.014, 0.046)],
+    [("a100", 228, 0.022, 0.072), ("v100", 234, 0.018, 0.064)],
 )
 def test_streaming(name, rows, median, percentile_90, record_property):
-    """Bounds stand just above what is reached, so that a loss is noticed: 1.4 % and 6.2 % on the
-    A100, 1.2 % and 4.1 % on the V100. What gets better may lower them."""
+    """On rows that no value was fitted on. Bounds stand just above what is reached, so that a loss
+    is noticed: 2.0 % and 6.5 % on the A100, 1.6 % and 5.8 % on the V100."""
     result = run(f"stream_occupancy_{name}")
     time = result.metric("time")
     record_property("median_error", time.summary.median)
     assert time.summary.n == rows
     assert len(time.by_group) == 6
-    assert time.summary.median < median
-    assert time.summary.percentile_90 < percentile_90
+    assert time.unseen.median < median
+    assert time.unseen.percentile_90 < percentile_90
 
 
 def test_l1():
