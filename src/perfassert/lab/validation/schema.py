@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from perfassert.errors import SuiteError
@@ -50,6 +52,21 @@ class SuiteTableReader(KernelTableReader):
         finally:
             self.known_names = known
 
+    def accesses(self, key: str, value: Any) -> dict[str, Any]:
+        """Loads and stores may be written once for all values of a name, ``each``."""
+        if not isinstance(value, dict) or "each" not in value:
+            return super().accesses(key, value)
+        table = {k: v for k, v in value.items() if k != "each"}
+        each = self.section(f"{key}.each", value["each"])
+        for name, numbers in each.items():
+            if not isinstance(numbers, list) or not all(type(n) is int for n in numbers):
+                self.fail(f"{key}.each.{name}", f"must be a list of whole numbers, not {numbers!r}")
+        for kind in ("loads", "stores"):
+            if kind in table:
+                written = self.strings(f"{key}.{kind}", table[kind])
+                table[kind] = [one for text in written for one in _written_out(text, each)]
+        return super().accesses(key, table)
+
     def rows(self, key: str, value: Any) -> tuple[dict[str, str], ...]:
         """Each table becomes as many rows as its lists have combinations, the last fastest."""
         if not isinstance(value, list):
@@ -64,3 +81,13 @@ class SuiteTableReader(KernelTableReader):
             combined = itertools.product(*lists)
             found += (dict(zip(table, map(str, cells), strict=True)) for cells in combined)
         return tuple(found)
+
+
+def _written_out(text: str, each: Mapping[str, Sequence[int]]) -> Iterator[str]:
+    """The expression with every combination of numbers for the names of ``each`` that it has."""
+    names = [name for name in each if re.search(rf"\b{re.escape(name)}\b", text)]
+    for numbers in itertools.product(*(each[name] for name in names)):
+        one = text
+        for name, number in zip(names, numbers, strict=True):
+            one = re.sub(rf"\b{re.escape(name)}\b", f"({number})", one)
+        yield one
