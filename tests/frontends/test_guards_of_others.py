@@ -1,9 +1,22 @@
 """Guards and predicates as found in published CUDA code; what a thread moves is counted by hand."""
 
+import math
+from typing import NamedTuple
+
 import pytest
-from described import missing, moved, program_of, variables
+from described import KERNELS, missing, moved, program_of, variables
+
+import perfassert as pa
+from perfassert.frontends.cuda.binding import Arguments, Binder
+from perfassert.frontends.cuda.block_kinds import Standing, standing
+from perfassert.frontends.cuda.launch_graph import standing_block
 
 ARCHITECTURES = ("sm_75", "sm_80", "sm_90", "sm_120")
+
+
+class Walk(NamedTuple):
+    instructions: int
+    digest: int
 
 
 @pytest.fixture(autouse=True)
@@ -39,3 +52,72 @@ def test_an_address_made_under_a_predicate_is_known_under_it(arch):
     accesses = [a for i in program.instructions for a in i.accesses]
     assert [a.text for a in accesses if a.unresolved] == []
     assert sorted(a.field for a in accesses) == ["p", "sums", "x", "x"]
+
+
+class TestGridsCutUnevenly:
+    """Bytes of the launch by hand; times against kernels that have no guard to cut them."""
+
+    blocks = 8192
+
+    def predicted(self, kernel, **arguments):
+        launch = pa.Launch(self.blocks, 256, arguments)
+        code = pa.from_cuda(KERNELS / "guards.cu", kernel)
+        return pa.predict(code, launch, pa.device("A100-SXM4-40GB"))
+
+    def bytes_of(self, prediction):
+        volumes = prediction.volumes
+        return [
+            float(getattr(volumes, name).total)
+            for name in ("l2_load", "l2_store", "dram_load", "dram_store")
+        ]
+
+    @pytest.mark.parametrize("kernel", ["rows_of_36", "rows_of_36_signed"])
+    @pytest.mark.parametrize("share", [3, 10])
+    def test_a_guard_on_a_quotient(self, kernel, share):
+        rows = self.blocks * 256 // 36 // share
+        moved = rows * 36 * 4
+        assert self.bytes_of(self.predicted(kernel, n=rows)) == pytest.approx([moved] * 4, rel=0.01)
+
+    @pytest.mark.parametrize("share", [0.25, 0.5, 0.875])
+    def test_one_thing_or_the_other(self, share):
+        n = int(self.blocks * 256 * share)
+        stored = self.blocks * 256 * 4
+        wanted = [n * 4, stored, n * 4, stored]
+        assert self.bytes_of(self.predicted("copy_or_zero", n=n)) == pytest.approx(wanted, rel=0.02)
+
+    def test_blocks_at_the_end_do_all_the_work(self):
+        prediction = self.predicted("upper_half", n=64)
+        working = self.blocks // 4
+        loaded = working * 256 * 64 * 4
+        assert self.bytes_of(prediction)[2] == pytest.approx(loaded, rel=0.02)
+        # a loop iteration is at least a load, a multiply-add's half and a branch, for each warp
+        assert float(prediction.resources.instructions) >= working * 8 * 64 * 3
+        assert float(prediction.time) >= float(prediction.bounds["dram"])
+
+    def test_equal_blocks_are_what_they_were(self):
+        """Where all blocks do alike, the one in the middle stands for all of them."""
+        program = program_of("guards.cu", "predicated_chain", "sm_80")
+        launch = pa.Launch(64, 256, {"n": 64 * 256})
+        arguments = Arguments(program, launch, "predicated_chain")
+        binder = Binder(program, launch, arguments, {}, {}, 32)
+        assert standing_block(program, binder, 32, (64, 1, 1)) == Standing((32, 0, 0))
+
+
+class TestStanding:
+    """The block that stands for the others, of grids whose kinds are known."""
+
+    @staticmethod
+    def walk(work):
+        return lambda place: Walk(work(place), work(place))
+
+    @pytest.mark.parametrize("grid", [(40, 1, 1), (10_000, 1, 1), (100, 100, 1)])
+    def test_work_is_conserved(self, grid):
+        cut = grid[0] // 2
+        found = standing(self.walk(lambda p: 100 if p[0] < cut else 10), grid)
+        blocks = math.prod(grid)
+        assert found.block[0] < cut
+        assert found.working == pytest.approx(blocks * 0.55, rel=0.03)
+
+    def test_the_middle_stands_for_those_like_it(self):
+        found = standing(self.walk(lambda p: 10 if p[0] in (0, 99) else 100), (100, 100, 1))
+        assert found == Standing((50, 50, 0))

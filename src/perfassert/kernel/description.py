@@ -212,12 +212,14 @@ class GraphKernel(WrittenKernel):
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class BoundKernel(Description):
     """Compiled code for one launch; ``bound``: its accesses, whose numbers the graph's nodes
-    have; ``program``: the code that it was made of."""
+    have; ``program``: the code that it was made of; ``working``: blocks like the one of the graph
+    that the launch's work amounts to, where blocks differ (None: those with an unmasked thread)."""
 
     graph: InstructionGraph
     bound: tuple[BoundAccess, ...]
     program: Program
     code_bytes: int
+    working: int | None = None
 
 
 def _check_counts(kernel: Kernel, counts: Iterable[tuple[str, int]]) -> None:

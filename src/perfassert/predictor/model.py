@@ -49,7 +49,8 @@ def estimated(kernel: Kernel, launch: Launch, device: Device) -> Case:
     shared = described.shared_bytes + launch.shared_bytes
     held = occupancy(device, launch.threads_per_block, described.registers, shared)
     estimate = estimate_volumes(described, work, device, held, launch)
-    working = prod(launch.working_grid(work))
+    own = described.working if isinstance(described, BoundKernel) else None
+    working = own or prod(launch.working_grid(work))
     return Case(described, held, estimate, work.threads, shared, working)
 
 

@@ -304,7 +304,7 @@ def _dram(
         for name, part in wave.fields.items():
             chip = on_chip[name]
             written = chip.store.sectors * device.sector_bytes * share
-            evicted = max(0.0, written - part.store) * store_miss
+            evicted = max(0.0, written - part.store) * store_miss if part.store else 0.0
             if chip.load.instructions or part.partial or evicted:
                 requested = (chip.compulsory + chip.redundant * l1_miss) * share
                 parts = _read(part, requested, misses, load_miss)

@@ -16,7 +16,7 @@ cost does not depend on the grid.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from perfassert.engines.volume.footprint import (
     BlockBox,
@@ -32,10 +32,14 @@ from perfassert.engines.volume.groups import AccessGroup, of
 from perfassert.engines.volume.runs import Runs, common, inner_granules, size, to_granules, union
 from perfassert.hardware.model import Device
 from perfassert.kernel.access import Direction
+from perfassert.kernel.expression import AXES
 from perfassert.kernel.launch import Launch
 
 _EXACT_WAVES = 4
 """Grids of at most so many waves are evaluated wave by wave, larger ones by one in the middle."""
+
+_STRATA = 16
+"""Parts of a grid that are looked at one by one where a condition depends on the block."""
 
 FieldGroups = Mapping[str, Sequence[AccessGroup]]
 
@@ -80,6 +84,9 @@ def waves(fields: FieldGroups, launch: Launch, device: Device, concurrent: int) 
     if count <= _EXACT_WAVES:
         starts = [i * concurrent for i in range(count)]
         return [_wave(fields, launch, device, s, concurrent, 1.0) for s in starts]
+    parts = _parts(fields, launch, concurrent)
+    if len(parts) > 1:
+        return [w for p in parts if (w := _of_part(fields, launch, device, p, concurrent)).threads]
     start = _middle(launch, concurrent)
     wave = _wave(fields, launch, device, start, concurrent, 1.0)
     while not wave.threads:  # all masked: nearer to the start there is work
@@ -87,6 +94,45 @@ def waves(fields: FieldGroups, launch: Launch, device: Device, concurrent: int) 
         wave = _wave(fields, launch, device, start, concurrent, 1.0)
     weight = launch.threads / wave.threads
     return [Wave(wave.threads, weight, wave.fields, wave.layer_y, wave.layer_z)]
+
+
+def _parts(fields: FieldGroups, launch: Launch, concurrent: int) -> list[tuple[int, int]]:
+    """Runs of blocks, each at least a wave long, between which the guards of accesses differ."""
+    axis = max((i for i in range(3) if launch.grid[i] > 1), default=0)
+    row = launch.grid[0] * launch.grid[1] if axis == 2 else launch.grid[0] if axis else 1
+    cuts: set[int] = set()
+    for group in (g for groups in fields.values() for g in groups):
+        cuts.update(edge * row for edge in _edges(group, axis, launch))
+    kept = [0]
+    for cut in sorted(cuts):
+        if cut - kept[-1] >= concurrent and launch.blocks - cut >= concurrent:
+            kept.append(cut)
+    return list(zip(kept, [*kept[1:], launch.blocks], strict=True))
+
+
+def _edges(group: AccessGroup, axis: int, launch: Launch) -> list[int]:
+    """Block indices along an axis at which what the group does may change."""
+    name, blocks = AXES[axis], launch.grid[axis]
+    found: list[int] = []
+    for symbol, (low, high) in group.ranges:
+        if symbol == name:
+            found += [low // launch.block[axis], -(-(high + 1) // launch.block[axis])]
+        elif symbol == f"blockIdx.{name}":
+            found += [low, high + 1]
+    seen = {s for condition in group.conditions for s in condition.symbols()}
+    if seen & {name, f"blockIdx.{name}"}:
+        found += [blocks * i // _STRATA for i in range(1, _STRATA)]
+    return [edge for edge in found if 0 < edge < blocks]
+
+
+def _of_part(
+    fields: FieldGroups, launch: Launch, device: Device, part: tuple[int, int], concurrent: int
+) -> Wave:
+    """The wave in the middle of a run of blocks, which stands for the run."""
+    first, last = part
+    wave = _wave(fields, launch, device, first + (last - first - concurrent) // 2, concurrent, 1.0)
+    threads = threads_in(linear_range(launch.grid, first, last), launch)
+    return replace(wave, weight=threads / wave.threads if wave.threads else 0.0)
 
 
 def _middle(launch: Launch, concurrent: int) -> int:

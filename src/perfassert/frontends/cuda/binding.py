@@ -389,6 +389,8 @@ class Binder:
         if len(form.terms) != 1:
             return False
         symbol, factor = form.terms[0]
+        if isinstance(symbol, Quotient) and relation == "<":
+            return self._narrow(*_of_dividend(form.constant, factor, symbol, negated), ranges)
         if not isinstance(symbol, str):
             return False
         low, high = ranges.get(symbol, self.ranges[symbol])
@@ -416,6 +418,18 @@ class Binder:
             low = max(low, constant // -factor + 1)
         ranges[symbol] = (low, high)
         return True
+
+
+def _of_dividend(
+    constant: int, factor: int, symbol: Quotient, negated: bool
+) -> tuple[Affine, str, bool]:
+    """``constant + factor · (x // d) < 0`` as a comparison of x: ``x // d < v`` is ``x < v·d``."""
+    if factor < 0:  # c − f·q < 0 is q ≥ c // f + 1
+        least, below = constant // -factor + 1, negated
+    else:  # c + f·q < 0 is q < ⌈−c / f⌉
+        least, below = -(constant // factor), not negated
+    shifted = Affine(symbol.dividend.constant - least * symbol.divisor, symbol.dividend.terms)
+    return shifted, "<", not below
 
 
 def _places(low: int, high: int, count: int) -> IntArray:

@@ -12,7 +12,7 @@ from typing import Union
 from perfassert.errors import KernelError, KernelSourceError, close_matches
 from perfassert.frontends.cuda.binding import Arguments, Binder, bind_accesses, normalised
 from perfassert.frontends.cuda.describe import describe
-from perfassert.frontends.cuda.launch_graph import launch_graph
+from perfassert.frontends.cuda.launch_graph import launch_graph, standing_block
 from perfassert.frontends.cuda.proxies import read_proxies
 from perfassert.frontends.toolchain.build import Binary, Source, build
 from perfassert.kernel.description import BoundKernel, CompiledKernel
@@ -136,8 +136,8 @@ class Hints:
         binder = Binder(program, launch, arguments, self.trip_counts, proxies, warp_size)
         bound, touches = bind_accesses(binder)
         work, bound = normalised(binder, bound)
-        middle = tuple(n // 2 for n in launch.working_grid(work))
-        graph = launch_graph(program, binder, touches, warp_size, middle)
+        stands = standing_block(program, binder, warp_size, launch.working_grid(work))
+        graph = launch_graph(program, binder, touches, warp_size, stands.block)
         flops, dtype = _arithmetic(graph, program, launch, warp_size)
         aligned = {n: b.alignment for n, b in arguments.buffers.items()}
         names = dict.fromkeys(a.field for a in bound)
@@ -155,6 +155,7 @@ class Hints:
             spill_bytes=binary.local_bytes,
             program=program,
             code_bytes=program.code_bytes,
+            working=stands.working,
         )
         return kernel, work
 

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from perfassert.frontends.cuda.binding import Binder
+from perfassert.frontends.cuda.block_kinds import Standing, standing
 from perfassert.kernel.affine import IntArray
 from perfassert.kernel.expression import AXES
 from perfassert.kernel.graph import (
@@ -65,15 +66,57 @@ def launch_graph(
     block: tuple[int, ...],
 ) -> InstructionGraph:
     """The graph of one block of the grid."""
-    walk = _Walk(program, binder, warp_size, block)
-    items = walk.region(-1, walk.everyone)
-    return _Numbering(touches).graph(items)
+    walk = _Walk(program, binder, warp_size)
+    return _Numbering(touches).graph(walk.block_at(block))
+
+
+@dataclass(frozen=True, slots=True)
+class _Walked:
+    instructions: int
+    digest: int
+
+
+def standing_block(
+    program: Program, binder: Binder, warp_size: int, grid: tuple[int, ...]
+) -> Standing:
+    """Which block of ``grid`` stands for all, and for how many."""
+    middle = tuple(n // 2 for n in grid)
+    walk = _Walk(program, binder, warp_size)
+    if not walk.differs():
+        return Standing(middle)
+    noted = dict(binder.assumptions)
+
+    def walked(place: tuple[int, ...]) -> _Walked:
+        items = walk.block_at(place)
+        return _Walked(_executed(items, walk.warps), hash(_kind(items)))
+
+    found = standing(walked, grid)
+    binder.assumptions = noted  # what was said of blocks that are not simulated
+    return found
+
+
+def _executed(items: Sequence[_Item], warps: int) -> int:
+    """Instructions of all warps of the block."""
+    return sum(
+        item.trips * _executed(item.body, warps)
+        if item.instruction is None
+        else warps if item.warps is None else len(item.warps)
+        for item in items
+    )  # fmt: skip
+
+
+def _kind(items: Sequence[_Item]) -> tuple[object, ...]:
+    """What tells blocks apart: instructions, their warps, trips."""
+    return tuple(
+        (item.trips, _kind(item.body))
+        if item.instruction is None
+        else (item.instruction.index, item.warps, item.active)
+        for item in items
+    )
 
 
 class _Walk:
-    def __init__(
-        self, program: Program, binder: Binder, warp_size: int, block: tuple[int, ...]
-    ) -> None:
+    def __init__(self, program: Program, binder: Binder, warp_size: int) -> None:
         self.program = program
         self.binder = binder
         self.symbols = program.symbols
@@ -90,11 +133,29 @@ class _Walk:
             "laneid": linear % warp_size,
             "warpid": linear // warp_size,
         }
-        self.names |= {f"blockIdx.{a}": np.asarray(block[i]) for i, a in enumerate(AXES)}
         self.names |= {n: np.asarray(v) for n, v in binder.names.items()}
         self.memo: dict[int, IntArray] = {}
         self.count = 0
         self.varying = self._varying()
+
+    def block_at(self, block: tuple[int, ...]) -> list[_Item]:
+        """What one block of the grid executes."""
+        self.names |= {f"blockIdx.{a}": np.asarray(block[i]) for i, a in enumerate(AXES)}
+        self.memo, self.count = {}, 0
+        return self.region(-1, self.everyone)
+
+    def differs(self) -> bool:
+        """Whether any decision may depend on the block, at this launch."""
+        program, s = self.program, self.symbols
+        values = [b.condition for b in program.blocks.values()]
+        values += [v for x in program.loops for v in (x.entry, x.trips) if v is not None]
+        values += [i.guard for i in program.instructions if i.guard is not None]
+        names = {f"blockIdx.{a}" for i, a in enumerate(AXES) if self.binder.launch.grid[i] > 1}
+        return any(
+            not s.atoms[a].function and s.atoms[a].name in names
+            for value in values
+            for a in s.inside(value)
+        )
 
     def _varying(self) -> frozenset[int]:
         """Loops in which a condition depends on the loop's own counter, at this launch."""
