@@ -97,3 +97,9 @@ def test_the_architecture_page_names_what_exists() -> None:
     places = (ROOT, ROOT / "src/perfassert", *(ROOT / "src/perfassert").glob("*/"))
     below = [*places, *(ROOT / "src/perfassert").glob("*/*/")]
     assert [n for n in sorted(named) if not any([*place.glob(n)] for place in below)] == []
+
+
+def test_the_changelog_says_each_thing_once() -> None:
+    """Merges have doubled sections and lines."""
+    lines = [x for x in (ROOT / "CHANGELOG.md").read_text("utf-8").splitlines() if x]
+    assert [x for x in lines if x.startswith(("## ", "- ")) and lines.count(x) > 1] == []
