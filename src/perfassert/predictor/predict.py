@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
+from types import MappingProxyType
 
 from perfassert.errors import LaunchError
 from perfassert.frontends.cuda.kernels import CompiledCode
@@ -12,11 +15,12 @@ from perfassert.hardware.model import Device
 from perfassert.hardware.occupancy import Occupancy
 from perfassert.kernel.description import BoundKernel, CompiledKernel, Kernel
 from perfassert.kernel.launch import Launch
-from perfassert.prediction.prediction import OccupancyResult, Prediction, Resources
+from perfassert.prediction.prediction import Diagnosis, OccupancyResult, Prediction, Resources
 from perfassert.predictor.confidence import confidence, reasons
 from perfassert.predictor.diagnose import diagnose
 from perfassert.predictor.errors import error_bands, exact_metrics
-from perfassert.predictor.model import Model, estimated, make_model
+from perfassert.predictor.measured_volumes import with_measured
+from perfassert.predictor.model import Case, Model, estimated, make_model
 from perfassert.predictor.time import Time, launch_time
 from perfassert.quantity import Quantity, round_significant
 from perfassert.source import Assumption
@@ -25,8 +29,17 @@ from perfassert.version import MODEL_VERSION
 _COUNTED_ONCE = Assumption("accesses in loops count once in the volumes, whatever the trips")
 
 
-def predict(kernel: Kernel, launch: Launch, device: Device | str | Path) -> Prediction:
+def predict(
+    kernel: Kernel,
+    launch: Launch,
+    device: Device | str | Path,
+    *,
+    volumes: Mapping[str, str | float] | None = None,
+) -> Prediction:
     """Predict one launch.
+
+    ``volumes``: measured ones, ``{"dram_load": "8 B/update"}``, that replace predicted ones; such a
+    prediction has neither stalls nor advice.
 
     Raises :class:`~perfassert.errors.LaunchError` for a launch that the device cannot run,
     :class:`~perfassert.errors.AddressExpressionError` for expressions that do not fit it, and
@@ -37,6 +50,8 @@ def predict(kernel: Kernel, launch: Launch, device: Device | str | Path) -> Pred
             raise LaunchError(f"{what} must be a {kind.__name__}, not {value!r}")
     target = load_device(device)
     _check_block(launch, target)
+    if volumes is not None:
+        return _phenomenological(kernel, launch, target, volumes)
     code = kernel.compiled if isinstance(kernel, CompiledKernel) else None
     if code is None:
         return _predicted(kernel, launch, target, "")
@@ -48,7 +63,25 @@ def predict(kernel: Kernel, launch: Launch, device: Device | str | Path) -> Pred
 @lru_cache(maxsize=512)
 def _predicted(kernel: Kernel, launch: Launch, target: Device, digest: str) -> Prediction:
     """Predictions are immutable: the same question has the same answer."""
-    case = estimated(kernel, launch, target)
+    return _of(estimated(kernel, launch, target), kernel, launch, target)
+
+
+def _phenomenological(
+    kernel: Kernel, launch: Launch, target: Device, volumes: Mapping[str, str | float]
+) -> Prediction:
+    """With measured volumes. It does not know its kernel: what is predicted again has others."""
+    warps = -(-launch.threads_per_block // target.warp_size)
+    case, given = with_measured(estimated(kernel, launch, target), launch, warps, volumes)
+    found = _of(case, kernel, launch, target)
+    return replace(
+        found,
+        assumptions=(*found.assumptions, *given),
+        origin=None,
+        diagnose=lambda _: Diagnosis(MappingProxyType({}), None),
+    )
+
+
+def _of(case: Case, kernel: Kernel, launch: Launch, target: Device) -> Prediction:
     model = make_model(case, launch, target)
     time = launch_time(model)
     bound, held, estimate = case.kernel, case.held, case.estimate

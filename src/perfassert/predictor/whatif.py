@@ -51,7 +51,8 @@ def with_changes(
     origin = prediction.origin
     if origin is None:
         raise KernelError(
-            "whatif() needs the kernel: this prediction was read from a file; predict it again"
+            "whatif() needs the kernel: this prediction was read from a file, or has measured "
+            "volumes; predict it again, without"
         )
     kernel, launch, device = origin
     rest = dict(changes)

@@ -1,0 +1,92 @@
+"""Measured volumes in, time out: the phenomenological mode of the Warpspeed paper.
+
+What caches and DRAM moved is taken as given, and only the time is modelled. So an error of the time
+is told from one of the volumes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from math import isfinite
+
+from perfassert.errors import LaunchError, UnitError, close_matches
+from perfassert.kernel.launch import Launch
+from perfassert.prediction.volumes import Volume
+from perfassert.predictor.model import Case
+from perfassert.quantity import Quantity, parse_quantity, round_significant
+from perfassert.source import Assumption
+
+MEASURABLE = ("l2_load", "l2_store", "dram_load", "dram_store")
+"""What passes between the levels. What a warp asks of the L1 and of shared memory is a fact of its
+addresses, and is not replaced."""
+
+
+def with_measured(
+    case: Case, launch: Launch, warps: int, measured: Mapping[str, str | float]
+) -> tuple[Case, tuple[Assumption, ...]]:
+    """The case with these volumes in place of the estimated ones, and a note on each.
+
+    ``measured``: by name, in bytes of the launch, or as text with a unit and a granularity
+    (``"8 B/update"``). Fields and parts keep their shares. Raises :class:`LaunchError`.
+    """
+    volumes = case.estimate.volumes
+    counts = {
+        "thread": case.threads,
+        "update": case.threads * case.kernel.updates_per_thread,
+        "warp": warps * launch.blocks,
+        "block": launch.blocks,
+    }
+    changed, notes = {}, []
+    for name, given in measured.items():
+        if name not in MEASURABLE:
+            hint = close_matches(name, MEASURABLE) or f"; known: {', '.join(MEASURABLE)}"
+            raise LaunchError(f"volumes: {name!r} cannot be given{hint}")
+        before = getattr(volumes, name)
+        changed[name] = _scaled(before, _bytes(name, given, counts))
+        notes.append(
+            Assumption(f"{name} is given: {changed[name].total}, predicted {before.total}")
+        )
+    estimate = replace(case.estimate, volumes=replace(volumes, **changed))
+    return replace(case, estimate=estimate), tuple(notes)
+
+
+def _bytes(name: str, given: str | float, counts: Mapping[str, int]) -> float:
+    """The volume of the whole launch."""
+    if isinstance(given, bool) or not isinstance(given, (int, float, str)):
+        raise LaunchError(f"volumes: {name} must be bytes or text such as '8 B/update': {given!r}")
+    if isinstance(given, Quantity):
+        total, unit, per = float(given), given.unit, given.per
+    elif isinstance(given, str):
+        try:
+            parsed = parse_quantity(given)
+        except UnitError as error:
+            raise LaunchError(f"volumes: {name}: {error}") from None
+        total, unit, per = parsed.value, parsed.unit, parsed.per
+    else:
+        total, unit, per = float(given), "B", ""
+    if unit != "B":
+        raise LaunchError(f"volumes: {name}: {given!r} is not in bytes; write '8 B/update'")
+    if not (isfinite(total) and total >= 0):
+        raise LaunchError(f"volumes: {name} must be finite and not below 0, not {given!r}")
+    return total * counts.get(per, 1)
+
+
+def _scaled(volume: Volume, total: float) -> Volume:
+    """The volume with another total; where there was none before, nobody knows of which field."""
+    before = float(volume.total)
+    if not before:
+        return Volume.make({"measured": total}, "B", volume.threads, volume.updates)
+
+    def scaled(one: Volume) -> Volume:
+        ratio = total / before
+        return replace(
+            one,
+            total=Quantity(round_significant(float(one.total) * ratio), "B"),
+            parts={
+                k: Quantity(round_significant(float(v) * ratio), "B") for k, v in one.parts.items()
+            },
+            fields={k: scaled(v) for k, v in one.fields.items()},
+        )
+
+    return scaled(volume)
