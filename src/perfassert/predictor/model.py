@@ -23,6 +23,7 @@ from perfassert.kernel.description import (
 )
 from perfassert.kernel.graph import BodyItem, InstructionGraph, ItemKind, Latency, LatencyRule, Node
 from perfassert.kernel.launch import Launch
+from perfassert.predictor.executed import bound
 from perfassert.predictor.memory import QUEUE, MemorySystem, with_touches
 
 BLOCK_LAUNCH = "block launch"
@@ -45,7 +46,7 @@ class Case:
 
 def estimated(kernel: Kernel, launch: Launch, device: Device) -> Case:
     """Bind the kernel to the launch and estimate what it moves."""
-    described, work = kernel.bind(launch, device.arch, device.warp_size)
+    described, work = bound(kernel, launch, device)
     shared = described.shared_bytes + launch.shared_bytes
     held = occupancy(device, launch.threads_per_block, described.registers, shared)
     estimate = estimate_volumes(described, work, device, held, launch)

@@ -384,6 +384,7 @@ class Interpreter:
             whole = bool((self.mask == active).all())
             if whole and warps.pass_barrier(self.numbers, after):
                 return
+        bits = collective.packed(self.mask)[:, 0]
         for n in slow:
             warp = int(self.numbers[n])
             lanes, rest = self.mask[n].copy(), active[n] & ~self.mask[n]
@@ -393,10 +394,12 @@ class Interpreter:
             if rest.any():
                 warps.pending[warp].append(Fragment(after, rest))
             if kind is Kind.SYNC_WAIT:
-                warps.wait(warp, Fragment(after, lanes, operation.sources[0]), self.barriers)
+                waits = Fragment(after, lanes, operation.sources[0], bits=int(bits[n]))
+                warps.wait(warp, waits, self.barriers)
             elif kind is Kind.WARP_WAIT:
                 mask = self._one(operation.sources[0], int(n), int(lanes.argmax()))
-                warps.wait(warp, Fragment(after, lanes, -1, mask), self.barriers)
+                waits = Fragment(after, lanes, -1, mask, int(bits[n]))
+                warps.wait(warp, waits, self.barriers)
             else:
                 self._arrive(operation, warp, int(n), Fragment(after, lanes))
 

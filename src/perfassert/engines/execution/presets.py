@@ -56,7 +56,7 @@ class Setting:
         self.thread = first[:, None] + LANE.astype(np.int64)
         self.threads: Lanes = self.thread < launch.threads_per_block
         self.codes = Codes()
-        regions = [a for a in arguments if isinstance(a, Region)]
+        regions = list(dict.fromkeys(a for a in arguments if isinstance(a, Region)))
         self.memory = GlobalMemory(regions, self.codes)
         self.stack_bytes = -(-(code.local_bytes + _STACK_SLACK) // 16) * 16
         self._bank = self._constant_bank(arguments)
@@ -94,12 +94,11 @@ class Setting:
         ):
             bank.update({start + 4 * i: (n, 0) for i, n in enumerate(extent)})
         bank[self.code.stack] = (self.stack_bytes - _STACK_SLACK // 2, 0)
-        regions = 0
+        regions = self.memory.regions
         for slot, argument in zip(self.code.parameters, arguments, strict=False):
             unknown = 0
             if isinstance(argument, Region):
-                content = struct.pack("<Q", pointer(regions, argument.offset))
-                regions += 1
+                content = struct.pack("<Q", pointer(regions.index(argument), argument.offset))
             elif argument is None:
                 content, unknown = bytes(slot.size), ARGUMENT
             else:

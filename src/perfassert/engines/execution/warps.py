@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from perfassert.engines.execution.collective import WARP, Lanes, packed, unpacked
+from perfassert.engines.execution.collective import WARP, Lanes, packed
 from perfassert.engines.execution.words import Words
 
 _TURN = 64  # every so many runs the lowest place is passed over
@@ -22,12 +22,16 @@ NOWHERE = np.iinfo(np.int64).max
 
 @dataclass(slots=True, eq=False)
 class Fragment:
-    """Lanes of a warp at one place; ``register``: of a convergence barrier, -1 for ``mask``."""
+    """Lanes of a warp at one place; ``register``: of a convergence barrier, -1 for ``mask``.
+
+    ``bits``: the lanes of one that waits, as a number.
+    """
 
     place: int
     lanes: Lanes
     register: int = -1
     mask: int = 0
+    bits: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -47,6 +51,7 @@ class Warps:
         count = len(threads)
         self.block_of = block_of
         self.alive = threads.copy()
+        self.alive_bits = packed(threads)[:, 0]
         self.active = threads.copy()
         self.place = np.where(threads.any(axis=1), 0, NOWHERE)
         self.pending: list[list[Fragment]] = [[] for _ in range(count)]
@@ -125,6 +130,7 @@ class Warps:
     ) -> None:
         """``lanes`` end here; others go on behind ``place``."""
         self.alive[rows] &= ~lanes
+        self.alive_bits[rows] = packed(self.alive[rows])[:, 0]
         self.active[rows] &= ~lanes
         self.place[rows] = place + 1
         for warp in rows[lanes.any(axis=1)]:
@@ -136,30 +142,33 @@ class Warps:
             self._opened(int(block))
 
     def wait(self, warp: int, fragment: Fragment, barriers: Barriers) -> None:
-        """The running fragment waits for others of its warp."""
-        self.blocked[warp].append(fragment)
+        """The running fragment waits for others of its warp, with those that wait there."""
+        for waiting in self.blocked[warp]:
+            if waiting.place == fragment.place and waiting.register == fragment.register:
+                waiting.lanes = waiting.lanes | fragment.lanes
+                waiting.bits |= fragment.bits
+                fragment = waiting
+                break
+        else:
+            self.blocked[warp].append(fragment)
         self.place[warp] = NOWHERE
-        self.release(warp, barriers)
+        self._join(warp, fragment, barriers)
         if self.place[warp] == NOWHERE:
             self._next(warp)
 
     def release(self, warp: int, barriers: Barriers) -> None:
-        """Join the fragments whose barrier is complete."""
-        alive = self.alive[warp]
+        """Let go on whose barrier has become complete."""
         for fragment in list(self.blocked[warp]):
-            if fragment not in self.blocked[warp]:
-                continue
-            wanted = barriers.lanes(warp, fragment) & alive
-            here = [
-                f for f in self.blocked[warp]
-                if f.place == fragment.place and f.register == fragment.register
-            ]  # fmt: skip
-            lanes = np.logical_or.reduce([f.lanes for f in here]) & alive
-            if (wanted & ~lanes).any():
-                continue
-            self.blocked[warp] = [f for f in self.blocked[warp] if all(f is not h for h in here)]
-            if lanes.any():
-                self._continue(warp, Fragment(fragment.place, lanes))
+            self._join(warp, fragment, barriers)
+
+    def _join(self, warp: int, fragment: Fragment, barriers: Barriers) -> None:
+        alive = int(self.alive_bits[warp])
+        if barriers.mask(warp, fragment) & alive & ~fragment.bits:
+            return
+        self.blocked[warp].remove(fragment)
+        if fragment.bits & alive:
+            lanes = fragment.lanes & self.alive[warp]
+            self._continue(warp, Fragment(fragment.place, lanes))
 
     def _continue(self, warp: int, fragment: Fragment) -> None:
         if self.place[warp] == NOWHERE:
@@ -230,6 +239,7 @@ class Warps:
     def stop(self, rows: npt.NDArray[np.intp]) -> None:
         """These warps end."""
         self.alive[rows] = False
+        self.alive_bits[rows] = 0
         self.active[rows] = False
         self.place[rows] = NOWHERE
         for warp in rows:
@@ -245,13 +255,10 @@ class Barriers:
     def __init__(self, values: list[Words | None]) -> None:
         self._values = values
 
-    def lanes(self, warp: int, fragment: Fragment) -> Lanes:
+    def mask(self, warp: int, fragment: Fragment) -> int:
         """Whom a waiting fragment waits for."""
-        mask = np.array([[fragment.mask]], np.uint32)
-        if fragment.register >= 0:
-            held = self._values[fragment.register]
-            lane = int(fragment.lanes.argmax())
-            word = 0 if held is None else int(held[warp, lane])
-            mask = np.array([[word]], np.uint32) | packed(fragment.lanes[None, :])
-        lanes: Lanes = unpacked(mask)[0]
-        return lanes
+        if fragment.register < 0:
+            return fragment.mask
+        held = self._values[fragment.register]
+        lane = (fragment.bits & -fragment.bits).bit_length() - 1
+        return 0 if held is None else int(held[warp, lane])

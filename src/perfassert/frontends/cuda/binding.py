@@ -10,7 +10,16 @@ from typing import Any
 import numpy as np
 
 from perfassert.errors import LaunchError
-from perfassert.frontends.cuda.stand_ins import ANYTHING, dependence, said, stand_in
+from perfassert.frontends.cuda.stand_ins import (
+    ANYTHING,
+    apart,
+    as_spread,
+    dependence,
+    said,
+    seen_addresses,
+    spreads,
+    stand_in,
+)
 from perfassert.kernel.affine import (
     Affine,
     Call,
@@ -25,9 +34,17 @@ from perfassert.kernel.affine import (
     with_global_coordinates,
 )
 from perfassert.kernel.bound import BoundAccess
+from perfassert.kernel.executed import Executed, LoopTrips
 from perfassert.kernel.expression import AXES, DIMENSIONS
 from perfassert.kernel.launch import Buffer, Launch
-from perfassert.kernel.program import ARGUMENT, CONSTANT, COUNTER, MemoryAccess, Program
+from perfassert.kernel.program import (
+    ARGUMENT,
+    CONSTANT,
+    COUNTER,
+    MemoryAccess,
+    Program,
+    ProgramLoop,
+)
 from perfassert.kernel.symbols import Atom, Monomial, Value
 from perfassert.source import Assumption, SourceSpan
 
@@ -108,12 +125,14 @@ class Arguments:
 class LoopRange:
     """Iterations of a loop over the launch: the fewest and the most of any thread.
 
-    ``assumed``: they stand for what depends on data; ``rests_on``: by which assumptions.
+    ``assumed``: they stand for what depends on data; ``rests_on``: by which assumptions;
+    ``weighted``: how often the loop is entered at all is part of them.
     """
 
     fewest: int
     most: int
     assumed: bool = False
+    weighted: bool = False
     rests_on: tuple[Assumption, ...] = ()
 
 
@@ -128,8 +147,12 @@ class Binder:
         trip_counts: Mapping[str, int],
         proxies: Mapping[str, Value],
         warp_size: int,
+        executed: Executed | None = None,
     ) -> None:
         self.program = program
+        self.executed = executed
+        self.spread = spreads(program, executed)
+        self.seen = seen_addresses(program, executed)
         self.warp_size = warp_size
         self.symbols = program.symbols
         self.launch = launch
@@ -220,7 +243,11 @@ class Binder:
             proxy = self.proxies.get(atom.name)
             if proxy is not None:
                 return self.form(proxy)
-            return stand_in(dependence(self.program, atom), scale, self.launch, self.ranges)
+            depends = dependence(self.program, atom)
+            known = self.spread.get(atom.name)
+            if known is not None:
+                return as_spread(known, depends, self.launch, self.ranges)
+            return stand_in(depends, scale, self.launch, self.ranges)
         arguments = tuple(self.form(a) for a in atom.arguments)
         return self._function(atom.function, arguments)
 
@@ -267,7 +294,10 @@ class Binder:
         if given is not None:
             return LoopRange(given, given)
         if loop.trips is None or self.undecided(loop.trips):
-            reason = loop.reason or self.undecided(loop.trips)
+            counted = self._counted(number)
+            if counted is not None and counted.known:
+                return self._as_counted(loop, counted)
+            reason = _reason(loop.reason or self.undecided(loop.trips), counted)
             where = loop.span.short if loop.span else "file:line"
             trips = self._guess(number)
             guess = self.assume(
@@ -301,6 +331,28 @@ class Binder:
             if self.loops[outer].assumed:
                 guessed *= self.loops[outer].most
         return DEFAULT_TRIPS if guessed * DEFAULT_TRIPS <= _GUESSED else 1
+=======
+    def _counted(self, loop: int) -> LoopTrips | None:
+        """What an executed sample says about the loop."""
+        if self.executed is None:
+            return None
+        start = self.program.blocks[self.program.loops[loop].header].start
+        return self.executed.loops.get(self.program.instructions[start].address)
+
+    def _as_counted(self, loop: ProgramLoop, counted: LoopTrips) -> LoopRange:
+        """Rounded to whole iterations; where data decides about the entry, entries count too."""
+        assert self.executed is not None
+        weighted = any(self.undecided(part) for part in self.symbols.conjuncts(loop.entry))
+        trips = round(counted.mean * counted.share) if weighted else max(round(counted.mean), 1)
+        apart = "" if counted.fewest == counted.most else (
+            f", {counted.fewest} to {counted.most} in single warps"
+        )  # fmt: skip
+        entered = f" and is entered in {counted.share:.3g} of the cases" if weighted else ""
+        self.assume(
+            f"a loop runs {counted.mean:.4g} times on average{apart}{entered}: counted in "
+            f"{self.executed.sample}", loop.span,
+        )  # fmt: skip
+        return LoopRange(trips, trips, assumed=True, weighted=weighted)
 
     def undecided(self, value: Value | None) -> str:
         """Why nobody knows the value: it depends on data, or on what was not given; else empty."""
@@ -432,6 +484,15 @@ def _of_dividend(
     return shifted, "<", not below
 
 
+def _reason(reason: str, counted: LoopTrips | None) -> str:
+    """Why a trip count is a guess, and what would make it known."""
+    if counted is None:
+        return reason
+    if counted.unended:
+        return f"{reason}; executed, it had not ended when its instructions were used up"
+    return f"{reason}, on the content of {' and '.join(counted.unknown)}: describe it by pa.Buffer"
+
+
 def _places(low: int, high: int, count: int) -> IntArray:
     """Both ends of a range, and what lies next to them."""
     half = max(min(count, high - low + 1) // 2, 1)
@@ -540,13 +601,11 @@ def _bound(
             conditions.append(below_zero(left))
     rests_on: tuple[Assumption, ...] = ()
     if access.unresolved and not _has_proxy(binder, access.address):
-        guess = binder.assume(
-            f"the address of {access.field} {access.unresolved}; "
-            f"{_apart(binder, access.address)}", span, "address",
-        )  # fmt: skip
-        rests_on = (guess,)
+        rests_on = _stood_in(binder, access, span)
     binder.what = f"the address of {access.text!r} at {span}"
-    form = binder.form(access.address)
+    form = _whole(binder, access) if rests_on == () and access.unresolved else None
+    if form is None:
+        form = binder.form(access.address)
     binder.what = "an address"
     around = {f"{COUNTER}{loop}" for loop in chain}
     # Behind a loop its counter has its last value; what asks for that is how the loop was left.
@@ -561,6 +620,37 @@ def _bound(
         access.field, access.space, access.direction, access.bytes, form, ranges,
         tuple(conditions), tuple(loops), access.atomic, access.text, span, rests_on,
     )  # fmt: skip
+
+
+def _stood_in(
+    binder: Binder, access: MemoryAccess, span: SourceSpan | None
+) -> tuple[Assumption, ...]:
+    """What stands for an address without a closed form: the executed sample, or a guess."""
+    if binder.executed is not None and (_whole(binder, access) or _covered(binder, access)):
+        binder.assume(
+            f"the address of {access.field} {access.unresolved}; threads are apart as in "
+            f"{binder.executed.sample}", span,
+        )  # fmt: skip
+        return ()
+    guess = binder.assume(
+        f"the address of {access.field} {access.unresolved}; {_apart(binder, access.address)}",
+        span, "address",
+    )  # fmt: skip
+    return (guess,)
+
+
+def _covered(binder: Binder, access: MemoryAccess) -> bool:
+    """Whether the executed sample stands for every unknown of the address."""
+    return all(a.name in binder.spread for a in binder.symbols.unknowns(access.address))
+
+
+def _whole(binder: Binder, access: MemoryAccess) -> Affine | None:
+    """The address as the executed sample found it, where unknowns are inside functions."""
+    seen = binder.seen.get(access.address.index)
+    if seen is None or _covered(binder, access):
+        return None
+    form = as_spread(apart(seen, access.bytes), ANYTHING, binder.launch, binder.ranges)
+    return with_global_coordinates(form.scaled(access.bytes), binder.names)
 
 
 def _apart(binder: Binder, address: Value) -> str:

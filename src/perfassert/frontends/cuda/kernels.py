@@ -14,11 +14,14 @@ from perfassert.frontends.cuda.binding import Arguments, Binder, bind_accesses, 
 from perfassert.frontends.cuda.describe import describe
 from perfassert.frontends.cuda.launch_graph import launch_graph, standing_block
 from perfassert.frontends.cuda.proxies import read_proxies
+from perfassert.frontends.cuda.semantics import executable
 from perfassert.frontends.toolchain.build import Binary, Source, build
 from perfassert.kernel.description import BoundKernel, CompiledKernel
+from perfassert.kernel.executed import Executed
 from perfassert.kernel.field import Field
 from perfassert.kernel.graph import InstructionGraph
 from perfassert.kernel.launch import Launch
+from perfassert.kernel.machine import MachineCode
 from perfassert.kernel.program import Program
 
 AnyPath = Union[str, "PathLike[str]"]
@@ -128,12 +131,17 @@ class Hints:
                 raise KernelError(f"trip_counts[{key!r}] must be a whole number ≥ 0, not {count!r}")
         return cls(updates_per_thread, dict(trip_counts or {}), dict(proxies or {}))
 
-    def bind(self, binary: Binary, launch: Launch, warp_size: int) -> tuple[BoundKernel, Launch]:
-        """Graph and accesses for a launch, and the launch that the volumes are those of."""
+    def bind(
+        self, binary: Binary, launch: Launch, warp_size: int, executed: Executed | None = None
+    ) -> tuple[BoundKernel, Launch]:
+        """Graph and accesses for a launch, and the launch that the volumes are those of.
+
+        ``executed``: what a sample of its blocks found, where closed forms end.
+        """
         program = _program(binary)
         arguments = Arguments(program, launch, binary.kernel)
         proxies = read_proxies(self.proxies, program, arguments)
-        binder = Binder(program, launch, arguments, self.trip_counts, proxies, warp_size)
+        binder = Binder(program, launch, arguments, self.trip_counts, proxies, warp_size, executed)
         bound, touches = bind_accesses(binder)
         work, bound = normalised(binder, bound)
         stands = standing_block(program, binder, warp_size, launch.working_grid(work))
@@ -175,9 +183,15 @@ class CompiledCode:
         """The description for ``arch``."""
         return _program(self.binary(arch))
 
-    def bind(self, launch: Launch, arch: str, warp_size: int) -> tuple[BoundKernel, Launch]:
+    def bind(
+        self, launch: Launch, arch: str, warp_size: int, executed: Executed | None = None
+    ) -> tuple[BoundKernel, Launch]:
         """Graph and accesses for a launch, and the launch that the volumes are those of."""
-        return self.hints.bind(self.binary(arch), launch, warp_size)
+        return self.hints.bind(self.binary(arch), launch, warp_size, executed)
+
+    def executable(self, arch: str) -> MachineCode:
+        """What ``engines/execution`` runs."""
+        return executable(self.binary(arch))
 
 
 @lru_cache(maxsize=128)

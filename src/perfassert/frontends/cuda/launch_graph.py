@@ -222,6 +222,13 @@ class _Walk:
                 mask = mask & lanes
         return mask, tuple(guesses)
 
+    def decided(self, condition: Value, mask: BoolArray) -> BoolArray:
+        """``mask`` narrowed by what of the condition is decided."""
+        for part in self.symbols.conjuncts(condition):
+            lanes = self.holds(part)
+            mask = mask if lanes is None else mask & lanes
+        return mask
+
     def undecided(self, instruction: int) -> Assumption:
         """Note that both sides of a branch are taken to be executed."""
         span = self.program.instructions[instruction].span
@@ -286,10 +293,15 @@ class _Walk:
     def loop(self, index: int, mask: BoolArray) -> list[_Item]:
         loop = self.program.loops[index]
         header = self.program.blocks[loop.header]
-        mask, guesses = self.mask(loop.entry, mask, header.start)
+        found = self.binder.loops[index]
+        guesses: tuple[Assumption, ...] = ()
+        if found.weighted:
+            mask = self.decided(loop.entry, mask)
+        else:
+            mask, guesses = self.mask(loop.entry, mask, header.start)
         if not mask.any():
             return []
-        guesses += self.binder.loops[index].rests_on
+        guesses += found.rests_on
         return _rest(self.entered(index, mask), guesses)
 
     def entered(self, index: int, mask: BoolArray) -> list[_Item]:

@@ -6,13 +6,14 @@ them: it differs from block to block, and what is added to it keeps its own patt
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from perfassert.kernel.affine import Affine, add
+from perfassert.kernel.affine import Affine, add, interval, quotient
+from perfassert.kernel.executed import Executed, Spread
 from perfassert.kernel.expression import AXES
 from perfassert.kernel.launch import Launch
-from perfassert.kernel.program import COUNTER, Program
+from perfassert.kernel.program import COUNTER, MemoryAccess, Program
 from perfassert.kernel.symbols import Atom
 
 SCATTER = 8
@@ -86,6 +87,70 @@ def _coordinates(depends: Dependence, launch: Launch, ranges: Ranges) -> Sequenc
             parts.append(Affine(0, ((counter, stride),)))
             stride *= ranges[counter][1] + 1
     return parts
+
+
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """How an executed sample found an index: consecutive threads ``step`` apart, or ``shared`` of
+    them alike, within ``within`` values."""
+
+    step: int
+    shared: int
+    within: int
+
+
+def spreads(program: Program, executed: Executed | None) -> dict[str, Apart]:
+    """For unknowns that an address is a multiple of: what the executed sample says, by name."""
+    found: dict[str, Apart] = {}
+    for access, seen in _executed(program, executed):
+        for monomial, scale in access.address.terms:
+            atom = program.symbols.atoms[monomial[0]] if len(monomial) == 1 else None
+            if atom is not None and atom.function == "data":
+                found.setdefault(atom.name, apart(seen, abs(scale)))
+    return found
+
+
+def seen_addresses(program: Program, executed: Executed | None) -> dict[int, Spread]:
+    """Addresses without a closed form as the executed sample found them, by their value's index."""
+    return {access.address.index: seen for access, seen in _executed(program, executed)}
+
+
+def _executed(program: Program, executed: Executed | None) -> Iterator[tuple[MemoryAccess, Spread]]:
+    if executed is None:
+        return
+    for instruction in program.instructions:
+        seen = executed.accesses.get(instruction.address)
+        if seen is None or seen.unknown or not seen.sectors:
+            continue
+        for access in instruction.accesses:
+            if access.unresolved and access.space == "global":
+                yield access, seen
+
+
+def apart(seen: Spread, scale: int) -> Apart:
+    """A step that asks for as many sectors as were counted."""
+    step = seen.sectors * _SECTOR / (seen.lanes * scale)
+    within = max(seen.extent // scale, 1)
+    return Apart(max(round(step), 1), max(round(1 / step), 1), within)
+
+
+def as_spread(found: Apart, depends: Dependence, launch: Launch, ranges: Ranges) -> Affine:
+    """A number that is as far apart from thread to thread as was found, and no larger."""
+    parts = list(_coordinates(replace(depends, loops=frozenset()), launch, ranges))
+    stride = 1 + sum(
+        term * ranges[symbol][1] for p in parts for symbol, term in p.terms
+        if isinstance(symbol, str)
+    )  # fmt: skip
+    for counter in sorted(depends.loops):
+        if counter in ranges:
+            parts.append(Affine(0, ((counter, stride),)))
+            stride *= ranges[counter][1] + 1
+    index = add(*parts)
+    index = quotient(index, found.shared) if found.shared > 1 else index.scaled(found.step)
+    _, high = interval(index, ranges)
+    if high < found.within:
+        return index
+    return add(index, quotient(index, found.within).scaled(-found.within))
 
 
 def said(depends: Dependence) -> str:

@@ -1,0 +1,157 @@
+"""Which blocks of a grid are executed, and what their execution says about loops and accesses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from perfassert.engines.execution.memory import SPAN_BITS
+from perfassert.engines.execution.provenance import BUFFERS, buffer_bit
+from perfassert.engines.execution.result import Counts, Execution
+from perfassert.kernel.executed import Executed, LoopTrips, Spread
+from perfassert.kernel.machine import Kind, MachineCode
+
+_SECTOR = 32  # bytes
+_GOLDEN = 0.6180339887498949  # its multiples, modulo 1, fill a line evenly however many there are
+
+
+def spread_blocks(total: int, count: int) -> tuple[int, ...]:
+    """``count`` blocks of ``total``, all of them where there are no more; evenly over the grid."""
+    if total <= count:
+        return tuple(range(total))
+    places = {int((i * _GOLDEN) % 1 * total) for i in range(count)}
+    return tuple(sorted(places))
+
+
+def summary(
+    execution: Execution, loops: Mapping[int, tuple[Iterable[int], int]], total: int
+) -> Executed:
+    """Trip counts and addresses of an execution.
+
+    ``loops``: byte address of the first instruction → those of all instructions of the loop, and
+    that of the first instruction of what is around it; ``total``: blocks of the grid. Addresses
+    that code of several functions shares are left out.
+    """
+    where = _places(execution.code)
+    found = {}
+    for header, (members, around) in loops.items():
+        places = [where[a] for a in members if a in where]
+        if header in where and around in where:
+            found[header] = _trips(execution, where[header], places, where[around])
+    return Executed(
+        len(execution.blocks),
+        total,
+        found,
+        _accesses(execution, set(where.values())),
+        tuple(
+            (execution.code.instructions[o.instruction].address,
+             f"{o.lanes} threads of the sample leave {o.region}, the first by address {o.offset}")
+            for o in execution.outside
+        ),
+    )  # fmt: skip
+
+
+def _places(code: MachineCode) -> dict[int, int]:
+    """Address → instruction, where no other has that address."""
+    places: dict[int, int] = {}
+    twice = set()
+    for number, instruction in enumerate(code.instructions):
+        if instruction.address in places:
+            twice.add(instruction.address)
+        places[instruction.address] = number
+    return {a: n for a, n in places.items() if a not in twice}
+
+
+def _trips(execution: Execution, header: int, members: list[int], around: int) -> LoopTrips:
+    executed = execution.executed[:, header]
+    entries = executed - _from_inside(execution, header, frozenset(members))
+    ended = np.ones(len(executed), np.bool_)
+    ended[execution.cut] = False
+    some = ended & (entries > 0)
+    unended = bool((executed[~ended] > 0).any())
+    asked = (
+        members if some.any() else execution.guesses
+    )  # where nobody came, any branch may say why
+    unknown = 0
+    for place in asked:
+        if place in execution.taken:
+            unknown |= execution.guesses.get(place, 0)
+    names = named(execution, unknown)
+    outer = int(execution.executed[ended, around].sum())
+    if not some.any():
+        return LoopTrips(0, 0.0, 0, 0.0, names, unended or not outer)
+    each = executed[some] / entries[some]
+    inside = int(entries[some].sum())
+    mean = float(executed[some].sum() / inside)
+    share = min(inside / outer, 1.0) if outer else 1.0
+    return LoopTrips(int(each.min()), mean, int(np.ceil(each.max())), share, names, unended)
+
+
+def _from_inside(execution: Execution, header: int, members: frozenset[int]) -> Counts:
+    """How often each warp came to the header along a back edge."""
+    arrived = np.zeros(len(execution.executed), np.int64)
+    for place, counts in execution.taken.items():
+        operation = execution.code.instructions[place].operations[-1]
+        if place in members and operation.kind is Kind.BRANCH and operation.detail[0] == header:
+            arrived += counts[:, 0]
+    before = header - 1
+    if before in members:  # falls through
+        jumped = execution.taken.get(before)
+        arrived += execution.executed[:, before] if jumped is None else jumped[:, 1]
+    return arrived
+
+
+def named(execution: Execution, unknown: int) -> tuple[str, ...]:
+    """What an unknown value comes from, as the user calls it."""
+    names = [r.name for i, r in enumerate(execution.regions) if unknown & buffer_bit(i)]
+    if unknown >> BUFFERS:
+        names.append("a value that is not executed")
+    return tuple(names)
+
+
+def _accesses(execution: Execution, unique: set[int]) -> dict[int, Spread]:
+    """Sums over all executions of each memory instruction on global memory."""
+    totals: dict[int, list[float]] = {}
+    ends: dict[int, list[int]] = {}
+    for touch in execution.touches:
+        if touch.instruction not in unique:
+            continue
+        lanes = touch.lanes & ((touch.addresses >> np.uint64(SPAN_BITS)) > 0)
+        some = lanes.any(axis=1)
+        if not some.any():
+            continue
+        sums = totals.setdefault(touch.instruction, [0.0, 0.0, 0.0])
+        sums[0] += float(_sectors(touch.addresses[some], lanes[some], touch.memory.bytes).sum())
+        sums[1] += float(lanes.sum())
+        sums[2] += float(some.sum())
+        addresses = touch.addresses[lanes]
+        low, high = int(addresses.min()), int(addresses.max()) + touch.memory.bytes
+        end = ends.setdefault(touch.instruction, [low, high])
+        end[0], end[1] = min(end[0], low), max(end[1], high)
+    instructions = execution.code.instructions
+    found = {
+        instructions[place].address: Spread(
+            sums[0] / sums[2], sums[1] / sums[2], ends[place][1] - ends[place][0],
+            named(execution, execution.guesses.get(place, 0)),
+        )
+        for place, sums in totals.items()
+    }  # fmt: skip
+    for place, mask in execution.guesses.items():
+        if place not in totals and place in unique and place not in execution.taken:
+            found[instructions[place].address] = Spread(0.0, 0.0, 0, named(execution, mask))
+    return found
+
+
+def _sectors(
+    addresses: npt.NDArray[np.uint64], lanes: npt.NDArray[np.bool_], size: int
+) -> npt.NDArray[np.int64]:
+    """Distinct sectors of each warp instruction."""
+    steps = np.arange(0, max(size, 1), min(size, _SECTOR), dtype=np.uint64)
+    first = np.take_along_axis(addresses, lanes.argmax(axis=1)[:, None], axis=1)
+    held = np.where(lanes, addresses, first)
+    sectors = ((held[:, :, None] + steps) // np.uint64(_SECTOR)).reshape(len(held), -1)
+    ordered = np.sort(sectors, axis=1)
+    distinct: npt.NDArray[np.int64] = 1 + (ordered[:, 1:] != ordered[:, :-1]).sum(axis=1)
+    return distinct

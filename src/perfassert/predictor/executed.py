@@ -1,0 +1,111 @@
+"""Where the algebra has to guess, a sample of blocks is executed and the kernel bound again."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from operator import index
+
+import numpy as np
+
+from perfassert.engines.execution.execute import execute
+from perfassert.engines.execution.interpreter import Limits
+from perfassert.engines.execution.memory import Region
+from perfassert.engines.execution.presets import Argument
+from perfassert.engines.execution.sample import spread_blocks, summary
+from perfassert.engines.execution.slicing import control_slice
+from perfassert.frontends.cuda.kernels import CompiledCode
+from perfassert.frontends.toolchain.binary import Parameter
+from perfassert.hardware.model import Device
+from perfassert.kernel.buffer import Buffer
+from perfassert.kernel.contents import contents
+from perfassert.kernel.description import BoundKernel, CompiledKernel, Description, Kernel
+from perfassert.kernel.executed import Executed
+from perfassert.kernel.launch import Launch
+from perfassert.kernel.program import Program
+
+_GUESSED = ("address", "trip count")
+_THREADS = 8192  # of the sample: wide enough that arrays pay off
+_LIMITS = Limits(lane_instructions=20_000_000, instructions=400_000)  # about a second
+_FLOATS = {"float": "<f", "double": "<d"}
+
+
+def bound(kernel: Kernel, launch: Launch, device: Device) -> tuple[Description, Launch]:
+    """The kernel for the launch; what it would have to guess is counted in executed blocks."""
+    described, work = kernel.bind(launch, device.arch, device.warp_size)
+    code = kernel.compiled if isinstance(kernel, CompiledKernel) else None
+    if not isinstance(code, CompiledCode) or not isinstance(described, BoundKernel):
+        return described, work
+    if not any(a.stands_for in _GUESSED for a in described.assumptions):
+        return described, work
+    found = sampled(code, described.program, launch, device)
+    return code.bind(launch, device.arch, device.warp_size, found)
+
+
+def sampled(
+    code: CompiledCode, program: Program | None, launch: Launch, device: Device
+) -> Executed:
+    """Execute blocks that are spread over the grid."""
+    assert program is not None
+    machine = code.executable(device.arch)
+    parameters = code.binary(device.arch).parameters
+    count = max(1, _THREADS // launch.threads_per_block)
+    blocks = spread_blocks(launch.blocks, count)
+    given = arguments(parameters, launch)
+    run = execute(machine, launch, given, blocks, _LIMITS, control_slice(machine))
+    return summary(run, loop_members(program), launch.blocks)
+
+
+def loop_members(program: Program) -> dict[int, tuple[frozenset[int], int]]:
+    """Address of each loop's first instruction → those of all of its instructions, and that of the
+    first instruction of the loop around it, or of the kernel."""
+    members: dict[int, tuple[frozenset[int], int]] = {}
+    for loop in program.loops:
+        own = frozenset(
+            program.instructions[i].address
+            for b in loop.blocks
+            for i in range(program.blocks[b].start, program.blocks[b].stop)
+        )
+        start = _first(program, loop.header)
+        around = loop.parent
+        outer = _first(program, program.loops[around].header if around >= 0 else program.order[0])
+        before = members.get(start, (frozenset(), outer))[0]
+        members[start] = (before | own, outer)
+    return members
+
+
+def _first(program: Program, block: int) -> int:
+    return program.instructions[program.blocks[block].start].address
+
+
+def arguments(parameters: tuple[Parameter, ...], launch: Launch) -> list[Argument]:
+    """A launch's arguments as the execution takes them."""
+    names = [p.name for p in parameters]
+    if isinstance(launch.args, Mapping):
+        given = [launch.args.get(name) for name in names]
+    else:
+        given = [*launch.args, *(None,) * len(names)][: len(names)]
+    numbers = dict(launch.scalar_args())
+    found = [_argument(p, v, numbers) for p, v in zip(parameters, given, strict=True)]
+    for place, value in enumerate(given):
+        if isinstance(value, Buffer) and value.alias in names:
+            found[place] = found[names.index(value.alias)]
+    return found
+
+
+def _argument(parameter: Parameter, value: object, numbers: Mapping[str, int]) -> Argument:
+    if isinstance(value, Buffer):
+        array = contents(value, numbers)
+        if array is None:
+            size = int(np.prod(value.shape)) * np.dtype(value.dtype).itemsize
+            return Region(parameter.name, None, size, value.offset)
+        held = np.ascontiguousarray(array).view(np.uint8).reshape(-1)
+        return Region(parameter.name, held, len(held), value.offset)
+    if isinstance(value, (bytes, bytearray)):
+        return bytes(value)
+    if isinstance(value, float) or (parameter.dtype in _FLOATS and hasattr(value, "__index__")):
+        single = parameter.size == 4
+        return struct.pack("<f" if single else "<d", float(value))
+    if hasattr(value, "__index__"):
+        return (index(value) & (1 << 64) - 1).to_bytes(8, "little")[: parameter.size]
+    return Region(parameter.name) if parameter.pointer else None

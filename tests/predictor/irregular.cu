@@ -1,0 +1,28 @@
+// Kernels whose trip counts and addresses no closed form has.
+
+extern "C" __global__ void thirds(const float* __restrict__ in, float* out, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    float sum = 0;
+    for (int d = n; d; d /= 3) sum += in[i + d * 32];
+    out[i] = sum;
+}
+
+extern "C" __global__ void rows_of_csr(const int* rows, const int* columns, const float* values,
+                                       const float* x, float* y, int n) {
+    int row = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= n) return;
+    float sum = 0;
+#pragma unroll 1
+    for (int e = rows[row]; e < rows[row + 1]; e++) sum += values[e] * x[columns[e]];
+    y[row] = sum;
+}
+
+extern "C" __global__ void gather(const float* in, const int* index, float* out, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) out[i] = in[index[i]];
+}
+
+extern "C" __global__ void spins(const int* flag, int* out) {
+    while (atomicAdd(out, 0) != 12345) {}
+    out[1] = flag[0];
+}

@@ -1,0 +1,108 @@
+"""Where closed forms end, executed blocks supply trip counts and addresses."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import perfassert as pa
+from perfassert.frontends.toolchain import tools
+from perfassert.hardware.load import device
+from perfassert.predictor.executed import sampled
+
+KERNELS = Path(__file__).with_name("irregular.cu")
+N = 1 << 14
+
+
+@pytest.fixture
+def predicted():
+    for tool in ("nvrtc", "nvdisasm"):
+        if tools.find(tool) is None:
+            pytest.skip(f"{tool} is not installed")
+
+    def predict(kernel, args, arch="A100-SXM4-40GB"):
+        return pa.predict(pa.from_cuda(KERNELS, kernel=kernel), launch(args), arch)
+
+    return predict
+
+
+def launch(args):
+    return pa.Launch(N // 128, 128, args={"n": N, **args})
+
+
+def guesses(prediction, kind):
+    return [a.text for a in prediction.assumptions if a.stands_for == kind]
+
+
+@pytest.mark.parametrize("gpu", ["A100-SXM4-40GB", "H100-SXM5-80GB"])
+def test_a_recurrence_without_a_closed_form_is_counted(predicted, gpu):
+    found = predicted("thirds", {"n": 1000}, gpu)
+    assert not guesses(found, "trip count")
+    assert any("runs 7 times on average" in a.text for a in found.assumptions)
+
+
+def rows(lengths):
+    return np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)
+
+
+def test_what_nobody_described_is_a_guess_that_names_the_buffer(predicted):
+    found = predicted("rows_of_csr", {})
+    assert any("on the content of rows: describe it by pa.Buffer" in t
+               for t in guesses(found, "trip count"))  # fmt: skip
+
+
+def test_rows_of_a_matrix_are_counted(predicted):
+    pointers = rows(np.full(N, 5))
+    columns = np.zeros(5 * N, np.int32)
+    found = predicted("rows_of_csr", {"rows": pointers, "columns": columns})
+    assert not guesses(found, "trip count")
+    assert not guesses(found, "address")
+    assert any("a loop runs 5 times on average" in a.text for a in found.assumptions)
+
+
+def test_longer_rows_take_longer_and_skewed_ones_longest(predicted):
+    columns = pa.Buffer(40 * N, fill="random(0, n)")
+    times = [
+        predicted("rows_of_csr", {"rows": described, "columns": columns}).time
+        for described in (
+            pa.Buffer(N + 1, fill="csr_rows(nnz_per_row=4, skew='banded')"),
+            pa.Buffer(N + 1, fill="csr_rows(nnz_per_row=16, skew='banded')"),
+            pa.Buffer(N + 1, fill="csr_rows(nnz_per_row=16, skew='power-law')"),
+        )
+    ]
+    assert times[0] < times[1] < times[2]
+
+
+def test_an_index_that_is_in_order_costs_less_than_a_random_one(predicted):
+    def loaded(fill):
+        args = {"in": pa.Buffer(N), "index": pa.Buffer(N, fill=fill)}
+        found = predicted("gather", args)
+        assert not guesses(found, "address")
+        return float(found.volumes.l2_load.fields["in"].total)
+
+    in_order, alike, scattered = (loaded(f) for f in ("arange", "constant 7", "permutation"))
+    assert in_order == pytest.approx(4 * N, rel=0.01)
+    assert alike < in_order / 10
+    assert 6 * in_order < scattered <= 8 * in_order
+
+
+def test_a_loop_that_never_ends_says_so(predicted):
+    found = predicted("spins", {"out": pa.Buffer(2, "int32", fill="constant 0")})
+    said = " ".join(guesses(found, "trip count"))
+    assert "executed, it had not ended" in said
+
+
+def test_a_sample_is_spread_over_the_grid_and_counts_exactly():
+    for tool in ("nvrtc", "nvdisasm"):
+        if tools.find(tool) is None:
+            pytest.skip(f"{tool} is not installed")
+    lengths = np.arange(N) % 3 + 1
+    args = {"rows": rows(lengths), "columns": np.zeros(int(lengths.sum()), np.int32)}
+    code = pa.from_cuda(KERNELS, kernel="rows_of_csr").compiled
+    a100 = device("a100")
+    found = sampled(code, code.program(a100.arch), launch(args), a100)
+    assert (found.blocks, found.of) == (64, N // 128)
+    (loop,) = found.loops.values()
+    assert (loop.fewest, loop.most, loop.mean) == (3, 3, 3.0)  # of warps: the longest row counts
+    assert loop.share == 1.0
+    assert loop.known
