@@ -293,10 +293,11 @@ class Binder:
         given = self.given(loop.span)
         if given is not None:
             return LoopRange(given, given)
-        if loop.trips is None or self.undecided(loop.trips):
-            counted = self._counted(number)
-            if counted is not None and counted.known:
-                return self._as_counted(loop, counted)
+        unsolved = loop.trips is None or bool(self.undecided(loop.trips))
+        counted = self._counted(number) if unsolved or loop.reason else None
+        if counted is not None and counted.known:
+            return self._as_counted(loop, counted)
+        if loop.trips is None or unsolved:
             reason = _reason(loop.reason or self.undecided(loop.trips), counted)
             where = loop.span.short if loop.span else "file:line"
             trips = self._guess(number)
@@ -331,7 +332,7 @@ class Binder:
             if self.loops[outer].assumed:
                 guessed *= self.loops[outer].most
         return DEFAULT_TRIPS if guessed * DEFAULT_TRIPS <= _GUESSED else 1
-=======
+
     def _counted(self, loop: int) -> LoopTrips | None:
         """What an executed sample says about the loop."""
         if self.executed is None:
