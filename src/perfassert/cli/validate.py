@@ -31,6 +31,9 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser.add_argument("suite", type=Path, nargs="+", help="suite files (TOML)")
     parser.add_argument("--json", action="store_true", help="print JSON, a line for each suite")
     parser.add_argument("--pairs", metavar="METRIC", help="measured beside predicted, line by line")
+    parser.add_argument(
+        "--explain", action="store_true", help="what the error of the time is made of"
+    )
     parser.add_argument("--plot", type=Path, metavar="PATH", help="write the scatter plot")
     parser.add_argument("--jobs", type=_positive, metavar="N", help="processes (default: cores)")
     parser.add_argument("--rows", type=_positive, metavar="N", help="only N rows, evenly spread")
@@ -85,6 +88,7 @@ def run(options: argparse.Namespace) -> int:
 
     What can be wrong with suites, data, record and options comes up before the first prediction.
     """
+    from perfassert.lab.validation import explain
     from perfassert.lab.validation.accuracy import page_date
     from perfassert.lab.validation.data import read_rows
     from perfassert.lab.validation.read import read_suite
@@ -105,6 +109,8 @@ def run(options: argparse.Namespace) -> int:
         for suite, rows in work:
             result = validate(suite, rows, executor, _bar if sys.stderr.isatty() else None)
             _print(result, options, first=not results)
+            if options.explain:
+                print(f"\n{explain.text(explain.twice_timed(suite, rows, executor))}")
             results.append(result)
     complaints = [c for result in results for c in _complaints(result, limits, record)]
     for complaint in complaints:
@@ -115,6 +121,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace) -> None:
+    if options.explain and options.json:
+        raise PerfAssertError("--explain: is a table; leave out --json")
     if options.date and not options.accuracy:
         raise PerfAssertError("--date: goes with --accuracy PAGE, whose date it is")
     for path in (options.accuracy, options.record, options.bands):

@@ -1,0 +1,142 @@
+"""A budget for the error of a suite's times: compiler, volumes, clock, and what is left.
+
+Each row is predicted twice, the second time with its measured volumes. What then remains is an
+error of the time alone; a factor that all rows share is taken to be the clock's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from perfassert.errors import PerfAssertError, SuiteError
+from perfassert.lab.validation.build import (
+    make_device,
+    make_kernel,
+    make_launch,
+    measured_value,
+    predicted_value,
+    row_names,
+)
+from perfassert.lab.validation.data import Row
+from perfassert.lab.validation.statistics import Vector, spearman
+from perfassert.lab.validation.suite import MetricSpec, Suite
+from perfassert.predictor import predict
+from perfassert.predictor.measured_volumes import MEASURABLE
+from perfassert.process_pool import Submitter
+from perfassert.report.tables import percent, table
+
+TIME, REGISTERS = "time", "registers"
+_FEWEST = 5
+"""Fewer rows correlate with anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class TwiceTimed:
+    """A row's time: measured, predicted, and predicted from measured volumes (``given``).
+
+    ``same_code``: the compiler took as many registers as were measured; None where nobody knows.
+    """
+
+    line: int
+    parameters: Mapping[str, int]
+    measured: float
+    predicted: float
+    given: float | None
+    same_code: bool | None
+
+
+def twice_timed(
+    suite: Suite, rows: Sequence[Row], executor: Submitter | None = None
+) -> list[TwiceTimed]:
+    """The rows that have a measured time and a prediction; raises :class:`SuiteError` for none."""
+    specs = {spec.name: spec for spec in suite.metrics}
+    if TIME not in specs:
+        raise SuiteError(f"{suite.path}: --explain: the suite has no metric 'time'")
+    if executor is None:
+        found = [_row(suite, row) for row in rows]
+    else:
+        found = [f.result() for f in [executor.submit(_row, suite, row) for row in rows]]
+    timed = [row for row in found if row is not None]
+    if not timed:
+        raise SuiteError(f"{suite.path}: --explain: no row has a measured and a predicted time")
+    return timed
+
+
+def _row(suite: Suite, row: Row) -> TwiceTimed | None:
+    specs = {spec.name: spec for spec in suite.metrics}
+    key, cells = suite.kernel_key(row.cells), row.cells
+    spec = suite.kernels[key]
+    try:
+        names = row_names(spec, cells)
+        measured = measured_value(specs[TIME], cells, names)
+        device = make_device(suite.device, cells)
+        kernel = make_kernel(spec, names, key)
+        launch = make_launch(spec.launch, names, kernel, device)
+        plain = predict(kernel, launch, device)
+        volumes = dict(_volumes(specs, cells, names))
+        given = None
+        if volumes:
+            given = float(predict(kernel, launch, device, volumes=volumes).time)
+        used = specs.get(REGISTERS)
+        same = None
+        if used is not None:
+            same = measured_value(used, cells, names) == predicted_value(used, plain, names)
+    except PerfAssertError:
+        return None  # the suite's own report names it
+    columns = {name for _, name in suite.uses} | set(suite.configuration)
+    parameters = {name: names[name] for name in sorted(columns) if name in names}
+    return TwiceTimed(row.line, parameters, measured, float(plain.time), given, same)
+
+
+def _volumes(
+    specs: Mapping[str, MetricSpec], cells: Mapping[str, str], names: Mapping[str, int]
+) -> Iterator[tuple[str, str]]:
+    for name in MEASURABLE:
+        if spec := specs.get(name):
+            per = f"/{spec.per}" if spec.per else ""
+            yield name, f"{measured_value(spec, cells, names)!r} B{per}"
+
+
+def text(rows: Sequence[TwiceTimed]) -> str:
+    """The budget as a table, and the parameter that goes with what is left."""
+    lines = [_figures("as predicted", _ratios(rows))]
+    if same := [row for row in rows if row.same_code]:
+        lines.append(_figures("registers as measured", _ratios(same)))
+    left, source = rows, "predicted"
+    if given := [row for row in rows if row.given is not None]:
+        left, source = given, "given"
+        lines.append(_figures("with measured volumes", _ratios(given, source)))
+    rest = _ratios(left, source)
+    rest = rest / np.median(rest)
+    lines.append(_figures("and one clock for all", rest))
+    shown = table(("time", "n", "bias", "median", "mean", "90th perc."), lines)
+    return f"{shown}\n{_culprit(left, rest)}"
+
+
+def _ratios(rows: Sequence[TwiceTimed], source: str = "predicted") -> Vector:
+    return np.array([getattr(row, source) / row.measured for row in rows], dtype=np.float64)
+
+
+def _figures(what: str, ratios: Vector) -> tuple[str, ...]:
+    errors = np.abs(ratios - 1)
+    bias = percent(float(np.median(ratios)) - 1)
+    found = (np.median(errors), np.mean(errors), np.quantile(errors, 0.9))
+    return (what, str(len(ratios)), bias, *(percent(float(v), signed=False) for v in found))
+
+
+def _culprit(rows: Sequence[TwiceTimed], rest: Vector) -> str:
+    """The parameter with the largest rank correlation, of those that all rows have."""
+    names = set.intersection(*(set(row.parameters) for row in rows))
+    found = {
+        name: spearman(np.array([row.parameters[name] for row in rows], dtype=np.float64), rest)
+        for name in sorted(names)
+    }
+    known = {name: value for name, value in found.items() if value is not None}
+    if len(rows) < _FEWEST or not known:
+        return "The rest: no parameter to hold it against."
+    worst = max(known, key=lambda name: abs(known[name]))
+    way = "too slow" if known[worst] > 0 else "too fast"
+    return f"The rest goes with {worst}: {way} where it is large (Spearman {known[worst]:.2f})."
