@@ -4,7 +4,12 @@ Oracles are closed forms of the source text: how often a thread goes through eac
 """
 
 import pytest
-from described import missing, moved, program_of, variables
+from described import KERNELS, missing, moved, program_of, variables
+
+from perfassert.frontends.cuda.binding import Arguments, Binder
+from perfassert.frontends.cuda.loop_places import loop_names
+from perfassert.kernel.launch import Launch
+from perfassert.source import SourceSpan
 
 ARCHITECTURES = ("sm_75", "sm_80", "sm_90", "sm_120")
 
@@ -66,3 +71,52 @@ def test_a_thread_loads_as_often_as_its_source_says(kernel, grid, block, argumen
     for b, t in PLACES:
         names = variables(program, arguments, (grid, 1, 1), (block, 1, 1), (b, 0, 0), (t, 0, 0))
         assert moved(program, names)[0] == 4 * loads(b, t), (b, t)
+
+
+HEADS = ("for (", "while (")
+TEXT = (KERNELS / "loops.cu").read_text().splitlines()
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize("kernel", sorted({c[0] for c in CASES} | {"hot_before_test"}))
+def test_a_loop_is_named_by_the_line_of_its_head(kernel, arch):
+    """And each has a name of its own."""
+    program = program_of("loops.cu", kernel, arch)
+    for loop in program.loops:
+        assert TEXT[loop.span.line - 1].strip().startswith(HEADS)
+        assert loop.name.startswith(f"loops.cu:{loop.span.line}")
+    assert len({loop.name for loop in program.loops}) == len(program.loops)
+
+
+class TestCopies:
+    """The loop of ``with_remainder`` is unrolled by four, and what is left has a loop beside it."""
+
+    def bound(self, trips):
+        program = program_of("loops.cu", "with_remainder", "sm_80")
+        launch = Launch(4, 64, {"n": 67})
+        arguments = Arguments(program, launch, "with_remainder")
+        binder = Binder(program, launch, arguments, trips, {}, 32)
+        counts = {x.name: binder.loops[x.index].most for x in program.loops}
+        return counts, [a.text for a in binder.assumptions]
+
+    def names(self):
+        return sorted(self.bound({})[0])
+
+    def test_each_takes_a_count(self):
+        first, second = self.names()
+        assert (first.endswith("#1"), second.endswith("#2")) == (True, True)
+        counts, said = self.bound({first: 5})
+        assert counts[first] == 5
+        assert counts[second] == self.bound({})[0][second]
+        assert said == []
+
+    def test_a_count_for_the_line_is_said_to_be_for_all(self):
+        first, second = self.names()
+        counts, said = self.bound({first.partition("#")[0]: 5})
+        assert set(counts.values()) == {5}
+        assert [first in text and second in text for text in said] == [True]
+
+
+def test_names():
+    one, two = SourceSpan("/a/k.cu", 3), SourceSpan("/a/k.cu", 7)
+    assert loop_names([one, two, None, two]) == ("k.cu:3", "k.cu:7#1", "", "k.cu:7#2")

@@ -96,7 +96,7 @@ class ProgramLoop:
     """A natural loop. ``trips``: how often the header is entered, None where unknown.
 
     ``entry``: condition in the region around it; ``last``: blocks that run in the last iteration
-    too (None: all).
+    too (None: all). ``name``: ``"file.cu:7"``, with ``"#2"`` for the second loop on that line.
     """
 
     index: int
@@ -108,6 +108,7 @@ class ProgramLoop:
     reason: str
     last: frozenset[int] | None
     span: SourceSpan | None
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,7 +96,7 @@ def text(
         parts.append(f"{resolved} of {total} global accesses in closed form")
     names = parameter_names(program)
     for loop in program.loops:
-        where = loop.span.short if loop.span else "?"
+        where = loop.name or "?"
         trips = value_text(program.symbols, loop.trips, names) if loop.trips else "unknown"
         why = f" ({loop.reason})" if loop.reason else ""
         parts.append(f"loop k{loop.index} at {where}: {trips} iterations{why}")
@@ -165,6 +165,7 @@ def to_dict(
             {
                 "trips": value_text(program.symbols, loop.trips, names) if loop.trips else None,
                 "line": str(loop.span) if loop.span else None,
+                "name": loop.name,
                 "reason": loop.reason,
             }
             for loop in program.loops

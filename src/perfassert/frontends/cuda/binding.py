@@ -290,8 +290,9 @@ class Binder:
 
     def _loop_range(self, number: int) -> LoopRange:
         loop = self.program.loops[number]
-        given = self.given(loop.span)
+        given = self.given(loop)
         if given is not None:
+            self._say_of_copies(loop)
             return LoopRange(given, given)
         unsolved = loop.trips is None or bool(self.undecided(loop.trips))
         counted = self._counted(number) if unsolved or loop.reason else None
@@ -299,7 +300,7 @@ class Binder:
             return self._as_counted(loop, counted)
         if loop.trips is None or unsolved:
             reason = _reason(loop.reason or self.undecided(loop.trips), counted)
-            where = loop.span.short if loop.span else "file:line"
+            where = loop.name or "file:line"
             trips = self._guess(number)
             guess = self.assume(
                 f"a loop is taken to run {trips} time{'s' * (trips != 1)}: {reason}; "
@@ -365,14 +366,18 @@ class Binder:
                 return f"__constant__ {name[len(CONSTANT) :]} has no value in the binary"
         return ""
 
-    def given(self, span: SourceSpan | None) -> int | None:
-        """The trip count that the user has stated for the loop at ``span``."""
-        if span is None:
-            return None
-        for key in (f"{span.file}:{span.line}", span.short):
-            if key in self.trip_counts:
-                return self.trip_counts[key]
-        return None
+    def given(self, loop: ProgramLoop) -> int | None:
+        """The trip count that the user has stated for the loop, or for all on its line."""
+        return next((self.trip_counts[k] for k in _keys(loop) if k in self.trip_counts), None)
+
+    def _say_of_copies(self, loop: ProgramLoop) -> None:
+        """One count for several loops on a line is rarely what is meant: unrolled, and the rest."""
+        if "#" not in loop.name or any(k in self.trip_counts for k in _keys(loop)[:2]):
+            return
+        line = loop.name.partition("#")[0]
+        copies = [x.name for x in self.program.loops if x.name.partition("#")[0] == line]
+        self.assume(f"the trip count given for {line} is taken for each of the loops there: "
+                    f"{', '.join(sorted(copies))}", loop.span)  # fmt: skip
 
     def extremes(self, value: Value) -> tuple[int, int]:
         """The least and the largest value over the launch, from the corners of its coordinates."""
@@ -471,6 +476,15 @@ class Binder:
             low = max(low, constant // -factor + 1)
         ranges[symbol] = (low, high)
         return True
+
+
+def _keys(loop: ProgramLoop) -> tuple[str, ...]:
+    """What a trip count may be given by: the loop's name first, then its line."""
+    if loop.span is None:
+        return ()
+    number = loop.name[len(loop.span.short) :]
+    line = f"{loop.span.file}:{loop.span.line}"
+    return (loop.name, line + number, line, loop.span.short)
 
 
 def _of_dividend(

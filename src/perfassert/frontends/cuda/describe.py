@@ -9,7 +9,7 @@ compiler may move offsets and unroll loops; a contradiction becomes an assumptio
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,6 +17,7 @@ import numpy as np
 from perfassert.errors import KernelSourceError
 from perfassert.frontends.cuda.control_flow import Flow
 from perfassert.frontends.cuda.evaluate import Evaluated, evaluate
+from perfassert.frontends.cuda.loop_places import loop_names, loop_span
 from perfassert.frontends.cuda.opcodes import UNKNOWN, operation_class
 from perfassert.frontends.cuda.ptx import PtxCode, memory_of, parse_ptx
 from perfassert.frontends.cuda.registers import defined, used
@@ -91,7 +92,7 @@ class _Describer:
             self._instruction(i, accesses.get(i, ())) for i in range(len(self.placed))
         )
         blocks = self._blocks()
-        loops = tuple(self._loop(i) for i in range(len(self.flow.loops)))
+        loops = self._loops()
         if self.flow.irreducible:
             self.note("control flow that is no loop is taken to run once", None, "trip count")
         return Program(
@@ -271,14 +272,21 @@ class _Describer:
                 slow[block.index] = "slow path"
         return slow
 
-    def _loop(self, index: int) -> ProgramLoop:
+    def _loops(self) -> tuple[ProgramLoop, ...]:
+        """Loops with their names; copies of one are numbered in the order of the code."""
+        natural = self.flow.loops
+        spans = [loop_span(x, self.flow, self.placed, self.binary.files) for x in natural]
+        order = sorted(range(len(natural)), key=lambda i: natural[i].header)
+        names = dict(zip(order, loop_names([spans[i] for i in order]), strict=True))
+        return tuple(self._loop(i, spans[i], names[i]) for i in range(len(natural)))
+
+    def _loop(self, index: int, span: SourceSpan | None, name: str) -> ProgramLoop:
         found = self.result.loops.get(index)
         natural = self.flow.loops[index]
-        span = self._loop_span(natural.blocks)
         if found is None:
             return ProgramLoop(
                 index, natural.parent, natural.header, natural.blocks, self.symbols.one, None,
-                "never reached", None, span,
+                "never reached", None, span, name,
             )  # fmt: skip
         if any(
             "SPIN" in self.placed[i].instruction.modifiers
@@ -288,18 +296,8 @@ class _Describer:
             found.trips, found.reason = self.symbols.one, "a retry that is taken not to happen"
         return ProgramLoop(
             index, natural.parent, natural.header, natural.blocks, found.entry, found.trips,
-            found.reason, found.last, span,
+            found.reason, found.last, span, name,
         )  # fmt: skip
-
-    def _loop_span(self, blocks: Iterable[int]) -> SourceSpan | None:
-        """The first line of the loop's own file."""
-        spans = [
-            s
-            for b in blocks
-            for i in range(self.flow.blocks[b].start, self.flow.blocks[b].stop)
-            if (s := self.placed[i].instruction.span) is not None
-        ]
-        return min(spans, key=lambda s: (s.file, s.line), default=None)
 
 
 def _predicate(instruction: Instruction) -> str:

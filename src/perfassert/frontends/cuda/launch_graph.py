@@ -352,7 +352,7 @@ class _Walk:
         loop = self.program.loops[index]
         found = self.binder.loops[index]
         known = loop.trips is not None and not found.assumed
-        if not known or self.binder.given(loop.span) is not None:
+        if not known or self.binder.given(loop) is not None:
             return np.full(self.everyone.shape, found.most)
         assert loop.trips is not None
         return np.broadcast_to(self.value(loop.trips), self.everyone.shape)
