@@ -13,13 +13,16 @@ from perfassert.kernel.launch import Launch
 def add_source(parser: argparse.ArgumentParser) -> None:
     """The source, its kernel, how it is compiled, the device."""
     parser.add_argument(
-        "source", help=".cu, .ptx, .cubin, .sass (nvdisasm -c -hex -gi -gp), or of a plug-in"
+        "source",
+        help=".cu, .ptx, a cubin, an object file, library or program, .sass (nvdisasm -c -hex -gi "
+        "-gp), or of a plug-in",
     )
     parser.add_argument("--kernel", help="its name; may be left out where the file has only one")
     parser.add_argument("--device", required=True, help="a name, an alias or a device file")
     parser.add_argument("-D", "--define", action="append", default=[], metavar="NAME[=VALUE]")
     parser.add_argument("-I", "--include-dir", action="append", default=[], metavar="FOLDER")
     parser.add_argument("--option", action="append", default=[], help="passed to the compiler")
+    parser.add_argument("--arch", help="which architecture of a compiled file, as sm_90a")
     parser.add_argument("--trip-count", action="append", default=[], metavar="FILE:LINE=N")
 
 
@@ -45,13 +48,14 @@ def kernel_of(options: argparse.Namespace) -> Kernel:
     for key in given:
         if key not in reader.takes:
             reason = f"the front end of {path.suffix} files takes none"
+            reason += "; --option=-arch=… says it to a compiler" if key == "arch" else ""
             raise KernelSourceError(f"--{_OPTIONS[key]}: {reason}")
     return reader.make(path, options.kernel, **given)
 
 
 _OPTIONS = {
     "defines": "define", "include_dirs": "include-dir", "options": "option",
-    "trip_counts": "trip-count",
+    "trip_counts": "trip-count", "arch": "arch",
 }  # fmt: skip
 """What is said to a front end → the option that says it."""
 
@@ -61,6 +65,7 @@ def _given(options: argparse.Namespace) -> dict[str, object]:
         "defines": {k: v or "1" for k, v in map(_pair, options.define)},
         "include_dirs": options.include_dir,
         "options": options.option,
+        "arch": options.arch,
         "trip_counts": {k: _whole(v, "--trip-count") for k, v in map(_pair, options.trip_count)},
     }
     return {key: value for key, value in said.items() if value}

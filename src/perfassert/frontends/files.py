@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from perfassert.errors import KernelSourceError
 from perfassert.frontends.plugged import frontend
+from perfassert.frontends.toolchain.containers import holds_code
 from perfassert.kernel.description import Kernel
 
 _HINTS = ("updates_per_thread", "trip_counts", "proxies")
@@ -43,7 +45,7 @@ OWN: Mapping[str, FileFrontend] = {
     for name, suffixes, more in (
         ("cuda", (".cu",), ("defines", "include_dirs", "options")),
         ("ptx", (".ptx",), ("options",)),
-        ("cubin", (".cubin", ".sass"), ()),
+        ("cubin", (".cubin", ".sass", ".fatbin", ".o", ".a", ".so"), ("arch",)),
     )
 }
 """perfassert's own, by name."""
@@ -51,8 +53,16 @@ _BY_SUFFIX = {suffix: own for own in OWN.values() for suffix in own.suffixes}
 
 
 def frontend_of(source: str) -> FileFrontend:
-    """By the suffix of a file; :class:`~perfassert.KernelSourceError` where there is none."""
+    """By the suffix of a file; :class:`~perfassert.KernelSourceError` where there is none.
+
+    Programs have none and libraries many (``.so.1``): these are known by how they begin.
+    """
     suffix = Path(source).suffix
     if suffix in _BY_SUFFIX:
         return _BY_SUFFIX[suffix]
-    return FileFrontend("", (suffix,), (), frontend(suffix, source, tuple(_BY_SUFFIX)))
+    try:
+        return FileFrontend("", (suffix,), (), frontend(suffix, source, tuple(_BY_SUFFIX)))
+    except KernelSourceError:
+        if holds_code(Path(source)):
+            return OWN["cubin"]
+        raise

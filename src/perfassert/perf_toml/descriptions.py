@@ -18,7 +18,7 @@ from perfassert.toml_tables import read_toml
 
 SOURCES = {"accesses": ("name",), **{key: ("name", *own.takes) for key, own in OWN.items()}}
 """Where a kernel comes from → what else its table may have."""
-KERNEL = tuple(dict.fromkeys((*SOURCES, *SOURCES["cuda"])))
+KERNEL = tuple(dict.fromkeys((*SOURCES, *(key for keys in SOURCES.values() for key in keys))))
 _WHERE = re.compile(r"((?:loads|stores)\[\d+\]): ")
 
 
@@ -100,6 +100,7 @@ class DescriptionReader(KernelTableReader):
             "defines": self._defines,
             "include_dirs": self._folders,
             "options": self.strings,
+            "arch": self.string,
         }
         given = {k: read[k](f"{key}.{k}", v) for k, v in table.items() if k != source}
         return OWN[source].make(path, given.pop("name", None), **given)

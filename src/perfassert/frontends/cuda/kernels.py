@@ -15,6 +15,7 @@ from perfassert.frontends.cuda.describe import describe
 from perfassert.frontends.cuda.launch_graph import launch_graph, standing_block
 from perfassert.frontends.cuda.proxies import read_proxies
 from perfassert.frontends.cuda.semantics import executable
+from perfassert.frontends.toolchain.architecture import architecture
 from perfassert.frontends.toolchain.build import Binary, Source, build
 from perfassert.kernel.description import BoundKernel, CompiledKernel
 from perfassert.kernel.executed import Executed
@@ -80,13 +81,22 @@ def from_cubin(
     path: AnyPath,
     kernel: str | None = None,
     *,
+    arch: str | None = None,
     updates_per_thread: int = 1,
     trip_counts: Mapping[str, int] | None = None,
     proxies: Mapping[str, str] | None = None,
 ) -> CompiledKernel:
-    """A kernel from a cubin, or from a listing of one (``.sass``); see :func:`from_cuda`."""
+    """A kernel from compiled code, or from a listing of it (``.sass``); see :func:`from_cuda`.
+
+    Cubins, fat binaries, object files, static and shared libraries and programs; what is not a
+    cubin needs ``cuobjdump``. Of several architectures the one is taken that a driver would take:
+    the nearest machine code of the device's major version, else PTX. ``arch`` (``"sm_90a"``)
+    leaves no other.
+    """
     kind = "sass" if Path(path).suffix == ".sass" else "cubin"
-    return _kernel(path, kind, kernel, updates_per_thread, trip_counts, proxies)
+    if arch is not None:
+        architecture(arch)
+    return _kernel(path, kind, kernel, updates_per_thread, trip_counts, proxies, arch=arch)
 
 
 def _kernel(

@@ -16,10 +16,12 @@ from perfassert.source import Assumption, SourceSpan
 class Source:
     """A kernel as its author gives it.
 
-    ``kind`` is ``"cuda"``, ``"ptx"``, ``"cubin"`` or ``"sass"`` (a listing of nvdisasm).
+    ``kind`` is ``"cuda"``, ``"ptx"``, ``"cubin"`` (whatever holds machine code: an object file or
+    a library as well) or ``"sass"`` (a listing of nvdisasm).
     ``kernel`` is mangled or demangled, with or without namespaces, template arguments and
     parameter list; ``None`` where the file has only one. ``defines`` are macros, ``include_dirs``
-    are relative to the source's folder, ``options`` are spelled as nvcc spells them.
+    are relative to the source's folder, ``options`` are spelled as nvcc spells them. ``arch``
+    chooses among the architectures of a compiled file; ``None`` leaves that to the device.
     """
 
     path: Path
@@ -28,6 +30,7 @@ class Source:
     defines: Mapping[str, object] = field(default_factory=dict)
     include_dirs: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
+    arch: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

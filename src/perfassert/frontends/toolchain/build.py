@@ -15,7 +15,7 @@ from perfassert.errors import KernelSourceError, ToolchainMissing
 from perfassert.source import Assumption
 
 from . import cache, listing, modules, names, options, signature, tools
-from .architecture import architecture, legacy, number
+from .architecture import legacy, number
 from .binary import Binary, Parameter, Source, Unset, from_dict, to_dict
 from .compilers import Compiled
 from .elf import Cubin
@@ -52,7 +52,7 @@ def build(source: Source, arch: str) -> Binary:
 def image(source: Source, arch: str) -> bytes:
     """The cubin that :func:`build` describes, for a driver to load."""
     _check_architecture(arch)
-    return _made(_job(source, _read(source), arch)).cubin
+    return modules.module(_job(source, _read(source), arch)).cubin
 
 
 def _job(source: Source, content: bytes, arch: str) -> Job:
@@ -67,7 +67,7 @@ def _job(source: Source, content: bytes, arch: str) -> Job:
 
 def _built(job: Job) -> Binary:
     source, files = job.source, job.files.files
-    made = _made(job)
+    made = modules.module(job)
     cubin = Cubin(made.cubin, str(source.path))
     kernel = made.kernel
     if kernel not in cubin.kernels():
@@ -81,15 +81,6 @@ def _built(job: Job) -> Binary:
         files=_mentioned(binary.listing, files),
         assumptions=(*job.notes, *made.assumptions),
     ).sealed()
-
-
-def _made(job: Job) -> Compiled:
-    source = job.source
-    if source.kind != "cubin":
-        return modules.module(job)
-    content = job.files.files[source.path]
-    _check_runs(source, Cubin(content, str(source.path)), job.arch)
-    return Compiled(content, None, ())
 
 
 def from_compiler(
@@ -144,14 +135,6 @@ def _check_architecture(arch: str) -> None:
             f"compiled code cannot be predicted on {arch}: no current tool knows it and its "
             "encoding differs; describe the kernel with Kernel.from_accesses or "
             "Kernel.from_graph, or predict on a device of sm_70 or later"
-        )
-
-
-def _check_runs(source: Source, cubin: Cubin, arch: str) -> None:
-    if not architecture(cubin.arch).code_runs_on(architecture(arch)):
-        raise KernelSourceError(
-            f"{source.path} is a cubin for {cubin.arch}; the device is {arch}: compile for it, or "
-            "predict on a device that it was compiled for"
         )
 
 

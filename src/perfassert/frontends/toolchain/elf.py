@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from perfassert.errors import KernelSourceError
 
 _EM_CUDA = 190
+_CUDA_SYSTEMS = (51, 65)  # ELFOSABI_CUDA, and its value since CUDA 13
+_HEADER = 64  # bytes
 _NOBITS = 8
 _FUNCTION = 2
 _ENTRY = 0x10  # STO_CUDA_ENTRY in st_other
-_FAT_BINARY = b"\x50\xed\x55\xba"
 _RESERVED_SHARED = 1024  # bytes at the front of .nv.shared.<kernel>, sm_90 and later
 _FRAME_SIZE, _MIN_STACK_SIZE, _REGCOUNT = 0x11, 0x12, 0x2F
 _OWN_TARGET = 0x09  # in .nv.compat: code for one compute capability alone
@@ -184,22 +185,30 @@ class Cubin:
                 yield attribute, data[at - 2 : at]
 
 
+def of_a_host(content: bytes) -> bool:
+    """Whether it is an ELF file of a host, which may hold cubins; anything damaged is none."""
+    return (
+        len(content) >= _HEADER
+        and content[:6] == b"\x7fELF\2\1"
+        and content[7] not in _CUDA_SYSTEMS
+        and content[18:20] != _EM_CUDA.to_bytes(2, "little")
+    )
+
+
 def _architecture(content: bytes) -> int:
     """The number moved up by a byte in ``e_flags`` with ABI version 8 (CUDA 13)."""
-    if content[:4] == _FAT_BINARY:
-        raise ValueError("it is a fat binary; extract one with: cuobjdump -xelf all FILE")
     if content[:4] != b"\x7fELF":
         raise ValueError("it does not start as an ELF file does")
     if content[4] != 2 or content[5] != 1:
         raise ValueError("it is no little-endian 64-bit ELF file")
     machine = struct.unpack_from("<H", content, 18)[0]
     if machine != _EM_CUDA:
-        raise ValueError(
-            f"it is an ELF file for machine {machine}, not for CUDA ({_EM_CUDA}); "
-            "extract the cubin of a host program with: cuobjdump -xelf all FILE"
-        )
+        raise ValueError(f"it is an ELF file for machine {machine}, not for CUDA ({_EM_CUDA})")
     flags = struct.unpack_from("<I", content, 48)[0]
-    return int(flags >> 8 if content[8] >= 8 else flags) & 0xFF
+    number = int(flags >> 8 if content[8] >= 8 else flags) & 0xFF
+    if number < 10:
+        raise ValueError(f"it is for architecture {number}, which does not exist")
+    return number
 
 
 def _sections(content: bytes) -> tuple[Section, ...]:

@@ -11,9 +11,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from perfassert.source import Assumption
+from perfassert.source import Assumption, SourceSpan
 
-from . import cache, compilers, options, tools
+from . import cache, compilers, containers, options, tools
+from .architecture import architecture
 from .binary import Source, read_assumptions
 from .compilers import Compiled, expression
 from .elf import Cubin
@@ -37,7 +38,7 @@ class Job:
         if not self.files.complete:
             return None
         source = self.source
-        asked = [source.kind, self.arch, *source.options, *source.include_dirs]
+        asked = [source.kind, self.arch, source.arch or "", *source.options, *source.include_dirs]
         defines = options.definitions(source.defines)
         if source.kind == "cuda":
             content = [str(source.path.resolve()), self.files.digest()]
@@ -55,6 +56,8 @@ def module(job: Job) -> Compiled:
     The file as it stands, if that instantiates the template that is asked for; else compiled with
     the instance.
     """
+    if job.source.kind == "cubin":
+        return _contained(job)
     wanted = job.source.kernel
     texts = job.texts()
     if job.source.kind != "cuda" or expression(wanted, texts) is None:
@@ -65,6 +68,39 @@ def module(job: Job) -> Compiled:
         if len(found) == 1:
             return replace(whole, kernel=found[0])
     return _module(job)
+
+
+def _contained(job: Job) -> Compiled:
+    """What a driver would load from a file that holds compiled code; PTX is assembled."""
+    source, where = job.source, str(job.source.path)
+    with containers.opened(source.path, job.files.files[source.path]) as members:
+        if source.arch is not None:
+            members = containers.of_architecture(members, source.arch, where)
+        choice = containers.chosen(members, source.kernel, architecture(job.arch), where)
+        member = choice.members[0]
+        if member.ptx:
+            path = Path(f"{where}: {member.name}")
+            files = Closure({path: member.text().encode()}, True)
+            made = module(Job(Source(path, "ptx", choice.kernel), files, job.arch))
+            return replace(made, kernel=choice.kernel)
+        notes = _ambiguous(choice, where)
+        used = (str(tools.need("cuobjdump")),) if member.name else ()
+        content = member.path.read_bytes()
+    return Compiled(content, None, used, choice.kernel, notes, str(member.arch))
+
+
+def _ambiguous(choice: containers.Choice, where: str) -> tuple[Assumption, ...]:
+    """Which of several modules' kernels of one name is loaded is the linker's business."""
+    section = f".text.{choice.kernel}"
+    codes = {
+        found.data if (found := member.cubin(where).section(section)) else b""
+        for member in choice.members
+    }
+    if len(codes) == 1:
+        return ()
+    count = len(choice.members)
+    said = f"{count} modules have code of this name that differs; {choice.members[0].name} is taken"
+    return (Assumption(said, SourceSpan(where)),)
 
 
 def _module(job: Job) -> Compiled:

@@ -36,6 +36,7 @@ _INCLUDES = ("cu13/include", "cu13/include/cccl", "cuda_runtime/include", "cuda_
 _WHEELS = {
     "nvrtc": "nvidia-cuda-nvrtc",
     "nvdisasm": "nvidia-cuda-nvdisasm",
+    "cuobjdump": "nvidia-cuda-cuobjdump",
     "ptxas": "nvidia-cuda-nvcc",
     "nvcc": "nvidia-cuda-nvcc",
 }
@@ -87,7 +88,7 @@ class ToolRun:
 
 
 def candidates(name: str) -> tuple[Tool, ...]:
-    """Every installed ``nvrtc``, ``nvcc``, ``ptxas`` or ``nvdisasm``, the preferred one first."""
+    """Every installed one of a name in ``_WHEELS``, the preferred one first."""
     env = os.environ
     return _candidates(name, env.get("PATH"), env.get("CUDA_HOME"), env.get("CUDA_PATH"))
 
@@ -107,8 +108,11 @@ def need(name: str) -> Tool:
 
 
 def missing(name: str) -> ToolchainMissing:
+    wheel = _WHEELS.get(name.lower(), "")
+    package = f" (package {wheel})" if wheel else ""
     return ToolchainMissing(
-        f'{name} is not installed; install the CUDA tools with: pip install "perfassert[cuda]"'
+        f"{name} is not installed{package}; install the CUDA tools with: pip install "
+        '"perfassert[cuda]"'
     )
 
 
@@ -127,7 +131,7 @@ def include_dirs() -> tuple[str, ...]:
 
 def identity() -> tuple[str, ...]:
     """Of every tool and header set that a result may depend on; starts no process."""
-    names = ("nvrtc", "nvcc", "ptxas", "nvdisasm")
+    names = ("nvrtc", "nvcc", "ptxas", "nvdisasm", "cuobjdump")
     found = [tool.identity() for name in names for tool in candidates(name)]
     flags = [os.environ.get(f"NVCC_{way}_FLAGS", "") for way in ("PREPEND", "APPEND")]
     return (*found, *(f"{wheel} {_version(wheel)}" for wheel in _HEADER_WHEELS), *flags)

@@ -1,0 +1,155 @@
+"""Files that hold compiled code: a cubin, or many in a fat binary, an object, a library, a program.
+
+``cuobjdump`` takes them apart; what it writes is read here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from perfassert.errors import KernelSourceError
+
+from . import names, tools
+from .architecture import Architecture, architecture, best_code, best_ptx
+from .elf import Cubin, of_a_host
+
+_MAGIC = (b"\x7fELF", b"\x50\xed\x55\xba", b"!<arch>\n", b"!<thin>\n", b"MZ")
+_EXTRACTED = re.compile(r"\.(\d+)\.(sm_\d+[af]?)\.(cubin|ptx)$")
+_ENTRY = re.compile(r"\.entry\s+([\w$]+)")
+_SAID = re.compile(r"^cuobjdump (?:info|error|fatal)\s*:\s*(.*)$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One module of a container: machine code, or ``ptx``.
+
+    ``name`` is what errors call it; empty where it is the whole file.
+    """
+
+    name: str
+    arch: Architecture
+    ptx: bool
+    path: Path
+
+    def kernels(self, where: str) -> list[str]:
+        """Mangled names, in the module's order."""
+        if self.ptx:
+            return list(dict.fromkeys(_ENTRY.findall(self.text())))
+        return self.cubin(where).kernels()
+
+    def cubin(self, where: str) -> Cubin:
+        """Of machine code."""
+        return Cubin(self.path.read_bytes(), f"{where}: {self.name}" if self.name else where)
+
+    def text(self) -> str:
+        """Of PTX."""
+        return self.path.read_bytes().rstrip(b"\0").decode(errors="replace")
+
+
+def holds_code(path: Path) -> bool:
+    """Whether the file begins as one that can hold compiled code."""
+    try:
+        with path.open("rb") as file:
+            return file.read(8).startswith(_MAGIC)
+    except (OSError, ValueError):
+        return False
+
+
+@contextmanager
+def opened(path: Path, content: bytes) -> Iterator[tuple[Member, ...]]:
+    """The modules in ``content``, which was read from ``path``.
+
+    :class:`KernelSourceError` where there are none, :class:`~perfassert.ToolchainMissing` without
+    ``cuobjdump``, which a cubin alone does not need.
+    """
+    if not (of_a_host(content) or content.startswith(_MAGIC[1:])):
+        arch = architecture(Cubin(content, str(path)).arch)
+        yield (Member("", arch, False, path),)
+        return
+    with tempfile.TemporaryDirectory(prefix="perfassert-") as folder:
+        yield _extracted(path, content, Path(folder))
+
+
+def _extracted(path: Path, content: bytes, folder: Path) -> tuple[Member, ...]:
+    """What is extracted is the content that was read, whatever happens to the file."""
+    tool = tools.need("cuobjdump")
+    copy = folder / "whole"
+    copy.write_bytes(content)
+    run = tools.run_tool(
+        "cuobjdump", [tool.path, "-xelf", "all", "-xptx", "all", str(copy)], cwd=str(folder)
+    )
+    found = []
+    for file in folder.iterdir():
+        if part := _EXTRACTED.search(file.name):
+            name = f"{path.stem}.{part[1]}.{part[2]}.{part[3]}"
+            member = Member(name, architecture(part[2]), part[3] == "ptx", file)
+            found.append((member.ptx, int(part[1]), member))
+    if not found:
+        said = _SAID.search(run.log)
+        why = said[1].replace(f" '{copy}'", "") if said else run.log or "nothing was extracted"
+        raise KernelSourceError(f"{path} has no compiled kernel that cuobjdump finds: {why}")
+    return tuple(member for _, _, member in sorted(found, key=lambda f: f[:2]))
+
+
+def of_architecture(members: Sequence[Member], asked: str, where: str) -> tuple[Member, ...]:
+    """Those of exactly that architecture."""
+    found = tuple(m for m in members if m.arch == architecture(asked))
+    if not found:
+        listed = ", ".join(sorted({str(m.arch) for m in members}))
+        raise KernelSourceError(f"{where} has no code for {asked}: it has {listed}")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """``members`` all have the kernel for the same architecture; a driver loads one of them."""
+
+    kernel: str
+    members: tuple[Member, ...]
+
+
+def chosen(
+    members: Sequence[Member], wanted: str | None, device: Architecture, where: str
+) -> Choice:
+    """The kernel meant, and what a driver would take of it on ``device``."""
+    runs = [m for m in members if _runs(m, device)]
+    held = {m.name: m.kernels(where) for m in runs}
+    listed = list(dict.fromkeys(name for kernels in held.values() for name in kernels))
+    if not runs or (wanted is not None and not names.fits(wanted, listed)):
+        listed = list(dict.fromkeys(n for m in members for n in m.kernels(where)))
+    kernel = names.choose(wanted, listed, where)
+    has = [m for m in runs if kernel in held[m.name]]
+    best = best_code((m.arch for m in has if not m.ptx), device)
+    best_of_ptx = best_ptx((m.arch for m in has if m.ptx), device)
+    if best is None and best_of_ptx is None:
+        raise KernelSourceError(_runs_nowhere(members, kernel, device, where))
+    if best is not None:
+        return Choice(kernel, tuple(m for m in has if m.arch == best and not m.ptx))
+    return Choice(kernel, tuple(m for m in has if m.arch == best_of_ptx and m.ptx))
+
+
+def _runs(member: Member, device: Architecture) -> bool:
+    takes: Callable[[Architecture], bool] = (
+        member.arch.ptx_runs_on if member.ptx else member.arch.code_runs_on
+    )
+    return takes(device)
+
+
+def _runs_nowhere(members: Sequence[Member], kernel: str, device: Architecture, where: str) -> str:
+    has = [m for m in members if kernel in m.kernels(where)]
+    shown = names.without_parameters(names.demangle(kernel))
+    listed = ", ".join(dict.fromkeys(f"{'PTX ' if m.ptx else ''}{m.arch}" for m in has))
+    if len(members) == 1 and not members[0].ptx:
+        return (
+            f"{where} is a cubin for {has[0].arch}; the device is {device}: compile for it, or "
+            "predict on a device that it was compiled for"
+        )
+    return (
+        f"{where}: {shown} is compiled for {listed}; none of it runs on {device}: compile for it, "
+        "or predict on a device that it was compiled for"
+    )
