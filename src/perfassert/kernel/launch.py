@@ -19,8 +19,9 @@ Args = Union[Mapping[str, Any], Sequence[Any]]
 class Launch:
     """Grid and block in (x, y, z) order; ints and shorter tuples are padded with 1.
 
-    ``args``: kernel parameters, a mapping by name or a sequence by position; an array is a
-    :class:`Buffer` with that data.
+    ``args``: kernel parameters, a mapping by name or a sequence by position: numbers, ``None`` for
+    a null pointer, a :class:`Buffer` or an array (a buffer that holds it), structures as
+    ``ctypes.Structure``, numpy structured scalars, bytes, or mappings by member.
     ``shared_bytes``: dynamic shared memory per block. ``domain`` is set by :meth:`cover`:
     threads outside it are masked.
     """
@@ -44,12 +45,11 @@ class Launch:
             raise LaunchError(f"shared_bytes must be a whole number ≥ 0, not {shared_bytes!r}")
         frozen: Any
         if args is None or isinstance(args, Mapping):
-            frozen = MappingProxyType(dict(args or {}))
+            frozen = MappingProxyType({name: _plain(a) for name, a in (args or {}).items()})
         elif isinstance(args, Sequence) and not isinstance(args, str):
-            frozen = tuple(args)
+            frozen = tuple(map(_plain, args))
         else:
             raise LaunchError(f"args must be a mapping by name or a sequence, not {args!r}")
-        frozen = _with_buffers(frozen)
         object.__setattr__(self, "grid", extent("grid", grid))
         object.__setattr__(self, "block", extent("block", block))
         object.__setattr__(self, "args", frozen)
@@ -115,16 +115,21 @@ class Launch:
                     yield name, index(value)
 
 
-def _with_buffers(args: Any) -> Any:
-    """Arrays are buffers that hold them."""
-    if isinstance(args, tuple):
-        return tuple(Buffer(data=a) if _is_array(a) else a for a in args)
-    held = {name: Buffer(data=a) if _is_array(a) else a for name, a in args.items()}
-    return MappingProxyType(held)
+def _plain(value: Any) -> Any:
+    """Arrays are buffers that hold them, structures their bytes, scalars of libraries numbers."""
+    import ctypes
 
-
-def _is_array(value: Any) -> bool:
-    return hasattr(value, "__array_interface__") and getattr(value, "ndim", 0) > 0
+    if isinstance(value, (ctypes.Structure, ctypes.Union, ctypes.Array)):
+        return bytes(value)
+    if isinstance(value, ctypes._SimpleCData):
+        return value.value
+    if isinstance(value, Mapping):
+        return {name: _plain(inner) for name, inner in value.items()}
+    if not hasattr(value, "__array_interface__"):
+        return value
+    if getattr(value, "ndim", 0) > 0:
+        return Buffer(data=value)
+    return value.tobytes() if value.dtype.fields else value.item()
 
 
 def _rebuild(

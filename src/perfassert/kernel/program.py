@@ -112,13 +112,38 @@ class ProgramLoop:
 
 
 @dataclass(frozen=True, slots=True)
+class Member:
+    """A number or pointer in a structure; ``name``: its path, as in ``"box.low[2]"``.
+
+    ``offset`` and ``size`` in bytes; ``dtype`` is of the value, or of what a pointer points to.
+    """
+
+    name: str
+    offset: int
+    size: int
+    pointer: bool = False
+    dtype: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Parameter:
-    """A kernel parameter: name, whether it is a pointer, size in bytes."""
+    """A kernel parameter: name, whether it is a pointer, size in bytes.
+
+    ``members``: of a structure whose layout is known.
+    """
 
     name: str
     pointer: bool
     size: int
     dtype: str | None = None
+    members: tuple[Member, ...] = ()
+
+    def at(self, offset: int) -> str:
+        """What lies at a byte of it, as fields and messages call it."""
+        member = next((m for m in self.members if m.offset == offset), None)
+        if member is not None:
+            return f"{self.name}.{member.name}"
+        return f"{self.name}+{offset}" if offset else self.name
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from operator import index
-from typing import Any
 
 import numpy as np
 
-from perfassert.errors import LaunchError
+from perfassert.errors import KernelError, LaunchError, close_matches
+from perfassert.frontends.cuda.arguments import Arguments
 from perfassert.frontends.cuda.stand_ins import (
     ANYTHING,
     apart,
@@ -36,7 +35,7 @@ from perfassert.kernel.affine import (
 from perfassert.kernel.bound import BoundAccess
 from perfassert.kernel.executed import Executed, LoopTrips
 from perfassert.kernel.expression import AXES, DIMENSIONS
-from perfassert.kernel.launch import Buffer, Launch
+from perfassert.kernel.launch import Launch
 from perfassert.kernel.program import (
     ARGUMENT,
     CONSTANT,
@@ -55,70 +54,8 @@ _GUESSED = 4096
 """Iterations that nested guesses amount to at most: more of them would say no more."""
 _LARGE = 2**40
 _LARGEST = 2**60
-_WORD = 4  # bytes
 _SAMPLED = 2**14
 """At how many places the extremes of a function are looked for, where it is not affine."""
-
-
-class Arguments:
-    """Integer parameters of a launch by position; buffers of pointers by name."""
-
-    def __init__(self, program: Program, launch: Launch, kernel: str) -> None:
-        self.kernel = kernel
-        self.program = program
-        self.numbers: dict[str, int] = {}
-        self.buffers: dict[str, Buffer] = {}
-        names = [p.name for p in program.parameters]
-        if isinstance(launch.args, Mapping):
-            given = [launch.args.get(n) for n in names]
-        else:
-            given = list(launch.args)
-        for position, value in enumerate(given[: len(names)]):
-            if isinstance(value, Buffer):
-                self.buffers[names[position]] = value
-            elif isinstance(value, (bytes, bytearray, Mapping)):
-                self._fields(position, value)
-            elif value is not None and hasattr(value, "__index__"):
-                self.numbers[f"{ARGUMENT}{position}"] = self._fitting(position, index(value))
-
-    def _fields(self, position: int, value: bytes | bytearray | Mapping[Any, Any]) -> None:
-        """A structure: its bytes, as ``struct.pack`` makes them, or integers by byte offset."""
-        if not isinstance(value, Mapping):
-            end = len(value) - len(value) % _WORD
-            value = {
-                at: int.from_bytes(value[at : at + _WORD], "little", signed=True)
-                for at in range(0, end, _WORD)
-            }
-        for offset, number in value.items():
-            if not hasattr(offset, "__index__") or not hasattr(number, "__index__"):
-                name = self.program.parameters[position].name
-                raise LaunchError(
-                    f"argument {name!r} of kernel {self.kernel!r}: a structure is given as bytes "
-                    f"or as integers by byte offset, not {offset!r}: {number!r}"
-                )
-            inside = f"+{index(offset)}" if index(offset) else ""
-            self.numbers[f"{ARGUMENT}{position}{inside}"] = index(number)
-
-    def _fitting(self, position: int, number: int) -> int:
-        parameter = self.program.parameters[position]
-        bits = 8 * min(parameter.size, 8)
-        if not -(2 ** (bits - 1)) <= number < 2**bits:
-            raise LaunchError(
-                f"argument {parameter.name!r} of kernel {self.kernel!r} has {bits} bits; "
-                f"{number} does not fit"
-            )
-        return number if number < 2**63 else number - 2**64
-
-    def missing(self, name: str, what: str) -> LaunchError:
-        """The error for a parameter that is needed and not given."""
-        position, _, inside = name[len(ARGUMENT) :].partition("+")
-        shown = self.program.parameters[int(position)].name + (
-            f" (byte {inside})" if inside else ""
-        )
-        return LaunchError(
-            f"kernel {self.kernel!r} needs its argument {shown!r} for {what}; "
-            "give it in Launch.args" + (f", as bytes or as {{{inside}: …}}" if inside else "")
-        )
 
 
 @dataclass(slots=True)
@@ -506,6 +443,16 @@ def _reason(reason: str, counted: LoopTrips | None) -> str:
     if counted.unended:
         return f"{reason}; executed, it had not ended when its instructions were used up"
     return f"{reason}, on the content of {' and '.join(counted.unknown)}: describe it by pa.Buffer"
+
+
+def check_trip_counts(program: Program, trip_counts: Mapping[str, int]) -> None:
+    """Raises :class:`KernelError` for a key that names no loop of the program."""
+    known = {key for loop in program.loops for key in _keys(loop)}
+    for key in trip_counts:
+        if key not in known:
+            shown = sorted({loop.name for loop in program.loops if loop.name})
+            near = close_matches(key, shown) or f"; its loops: {', '.join(shown) or 'none'}"
+            raise KernelError(f"trip_counts[{key!r}] names no loop{near}")
 
 
 def _places(low: int, high: int, count: int) -> IntArray:

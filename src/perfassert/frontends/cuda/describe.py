@@ -66,6 +66,9 @@ class _Describer:
     def __init__(self, binary: Binary) -> None:
         self.binary = binary
         self.symbols = Symbols()
+        self.parameters = tuple(
+            Parameter(p.name, p.pointer, p.size, p.dtype, p.members) for p in binary.parameters
+        )
         listing = parse_listing(binary.listing, f"listing of {binary.kernel}")
         self.placed, jumps, notes = place(listing)
         base = binary.parameter_base
@@ -102,7 +105,7 @@ class _Describer:
             blocks,
             self.flow.order,
             loops,
-            tuple(Parameter(p.name, p.pointer, p.size, p.dtype) for p in self.binary.parameters),
+            self.parameters,
             self.binary.code_bytes,
             tuple(self.assumptions),
             {
@@ -207,8 +210,8 @@ class _Describer:
                 "", address)  # fmt: skip
         name = found[0][1]
         position, _, inside = name[len(ARGUMENT) :].partition("+")
-        parameter = self.binary.parameters[int(position)].name
-        return parameter + (f"+{inside}" if inside else ""), s.sub(address, s.variable(name))
+        field = self.parameters[int(position)].at(int(inside or 0))
+        return field, s.sub(address, s.variable(name))
 
     def _held(self, address: Value) -> str:
         """The one pointer in constant memory that the address starts from."""

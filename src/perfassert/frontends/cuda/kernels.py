@@ -10,7 +10,13 @@ from pathlib import Path
 from typing import Union
 
 from perfassert.errors import KernelError, KernelSourceError, close_matches
-from perfassert.frontends.cuda.binding import Arguments, Binder, bind_accesses, normalised
+from perfassert.frontends.cuda.arguments import Arguments
+from perfassert.frontends.cuda.binding import (
+    Binder,
+    bind_accesses,
+    check_trip_counts,
+    normalised,
+)
 from perfassert.frontends.cuda.describe import describe
 from perfassert.frontends.cuda.launch_graph import launch_graph, standing_block
 from perfassert.frontends.cuda.proxies import read_proxies
@@ -150,9 +156,11 @@ class Hints:
         """
         program = _program(binary)
         arguments = Arguments(program, launch, binary.kernel)
+        check_trip_counts(program, self.trip_counts)
         proxies = read_proxies(self.proxies, program, arguments)
         binder = Binder(program, launch, arguments, self.trip_counts, proxies, warp_size, executed)
         bound, touches = bind_accesses(binder)
+        bound = tuple(map(arguments.placed, bound))
         work, bound = normalised(binder, bound)
         stands = standing_block(program, binder, warp_size, launch.working_grid(work))
         graph = launch_graph(program, binder, touches, warp_size, stands.block)

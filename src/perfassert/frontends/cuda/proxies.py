@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Mapping
 
 from perfassert.errors import AddressExpressionError, KernelError, close_matches
-from perfassert.frontends.cuda.binding import Arguments
+from perfassert.frontends.cuda.arguments import Arguments
 from perfassert.kernel.expression import BLOCK, DIMENSIONS, THREAD
 from perfassert.kernel.program import ARGUMENT, Program
 from perfassert.kernel.symbols import Symbols, Value

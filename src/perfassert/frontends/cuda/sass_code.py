@@ -723,5 +723,6 @@ _SEMANTICS: dict[str, _Semantics] = {
     "VIADDMNMX": _add_minmax, "UVIADD": _iadd,
     "IABS": _iabs, "ISETP": _isetp, "UISETP": _isetp, "PLOP3": _plop3,
     "UPLOP3": _plop3, "S2R": _s2r, "S2UR": _s2r, "CS2R": _s2r, "HFMA2": _hfma2, "PRMT": _prmt,
+    "UPRMT": _prmt,
     "SGXT": _sgxt,
 }  # fmt: skip

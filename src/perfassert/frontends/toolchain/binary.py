@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from perfassert.kernel.program import Member
 from perfassert.source import Assumption, SourceSpan
 
 
@@ -39,7 +40,7 @@ class Parameter:
 
     ``name`` is the source text's, else ``"arg0"``, ``"arg1"``, …. ``dtype`` is the C type of the
     value, or of what a pointer points to, without qualifiers; ``None`` where it is unknown, and
-    ``pointer`` is ``False`` then.
+    ``pointer`` is ``False`` then. ``members``: of a structure whose layout is known.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Parameter:
     size: int
     pointer: bool = False
     dtype: str | None = None
+    members: tuple[Member, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,11 +117,15 @@ def to_dict(binary: Binary) -> dict[str, Any]:
 def from_dict(data: Mapping[str, Any]) -> Binary:
     """What :func:`to_dict` wrote; ``KeyError``, ``TypeError`` or ``ValueError`` for other data."""
     fields = dict(data)
-    fields["parameters"] = tuple(Parameter(**p) for p in data["parameters"])
+    fields["parameters"] = tuple(map(_parameter, data["parameters"]))
     fields["constants"] = {int(k): bytes.fromhex(v) for k, v in data["constants"].items()}
     fields["unset"] = tuple(Unset(**u) for u in data["unset"])
     fields["assumptions"] = read_assumptions(data["assumptions"])
     return Binary(**fields)
+
+
+def _parameter(data: Mapping[str, Any]) -> Parameter:
+    return Parameter(**{**data, "members": tuple(Member(**m) for m in data["members"])})
 
 
 def read_assumptions(data: Iterable[Mapping[str, Any]]) -> tuple[Assumption, ...]:

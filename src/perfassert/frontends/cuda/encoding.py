@@ -1,0 +1,81 @@
+"""Values as a caller has them → the bits that a parameter holds."""
+
+from __future__ import annotations
+
+import re
+import struct
+from operator import index
+from typing import Any
+
+_FORMATS = {
+    "float": "<f", "double": "<d", "__half": "<e", "half": "<e", "_Float16": "<e",
+    "__nv_bfloat16": "bfloat16", "nv_bfloat16": "bfloat16",
+}  # fmt: skip
+_OF_SIZE = {2: "<e", 4: "<f", 8: "<d"}
+_INTEGER = re.compile(
+    r"\b(?:int|char|short|long|unsigned|signed|bool|_Bool|size_t|ptrdiff_t|u?int\d+_t|uint|ushort"
+    r"|uchar|ulong|wchar_t)\b"
+)
+
+
+class Misfit(ValueError):
+    """A value that a parameter cannot take; says why."""
+
+
+def encoded(value: Any, dtype: str | None, size: int, pointer: bool = False) -> int:
+    """The number whose two's complement is what lies in ``size`` bytes.
+
+    Floats and whole numbers are taken as the type says; where that is unknown, as they are given.
+    """
+    if pointer or (value is None and dtype is None):
+        return _address(value)
+    form = _FORMATS.get(_plain(dtype))
+    if form is None and isinstance(value, float) and not _is_integer(dtype):
+        form = _OF_SIZE.get(size)
+    if form is not None and isinstance(value, (int, float)):
+        return _pattern(float(value), form)
+    return _whole(value, dtype, size)
+
+
+def _plain(dtype: str | None) -> str:
+    return " ".join(w for w in (dtype or "").split() if w not in ("const", "volatile"))
+
+
+def _is_integer(dtype: str | None) -> bool:
+    return bool(_INTEGER.search(dtype or ""))
+
+
+def _address(value: Any) -> int:
+    """``None`` is null."""
+    if value is None:
+        return 0
+    if not hasattr(value, "__index__"):
+        raise Misfit(f"is a pointer; give None, an address or a Buffer, not {value!r}")
+    return _fitting(index(value), 8)
+
+
+def _pattern(value: float, form: str) -> int:
+    """IEEE 754 bits as a signed integer; a bfloat16 is the upper half of a float."""
+    try:
+        bits = struct.pack("<f" if form == "bfloat16" else form, value)
+    except OverflowError:
+        raise Misfit(f"{value!r} is beyond its type") from None
+    if form == "bfloat16":
+        bits = bits[2:]
+    return int.from_bytes(bits, "little", signed=True)
+
+
+def _whole(value: Any, dtype: str | None, size: int) -> int:
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if not hasattr(value, "__index__"):
+        kind = dtype or f"{8 * size} bits"
+        raise Misfit(f"is {kind}; {value!r} does not fit")
+    return _fitting(index(value), size)
+
+
+def _fitting(number: int, size: int) -> int:
+    bits = 8 * min(size, 8)
+    if not -(2 ** (bits - 1)) <= number < 2**bits:
+        raise Misfit(f"has {bits} bits; {number} does not fit")
+    return number if number < 2**63 else number - 2**64

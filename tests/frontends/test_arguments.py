@@ -1,0 +1,210 @@
+"""Arguments as a caller has them: floats, pointers, buffers, structures."""
+
+import ctypes
+import struct
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import perfassert as pa
+from perfassert.frontends.cuda.encoding import Misfit, encoded
+from tests.frontends.described import KERNELS, missing
+
+needs_tools = pytest.mark.skipif(missing() is not None, reason=f"{missing()} is not installed")
+N = 1 << 16
+
+
+def kernel(name, **more):
+    return pa.from_cuda(KERNELS / "arguments.cu", name, **more)
+
+
+def predicted(name, args, **more):
+    launch = pa.Launch(grid=N // 256, block=256, args=args)
+    return pa.predict(kernel(name, **more), launch, "A100-SXM4-40GB")
+
+
+def loaded(prediction):
+    """Bytes by field, each sector once."""
+    fields = prediction.volumes.l2_load.fields
+    return {name: float(v.parts["compulsory"]) for name, v in fields.items()}
+
+
+def stored(prediction):
+    return float(prediction.volumes.l2_store.total)
+
+
+# The bits that a parameter holds
+
+
+@given(st.floats(width=32, allow_nan=False), st.sampled_from(["float", "const float", None]))
+def test_floats_are_ieee_754(value, dtype):
+    assert encoded(value, dtype, 4) == int(np.float32(value).view(np.int32))
+
+
+@given(st.floats(allow_nan=False), st.sampled_from(["double", None]))
+def test_doubles_are_ieee_754(value, dtype):
+    assert encoded(value, dtype, 8) == int(np.float64(value).view(np.int64))
+
+
+@given(st.integers(-(2**15), 2**15))
+def test_an_integer_for_a_float_is_its_value(value):
+    assert encoded(value, "float", 4) == encoded(float(value), "float", 4)
+    assert encoded(value, "int", 4) == encoded(float(value), "int", 4) == value
+    assert encoded(value, "__half", 2) == int(np.float16(value).view(np.int16))
+
+
+def test_bfloat16_is_the_upper_half_of_a_float():
+    assert encoded(1.5, "__nv_bfloat16", 2) == int(np.float32(1.5).view(np.int32)) >> 16
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype", "size", "said"),
+    [
+        (1.5, "int", 4, "is int; 1.5 does not fit"),
+        (2**32, "int", 4, "has 32 bits"),
+        (1e39, "float", 4, "beyond its type"),
+        ("3", "int", 4, "'3' does not fit"),
+    ],
+)
+def test_what_a_parameter_cannot_take(value, dtype, size, said):
+    with pytest.raises(Misfit, match=said):
+        encoded(value, dtype, size)
+
+
+def test_a_pointer_takes_addresses_and_none():
+    assert encoded(None, "float", 8, pointer=True) == 0
+    assert encoded(2**63, "float", 8, pointer=True) == -(2**63)
+    with pytest.raises(Misfit, match="is a pointer"):
+        encoded(1.0, "float", 8, pointer=True)
+
+
+# What they decide
+
+
+@needs_tools
+@pytest.mark.parametrize(
+    ("bias", "fields"),
+    [
+        ({}, {"x", "bias"}),
+        ({"bias": None}, {"x"}),
+        ({"bias": 0}, {"x"}),
+        ({"bias": 4096}, {"x", "bias"}),
+        ({"bias": pa.Buffer(N)}, {"x", "bias"}),
+        ({"bias": np.zeros(N, np.float32)}, {"x", "bias"}),
+    ],
+)
+def test_a_pointer_that_nobody_gave_is_not_null(bias, fields):
+    found = loaded(predicted("guarded", {"n": N, **bias}))
+    assert found == dict.fromkeys(fields, 4.0 * N)
+
+
+@needs_tools
+def test_arguments_by_position():
+    assert set(loaded(predicted("guarded", (None, None, None, N)))) == {"x"}
+    assert set(loaded(predicted("guarded", (None, 1, None, N)))) == {"x", "bias"}
+    assert stored(predicted("bits", (None, 1.0, 1.0))) == 4 * 0x3F8
+    with pytest.raises(pa.LaunchError, match="needs its argument 'n'"):
+        predicted("guarded", (None, None, None, None))
+
+
+@needs_tools
+def test_an_alias_lies_in_the_same_memory():
+    apart = predicted("guarded", {"n": N})
+    same = predicted("guarded", {"n": N, "bias": pa.Buffer(alias="x")})
+    shifted = predicted("guarded", {"n": N, "bias": pa.Buffer(alias="x", offset=128)})
+    assert loaded(apart) == {"x": 4.0 * N, "bias": 4.0 * N}
+    assert loaded(same) == {"x": 4.0 * N}
+    assert loaded(shifted) == {"x": 4.0 * N + 128 * N // 256}  # 128 B more in each block
+
+
+@needs_tools
+def test_an_offset_moves_the_first_sector():
+    aligned = predicted("guarded", {"n": N, "bias": None, "x": pa.Buffer(N, alignment=128)})
+    moved = predicted("guarded", {"n": N, "bias": None, "x": pa.Buffer(N, alignment=128, offset=4)})
+    blocks = N // 256
+    assert loaded(moved)["x"] - loaded(aligned)["x"] == 32 * blocks
+
+
+@needs_tools
+@pytest.mark.parametrize(("f", "d"), [(1.0, 2.0), (1, 2), (np.float32(1), np.float64(2))])
+def test_floats_arrive_as_their_bits(f, d):
+    threads = min(0x3F8, 0x400)  # the upper bits of 1.0f and of 2.0
+    assert stored(predicted("bits", {"f": f, "d": d})) == 4 * threads
+
+
+class Box(ctypes.Structure):
+    _fields_ = (
+        ("low", ctypes.c_int * 2),
+        ("scale", ctypes.c_double),
+        ("source", ctypes.c_void_p),
+        ("count", ctypes.c_short),
+    )
+
+
+SCALAR = np.zeros(1, np.dtype([("low", "i4", 2), ("scale", "f8"), ("source", "u8"), ("count", "i2")]
+                              , align=True))  # fmt: skip
+SCALAR["low"], SCALAR["count"], SCALAR["source"] = (0, 1024), 512, 2**20
+
+
+@needs_tools
+@pytest.mark.parametrize(
+    "box",
+    [
+        Box((0, 1024), 2.0, 2**20, 512),
+        SCALAR[0],
+        struct.pack("<iidQhxxxxxx", 0, 1024, 2.0, 2**20, 512),
+        {0: 0, 4: 1024, 24: 512},
+    ],
+    ids=["ctypes", "numpy", "bytes", "offsets"],
+)
+def test_structures_by_value(box):
+    found = predicted("boxed", {"box": box})
+    assert stored(found) == 4 * 512
+    assert list(loaded(found).values()) == [4.0 * 512]
+
+
+# What names nothing
+
+
+@needs_tools
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        ({"n": 5, "bais": None}, "no parameter 'bais'; did you mean 'bias'"),
+        ((1, 2, 3, 4, 5), "5 arguments for kernel 'guarded'; its parameters: x, bias, y, n"),
+        ({"n": None}, "None is for pointers"),
+        ({"n": pa.Buffer(4)}, "a buffer does not fit"),
+        ({"n": 1.5}, "1.5 does not fit"),
+        ({"n": 4, "bias": pa.Buffer(alias="z")}, "alias of 'z', which is no pointer"),
+        ({"n": 4, "bias": pa.Buffer(alias="bias")}, "an alias of itself"),
+        ({}, "needs its argument 'n'"),
+    ],
+)
+def test_refused_arguments(args, said):
+    with pytest.raises(pa.LaunchError, match=said):
+        predicted("guarded", args)
+
+
+@needs_tools
+def test_refused_structures():
+    with pytest.raises(pa.LaunchError, match="has 32 bytes; 33 do not fit"):
+        predicted("boxed", {"box": bytes(33)})
+    with pytest.raises(pa.LaunchError, match="has 32 bytes, none at 32"):
+        predicted("boxed", {"box": {32: 1}})
+
+
+@needs_tools
+def test_a_trip_count_that_names_no_loop_is_an_error():
+    place = "arguments.cu:31"
+    p = predicted("counted", {"n": 4}, trip_counts={place: 3})
+    assert not any("a loop is taken to run" in a.text for a in p.assumptions)
+    with pytest.raises(pa.KernelError, match=f"names no loop; did you mean '{place}'"):
+        predicted("counted", {"n": 4}, trip_counts={"arguments.cu:3": 3})
+
+
+@needs_tools
+def test_a_proxy_that_stands_for_nothing_is_an_error():
+    with pytest.raises(pa.KernelError, match="stands in for nothing"):
+        predicted("counted", {"n": 4}, proxies={"nothing": "3"})
