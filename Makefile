@@ -36,6 +36,7 @@ bench: $(VENV)/ready
 	$(BIN)/python benchmarks/pipeline.py
 	$(BIN)/python benchmarks/compiled.py
 	$(BIN)/python benchmarks/advice.py
+	$(BIN)/python benchmarks/execution.py
 	$(BIN)/python benchmarks/startup.py
 
 # The page, over at most so many rows of a suite, and the record that accuracy-check compares with.

@@ -86,6 +86,13 @@ def test_an_index_that_is_in_order_costs_less_than_a_random_one(predicted):
     assert 6 * in_order < scattered <= 8 * in_order
 
 
+def test_what_leaves_a_buffer_is_told_with_its_line(predicted):
+    found = predicted("gather", {"in": pa.Buffer(N // 2), "index": pa.Buffer(N, fill="arange")})
+    (told,) = [a for a in found.assumptions if "leave in" in a.text]
+    assert told.span.line == 22
+    assert "the first by address 32768" in told.text
+
+
 def test_a_loop_that_never_ends_says_so(predicted):
     found = predicted("spins", {"out": pa.Buffer(2, "int32", fill="constant 0")})
     said = " ".join(guesses(found, "trip count"))

@@ -42,6 +42,7 @@ class Accesses:
         self.setting = owner.setting
         self.touches: list[Touch] = []
         self.outside: dict[tuple[int, str], Outside] = {}
+        self.bounded = any(r.size is not None for r in owner.setting.memory.regions)
 
     def perform(self, part: int, operation: Micro, wanted: bool) -> None:
         """Execute one operation for the warps and lanes at hand."""
@@ -111,6 +112,8 @@ class Accesses:
         known: Lanes, unknown: Masks | None,
     ) -> None:  # fmt: skip
         if not wanted:
+            if self.bounded and memory.space is Space.GLOBAL:
+                self._buffers(memory, addresses, known)  # tells what lies outside
             return
         words = max(memory.bytes // 4, 1)
         results = [np.zeros(known.shape, np.uint32) for _ in range(words)]

@@ -111,6 +111,7 @@ class Binder:
         self._sums: dict[Terms, Affine] = {}
         self.loops: dict[int, LoopRange] = {}
         self.what = "an address"
+        self._note_outside()
         for loop in program.loops:  # outer loops first
             self.loops[loop.index] = self._loop_range(loop.index)
             self.ranges[f"{COUNTER}{loop.index}"] = (0, max(self.loops[loop.index].most - 1, 0))
@@ -270,6 +271,14 @@ class Binder:
             if self.loops[outer].assumed:
                 guessed *= self.loops[outer].most
         return DEFAULT_TRIPS if guessed * DEFAULT_TRIPS <= _GUESSED else 1
+
+    def _note_outside(self) -> None:
+        """Accesses of the executed sample that left their buffer, with their lines."""
+        if self.executed is None:
+            return
+        spans = {i.address: i.span for i in self.program.instructions}
+        for address, text in self.executed.outside:
+            self.assume(text, spans.get(address))
 
     def _counted(self, loop: int) -> LoopTrips | None:
         """What an executed sample says about the loop."""

@@ -1,0 +1,117 @@
+"""How fast blocks are executed: lane-instructions per second, whole code and control slice.
+
+A regular kernel (matrix product), one whose warps part (sparse matrix by rows), one whose lanes
+search; then how long a prediction of the sparse one takes that has to execute a sample. `make
+bench` runs it; it needs the extra ``cuda``.
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+import perfassert as pa
+from perfassert.engines.execution.execute import execute
+from perfassert.engines.execution.interpreter import Limits
+from perfassert.engines.execution.memory import Region
+from perfassert.engines.execution.presets import Argument
+from perfassert.engines.execution.slicing import control_slice
+from perfassert.frontends.cuda.semantics import executable
+from perfassert.frontends.toolchain import tools
+from perfassert.frontends.toolchain.build import Source, build
+
+ROWS = 1 << 14
+CODE = """
+extern "C" __global__ void rows(const int* rows, const int* columns, const float* values,
+                                const float* x, float* y, int n) {
+    int row = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= n) return;
+    float sum = 0;
+    for (int e = rows[row]; e < rows[row + 1]; e++) sum += values[e] * x[columns[e]];
+    y[row] = sum;
+}
+extern "C" __global__ void search(const int* keys, int n, const int* wanted, int* places) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x, low = 0, high = n;
+    while (low < high) {
+        int middle = (low + high) / 2;
+        if (keys[middle] < wanted[i]) low = middle + 1; else high = middle;
+    }
+    places[i] = low;
+}
+extern "C" __global__ void product(const float* a, const float* b, float* c, int n) {
+    __shared__ float x[16][16], y[16][16];
+    int i = blockIdx.y * 16 + threadIdx.y, j = blockIdx.x * 16 + threadIdx.x;
+    float sum = 0;
+    for (int k = 0; k < n; k += 16) {
+        x[threadIdx.y][threadIdx.x] = a[i * n + k + threadIdx.x];
+        y[threadIdx.y][threadIdx.x] = b[(k + threadIdx.y) * n + j];
+        __syncthreads();
+        for (int l = 0; l < 16; l++) sum += x[threadIdx.y][l] * y[l][threadIdx.x];
+        __syncthreads();
+    }
+    c[i * n + j] = sum;
+}
+"""
+
+
+def main() -> None:
+    if tools.find("nvrtc") is None or tools.find("nvdisasm") is None:
+        sys.exit('the extra is not installed: pip install "perfassert[cuda]"')
+    generator = np.random.default_rng(1)
+    lengths = generator.integers(0, 40, ROWS)
+    rows = np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)
+    columns = generator.integers(0, ROWS, rows[-1]).astype(np.int32)
+    keys = np.arange(100_000, dtype=np.int32)
+    wanted = generator.integers(0, len(keys), ROWS).astype(np.int32)
+    number = struct.Struct("<i").pack
+    matrix, output = Region("matrix"), Region("out")
+    cases: list[tuple[str, tuple[int, ...], tuple[int, ...], list[Argument]]] = [
+        ("product", (16, 16), (16, 16), [matrix, matrix, output, number(256)]),
+        ("rows", (ROWS // 128,), (128,), [held(rows), held(columns), matrix, matrix, output,
+                                          number(ROWS)]),
+        ("search", (ROWS // 128,), (128,), [held(keys), number(len(keys)), held(wanted), output]),
+    ]  # fmt: skip
+    print(f"{'kernel':<10}{'Mlane-instructions':>20}{'whole, M/s':>14}{'slice, M/s':>14}")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "benchmark.cu"
+        path.write_text(CODE)
+        for case in cases:
+            report(path, *case)
+        predicted(path, rows, columns)
+
+
+def held(array: np.ndarray) -> Region:  # type: ignore[type-arg]
+    return Region("data", array.view(np.uint8), array.nbytes)
+
+
+def report(
+    path: Path, kernel: str, grid: tuple[int, ...], block: tuple[int, ...], given: list[Argument]
+) -> None:
+    code = executable(build(Source(path, "cuda", kernel), "sm_80"))
+    launch = pa.Launch(grid, block)
+    rates = []
+    count = 0
+    for needed in (None, control_slice(code)):
+        start = time.process_time()
+        run = execute(code, launch, given, range(launch.blocks), Limits(100_000_000), needed)
+        rates.append(run.lane_instructions / (time.process_time() - start) / 1e6)
+        count = run.lane_instructions
+    print(f"{kernel:<10}{count / 1e6:>20.1f}{rates[0]:>14.1f}{rates[1]:>14.1f}")
+
+
+def predicted(path: Path, rows: np.ndarray, columns: np.ndarray) -> None:  # type: ignore[type-arg]
+    kernel = pa.from_cuda(path, kernel="rows")
+    launch = pa.Launch(ROWS // 128, 128, {"rows": rows, "columns": columns, "n": ROWS})
+    kernel.compiled.program("sm_80")
+    start = time.process_time()
+    pa.predict(kernel, launch, "a100")
+    print(f"prediction of rows, compiled and described before: {time.process_time() - start:.2f} s")
+
+
+if __name__ == "__main__":
+    main()
