@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from perfassert.errors import ToolchainMissing as ToolchainMissing
     from perfassert.errors import UnitError as UnitError
     from perfassert.errors import UnknownDevice as UnknownDevice
+    from perfassert.frontends.cuda.inventory import KernelInfo as KernelInfo
+    from perfassert.frontends.cuda.inventory import kernels as kernels
     from perfassert.frontends.cuda.kernels import from_cubin as from_cubin
     from perfassert.frontends.cuda.kernels import from_cuda as from_cuda
     from perfassert.frontends.cuda.kernels import from_ptx as from_ptx
@@ -72,6 +74,7 @@ _HOMES = {
         "RankingError", "ReportError", "SamplesError", "SuiteError", "ToolchainMissing",
         "UnitError", "UnknownDevice",
     ),
+    "frontends.cuda.inventory": ("KernelInfo", "kernels"),
     "frontends.cuda.kernels": ("from_cubin", "from_cuda", "from_ptx"),
     "frontends.cuda.triton": ("from_triton",),
     "kernel.description": ("Kernel",),

@@ -55,6 +55,12 @@ def image(source: Source, arch: str) -> bytes:
     return modules.module(_job(source, _read(source), arch)).cubin
 
 
+def prepared(source: Source, arch: str) -> Job:
+    """The source, read, with the files behind it."""
+    _check_architecture(arch)
+    return _job(source, _read(source), arch)
+
+
 def _job(source: Source, content: bytes, arch: str) -> Job:
     files = _files(source, content)
     if not legacy(arch) or source.kind == "cubin":

@@ -21,6 +21,7 @@ _FUNCTION = 2
 _ENTRY = 0x10  # STO_CUDA_ENTRY in st_other
 _RESERVED_SHARED = 1024  # bytes at the front of .nv.shared.<kernel>, sm_90 and later
 _FRAME_SIZE, _MIN_STACK_SIZE, _REGCOUNT = 0x11, 0x12, 0x2F
+_NUM_BARRIERS = 0x4C
 _OWN_TARGET = 0x09  # in .nv.compat: code for one compute capability alone
 _PARAM_CBANK, _KPARAM_INFO, _KPARAM_INFO_V2 = 0x0A, 0x17, 0x45
 
@@ -143,6 +144,18 @@ class Cubin:
         own = self.section(f".nv.shared.{kernel}")
         reserved = _RESERVED_SHARED if self.section(".nv.shared.reserved.0") else 0
         return max(own.size - reserved, 0) if own else 0
+
+    def barriers(self, kernel: str) -> int:
+        """Of the block; 0 where the file does not say."""
+        for attribute, value in self._attributes(f".nv.info.{kernel}"):
+            if attribute == _NUM_BARRIERS and value:
+                return value[0]
+        return 0
+
+    def code(self, function: str) -> bytes:
+        """Machine code of a kernel or function."""
+        found = self.section(f".text.{function}")
+        return found.data if found else b""
 
     def parameter_base(self, kernel: str) -> int | None:
         """Offset in constant bank 0; ``None`` where the file does not say."""

@@ -62,14 +62,20 @@ def cut(found: Mapping[str, str], kernel: str, where: str) -> str:
     """
     if kernel not in found:
         raise KernelSourceError(f"{where}: the listing has no section .text.{kernel}")
-    wanted = [kernel]
-    for name in wanted:  # grows while it is walked
-        for called in _CALLED.findall(found[name]):
-            if called in found and called not in wanted:
-                wanted.append(called)
+    wanted = called(found, kernel)
     text = "\n".join(found[name].rstrip("\n") + "\n" for name in wanted)
     numbers: dict[str, str] = {}
     return _LABEL.sub(lambda m: numbers.setdefault(m[0], f".L_x_{len(numbers)}"), text)
+
+
+def called(found: Mapping[str, str], kernel: str) -> list[str]:
+    """The kernel and the functions that it calls, calls followed."""
+    wanted = [kernel]
+    for name in wanted:  # grows while it is walked
+        for function in _CALLED.findall(found.get(name, "")):
+            if function in found and function not in wanted:
+                wanted.append(function)
+    return wanted
 
 
 def sections(text: str) -> dict[str, str]:

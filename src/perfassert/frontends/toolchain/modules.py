@@ -79,14 +79,18 @@ def _contained(job: Job) -> Compiled:
         choice = containers.chosen(members, source.kernel, architecture(job.arch), where)
         member = choice.members[0]
         if member.ptx:
-            path = Path(f"{where}: {member.name}")
-            files = Closure({path: member.text().encode()}, True)
-            made = module(Job(Source(path, "ptx", choice.kernel), files, job.arch))
+            made = module(assembly(member, where, job.arch))
             return replace(made, kernel=choice.kernel)
         notes = _ambiguous(choice, where)
         used = (str(tools.need("cuobjdump")),) if member.name else ()
         content = member.path.read_bytes()
     return Compiled(content, None, used, choice.kernel, notes, str(member.arch))
+
+
+def assembly(member: containers.Member, where: str, arch: str) -> Job:
+    """Of the PTX in a file that holds compiled code."""
+    path = Path(f"{where}: {member.name}")
+    return Job(Source(path, "ptx"), Closure({path: member.text().encode()}, True), arch)
 
 
 def _ambiguous(choice: containers.Choice, where: str) -> tuple[Assumption, ...]:

@@ -1,0 +1,104 @@
+"""``perfassert kernels``: every kernel of files and libraries, without a launch."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from perfassert.errors import KernelSourceError, LaunchError
+
+if TYPE_CHECKING:
+    from perfassert.frontends.cuda.inventory import KernelInfo
+    from perfassert.hardware.model import Device
+
+_DIGITS = 12  # of a digest in the table
+
+
+def add(commands: Any) -> None:
+    """Register the command."""
+    parser = commands.add_parser("kernels", help="list the kernels of files and libraries")
+    parser.add_argument(
+        "file", nargs="+", help="a cubin, object file, library, program, .cu, .ptx, or "
+        "compile_commands.json",
+    )  # fmt: skip
+    parser.add_argument("--arch", help="one architecture, as sm_90a; sources are compiled for it")
+    parser.add_argument("--filter", default="*", metavar="GLOB", help="of names or mangled names")
+    parser.add_argument("--block", type=int, metavar="THREADS", help="occupancy of such a block")
+    parser.add_argument("--device", help="whose occupancy; its architecture unless --arch is given")
+    parser.add_argument("--option", action="append", default=[], help="passed to the compiler")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(command=_kernels)
+
+
+def _kernels(options: argparse.Namespace) -> int:
+    from perfassert.hardware.load import device as load_device
+
+    if options.block is not None and not options.device:
+        raise LaunchError("--block needs --device: occupancy is of a device")
+    device = load_device(options.device) if options.device else None
+    arch = options.arch or (device.arch if device else None)
+    found = [info for file in options.file for info in _of(Path(file), arch, options.option)]
+    kept = [i for i in found if _matches(i, options.filter)]
+    shares = [_occupancy(i, options.block, device) for i in kept]
+    if options.json:
+        rows = [
+            {**asdict(i), **({"occupancy": s} if options.block else {})}
+            for i, s in zip(kept, shares, strict=True)
+        ]
+        print(json.dumps(rows))
+    else:
+        print(_text(kept, shares, options.block is not None))
+    return 0
+
+
+def _of(path: Path, arch: str | None, options: Sequence[str]) -> Sequence[KernelInfo]:
+    from perfassert.frontends.cuda.compile_commands import kernels_of_build
+    from perfassert.frontends.cuda.inventory import kernels
+
+    if path.suffix != ".json":
+        return kernels(path, arch, options=options)
+    if options:
+        raise KernelSourceError("--option: a compilation database has its own")
+    return kernels_of_build(path, arch)
+
+
+def _matches(info: KernelInfo, pattern: str) -> bool:
+    return fnmatchcase(info.name, pattern) or fnmatchcase(info.mangled, pattern)
+
+
+def _occupancy(info: KernelInfo, block: int | None, device: Device | None) -> float | None:
+    """``None`` where no such block fits."""
+    from perfassert.hardware.occupancy import occupancy
+
+    if block is None or device is None:
+        return None
+    try:
+        return occupancy(device, block, max(info.registers, 1), info.shared_bytes).fraction
+    except LaunchError:
+        return None
+
+
+def _text(found: Sequence[KernelInfo], shares: Sequence[float | None], block: bool) -> str:
+    from perfassert.report.tables import table
+
+    header = ["kernel", "arch", "registers", "spills", "stack", "shared", "barriers", "code", "mix",
+              "digest", "control flow"]  # fmt: skip
+    rows: list[list[object]] = []
+    for i, share in zip(found, shares, strict=True):
+        most = sorted(i.mix.items(), key=lambda item: (-item[1], item[0]))[:3]
+        mix = ", ".join(f"{count} {name}" for name, count in most)
+        rows.append(
+            [i.name, i.arch, i.registers, f"{i.spill_bytes} B", f"{i.stack_bytes} B",
+             f"{i.shared_bytes} B", i.barriers, f"{i.code_bytes} B", mix, i.digest[:_DIGITS],
+             i.control_flow[:_DIGITS]]
+        )  # fmt: skip
+        if block:
+            rows[-1].append("does not fit" if share is None else f"{share:.0%}")
+    if block:
+        header.append("occupancy")
+    return f"{table(header, rows)}\n\n{len(found)} kernels"

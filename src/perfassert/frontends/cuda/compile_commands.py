@@ -1,0 +1,72 @@
+"""The kernels that a build makes, by its ``compile_commands.json``."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from perfassert.errors import KernelSourceError
+from perfassert.frontends.cuda.inventory import KernelInfo, kernels
+
+_SEPARATE = frozenset(("-I", "-isystem", "-D", "-U", "-std", "-arch", "-gencode", "-maxrregcount"))
+_KEPT = ("-I", "-D", "-U", "-std", "--std", "-arch", "--gpu-arch", "-gencode", "--generate-code",
+         "-maxrregcount", "--maxrregcount", "-use_fast_math", "--use_fast_math", "-isystem",
+         "--extended-lambda", "-extended-lambda", "--expt-")  # fmt: skip
+
+
+def kernels_of_build(path: Path, arch: str | None) -> tuple[KernelInfo, ...]:
+    """Of each entry's object file, where it is built, else of its CUDA source.
+
+    :class:`KernelSourceError` for what is no compilation database, or has no CUDA.
+    """
+    try:
+        entries = json.loads(path.read_text("utf-8"))
+        read = [_entry(entry) for entry in entries]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise KernelSourceError(f"{path} is no compilation database: {error!r}") from None
+    found: list[KernelInfo] = []
+    cuda = [entry for entry in read if entry[0].suffix == ".cu"]
+    if not cuda:
+        raise KernelSourceError(f"{path} has no entry of a .cu file; name the object files instead")
+    for source, product, words in cuda:
+        if product is not None and product.is_file():
+            found += kernels(product, arch)
+        else:
+            found += kernels(source, arch or _stated(words, source), options=_options(words))
+    return tuple(found)
+
+
+def _entry(entry: Mapping[str, Any]) -> tuple[Path, Path | None, list[str]]:
+    """Source, product and command line."""
+    folder = Path(entry["directory"])
+    words = list(entry.get("arguments") or shlex.split(entry["command"]))
+    product = entry.get("output")
+    if product is None and "-o" in words[:-1]:
+        product = words[words.index("-o") + 1]
+    return folder / entry["file"], folder / product if product else None, words
+
+
+def _options(words: list[str]) -> tuple[str, ...]:
+    """Those that say how device code is compiled."""
+    kept: list[str] = []
+    for at, word in enumerate(words):
+        if word in _SEPARATE and at + 1 < len(words):
+            kept.append(f"{word} {words[at + 1]}")
+        elif word.startswith(_KEPT) and word not in _SEPARATE:
+            kept.append(word)
+    return tuple(kept)
+
+
+def _stated(words: list[str], source: Path) -> str:
+    """The one architecture of the command; the last of several."""
+    from perfassert.frontends.toolchain.binary import Source
+    from perfassert.frontends.toolchain.options import targets
+
+    asked = targets(Source(source, "cuda", options=_options(words)))
+    real = [str(target.real or target.virtual) for target in asked]
+    if not real:
+        raise KernelSourceError(f"{source}: its command names no architecture; give --arch")
+    return real[-1]

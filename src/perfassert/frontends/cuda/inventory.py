@@ -1,0 +1,226 @@
+"""Every kernel of a file and what its code says by itself: no launch is needed."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import tempfile
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from os import PathLike
+from pathlib import Path
+from typing import Any, Union
+
+from perfassert.errors import KernelSourceError
+from perfassert.frontends.cuda.opcodes import operation_class
+from perfassert.frontends.toolchain import cache, containers, modules, tools
+from perfassert.frontends.toolchain.architecture import architecture, best_code
+from perfassert.frontends.toolchain.binary import Source
+from perfassert.frontends.toolchain.build import prepared
+from perfassert.frontends.toolchain.diagnostics import failure
+from perfassert.frontends.toolchain.elf import Cubin
+from perfassert.frontends.toolchain.listing import called, sections
+from perfassert.frontends.toolchain.names import demangle, without_parameters
+
+_INSTRUCTION = re.compile(
+    r"^\s*/\*[0-9a-f]{4,}\*/\s+\{?\s*(?:@!?U?P\w+\s+)?([A-Z][\w.]*)\s*([^;\n]*)", re.MULTILINE
+)
+_STACK_WORD = re.compile(r"\[R1(?:\+(0x[0-9a-f]+))?\]")
+_WORDS = {"64": 2, "128": 4}
+_LABEL = re.compile(r"^(\.L_\w+):", re.MULTILINE)
+_TARGET = re.compile(r"`\((\.L_\w+)\)")
+
+
+@dataclass(frozen=True, slots=True)
+class KernelInfo:
+    """One kernel for one architecture.
+
+    ``name`` is demangled, without parameter list. ``registers`` and ``stack_bytes`` are per thread;
+    ``spill_bytes`` is what of the stack is stored to as registers are, at constant places;
+    ``shared_bytes`` is static; ``barriers`` counts the block's; ``code_bytes`` is the size of the
+    kernel's section. ``mix``: operation class → instructions of that class in the code, each
+    counted once. ``digest`` is of the machine code, called functions included: the same under
+    another name or path. ``control_flow`` is of opcodes and jumps alone, whatever the registers.
+    """
+
+    name: str
+    mangled: str
+    arch: str
+    registers: int
+    spill_bytes: int
+    stack_bytes: int
+    shared_bytes: int
+    barriers: int
+    code_bytes: int
+    mix: Mapping[str, int]
+    digest: str
+    control_flow: str
+
+
+def kernels(
+    path: Union[str, PathLike[str]],
+    arch: str | None = None,
+    *,
+    defines: Mapping[str, object] | None = None,
+    include_dirs: Sequence[str] = (),
+    options: Sequence[str] = (),
+) -> tuple[KernelInfo, ...]:
+    """What is in a cubin, fat binary, object file, library, program, PTX or CUDA file.
+
+    In the file's order; one entry for each architecture that a kernel is compiled for. With
+    ``arch`` only that one, or what a driver would take on a device of it; sources are compiled for
+    it. ``defines``, ``include_dirs`` and ``options`` are those of :func:`~perfassert.from_cuda`.
+
+    Raises :class:`~perfassert.KernelSourceError` for what cannot be read or compiled, and
+    :class:`~perfassert.ToolchainMissing`.
+    """
+    place = Path(path)
+    if place.suffix == ".cu":
+        source = Source(
+            place, "cuda", None, dict(defines or {}), tuple(map(str, include_dirs)), tuple(options)
+        )
+        if arch is None:
+            raise KernelSourceError(f"{place}: give the architecture to compile for, as 'sm_80'")
+        return _of_source(source, arch)
+    if defines or include_dirs or options:
+        raise KernelSourceError(f"{place}: defines, include_dirs and options need CUDA source")
+    if place.suffix == ".ptx":
+        return _of_source(Source(place, "ptx"), arch or _stated(place))
+    return _of_container(place, arch)
+
+
+def _stated(path: Path) -> str:
+    """The target of a PTX file."""
+    text = prepared(Source(path, "ptx"), "sm_80").texts()[0]
+    found = re.search(r"^[ \t]*\.target\s+(sm_\d{2,4}[af]?)\b", text, re.MULTILINE)
+    if found is None:
+        raise KernelSourceError(f"{path} states no .target")
+    return found[1]
+
+
+def _of_source(source: Source, arch: str) -> tuple[KernelInfo, ...]:
+    made = modules.module(prepared(source, arch))
+    return _of_module(made.cubin, made.arch, str(source.path))
+
+
+def _of_container(path: Path, arch: str | None) -> tuple[KernelInfo, ...]:
+    content = prepared(Source(path, "cubin"), arch or "sm_80").files.files[path]
+    found: list[KernelInfo] = []
+    with containers.opened(path, content) as members:
+        code = [m for m in members if not m.ptx]
+        if arch is not None:
+            best = best_code((m.arch for m in code), architecture(arch))
+            exact = architecture(arch)
+            best = exact if any(m.arch == exact for m in code) else best
+            code = [m for m in code if m.arch == best]
+        for member in code:
+            where = f"{path}: {member.name}" if member.name else str(path)
+            found += _of_module(member.path.read_bytes(), str(member.arch), where)
+        have = {info.mangled for info in found}
+        for member in members:
+            runs = arch is None or member.arch.ptx_runs_on(architecture(arch))
+            if member.ptx and runs and not have.issuperset(member.kernels(str(path))):
+                job = modules.assembly(member, str(path), arch or str(member.arch))
+                made = modules.module(job)
+                new = _of_module(made.cubin, made.arch, f"{path}: {member.name}")
+                found += [info for info in new if info.mangled not in have]
+                have |= {info.mangled for info in new}
+    if arch is not None and not found:
+        listed = ", ".join(sorted({f"{'PTX ' if m.ptx else ''}{m.arch}" for m in members}))
+        raise KernelSourceError(f"{path} has nothing for {arch}: it has {listed}")
+    return tuple(_unique(found))
+
+
+def _unique(found: Sequence[KernelInfo]) -> list[KernelInfo]:
+    """Templates that several modules instantiate count once."""
+    kept: dict[tuple[str, str, str], KernelInfo] = {}
+    for info in found:
+        kept.setdefault((info.mangled, info.arch, info.digest), info)
+    return list(kept.values())
+
+
+def _of_module(content: bytes, arch: str, where: str) -> tuple[KernelInfo, ...]:
+    """One disassembly serves all kernels; what it says is remembered."""
+    nvdisasm = tools.need("nvdisasm")
+    digest = hashlib.sha256(content).hexdigest()
+    entry = cache.key(["kernels", digest, arch, nvdisasm.identity()])
+    found = cache.load(entry, _read)
+    if found is None:
+        cubin = Cubin(content, where)
+        found = _described(cubin, sections(_disassembled(nvdisasm, content, where)), arch)
+        cache.store(entry, [{**asdict(info), "mix": dict(info.mix)} for info in found])
+    return tuple(replace(info, name=without_parameters(demangle(info.mangled))) for info in found)
+
+
+def _read(data: Any) -> tuple[KernelInfo, ...]:
+    return tuple(KernelInfo(**info) for info in data)
+
+
+def _disassembled(nvdisasm: tools.Tool, content: bytes, where: str) -> str:
+    """Without encodings and lines, which take half of the time."""
+    with tempfile.TemporaryDirectory(prefix="perfassert-") as folder:
+        path = os.path.join(folder, "kernels.cubin")
+        Path(path).write_bytes(content)
+        run = tools.run_tool("nvdisasm", [nvdisasm.path, "-c", path])
+    if run.status:
+        raise failure("nvdisasm", run.log, where)
+    return run.stdout
+
+
+def _described(cubin: Cubin, texts: Mapping[str, str], arch: str) -> tuple[KernelInfo, ...]:
+    found = []
+    for name in cubin.kernels():
+        text = texts.get(name, "")
+        code = [(m[1], m[2]) for m in _INSTRUCTION.finditer(text)]
+        mix = Counter(operation_class(opcode, arch) or "unknown" for opcode, _ in code)
+        found.append(
+            KernelInfo(
+                name="",
+                mangled=name,
+                arch=arch,
+                registers=cubin.registers(name),
+                spill_bytes=_spilled(code),
+                stack_bytes=cubin.local_bytes(name),
+                shared_bytes=cubin.shared_bytes(name),
+                barriers=cubin.barriers(name),
+                code_bytes=len(cubin.code(name)),
+                mix=dict(sorted(mix.items())),
+                digest=_digest(cubin, name, texts),
+                control_flow=_control_flow(text),
+            )
+        )
+    return tuple(found)
+
+
+def _digest(cubin: Cubin, kernel: str, texts: Mapping[str, str]) -> str:
+    whole = hashlib.sha256()
+    for name in called(texts, kernel):
+        code = cubin.code(name)
+        whole.update(len(code).to_bytes(8, "little") + code)
+    return whole.hexdigest()
+
+
+def _spilled(code: Sequence[tuple[str, str]]) -> int:
+    words: set[int] = set()
+    for opcode, operands in code:
+        base, *modifiers = opcode.split(".")
+        place = _STACK_WORD.search(operands) if base == "STL" else None
+        if place:
+            count = next((_WORDS[m] for m in modifiers if m in _WORDS), 1)
+            start = int(place[1] or "0", 16)
+            words.update(range(start, start + 4 * count, 4))
+    return 4 * len(words)
+
+
+def _control_flow(text: str) -> str:
+    """Of opcodes, and of where jumps lead to, counted in instructions."""
+    starts = [m.start() for m in _INSTRUCTION.finditer(text)]
+    places = {m[1]: bisect_left(starts, m.start()) for m in _LABEL.finditer(text)}
+    parts = []
+    for m in _INSTRUCTION.finditer(text):
+        targets = [str(places.get(t, -1)) for t in _TARGET.findall(m[2])]
+        parts.append(" ".join([m[1], *targets]))
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()

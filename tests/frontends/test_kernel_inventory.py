@@ -1,0 +1,182 @@
+"""``pa.kernels`` and ``perfassert kernels``: facts of every kernel, without a launch."""
+
+import json
+import subprocess
+
+import pytest
+
+import perfassert as pa
+from perfassert.cli.main import main
+from perfassert.errors import KernelSourceError
+from perfassert.frontends.toolchain import tools
+
+COUNT = 24
+MANY = """\
+template <int N, class T> __global__ void smooth(T* a, int n) {
+  __shared__ T s[128];
+  T sum = 0;
+  for (int j = 0; j < N; ++j) {
+    s[threadIdx.x] = a[(threadIdx.x + j * N) % n];
+    __syncthreads();
+    sum += s[127 - threadIdx.x] * T(N);
+    __syncthreads();
+  }
+  a[threadIdx.x] = sum;
+}
+"""
+SPILLS = """\
+__global__ void __launch_bounds__(1024, 2) spills(float* a) {
+  float v[64];
+  for (int i = 0; i < 64; ++i) v[i] = a[i * 1024 + threadIdx.x];
+  for (int j = 0; j < 64; ++j) for (int i = 0; i < 64; ++i) v[i] += v[j] * v[63 - i];
+  for (int i = 0; i < 64; ++i) a[i * 1024 + threadIdx.x] = v[i];
+}
+"""
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("PERFASSERT_CACHE_DIR", str(tmp_path / "cache"))
+
+
+@pytest.fixture(autouse=True)
+def toolchain():
+    for name in ("nvrtc", "nvdisasm"):
+        if tools.find(name) is None:
+            pytest.skip(f"{name} is not installed")
+
+
+def instances(count):
+    kinds = ("float", "double")
+    lines = (
+        f"template __global__ void smooth<{i // 2 + 1}, {kinds[i % 2]}>({kinds[i % 2]}*, int);"
+        for i in range(count)
+    )
+    return MANY + "\n".join(lines)
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    """An object file of two architectures with ``COUNT`` kernels in each."""
+    nvcc = tools.find("nvcc")
+    if nvcc is None or tools.find("cuobjdump") is None:
+        pytest.skip("nvcc or cuobjdump is not installed")
+    folder = tmp_path_factory.mktemp("library")
+    (folder / "many.cu").write_text(instances(COUNT))
+    both = [f"-gencode=arch=compute_{n},code=sm_{n}" for n in (80, 90)]
+    command = [nvcc.path, *both, "-c", "many.cu"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, check=False)
+    if done.returncode:
+        pytest.skip("nvcc finds no host compiler")
+    return folder / "many.o"
+
+
+def written(tmp_path, text, name="k.cu"):
+    path = tmp_path / name
+    path.write_text(text)
+    return path
+
+
+def test_every_kernel_of_every_architecture(library):
+    found = pa.kernels(library)
+    assert len(found) == 2 * COUNT
+    assert {i.arch for i in found} == {"sm_80", "sm_90"}
+    assert {i.name for i in found} == {
+        f"smooth<{n}, {kind}>" for n in range(1, COUNT // 2 + 1) for kind in ("float", "double")
+    }
+    double = next(i for i in found if i.name == "smooth<3, double>" and i.arch == "sm_80")
+    assert (double.shared_bytes, double.barriers, double.spill_bytes) == (1024, 1, 0)
+    assert double.mix["barrier"] >= 2
+    assert sum(double.mix.values()) == double.code_bytes // 16
+    assert len({i.digest for i in found}) == 2 * COUNT
+
+
+def test_they_are_what_a_kernel_by_itself_has(library):
+    info = next(i for i in pa.kernels(library, "sm_86") if i.name == "smooth<5, float>")
+    made = pa.predict(
+        pa.from_cubin(library, "smooth<5, float>"), pa.Launch(64, 128, {"arg1": 4096}), "a100"
+    )
+    assert info.arch == "sm_80"
+    assert info.registers == made.resources.registers
+    assert info.shared_bytes == made.resources.shared_bytes
+
+
+def test_no_tool_but_for_taking_apart_runs_again(library, monkeypatch):
+    first = pa.kernels(library)
+    record = []
+    real = tools.run_tool
+    monkeypatch.setattr(
+        tools, "run_tool", lambda name, *a, **k: (record.append(name), real(name, *a, **k))[1]
+    )
+    assert pa.kernels(library) == first
+    assert record == ["cuobjdump"]
+
+
+def test_digests_are_of_the_code(tmp_path):
+    text = "__global__ void one(int* a) {{ a[threadIdx.x] = {}; }}"
+    (one,) = pa.kernels(written(tmp_path, text.format(1)), "sm_80")
+    other = written(tmp_path, "// moved\n" + text.format(1).replace("one", "else_"), "other.cu")
+    (renamed,) = pa.kernels(other, "sm_80")
+    (changed,) = pa.kernels(written(tmp_path, text.format(2), "changed.cu"), "sm_80")
+    assert renamed.digest == one.digest != changed.digest
+    assert renamed.control_flow == one.control_flow == changed.control_flow
+    assert (renamed.name, one.name) == ("else_", "one")
+
+
+def test_spills(tmp_path):
+    (info,) = pa.kernels(written(tmp_path, SPILLS), "sm_80")
+    assert info.registers == 32
+    assert 0 < info.spill_bytes <= info.stack_bytes
+
+
+def test_errors(tmp_path, library):
+    with pytest.raises(KernelSourceError, match="give the architecture"):
+        pa.kernels(written(tmp_path, MANY))
+    with pytest.raises(KernelSourceError, match=r"has nothing for sm_75: it has sm_80, sm_90"):
+        pa.kernels(library, "sm_75")
+    with pytest.raises(KernelSourceError, match="no readable cubin"):
+        pa.kernels(written(tmp_path, "rubbish", "k.cubin"))
+    with pytest.raises(KernelSourceError, match="is no compilation database"):
+        raise_from(written(tmp_path, "[{}]", "compile_commands.json"))
+
+
+def raise_from(path):
+    from perfassert.frontends.cuda.compile_commands import kernels_of_build
+
+    kernels_of_build(path, None)
+
+
+def test_on_the_command_line(library, capsys):
+    block = ["--block", "128", "--device", "a100"]
+    assert main(["kernels", str(library), "--filter", "smooth<2,*", *block]) == 0
+    text = capsys.readouterr().out
+    assert text.endswith("\n2 kernels\n")
+    assert "100%" in text or "94%" in text
+    assert main(["kernels", str(library), "--arch", "sm_90", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert len(rows) == COUNT
+    assert {"name", "mangled", "mix", "digest", "control_flow"} <= set(rows[0])
+    assert main(["kernels", str(library), "--block", "128"]) == 2
+
+
+def test_a_compilation_database(tmp_path, library, capsys):
+    written(tmp_path, MANY + "template __global__ void smooth<1, KIND>(KIND*, int);")
+    entries = [
+        {
+            "directory": str(tmp_path),
+            "file": "k.cu",
+            "command": "nvcc -DKIND=float -gencode arch=compute_90a,code=sm_90a -O3 -c k.cu -o k.o",
+        },
+        {
+            "directory": str(library.parent),
+            "file": "many.cu",
+            "output": "many.o",
+            "command": "nvcc",
+        },
+        {"directory": str(tmp_path), "file": "main.cpp", "command": "g++ -c main.cpp"},
+    ]
+    path = written(tmp_path, json.dumps(entries), "compile_commands.json")
+    assert main(["kernels", str(path), "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [(r["name"], r["arch"]) for r in rows][:1] == [("smooth<1, float>", "sm_90a")]
+    assert len(rows) == 1 + 2 * COUNT
