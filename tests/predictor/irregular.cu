@@ -26,3 +26,11 @@ extern "C" __global__ void spins(const int* flag, int* out) {
     while (atomicAdd(out, 0) != 12345) {}
     out[1] = flag[0];
 }
+
+__constant__ int count;
+
+extern "C" __global__ void counted_by_a_constant(const float* in, float* out) {
+    float sum = 0;
+    for (int k = count; k; k /= 3) sum += in[threadIdx.x + k];
+    out[threadIdx.x] = sum;
+}

@@ -27,7 +27,7 @@ def predicted():
 
 
 def launch(args):
-    sized = {} if "flag" in args else {"n": N}
+    sized = {} if "out" in args else {"n": N}
     return pa.Launch(N // 128, 128, args={**sized, **args})
 
 
@@ -98,6 +98,12 @@ def test_a_loop_that_never_ends_says_so(predicted):
     found = predicted("spins", {"flag": None, "out": pa.Buffer(2, fill="constant 0")})
     said = " ".join(guesses(found, "trip count"))
     assert "executed, it had not ended" in said
+
+
+def test_constant_memory_that_the_program_fills_is_unknown_not_zero(predicted):
+    found = predicted("counted_by_a_constant", {"in": None, "out": None})
+    (said,) = guesses(found, "trip count")
+    assert "__constant__ memory without a value" in said
 
 
 def test_a_sample_is_spread_over_the_grid_and_counts_exactly():

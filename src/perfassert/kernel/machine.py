@@ -206,15 +206,25 @@ class ParameterSlot:
     size: int
 
 
+@dataclass(frozen=True, slots=True)
+class UnsetConstant:
+    """Bytes of a constant bank that only the program fills, before the launch."""
+
+    bank: int
+    offset: int
+    size: int
+
+
 @dataclass(frozen=True, eq=False)
 class MachineCode:
     """A kernel that can be executed.
 
     ``registers``: how many there are, ``uniform``: which hold one word per warp; ``entries``:
     byte address → instruction, for indirect jumps; ``landings``, ``returns``: the instructions
-    that tables of jumps and returns may lead to; ``banks``: initialised constant banks; ``block``,
-    ``grid``, ``stack``: offsets of ``blockDim.x``, ``gridDim.x`` and of the stack pointer in bank
-    0; ``shared_base``: where the block's own shared memory starts in its window.
+    that tables of jumps and returns may lead to; ``banks``: initialised constant banks, ``unset``:
+    what of them has no value in the binary; ``block``, ``grid``, ``stack``: offsets of
+    ``blockDim.x``, ``gridDim.x`` and of the stack pointer in bank 0; ``shared_base``: where the
+    block's own shared memory starts in its window.
     """
 
     instructions: tuple[MachineInstruction, ...]
@@ -232,4 +242,5 @@ class MachineCode:
     shared_base: int
     shared_bytes: int
     local_bytes: int
+    unset: tuple[UnsetConstant, ...] = ()
     notes: tuple[str, ...] = ()

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Mapping
-from operator import index
 
 import numpy as np
 
@@ -14,6 +12,7 @@ from perfassert.engines.execution.memory import Region
 from perfassert.engines.execution.presets import Argument
 from perfassert.engines.execution.sample import spread_blocks, summary
 from perfassert.engines.execution.slicing import control_slice
+from perfassert.frontends.cuda.encoding import encoded
 from perfassert.frontends.cuda.kernels import CompiledCode
 from perfassert.frontends.toolchain.binary import Parameter
 from perfassert.hardware.model import Device
@@ -27,7 +26,7 @@ from perfassert.kernel.program import Program
 _GUESSED = ("address", "trip count")
 _THREADS = 8192  # of the sample: wide enough that arrays pay off
 _LIMITS = Limits(lane_instructions=20_000_000, instructions=400_000)  # about a second
-_FLOATS = {"float": "<f", "double": "<d"}
+_ABSENT = object()
 
 
 def bound(kernel: Kernel, launch: Launch, device: Device) -> tuple[Description, Launch]:
@@ -82,9 +81,9 @@ def arguments(parameters: tuple[Parameter, ...], launch: Launch) -> list[Argumen
     """A launch's arguments as the execution takes them."""
     names = [p.name for p in parameters]
     if isinstance(launch.args, Mapping):
-        given = [launch.args.get(name) for name in names]
+        given = [launch.args.get(name, _ABSENT) for name in names]
     else:
-        given = [*launch.args, *(None,) * len(names)][: len(names)]
+        given = [*launch.args, *(_ABSENT,) * len(names)][: len(names)]
     numbers = dict(launch.scalar_args())
     found = [_argument(p, v, numbers) for p, v in zip(parameters, given, strict=True)]
     for place, value in enumerate(given):
@@ -103,9 +102,9 @@ def _argument(parameter: Parameter, value: object, numbers: Mapping[str, int]) -
         return Region(parameter.name, held, len(held), value.offset)
     if isinstance(value, (bytes, bytearray)):
         return bytes(value)
-    if isinstance(value, float) or (parameter.dtype in _FLOATS and hasattr(value, "__index__")):
-        single = parameter.size == 4
-        return struct.pack("<f" if single else "<d", float(value))
-    if hasattr(value, "__index__"):
-        return (index(value) & (1 << 64) - 1).to_bytes(8, "little")[: parameter.size]
-    return Region(parameter.name) if parameter.pointer else None
+    if value is _ABSENT or isinstance(value, Mapping):
+        return Region(parameter.name) if parameter.pointer else None
+    if value is None and not parameter.pointer:
+        return None  # a number that nobody needs
+    number = encoded(value, parameter.dtype, parameter.size, parameter.pointer)
+    return (number & (1 << 8 * parameter.size) - 1).to_bytes(parameter.size, "little")

@@ -62,6 +62,9 @@ class Setting:
         self._bank = self._constant_bank(arguments)
         self.banks = {n: _plane(content, self.codes) for n, content in code.banks.items()}
         self.banks[0] = self._bank_plane()
+        for unset in code.unset:
+            if unset.bank in self.banks:
+                self.banks[unset.bank].taint(CONSTANT, unset.offset, unset.offset + unset.size)
         size = code.shared_base + code.shared_bytes + launch.shared_bytes
         self.shared_bytes = -(-size // 16) * 16
         self._shared: Plane | None = None
@@ -144,7 +147,13 @@ class Setting:
             word, unknown = self._bank.get(preset.value, (0, 0))
             return _scalar(word), unknown
         content = self.code.banks.get(preset.bank, b"")[preset.value : preset.value + 4]
-        if len(content) < 4:
+        unset = any(
+            u.bank == preset.bank
+            and u.offset < preset.value + 4
+            and preset.value < u.offset + u.size
+            for u in self.code.unset
+        )
+        if len(content) < 4 or unset:
             return _scalar(0), CONSTANT
         return _scalar(int.from_bytes(content, "little")), 0
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from perfassert.engines.execution.memory import SPAN_BITS
-from perfassert.engines.execution.provenance import BUFFERS, buffer_bit
+from perfassert.engines.execution.provenance import ARGUMENT, BUFFERS, CONSTANT, buffer_bit
 from perfassert.engines.execution.result import Counts, Execution
 from perfassert.kernel.executed import Executed, LoopTrips, Spread
 from perfassert.kernel.machine import Kind, MachineCode
@@ -106,8 +106,12 @@ def _from_inside(execution: Execution, header: int, members: frozenset[int]) -> 
 def named(execution: Execution, unknown: int) -> tuple[str, ...]:
     """What an unknown value comes from, as the user calls it."""
     names = [r.name for i, r in enumerate(execution.regions) if unknown & buffer_bit(i)]
-    if unknown >> BUFFERS:
-        names.append("a value that is not executed")
+    if unknown & CONSTANT:
+        names.append("__constant__ memory without a value")
+    if unknown & ARGUMENT:
+        names.append("an argument that is not given")
+    if unknown & ~(CONSTANT | ARGUMENT) & ~((1 << BUFFERS) - 1):
+        names.append("a value that cannot be executed")
     return tuple(names)
 
 

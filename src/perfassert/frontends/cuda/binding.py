@@ -451,7 +451,10 @@ def _reason(reason: str, counted: LoopTrips | None) -> str:
         return reason
     if counted.unended:
         return f"{reason}; executed, it had not ended when its instructions were used up"
-    return f"{reason}, on the content of {' and '.join(counted.unknown)}: describe it by pa.Buffer"
+    what = " and ".join(counted.unknown)
+    if " " in "".join(counted.unknown):
+        return f"{reason}, on {what}"
+    return f"{reason}, on the content of {what}: describe it by pa.Buffer"
 
 
 def check_trip_counts(program: Program, trip_counts: Mapping[str, int]) -> None:

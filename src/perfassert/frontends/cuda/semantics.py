@@ -25,6 +25,7 @@ from perfassert.kernel.machine import (
     Micro,
     ParameterSlot,
     Space,
+    UnsetConstant,
 )
 
 SECTION_BYTES = 1 << 24  # code addresses of a section start at a multiple of it
@@ -61,6 +62,7 @@ def executable(binary: Binary) -> MachineCode:
         returns=_within((i.index + 1 for i in listing.instructions if i.base == "CALL"), listing),
         parameters=tuple(ParameterSlot(base + p.offset, p.size) for p in binary.parameters),
         banks=binary.constants,
+        unset=tuple(UnsetConstant(u.bank, u.offset, u.size) for u in binary.unset),
         block=block,
         grid=grid,
         stack=stack,
