@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 # Measurements of real GPUs, which are no part of the project.
 MEASURED := $(or $(PERFASSERT_MEASURED),$(wildcard ../shared/measured))
-PAGE_ROWS := 64
+PAGE_ROWS := 161
 ACCURACY_ROWS := 24
 # Our own kernels take part once `perfassert measure` has written their table.
 UNMEASURED = $(if $(wildcard $(MEASURED)/own_kernels.csv),,validation/own_kernels.toml)
