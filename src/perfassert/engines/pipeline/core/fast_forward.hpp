@@ -80,6 +80,9 @@ void stuck(bool complete_now) {
   if (!complete_now) throw std::runtime_error("internal error: the simulation cannot go on");
 }
 
+// Chosen without a branch, for conditions that nobody can foresee.
+inline i64 either(bool first, i64 a, i64 b) { return b ^ ((a ^ b) & -(i64)first); }
+
 i64 clip(i64 t, i64 now) { return t > now ? t - now : 0; }
 
 // The part of the state that both engines have; what the listeners have heard is part of it.
@@ -92,11 +95,20 @@ template <class Heard> struct UnitState {
   Heard heard;
 };
 
+// Ticks of a cycle, of which there are nearly always a power of two: then nothing is divided.
+struct Cycle {
+  i64 ticks, mask;
+  explicit Cycle(i64 n) : ticks(n), mask(n & (n - 1) ? -1 : n - 1) {}
+  i64 past(i64 t) const { return mask >= 0 ? t & mask : t % ticks; }
+  bool begins(i64 t) const { return past(t) == 0; }
+  i64 up(i64 t) const { i64 over = past(t); return over ? t + ticks - over : t; }
+};
+
 // The event loop and fast-forward, common to both engines. `Self` launches, retires, issues, says
 // when the next event is, and compares and shifts its own state.
 template <class Self, class State> class Engine {
  public:
-  explicit Engine(const Unit& unit, i64 served) : u(unit), s(unit) {
+  explicit Engine(const Unit& unit, i64 served) : u(unit), cycle(unit.ticks), s(unit) {
     s.slots.resize(u.resident);
     s.free_at.assign(u.copies, 0);
     s.last_served.assign(served, -1);
@@ -132,6 +144,7 @@ template <class Self, class State> class Engine {
 
  protected:
   const Unit& u;
+  const Cycle cycle;
   State s;
   Result result;
   i64 simulated = 0, depth = 0, anchor = 0;  // anchor: the warp of a block whose loops are watched
@@ -144,7 +157,7 @@ template <class Self, class State> class Engine {
 
   bool has_slot(i64 sched) {
     if (!u.width) return true;
-    if (u.ticks > 1 && s.now % u.ticks) return false;
+    if (!cycle.begins(s.now)) return false;
     if (s.used_at[sched] != s.now) { s.used_at[sched] = s.now; s.used[sched] = 0; }
     return s.used[sched] < u.width;
   }

@@ -1,91 +1,10 @@
 // Warps issue in program order; each scheduler picks one of its warps at a time.
 #pragma once
 
-#include <map>
-#include <queue>
-
+#include "code.hpp"
 #include "fast_forward.hpp"
 
 namespace perfassert {
-
-// Code in a line: nodes, and the places where a loop begins and ends.
-struct Step { enum Kind { kNode, kBegin, kEnd } kind; i64 index; i64 jump; };
-
-// What the inner loop needs of a node, next to each other.
-struct Op {
-  i64 issue, completion, stall;
-  std::int32_t origin, op, pipe, first_use, last_use, first_fill, last_fill, first_demand, last_demand;
-  bool fence, partial, produces;
-};
-
-// The completion of a producer in the last iteration of the loops deeper than `level`, for the
-// iterations of `level` that can still be asked for.
-struct Port { i64 producer, level, size, at; };  // size: a power of two
-// One source of an edge, laid out for the inner loop; `last`: no other source stands behind it.
-struct Use { i64 at, mask, level, distance, origin; bool last; };
-struct Fill { i64 at, mask, level, deeper, deeper_end; };  // deeper: loops that must be in their last
-
-struct Code {
-  const Program* program;
-  std::vector<Step> steps;
-  std::vector<Port> ports;
-  std::vector<Use> uses;
-  std::vector<Fill> fills;
-  std::vector<Demand> demands;
-  std::vector<i64> deeper;  // loops, by the ranges that fills name
-  std::vector<Op> operations;
-  i64 ring_words = 0, first_node, first_use;  // numbers of its nodes and uses over all programs
-
-  Code(const Program& p, i64 nodes_before, i64 uses_before)
-      : program(&p), first_node(nodes_before), first_use(uses_before) {
-    line(p.body);
-    std::map<std::pair<i64, i64>, i64> known;
-    for (auto& n : p.nodes)
-      for (auto& edge : n.edges)
-        for (auto& source : edge) {
-          auto found = known.emplace(std::make_pair(source.producer, source.loop), (i64)ports.size());
-          if (found.second) ports.push_back({source.producer, source.loop, 1, 0});
-          Port& port = ports[found.first->second];
-          while (port.size < source.distance + 1) port.size *= 2;
-        }
-    for (auto& port : ports) { port.at = ring_words; ring_words += port.size; }
-    for (size_t n = 0; n < p.nodes.size(); ++n) {
-      const Node& node = p.nodes[n];
-      Op made{node.issue, node.completion, node.stall, (std::int32_t)node.origin, (std::int32_t)node.op, (std::int32_t)node.pipe,
-              (std::int32_t)uses.size(), 0, (std::int32_t)fills.size(), 0, (std::int32_t)demands.size(), 0,
-              node.fence != 0, node.partial != 0, node.produces != 0};
-      demands.insert(demands.end(), node.demands.begin(), node.demands.end());
-      made.last_demand = (std::int32_t)demands.size();
-      for (auto& edge : node.edges)
-        for (auto& source : edge) {
-          const Port& port = ports[known.at({source.producer, source.loop})];
-          uses.push_back({port.at, port.size - 1, source.loop, source.distance,
-                          p.nodes[source.producer].origin, &source == &edge.back()});
-        }
-      for (auto& port : ports)
-        if (port.producer == (i64)n) add_fill(p, port);
-      made.last_use = (std::int32_t)uses.size();
-      made.last_fill = (std::int32_t)fills.size();
-      operations.push_back(made);
-    }
-  }
-  void add_fill(const Program& p, const Port& port) {
-    Fill fill{port.at, port.size - 1, port.level, (i64)deeper.size(), 0};
-    const auto& chain = p.chain(p.nodes[port.producer].loop);
-    for (size_t i = chain.size(); i-- > 0 && chain[i] != port.level;) deeper.push_back(chain[i]);
-    fill.deeper_end = (i64)deeper.size();
-    fills.push_back(fill);
-  }
-  void line(const std::vector<Item>& body) {
-    for (auto& item : body) {
-      if (!item.is_loop) { steps.push_back({Step::kNode, item.index, 0}); continue; }
-      steps.push_back({Step::kBegin, item.index, 0});
-      i64 first = (i64)steps.size();
-      line(program->loops[item.index].body);
-      steps.push_back({Step::kEnd, item.index, first});
-    }
-  }
-};
 
 struct Warp {
   i64 pc = 0, ready = 0, head_since = 0, passed_over = 0, blamed = -1, last = 0, last_node = -1,
@@ -108,7 +27,7 @@ class InOrder : public Engine<InOrder<Heard>, InOrderState<Heard>> {
   using Base = Engine<InOrder, State>;
   friend Base;
   using Base::u, Base::s, Base::simulated, Base::anchor, Base::flagged_grid;
-  using Base::tell, Base::flag, Base::has_slot, Base::same_unit, Base::shift_unit;
+  using Base::cycle, Base::tell, Base::flag, Base::has_slot, Base::same_unit, Base::shift_unit;
 
  public:
   explicit InOrder(const Unit& unit) : Base(unit, unit.schedulers) {
@@ -138,20 +57,21 @@ class InOrder : public Engine<InOrder<Heard>, InOrderState<Heard>> {
       scheduler_of.push_back(w % u.schedulers);
       slot_of.push_back(w / u.warps);
     }
-    waiting.resize(u.schedulers);
+    longest = (n + u.schedulers - 1) / u.schedulers;
+    waiting.resize(u.schedulers * longest);
+    lines.assign(u.schedulers, 0);
+    for (i64 w = 0; w < n; ++w) {
+      bit_of.push_back(w);
+      warp_at.push_back(w);
+    }
     active.assign(u.schedulers, 0);
     for (i64 sched = 0; sched < u.schedulers; ++sched)
       for (i64 pipe = 0; pipe < u.pipes; ++pipe) copy_of.push_back(u.copy[pipe][sched]);
     due.assign(u.schedulers, 0);
-    able_words.assign(words, 0);
+    able.assign(words, 0);
   }
 
  private:
-  using Entry = std::pair<i64, i64>;  // time, warp
-  struct Later {
-    bool operator()(const Entry& a, const Entry& b) const { return a.first > b.first; }
-  };
-  using Heap = std::priority_queue<Entry, std::vector<Entry>, Later>;
   std::vector<Code> codes;
   i64 words = 0, loop_stride = 1, ring_stride = 1, depth_of_queue = 0;
   std::vector<std::uint64_t> eligible;  // [scheduler][pipe][word]
@@ -161,20 +81,23 @@ class InOrder : public Engine<InOrder<Heard>, InOrderState<Heard>> {
   std::vector<i64> copy_of;             // [scheduler][pipe] -> number of the pipeline's copy
   i64 first_end = kNever;               // when the first live block is complete
   std::vector<std::uint64_t> active;    // per scheduler: pipes with eligible warps, as bits
-  std::vector<std::uint64_t> able_words;
+  std::vector<std::uint64_t> able;      // warps that a scheduler can issue now
   std::vector<i64> due;                 // per scheduler: nothing can happen before
-  std::vector<Heap> waiting;            // per scheduler: warps that will be ready
+  struct Wait { i64 until, warp; };
+  std::vector<Wait> waiting;            // [scheduler][place]
+  std::vector<i64> lines;               // per scheduler: how many are waiting
+  i64 longest = 0;
+  std::vector<i64> bit_of, warp_at;     // where a warp stands in masks: oldest first, if that counts
 
   i64 scheduler(i64 w) const { return scheduler_of[w]; }
   i64 block_of(i64 w) const { return s.slots[slot_of[w]].number; }
   const Code& code(i64 w) const { return *code_of[w]; }
   const Op& head(i64 w) const {
-    const Code& c = code(w);
-    return c.operations[c.steps[s.warps[w].pc].index];
+    return code(w).operations[s.warps[w].pc];
   }
   i64 head_loop(i64 w) const {
     const Code& c = code(w);
-    return c.program->nodes[c.steps[s.warps[w].pc].index].loop;
+    return c.program->nodes[c.rest[s.warps[w].pc].number].loop;
   }
   i64* counters(i64 w) { return &s.loop_counters[w * loop_stride]; }
   i64* ordinals(i64 w) { return &s.loop_ordinals[w * loop_stride]; }
@@ -191,6 +114,7 @@ class InOrder : public Engine<InOrder<Heard>, InOrderState<Heard>> {
     b.number = s.launched++;
     tell(Launched{s.now, b.number, slot * u.warps});
     s.by_age.push_back(slot);
+    order_by_age();
     s.live_warps += u.warps;
     b.unfinished = u.warps;
     for (i64 w = slot * u.warps; w < (slot + 1) * u.warps; ++w) {
@@ -201,8 +125,7 @@ class InOrder : public Engine<InOrder<Heard>, InOrderState<Heard>> {
       std::fill_n(counters(w), loop_stride, 0);
       std::fill_n(ordinals(w), loop_stride, -1);
       std::fill_n(rings(w), ring_stride, 0);
-      warp.pc = -1;
-      advance(w);
+      walk(w, 0);
     }
   }
 
@@ -232,30 +155,35 @@ class InOrder : public Engine<InOrder<Heard>, InOrderState<Heard>> {
   // An issue takes the slot of a whole cycle where the issue width is one.
   i64 slot_ticks() const { return u.width == 1 ? u.ticks : 0; }
 
-  // Move to the next node; loops that end or begin on the way are counted.
   void advance(i64 w) {
-    Warp& warp = s.warps[w];
     const Code& c = code(w);
-    i64 pc = warp.pc + 1;
-    while (pc < (i64)c.steps.size() && c.steps[pc].kind != Step::kNode) {
-      const Step& step = c.steps[pc];
+    i64 pc = s.warps[w].pc;
+    if (c.operations[pc].followed) { ++s.warps[w].pc; prepare(w); }
+    else walk(w, c.rest[pc].step + 1);
+  }
+
+  // From a step on to the next node; loops that end or begin on the way are counted.
+  void walk(i64 w, i64 at) {
+    const Code& c = code(w);
+    while (at < (i64)c.steps.size() && c.steps[at].kind != Step::kNode) {
+      const Step& step = c.steps[at];
       if (step.kind == Step::kBegin) {
         counters(w)[step.index] = 0;
         ++ordinals(w)[step.index];
-        ++pc;
+        ++at;
       } else if (counters(w)[step.index] + 1 < c.program->loops[step.index].trips) {
         ++counters(w)[step.index];
         ++ordinals(w)[step.index];
         if (slot_of[w] == s.by_age[0] && w == slot_of[w] * u.warps + anchor)
           flag((i64)c.program->chains[step.index].size() - 1);
-        pc = step.jump;
+        at = step.jump;
       } else {
-        ++pc;
+        ++at;
       }
     }
-    warp.pc = pc;
-    if (pc == (i64)c.steps.size()) finish(w);
-    else prepare(w);
+    if (at == (i64)c.steps.size()) { finish(w); return; }
+    s.warps[w].pc = c.steps[at].index;
+    prepare(w);
   }
 
   void finish(i64 w) {
@@ -273,146 +201,194 @@ class InOrder : public Engine<InOrder<Heard>, InOrderState<Heard>> {
     }
   }
 
+  // The latest of several times and who it is of; among equal ones the last of the graph.
+  struct Latest {
+    i64 when, who, by;
+    void add(i64 t, i64 node, i64 use) {
+      bool later = (t > when) | ((t == when) & (node > who));
+      when = either(later, t, when);
+      who = either(later, node, who);
+      by = either(later, use, by);
+    }
+  };
+
   // When the next instruction is ready, and who is to blame for the wait.
-  void prepare(i64 w) {
+  [[gnu::always_inline]] void prepare(i64 w) {
     Warp& warp = s.warps[w];
-    warp.head_since = std::max(warp.head_since, warp.resume);
     const Code& c = code(w);
-    const Op& node = c.operations[c.steps[warp.pc].index];
-    i64 when = warp.fence, who = warp.fence_node, by = -1;
-    auto wait = [&](i64 t, i64 node, i64 place) {
-      if (t > when || (t == when && node > who)) { when = t; who = node; by = place; }
-    };
+    const Op& op = c.operations[warp.pc];
+    const i64* ring = rings(w);
+    Latest found{warp.fence, warp.fence_node, -1};
+    if (op.plain)
+      for (int i = 0; i < Op::kPlain; ++i) found.add(ring[op.use_at[i]], op.use_origin[i], i);
+    else
+      add_uses(w, c, found);
+    warp.head_since = std::max(warp.head_since, warp.resume);
+    warp.blamed = found.who;
+    warp.blamed_use = found.by;
+    warp.ready = std::max({found.when, warp.head_since, s.now});
+    i64 sched = scheduler(w);
+    due[sched] = std::min(due[sched], warp.ready);
+    if (warp.ready <= s.now) { admit(w); return; }
+    wait(w, sched, warp.ready);
+  }
+
+  void add_uses(i64 w, const Code& c, Latest& latest) {
+    const Warp& warp = s.warps[w];
+    const Op& op = c.operations[warp.pc];
     const i64 *counter = counters(w), *ordinal = ordinals(w), *ring = rings(w);
-    const Use* use = c.uses.data() + node.first_use;
-    const Use* end = c.uses.data() + node.last_use;
-    for (bool found = false; use != end; ++use) {
+    const Use* first = c.uses.data() + c.rest[warp.pc].first_use;
+    const Use* end = c.uses.data() + c.rest[warp.pc].last_use;
+    bool found = false;
+    for (const Use* use = first; use != end; ++use) {
       if (!found && !(use->distance && counter[use->level] < use->distance)) {
         found = true;
         i64 place = (use->level < 0 ? 0 : ordinal[use->level]) - use->distance;
-        wait(ring[use->at + (place & use->mask)], use->origin, use - c.uses.data());
+        latest.add(ring[use->at + (place & use->mask)], use->origin, use - first);
       }
       if (use->last) found = false;
     }
-    if (node.fence && !node.partial) wait(warp.last, warp.last_node, -1);
-    warp.blamed = who;
-    warp.blamed_use = by;
-    warp.ready = std::max({when, warp.head_since, s.now});
-    i64 sched = scheduler(w);
-    due[sched] = std::min(due[sched], warp.ready);
-    if (warp.ready > s.now) waiting[sched].push({warp.ready, w});
-    else admit(w);
+    if (op.fence && !op.partial) latest.add(warp.last, warp.last_node, -1);
   }
 
   void admit(i64 w) {
     Warp& warp = s.warps[w];
-    i64 sched = scheduler(w), pipe = head(w).pipe;
+    i64 sched = scheduler(w), pipe = head(w).pipe, at = bit_of[w];
     warp.eligible = true;
     tell(Ready{w, sched});
     warp.passed_over = s.opportunities[sched * u.pipes + pipe];
-    mask(sched, pipe)[w / 64] |= 1ull << (w % 64);
+    mask(sched, pipe)[at / 64] |= 1ull << (at % 64);
     ++counts[sched * u.pipes + pipe];
     active[sched] |= 1ull << pipe;
   }
 
+  // Warps that will be ready stand in line, the first one last: most come in near there.
+  void wait(i64 w, i64 sched, i64 until) {
+    Wait* line = &waiting[sched * longest];
+    i64 at = lines[sched]++;
+    for (; at > 0 && line[at - 1].until < until; --at) line[at] = line[at - 1];
+    line[at] = {until, w};
+  }
+  i64 first_ready(i64 sched) const {
+    i64 count = lines[sched];
+    return count ? waiting[sched * longest + count - 1].until : kNever;
+  }
   void wake(i64 sched) {
-    Heap& heap = waiting[sched];
-    while (!heap.empty() && heap.top().first <= s.now) {
-      i64 w = heap.top().second;
-      heap.pop();
-      admit(w);
-    }
+    const Wait* line = &waiting[sched * longest];
+    i64& count = lines[sched];
+    while (count && line[count - 1].until <= s.now) admit(line[--count].warp);
   }
 
   void issue_all() {
-    for (i64 sched = 0; sched < u.schedulers; ++sched)
-      if (due[sched] <= s.now) wake(sched);
-    i64 first = s.first_scheduler;
+    i64 sched = s.first_scheduler;
     for (i64 i = 0; i < u.schedulers; ++i) {
-      i64 sched = first + i < u.schedulers ? first + i : first + i - u.schedulers;
-      if (due[sched] > s.now) continue;
-      issue(sched);
-      due[sched] = next_due(sched);
+      if (due[sched] <= s.now) {
+        wake(sched);
+        issue(sched);
+        due[sched] = next_due(sched);
+      }
+      if (++sched == u.schedulers) sched = 0;
     }
   }
 
   // A bound: pipelines that others take meanwhile only make it later.
   i64 next_due(i64 sched) {
-    i64 next = waiting[sched].empty() ? kNever : waiting[sched].top().first;
+    i64 next = first_ready(sched);
     for (std::uint64_t bits = active[sched]; bits; bits &= bits - 1) {
       i64 free = std::max(s.free_at[copy_of[sched * u.pipes + __builtin_ctzll(bits)]], s.now + 1);
-      next = std::min(next, u.width ? whole_cycle(free) : free);
+      next = std::min(next, u.width ? cycle.up(free) : free);
     }
     return next;
   }
 
-  // The warp to issue next on a scheduler, or -1.
-  i64 choose(i64 sched) {
-    if (u.oldest_first) return choose_oldest(sched);
-    i64 last = s.last_served[sched], best = -1, wrapped = -1;
-    for (i64 word = 0; word < words; ++word) {
-      std::uint64_t able = available(sched, word);
-      if (!able) continue;
-      if (wrapped < 0) wrapped = word * 64 + __builtin_ctzll(able);
-      i64 from = last + 1 - word * 64;
-      if (from > 0) able = from >= 64 ? 0 : able & (~0ull << from);
-      if (able) { best = word * 64 + __builtin_ctzll(able); break; }
+  // Where warps stand in the masks: by index, or from the oldest block to the youngest.
+  void order_by_age() {
+    if (!u.oldest_first) return;
+    i64 at = 0;
+    for (i64 slot : s.by_age)
+      for (i64 w = slot * u.warps; w < (slot + 1) * u.warps; ++w, ++at) { bit_of[w] = at; warp_at[at] = w; }
+    std::fill(eligible.begin(), eligible.end(), 0);
+    for (i64 place = 0; place < at; ++place) {
+      i64 w = warp_at[place];
+      if (s.warps[w].eligible) mask(scheduler(w), head(w).pipe)[place / 64] |= 1ull << (place % 64);
     }
-    return best >= 0 ? best : wrapped;
   }
-  std::uint64_t available(i64 sched, i64 word) {
+
+  // The warp to issue next on a scheduler, or -1: the last one served or else the oldest, or the
+  // next one after the last one served. An issue is an opportunity for all whose pipeline is free.
+  i64 choose(i64 sched) {
+    if (words == 1) return choose_in_word(sched);
+    i64 last = s.last_served[sched], lanes = sched * u.pipes;
+    bool any = false;
+    std::fill(able.begin(), able.end(), 0);
+    for (std::uint64_t bits = active[sched]; bits; bits &= bits - 1) {
+      i64 lane = lanes + __builtin_ctzll(bits);
+      if (s.free_at[copy_of[lane]] > s.now) continue;
+      for (i64 word = 0; word < words; ++word) able[word] |= eligible[lane * words + word];
+      s.opportunities[lane] += u.width == 1;
+      any = true;
+    }
+    if (!any) return -1;
+    if (u.oldest_first) {
+      i64 at = last < 0 ? 0 : bit_of[last];
+      return last >= 0 && able[at / 64] >> (at % 64) & 1 ? last : warp_at[first_from(0)];
+    }
+    i64 following = first_from(last + 1);
+    return following >= 0 ? following : first_from(0);
+  }
+  // The same without loops over words and with hardly a branch: what is not meant is masked.
+  [[gnu::always_inline]] i64 choose_in_word(i64 sched) {
+    const i64 lanes = sched * u.pipes, now = s.now, last = s.last_served[sched];
+    const i64 *copies = &copy_of[lanes], *free_at = s.free_at.data();
+    const std::uint64_t* masks = &eligible[lanes];
+    const i64 counted = u.width == 1;
+    i64* opportunities = &s.opportunities[lanes];
     std::uint64_t able = 0;
     for (std::uint64_t bits = active[sched]; bits; bits &= bits - 1) {
-      i64 pipe = __builtin_ctzll(bits);
-      if (s.free_at[copy_of[sched * u.pipes + pipe]] <= s.now) able |= mask(sched, pipe)[word];
+      i64 pipe = __builtin_ctzll(bits), free = free_at[copies[pipe]] <= now;
+      able |= masks[pipe] & -(std::uint64_t)free;
+      opportunities[pipe] += free & counted;
     }
-    return able;
+    if (!able) return -1;
+    std::uint64_t first = last < 0 ? 0 : u.oldest_first ? able & 1ull << bit_of[last] : able & ~1ull << last;
+    return warp_at[__builtin_ctzll(first ? first : able)];
   }
-  i64 choose_oldest(i64 sched) {
-    i64 last = s.last_served[sched];
-    bool any = false;
-    for (i64 word = 0; word < words; ++word) any |= (able_words[word] = available(sched, word)) != 0;
-    if (!any) return -1;
-    if (last >= 0 && able_words[last / 64] >> (last % 64) & 1) return last;
-    for (i64 slot : s.by_age)
-      for (i64 w = slot * u.warps, end = w + u.warps; w < end;) {
-        std::uint64_t rest = able_words[w / 64] >> (w % 64);
-        if (!rest) { w = (w / 64 + 1) * 64; continue; }
-        w += __builtin_ctzll(rest);
-        if (w < end) return w;
-      }
-    return -1;
+  // The first able place that is not below `from`, or -1.
+  i64 first_from(i64 from) const {
+    if (from >= words * 64) return -1;
+    std::uint64_t rest = able[from / 64] & (~0ull << (from % 64));
+    for (i64 word = from / 64;;) {
+      if (rest) return word * 64 + __builtin_ctzll(rest);
+      if (++word == words) return -1;
+      rest = able[word];
+    }
   }
 
   void issue(i64 sched) {
     while (has_slot(sched)) {
       i64 w = choose(sched);
       if (w < 0) return;
-      if (u.width == 1)  // counted while somebody waits: only differences are ever used
-        for (std::uint64_t bits = active[sched]; bits; bits &= bits - 1) {
-          i64 pipe = __builtin_ctzll(bits);
-          s.opportunities[sched * u.pipes + pipe] += s.free_at[copy_of[sched * u.pipes + pipe]] <= s.now;
-        }
       s.last_served[sched] = w;
-      s.first_scheduler = (sched + 1) % u.schedulers;
+      s.first_scheduler = sched + 1 == u.schedulers ? 0 : sched + 1;
       issue_warp(w, sched);
     }
   }
 
-  void issue_warp(i64 w, i64 sched) {
+  [[gnu::always_inline]] void issue_warp(i64 w, i64 sched) {
     Warp& warp = s.warps[w];
     const Code& c = code(w);
-    const Op& node = c.operations[c.steps[warp.pc].index];
+    const Op& node = c.operations[warp.pc];
+    const i64 at = bit_of[w];
     tell_stalls(warp, c, node, sched);
     warp.eligible = false;
-    mask(sched, node.pipe)[w / 64] &= ~(1ull << (w % 64));
-    if (--counts[sched * u.pipes + node.pipe] == 0) active[sched] &= ~(1ull << node.pipe);
+    mask(sched, node.pipe)[at / 64] &= ~(1ull << (at % 64));
+    active[sched] &= ~((std::uint64_t)(--counts[sched * u.pipes + node.pipe] == 0) << node.pipe);
     i64 copy = copy_of[sched * u.pipes + node.pipe];
     s.free_at[copy] = s.now + node.issue;
-    i64 done = node.first_demand < node.last_demand ? serve(c, node, sched, copy) : s.now;
+    i64 done = node.served ? serve(c, node, sched, copy) : s.now;
     ++s.used[sched];
     ++simulated;
-    tell(Issued{s.now, block_of(w), w, sched, c.first_node + (&node - c.operations.data()),
+    tell(Issued{s.now, block_of(w), w, sched, c.first_node + c.rest[warp.pc].number,
                 node.origin, node.op, node.pipe, node.issue});
     warp.head_since = warp.issued_at = s.now + slot_ticks();
     warp.resume = s.now + node.stall;
@@ -425,13 +401,14 @@ class InOrder : public Engine<InOrder<Heard>, InOrderState<Heard>> {
   // Returns when the last one is done, or the first one where nobody waits for a result.
   i64 serve(const Code& c, const Op& node, i64 sched, i64 copy) {
     i64 at = s.now, first = 0, taken = 0;
-    for (i64 i = node.first_demand; i < node.last_demand; ++i) {
+    const Rest& more = c.rest[&node - c.operations.data()];
+    for (i64 i = more.first_demand; i < more.last_demand; ++i) {
       const Demand& demand = c.demands[i];
       i64& free = s.free_at[copy_of[sched * u.pipes + demand.pipe]];
       i64 start = std::max(at, free);
       at = free = start + demand.ticks;
       tell(Served{demand.pipe, demand.ticks});
-      if (i == node.first_demand) { taken = start; first = at; }
+      if (i == more.first_demand) { taken = start; first = at; }
     }
     i64 depth = u.depth[node.pipe];
     if (depth > 0) {
@@ -453,21 +430,23 @@ class InOrder : public Engine<InOrder<Heard>, InOrderState<Heard>> {
     }
     tell(Stalled{Stalled::kStallCount, node.pipe, stall, -1, -1});
     if (warp.blamed_use < 0) tell(Stalled{Stalled::kBarrier, node.pipe, waited, warp.blamed, -1});
-    else tell(Stalled{Stalled::kDependence, node.pipe, waited, warp.blamed, c.first_use + warp.blamed_use});
+    else tell(Stalled{Stalled::kDependence, node.pipe, waited, warp.blamed, c.first_use + c.rest[warp.pc].first_use + warp.blamed_use});
     tell(Stalled{Stalled::kNotSelected, node.pipe, passed, -1, -1});
     tell(Stalled{Stalled::kPipeline, node.pipe, held - passed, -1, -1});
   }
 
   // Note the completion for those who may ask for it.
-  void complete_at(i64 w, const Code& c, const Op& node, i64 when) {
+  [[gnu::always_inline]] void complete_at(i64 w, const Code& c, const Op& node, i64 when) {
     Warp& warp = s.warps[w];
-    if (when > warp.last || (when == warp.last && node.origin > warp.last_node)) {
-      warp.last = when;
-      warp.last_node = node.origin;
-    }
+    bool later = (when > warp.last) | ((when == warp.last) & (node.origin > warp.last_node));
+    warp.last = either(later, when, warp.last);
+    warp.last_node = either(later, node.origin, warp.last_node);
     tell(Completed{when, block_of(w), w, node.origin});
+    rings(w)[node.fill_at] = when;
+    if (!node.more_fills) return;
     const i64 *counter = counters(w), *ordinal = ordinals(w);
-    for (i64 i = node.first_fill; i < node.last_fill; ++i) {
+    const Rest& more = c.rest[&node - c.operations.data()];
+    for (i64 i = more.first_fill; i < more.last_fill; ++i) {
       const Fill& fill = c.fills[i];
       bool last = true;
       for (i64 d = fill.deeper; d < fill.deeper_end; ++d)
@@ -489,7 +468,7 @@ class InOrder : public Engine<InOrder<Heard>, InOrderState<Heard>> {
       Warp& other = s.warps[v];
       const Code& c = code(v);
       other.at_barrier = false;
-      complete_at(v, c, c.operations[c.steps[other.pc].index], when);
+      complete_at(v, c, c.operations[other.pc], when);
       other.fence = when;
       other.fence_node = node.origin;
       advance(v);
@@ -502,8 +481,6 @@ class InOrder : public Engine<InOrder<Heard>, InOrderState<Heard>> {
 
   i64 drained_warps() const { return s.drained_warps; }
   bool complete_now() const { return first_end <= s.now; }
-
-  i64 whole_cycle(i64 t) const { return u.ticks == 1 ? t : (t + u.ticks - 1) / u.ticks * u.ticks; }
 
   i64 next_time() {
     if (complete_now()) return kNever;
@@ -640,12 +617,12 @@ class InOrder : public Engine<InOrder<Heard>, InOrderState<Heard>> {
     for (size_t w = 0; w < s.warps.size(); ++w) shift_warp((i64)w, before, times, time);
     shift_unit(before, times, time);
     find_first_end();
+    std::fill(lines.begin(), lines.end(), 0);
     for (i64 sched = 0; sched < u.schedulers; ++sched) {
-      waiting[sched] = Heap();
       for (i64 w = sched; w < (i64)s.warps.size(); w += u.schedulers) {
         const Warp& warp = s.warps[w];
-        if (s.slots[slot_of[w]].live && !warp.finished && !warp.at_barrier && !warp.eligible)
-          waiting[sched].push({warp.ready, w});
+        bool waits = s.slots[slot_of[w]].live && !warp.finished && !warp.at_barrier && !warp.eligible;
+        if (waits) wait(w, sched, warp.ready);
       }
       due[sched] = next_due(sched);
     }

@@ -1,0 +1,146 @@
+// A program in a line, laid out for the in-order engine: what most instructions need stands in one
+// cache line, what few need behind it.
+#pragma once
+
+#include <map>
+
+#include "unit.hpp"
+
+namespace perfassert {
+
+// Nodes, and the places where a loop begins and ends; `index`: of a node's Op, of the loop.
+struct Step { enum Kind { kNode, kBegin, kEnd } kind; i64 index; i64 jump; };
+
+// A ring holds the completions of a producer in the last iteration of the loops deeper than
+// `level`, for the iterations of `level` that can still be asked for.
+struct Port { i64 producer, level, size, at; };  // size: a power of two
+// One source of an edge; `last`: no other source stands behind it.
+struct Use { i64 at, mask, level, distance, origin; bool last; };
+struct Fill { i64 at, mask, level, deeper, deeper_end; };  // deeper: loops that must be in their last
+
+// Words of a warp's rings that belong to no port: one is always zero, one is never read.
+enum { kZero, kUnread, kFirstPort };
+
+// Two values of the same iteration are read, and one written, without asking whether there are so
+// many; nodes that are not `plain` have other or more uses. In program order.
+struct alignas(64) Op {
+  static constexpr int kPlain = 2;
+  i64 issue, completion, stall;
+  std::int32_t origin, op, pipe;
+  std::int32_t use_at[kPlain] = {kZero, kZero}, use_origin[kPlain] = {-2, -2}, fill_at = kUnread;
+  bool fence, partial, produces, served, plain, more_fills = false, followed = false;
+};
+// `number`: of the node in its program; `step`: its place in the line; ranges.
+struct Rest { i64 number, step, first_use, last_use, first_fill, last_fill, first_demand, last_demand; };
+
+struct Code {
+  const Program* program;
+  std::vector<Step> steps;
+  std::vector<Op> operations;
+  std::vector<Rest> rest;
+  std::vector<Port> ports;
+  std::vector<Use> uses;
+  std::vector<Fill> fills;
+  std::vector<Demand> demands;
+  std::vector<i64> deeper;  // loops, by the ranges that fills name
+  i64 ring_words = kFirstPort, first_node, first_use;  // numbers of its nodes, uses over all programs
+
+  Code(const Program& p, i64 nodes_before, i64 uses_before)
+      : program(&p), first_node(nodes_before), first_use(uses_before) {
+    line(p.body);
+    make_ports(p);
+    std::vector<size_t> place(p.nodes.size());
+    for (size_t i = 0; i < rest.size(); ++i) place[rest[i].number] = i;
+    for (size_t n = 0; n < place.size(); ++n) make(p, p.nodes[n], operations[place[n]], rest[place[n]]);
+  }
+
+ private:
+  std::map<std::pair<i64, i64>, i64> known;  // (producer, loop) -> port
+  std::vector<std::vector<i64>> ports_of;    // by producer
+
+  void line(const std::vector<Item>& body) {
+    for (auto& item : body) {
+      if (!item.is_loop) {
+        if (!steps.empty() && steps.back().kind == Step::kNode) operations.back().followed = true;
+        rest.push_back({item.index, (i64)steps.size(), 0, 0, 0, 0, 0, 0});
+        steps.push_back({Step::kNode, (i64)operations.size(), 0});
+        operations.emplace_back();
+        continue;
+      }
+      steps.push_back({Step::kBegin, item.index, 0});
+      i64 first = (i64)steps.size();
+      line(program->loops[item.index].body);
+      steps.push_back({Step::kEnd, item.index, first});
+    }
+  }
+
+  void make_ports(const Program& p) {
+    for (auto& n : p.nodes)
+      for (auto& edge : n.edges)
+        for (auto& source : edge) {
+          auto found = known.emplace(std::make_pair(source.producer, source.loop), (i64)ports.size());
+          if (found.second) ports.push_back({source.producer, source.loop, 1, 0});
+          Port& port = ports[found.first->second];
+          while (port.size < source.distance + 1) port.size *= 2;
+        }
+    ports_of.resize(p.nodes.size());
+    for (auto& port : ports) {
+      port.at = ring_words;
+      ring_words += port.size;
+      ports_of[port.producer].push_back(&port - ports.data());
+    }
+  }
+
+  void make(const Program& p, const Node& node, Op& made, Rest& more) {
+    made.issue = node.issue;
+    made.completion = node.completion;
+    made.stall = node.stall;
+    made.origin = (std::int32_t)node.origin;
+    made.op = (std::int32_t)node.op;
+    made.pipe = (std::int32_t)node.pipe;
+    made.fence = node.fence != 0;
+    made.partial = node.partial != 0;
+    made.produces = node.produces != 0;
+    made.served = !node.demands.empty();
+    more.first_demand = (i64)demands.size();
+    demands.insert(demands.end(), node.demands.begin(), node.demands.end());
+    more.last_demand = (i64)demands.size();
+    add_uses(p, node, made, more);
+    add_fills(p, made, more);
+  }
+
+  void add_uses(const Program& p, const Node& node, Op& made, Rest& more) {
+    more.first_use = (i64)uses.size();
+    made.plain = node.edges.size() <= (size_t)Op::kPlain && !(node.fence && !node.partial);
+    for (auto& edge : node.edges)
+      for (auto& source : edge) {
+        const Port& port = ports[known.at({source.producer, source.loop})];
+        uses.push_back({port.at, port.size - 1, source.loop, source.distance,
+                        p.nodes[source.producer].origin, &source == &edge.back()});
+        made.plain = made.plain && edge.size() == 1 && port.size == 1;
+      }
+    more.last_use = (i64)uses.size();
+    for (i64 i = more.first_use; made.plain && i < more.last_use; ++i) {
+      made.use_at[i - more.first_use] = (std::int32_t)uses[i].at;
+      made.use_origin[i - more.first_use] = (std::int32_t)uses[i].origin;
+    }
+  }
+
+  void add_fills(const Program& p, Op& made, Rest& more) {
+    more.first_fill = (i64)fills.size();
+    for (i64 number : ports_of[more.number]) {
+      const Port& port = ports[number];
+      Fill fill{port.at, port.size - 1, port.level, (i64)deeper.size(), 0};
+      const auto& chain = p.chain(p.nodes[port.producer].loop);
+      for (size_t i = chain.size(); i-- > 0 && chain[i] != port.level;) deeper.push_back(chain[i]);
+      fill.deeper_end = (i64)deeper.size();
+      bool always = fill.deeper == fill.deeper_end && port.size == 1;
+      if (always && made.fill_at == kUnread) made.fill_at = (std::int32_t)port.at;
+      else fills.push_back(fill);
+    }
+    more.last_fill = (i64)fills.size();
+    made.more_fills = more.first_fill < more.last_fill;
+  }
+};
+
+}  // namespace perfassert
