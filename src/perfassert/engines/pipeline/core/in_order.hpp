@@ -8,7 +8,7 @@ namespace perfassert {
 
 struct Warp {
   i64 pc = 0, ready = 0, head_since = 0, passed_over = 0, blamed = -1, last = 0, last_node = -1,
-      fence = 0, fence_node = -1, resume = 0, blamed_use = -1, issued_at = -1;  // resume: not before its last issue's stall is over
+      fence = 0, fence_node = -1, resume = 0, blamed_use = -1, issued_at = -1, pipe = 0;  // resume: not before its last issue's stall is over
   bool finished = false, at_barrier = false, eligible = false;
 };
 
@@ -51,7 +51,6 @@ class InOrder : public Engine<InOrder<Heard>, InOrderState<Heard>> {
     s.opportunities.assign(u.schedulers * u.pipes, 0);
     words = (n + 63) / 64;
     eligible.assign(u.schedulers * u.pipes * words, 0);
-    counts.assign(u.schedulers * u.pipes, 0);
     for (i64 w = 0; w < n; ++w) {
       code_of.push_back(&codes[u.variant[w % u.warps]]);
       scheduler_of.push_back(w % u.schedulers);
@@ -75,7 +74,6 @@ class InOrder : public Engine<InOrder<Heard>, InOrderState<Heard>> {
   std::vector<Code> codes;
   i64 words = 0, loop_stride = 1, ring_stride = 1, depth_of_queue = 0;
   std::vector<std::uint64_t> eligible;  // [scheduler][pipe][word]
-  std::vector<i64> counts;              // [scheduler][pipe]
   std::vector<const Code*> code_of;     // per warp of the unit, as the next two
   std::vector<i64> scheduler_of, slot_of;
   std::vector<i64> copy_of;             // [scheduler][pipe] -> number of the pipeline's copy
@@ -87,6 +85,7 @@ class InOrder : public Engine<InOrder<Heard>, InOrderState<Heard>> {
   std::vector<Wait> waiting;            // [scheduler][place]
   std::vector<i64> lines;               // per scheduler: how many are waiting
   i64 longest = 0;
+  bool released = false;                // a warp has become ready at once, perhaps another scheduler's
   std::vector<i64> bit_of, warp_at;     // where a warp stands in masks: oldest first, if that counts
 
   i64 scheduler(i64 w) const { return scheduler_of[w]; }
@@ -105,7 +104,10 @@ class InOrder : public Engine<InOrder<Heard>, InOrderState<Heard>> {
   const i64* counters(const State& t, i64 w) const { return &t.loop_counters[w * loop_stride]; }
   const i64* ordinals(const State& t, i64 w) const { return &t.loop_ordinals[w * loop_stride]; }
   const i64* rings(const State& t, i64 w) const { return &t.all_rings[w * ring_stride]; }
-  std::uint64_t* mask(i64 sched, i64 pipe) { return &eligible[(sched * u.pipes + pipe) * words]; }
+  bool none(i64 lane) const {
+    auto first = eligible.begin() + lane * words;
+    return std::all_of(first, first + words, [](std::uint64_t word) { return word == 0; });
+  }
 
   void launch(i64 slot) {
     Slot& b = s.slots[slot];
@@ -224,12 +226,13 @@ class InOrder : public Engine<InOrder<Heard>, InOrderState<Heard>> {
     else
       add_uses(w, c, found);
     warp.head_since = std::max(warp.head_since, warp.resume);
+    warp.pipe = op.pipe;
     warp.blamed = found.who;
     warp.blamed_use = found.by;
     warp.ready = std::max({found.when, warp.head_since, s.now});
     i64 sched = scheduler(w);
     due[sched] = std::min(due[sched], warp.ready);
-    if (warp.ready <= s.now) { admit(w); return; }
+    if (warp.ready <= s.now) { released = true; admit(w); return; }
     wait(w, sched, warp.ready);
   }
 
@@ -253,12 +256,12 @@ class InOrder : public Engine<InOrder<Heard>, InOrderState<Heard>> {
 
   void admit(i64 w) {
     Warp& warp = s.warps[w];
-    i64 sched = scheduler(w), pipe = head(w).pipe, at = bit_of[w];
+    i64 sched = scheduler(w), pipe = warp.pipe, lane = sched * u.pipes + pipe;
+    std::uint64_t at = bit_of[w];
     warp.eligible = true;
     tell(Ready{w, sched});
-    warp.passed_over = s.opportunities[sched * u.pipes + pipe];
-    mask(sched, pipe)[at / 64] |= 1ull << (at % 64);
-    ++counts[sched * u.pipes + pipe];
+    warp.passed_over = s.opportunities[lane];
+    eligible[lane * words + (at >> 6)] |= 1ull << (at & 63);
     active[sched] |= 1ull << pipe;
   }
 
@@ -279,16 +282,34 @@ class InOrder : public Engine<InOrder<Heard>, InOrderState<Heard>> {
     while (count && line[count - 1].until <= s.now) admit(line[--count].warp);
   }
 
+  // Schedulers take turns in going first. Those that are due are found at once: whether the next
+  // one is among them nobody can foresee.
   void issue_all() {
-    i64 sched = s.first_scheduler;
-    for (i64 i = 0; i < u.schedulers; ++i) {
-      if (due[sched] <= s.now) {
-        wake(sched);
-        issue(sched);
-        due[sched] = next_due(sched);
-      }
-      if (++sched == u.schedulers) sched = 0;
+    if (u.schedulers == 1) { issue_due(0); return; }
+    i64 first = s.first_scheduler;
+    for (i64 from = first; from < u.schedulers; from += 64) issue_some(from, std::min(from + 64, u.schedulers));
+    for (i64 from = 0; from < first; from += 64) issue_some(from, std::min(from + 64, first));
+  }
+  void issue_some(i64 from, i64 to) {
+    std::uint64_t some = due_among(from, to);
+    while (some) {
+      i64 at = __builtin_ctzll(some);
+      issue_due(from + at);
+      some &= some - 1;
+      if (released) some = due_among(from, to) & ~1ull << at;  // only those whose turn is to come
     }
+  }
+  void issue_due(i64 sched) {
+    if (due[sched] > s.now) return;
+    wake(sched);
+    issue(sched);
+    due[sched] = next_due(sched);
+  }
+  std::uint64_t due_among(i64 from, i64 to) {
+    std::uint64_t some = 0;
+    for (i64 sched = from; sched < to; ++sched) some |= (std::uint64_t)(due[sched] <= s.now) << (sched - from);
+    released = false;
+    return some;
   }
 
   // A bound: pipelines that others take meanwhile only make it later.
@@ -310,7 +331,7 @@ class InOrder : public Engine<InOrder<Heard>, InOrderState<Heard>> {
     std::fill(eligible.begin(), eligible.end(), 0);
     for (i64 place = 0; place < at; ++place) {
       i64 w = warp_at[place];
-      if (s.warps[w].eligible) mask(scheduler(w), head(w).pipe)[place / 64] |= 1ull << (place % 64);
+      if (s.warps[w].eligible) eligible[(scheduler(w) * u.pipes + s.warps[w].pipe) * words + place / 64] |= 1ull << (place % 64);
     }
   }
 
@@ -371,6 +392,7 @@ class InOrder : public Engine<InOrder<Heard>, InOrderState<Heard>> {
       s.last_served[sched] = w;
       s.first_scheduler = sched + 1 == u.schedulers ? 0 : sched + 1;
       issue_warp(w, sched);
+      if (u.width == 1) return;
     }
   }
 
@@ -378,12 +400,16 @@ class InOrder : public Engine<InOrder<Heard>, InOrderState<Heard>> {
     Warp& warp = s.warps[w];
     const Code& c = code(w);
     const Op& node = c.operations[warp.pc];
-    const i64 at = bit_of[w];
+    const std::uint64_t at = bit_of[w];
+    const i64 lane = sched * u.pipes + node.pipe;
     tell_stalls(warp, c, node, sched);
     warp.eligible = false;
-    mask(sched, node.pipe)[at / 64] &= ~(1ull << (at % 64));
-    active[sched] &= ~((std::uint64_t)(--counts[sched * u.pipes + node.pipe] == 0) << node.pipe);
-    i64 copy = copy_of[sched * u.pipes + node.pipe];
+    std::uint64_t& word = eligible[lane * words + (at >> 6)];
+    word &= ~(1ull << (at & 63));
+    bool empty = word == 0;
+    if (words > 1) empty = none(lane);
+    active[sched] &= ~((std::uint64_t)empty << node.pipe);
+    i64 copy = copy_of[lane];
     s.free_at[copy] = s.now + node.issue;
     i64 done = node.served ? serve(c, node, sched, copy) : s.now;
     ++s.used[sched];

@@ -41,4 +41,4 @@ PyModuleDef module = {PyModuleDef_HEAD_INIT, "_core", nullptr, -1, methods,
 
 }  // namespace
 
-extern "C" PyObject* PyInit__core() { return PyModule_Create(&module); }
+PyMODINIT_FUNC PyInit__core() { return PyModule_Create(&module); }
