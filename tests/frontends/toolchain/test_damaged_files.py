@@ -1,0 +1,65 @@
+"""Damaged files end in our own errors, soon; ``benchmarks/hostile.py`` does it by the thousand."""
+
+import subprocess
+import time
+from pathlib import Path
+
+import mutations
+import pytest
+
+from perfassert.frontends.toolchain import compilers, tools
+from perfassert.frontends.toolchain.binary import Source
+
+KERNEL = """\
+extern "C" __global__ void k(float* a, int n) {
+  for (int i = 0; i < n; ++i) a[threadIdx.x + i * 128] *= 2;
+}
+"""
+LISTING = Path(__file__).parents[1] / "fixtures" / "saxpy.sass"
+
+
+@pytest.fixture
+def compiled_kernel(toolchain, tmp_path):
+    path = tmp_path / "k.cu"
+    path.write_text(KERNEL)
+    return compilers.from_cuda(
+        Source(path, "cuda"), {path.resolve(): path.read_bytes()}, "sm_80", tmp_path
+    )
+
+
+def survives(reader, content, path, count):
+    """Nothing hangs; some are refused."""
+    begin = time.monotonic()
+    reader(content, path)  # as it is, it is read
+    refused = mutations.survives(reader, content, path, count, path.name)
+    assert count / 10 < refused <= count
+    assert (time.monotonic() - begin) / count < 10
+
+
+def test_machine_code(compiled_kernel, tmp_path):
+    survives(mutations.elf, compiled_kernel.cubin, tmp_path / "k.cubin", 300)
+
+
+def test_listings(tmp_path):
+    survives(mutations.listing, LISTING.read_bytes(), tmp_path / "k.sass", 60)
+
+
+@pytest.mark.usefixtures("ptxas")
+def test_ptx(compiled_kernel, tmp_path):
+    survives(mutations.built, compiled_kernel.ptx.encode(), tmp_path / "k.ptx", 15)
+
+
+def test_disassembly(compiled_kernel, tmp_path):
+    survives(mutations.built, compiled_kernel.cubin, tmp_path / "k.cubin", 15)
+
+
+def test_fat_binaries(toolchain, tmp_path):
+    nvcc = tools.find("nvcc")
+    if nvcc is None or tools.find("cuobjdump") is None:
+        pytest.skip("nvcc or cuobjdump is not installed")
+    (tmp_path / "k.cu").write_text(KERNEL)
+    command = [nvcc.path, "-fatbin", "-arch=sm_80", "k.cu"]
+    if subprocess.run(command, cwd=tmp_path, capture_output=True, check=False).returncode:
+        pytest.skip("nvcc finds no host compiler")
+    content = (tmp_path / "k.fatbin").read_bytes()
+    survives(mutations.container, content, tmp_path / "damaged.fatbin", 60)

@@ -1,0 +1,50 @@
+"""A second session on unchanged kernels compiles and disassembles nothing."""
+
+import pytest
+
+from perfassert.frontends.toolchain import tools
+
+SOURCE = """
+__global__ void add(float* a, float* b) { int i = blockIdx.x * 256 + threadIdx.x; a[i] += b[i]; }
+__global__ void twice(float* a) { int i = blockIdx.x * 256 + threadIdx.x; a[i] *= 2; }
+"""
+TESTS = """
+import pathlib
+import pytest
+import perfassert as pa
+
+@pytest.mark.parametrize("kernel", ["add", "twice"])
+def test_kernel(perf, kernel):
+    source = pathlib.Path(__file__).with_name("k.cu")
+    perf(pa.from_cuda(source, kernel), pa.Launch(4096, 256)).expect(spill_bytes=0)
+"""
+RECORD = """
+import pathlib
+from perfassert.frontends.toolchain import tools
+
+real = tools.run_tool
+
+def recorded(name, *args, **kwargs):
+    with open(pathlib.Path(__file__).with_name("runs"), "a") as file:
+        file.write(name + "\\\\n")
+    return real(name, *args, **kwargs)
+
+tools.run_tool = recorded
+""".replace("\\\\", "\\")
+
+
+def test_a_warm_session_starts_no_tool(pytester, monkeypatch):
+    if not (tools.find("nvrtc") and tools.find("nvdisasm")):
+        pytest.skip("nvrtc or nvdisasm is not installed")
+    monkeypatch.setenv("PERFASSERT_CACHE_DIR", str(pytester.path / "cache"))
+    pytester.path.joinpath("k.cu").write_text(SOURCE)
+    pytester.makepyfile(TESTS)
+    pytester.makeconftest(RECORD)
+    devices = ("--perf-device=a100", "--perf-device=L40", "--perf-device=H200")
+    runs = pytester.path / "runs"
+    pytester.runpytest_subprocess(*devices).assert_outcomes(passed=6)
+    # one of each for each architecture
+    assert sorted(runs.read_text().split()) == ["NVRTC"] * 3 + ["nvdisasm"] * 3
+    runs.unlink()
+    pytester.runpytest_subprocess(*devices).assert_outcomes(passed=6)
+    assert not runs.exists()
