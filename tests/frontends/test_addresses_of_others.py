@@ -82,6 +82,12 @@ class TestConstants:
         assert "__constant__ length has no value in the binary" in guess.text
         assert guess.stands_for == "trip count"
 
+    def test_execution_does_not_take_them_for_zero_either(self):
+        kernel = pa.from_cuda(KERNELS / "addresses.cu", "length_in_memory")
+        p = pa.predict(kernel, self.launch, pa.device(A100))
+        assert [a.stands_for for a in p.assumptions if "run 16 times" in a.text] == ["trip count"]
+        assert float(p.volumes.l2_load.total) >= 16 * 256 * 16 * 4
+
     @pytest.mark.parametrize("arch", ARCHITECTURES)
     def test_a_trip_count_that_is_given_counts(self, arch):
         binder, _ = bound("length_in_memory", self.launch, arch, **{"addresses.cu:19": 40})

@@ -1,16 +1,16 @@
 #define TEN(x) x x x x x x x x x x
-// Code as long as a page of thousands of statements.
+// Code as long as a page of hundreds of statements.
 extern "C" __global__ void long_code(const float* a, float* c, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     float s = a[i];
-    TEN(TEN(TEN(s = s * s + a[i + int(s)]; if (s > 3) s += a[n];)))
+    TEN(TEN(s = s * s + a[i + int(s)]; if (s > 3) s += a[n];))
     c[i] = s;
 }
 
 extern "C" __global__ void straight(const float* a, float* c, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     float s = a[i];
-    TEN(TEN(TEN(TEN(s = s * s + 0.5f;))))
+    TEN(TEN(TEN(s = s * s + 0.5f;)))
     c[i] = s;
 }
 
@@ -26,6 +26,6 @@ extern "C" __global__ void tangled(const int* a, int* c, int n) {
 
 extern "C" __global__ void pointer_chase(const int* a, int* c, int n) {
     int p = threadIdx.x;
-    TEN(TEN(TEN(p = a[p];)))
+    TEN(TEN(p = a[p];))
     c[threadIdx.x] = p;
 }
