@@ -164,7 +164,8 @@ def _disassembled(nvdisasm: tools.Tool, content: bytes, where: str) -> str:
     with tempfile.TemporaryDirectory(prefix="perfassert-") as folder:
         path = os.path.join(folder, "kernels.cubin")
         Path(path).write_bytes(content)
-        run = tools.run_tool("nvdisasm", [nvdisasm.path, "-c", path])
+        limit = tools.reading_limit(len(content))
+        run = tools.run_tool("nvdisasm", [nvdisasm.path, "-c", path], limit=limit)
     if run.status:
         raise failure("nvdisasm", run.log, where)
     return run.stdout

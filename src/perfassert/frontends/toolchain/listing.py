@@ -45,7 +45,8 @@ def _disassembled(nvdisasm: tools.Tool, content: bytes, wanted: Sequence[str], w
         path = os.path.join(folder, "kernel.cubin")
         Path(path).write_bytes(content)
         command = [nvdisasm.path, "-c", "-hex", "-gi", "-gp", *wanted, path]
-        run = tools.run_tool("nvdisasm", command)
+        limit = tools.reading_limit(len(content))
+        run = tools.run_tool("nvdisasm", command, limit=limit)
     if run.status:
         raise failure("nvdisasm", run.log, where)
     return "\n".join(map(str.rstrip, run.stdout.split("\n")))
