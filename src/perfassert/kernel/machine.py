@@ -14,11 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum, IntEnum
+from enum import Enum, IntEnum, unique
 
 from perfassert.source import SourceSpan
 
 
+@unique
 class Kind(Enum):
     """What a micro-operation does; ``detail`` in parentheses.
 
@@ -46,16 +47,16 @@ class Kind(Enum):
     EXTEND = "low b bits of a (signed, wrap)"
     DOT = "c + Σ products of four bytes (signed a, signed b)"
     ABSOLUTE = "|a|, signed"
-    FLOAT_ADD = "(rounding, flush, saturate)"
-    FLOAT_MULTIPLY = "(rounding, flush, saturate)"
+    FLOAT_ADD = "a + b (rounding, flush, saturate)"
+    FLOAT_MULTIPLY = "a · b (rounding, flush, saturate)"
     FLOAT_FUSED = "a · b + c (rounding, flush, saturate)"
     FLOAT_COMPARE = "(relation, also when unordered, flush)"
     FLOAT_MINIMUM = "least of a, b where c, else the greatest (flush)"
     FLOAT_FUNCTION = "(function)"
     FLOAT_CHECK = "whether a / b needs the slow path"
-    DOUBLE_ADD = "pairs"
-    DOUBLE_MULTIPLY = "pairs"
-    DOUBLE_FUSED = "pairs"
+    DOUBLE_ADD = "sum of pairs"
+    DOUBLE_MULTIPLY = "product of pairs"
+    DOUBLE_FUSED = "product and sum of pairs"
     DOUBLE_COMPARE = "pairs (relation, also when unordered)"
     FROM_INTEGER = "pair → float (bits, signed, float bits, rounding)"
     TO_INTEGER = "pair → integer (float bits, bits, signed, rounding, flush)"

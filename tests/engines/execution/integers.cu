@@ -170,3 +170,13 @@ extern "C" __global__ void collective(const int* in, int* out) {
     int *p = v > 50 ? tallies : out + 4096;
     out[threadIdx.x] = r + tallies[0] * 3 + tallies[1] + p[0];
 }
+
+extern "C" __global__ void quotients(const float* a, const float* b, float* divided, float* roots,
+                                     double* doubles, int* bounds, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    divided[i] = a[i] / b[i];
+    roots[i] = sqrtf(fabsf(a[i]));
+    doubles[i] = (double)a[i] / (double)b[i];
+    bounds[i] = (int)ceilf(a[i] / b[i]) + (int)(a[i] * 0.5f);
+}

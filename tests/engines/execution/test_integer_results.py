@@ -177,6 +177,28 @@ def test_integer_arithmetic(kernel):
     assert not len(wrong), (wrong[:5] % 16, a[wrong[:5]], b[wrong[:5]])
 
 
+def test_quotients_and_roots_are_correctly_rounded(kernel):
+    """The compiler's steps mend what the approximate reciprocal leaves; slow paths included."""
+    generator = np.random.default_rng(13)
+    n = 2048
+    exponents = generator.integers(-60, 60, (2, n))
+    a, b = np.ldexp(generator.uniform(1, 2, (2, n)), exponents).astype(np.float32)
+    a[:4], b[:4] = [1e-40, 3e38, 1.0, 5e-45], [3.0, 1e-3, 3e-39, 7.0]
+    zeros = [np.zeros(n, t) for t in (np.float32, np.float32, np.float64, I32)]
+    run = clean(launched(kernel("quotients"), 16, 128, [a, b, *zeros, n]))
+    with np.errstate(over="ignore"):
+        quotients = a / b
+    assert (array(run, 2, np.float32) == quotients).all()
+    assert (array(run, 3, np.float32) == np.sqrt(a)).all()
+    assert (array(run, 4, np.float64) == a.astype(np.float64) / b).all()
+    exact = np.ceil(quotients.astype(np.float64))
+    whole = np.clip(exact, -(2.0**31), 2.0**31 - 1) + np.trunc(
+        np.clip((a * np.float32(0.5)).astype(np.float64), -(2.0**31), 2.0**31 - 1)
+    )
+    small = np.abs(whole) < 2.0**31
+    assert (array(run, 5, I32)[small] == whole[small]).all()
+
+
 def test_recursion_and_indexed_local_memory(kernel):
     values = np.random.default_rng(11).integers(0, 64, 96).astype(I32)
     run = clean(launched(kernel("recursive"), 1, 96, [values, np.zeros(96, I32)]))

@@ -86,7 +86,8 @@ def _mufu(i: Step) -> None:
 
 
 def _fchk(i: Step) -> None:
-    i.emit(Kind.FLOAT_CHECK, i.predicates[:1], (i.single(0), i.single(1)))
+    i.operands = i.instruction.operands  # the register behind the predicate is read
+    i.emit(Kind.FLOAT_CHECK, (i.result(i.operands[0]),), (i.single(1), i.single(2)))
 
 
 def _i2f(i: Step) -> None:
