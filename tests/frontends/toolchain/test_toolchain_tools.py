@@ -58,3 +58,11 @@ def test_search_order_and_releases(tmp_path, monkeypatch):
     script(new, "echo 'release 13.2, V13.2.11'")
     assert tools.identity() != before
     tools._candidates.cache_clear()
+
+
+def test_damaged_code_does_not_hang_a_tool_for_long(monkeypatch):
+    monkeypatch.delenv("PERFASSERT_TOOL_TIMEOUT", raising=False)
+    assert tools.reading_limit(10_000) < 10
+    assert tools.reading_limit(10_000_000) > 60
+    monkeypatch.setenv("PERFASSERT_TOOL_TIMEOUT", "3")
+    assert tools.reading_limit(10_000_000) == 3

@@ -80,8 +80,12 @@ def _extracted(path: Path, content: bytes, folder: Path) -> tuple[Member, ...]:
     tool = tools.need("cuobjdump")
     copy = folder / "whole"
     copy.write_bytes(content)
+    limit = tools.reading_limit(len(content))
     run = tools.run_tool(
-        "cuobjdump", [tool.path, "-xelf", "all", "-xptx", "all", str(copy)], cwd=str(folder)
+        "cuobjdump",
+        [tool.path, "-xelf", "all", "-xptx", "all", str(copy)],
+        cwd=str(folder),
+        limit=limit,
     )
     found = []
     for file in folder.iterdir():
