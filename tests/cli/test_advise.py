@@ -84,7 +84,8 @@ class TestJson:
     def test_of_the_simulation(self, capsys):
         data = self.read(capsys)
         assert set(data) == {"kernel", "device", "grid", "block", "time", "limiter", "samples",
-                             "stalls", "advice"}  # fmt: skip
+                             "stalls", "advice", "confidence", "confidence_reasons",
+                             "assumptions"}  # fmt: skip
         assert (data["kernel"], data["samples"]) == ("rolled", "simulation")
         assert (data["grid"], data["block"]) == ([216, 1, 1], [64, 1, 1])
         assert set(data["stalls"]) <= set(STALLS)

@@ -1,0 +1,112 @@
+"""What was green without a word is right now, or a guess that names its line and its share."""
+
+from pathlib import Path
+
+import pytest
+
+import perfassert as pa
+from perfassert.predictor.confidence import GUESSED_FROM
+
+KERNELS = Path(__file__).parents[1] / "frontends" / "kernels"
+A100 = "A100-SXM4-40GB"
+
+RIGHT = [  # kernel, grid, block, arguments: the launch decides all of it
+    ("loops", "lanes", 8, 256, {"columns": 100}),
+    ("loops", "left_by_break", 8, 64, {"m": 20, "n": 13}),
+    ("loops", "left_by_break_unrolled", 8, 64, {"m": 23, "n": 13}),
+    ("loops", "nested_break", 8, 64, {"m": 9, "n": 11, "outer": 3}),
+    ("loops", "halving_block", 4, 256, {}),
+    ("loops", "halving_argument", 4, 64, {"n": 1000}),
+    ("loops", "doubling", 4, 64, {"n": 256}),
+    ("loops", "with_remainder", 4, 64, {"n": 67}),
+    ("loops", "grid_stride", 4, 64, {"n": 5000}),
+    ("loops", "hot_inside", 4, 256, {"n": 600, "m": 5}),
+    ("guards", "rows_of_36", 8, 64, {"n": 3}),
+    ("guards", "rows_of_36_signed", 8, 64, {"n": 3}),
+    ("guards", "copy_or_zero", 8, 64, {"n": 100}),
+    ("guards", "upper_half", 8, 64, {"n": 5}),
+    ("guards", "predicated_chain", 8, 64, {"n": 100}),
+]
+GUESSED = [  # what it stands for, and the line that it is about
+    ("addresses", "scattered", 512, 256, {}, "address", "out[i] = in[index[i]]"),
+    ("addresses", "length_in_memory", 64, 256, {}, "trip count", "for (int j = 0; j < length"),
+    ("addresses", "pointers_in_constants", 64, 256, {}, "branch", "if (t < fields.n)"),
+    ("nests", "nest", 512, 256, {}, "trip count", "for ("),
+]
+
+
+def predicted(file, kernel, grid, block, arguments, **said):
+    code = pa.from_cuda(KERNELS / f"{file}.cu", kernel, **said)
+    try:
+        return pa.predict(code, pa.Launch(grid, block, args=arguments), A100)
+    except pa.ToolchainMissing as missing:
+        pytest.skip(str(missing))
+
+
+@pytest.mark.parametrize("case", RIGHT, ids=[f"{c[1]}, {c[4]}" for c in RIGHT])
+def test_what_the_launch_decides_is_no_guess(case):
+    p = predicted(*case)
+    assert p.confidence in ("measured", "transferred"), p.confidence_reasons
+
+
+@pytest.mark.parametrize("case", GUESSED, ids=[c[1] for c in GUESSED])
+def test_what_memory_decides_is_a_guess_that_names_its_line(case):
+    *launch, stands_for, line = case
+    p = predicted(*launch)
+    assert p.confidence == "guessed"
+    found = [a for a in p.confidence_reasons if a.stands_for == stands_for]
+    assert found
+    assert found[0].share > GUESSED_FROM
+    source = (KERNELS / f"{case[0]}.cu").read_text().splitlines()
+    assert any(line in source[a.span.line - 1] for a in found)
+    shares = [a.share for a in p.confidence_reasons]
+    assert shares == sorted(shares, reverse=True)
+    assert all(0 <= share <= 1 for share in shares)
+
+
+def test_a_stand_in_carries_what_its_loop_executes():
+    """Only the loop rests on the guess: its share is what its trips add to the instructions."""
+    short, long = (
+        predicted("addresses", "length_in_memory", 64, 256, {}, trip_counts={"addresses.cu:20": n})
+        for n in (8, 16)
+    )
+    guess = predicted("addresses", "length_in_memory", 64, 256, {})
+    trips, count = 16, float(guess.resources.instructions)
+    assert count == float(long.resources.instructions)
+    body = (count - float(short.resources.instructions)) / (trips - 8)
+    assert guess.confidence_reasons[0].share >= trips * body / count * (1 - 1e-9)
+
+
+def test_what_the_author_says_is_no_guess():
+    proxies = {"index": "blockIdx.x * 256 + threadIdx.x"}
+    given = predicted("addresses", "scattered", 512, 256, {}, proxies=proxies)
+    assert given.confidence != "guessed"
+
+
+def test_of_kernels_by_hand_nothing_is_guessed():
+    g = pa.InstructionGraph.builder()
+    g.op("fp32", g.op("int32"))
+    p = pa.predict(pa.Kernel.from_graph("g", g.build()), pa.Launch(64, 64), A100)
+    assert (p.confidence, p.confidence_reasons) == ("transferred", ())
+    assert p.errors["instructions"] == 0
+    assert "instructions" in p.exact
+
+
+def test_the_band_is_that_of_the_kind():
+    n = 1 << 26
+    copy = pa.Kernel.from_accesses(
+        "copy", [pa.Field("a", "float64", n), pa.Field("b", "float64", n)], ["a[x]"], ["b[x]"]
+    )
+    launch = pa.Launch.cover(n, 256)
+    here, there = (pa.predict(copy, launch, name) for name in (A100, "H100-SXM5-80GB"))
+    assert (here.limiter, here.confidence) == ("dram", "measured")
+    assert here.error_bands["time"].suite.startswith("stream_occupancy_a100")
+    assert 0 < here.errors["time"] < 0.2
+    assert there.confidence in ("measured", "transferred")
+    assert (there.errors["time"] is None) == (there.confidence == "transferred")
+    assert here.errors["registers"] == 0
+    again = pa.Prediction.from_dict(here.to_dict())
+    assert (again.confidence, again.errors) == (here.confidence, here.errors)
+    here.expect(confidence="measured | transferred")
+    with pytest.raises(pa.ExpectationFailed):
+        here.expect(confidence="guessed")

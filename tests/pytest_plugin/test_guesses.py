@@ -1,0 +1,63 @@
+"""A green run hides no guess."""
+
+from pathlib import Path
+
+import pytest
+
+import perfassert as pa
+
+SOURCE = Path(__file__).parents[1] / "frontends" / "kernels" / "addresses.cu"
+TEST = f"""
+import perfassert as pa
+
+def test_scattered(perf):
+    kernel = pa.from_cuda({str(SOURCE)!r}, "scattered")
+    perf(kernel, pa.Launch(512, 256){{more}}).expect(time="> 0 s")
+"""
+
+
+@pytest.fixture(autouse=True)
+def toolchain():
+    try:
+        pa.predict(pa.from_cuda(SOURCE, "scattered"), pa.Launch(512, 256), "a100")
+    except pa.ToolchainMissing as missing:
+        pytest.skip(str(missing))
+
+
+def run(pytester, *options, more=""):
+    pytester.makepyfile(test_it=TEST.format(more=more))
+    return pytester.runpytest("--perf-device", "a100", "-W", "default", *options)
+
+
+def test_it_warns(pytester):
+    result = run(pytester)
+    result.assert_outcomes(passed=1, warnings=1)
+    result.stdout.fnmatch_lines(
+        ["*guessed*passed*", "1 of them is a guess; the worst: scattered, * %: the address of in*"]
+    )
+    result.stdout.fnmatch_lines(["*PerfAssertWarning: the prediction of scattered on A100*"])
+
+
+def test_it_can_be_an_error(pytester):
+    result = run(pytester, "--perf-assumptions=error")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        ["*ExpectationFailed: the prediction of scattered on A100*is a guess"]
+    )
+    pytester.makeini("[pytest]\nperf_assumptions = error")
+    run(pytester).assert_outcomes(failed=1)
+
+
+def test_it_can_be_allowed(pytester):
+    result = run(pytester, "--perf-assumptions=allow")
+    result.assert_outcomes(passed=1)
+    result.stdout.no_fnmatch_line("*PerfAssertWarning*")
+    result = run(pytester, "--perf-assumptions=error", more=", allow_guesses=True")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["1 of them is a guess; the worst: scattered*"])
+
+
+def test_an_unknown_choice_is_a_usage_error(pytester):
+    pytester.makeini("[pytest]\nperf_assumptions = maybe")
+    result = run(pytester)
+    result.stdout.fnmatch_lines(["*perf_assumptions must be one of error, warn, allow*"])
