@@ -67,7 +67,7 @@ def test_what_memory_decides_is_a_guess_that_names_its_line(case):
 def test_a_stand_in_carries_what_its_loop_executes():
     """Only the loop rests on the guess: its share is what its trips add to the instructions."""
     short, long = (
-        predicted("addresses", "length_in_memory", 64, 256, {}, trip_counts={"addresses.cu:20": n})
+        predicted("addresses", "length_in_memory", 64, 256, {}, trip_counts={"addresses.cu:19": n})
         for n in (8, 16)
     )
     guess = predicted("addresses", "length_in_memory", 64, 256, {})
