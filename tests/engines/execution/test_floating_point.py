@@ -1,0 +1,65 @@
+"""Single and double precision against exact fractions: every rounding, fused and not."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from perfassert.engines.execution.floats import FLOAT
+from perfassert.kernel.machine import Kind, Rounding
+
+COUNT = 3000
+
+
+def operands(kind, count, seed):
+    """Numbers whose exponents are close enough for sums to be rounded."""
+    generator = np.random.default_rng(seed)
+    mantissas = generator.uniform(1, 2, (3, count)) * generator.choice([-1, 1], (3, count))
+    exponents = generator.integers(-12, 12, (3, count))
+    exponents[2] += exponents[0] + exponents[1] + generator.integers(-30, 5, count)
+    return np.ldexp(mantissas, exponents).astype(kind)
+
+
+def check(exact, found, rounding, kind):
+    """``found`` is the neighbour of ``exact`` that the rounding names."""
+    got = Fraction(float(found))
+    below = Fraction(float(np.nextafter(kind(found), kind(-np.inf))))
+    above = Fraction(float(np.nextafter(kind(found), kind(np.inf))))
+    if rounding == Rounding.UP:
+        assert below < exact <= got
+    elif rounding == Rounding.DOWN:
+        assert got <= exact < above
+    elif rounding == Rounding.ZERO:
+        assert abs(got) <= abs(exact)
+        assert abs(exact) < max(abs(below), abs(above))
+    else:
+        assert abs(exact - got) <= min(abs(exact - below), abs(exact - above))
+
+
+@pytest.mark.parametrize("rounding", list(Rounding))
+def test_single_precision_is_rounded_once(rounding):
+    a, b, c = operands(np.float32, COUNT, int(rounding))
+    words = [x.view(np.uint32) for x in (a, b, c)]
+    detail = (int(rounding), 0, 0)
+    results = {
+        kind: FLOAT[kind](detail, *words[:count])[0].view(np.float32)
+        for kind, count in ((Kind.FLOAT_ADD, 2), (Kind.FLOAT_MULTIPLY, 2), (Kind.FLOAT_FUSED, 3))
+    }
+    for i in range(COUNT):
+        x, y, z = (Fraction(float(v[i])) for v in (a, b, c))
+        for kind, exact in ((Kind.FLOAT_ADD, x + y), (Kind.FLOAT_MULTIPLY, x * y),
+                            (Kind.FLOAT_FUSED, x * y + z)):  # fmt: skip
+            if exact:
+                check(exact, results[kind][i], rounding, np.float32)
+
+
+def test_a_fused_product_and_sum_of_doubles_is_rounded_once():
+    a, b, c = operands(np.float64, COUNT, 9)
+    words = [
+        w for x in (a, b, c) for w in (x.view(np.uint64) & 0xFFFFFFFF, x.view(np.uint64) >> 32)
+    ]
+    low, high = FLOAT[Kind.DOUBLE_FUSED]((), *(w.astype(np.uint32) for w in words))
+    found = (low.astype(np.uint64) | high.astype(np.uint64) << np.uint64(32)).view(np.float64)
+    for i in range(COUNT):
+        x, y, z = (Fraction(float(v[i])) for v in (a, b, c))
+        check(x * y + z, found[i], Rounding.NEAREST, np.float64)
