@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
+from perfassert.cli.values import pair, value, values
 from perfassert.errors import KernelSourceError, LaunchError
 from perfassert.kernel.description import Kernel
 from perfassert.kernel.launch import Launch
@@ -24,6 +26,14 @@ def add_source(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--option", action="append", default=[], help="passed to the compiler")
     parser.add_argument("--arch", help="which architecture of a compiled file, as sm_90a")
     parser.add_argument("--trip-count", action="append", default=[], metavar="FILE:LINE=N")
+    parser.add_argument(
+        "--proxy", action="append", default=[], metavar="NAME=EXPRESSION",
+        help="what values loaded from a parameter are taken to be",
+    )  # fmt: skip
+    parser.add_argument(
+        "--constant", action="append", default=[], metavar="SYMBOL=VALUE",
+        help="what the program writes into __constant__ memory",
+    )  # fmt: skip
 
 
 def add_launch(parser: argparse.ArgumentParser, required: bool) -> None:
@@ -35,7 +45,10 @@ def add_launch(parser: argparse.ArgumentParser, required: bool) -> None:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Kernel arguments, dynamic shared memory."""
-    parser.add_argument("--arg", action="append", default=[], metavar="NAME=INTEGER")
+    parser.add_argument(
+        "--arg", action="append", default=[], metavar="NAME=VALUE",
+        help="a number, arithmetic (4096*256), null; NAME.MEMBER=VALUE in a structure",
+    )  # fmt: skip
     parser.add_argument("--shared-bytes", type=int, default=0)
 
 
@@ -55,7 +68,7 @@ def kernel_of(options: argparse.Namespace) -> Kernel:
 
 _OPTIONS = {
     "defines": "define", "include_dirs": "include-dir", "options": "option",
-    "trip_counts": "trip-count", "arch": "arch",
+    "trip_counts": "trip-count", "arch": "arch", "proxies": "proxy", "constants": "constant",
 }  # fmt: skip
 """What is said to a front end → the option that says it."""
 
@@ -67,6 +80,8 @@ def _given(options: argparse.Namespace) -> dict[str, object]:
         "options": options.option,
         "arch": options.arch,
         "trip_counts": {k: _whole(v, "--trip-count") for k, v in map(_pair, options.trip_count)},
+        "proxies": dict(pair(text, "--proxy") for text in options.proxy),
+        "constants": values(options.constant, "--constant"),
     }
     return {key: value for key, value in said.items() if value}
 
@@ -81,9 +96,9 @@ def launch_of(options: argparse.Namespace) -> Launch | None:
     return Launch(grid, block, arguments_of(options), options.shared_bytes)
 
 
-def arguments_of(options: argparse.Namespace) -> dict[str, int]:
+def arguments_of(options: argparse.Namespace) -> dict[str, Any]:
     """Kernel arguments by name."""
-    return {k: _whole(v, "--arg") for k, v in map(_pair, options.arg)}
+    return values(options.arg, "--arg")
 
 
 def extent_of(text: str, option: str) -> tuple[int, ...]:
@@ -97,7 +112,7 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _whole(text: str, option: str) -> int:
-    try:
-        return int(text, 0)
-    except ValueError:
-        raise LaunchError(f"{option}: {text!r} is no whole number") from None
+    number = value(text, option)
+    if not isinstance(number, int):
+        raise LaunchError(f"{option}: {text!r} is no whole number")
+    return number

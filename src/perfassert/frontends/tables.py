@@ -18,7 +18,7 @@ ACCESSES = ("name", "fields", "loads", "stores", "flops", "dtype", "registers", 
             "updates_per_thread", "ilp", "proxies")  # fmt: skip
 FIELD = ("name", "dtype", "shape", "halo", "pitch", "alignment", "offset")
 LAUNCH = ("grid", "domain", "block", "args", "shared_bytes")
-BUFFER = ("shape", "dtype", "alignment")
+BUFFER = ("shape", "dtype", "alignment", "offset", "fill", "seed", "alias")
 
 
 class KernelTableReader(TableReader):
@@ -104,11 +104,25 @@ class KernelTableReader(TableReader):
         return {k: self.argument(f"{key}.{k}", v) for k, v in self.section(key, value).items()}
 
     def argument(self, key: str, value: Any) -> Any:
-        """A whole number, an expression, a floating-point number, or a buffer's table."""
-        if isinstance(value, dict):
-            self.known(key, value, BUFFER)
-            if "shape" not in value:
+        """A number, an expression, ``"null"``, a buffer's table, or that of a structure."""
+        if not isinstance(value, dict):
+            return self.number(key, value)
+        if "shape" not in value and "alias" not in value:
+            if set(value) & set(BUFFER):
                 self.fail(f"{key}.shape", "missing; a pointer needs the shape of its buffer")
-            read = {"dtype": self.string}
-            return {k: read.get(k, self.expressions)(f"{key}.{k}", v) for k, v in value.items()}
+            return self.number(key, value)
+        self.known(key, value, BUFFER)
+        read = {"dtype": self.string, "fill": self.string, "alias": self.string}
+        return {k: read.get(k, self.expressions)(f"{key}.{k}", v) for k, v in value.items()}
+
+    def number(self, key: str, value: Any) -> Any:
+        """A number, an expression or ``"null"``; lists and tables (by member or byte) of them."""
+        if isinstance(value, dict):
+            return {
+                int(k) if k.isdigit() else k: self.number(f"{key}.{k}", v) for k, v in value.items()
+            }
+        if isinstance(value, list):
+            return [self.number(f"{key}[{i}]", v) for i, v in enumerate(value)]
+        if value == "null":
+            return None
         return value if isinstance(value, float) else self.expression(key, value)

@@ -45,9 +45,9 @@ class Launch:
             raise LaunchError(f"shared_bytes must be a whole number ≥ 0, not {shared_bytes!r}")
         frozen: Any
         if args is None or isinstance(args, Mapping):
-            frozen = MappingProxyType({name: _plain(a) for name, a in (args or {}).items()})
+            frozen = MappingProxyType({name: plain_value(a) for name, a in (args or {}).items()})
         elif isinstance(args, Sequence) and not isinstance(args, str):
-            frozen = tuple(map(_plain, args))
+            frozen = tuple(map(plain_value, args))
         else:
             raise LaunchError(f"args must be a mapping by name or a sequence, not {args!r}")
         object.__setattr__(self, "grid", extent("grid", grid))
@@ -115,7 +115,7 @@ class Launch:
                     yield name, index(value)
 
 
-def _plain(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
     """Arrays are buffers that hold them, structures their bytes, scalars of libraries numbers."""
     import ctypes
 
@@ -124,7 +124,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, ctypes._SimpleCData):
         return value.value
     if isinstance(value, Mapping):
-        return {name: _plain(inner) for name, inner in value.items()}
+        return {name: plain_value(inner) for name, inner in value.items()}
     if not hasattr(value, "__array_interface__"):
         return value
     if getattr(value, "ndim", 0) > 0:

@@ -97,6 +97,7 @@ class DescriptionReader(KernelTableReader):
             "updates_per_thread": self.expression,
             "trip_counts": self._counts,
             "proxies": self.mapping,
+            "constants": self._constants,
             "defines": self._defines,
             "include_dirs": self._folders,
             "options": self.strings,
@@ -107,6 +108,9 @@ class DescriptionReader(KernelTableReader):
 
     def _counts(self, key: str, value: Any) -> dict[str, int]:
         return {k: self.expression(f"{key}.{k}", v) for k, v in self.section(key, value).items()}
+
+    def _constants(self, key: str, value: Any) -> dict[str, Any]:
+        return {k: self.number(f"{key}.{k}", v) for k, v in self.section(key, value).items()}
 
     def _defines(self, key: str, value: Any) -> dict[str, object]:
         """Macros: a number, or text as it stands."""
@@ -143,4 +147,4 @@ def _arguments(given: Any) -> Any:
 def _argument(given: Any) -> Any:
     if not isinstance(given, dict):
         return given
-    return Buffer(**given)
+    return Buffer(**given) if "shape" in given or "alias" in given else given

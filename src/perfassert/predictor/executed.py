@@ -12,21 +12,20 @@ from perfassert.engines.execution.memory import Region
 from perfassert.engines.execution.presets import Argument
 from perfassert.engines.execution.sample import spread_blocks, summary
 from perfassert.engines.execution.slicing import control_slice
-from perfassert.frontends.cuda.encoding import encoded
+from perfassert.frontends.cuda.arguments import content
 from perfassert.frontends.cuda.kernels import CompiledCode
-from perfassert.frontends.toolchain.binary import Parameter
 from perfassert.hardware.model import Device
 from perfassert.kernel.buffer import Buffer
 from perfassert.kernel.contents import contents
 from perfassert.kernel.description import BoundKernel, CompiledKernel, Description, Kernel
 from perfassert.kernel.executed import Executed
 from perfassert.kernel.launch import Launch
-from perfassert.kernel.program import Program
+from perfassert.kernel.program import Parameter, Program
 
 _GUESSED = ("address", "trip count")
 _THREADS = 8192  # of the sample: wide enough that arrays pay off
 _LIMITS = Limits(lane_instructions=20_000_000, instructions=400_000)  # about a second
-_ABSENT = object()
+_NOT_GIVEN = object()
 
 
 def bound(kernel: Kernel, launch: Launch, device: Device) -> tuple[Description, Launch]:
@@ -47,10 +46,9 @@ def sampled(
     """Execute blocks that are spread over the grid."""
     assert program is not None
     machine = code.executable(device.arch)
-    parameters = code.binary(device.arch).parameters
     count = max(1, _THREADS // launch.threads_per_block)
     blocks = spread_blocks(launch.blocks, count)
-    given = arguments(parameters, launch)
+    given = arguments(program.parameters, launch)
     run = execute(machine, launch, given, blocks, _LIMITS, control_slice(machine))
     return summary(run, loop_members(program), launch.blocks)
 
@@ -81,9 +79,9 @@ def arguments(parameters: tuple[Parameter, ...], launch: Launch) -> list[Argumen
     """A launch's arguments as the execution takes them."""
     names = [p.name for p in parameters]
     if isinstance(launch.args, Mapping):
-        given = [launch.args.get(name, _ABSENT) for name in names]
+        given = [launch.args.get(name, _NOT_GIVEN) for name in names]
     else:
-        given = [*launch.args, *(_ABSENT,) * len(names)][: len(names)]
+        given = [*launch.args, *(_NOT_GIVEN,) * len(names)][: len(names)]
     numbers = dict(launch.scalar_args())
     found = [_argument(p, v, numbers) for p, v in zip(parameters, given, strict=True)]
     for place, value in enumerate(given):
@@ -100,11 +98,8 @@ def _argument(parameter: Parameter, value: object, numbers: Mapping[str, int]) -
             return Region(parameter.name, None, size, value.offset)
         held = np.ascontiguousarray(array).view(np.uint8).reshape(-1)
         return Region(parameter.name, held, len(held), value.offset)
-    if isinstance(value, (bytes, bytearray)):
-        return bytes(value)
-    if value is _ABSENT or isinstance(value, Mapping):
-        return Region(parameter.name) if parameter.pointer else None
-    if value is None and not parameter.pointer:
-        return None  # a number that nobody needs
-    number = encoded(value, parameter.dtype, parameter.size, parameter.pointer)
-    return (number & (1 << 8 * parameter.size) - 1).to_bytes(parameter.size, "little")
+    if parameter.pointer and (value is _NOT_GIVEN or value):
+        return Region(parameter.name)  # anything but null
+    if value is _NOT_GIVEN or (value is None and not parameter.pointer):
+        return None
+    return content(parameter, value)

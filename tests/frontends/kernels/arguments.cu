@@ -31,3 +31,16 @@ extern "C" __global__ void counted(const int* x, int* y, int n) {
     for (int k = 0; k < x[threadIdx.x]; k++) s += x[k * n];
     y[threadIdx.x] = s;
 }
+
+__constant__ int limit;
+__constant__ double factors[4];
+__constant__ long long reach;
+__constant__ Box inside;
+
+extern "C" __global__ void limited(float* y) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= reach || i >= inside.low[1]) return;
+    float s = 0.0f;
+    for (int k = 0; k < limit; k++) s += y[i + k * 1048576];
+    y[i] = s * (float)factors[1];
+}

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from operator import index
 from typing import Any
 
 from perfassert.errors import LaunchError, close_matches
-from perfassert.frontends.cuda.encoding import Misfit, encoded
+from perfassert.frontends.cuda.encoding import Misfit, encoded, flat, packed
 from perfassert.kernel.affine import Affine, add
 from perfassert.kernel.bound import BoundAccess
 from perfassert.kernel.launch import Buffer, Launch
@@ -113,7 +112,7 @@ class Arguments:
         """A structure by member, or by byte offset where nobody knows its layout."""
         parameter = self.program.parameters[position]
         known = {m.name: m for m in parameter.members}
-        for path, value in _flat(given):
+        for path, value in flat(given):
             if isinstance(path, int):
                 found = next((m for m in parameter.members if m.offset == path), None)
                 member = found or Member("", path, min(parameter.size - path, _POINTER))
@@ -221,20 +220,26 @@ class Arguments:
         )
 
 
+def content(parameter: Parameter, value: Any) -> bytes | None:
+    """A number, a null pointer or a structure as it lies in memory; ``None`` where bytes of it are
+    unknown. The value is one that the parameter takes."""
+    if isinstance(value, (bytes, bytearray)):
+        return bytes(value).ljust(parameter.size, b"\0")
+    if not isinstance(value, Mapping):
+        number = encoded(value, parameter.dtype, parameter.size, parameter.pointer)
+        return packed(number, parameter.size)
+    known = {m.name: m for m in parameter.members} | {m.offset: m for m in parameter.members}
+    held = bytearray(parameter.size)
+    missing = {m.offset for m in parameter.members}
+    for path, element in flat(value):
+        member = known.get(path)
+        if member is None or isinstance(element, Buffer):
+            return None
+        number = encoded(element, member.dtype, member.size, member.pointer)
+        held[member.offset : member.offset + member.size] = packed(number, member.size)
+        missing.discard(member.offset)
+    return None if missing else bytes(held)
+
+
 def _inside(position: int, offset: int) -> str:
     return f"{ARGUMENT}{position}" + (f"+{offset}" if offset else "")
-
-
-def _flat(given: Any, path: str = "") -> Iterator[tuple[str | int, Any]]:
-    """``{"a": {"b": [1, 2]}}`` → ``a.b[0]``, ``a.b[1]``; byte offsets stay numbers."""
-    if isinstance(given, Mapping):
-        for name, value in given.items():
-            if not isinstance(name, str):
-                yield index(name), value
-            else:
-                yield from _flat(value, f"{path}.{name}" if path else name)
-    elif isinstance(given, (list, tuple)):
-        for i, value in enumerate(given):
-            yield from _flat(value, f"{path}[{i}]")
-    else:
-        yield path, given

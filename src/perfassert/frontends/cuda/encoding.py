@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Iterator, Mapping
 from operator import index
 from typing import Any
 
@@ -35,6 +36,11 @@ def encoded(value: Any, dtype: str | None, size: int, pointer: bool = False) -> 
     if form is not None and isinstance(value, (int, float)):
         return _pattern(float(value), form)
     return _whole(value, dtype, size)
+
+
+def packed(number: int, size: int) -> bytes:
+    """As it lies in memory."""
+    return (number % (1 << 8 * size)).to_bytes(size, "little")
 
 
 def _plain(dtype: str | None) -> str:
@@ -79,3 +85,18 @@ def _fitting(number: int, size: int) -> int:
     if not -(2 ** (bits - 1)) <= number < 2**bits:
         raise Misfit(f"has {bits} bits; {number} does not fit")
     return number if number < 2**63 else number - 2**64
+
+
+def flat(given: Any, path: str = "") -> Iterator[tuple[str | int, Any]]:
+    """``{"a": {"b": [1, 2]}}`` → ``a.b[0]``, ``a.b[1]``; byte offsets stay numbers."""
+    if isinstance(given, Mapping):
+        for name, value in given.items():
+            if not isinstance(name, str):
+                yield index(name), value
+            else:
+                yield from flat(value, f"{path}.{name}" if path else name)
+    elif isinstance(given, (list, tuple)):
+        for i, value in enumerate(given):
+            yield from flat(value, f"{path}[{i}]")
+    else:
+        yield path, given

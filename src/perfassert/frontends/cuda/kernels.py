@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from os import PathLike
 from pathlib import Path
-from typing import Union
+from typing import Any, Union
 
 from perfassert.errors import KernelError, KernelSourceError, close_matches
 from perfassert.frontends.cuda.arguments import Arguments
@@ -17,6 +17,7 @@ from perfassert.frontends.cuda.binding import (
     check_trip_counts,
     normalised,
 )
+from perfassert.frontends.cuda.constants import with_constants
 from perfassert.frontends.cuda.describe import describe
 from perfassert.frontends.cuda.launch_graph import launch_graph, standing_block
 from perfassert.frontends.cuda.proxies import read_proxies
@@ -49,20 +50,22 @@ def from_cuda(
     updates_per_thread: int = 1,
     trip_counts: Mapping[str, int] | None = None,
     proxies: Mapping[str, str] | None = None,
+    constants: Mapping[str, Any] | None = None,
 ) -> CompiledKernel:
     """A kernel from CUDA source, compiled for the device that it is predicted on.
 
     ``kernel``: its name, with namespaces and template arguments (``"ns::star<double, 4>"``); may
     be left out where the file has only one. ``trip_counts``: ``{"stencil.cu:42": 128}`` for loops
     whose end depends on data; ``proxies``: ``{"index": "threadIdx.x * 7 % n"}``, what values
-    loaded from a parameter (or at ``"file:line"``) are taken to be.
+    loaded from a parameter (or at ``"file:line"``) are taken to be; ``constants``:
+    ``{"n": 100}``, what the program writes into ``__constant__`` symbols before the launch.
 
     Raises :class:`~perfassert.KernelSourceError` for a file that cannot be read; compile errors
     come when the kernel is first predicted, as the device's architecture is known then.
     """
     folders = (include_dirs,) if isinstance(include_dirs, (str, PathLike)) else include_dirs
     return _kernel(
-        path, "cuda", kernel, updates_per_thread, trip_counts, proxies,
+        path, "cuda", kernel, Hints.checked(updates_per_thread, trip_counts, proxies, constants),
         defines=dict(defines or {}), include_dirs=tuple(str(d) for d in folders),
         options=tuple(options),
     )  # fmt: skip
@@ -76,11 +79,11 @@ def from_ptx(
     updates_per_thread: int = 1,
     trip_counts: Mapping[str, int] | None = None,
     proxies: Mapping[str, str] | None = None,
+    constants: Mapping[str, Any] | None = None,
 ) -> CompiledKernel:
     """A kernel from PTX text, assembled for the device; see :func:`from_cuda`."""
-    return _kernel(
-        path, "ptx", kernel, updates_per_thread, trip_counts, proxies, options=tuple(options)
-    )
+    said = Hints.checked(updates_per_thread, trip_counts, proxies, constants)
+    return _kernel(path, "ptx", kernel, said, options=tuple(options))
 
 
 def from_cubin(
@@ -91,6 +94,7 @@ def from_cubin(
     updates_per_thread: int = 1,
     trip_counts: Mapping[str, int] | None = None,
     proxies: Mapping[str, str] | None = None,
+    constants: Mapping[str, Any] | None = None,
 ) -> CompiledKernel:
     """A kernel from compiled code, or from a listing of it (``.sass``); see :func:`from_cuda`.
 
@@ -102,27 +106,21 @@ def from_cubin(
     kind = "sass" if Path(path).suffix == ".sass" else "cubin"
     if arch is not None:
         architecture(arch)
-    return _kernel(path, kind, kernel, updates_per_thread, trip_counts, proxies, arch=arch)
+    said = Hints.checked(updates_per_thread, trip_counts, proxies, constants)
+    return _kernel(path, kind, kernel, said, arch=arch)
 
 
 def _kernel(
-    path: AnyPath,
-    kind: str,
-    kernel: str | None,
-    updates_per_thread: int,
-    trip_counts: Mapping[str, int] | None,
-    proxies: Mapping[str, str] | None,
-    **more: object,
+    path: AnyPath, kind: str, kernel: str | None, said: Hints, **more: object
 ) -> CompiledKernel:
     place = Path(path)
     if not place.is_file():
         near = close_matches(place.name, (p.name for p in place.parent.glob("*"))) if (
             place.parent.is_dir()) else ""  # fmt: skip
         raise KernelSourceError(f"{place}: no such file{near}")
-    said = Hints.checked(updates_per_thread, trip_counts, proxies)
     code = CompiledCode(Source(place, kind, kernel, **more), said)  # type: ignore[arg-type]
     return CompiledKernel(
-        name=kernel or place.stem, updates_per_thread=updates_per_thread, compiled=code
+        name=kernel or place.stem, updates_per_thread=said.updates_per_thread, compiled=code
     )
 
 
@@ -133,6 +131,7 @@ class Hints:
     updates_per_thread: int
     trip_counts: Mapping[str, int]
     proxies: Mapping[str, str]
+    constants: Mapping[str, Any]
 
     @classmethod
     def checked(
@@ -140,12 +139,14 @@ class Hints:
         updates_per_thread: int,
         trip_counts: Mapping[str, int] | None,
         proxies: Mapping[str, str] | None,
+        constants: Mapping[str, Any] | None = None,
     ) -> Hints:
         """Raises :class:`KernelError` for a trip count that is none."""
         for key, count in (trip_counts or {}).items():
             if isinstance(count, bool) or not isinstance(count, int) or count < 0:
                 raise KernelError(f"trip_counts[{key!r}] must be a whole number ≥ 0, not {count!r}")
-        return cls(updates_per_thread, dict(trip_counts or {}), dict(proxies or {}))
+        said = (dict(trip_counts or {}), dict(proxies or {}), dict(constants or {}))
+        return cls(updates_per_thread, *said)
 
     def bind(
         self, binary: Binary, launch: Launch, warp_size: int, executed: Executed | None = None
@@ -195,7 +196,7 @@ class CompiledCode:
 
     def binary(self, arch: str) -> Binary:
         """Compiled for ``arch``; a file that has changed is compiled again."""
-        return build(self.source, arch)
+        return with_constants(build(self.source, arch), self.hints.constants)
 
     def program(self, arch: str) -> Program:
         """The description for ``arch``."""

@@ -53,6 +53,7 @@ class Constants:
         for symbol in self.unset:
             inside = offset - symbol.offset
             if symbol.bank == bank and 0 <= inside < symbol.size:
+                inside += symbol.start
                 return f"{CONSTANT}{demangle(symbol.name)}" + (f"+{inside}" if inside else "")
         return ""
 

@@ -53,12 +53,15 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Unset:
-    """A symbol in constant memory that has no value before the program gives it one; in bytes."""
+    """A symbol in constant memory, from byte ``start`` of it on, that has no value before the
+    program gives it one; in bytes. ``members``: of a structure whose layout is known."""
 
     name: str
     bank: int
     offset: int
     size: int
+    start: int = 0
+    members: tuple[Member, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,15 +120,15 @@ def to_dict(binary: Binary) -> dict[str, Any]:
 def from_dict(data: Mapping[str, Any]) -> Binary:
     """What :func:`to_dict` wrote; ``KeyError``, ``TypeError`` or ``ValueError`` for other data."""
     fields = dict(data)
-    fields["parameters"] = tuple(map(_parameter, data["parameters"]))
+    fields["parameters"] = tuple(Parameter(**_with_members(p)) for p in data["parameters"])
     fields["constants"] = {int(k): bytes.fromhex(v) for k, v in data["constants"].items()}
-    fields["unset"] = tuple(Unset(**u) for u in data["unset"])
+    fields["unset"] = tuple(Unset(**_with_members(u)) for u in data["unset"])
     fields["assumptions"] = read_assumptions(data["assumptions"])
     return Binary(**fields)
 
 
-def _parameter(data: Mapping[str, Any]) -> Parameter:
-    return Parameter(**{**data, "members": tuple(Member(**m) for m in data["members"])})
+def _with_members(data: Mapping[str, Any]) -> dict[str, Any]:
+    return {**data, "members": tuple(Member(**m) for m in data["members"])}
 
 
 def read_assumptions(data: Iterable[Mapping[str, Any]]) -> tuple[Assumption, ...]:

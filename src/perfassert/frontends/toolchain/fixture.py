@@ -206,7 +206,8 @@ def _unset(header: dict[str, list[str]], where: str) -> tuple[Unset, ...]:
         if len(rest) != 3:
             form = "name:bank:offset:size"
             raise KernelSourceError(f"{where}: unset {item!r} is not of the form {form}")
-        found.append(Unset(unquote(name), *(_number(text, "unset", where) for text in rest)))
+        bank, offset, size = (_number(text, "unset", where) for text in rest)
+        found.append(Unset(unquote(name), bank, offset, size))
     return tuple(found)
 
 

@@ -1,0 +1,92 @@
+"""``constants=``: what the program writes into ``__constant__`` memory."""
+
+import ctypes
+import json
+import struct
+
+import numpy as np
+import pytest
+
+import perfassert as pa
+from perfassert.cli.main import main
+from tests.frontends.described import KERNELS, missing
+from tests.frontends.test_arguments import Box, stored
+
+needs_tools = pytest.mark.skipif(missing() is not None, reason=f"{missing()} is not installed")
+N = 1 << 16
+GIVEN = {"limit": 3, "reach": 1024, "inside": {4: 512}}
+
+
+def predicted(**constants):
+    kernel = pa.from_cuda(KERNELS / "arguments.cu", "limited", constants=constants)
+    return pa.predict(kernel, pa.Launch(N // 256, 256), "A100-SXM4-40GB")
+
+
+@needs_tools
+def test_a_constant_without_a_value_is_unknown():
+    assert predicted(**GIVEN).confidence != "guessed"
+    without = predicted(**{k: v for k, v in GIVEN.items() if k != "limit"})
+    assert without.confidence == "guessed"
+    assert any("__constant__ limit has no value" in a.text for a in without.assumptions)
+
+
+@needs_tools
+@pytest.mark.parametrize("limit", [0, 1, 3])
+def test_a_constant_is_what_was_given(limit):
+    fields = predicted(**{**GIVEN, "limit": limit}).volumes.l2_load.fields
+    loaded = sum(float(v.parts["compulsory"]) for v in fields.values())
+    assert loaded == 4 * 512 * limit
+    assert stored(predicted(**GIVEN)) == 4 * 512
+
+
+@needs_tools
+@pytest.mark.parametrize(
+    "inside",
+    [
+        {4: 512},
+        Box((0, 512), 1.0, 0, 0),
+        struct.pack("<iid", 0, 512, 1.0),
+        np.array([0, 512], np.int32),
+    ],
+    ids=["offset", "ctypes", "bytes", "array"],
+)
+def test_structures_and_arrays(inside):
+    assert stored(predicted(**{**GIVEN, "inside": inside})) == 4 * 512
+    with_factors = predicted(**GIVEN, factors=[1.0, 2.0, 3.0, 4.0])
+    assert stored(with_factors) == stored(predicted(**GIVEN))
+
+
+@needs_tools
+@pytest.mark.parametrize(
+    ("constants", "said"),
+    [
+        ({"limits": 3}, "no symbol 'limits'; did you mean 'limit'"),
+        ({"zzz": 3}, "without a value in the binary: factors, inside, limit, reach"),
+        ({"limit": 2**40}, "has 32 bits"),
+        ({"limit": 1.5, "reach": ctypes.c_int * 4}, "does not fit"),
+        ({"factors": 1.0}, "give an array"),
+        ({"factors": np.zeros(5)}, "has 32 bytes"),
+        ({"inside": {32: 1}}, "has 32 bytes"),
+    ],
+)
+def test_refused_constants(constants, said):
+    with pytest.raises(pa.KernelError, match=said):
+        predicted(**constants)
+
+
+@needs_tools
+def test_constants_on_the_command_line_and_in_toml(tmp_path, capsys):
+    given = ["--constant", "limit=1+2", "--constant", "reach=1024", "--constant", "inside.4=512"]
+    source = str(KERNELS / "arguments.cu")
+    command = ["predict", source, "--kernel", "limited", "--device", "a100", "--grid", "256"]
+    assert main([*command, "--block", "256", *given, "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert pa.Prediction.from_dict(said).time == predicted(**GIVEN).time
+    file = tmp_path / "k.perf.toml"
+    file.write_text(
+        'devices = ["a100"]\n[[test]]\nname = "t"\n'
+        f'kernel = {{ cuda = "{source}", name = "limited",'
+        ' constants = { limit = "1 + 2", reach = 1024, inside = { 4 = 512 } } }\n'
+        'launch = { grid = 256, block = 256 }\nexpect = { l2_store = "== 2048 B" }\n'
+    )
+    assert pytest.main(["-q", "-p", "no:cacheprovider", str(file)]) == 0
