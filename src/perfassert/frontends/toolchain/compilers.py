@@ -38,7 +38,7 @@ _OWN_FEATURES = re.compile(
 _UNWRITABLE = re.compile(r"\(anonymous|\{|\[abi:|\b__nv_")  # names that only compilers give
 _HOST_TEXT = re.compile(
     r"<<<|\bmain\s*\(|#\s*include\s*<(?:std\w+\.h|math\.h|assert\.h|string\.h|[a-z_]+|c\w+"
-    r"|cuda_runtime(?:_api)?\.h|sys/.*)>"
+    r"|cuda_runtime(?:_api)?\.h|cuda\.h|sys/.*)>"
 )
 
 

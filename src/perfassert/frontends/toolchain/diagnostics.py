@@ -15,6 +15,22 @@ _PTX = re.compile(r"^ptxas (?P<file>.+?), line (?P<line>\d+); (?:error|fatal)\s*
 _FEATURE = re.compile(
     r"cannot be compiled for architecture|not supported on \.target|requires \.target"
 )
+_HOST_COMPILER = re.compile(
+    r"Failed to preprocess host compiler properties|(?:g\+\+|gcc): not found"
+)
+_TEXTURE = re.compile(
+    r"texture is not a template|\"(?:texture|tex[123]D\w*|cudaBindTexture\w*)\" is undefined"
+)
+_HEADER = re.compile(r"cannot open source file \"([^\"]+)\"|([\w./+-]+): No such file or directory")
+_LIBRARIES = {
+    "cublas": "nvidia-cublas", "cusparse": "nvidia-cusparse", "cufft": "nvidia-cufft",
+    "curand": "nvidia-curand", "cusolver": "nvidia-cusolver", "cudnn": "nvidia-cudnn-cu13",
+    "nccl": "nvidia-nccl-cu13", "npp": "nvidia-npp", "thrust/": "nvidia-cuda-cccl",
+    "cub/": "nvidia-cuda-cccl", "cuda/": "nvidia-cuda-cccl", "nvtx3/": "nvidia-nvtx",
+    "cooperative_groups": "nvidia-cuda-runtime", "cuda_runtime": "nvidia-cuda-runtime",
+    "crt/": "nvidia-cuda-crt",
+}  # fmt: skip
+"""Start of a header's name → the wheel that has it (nvidia-… of PyPI)."""
 _PLAIN = re.compile(r"^(?P<tool>ptxas|nvrtc|nvcc|nvdisasm)\b.*?(?:error|fatal)\s*: (?P<text>.*)$")
 
 
@@ -35,14 +51,36 @@ def failure(
         said = (
             f"{plain['tool']}: {plain['text']}" if plain else f"{tool}: {log.strip() or 'failed'}"
         )
-        return KernelSourceError(f"{where}: {said}")
+        return KernelSourceError(f"{where}: {said}{_remedy(log)}")
     at, first = found[0]
     shown = _following(lines[at + 1 :]) or _quoted(texts or {}, first["file"], int(first["line"]))
     rest = f"\n({len(found) - 1} more)" if len(found) > 1 else ""
     place = f"{first['file']}:{first['line']}: {first['text'].strip()}"
     hint = "\noption -arch=sm_…a (or f) compiles for features of one architecture"
     rest += hint if _FEATURE.search(first["text"]) else ""
-    return KernelSourceError("\n".join([place, *shown]) + rest)
+    return KernelSourceError("\n".join([place, *shown]) + rest + _remedy(first["text"]))
+
+
+def _remedy(said: str) -> str:
+    """The package to install or the option to add, where that is known."""
+    if _HOST_COMPILER.search(said):
+        return (
+            "\nthe file has host code, for which nvcc needs a C++ compiler: "
+            "apt-get install g++, or options=('-ccbin=…',)"
+        )
+    if _TEXTURE.search(said):
+        return (
+            "\nCUDA 12 removed texture references: use texture objects (cudaTextureObject_t), "
+            "or set CUDA_HOME to a toolkit of CUDA 11"
+        )
+    found = _HEADER.search(said)
+    if found is None:
+        return ""
+    header = found[1] or found[2]
+    wheel = next((w for start, w in _LIBRARIES.items() if header.startswith(start)), "")
+    if wheel:
+        return f"\n<{header}> comes with: pip install {wheel}"
+    return f"\nwhere {header!r} lies is said by include_dirs=, -I on the command line"
 
 
 def _following(lines: list[str]) -> list[str]:

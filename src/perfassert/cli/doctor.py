@@ -1,0 +1,146 @@
+"""``perfassert doctor``: whether all is there that predictions of compiled code need."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from perfassert.version import VERSION
+
+_OLDEST = (3, 10)
+_PIP = "pip install 'perfassert[cuda]'"
+_TOOLS = ("nvrtc", "nvdisasm", "ptxas", "nvcc", "cuobjdump")
+_HEADERS = {"runtime": "cuda_runtime.h", "cccl": "cuda/std/cstdint", "crt": "crt/host_defines.h"}
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that is there, or not; ``mend``: the command or step that brings it."""
+
+    name: str
+    ok: bool
+    said: str
+    mend: str = ""
+
+
+def add(commands: Any) -> None:
+    """Register the command."""
+    parser = commands.add_parser("doctor", help="check the set-up: compilers, cache, devices")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(command=_doctor)
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    checks = tuple(examined())
+    if options.json:
+        print(json.dumps([asdict(check) for check in checks]))
+    else:
+        print("\n".join(map(_line, checks)))
+    return 0 if all(check.ok for check in checks) else 1
+
+
+def _line(check: Check) -> str:
+    if check.ok:
+        return f"ok       {check.name}: {check.said}"
+    return f"missing  {check.name}: {check.said}\n         → {check.mend}"
+
+
+def examined() -> Iterator[Check]:
+    """Every check, from what all predictions need to what few do."""
+    yield _python()
+    yield _engine()
+    yield _devices()
+    yield _plugins()
+    yield _cache()
+    yield from map(_tool, _TOOLS)
+    for wheel, header in _HEADERS.items():
+        yield _header(wheel, header)
+    yield _host_compiler()
+
+
+def _python() -> Check:
+    written = ".".join(map(str, sys.version_info[:3]))
+    oldest = ".".join(map(str, _OLDEST))
+    return Check(
+        "python", sys.version_info >= _OLDEST, f"{written}, perfassert {VERSION}",
+        f"install Python {oldest} or later",
+    )  # fmt: skip
+
+
+def _engine() -> Check:
+    from perfassert.engines.pipeline.compiled import available
+
+    if available():
+        return Check("compiled engine", True, "built")
+    return Check(
+        "compiled engine", False, "the Python engine simulates, many times slower",
+        "pip install --force-reinstall --no-deps perfassert  # from source: with a C++ compiler",
+    )  # fmt: skip
+
+
+def _devices() -> Check:
+    from perfassert.errors import PerfAssertError
+    from perfassert.hardware.load import device, devices
+
+    try:
+        names = [device(name).name for name in devices()]
+    except PerfAssertError as error:
+        return Check("devices", False, str(error), "mend the device file, or remove its plug-in")
+    return Check("devices", True, f"{len(names)} can be read")
+
+
+def _plugins() -> Check:
+    import warnings
+
+    from perfassert import plugins
+
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        names = plugins.names()
+    if said:
+        why = "; ".join(str(w.message) for w in said)
+        return Check("plug-ins", False, why, "update or uninstall the package that it is from")
+    return Check("plug-ins", True, ", ".join(names) or "none")
+
+
+def _cache() -> Check:
+    from perfassert.frontends.toolchain.cache import folder
+
+    place = folder()
+    there = next(p for p in (place, *place.parents) if p.exists())
+    ok = there.is_dir() and os.access(there, os.W_OK)
+    mend = f"set PERFASSERT_CACHE_DIR to a folder that can be written; {there} cannot"
+    return Check("cache", ok, str(place), mend)
+
+
+def _tool(name: str) -> Check:
+    from perfassert.frontends.toolchain import tools
+
+    found = tools.find(name)
+    if found is None:
+        return Check(name, False, "not installed", _PIP)
+    return Check(name, True, f"{found.version or ''} {found.path}".strip())
+
+
+def _header(wheel: str, header: str) -> Check:
+    from perfassert.frontends.toolchain import tools
+
+    name = f"headers ({wheel})"
+    for folder in tools.include_dirs():
+        if os.path.exists(os.path.join(folder, header)):
+            return Check(name, True, folder)
+    return Check(name, False, f"no <{header}>", f"pip install nvidia-cuda-{wheel}")
+
+
+def _host_compiler() -> Check:
+    found = shutil.which("g++") or shutil.which("cl")
+    return Check(
+        "C++ compiler", found is not None, found or "files with host code need one",
+        "apt-get install g++  # or the g++ package of the system",
+    )  # fmt: skip

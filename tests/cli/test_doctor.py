@@ -1,0 +1,58 @@
+"""``perfassert doctor``: one line each, and the command that mends it."""
+
+import json
+import re
+
+import pytest
+
+from perfassert.cli import doctor
+from perfassert.cli.main import main
+from perfassert.frontends.toolchain import tools
+from perfassert.frontends.toolchain.diagnostics import failure
+
+
+def examined():
+    return {check.name: check for check in doctor.examined()}
+
+
+def test_exit_code_and_lines(capsys):
+    code = main(["doctor"])
+    lines = capsys.readouterr().out.splitlines()
+    missing = [line for line in lines if line.startswith("missing")]
+    assert code == (1 if missing else 0)
+    assert sum("→" in line for line in lines) == len(missing)
+    assert main(["doctor", "--json"]) == code
+    said = json.loads(capsys.readouterr().out)
+    assert [s["name"] for s in said] == list(examined())
+    assert sum(not s["ok"] for s in said) == len(missing)
+
+
+def test_what_is_missing_says_how_to_mend_it(monkeypatch, tmp_path):
+    monkeypatch.setattr(tools, "find", lambda name: None)
+    monkeypatch.setattr(tools, "include_dirs", lambda: (str(tmp_path),))
+    monkeypatch.setattr(doctor.shutil, "which", lambda name: None)
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("PERFASSERT_CACHE_DIR", str(tmp_path / "file" / "below"))
+    found = examined()
+    for name in ("nvrtc", "cuobjdump", "headers (runtime)", "C++ compiler", "cache"):
+        assert not found[name].ok
+        assert found[name].mend
+    assert found["python"].ok
+    assert found["devices"].ok
+
+
+@pytest.mark.parametrize(
+    ("log", "said"),
+    [
+        (
+            "nvcc fatal   : Failed to preprocess host compiler properties.",
+            "apt-get install g\\+\\+",
+        ),
+        ('a.cu(1): catastrophic error: cannot open source file "cublas_v2.h"', "nvidia-cublas"),
+        ("a.cu:1:10: fatal error: cublas_v2.h: No such file or directory", "nvidia-cublas"),
+        ("a.cu:1:10: fatal error: mine/own.h: No such file or directory", "include_dirs="),
+        ("a.cu(3): error: texture is not a template", "texture objects"),
+    ],
+)
+def test_errors_name_the_package_or_the_option(log, said):
+    assert re.search(said, str(failure("nvcc", log, "a.cu")))
