@@ -165,6 +165,33 @@ def test_structures_by_value(box):
     assert list(loaded(found).values()) == [4.0 * 512]
 
 
+@needs_tools
+def test_structures_by_member():
+    pytest.importorskip("elftools")
+    box = {"low": [0, 1024], "scale": 2, "source": pa.Buffer(N), "count": 512}
+    found = predicted("boxed", {"box": box})
+    assert stored(found) == 4 * 512
+    assert loaded(found) == {"box.source": 4.0 * 512}
+    with pytest.raises(pa.LaunchError, match=r"no member 'cuont'; did you mean 'count'"):
+        predicted("boxed", {"box": {"cuont": 3}})
+    with pytest.raises(pa.LaunchError, match=r"needs its argument 'box.count'"):
+        predicted("boxed", {"box": {"low": [0, 1024]}})
+
+
+@needs_tools
+def test_names_of_a_kernel_that_a_macro_defines(tmp_path):
+    pytest.importorskip("elftools")
+    path = tmp_path / "macro.cu"
+    path.write_text(
+        '#define KERNEL(NAME, T) extern "C" __global__ void NAME(T* y, T limit) \\\n'
+        "{ int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < limit) y[i] = i; }\n"
+        "KERNEL(filled, int)\n"
+    )
+    launch = pa.Launch(256, 256, args={"limit": 512})
+    p = pa.predict(pa.from_cuda(path, "filled"), launch, "A100-SXM4-40GB")
+    assert stored(p) == 4 * 512
+
+
 # What names nothing
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from perfassert.errors import KernelSourceError, ToolchainMissing
 from perfassert.source import Assumption
 
-from . import cache, listing, modules, names, options, signature, tools
+from . import cache, layout, listing, modules, names, options, signature, tools
 from .architecture import legacy, number
 from .binary import Binary, Parameter, Source, Unset, from_dict, to_dict
 from .compilers import Compiled
@@ -81,9 +81,13 @@ def _built(job: Job) -> Binary:
         kernel = names.choose(source.kernel, cubin.kernels(), str(source.path), hint)
     sources = job.texts() if source.kind != "cubin" else []
     binary = _described(cubin, made, kernel, made.arch or cubin.arch)
+    parameters = signature.parameters(kernel, cubin.parameters(kernel), sources, binary.ptx)
+    if source.kind == "cuda" and layout.wanting(parameters):
+        said = layout.parameters(modules.debug_information(job), kernel)
+        parameters = layout.completed(parameters, said)
     return replace(
         binary,
-        parameters=signature.parameters(kernel, cubin.parameters(kernel), sources, binary.ptx),
+        parameters=parameters,
         files=_mentioned(binary.listing, files),
         assumptions=(*job.notes, *made.assumptions),
     ).sealed()

@@ -84,6 +84,22 @@ def from_cuda(source: Source, files: Mapping[Path, bytes], arch: str, folder: Pa
     return replace(made, arch=str(real))
 
 
+def with_debug_information(
+    source: Source, files: Mapping[Path, bytes], arch: str, folder: Path
+) -> bytes:
+    """The same without optimisation, for what the compiler then says about types; ``b""`` where
+    NVRTC does not compile it."""
+    nvrtc = tools.find("nvrtc")
+    if nvrtc is None:
+        return b""
+    texts = [content.decode(errors="replace") for content in files.values()]
+    wanted = expression(source.kernel, texts)
+    request = _request(nvrtc, source, files[source.path.resolve()], arch, folder, wanted)
+    kept = [o for o in request["options"] if o != "--generate-line-info"]
+    response = _ask({**request, "options": [*kept, "--device-debug"]}, str(source.path))
+    return b"" if response["status"] else (folder / "cubin").read_bytes()
+
+
 def from_ptx(source: Source, text: str, arch: str, folder: Path) -> Compiled:
     """Assembles with ptxas; the PTX's own target may be older than ``arch``."""
     ptxas = (tools.before("ptxas", 13) if legacy(arch) else None) or tools.need("ptxas")

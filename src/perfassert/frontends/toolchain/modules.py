@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from perfassert.errors import KernelSourceError
 from perfassert.source import Assumption, SourceSpan
 
 from . import cache, compilers, containers, options, tools
@@ -115,6 +116,24 @@ def _module(job: Job) -> Compiled:
         if entry:
             cache.store(entry, _written(found))
     return found
+
+
+def debug_information(job: Job) -> bytes:
+    """A cubin whose only use is what it says about types; ``b""`` where there is none."""
+    entry = job.key("debug", job.source.kernel or "")
+    found = cache.load(entry, base64.b64decode) if entry else None
+    if found is not None:
+        return found
+    with tempfile.TemporaryDirectory(prefix="perfassert-") as folder:
+        try:
+            made = compilers.with_debug_information(
+                job.source, job.files.files, job.arch, Path(folder)
+            )
+        except KernelSourceError:
+            made = b""
+    if entry:
+        cache.store(entry, base64.b64encode(made).decode())
+    return made
 
 
 def compiled(job: Job) -> Compiled:

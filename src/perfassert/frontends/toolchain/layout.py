@@ -1,0 +1,152 @@
+"""Names and types of parameters, layouts of structures, out of debug information."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from dataclasses import replace
+from importlib import import_module
+from typing import Any
+
+from perfassert.kernel.program import Member
+
+from .binary import Parameter
+
+_NUMBER = 8  # bytes
+_MOST = 256  # members of one structure that are listed
+_THROUGH = (
+    "DW_TAG_typedef", "DW_TAG_const_type", "DW_TAG_volatile_type", "DW_TAG_restrict_type",
+)  # fmt: skip
+_POINTERS = ("DW_TAG_pointer_type", "DW_TAG_reference_type", "DW_TAG_rvalue_reference_type")
+_STRUCTURES = ("DW_TAG_structure_type", "DW_TAG_class_type", "DW_TAG_union_type")
+
+
+def parameters(cubin: bytes, mangled: str) -> tuple[Parameter, ...]:
+    """Of a kernel in a cubin made with ``--device-debug``, offsets left at 0; ``()`` where it has
+    none, or where pyelftools is not installed."""
+    try:
+        errors, elf = map(import_module, ("elftools.common.exceptions", "elftools.elf.elffile"))
+    except ImportError:
+        return ()
+    try:
+        file = elf.ELFFile(io.BytesIO(cubin))
+        if not file.has_dwarf_info():
+            return ()
+        dwarf = file.get_dwarf_info(relocate_dwarf_sections=False)
+        for unit in dwarf.iter_CUs():
+            for entry in unit.iter_DIEs():
+                if entry.tag == "DW_TAG_subprogram" and _linkage(entry) == mangled:
+                    return tuple(_parameters(entry))
+    except (errors.ELFError, errors.DWARFError, ValueError, KeyError, IndexError, AssertionError):
+        pass
+    return ()
+
+
+def _linkage(entry: Any) -> str:
+    names = ("DW_AT_MIPS_linkage_name", "DW_AT_linkage_name", "DW_AT_name")
+    return next((_text(entry, name) for name in names if name in entry.attributes), "")
+
+
+def _parameters(entry: Any) -> Iterator[Parameter]:
+    for child in entry.iter_children():
+        if child.tag == "DW_TAG_formal_parameter":
+            found = list(_members(_type(child), "", 0))
+            one = found[0] if len(found) == 1 and not found[0].name else None
+            size = _size(_type(child))
+            name = _text(child, "DW_AT_name")
+            if one is not None:
+                yield Parameter(name, 0, size, one.pointer, one.dtype)
+            else:
+                yield Parameter(name, 0, size, members=tuple(found[:_MOST]))
+
+
+def _members(kind: Any, path: str, offset: int) -> Iterator[Member]:
+    """Numbers and pointers in a type."""
+    kind = _plain(kind)
+    if kind is None:
+        return
+    if kind.tag in _STRUCTURES:
+        for child in kind.iter_children():
+            if child.tag in ("DW_TAG_member", "DW_TAG_inheritance"):
+                name = _text(child, "DW_AT_name")
+                inner = f"{path}.{name}" if path and name else path or name
+                yield from _members(_type(child), inner, offset + _location(child))
+    elif kind.tag == "DW_TAG_array_type":
+        size = _size(_type(kind))
+        for i in range(min(_count(kind), _MOST)):
+            yield from _members(_type(kind), f"{path}[{i}]", offset + i * size)
+    elif kind.tag in _POINTERS:
+        pointee = _plain(_type(kind)) if "DW_AT_type" in kind.attributes else None
+        yield Member(path, offset, 8, True, _text(pointee, "DW_AT_name") if pointee else "void")
+    else:
+        yield Member(path, offset, _size(kind), False, _text(kind, "DW_AT_name") or None)
+
+
+def _plain(kind: Any) -> Any:
+    while kind is not None and kind.tag in _THROUGH:
+        kind = _type(kind)
+    return kind
+
+
+def _type(entry: Any) -> Any:
+    return entry.get_DIE_from_attribute("DW_AT_type") if "DW_AT_type" in entry.attributes else None
+
+
+def _text(entry: Any, name: str) -> str:
+    found = entry.attributes.get(name)
+    return found.value.decode(errors="replace") if found else ""
+
+
+def _location(entry: Any) -> int:
+    found = entry.attributes.get("DW_AT_data_member_location")
+    if found is None:
+        return 0
+    if isinstance(found.value, int):
+        return int(found.value)
+    number, shift = 0, 0  # DW_OP_plus_uconst and a ULEB128
+    for byte in found.value[1:]:
+        number |= (byte & 127) << shift
+        shift += 7
+    return number
+
+
+def _count(array: Any) -> int:
+    total = 1
+    for child in array.iter_children():
+        if child.tag == "DW_TAG_subrange_type":
+            bound = child.attributes.get("DW_AT_upper_bound")
+            count = child.attributes.get("DW_AT_count")
+            total *= int(count.value) if count else int(bound.value) + 1 if bound else 0
+    return total
+
+
+def _size(kind: Any) -> int:
+    kind = _plain(kind)
+    if kind is None:
+        return 0
+    if kind.tag in _POINTERS:
+        return 8
+    if kind.tag == "DW_TAG_array_type":
+        return _count(kind) * _size(_type(kind))
+    found = kind.attributes.get("DW_AT_byte_size")
+    return int(found.value) if found else 0
+
+
+def completed(known: tuple[Parameter, ...], found: tuple[Parameter, ...]) -> tuple[Parameter, ...]:
+    """``known`` with what debug information adds: names, types, members; nothing if it differs."""
+    if [p.size for p in known] != [p.size for p in found]:
+        return known
+    return tuple(
+        replace(
+            p, name=f.name or p.name, members=f.members,
+            pointer=p.pointer or f.pointer, dtype=p.dtype or f.dtype,
+        )
+        for p, f in zip(known, found, strict=True)
+    )  # fmt: skip
+
+
+def wanting(known: tuple[Parameter, ...]) -> bool:
+    """Whether a name is unknown, or the layout of a structure."""
+    return any(
+        p.name == f"arg{i}" or (not p.pointer and p.size > _NUMBER) for i, p in enumerate(known)
+    )
