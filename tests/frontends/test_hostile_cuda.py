@@ -148,7 +148,7 @@ UNUSUAL = {
     "recursive": "(int* a, int n) { a[fib(n)] = fib(threadIdx.x); }",
     "left_by_data": """(volatile int* a, int n) { int i = threadIdx.x; while (true) { int v = a[i];
         if (v > n) break; i = v; if (v == -1) goto out; } a[0] = 1; out: a[i] = 2; }""",
-    "endless": "(volatile int* a) { while (true) a[threadIdx.x]++; }",
+    "endless": "(volatile int* a, int n) { while (true) a[threadIdx.x]++; }",
     "long_long": """(const float* a, float* b, unsigned long long n) {
         for (unsigned long long i = threadIdx.x; i < n; i += blockDim.x)
         b[i / 3] = a[i * 5 % n] + a[i % 7]; }""",

@@ -1,5 +1,6 @@
 """Listings of machine code: what is read out of them, and what damaged ones do."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from perfassert.source import SourceSpan
 FIXTURES = Path(__file__).parent / "fixtures"
 ARCHITECTURES = {"saxpy": "sm_80", "reduction": "sm_80", "transpose": "sm_90"}
 DEVICES = {"sm_80": "A100-SXM4-40GB", "sm_90": "H100-SXM5-80GB"}
-LAUNCH = pa.Launch((16, 4), (32, 8), {"n": 5000, "rows": 100, "columns": 90})
+ARGUMENTS = {"n": 5000, "rows": 100, "columns": 90}
 TEXTS = {name: (FIXTURES / f"{name}.sass").read_text() for name in ARCHITECTURES}
 GOOD = """\
 \t.section\t.text.k,"ax",@progbits
@@ -221,5 +222,8 @@ def test_random_bytes_are_refused(content):
 @pytest.mark.parametrize("name", sorted(TEXTS))
 def test_fixtures_are_predicted_without_a_toolchain(name):
     kernel = pa.from_cubin(FIXTURES / f"{name}.sass")
-    prediction = pa.predict(kernel, LAUNCH, DEVICES[ARCHITECTURES[name]])
+    names = re.findall(r"[=,](\w+):\d", TEXTS[name])
+    given = {n: ARGUMENTS[n] for n in names if n in ARGUMENTS}
+    launch = pa.Launch((16, 4), (32, 8), given)
+    prediction = pa.predict(kernel, launch, DEVICES[ARCHITECTURES[name]])
     assert prediction.time > pa.Quantity("1 ns")

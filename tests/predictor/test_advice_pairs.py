@@ -9,7 +9,8 @@ import perfassert as pa
 
 SOURCE = Path(__file__).parents[1] / "advisor_kernels" / "pairs.cu"
 N = 1 << 20
-STREAM = pa.Launch(N // 256, 256, args={"n": N, "d": 7})
+STREAM = pa.Launch(N // 256, 256, args={"n": N})
+DIVIDED = pa.Launch(N // 256, 256, args={"n": N, "d": 7})
 FEW = pa.Launch(216, 64, args={"n": N})
 
 
@@ -40,8 +41,8 @@ PAIRS = {
         lambda: predicted("float_constant"),
     ),
     "Strength Reduction (division)": (
-        lambda: predicted("runtime_division"),
-        lambda: predicted("constant_division"),
+        lambda: predicted("runtime_division", DIVIDED),
+        lambda: predicted("constant_division", DIVIDED),
     ),
     "Function Split": (
         lambda: predicted("long_code", device="RTX-2080-Ti"),

@@ -21,7 +21,7 @@ extern "C" __global__ void apart(float* out, const float* in, int n) {
 }
 """
 N = 1 << 20
-LAUNCH = pa.Launch(N // 256, 256, args={"n": N, "d": 7})
+LAUNCH = pa.Launch(N // 256, 256, args={"n": N})
 DEVICE = pa.device("a100")
 
 

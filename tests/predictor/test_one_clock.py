@@ -67,7 +67,10 @@ def paired(make):
 
 
 def corpus():
-    yield "star", lambda d: pa.predict(star3d25pt, pa.Launch.cover((640, 512, 512), (16, 2, 8)), d)
+    yield (
+        "star",
+        lambda d: pa.predict(star3d25pt(), pa.Launch.cover((640, 512, 512), (16, 2, 8)), d),
+    )
     launch = pa.Launch((128, 128), (32, 8), args={"rows": N, "columns": N})
     yield "story transpose", story("transpose", launch)
     yield "story polynomial", story("polynomial", pa.Launch(3456, 256, args={"n": 1 << 26}))
@@ -105,6 +108,8 @@ def test_no_time_lies_below_a_bound(predict, device):
     except pa.ToolchainMissing as missing:
         pytest.skip(str(missing))
     except (pa.LaunchError, pa.GraphError, pa.DeviceFileError, pa.KernelSourceError) as refused:
+        if device not in str(refused) and "sm_" not in str(refused):
+            raise
         pytest.skip(f"{device} cannot run it: {refused}")
     limit = float(p.time) * ROUNDING
     over = {name: bound for name, bound in p.bounds.items() if not 0 <= float(bound) <= limit}

@@ -47,7 +47,7 @@ def described():
 
 
 def compiled(name):
-    launch = pa.Launch(N // 256, 256, args={"n": N, "d": 7})
+    launch = pa.Launch(N // 256, 256, args={"n": N})
     try:
         return pa.predict(pa.from_cuda(PAIRS, kernel=name), launch, "a100")
     except pa.ToolchainMissing as missing:

@@ -150,7 +150,7 @@ def test_marker_arguments_are_checked(pytester, marker, message):
 
 def test_silent_where_unused(pytester):
     pytester.makepyfile("def test_nothing(): pass")
-    result = run(pytester, "--strict-markers", "--strict-config", "-W", "error")
+    result = pytester.runpytest_subprocess("--strict-markers", "--strict-config", "-W", "error")
     result.assert_outcomes(passed=1)
     assert "perf" not in result.stdout.str().replace("perfassert-", "")
 

@@ -112,7 +112,11 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _whole(text: str, option: str) -> int:
-    number = value(text, option)
+    wrong = LaunchError(f"{option}: {text!r} is no whole number")
+    try:
+        number = value(text, option)
+    except LaunchError:
+        raise wrong from None
     if not isinstance(number, int):
-        raise LaunchError(f"{option}: {text!r} is no whole number")
+        raise wrong
     return number
