@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 import perfassert as pa
+from perfassert.hardware.shipped import read_fit
 from perfassert.predictor.confidence import GUESSED_FROM
+from perfassert.predictor.errors import METRICS, RANKING, TABLE
 
 KERNELS = Path(__file__).parents[1] / "frontends" / "kernels"
 A100 = "A100-SXM4-40GB"
@@ -110,3 +112,14 @@ def test_the_band_is_that_of_the_kind():
     here.expect(confidence="measured | transferred")
     with pytest.raises(pa.ExpectationFailed):
         here.expect(confidence="guessed")
+
+
+def test_every_known_error_names_the_suite_that_it_was_measured_on():
+    suites = {path.stem for path in (KERNELS.parents[2] / "validation").glob("*.toml")}
+    rows = read_fit(TABLE)["band"]
+    assert {row["suite"] for row in rows} <= suites
+    assert {row["metric"] for row in rows} <= set(METRICS)
+    assert all(0 <= row["error"] < 1 and row["rows"] >= 8 for row in rows)
+    assert all(row["error"] > 0 for row in rows if row["metric"] in ("time", RANKING))
+    kinds = [(r["metric"], r["arch"], r["way"], r["limiter"], r["suite"]) for r in rows]
+    assert len(kinds) == len(set(kinds))

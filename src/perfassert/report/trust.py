@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from perfassert.prediction.error_band import ErrorBand
 from perfassert.prediction.prediction import Prediction
 from perfassert.report.tables import percent
 
@@ -37,15 +36,22 @@ def share(value: float) -> str:
 
 
 def errors(prediction: Prediction, metrics: Iterable[str]) -> str:
-    """One line: the error of each metric that is an estimate, and where it was measured."""
+    """Estimates with their error and where it was measured; those without one; and facts."""
     bands = {name: prediction.error_band(name) for name in metrics if name in prediction.errors}
-    told = [f"{name} {_told(band)}" for name, band in bands.items() if not band.exact]
+    known = [
+        f"{name} ±{percent(band.error, signed=False)} ({band.suite})"
+        for name, band in bands.items()
+        if band.error is not None and not band.exact
+    ]
+    unknown = [
+        f"{name} ({percent(band.band, signed=False)})"
+        for name, band in bands.items()
+        if band.error is None
+    ]
     facts = [name for name, band in bands.items() if band.exact]
-    said = ["model error: " + "; ".join(told)] if told else []
-    return "\n".join(said + (["exact: " + ", ".join(facts)] if facts else []))
-
-
-def _told(band: ErrorBand) -> str:
-    if band.error is None:
-        return f"unknown ({percent(band.band, signed=False)}, the widest measured, is counted)"
-    return f"±{percent(band.error, signed=False)} ({band.suite})"
+    lines = (
+        ("model error: ", known),
+        ("error unknown (the widest measured one counts): ", unknown),
+        ("exact: ", facts),
+    )
+    return "\n".join(f"{title}{', '.join(found)}" for title, found in lines if found)
