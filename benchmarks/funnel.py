@@ -102,12 +102,21 @@ def started(options: argparse.Namespace, path: Path, kernel: str) -> dict[str, A
             end = {} if process.returncode == 0 else {"traceback": broke[-2000:]}
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGINT)  # so that it ends its tools
-            said, _ = process.communicate()
+            said = _ended(process)
             end = {"hang": True}
     row: dict[str, Any] = {"path": str(path), "kernel": kernel}
     for line in said.splitlines():
         row |= json.loads(line)
     return {**row, **end, "seconds": time.monotonic() - begin}
+
+
+def _ended(process: subprocess.Popen[str]) -> str:
+    """What was said by a process that has had its notice."""
+    try:
+        return process.communicate(timeout=5.0)[0]
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return process.communicate()[0]
 
 
 def step(options: argparse.Namespace, path: Path, kernel: str) -> None:

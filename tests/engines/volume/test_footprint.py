@@ -238,3 +238,14 @@ def test_runs_are_sets(a, b, stride, n):
     }
     whole = [g for g in range(-40, 40) if set(range(4 * g, 4 * g + 4)) <= as_set(one)]
     assert inner_granules(one, 4) == len(whole)
+
+
+def test_a_footprint_in_too_many_pieces_is_refused_before_it_takes_the_memory():
+    field = pa.Field("a", "float64", (1 << 37,))
+    kernel = pa.Kernel.from_accesses("k", [field], loads=["a[8 * (x + 64 * y + 262144 * z)]"])
+    launch = pa.Launch.cover((64, 4096, 1 << 15), (64, 16))
+    groups = bind_groups(kernel, launch)
+    few, many = ([((0, 1), (0, 256), (0, last))] for last in (1, 1 << 15))
+    assert count(granules(groups, few, launch, 32)) == 64 * 4096
+    with pytest.raises(pa.LaunchError, match=r"'a' has \d+ separate pieces"):
+        granules(groups, many, launch, 32)

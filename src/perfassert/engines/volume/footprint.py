@@ -21,6 +21,7 @@ from perfassert.engines.volume.groups import AccessGroup, IntArray, Tied
 from perfassert.engines.volume.runs import (
     EMPTY,
     Runs,
+    absorbs,
     distinct,
     merged,
     repeated,
@@ -28,12 +29,15 @@ from perfassert.engines.volume.runs import (
     to_granules,
     union,
 )
+from perfassert.errors import LaunchError
 from perfassert.kernel.affine import Affine, Call, Quotient
 from perfassert.kernel.expression import AXES
 from perfassert.kernel.launch import Launch
 
 _MAX_ENUMERATED = 2_000_000
 """Points of terms that are not affine; beyond, every second value of the longest coordinate."""
+_MAX_RUNS = 2**24
+"""Pieces of one footprint that are told apart, 16 B each: beyond, it is a wrong trip count's."""
 Range = tuple[int, int]
 BlockBox = tuple[Range, Range, Range]
 """Half-open ranges of block indices in x, y, z."""
@@ -147,11 +151,22 @@ def _box_runs(group: AccessGroup, symbols: dict[str, tuple[int, int]], granulari
         stride = int(np.diff(values).min()) if len(values) > 1 else 0
         steps.append((stride, values))
     for stride, times in sorted(steps, key=lambda step: abs(step[0])):
+        if stride and len(runs) and not absorbs(runs, stride, granularity):
+            _check_pieces(group, len(runs) * (times if isinstance(times, int) else len(times)))
         if isinstance(times, int):
             runs = repeated(runs, stride, times, granularity)
         else:
             runs = spread(runs, times, granularity)
     return runs
+
+
+def _check_pieces(group: AccessGroup, count: int) -> None:
+    """Bounds time and memory, which grow with the pieces."""
+    if count > _MAX_RUNS:
+        raise LaunchError(
+            f"one footprint in {group.field!r} has {count} separate pieces, more than the "
+            f"{_MAX_RUNS} that can be counted; is an argument or a trip count wrong?"
+        )
 
 
 def _enumerated(group: AccessGroup, symbols: dict[str, tuple[int, int]]) -> Iterator[IntArray]:
@@ -188,7 +203,11 @@ def field_runs(
     groups: Sequence[AccessGroup], boxes: Sequence[BlockBox], launch: Launch, granularity: int
 ) -> Runs:
     """Bytes that any of the groups (of one field) touches; exact at multiples of granularity."""
-    return union([group_runs(g, boxes, launch, granularity) for g in groups], granularity)
+    parts: list[Runs] = []
+    for group in groups:
+        parts.append(group_runs(group, boxes, launch, granularity))
+        _check_pieces(group, sum(map(len, parts)))
+    return union(parts, granularity)
 
 
 def granules(

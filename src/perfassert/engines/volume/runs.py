@@ -64,6 +64,11 @@ def union(parts: Sequence[Runs], granularity: int) -> Runs:
     )
 
 
+def absorbs(runs: Runs, stride: int, granularity: int) -> bool:
+    """Whether repeating the runs that far apart makes them longer instead of more."""
+    return abs(stride) - int((runs.ends - runs.starts).min()) < granularity
+
+
 def repeated(runs: Runs, stride: int, count: int, granularity: int) -> Runs:
     """The union of ``runs`` shifted by ``0, stride, …, (count − 1) · stride``."""
     if count == 1 or stride == 0 or not len(runs):
@@ -72,7 +77,7 @@ def repeated(runs: Runs, stride: int, count: int, granularity: int) -> Runs:
     if stride < 0:
         shift = stride * (count - 1)
         starts, ends, stride = starts + shift, ends + shift, -stride
-    if stride - int((ends - starts).min()) < granularity:
+    if absorbs(runs, stride, granularity):
         return merged(starts, ends + stride * (count - 1), granularity)
     shifts = stride * np.arange(count, dtype=np.int64)[:, None]
     return merged((starts + shifts).ravel(), (ends + shifts).ravel(), granularity)
