@@ -106,23 +106,24 @@ class KernelTableReader(TableReader):
     def argument(self, key: str, value: Any) -> Any:
         """A number, an expression, ``"null"``, a buffer's table, or that of a structure."""
         if not isinstance(value, dict):
-            return self.number(key, value)
+            return self.constant(key, value)
         if "shape" not in value and "alias" not in value:
-            if set(value) & set(BUFFER):
+            if not value or set(value) & set(BUFFER):
                 self.fail(f"{key}.shape", "missing; a pointer needs the shape of its buffer")
-            return self.number(key, value)
+            return self.constant(key, value)
         self.known(key, value, BUFFER)
         read = {"dtype": self.string, "fill": self.string, "alias": self.string}
         return {k: read.get(k, self.expressions)(f"{key}.{k}", v) for k, v in value.items()}
 
-    def number(self, key: str, value: Any) -> Any:
+    def constant(self, key: str, value: Any) -> Any:
         """A number, an expression or ``"null"``; lists and tables (by member or byte) of them."""
         if isinstance(value, dict):
             return {
-                int(k) if k.isdigit() else k: self.number(f"{key}.{k}", v) for k, v in value.items()
+                int(k) if k.isdigit() else k: self.constant(f"{key}.{k}", v)
+                for k, v in value.items()
             }
         if isinstance(value, list):
-            return [self.number(f"{key}[{i}]", v) for i, v in enumerate(value)]
+            return [self.constant(f"{key}[{i}]", v) for i, v in enumerate(value)]
         if value == "null":
             return None
         return value if isinstance(value, float) else self.expression(key, value)

@@ -110,7 +110,7 @@ class DescriptionReader(KernelTableReader):
         return {k: self.expression(f"{key}.{k}", v) for k, v in self.section(key, value).items()}
 
     def _constants(self, key: str, value: Any) -> dict[str, Any]:
-        return {k: self.number(f"{key}.{k}", v) for k, v in self.section(key, value).items()}
+        return {k: self.constant(f"{key}.{k}", v) for k, v in self.section(key, value).items()}
 
     def _defines(self, key: str, value: Any) -> dict[str, object]:
         """Macros: a number, or text as it stands."""
