@@ -33,29 +33,19 @@ class _Weight:
     addressed: frozenset[Assumption]
 
 
-def confidence(model: Model, band: ErrorBand) -> str:
-    """``"guessed"``; else ``"measured"`` where the error of ``time`` is known, its ``band``."""
-    if guessed_share(model) > GUESSED_FROM:
-        return "guessed"
-    return "measured" if band.error is not None else "transferred"
-
-
-def reasons(model: Model) -> tuple[Assumption, ...]:
-    """The stand-ins of a launch with the share that each carries, the heaviest first."""
+def trust(model: Model, band: ErrorBand) -> tuple[str, tuple[Assumption, ...]]:
+    """The confidence of a launch whose time has that band, and its stand-ins with the share that
+    each carries, the heaviest first: ``"guessed"`` where together they carry too much, else
+    ``"measured"`` where the error of the time is known."""
+    known = "measured" if band.error is not None else "transferred"
     kernel = model.case.kernel
-    if not isinstance(kernel, BoundKernel):
-        return ()
+    stand_ins = _of(kernel) if isinstance(kernel, BoundKernel) else []
+    if not isinstance(kernel, BoundKernel) or not stand_ins:
+        return known, ()
     weights = _Weights(model, kernel)
-    found = [replace(a, share=round_significant(weights.share(a))) for a in _of(kernel)]
-    return tuple(sorted(found, key=lambda a: -a.share))
-
-
-def guessed_share(model: Model) -> float:
-    """The share of instructions or of bytes, whichever is more, on any stand-in."""
-    kernel = model.case.kernel
-    if not isinstance(kernel, BoundKernel):
-        return 0.0
-    return _Weights(model, kernel).share(*_of(kernel))
+    found = [replace(a, share=round_significant(weights.share(a))) for a in stand_ins]
+    guessed = weights.share(*stand_ins) > GUESSED_FROM
+    return "guessed" if guessed else known, tuple(sorted(found, key=lambda a: -a.share))
 
 
 def _of(kernel: BoundKernel) -> list[Assumption]:
@@ -69,6 +59,8 @@ class _Weights:
         self.graph = kernel.graph
         self.nodes = tuple(_weight(node, model, kernel) for node in kernel.graph.nodes)
         self.placed = frozenset[Assumption]().union(*(w.addressed for w in self.nodes))
+        self.instructions = sum(w.instructions for w in self.nodes) or 1.0
+        self.sectors = sum(w.sectors for w in self.nodes) or 1.0
 
     def share(self, *chosen: Assumption) -> float:
         """Of instructions, or of bytes: whichever rests more on the chosen."""
@@ -77,14 +69,6 @@ class _Weights:
         executed = sum(w.instructions for w in self.nodes if w.executed & wanted)
         addressed = sum(w.sectors for w in self.nodes if w.addressed & wanted)
         return min(1.0, max(executed / self.instructions, addressed / self.sectors, *loose, 0.0))
-
-    @property
-    def instructions(self) -> float:
-        return sum(w.instructions for w in self.nodes) or 1.0
-
-    @property
-    def sectors(self) -> float:
-        return sum(w.sectors for w in self.nodes) or 1.0
 
     def _beside(self, one: Assumption) -> float:
         """The share of a stand-in that no node names: of what its line does, or else all of it."""

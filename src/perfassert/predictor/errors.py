@@ -73,15 +73,18 @@ def exact_metrics(model: Model) -> frozenset[str]:
 
 
 def kind_of(prediction: Prediction, device: Device) -> Kind:
-    """The kind that a prediction counts as; only compiled code knows what it spills."""
-    way = "described" if prediction.resources.spill_bytes is None else "compiled"
-    return Kind(device.arch, way, prediction.limiter)
+    """The kind that a prediction counts as."""
+    return _kind(device, prediction.resources.spill_bytes, prediction.limiter)
+
+
+def _kind(device: Device, spill_bytes: int | None, limiter: str) -> Kind:
+    """Only compiled code knows what it spills."""
+    return Kind(device.arch, "described" if spill_bytes is None else "compiled", limiter)
 
 
 def error_bands(model: Model, limiter: str) -> dict[str, ErrorBand]:
     """The band of every metric of a launch."""
-    way = "described" if model.case.kernel.spill_bytes is None else "compiled"
-    kind, exact = Kind(model.device.arch, way, limiter), exact_metrics(model)
+    kind, exact = _kind(model.device, model.case.kernel.spill_bytes, limiter), exact_metrics(model)
     return {name: FACT if name in exact else error_band(name, kind) for name in METRICS}
 
 

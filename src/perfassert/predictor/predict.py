@@ -16,7 +16,7 @@ from perfassert.hardware.occupancy import Occupancy
 from perfassert.kernel.description import BoundKernel, CompiledKernel, Kernel
 from perfassert.kernel.launch import Launch
 from perfassert.prediction.prediction import Diagnosis, OccupancyResult, Prediction, Resources
-from perfassert.predictor.confidence import confidence, reasons
+from perfassert.predictor.confidence import trust
 from perfassert.predictor.diagnose import diagnose
 from perfassert.predictor.errors import error_bands, exact_metrics
 from perfassert.predictor.measured_volumes import with_measured
@@ -87,6 +87,7 @@ def _of(case: Case, kernel: Kernel, launch: Launch, target: Device) -> Predictio
     bound, held, estimate = case.kernel, case.held, case.estimate
     roofline_limiter = max(time.roofline, key=lambda key: time.roofline[key])
     bands = error_bands(model, time.limiter)
+    confidence, reasons = trust(model, bands["time"])
     return Prediction(
         kernel=bound.name,
         device=target.name,
@@ -113,8 +114,8 @@ def _of(case: Case, kernel: Kernel, launch: Launch, target: Device) -> Predictio
         assumptions=(*bound.assumptions, *time.run.assumptions, *_approximated(model)),
         exact=exact_metrics(model),
         error_bands=bands,
-        confidence=confidence(model, bands["time"]),
-        confidence_reasons=reasons(model),
+        confidence=confidence,
+        confidence_reasons=reasons,
         diagnostics=_diagnostics(model, time),
         origin=(kernel, launch, target),
         diagnose=partial(diagnose, predict=predict),
