@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from described import iterations
 from ptx_interpreter import Memory, shared_layout, trace
 
 from perfassert.frontends.cuda.describe import describe
@@ -206,17 +207,3 @@ def touched(program, case, names):
                         start = bases[access.field] + value(access.address, counters)
                         result.update(range(start, start + access.bytes))
     return result
-
-
-def iterations(program, chain, value):
-    """Values of the loop counters under which the innermost loop's body runs."""
-    found = [{}]
-    for number in chain:
-        loop = program.loops[number]
-        found = [
-            {**counters, f"loop:{number}": i}
-            for counters in found
-            if value(loop.entry, counters)
-            for i in range(value(loop.trips, counters))
-        ]
-    return found
