@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from perfassert.engines.execution.floats import FLOAT
-from perfassert.kernel.machine import Kind, Rounding
+from perfassert.engines.execution.functions import FUNCTIONS
+from perfassert.kernel.machine import Function, Kind, Rounding
 
 COUNT = 3000
 
@@ -63,3 +64,36 @@ def test_a_fused_product_and_sum_of_doubles_is_rounded_once():
     for i in range(COUNT):
         x, y, z = (Fraction(float(v[i])) for v in (a, b, c))
         check(x * y + z, found[i], Rounding.NEAREST, np.float64)
+
+
+def test_approximate_functions_are_good_to_more_than_single_precision():
+    """Sines and cosines take revolutions: the compiler multiplies by 1 / 2π before."""
+    generator = np.random.default_rng(4)
+    x = np.concatenate([generator.uniform(-140, 140, 5000), generator.uniform(-1, 1, 5000)])
+    turn = 2 * np.pi * (x - np.rint(x))
+    expected = {
+        Function.EX2: np.exp2(x), Function.TANH: np.tanh(x), Function.SIN: np.sin(turn),
+        Function.COS: np.cos(turn), Function.LG2: np.log2(abs(x)), Function.RCP: 1 / x,
+        Function.RSQ: 1 / np.sqrt(abs(x)), Function.SQRT: np.sqrt(abs(x)),
+    }  # fmt: skip
+    assert expected.keys() == FUNCTIONS.keys()
+    for function, values in expected.items():
+        positive = function in (Function.LG2, Function.RSQ, Function.SQRT)
+        found = FUNCTIONS[function](abs(x) if positive else x)
+        assert np.allclose(found, values, rtol=2.0**-46, atol=2.0**-50), function
+
+
+@pytest.mark.parametrize(
+    ("function", "ends"),
+    [
+        (Function.EX2, {np.inf: np.inf, -np.inf: 0.0, 3.0: 8.0, 0.0: 1.0}),
+        (Function.LG2, {0.0: -np.inf, np.inf: np.inf, 8.0: 3.0, -1.0: np.nan}),
+        (Function.SIN, {0.25: 1.0, 1e30: 0.0, 0.5: 0.0, np.inf: np.nan, -0.25: -1.0}),
+        (Function.COS, {0.25: 0.0, 1e30: 1.0, 0.5: -1.0, np.inf: np.nan, -1.0: 1.0}),
+        (Function.TANH, {np.inf: 1.0, -np.inf: -1.0, 0.0: 0.0}),
+    ],
+)
+def test_approximate_functions_are_exact_where_the_result_is(function, ends):
+    with np.errstate(all="ignore"):
+        found = FUNCTIONS[function](np.array([*ends, np.nan]))
+    assert np.array_equal(found, [*ends.values(), np.nan], equal_nan=True)

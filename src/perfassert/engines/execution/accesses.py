@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from perfassert.engines.execution.interpreter import Interpreter
 
 _LOW = np.uint64(0xFFFFFFFF)
+_Rows = tuple[npt.NDArray[np.intp], Addresses, Lanes, int]
 
 
 class Accesses:
@@ -40,7 +41,7 @@ class Accesses:
     def __init__(self, owner: Interpreter) -> None:
         self.owner = owner
         self.setting = owner.setting
-        self.touches: list[Touch] = []
+        self.rows: dict[tuple[int, int], list[_Rows]] = {}
         self.outside: dict[tuple[int, str], Outside] = {}
         self.bounded = any(r.size is not None for r in owner.setting.memory.regions)
 
@@ -59,10 +60,7 @@ class Accesses:
             self._stray(memory, addresses, np.broadcast_to(unknown, lanes.shape), lanes & ~known)
         addresses = np.where(known, addresses, np.uint64(0))
         if memory.space is not Space.CONSTANT:
-            guessed = int(lanes.sum()) - int(known.sum())
-            self.touches.append(
-                Touch(owner.place, part, memory, owner.numbers, addresses, known, guessed)
-            )
+            self._record(part, addresses, known, lanes)
         if operation.kind is Kind.MATRIX_LOAD:
             for target in operation.targets:
                 owner.write(target, np.uint32(0), _mask(UNTRANSLATED))
@@ -70,6 +68,26 @@ class Accesses:
             self._load(memory, operation, wanted, addresses, known, unknown)
         else:
             self._change(memory, operation, wanted, addresses, known, lanes, unknown)
+
+    def _record(self, part: int, addresses: Addresses, known: Lanes, lanes: Lanes) -> None:
+        rows = lanes.any(axis=1)
+        if not rows.any():
+            return
+        guessed = int(lanes.sum()) - int(known.sum())
+        found = self.owner.numbers[rows], addresses[rows], known[rows], guessed
+        self.rows.setdefault((self.owner.place, part), []).append(found)
+
+    def touches(self) -> tuple[Touch, ...]:
+        """What each operation touched, in the order of the code."""
+        instructions = self.owner.code.instructions
+        found = []
+        for (place, part), rows in sorted(self.rows.items()):
+            memory = instructions[place].operations[part].memory
+            assert memory is not None
+            warps, addresses, lanes = (np.concatenate([r[k] for r in rows]) for k in range(3))
+            guessed = sum(r[3] for r in rows)
+            found.append(Touch(place, part, memory, warps, addresses, lanes, guessed))
+        return tuple(found)
 
     def forget(self, operation: Micro) -> None:
         """An instruction without a translation wrote to memory: all of it is unknown."""

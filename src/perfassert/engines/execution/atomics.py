@@ -27,7 +27,8 @@ def updated(combine: Combining, signed: bool, words: int, old: Any, new: Any, sw
         below = old.view(kind) < new.view(kind)
         return np.where(below == (combine is Combining.MIN), old, new)
     if combine is Combining.FLOAT_ADD:
-        return (old.view(np.float32) + new.view(np.float32)).view(np.uint32)
+        total = old.view(np.float32) + new.view(np.float32)
+        return np.where(total == total, total.view(np.uint32), np.uint32(0x7FFFFFFF))
     return _SIMPLE[combine](old, new, swap)
 
 

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from perfassert.engines.execution.functions import FUNCTIONS, Doubles
 from perfassert.engines.execution.words import Detail, Function, Words, halves, related, wide
 from perfassert.kernel.machine import Function as Approximate
 from perfassert.kernel.machine import Kind, Relation, Rounding
 
-Doubles = npt.NDArray[np.float64]
 _SMALLEST = 2.0**-126  # of normal numbers in single precision
 _SPLIT = float((1 << 27) + 1)
 _EXPONENT = np.uint32(0x7F800000)
@@ -64,7 +64,7 @@ def _finished(value: Doubles, detail: Detail) -> tuple[Words]:
         small = np.abs(result) < np.float32(_SMALLEST)
         result = np.where(small, np.copysign(np.float32(0), result), result)
     if saturate:
-        result = np.where(result == result, np.clip(result, 0, 1), np.float32(0))
+        result = np.where(result > 0, np.minimum(result, np.float32(1)), np.float32(0))
     word = np.ascontiguousarray(result, dtype=np.float32).view(np.uint32)
     return (np.where(result == result, word, np.uint32(0x7FFFFFFF)),)
 
@@ -112,23 +112,7 @@ def _float_function(detail: Detail, a: Words) -> tuple[Words]:
     function = detail[0]
     if function in (Approximate.RCP_HIGH, Approximate.RSQ_HIGH):
         return _high_function(function, a)
-    x = _value(a, 1)
-    if function == Approximate.RCP:
-        value = 1.0 / x
-    elif function == Approximate.RSQ:
-        value = 1.0 / np.sqrt(x)
-    elif function == Approximate.SQRT:
-        value = np.sqrt(x)
-    elif function == Approximate.EX2:
-        value = np.exp2(x)
-    elif function == Approximate.LG2:
-        value = np.log2(x)
-    elif function == Approximate.SIN:
-        value = np.sin(x)
-    elif function == Approximate.COS:
-        value = np.cos(x)
-    else:
-        value = np.tanh(x)
+    value = FUNCTIONS[Approximate(function)](_value(a, 1))
     return _finished(value, (Rounding.NEAREST, 0, 0))
 
 

@@ -448,6 +448,8 @@ class Interpreter:
     def _set_lanes(
         self, register: int, waiting: list[tuple[int, Fragment]], value: int, unknown: int
     ) -> None:
+        if register <= 0:
+            return
         shape = (self.setting.warps, 32)
         if self.values[register] is None:
             self.values[register] = np.zeros(shape, np.uint32)
@@ -474,7 +476,7 @@ class Interpreter:
         }
         return Execution(
             self.code, setting.memory.regions, setting.blocks, setting.warps_per_block,
-            self.executed, self.lanes, self.taken, tuple(self.accesses.touches),
+            self.executed, self.lanes, self.taken, self.accesses.touches(),
             tuple(self.accesses.outside.values()), self.guesses, cut, frozenset(self.lost),
             frozenset(self.warps.released_by_force), held, unknown,
         )  # fmt: skip

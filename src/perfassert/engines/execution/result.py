@@ -17,11 +17,11 @@ Counts = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Touch:
-    """One execution of a memory operation by several warps.
+    """All executions of a memory operation, one row for each warp and time, in order.
 
-    ``instruction``, ``part``: which one; ``warps``: their numbers; ``addresses`` [warps, 32] in
-    bytes; ``lanes``: those that take part and whose address is known; ``guessed``: how many take
-    part at an address that is not known.
+    ``instruction``, ``part``: which one; ``warps``: the numbers of those that executed it;
+    ``addresses`` [rows, 32] in bytes; ``lanes``: those that take part and whose address is known;
+    ``guessed``: how many take part at an address that is not known.
     """
 
     instruction: int
@@ -51,10 +51,10 @@ class Execution:
     how many active lanes in all (guards of single instructions left out). ``taken``: branch →
     [warps, 2], how often some lane jumped, and how often some lane did not. ``guesses``:
     instruction → provenance of an unknown value that decided its address or its branch.
-    ``cut``: warps that did not come to their end; ``lost``: instructions at which lanes could not
-    be followed; ``forced``: those at which lanes waited for others that never came.
-    ``contents``: what the buffers with known content hold at the end, ``unknown``: how many of
-    their bytes are not known any more.
+    ``touches``: in the order of the code, each operation once. ``cut``: warps that did not come to
+    their end; ``lost``: instructions at which lanes could not be followed; ``forced``: those at
+    which lanes waited for others that never came. ``contents``: what the buffers with known content
+    hold at the end, ``unknown``: how many of their bytes are not known any more.
     """
 
     code: MachineCode

@@ -1,9 +1,13 @@
 """Where the lanes of every warp are: fragments, convergence barriers, barriers of a block.
 
 A warp runs one fragment (a place and the lanes that are there) until it ends, waits or yields;
-fragments join at a convergence barrier only, as on the hardware (Volta and later). Of the warps
-that can run, those at the lowest place run first, together, so that stragglers catch up; every
-now and then another place has its turn, so that a spinning warp cannot starve the one it waits for.
+fragments join at a convergence barrier only, as on the hardware (Volta and later).
+
+The order, which both engines follow to the letter as it decides races and what atomics return: of
+the places where warps can run, the lowest is next, so that stragglers catch up; every 64th time
+it is another one, so that a spinning warp cannot starve the one it waits for. All warps that are
+there execute one operation after the other, each operation in the order of the warps and lanes,
+up to a jump, a wait, or the next place where others stand.
 """
 
 from __future__ import annotations
