@@ -1,9 +1,13 @@
 """Damaged files by the thousand: seconds, the slowest one, peak memory here and in tools.
 
-``python benchmarks/hostile.py FILE [COUNT [elf | container | listing | built]]``
+``python benchmarks/hostile.py FILE [COUNT [elf | container | listing | ptx | built]]``
+
+``ptx`` takes a listing that has its PTX, and damages that; ``built`` runs all tools on each. A case
+that takes more than 10 s, memory above 1 GB, or ends in an error that is not ours, is a finding.
 """
 
 import resource
+import signal
 import sys
 import tempfile
 import time
@@ -12,35 +16,72 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 import mutations
 
+from perfassert.frontends.toolchain.build import Source, build
+
 DEFAULT = {".cubin": "elf", ".sass": "listing", ".ptx": "built"}
+PATIENCE = 10  # seconds, of one case
+MEMORY = 1024  # MB
 
 
-def main(name: str, count: str = "10000", reader: str = "") -> None:
+def main(name: str, count: str = "10000", asked: str = "") -> None:
     source = Path(name)
-    read = getattr(mutations, reader or DEFAULT.get(source.suffix, "container"))
-    content, slowest = source.read_bytes(), 0.0
+    reader = asked or DEFAULT.get(source.suffix, "container")
+    read, content = chosen(reader, source)
+    slowest = 0.0
 
     def timed(mutation: bytes, path: Path) -> None:
         nonlocal slowest
         begin = time.monotonic()
+        signal.alarm(PATIENCE)
         try:
             read(mutation, path)
         finally:
+            signal.alarm(0)
             slowest = max(slowest, time.monotonic() - begin)
+            within()
 
-    begin = time.monotonic()
+    signal.signal(signal.SIGALRM, late)
+    begin, refused, found = time.monotonic(), 0, []
+    text = reader in ("listing", "ptx") or source.suffix == ".ptx"
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, f"damaged{source.suffix}")
-        refused = mutations.survives(timed, content, path, int(count), source.name)
-    own, tools = (
-        resource.getrusage(who).ru_maxrss / 1024
-        for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    )
+        for number in range(int(count)):
+            try:
+                seed = f"{source.name}-{number}"
+                refused += mutations.refused(timed, content, path, seed, text)
+            except AssertionError as finding:
+                found.append(str(finding))
+    own, tools = map(peak, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     print(
-        f"{source.name}: {count} mutations by {read.__name__}, {refused} refused, "
+        f"{source.name}: {count} mutations by {reader}, {refused} refused, "
         f"{time.monotonic() - begin:.0f} s, slowest {slowest:.2f} s, "
-        f"{own:.0f} MB here, {tools:.0f} MB in a tool"
+        f"{own:.0f} MB here, {tools:.0f} MB in a tool, {len(found)} findings"
     )
+    print("\n".join(found))
+
+
+def chosen(reader: str, source: Path):
+    """What reads a mutation, and what is mutated."""
+    if reader != "ptx":
+        return getattr(mutations, reader), source.read_bytes()
+    binary = build(Source(source, "sass"), mutations.stated(source.read_bytes()))
+    return mutations.ptx_of(binary), (binary.ptx or "").encode()
+
+
+def late(*_: object) -> None:
+    raise TimeoutError(f"more than {PATIENCE} s")
+
+
+def peak(who: int) -> float:
+    """MB."""
+    return resource.getrusage(who).ru_maxrss / 1024
+
+
+def within() -> None:
+    """The peak never falls again, so the first case above the limit is the one to blame."""
+    for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN):
+        if peak(who) > MEMORY:
+            raise MemoryError(f"more than {MEMORY} MB")
 
 
 if __name__ == "__main__":

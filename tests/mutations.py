@@ -1,13 +1,21 @@
 """Damaged files: the same ones for the same seed."""
 
 import random
+import re
+from dataclasses import replace
 
 from perfassert.errors import PerfAssertError
 from perfassert.frontends.cuda.describe import describe
+from perfassert.frontends.cuda.ptx import kernels
 from perfassert.frontends.toolchain import containers
 from perfassert.frontends.toolchain.architecture import architecture
 from perfassert.frontends.toolchain.build import Source, build
 from perfassert.frontends.toolchain.elf import Cubin
+from perfassert.frontends.toolchain.signature import parameters
+
+_WORD = re.compile(rb"[\w.%]+")
+_NUMBER = re.compile(rb"\b(?:0x[0-9a-f]+|\d+)\b")
+EXTREMES = (b"0", b"-1", b"1", b"0x7fffffff", b"0xffffffff", b"18446744073709551616", b"7" * 400)
 
 
 def mutated(content, dice):
@@ -35,6 +43,35 @@ def mutated(content, dice):
     return bytes(data)
 
 
+def reworded(content, dice):
+    """Text that is still text: lines moved, doubled or dropped, words swapped, numbers extreme."""
+    lines = content.split(b"\n")
+    for _ in range(dice.randrange(1, 5)):
+        way, at, other = (
+            dice.randrange(5), dice.randrange(len(lines)), dice.randrange(len(lines)))  # fmt: skip
+        if way == 0:
+            lines[at], lines[other] = lines[other], lines[at]
+        elif way == 1:
+            lines.insert(at, lines[other])
+        elif way == 2:
+            lines[at] = b""
+        elif way == 3:
+            words = _WORD.findall(lines[other]) or [b""]
+            lines[at] = _once(_WORD, lines[at], dice.choice(words), dice)
+        else:
+            lines[at] = _once(_NUMBER, lines[at], dice.choice(EXTREMES), dice)
+    return b"\n".join(lines)
+
+
+def _once(pattern, line, new, dice):
+    """One of the matches replaced."""
+    found = list(pattern.finditer(line))
+    if not found:
+        return line
+    one = dice.choice(found)
+    return line[: one.start()] + new + line[one.end() :]
+
+
 def elf(content, path):
     """Every fact of a cubin, without a tool."""
     cubin = Cubin(content, str(path))
@@ -54,7 +91,26 @@ def container(content, path):
 def listing(content, path):
     """Read and described."""
     path.write_bytes(content)
-    describe(build(Source(path, "sass"), "sm_80"))
+    describe(build(Source(path, "sass"), stated(content)))
+
+
+def stated(content):
+    """The architecture of a listing."""
+    found = re.search(rb"arch=(sm_\d+)", content)
+    return found[1].decode() if found else "sm_80"
+
+
+def ptx_of(binary):
+    """A reader of the PTX behind a listing that is whole, without a tool."""
+    layout = [(p.offset, p.size) for p in binary.parameters]
+
+    def ptx(content, path):
+        text = content.decode(errors="replace")
+        kernels(text)
+        parameters(binary.mangled, layout, [], text)
+        describe(replace(binary, ptx=text).sealed())
+
+    return ptx
 
 
 def built(content, path):
@@ -64,15 +120,19 @@ def built(content, path):
     describe(build(Source(path, kind), "sm_80"))
 
 
-def survives(reader, content, path, count, seed):
+def survives(reader, content, path, count, seed, text=False):
     """How many of ``count`` mutations were refused; any error but our own comes out."""
-    refused = 0
-    for number in range(count):
-        dice = random.Random(f"{seed}-{number}")
-        try:
-            reader(mutated(content, dice), path)
-        except PerfAssertError:
-            refused += 1
-        except Exception as error:
-            raise AssertionError(f"mutation {seed}-{number}: {error!r}") from error
-    return refused
+    return sum(refused(reader, content, path, f"{seed}-{n}", text) for n in range(count))
+
+
+def refused(reader, content, path, seed, text=False):
+    """Whether this mutation was; every other one of a ``text`` is reworded."""
+    dice = random.Random(seed)
+    way = reworded if text and dice.random() < 0.5 else mutated
+    try:
+        reader(way(content, dice), path)
+    except PerfAssertError:
+        return True
+    except Exception as error:
+        raise AssertionError(f"mutation {seed}: {error!r}") from error
+    return False

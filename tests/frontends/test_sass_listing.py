@@ -52,6 +52,10 @@ class TestListing:
         assert self.listing.functions == ("k",)
         assert [i.address for i in self.listing.instructions] == [0, 16, 32]
 
+    def test_a_function_that_is_not_named(self):
+        text = GOOD.replace("        .type           k,@function", "     ,@function\n.type")
+        assert parse_listing(text, "k.sass").functions == ()
+
     def test_opcodes_and_guards(self):
         first, load, jump = self.listing.instructions
         assert (first.base, first.modifiers, first.guard) == ("MOV", (), None)

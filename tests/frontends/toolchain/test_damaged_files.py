@@ -8,7 +8,7 @@ import mutations
 import pytest
 
 from perfassert.frontends.toolchain import compilers, tools
-from perfassert.frontends.toolchain.binary import Source
+from perfassert.frontends.toolchain.build import Source, build
 
 KERNEL = """\
 extern "C" __global__ void k(float* a, int n) {
@@ -27,11 +27,11 @@ def compiled_kernel(toolchain, tmp_path):
     )
 
 
-def survives(reader, content, path, count):
+def survives(reader, content, path, count, text=False):
     """Nothing hangs; some are refused."""
     begin = time.monotonic()
     reader(content, path)  # as it is, it is read
-    refused = mutations.survives(reader, content, path, count, path.name)
+    refused = mutations.survives(reader, content, path, count, path.name, text)
     assert count / 10 < refused <= count
     assert (time.monotonic() - begin) / count < 10
 
@@ -41,7 +41,14 @@ def test_machine_code(compiled_kernel, tmp_path):
 
 
 def test_listings(tmp_path):
-    survives(mutations.listing, LISTING.read_bytes(), tmp_path / "k.sass", 60)
+    survives(mutations.listing, LISTING.read_bytes(), tmp_path / "k.sass", 60, text=True)
+
+
+def test_ptx_behind_a_listing(tmp_path):
+    binary = build(Source(LISTING, "sass"), "sm_80")
+    reader, content = mutations.ptx_of(binary), binary.ptx.encode()
+    reader(content, tmp_path)
+    mutations.survives(reader, content, tmp_path, 60, "behind", text=True)
 
 
 @pytest.mark.usefixtures("ptxas")

@@ -27,6 +27,7 @@ _REGISTER = re.compile(r"(-|~|\+)?\|?(U?R(?:\d+|Z))\|?((?:\.[\w]+)*)$")
 _PREDICATE = re.compile(r"(!?)(U?P(?:\d|T))$")
 _CONSTANT = re.compile(r"(-|~)?\|?cx?\[(0x[0-9a-f]+|UR\d+)\]\[(.*?)\]\|?((?:\.\w+)*)$")
 _NUMBER = re.compile(r"-?(0x[0-9a-f]+|\d+)$")
+_FUNCTION = re.compile(r"\s*\.type\s+([^\s,]+),@function")
 _MEMORY = re.compile(r"(?:g?desc\[(UR\d+|URZ)\])?\[(.*)\]((?:\.\w+)*)$")
 _TARGET = re.compile(r"`\((.*)\)$")
 
@@ -160,8 +161,8 @@ class _Reader:
         label = _LABEL.match(line)
         if label:
             self.labels[label[1]] = len(self.instructions)
-        elif ",@function" in line:
-            self.functions.append(line.split()[1].partition(",")[0])
+        elif function := _FUNCTION.match(line):
+            self.functions.append(function[1])
 
     def place(self, line: str) -> None:
         found = _FILE.match(line)
