@@ -101,7 +101,7 @@ def test_they_are_what_a_kernel_by_itself_has(library):
     assert info.shared_bytes == made.resources.shared_bytes
 
 
-def test_no_tool_but_for_taking_apart_runs_again(library, monkeypatch):
+def test_no_tool_runs_again(library, monkeypatch):
     first = pa.kernels(library)
     record = []
     real = tools.run_tool
@@ -109,7 +109,11 @@ def test_no_tool_but_for_taking_apart_runs_again(library, monkeypatch):
         tools, "run_tool", lambda name, *a, **k: (record.append(name), real(name, *a, **k))[1]
     )
     assert pa.kernels(library) == first
-    assert record == ["cuobjdump"]
+    assert record == []
+    copy = library.with_name("copied.o")  # known by content, wherever it lies
+    copy.write_bytes(library.read_bytes())
+    assert pa.kernels(copy) == first
+    assert record == []
 
 
 def test_digests_are_of_the_code(tmp_path):
@@ -180,3 +184,40 @@ def test_a_compilation_database(tmp_path, library, capsys):
     rows = json.loads(capsys.readouterr().out)
     assert [(r["name"], r["arch"]) for r in rows][:1] == [("smooth<1, float>", "sm_90a")]
     assert len(rows) == 1 + 2 * COUNT
+
+
+def test_folders_and_option_files_of_a_build(tmp_path, capsys):
+    """As CMake writes them: relative to the folder that the command runs in, and in files."""
+    for folder in ("source", "build", "headers", "system"):
+        (tmp_path / folder).mkdir()
+    written(tmp_path / "headers", "using Kind = float;\n", "kind.h")
+    written(tmp_path / "system", "#define COUNT 3\n", "count.h")
+    written(tmp_path / "build", "-I../headers -isystem ../system -I../nowhere", "includes.rsp")
+    text = '#include "kind.h"\n#include <count.h>\n'
+    written(
+        tmp_path / "source", text + MANY + "template __global__ void smooth<COUNT>(Kind*, int);"
+    )
+    entry = {
+        "directory": str(tmp_path / "build"),
+        "file": "../source/k.cu",
+        "command": "nvcc --options-file includes.rsp -arch=sm_80 -c ../source/k.cu -o k.o",
+    }
+    path = written(tmp_path / "build", json.dumps([entry]), "compile_commands.json")
+    assert main(["kernels", str(path), "--json"]) == 0
+    assert [r["name"] for r in json.loads(capsys.readouterr().out)] == ["smooth<3, float>"]
+    assert main(["kernels", str(path), "-DCOUNT=3"]) == 2
+    assert "has options of its own" in capsys.readouterr().err
+
+
+def test_macros_and_folders_on_the_command_line(tmp_path, capsys, monkeypatch):
+    (tmp_path / "headers").mkdir()
+    written(tmp_path / "headers", "#pragma once\n", "kind.h")
+    text = '#include "kind.h"\n' + MANY + "template __global__ void smooth<COUNT>(KIND*, int);"
+    path = written(tmp_path, text)
+    command = ["kernels", str(path), "--arch", "sm_80", "-DKIND=int", "-D", "COUNT=2", "--json"]
+    monkeypatch.chdir(tmp_path / "headers")
+    for folder in (".", "headers"):  # from here, as compilers take it; beside the source
+        assert main([*command, "-I", folder, "--option=-use_fast_math"]) == 0
+        assert [r["name"] for r in json.loads(capsys.readouterr().out)] == ["smooth<2, int>"]
+    assert main(command) == 2
+    assert "kind.h" in capsys.readouterr().err

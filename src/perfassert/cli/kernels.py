@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from perfassert.cli.sources import add_compilation, compilation_of
 from perfassert.errors import KernelSourceError, LaunchError
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def add(commands: Any) -> None:
     parser.add_argument("--filter", default="*", metavar="GLOB", help="of names or mangled names")
     parser.add_argument("--block", type=int, metavar="THREADS", help="occupancy of such a block")
     parser.add_argument("--device", help="whose occupancy; its architecture unless --arch is given")
-    parser.add_argument("--option", action="append", default=[], help="passed to the compiler")
+    add_compilation(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(command=_kernels)
 
@@ -42,7 +43,8 @@ def _kernels(options: argparse.Namespace) -> int:
         raise LaunchError("--block needs --device: occupancy is of a device")
     device = load_device(options.device) if options.device else None
     arch = options.arch or (device.arch if device else None)
-    found = [info for file in options.file for info in _of(Path(file), arch, options.option)]
+    given = compilation_of(options)
+    found = [info for file in options.file for info in _of(Path(file), arch, given)]
     kept = [i for i in found if _matches(i, options.filter)]
     shares = [_occupancy(i, options.block, device) for i in kept]
     if options.json:
@@ -56,14 +58,14 @@ def _kernels(options: argparse.Namespace) -> int:
     return 0
 
 
-def _of(path: Path, arch: str | None, options: Sequence[str]) -> Sequence[KernelInfo]:
+def _of(path: Path, arch: str | None, given: Mapping[str, Any]) -> Sequence[KernelInfo]:
     from perfassert.frontends.cuda.compile_commands import kernels_of_build
     from perfassert.frontends.cuda.inventory import kernels
 
     if path.suffix != ".json":
-        return kernels(path, arch, options=options)
-    if options:
-        raise KernelSourceError("--option: a compilation database has its own")
+        return kernels(path, arch, **given)
+    if given:
+        raise KernelSourceError(f"{path}: a compilation database has options of its own")
     return kernels_of_build(path, arch)
 
 

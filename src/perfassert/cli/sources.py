@@ -21,9 +21,7 @@ def add_source(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--kernel", help="its name; may be left out where the file has only one")
     parser.add_argument("--device", required=True, help="a name, an alias or a device file")
-    parser.add_argument("-D", "--define", action="append", default=[], metavar="NAME[=VALUE]")
-    parser.add_argument("-I", "--include-dir", action="append", default=[], metavar="FOLDER")
-    parser.add_argument("--option", action="append", default=[], help="passed to the compiler")
+    add_compilation(parser)
     parser.add_argument("--arch", help="which architecture of a compiled file, as sm_90a")
     parser.add_argument("--trip-count", action="append", default=[], metavar="FILE:LINE=N")
     parser.add_argument(
@@ -34,6 +32,13 @@ def add_source(parser: argparse.ArgumentParser) -> None:
         "--constant", action="append", default=[], metavar="SYMBOL=VALUE",
         help="what the program writes into __constant__ memory",
     )  # fmt: skip
+
+
+def add_compilation(parser: argparse.ArgumentParser) -> None:
+    """How source is compiled."""
+    parser.add_argument("-D", "--define", action="append", default=[], metavar="NAME[=VALUE]")
+    parser.add_argument("-I", "--include-dir", action="append", default=[], metavar="FOLDER")
+    parser.add_argument("--option", action="append", default=[], help="passed to the compiler")
 
 
 def add_launch(parser: argparse.ArgumentParser, required: bool) -> None:
@@ -73,11 +78,24 @@ _OPTIONS = {
 """What is said to a front end → the option that says it."""
 
 
-def _given(options: argparse.Namespace) -> dict[str, object]:
+def compilation_of(options: argparse.Namespace) -> dict[str, Any]:
+    """What the options of :func:`add_compilation` say to a compiler."""
     said = {
         "defines": {k: v or "1" for k, v in map(_pair, options.define)},
-        "include_dirs": options.include_dir,
+        "include_dirs": [_folder(text) for text in options.include_dir],
         "options": options.option,
+    }
+    return {key: value for key, value in said.items() if value}
+
+
+def _folder(text: str) -> str:
+    """As a compiler takes it, from the working directory; else from the source's folder."""
+    return str(Path(text).resolve()) if Path(text).is_dir() else text
+
+
+def _given(options: argparse.Namespace) -> dict[str, object]:
+    said = {
+        **compilation_of(options),
         "arch": options.arch,
         "trip_counts": {k: _whole(v, "--trip-count") for k, v in map(_pair, options.trip_count)},
         "proxies": dict(pair(text, "--proxy") for text in options.proxy),

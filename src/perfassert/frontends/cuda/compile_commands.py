@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from perfassert.errors import KernelSourceError
 from perfassert.frontends.cuda.inventory import KernelInfo, kernels
 
-_SEPARATE = frozenset(("-I", "-isystem", "-D", "-U", "-std", "-arch", "-gencode", "-maxrregcount"))
+_SEPARATE = frozenset(("-D", "-U", "-std", "-arch", "-gencode", "-maxrregcount", "-include"))
 _KEPT = ("-I", "-D", "-U", "-std", "--std", "-arch", "--gpu-arch", "-gencode", "--generate-code",
-         "-maxrregcount", "--maxrregcount", "-use_fast_math", "--use_fast_math", "-isystem",
-         "--extended-lambda", "-extended-lambda", "--expt-")  # fmt: skip
+         "-maxrregcount", "--maxrregcount", "-use_fast_math", "--use_fast_math", "-include",
+         "-ftz", "--ftz", "-fmad", "--fmad", "-prec-", "--prec-",
+         "--extended-lambda", "-extended-lambda", "--expt-", "-expt-")  # fmt: skip
+_FILES = ("--options-file", "-optf")
+_INCLUDE = re.compile(r"(-I|-isystem=?|--include-path=?|--system-include=?)(.*)")
 
 
 def kernels_of_build(path: Path, arch: str | None) -> tuple[KernelInfo, ...]:
@@ -35,7 +39,7 @@ def kernels_of_build(path: Path, arch: str | None) -> tuple[KernelInfo, ...]:
         if product is not None and product.is_file():
             found += kernels(product, arch)
         else:
-            found += kernels(source, arch or _stated(words, source), options=_options(words))
+            found += kernels(source, arch or _stated(words, source), options=device_options(words))
     return tuple(found)
 
 
@@ -46,10 +50,30 @@ def _entry(entry: Mapping[str, Any]) -> tuple[Path, Path | None, list[str]]:
     product = entry.get("output")
     if product is None and "-o" in words[:-1]:
         product = words[words.index("-o") + 1]
-    return folder / entry["file"], folder / product if product else None, words
+    placed = words_in(folder, words)
+    return folder / entry["file"], folder / product if product else None, placed
 
 
-def _options(words: list[str]) -> tuple[str, ...]:
+def words_in(folder: Path, words: Sequence[str]) -> list[str]:
+    """The words of a command that runs in ``folder``: option files opened, include folders whole.
+
+    A folder that is not there says nothing; compilers pass over it, too.
+    """
+    read: list[str] = []
+    left = list(words)
+    while left:
+        word = left.pop(0)
+        if word in _FILES and left:
+            left[:0] = shlex.split((folder / left.pop(0)).read_text("utf-8"))
+        elif found := _INCLUDE.fullmatch(word):
+            named = found[2] or (left.pop(0) if left else "")
+            read += [f"-I{folder / named}"] if (folder / named).is_dir() else []
+        else:
+            read.append(word)
+    return read
+
+
+def device_options(words: Sequence[str]) -> tuple[str, ...]:
     """Those that say how device code is compiled."""
     kept: list[str] = []
     for at, word in enumerate(words):
@@ -65,7 +89,7 @@ def _stated(words: list[str], source: Path) -> str:
     from perfassert.frontends.toolchain.binary import Source
     from perfassert.frontends.toolchain.options import targets
 
-    asked = targets(Source(source, "cuda", options=_options(words)))
+    asked = targets(Source(source, "cuda", options=device_options(words)))
     real = [str(target.real or target.virtual) for target in asked]
     if not real:
         raise KernelSourceError(f"{source}: its command names no architecture; give --arch")

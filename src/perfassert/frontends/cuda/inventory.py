@@ -107,7 +107,18 @@ def _of_source(source: Source, arch: str) -> tuple[KernelInfo, ...]:
 
 
 def _of_container(path: Path, arch: str | None) -> tuple[KernelInfo, ...]:
+    """Remembered as a whole, so that what is known already is not taken apart again."""
     content = prepared(Source(path, "cubin"), arch or "sm_80").files.files[path]
+    digest = hashlib.sha256(content).hexdigest()
+    entry = cache.key(["inventory", digest, arch or "", *tools.identity()])
+    found = cache.load(entry, _read)
+    if found is None:
+        found = _contained(path, content, arch)
+        cache.store(entry, _written(found))
+    return _named(found)
+
+
+def _contained(path: Path, content: bytes, arch: str | None) -> tuple[KernelInfo, ...]:
     found: list[KernelInfo] = []
     with containers.opened(path, content) as members:
         code = [m for m in members if not m.ptx]
@@ -151,8 +162,17 @@ def _of_module(content: bytes, arch: str, where: str) -> tuple[KernelInfo, ...]:
     if found is None:
         cubin = Cubin(content, where)
         found = _described(cubin, sections(_disassembled(nvdisasm, content, where)), arch)
-        cache.store(entry, [{**asdict(info), "mix": dict(info.mix)} for info in found])
+        cache.store(entry, _written(found))
+    return _named(found)
+
+
+def _named(found: Sequence[KernelInfo]) -> tuple[KernelInfo, ...]:
+    """As this process demangles."""
     return tuple(replace(info, name=without_parameters(demangle(info.mangled))) for info in found)
+
+
+def _written(found: Sequence[KernelInfo]) -> list[dict[str, Any]]:
+    return [{**asdict(info), "mix": dict(info.mix)} for info in found]
 
 
 def _read(data: Any) -> tuple[KernelInfo, ...]:
