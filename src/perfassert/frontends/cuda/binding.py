@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -338,6 +338,14 @@ class Binder:
         values = evaluate(dict(form.terms), dict(zip(symbols, grid, strict=True))) + form.constant
         return int(values.min()), int(values.max())
 
+    def within(self, loop: int) -> Affine | None:
+        """That a thread is still in the loop, where some leave it before others."""
+        found, trips = self.loops[loop], self.program.loops[loop].trips
+        if found.fewest == found.most or trips is None or found.assumed:
+            return None
+        counter = Affine(0, ((f"{COUNTER}{loop}", 1),))
+        return below_zero(add(self.form(trips).scaled(-1), counter))
+
     def assume(self, text: str, span: SourceSpan | None = None, stands_for: str = "") -> Assumption:
         """Note an assumption once; ``stands_for``: one of :data:`~perfassert.source.STAND_INS`."""
         assumption = Assumption(text, span, stands_for)
@@ -569,10 +577,9 @@ def _bound(
         if found.most > 1:
             loops.append(symbol)
             ranges.setdefault(symbol, (0, found.most - 1))
-        trips = binder.program.loops[loop].trips
-        if found.fewest != found.most and trips is not None and not found.assumed:
-            left = add(binder.form(trips).scaled(-1), Affine(0, ((symbol, 1),)))
-            conditions.append(below_zero(left))
+        within = binder.within(loop)
+        if within is not None:
+            conditions.append(within)
     rests_on: tuple[Assumption, ...] = ()
     if access.unresolved and not _has_proxy(binder, access.address):
         rests_on = _stood_in(binder, access, span)
@@ -645,111 +652,3 @@ def _counters(form: Affine) -> set[str]:
 
 def _has_proxy(binder: Binder, address: Value) -> bool:
     return all(a.name in binder.proxies for a in binder.symbols.unknowns(address))
-
-
-def normalised(
-    binder: Binder, accesses: tuple[BoundAccess, ...]
-) -> tuple[Launch, tuple[BoundAccess, ...]]:
-    """Grid-stride loops as a wider grid, and the guards that all accesses share as a domain.
-
-    A loop that advances every address in it by as much as ``extent`` threads further along an axis
-    does the work of a grid with so many more blocks; the launch that is returned has them. Shared
-    and local memory stay with the launch as it is.
-    """
-    launch = binder.launch
-    extents = [b * g for b, g in zip(launch.block, launch.grid, strict=True)]
-    grid = list(launch.grid)
-    absorbed: dict[str, str] = {}
-    for axis_number, axis in enumerate(AXES):
-        for loop in binder.program.loops:
-            symbol = f"{COUNTER}{loop.index}"
-            inside = [a for a in accesses if symbol in a.loops and a.space == "global"]
-            if loop.parent >= 0 or not inside or axis in absorbed.values():
-                continue
-            if not all(_strides(a.address, symbol, axis, extents[axis_number]) for a in inside):
-                continue
-            total = _total(binder, loop.index, axis_number, extents[axis_number])
-            grid[axis_number] = -(-total // launch.block[axis_number])
-            absorbed[symbol] = axis
-            accesses = tuple(
-                _absorb(a, symbol, axis, total, extents[axis_number]) for a in accesses
-            )
-    return _with_domain(launch, tuple(grid), accesses)
-
-
-def _strides(form: Affine, symbol: str, axis: str, extent: int) -> bool:
-    terms = dict(form.terms)
-    own = terms.get(symbol, 0)
-    opaque = Affine(0, tuple((s, c) for s, c in form.terms if not isinstance(s, str)))
-    if symbol in opaque.symbols():
-        return False
-    return own != 0 and own == terms.get(axis, 0) * extent
-
-
-def _total(binder: Binder, loop: int, axis: int, extent: int) -> int:
-    """How many threads along the axis the loop's work amounts to (trips fall with the index)."""
-    found = binder.loops[loop]
-    trips = binder.program.loops[loop].trips
-    if found.fewest == found.most or trips is None:
-        return extent * found.most
-    form = binder.form(trips)
-    block = binder.launch.block[axis]
-
-    def of(position: int) -> int:
-        values = {s: np.asarray(0, dtype=np.int64) for s in form.symbols()}
-        name = AXES[axis]
-        values |= {name: np.asarray(position), f"threadIdx.{name}": np.asarray(position % block),
-                   f"blockIdx.{name}": np.asarray(position // block)}  # fmt: skip
-        return int(evaluate(dict(form.terms), values)) + form.constant
-
-    low, high = 0, extent  # the first position with fewer trips than the most
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (middle + 1, high) if of(middle) >= found.most else (low, middle)
-    return extent * (found.most - 1) + max(low, 1)
-
-
-def _absorb(access: BoundAccess, symbol: str, axis: str, total: int, extent: int) -> BoundAccess:
-    if access.space != "global":
-        return access
-    if symbol not in access.loops:
-        low, high = access.ranges.get(axis, (0, extent - 1))
-        return replace(access, ranges={**access.ranges, axis: (low, min(high, extent - 1))})
-    form = Affine(
-        access.address.constant, tuple((s, c) for s, c in access.address.terms if s != symbol)
-    )
-    ranges = {s: r for s, r in access.ranges.items() if s not in (symbol, axis)}
-    low, _ = access.ranges.get(axis, (0, 0))
-    conditions = tuple(c for c in access.conditions if symbol not in set(c.symbols()))
-    loops = tuple(loop for loop in access.loops if loop != symbol)
-    return replace(
-        access, address=form, ranges={**ranges, axis: (low, total - 1)},
-        conditions=conditions, loops=loops,
-    )  # fmt: skip
-
-
-def _with_domain(
-    launch: Launch, grid: tuple[int, ...], accesses: tuple[BoundAccess, ...]
-) -> tuple[Launch, tuple[BoundAccess, ...]]:
-    """The launch on ``grid``; what no access goes beyond is its domain."""
-    full = [b * g for b, g in zip(launch.block, grid, strict=True)]
-    tops = []
-    seen = [a for a in accesses if a.space == "global"]
-    for i, axis in enumerate(AXES):
-        tops.append(
-            max((a.ranges.get(axis, (0, full[i] - 1))[1] for a in seen), default=full[i] - 1) + 1
-        )
-    domain = tuple(max(1, min(t, f)) for t, f in zip(tops, full, strict=True))
-    trimmed = []
-    for access in accesses:
-        if access.space != "global":
-            trimmed.append(access)
-            continue
-        ranges = dict(access.ranges)
-        for i, axis in enumerate(AXES):
-            if axis in ranges and ranges[axis][0] == 0 and ranges[axis][1] >= domain[i] - 1:
-                del ranges[axis]
-        changed = len(ranges) < len(access.ranges)
-        trimmed.append(replace(access, ranges=ranges) if changed else access)
-    work = Launch(grid, launch.block, launch.args, launch.shared_bytes, domain=domain)
-    return work, tuple(trimmed)

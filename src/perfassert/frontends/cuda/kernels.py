@@ -15,10 +15,10 @@ from perfassert.frontends.cuda.binding import (
     Binder,
     bind_accesses,
     check_trip_counts,
-    normalised,
 )
 from perfassert.frontends.cuda.constants import with_constants
 from perfassert.frontends.cuda.describe import describe
+from perfassert.frontends.cuda.grid_strides import normalised
 from perfassert.frontends.cuda.launch_graph import launch_graph, standing_block
 from perfassert.frontends.cuda.proxies import read_proxies
 from perfassert.frontends.cuda.semantics import executable
