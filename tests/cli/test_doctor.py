@@ -50,9 +50,26 @@ def test_what_is_missing_says_how_to_mend_it(monkeypatch, tmp_path):
         ),
         ('a.cu(1): catastrophic error: cannot open source file "cublas_v2.h"', "nvidia-cublas"),
         ("a.cu:1:10: fatal error: cublas_v2.h: No such file or directory", "nvidia-cublas"),
+        ("a.cu:1:10: fatal error: cufftXt.h: No such file or directory", "nvidia-cufft"),
+        ("a.cu:1:10: fatal error: mpi.h: No such file or directory", "libopenmpi-dev"),
+        ("a.cu:1:10: fatal error: ATen/ATen.h: No such file or directory", "include_paths"),
         ("a.cu:1:10: fatal error: mine/own.h: No such file or directory", "include_dirs="),
         ("a.cu(3): error: texture is not a template", "texture objects"),
     ],
 )
 def test_errors_name_the_package_or_the_option(log, said):
     assert re.search(said, str(failure("nvcc", log, "a.cu")))
+
+
+def test_headers_of_libraries_are_found_where_wheels_put_them(monkeypatch, tmp_path):
+    for place in ("cu13/include", "cufft/include", "cu13/lib"):
+        (tmp_path / place).mkdir(parents=True)
+    monkeypatch.setattr(tools, "_package", lambda name: (tmp_path,))
+    assert "none; for files" in examined()["headers of libraries"].said
+    (tmp_path / "cu13/include/cublas_v2.h").touch()
+    (tmp_path / "cufft/include/cufft.h").touch()  # as a wheel of CUDA 12 does
+    found = examined()["headers of libraries"]
+    assert found.ok
+    assert found.said.startswith("cuBLAS, cuFFT; for files that include others: pip install ")
+    assert "nvidia-curand" in found.said
+    assert "cublas" not in found.said

@@ -17,6 +17,12 @@ _OLDEST = (3, 10)
 _PIP = "pip install 'perfassert[cuda]'"
 _TOOLS = ("nvrtc", "nvdisasm", "ptxas", "nvcc", "cuobjdump")
 _HEADERS = {"runtime": "cuda_runtime.h", "cccl": "cuda/std/cstdint", "crt": "crt/host_defines.h"}
+_LIBRARIES = {
+    "cuBLAS": "cublas_v2.h", "cuFFT": "cufft.h", "cuRAND": "curand_kernel.h",
+    "cuSOLVER": "cusolverDn.h", "cuSPARSE": "cusparse.h", "cuDNN": "cudnn.h", "NCCL": "nccl.h",
+    "NVTX": "nvtx3/nvToolsExt.h",
+}  # fmt: skip
+"""Only files that include them need them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +67,7 @@ def examined() -> Iterator[Check]:
     yield from map(_tool, _TOOLS)
     for wheel, header in _HEADERS.items():
         yield _header(wheel, header)
+    yield _libraries()
     yield _host_compiler()
 
 
@@ -129,13 +136,32 @@ def _tool(name: str) -> Check:
 
 
 def _header(wheel: str, header: str) -> Check:
+    name = f"headers ({wheel})"
+    if folder := _folder_of(header):
+        return Check(name, True, folder)
+    return Check(name, False, f"no <{header}>", f"pip install nvidia-cuda-{wheel}")
+
+
+def _libraries() -> Check:
+    """Never amiss: the error of a file that includes one names its package, too."""
+    from perfassert.frontends.toolchain.tools import HEADERS
+
+    have = [name for name, header in _LIBRARIES.items() if _folder_of(header)]
+    wheels = [
+        next(wheel for start, wheel in HEADERS.items() if header.startswith(start))
+        for name, header in _LIBRARIES.items()
+        if name not in have
+    ]
+    said = ", ".join(have) or "none"
+    said += f"; for files that include others: pip install {' '.join(wheels)}" if wheels else ""
+    return Check("headers of libraries", True, said)
+
+
+def _folder_of(header: str) -> str | None:
     from perfassert.frontends.toolchain import tools
 
-    name = f"headers ({wheel})"
-    for folder in tools.include_dirs():
-        if os.path.exists(os.path.join(folder, header)):
-            return Check(name, True, folder)
-    return Check(name, False, f"no <{header}>", f"pip install nvidia-cuda-{wheel}")
+    folders = tools.include_dirs()
+    return next((f for f in folders if os.path.exists(os.path.join(f, header))), None)
 
 
 def _host_compiler() -> Check:

@@ -262,6 +262,18 @@ def test_error_in_a_file_with_host_code(compiled, tmp_path):
         compiled("host.cu", HOST, "trice<float>")
 
 
+@pytest.mark.usefixtures("nvcc")
+def test_host_code_includes_headers_of_other_wheels(compiled, tmp_path, monkeypatch):
+    if tools.find("nvcc").version is None:
+        pytest.skip("nvcc is of no wheel")
+    (tmp_path / "library").mkdir()
+    (tmp_path / "library" / "cusomething.h").write_text("typedef float something;\n")
+    real = tools.wheel_include_dirs()
+    monkeypatch.setattr(tools, "wheel_include_dirs", lambda: (*real, str(tmp_path / "library")))
+    text = "#include <cusomething.h>\n" + HOST.replace("float* a", "something* a")
+    assert compiled("host.cu", text, "inc").kernel == "inc"
+
+
 @pytest.mark.usefixtures("toolchain")
 def test_host_code_without_nvcc(compiled, monkeypatch):
     real = tools.candidates

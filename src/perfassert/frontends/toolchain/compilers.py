@@ -279,6 +279,8 @@ def _with_nvcc(
     command = [nvcc.path, f"-{product}", "-lineinfo", f"-arch={arch}", "-o", str(out)]
     command += [*options.for_nvcc(source), *options.definitions(source.defines)]
     command += [f"-I{d}" for d in options.search_dirs(source)]
+    if nvcc.version is not None:  # it knows the headers of its own wheel only
+        command += [f"-isystem={d}" for d in tools.wheel_include_dirs()]
     run = tools.run_tool("nvcc", [*command, str(main)], cwd=str(folder))
     if run.status or not out.exists():
         error = failure("nvcc", run.log, str(source.path))

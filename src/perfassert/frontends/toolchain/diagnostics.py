@@ -7,6 +7,8 @@ from collections.abc import Mapping
 
 from perfassert.errors import KernelSourceError
 
+from .tools import HEADERS
+
 _CUDA = re.compile(
     r"^(?P<file>.+?)\((?P<line>\d+)\): (?:catastrophic |fatal )?error(?: #[\w-]+)?: (?P<text>.*)$"
 )
@@ -22,15 +24,13 @@ _TEXTURE = re.compile(
     r"texture is not a template|\"(?:texture|tex[123]D\w*|cudaBindTexture\w*)\" is undefined"
 )
 _HEADER = re.compile(r"cannot open source file \"([^\"]+)\"|([\w./+-]+): No such file or directory")
-_LIBRARIES = {
-    "cublas": "nvidia-cublas", "cusparse": "nvidia-cusparse", "cufft": "nvidia-cufft",
-    "curand": "nvidia-curand", "cusolver": "nvidia-cusolver", "cudnn": "nvidia-cudnn-cu13",
-    "nccl": "nvidia-nccl-cu13", "npp": "nvidia-npp", "thrust/": "nvidia-cuda-cccl",
-    "cub/": "nvidia-cuda-cccl", "cuda/": "nvidia-cuda-cccl", "nvtx3/": "nvidia-nvtx",
-    "cooperative_groups": "nvidia-cuda-runtime", "cuda_runtime": "nvidia-cuda-runtime",
-    "crt/": "nvidia-cuda-crt",
-}  # fmt: skip
-"""Start of a header's name → the wheel that has it (nvidia-… of PyPI)."""
+_ELSEWHERE = {
+    "mpi.h": "apt-get install libopenmpi-dev; `mpicc --showme:compile` prints the -I that it needs",
+    "torch/": "pip install torch; folders: torch.utils.cpp_extension.include_paths()",
+    "ATen/": "pip install torch; folders: torch.utils.cpp_extension.include_paths()",
+    "c10/": "pip install torch; folders: torch.utils.cpp_extension.include_paths()",
+}
+"""Start of a header's name → where it comes from, if from no wheel of NVIDIA's."""
 _PLAIN = re.compile(r"^(?P<tool>ptxas|nvrtc|nvcc|nvdisasm)\b.*?(?:error|fatal)\s*: (?P<text>.*)$")
 
 
@@ -77,10 +77,14 @@ def _remedy(said: str) -> str:
     if found is None:
         return ""
     header = found[1] or found[2]
-    wheel = next((w for start, w in _LIBRARIES.items() if header.startswith(start)), "")
-    if wheel:
+    if wheel := next((w for start, w in HEADERS.items() if header.startswith(start)), ""):
         return f"\n<{header}> comes with: pip install {wheel}"
-    return f"\nwhere {header!r} lies is said by include_dirs=, -I on the command line"
+    if way := next((w for start, w in _ELSEWHERE.items() if header.startswith(start)), ""):
+        return f"\n<{header}> comes with: {way}"
+    return (
+        f"\nwhere {header!r} lies is said by include_dirs=, -I on the command line; "
+        "`make -n` and compile_commands.json show how the project compiles it"
+    )
 
 
 def _following(lines: list[str]) -> list[str]:

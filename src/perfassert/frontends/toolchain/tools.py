@@ -32,7 +32,7 @@ _LIBRARIES = (
 )
 _TOOLKIT_LIBRARIES = ("lib64/libnvrtc.so", "bin/x64/nvrtc64_*_0.dll", "bin/nvrtc64_*_0.dll")
 _BINARIES = ("cu13/bin", "cuda_nvcc/bin")
-_INCLUDES = ("cu13/include", "cu13/include/cccl", "cuda_runtime/include", "cuda_cccl/include")
+_INCLUDES = ("cu13/include", "cu13/include/cccl", "*/include")  # a wheel of CUDA 12 has its own
 _WHEELS = {
     "nvrtc": "nvidia-cuda-nvrtc",
     "nvdisasm": "nvidia-cuda-nvdisasm",
@@ -40,7 +40,17 @@ _WHEELS = {
     "ptxas": "nvidia-cuda-nvcc",
     "nvcc": "nvidia-cuda-nvcc",
 }
-_HEADER_WHEELS = ("nvidia-cuda-runtime", "nvidia-cuda-cccl", "nvidia-cuda-crt")
+HEADERS = {
+    "cublas": "nvidia-cublas", "cusparse": "nvidia-cusparse", "cufft": "nvidia-cufft",
+    "curand": "nvidia-curand", "cusolver": "nvidia-cusolver", "cudnn": "nvidia-cudnn-cu13",
+    "nccl": "nvidia-nccl-cu13", "npp": "nvidia-npp", "nvjpeg": "nvidia-nvjpeg",
+    "nvshmem": "nvidia-nvshmem-cu13", "cupti": "nvidia-cuda-cupti", "nvtx3/": "nvidia-nvtx",
+    "nvToolsExt": "nvidia-nvtx", "nvml.h": "nvidia-nvml-dev",
+    "thrust/": "nvidia-cuda-cccl", "cub/": "nvidia-cuda-cccl", "cuda/": "nvidia-cuda-cccl",
+    "cooperative_groups": "nvidia-cuda-runtime", "cuda_runtime": "nvidia-cuda-runtime",
+    "crt/": "nvidia-cuda-crt",
+}  # fmt: skip
+"""Start of a header's name → the wheel that has it (nvidia-… of PyPI)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,11 +132,22 @@ def before(name: str, major: int) -> Tool | None:
 
 
 def include_dirs() -> tuple[str, ...]:
-    """Headers of the CUDA runtime and of CCCL from wheels, else from the toolkit."""
-    wheels = [root / part for root in _package("nvidia") for part in _INCLUDES]
+    """Headers of the CUDA runtime and of libraries from wheels, else from the toolkit."""
+    found = wheel_include_dirs()
     kits = [Path(kit) / part for kit in _toolkits() for part in ("include", "include/cccl")]
-    found = [str(path) for path in wheels if path.is_dir()]
-    return tuple(found or (str(path) for path in kits if path.is_dir()))
+    return found or tuple(str(path) for path in kits if path.is_dir())
+
+
+def wheel_include_dirs() -> tuple[str, ...]:
+    """Of all wheels with headers that are installed."""
+    found = [
+        str(path)
+        for root in _package("nvidia")
+        for part in _INCLUDES
+        for path in sorted(root.glob(part))
+        if path.is_dir()
+    ]
+    return tuple(dict.fromkeys(found))
 
 
 def identity() -> tuple[str, ...]:
@@ -134,7 +155,8 @@ def identity() -> tuple[str, ...]:
     names = ("nvrtc", "nvcc", "ptxas", "nvdisasm", "cuobjdump")
     found = [tool.identity() for name in names for tool in candidates(name)]
     flags = [os.environ.get(f"NVCC_{way}_FLAGS", "") for way in ("PREPEND", "APPEND")]
-    return (*found, *(f"{wheel} {_version(wheel)}" for wheel in _HEADER_WHEELS), *flags)
+    wheels = dict.fromkeys(HEADERS.values())
+    return (*found, *(f"{wheel} {_version(wheel)}" for wheel in wheels), *flags)
 
 
 def time_limit() -> float:
@@ -274,7 +296,7 @@ def _package(name: str) -> tuple[Path, ...]:
     return tuple(map(Path, spec.submodule_search_locations or ())) if spec else ()
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=64)
 def _version(wheel: str) -> str | None:
     try:
         return metadata.version(wheel)
