@@ -9,6 +9,7 @@ import pytest
 
 import perfassert as pa
 from perfassert.cli.main import main
+from perfassert.frontends.toolchain import tools
 from tests.frontends.described import KERNELS, missing
 from tests.frontends.test_arguments import Box, stored
 
@@ -44,11 +45,12 @@ def test_a_constant_is_what_was_given(limit):
     "inside",
     [
         {4: 512},
+        {"low": [0, 512], "scale": 1},
         Box((0, 512), 1.0, 0, 0),
         struct.pack("<iid", 0, 512, 1.0),
         np.array([0, 512], np.int32),
     ],
-    ids=["offset", "ctypes", "bytes", "array"],
+    ids=["offset", "member", "ctypes", "bytes", "array"],
 )
 def test_structures_and_arrays(inside):
     assert stored(predicted(**{**GIVEN, "inside": inside})) == 4 * 512
@@ -66,7 +68,11 @@ def test_structures_and_arrays(inside):
         ({"limit": 1.5, "reach": ctypes.c_int * 4}, "does not fit"),
         ({"factors": 1.0}, "give an array"),
         ({"factors": np.zeros(5)}, "has 32 bytes"),
+        ({"factors": [1.0] * 5}, "has 32 bytes"),
         ({"inside": {32: 1}}, "has 32 bytes"),
+        ({"inside": {"lo": 1}}, r"no member 'lo'.*low\[0\]"),
+        ({"inside.low[1]": 1.5}, r"'inside.low\[1\]'.*is int"),
+        ({"inside": 5, "inside.count": 1}, "'inside' has a value of its own"),
     ],
 )
 def test_refused_constants(constants, said):
@@ -90,3 +96,54 @@ def test_constants_on_the_command_line_and_in_toml(tmp_path, capsys):
         'launch = { grid = 256, block = 256 }\nexpect = { l2_store = "== 2048 B" }\n'
     )
     assert pytest.main(["-q", "-p", "no:cacheprovider", str(file)]) == 0
+
+
+HOST = """\
+#include <cstdio>
+struct Params { int n; float scale; struct { int low[2]; } box; float* out; };
+__constant__ Params params;
+__constant__ float scale;
+__constant__ int table[2][2];
+namespace ns { static __constant__ short hidden; }
+__global__ void k(Params p, float* a) {
+  int i = threadIdx.x + blockIdx.x * blockDim.x;
+  if (i < params.n && i < p.n)
+    a[i] = p.out[i] * scale * params.scale + table[i & 1][1] + ns::hidden; }
+int main() { Params p{}; k<<<1, 32>>>(p, nullptr); std::printf("done"); }
+"""
+
+
+@pytest.fixture
+def hosted(tmp_path):
+    if missing() is not None or tools.find("nvcc") is None:
+        pytest.skip("nvcc is not installed")
+    (tmp_path / "host.cu").write_text(HOST)
+    return tmp_path / "host.cu"
+
+
+def test_types_and_members_in_a_file_with_host_code(hosted):
+    """What lies in memory is what a C compiler puts there, whatever way it is said."""
+    inner = struct.pack("<if2i", 100, 2.0, 3, 4)
+    ways = (
+        {"params": {"n": 100, "scale": 2, "box": {"low": [3, 4]}}, "scale": 3,
+         "table": [1, 2, 3, 4]},
+        {"params.n": 100, "params.scale": 2.0, "params.box.low": [3, 4], "scale": 3.0,
+         "table": [[1, 2], [3, 4]]},
+        {"params": inner, "scale": np.float64(3), "table": np.arange(1, 5)},
+    )  # fmt: skip
+    for constants in ways:
+        code = pa.from_cuda(hosted, "k", constants={**constants, "hidden": 7}).compiled
+        binary = code.binary("sm_80")
+        (bank,) = binary.constants.values()
+        for part in (inner, struct.pack("<f", 3), struct.pack("<4i", 1, 2, 3, 4)):
+            assert part in bank
+        assert [(u.name, u.start, u.size) for u in binary.unset] == [("params", 16, 8)]
+    with pytest.raises(pa.KernelError, match="holds int; values of float64 do not fit"):
+        pa.from_cuda(hosted, "k", constants={"table": np.full(4, 0.5)}).compiled.binary("sm_80")
+
+
+def test_arguments_by_member_in_a_file_with_host_code(hosted):
+    kernel = pa.from_cuda(hosted, "k", constants={"params.n": N})
+    for n in (512, 1024):
+        launch = pa.Launch(N // 256, 256, {"p": {"n": n}})
+        assert stored(pa.predict(kernel, launch, "A100-SXM4-40GB")) == 4 * n

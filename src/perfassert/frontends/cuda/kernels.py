@@ -23,7 +23,7 @@ from perfassert.frontends.cuda.launch_graph import launch_graph, standing_block
 from perfassert.frontends.cuda.proxies import read_proxies
 from perfassert.frontends.cuda.semantics import executable
 from perfassert.frontends.toolchain.architecture import architecture
-from perfassert.frontends.toolchain.build import Binary, Source, build
+from perfassert.frontends.toolchain.build import Binary, Source, build, with_layouts
 from perfassert.kernel.description import BoundKernel, CompiledKernel
 from perfassert.kernel.executed import Executed
 from perfassert.kernel.field import Field
@@ -196,7 +196,10 @@ class CompiledCode:
 
     def binary(self, arch: str) -> Binary:
         """Compiled for ``arch``; a file that has changed is compiled again."""
-        return with_constants(build(self.source, arch), self.hints.constants)
+        binary, constants = build(self.source, arch), self.hints.constants
+        if constants:
+            binary = with_layouts(binary, self.source, arch)
+        return with_constants(binary, constants)
 
     def program(self, arch: str) -> Program:
         """The description for ``arch``."""

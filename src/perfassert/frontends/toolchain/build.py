@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 from perfassert.errors import KernelSourceError, ToolchainMissing
+from perfassert.kernel.program import Member
 from perfassert.source import Assumption
 
 from . import cache, layout, listing, modules, names, options, signature, tools
@@ -53,6 +55,26 @@ def image(source: Source, arch: str) -> bytes:
     """The cubin that :func:`build` describes, for a driver to load."""
     _check_architecture(arch)
     return modules.module(_job(source, _read(source), arch)).cubin
+
+
+def with_layouts(binary: Binary, source: Source, arch: str) -> Binary:
+    """The binary with what debug information says about its constants without a value."""
+    if source.kind != "cuda" or not binary.unset:
+        return binary
+    job = _job(source, _read(source), arch)
+    entry = job.key("variables", source.kernel or "")
+    known = cache.load(entry, _members) if entry else None
+    if known is None:
+        known = layout.variables(modules.debug_information(job))
+        if entry:
+            cache.store(entry, {name: [*map(asdict, held)] for name, held in known.items()})
+    return replace(
+        binary, unset=tuple(replace(u, members=known.get(u.name, ())) for u in binary.unset)
+    )
+
+
+def _members(data: Any) -> dict[str, tuple[Member, ...]]:
+    return {str(name): tuple(Member(**m) for m in held) for name, held in data.items()}
 
 
 def prepared(source: Source, arch: str) -> Job:

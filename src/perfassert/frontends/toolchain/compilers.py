@@ -35,6 +35,8 @@ _OWN_FEATURES = re.compile(
     r"\b(?:wgmma|tcgen05|setmaxnreg|block_scale)\b"
     r"|__CUDA_ARCH_(?:FEAT_SM\w+|SPECIFIC__|FAMILY_SPECIFIC__)"
 )
+_DEBUGGED = ("--device-debug",)
+_DEBUG_LIMIT = 20.0  # seconds; types are a help that nobody waits a minute for
 _UNWRITABLE = re.compile(r"\(anonymous|\{|\[abi:|\b__nv_")  # names that only compilers give
 _HOST_TEXT = re.compile(
     r"<<<|\bmain\s*\(|#\s*include\s*<(?:std\w+\.h|math\.h|assert\.h|string\.h|[a-z_]+|c\w+"
@@ -88,13 +90,21 @@ def with_debug_information(
     source: Source, files: Mapping[Path, bytes], arch: str, folder: Path
 ) -> bytes:
     """The same without optimisation, for what the compiler then says about types; ``b""`` where
-    NVRTC does not compile it."""
-    nvrtc = tools.find("nvrtc")
-    if nvrtc is None:
-        return b""
+    no compiler takes it."""
+    nvrtc, nvcc = tools.find("nvrtc"), tools.find("nvcc")
     texts = [content.decode(errors="replace") for content in files.values()]
     wanted = expression(source.kernel, texts)
-    request = _request(nvrtc, source, files[source.path.resolve()], arch, folder, wanted)
+    content = files[source.path.resolve()]
+    made = _nvrtc_debugged(nvrtc, source, content, arch, folder, wanted) if nvrtc else b""
+    if made or nvcc is None or not any(map(_HOST_TEXT.search, texts)):
+        return made
+    return _with_nvcc(nvcc, source, arch, folder, wanted, texts, _DEBUGGED, _DEBUG_LIMIT).cubin
+
+
+def _nvrtc_debugged(
+    nvrtc: tools.Tool, source: Source, content: bytes, arch: str, folder: Path, wanted: str | None
+) -> bytes:
+    request = _request(nvrtc, source, content, arch, folder, wanted)
     kept = [o for o in request["options"] if o != "--generate-line-info"]
     response = _ask({**request, "options": [*kept, "--device-debug"]}, str(source.path))
     return b"" if response["status"] else (folder / "cubin").read_bytes()
@@ -266,6 +276,8 @@ def _with_nvcc(
     folder: Path,
     wanted: str | None,
     texts: Sequence[str],
+    lines: Sequence[str] = ("-lineinfo",),
+    limit: float | None = None,
 ) -> Compiled:
     """A template is instantiated by a wrapper that takes its address."""
     path = source.path.resolve()
@@ -276,12 +288,12 @@ def _with_nvcc(
         main.write_text(f'#include "{path}"\n{taken}\n')
     product = "ptx" if arch.startswith("compute") else "cubin"
     out = folder / f"nvcc.{product}"
-    command = [nvcc.path, f"-{product}", "-lineinfo", f"-arch={arch}", "-o", str(out)]
+    command = [nvcc.path, f"-{product}", *lines, f"-arch={arch}", "-o", str(out)]
     command += [*options.for_nvcc(source), *options.definitions(source.defines)]
     command += [f"-I{d}" for d in options.search_dirs(source)]
     if nvcc.version is not None:  # it knows the headers of its own wheel only
         command += [f"-isystem={d}" for d in tools.wheel_include_dirs()]
-    run = tools.run_tool("nvcc", [*command, str(main)], cwd=str(folder))
+    run = tools.run_tool("nvcc", [*command, str(main)], cwd=str(folder), limit=limit)
     if run.status or not out.exists():
         error = failure("nvcc", run.log, str(source.path))
         if wanted and str(error).startswith(str(main)):

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from importlib import import_module
-from typing import Any
+from itertools import islice
+from typing import Any, TypeVar
 
 from perfassert.kernel.program import Member
 
 from .binary import Parameter
 
+T = TypeVar("T")
 _NUMBER = 8  # bytes
 _MOST = 256  # members of one structure that are listed
 _THROUGH = (
@@ -24,22 +26,46 @@ _STRUCTURES = ("DW_TAG_structure_type", "DW_TAG_class_type", "DW_TAG_union_type"
 def parameters(cubin: bytes, mangled: str) -> tuple[Parameter, ...]:
     """Of a kernel in a cubin made with ``--device-debug``, offsets left at 0; ``()`` where it has
     none, or where pyelftools is not installed."""
+
+    def of_kernel(entries: Iterator[Any]) -> tuple[Parameter, ...]:
+        for entry in entries:
+            if entry.tag == "DW_TAG_subprogram" and _linkage(entry) == mangled:
+                return tuple(_parameters(entry))
+        return ()
+
+    return _read(cubin, of_kernel) or ()
+
+
+def variables(cubin: bytes) -> dict[str, tuple[Member, ...]]:
+    """Members of the global variables of such a cubin, by their mangled names; a number or pointer
+    has one member without a name."""
+
+    def globally(entries: Iterator[Any]) -> dict[str, tuple[Member, ...]]:
+        found = (e for e in entries if e.tag == "DW_TAG_variable" and _is_global(e))
+        return {_linkage(e): tuple(islice(_members(_type(e), "", 0), _MOST)) for e in found}
+
+    return _read(cubin, globally) or {}
+
+
+def _is_global(entry: Any) -> bool:
+    parent = entry.get_parent()
+    return parent is not None and parent.tag in ("DW_TAG_compile_unit", "DW_TAG_namespace")
+
+
+def _read(cubin: bytes, read: Callable[[Iterator[Any]], T]) -> T | None:
+    """What is read out of all entries of debug information, where there is any that can be read."""
     try:
         errors, elf = map(import_module, ("elftools.common.exceptions", "elftools.elf.elffile"))
     except ImportError:
-        return ()
+        return None
     try:
         file = elf.ELFFile(io.BytesIO(cubin))
         if not file.has_dwarf_info():
-            return ()
+            return None
         dwarf = file.get_dwarf_info(relocate_dwarf_sections=False)
-        for unit in dwarf.iter_CUs():
-            for entry in unit.iter_DIEs():
-                if entry.tag == "DW_TAG_subprogram" and _linkage(entry) == mangled:
-                    return tuple(_parameters(entry))
+        return read(entry for unit in dwarf.iter_CUs() for entry in unit.iter_DIEs())
     except (errors.ELFError, errors.DWARFError, ValueError, KeyError, IndexError, AssertionError):
-        pass
-    return ()
+        return None
 
 
 def _linkage(entry: Any) -> str:

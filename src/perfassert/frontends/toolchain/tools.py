@@ -45,7 +45,7 @@ HEADERS = {
     "curand": "nvidia-curand", "cusolver": "nvidia-cusolver", "cudnn": "nvidia-cudnn-cu13",
     "nccl": "nvidia-nccl-cu13", "npp": "nvidia-npp", "nvjpeg": "nvidia-nvjpeg",
     "nvshmem": "nvidia-nvshmem-cu13", "cupti": "nvidia-cuda-cupti", "nvtx3/": "nvidia-nvtx",
-    "nvToolsExt": "nvidia-nvtx", "nvml.h": "nvidia-nvml-dev",
+    "nvml.h": "nvidia-nvml-dev",
     "thrust/": "nvidia-cuda-cccl", "cub/": "nvidia-cuda-cccl", "cuda/": "nvidia-cuda-cccl",
     "cooperative_groups": "nvidia-cuda-runtime", "cuda_runtime": "nvidia-cuda-runtime",
     "crt/": "nvidia-cuda-crt",
