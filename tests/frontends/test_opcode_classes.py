@@ -4,6 +4,7 @@ A second list holds opcodes of the Instruction Set Reference in NVIDIA's "CUDA B
 that no snippet asks for.
 """
 
+import opcode_features
 import pytest
 from described import missing
 from opcode_corpus import source
@@ -26,21 +27,37 @@ DOCUMENTED = {
 }
 
 
-@pytest.mark.parametrize("arch", ARCHITECTURES)
-def test_every_opcode_of_the_corpus_has_a_class(arch, tmp_path):
-    if missing():
-        pytest.skip(f"{missing()} is not installed")
-    text, kernels = source(arch)
-    path = tmp_path / "corpus.cu"
+def opcodes(path, text, kernels, arch):
+    """An instruction for each."""
     path.write_text(text)
     seen = {}
     for kernel in kernels:
         listing = build(Source(path, "cuda", kernel), arch).listing
         for instruction in parse_listing(listing, kernel).instructions:
             seen[instruction.base] = instruction
+    return seen
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_every_opcode_of_the_corpus_has_a_class(arch, tmp_path):
+    if missing():
+        pytest.skip(f"{missing()} is not installed")
+    text, kernels = source(arch)
+    seen = opcodes(tmp_path / "corpus.cu", text, kernels, arch)
     assert len(seen) > 90, "the corpus asks for less than it did"
     unknown = {b: i.text for b, i in seen.items() if operation_class(i.opcode, arch) is None}
     assert unknown == {}
+
+
+@pytest.mark.parametrize("arch", opcode_features.GROUPS)
+def test_every_opcode_of_one_architectures_features_has_a_class(arch, tmp_path):
+    """Of ``wgmma``, ``tcgen05``, bulk copies, ``mbarrier``, ``setmaxnreg``, and block scales."""
+    if missing():
+        pytest.skip(f"{missing()} is not installed")
+    text, kernels = opcode_features.source(arch)
+    seen = opcodes(tmp_path / "features.cu", text, kernels, arch)
+    assert set(opcode_features.ASKED_FOR[arch].split()) <= set(seen)
+    assert {b: i.text for b, i in seen.items() if operation_class(i.opcode, arch) is None} == {}
 
 
 @pytest.mark.parametrize("arch", DOCUMENTED)
