@@ -1,5 +1,6 @@
 """PTX text: instructions, places, parameters; damaged text is refused or read without harm."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfassert.errors import KernelSourceError
+from perfassert.frontends.cuda.describe import describe
 from perfassert.frontends.cuda.evaluate import evaluate
 from perfassert.frontends.cuda.ptx import PtxCode, kernels, memory_of, parse_ptx
 from perfassert.frontends.toolchain.fixture import from_fixture
@@ -162,3 +164,11 @@ def test_damaged_text_is_evaluated_or_refused(data):
         accesses(text, binary.mangled)
     except KernelSourceError as error:
         assert str(error).startswith("k.ptx")
+
+
+def test_a_loop_that_a_number_decides():
+    """A predicate that is a sum, which no compiler writes, says nothing about trips."""
+    binary = BINARIES[2]
+    text = binary.ptx.replace("setp.lt.s32 \t%p4, %r34, 32", "add.s32 \t%p4, %r34, 32")
+    assert text != binary.ptx
+    assert describe(replace(binary, ptx=text).sealed()).instructions

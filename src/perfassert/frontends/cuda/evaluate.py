@@ -643,11 +643,11 @@ class _Evaluation:
 
     def _first(self, part: Value, counter: Value, k: int) -> Value | None:
         s = self.symbols
-        atom = s.atoms[part.terms[0][0][0]]
-        negated = atom.function == "not"
-        if negated:
-            atom = s.atoms[atom.arguments[0].terms[0][0][0]]
-        if atom.function not in ("<", "=="):
+        atom = s.lone_atom(part)
+        negated = atom is not None and atom.function == "not"
+        if atom is not None and negated:
+            atom = s.lone_atom(atom.arguments[0])
+        if atom is None or atom.function not in ("<", "=="):
             return None
         difference = s.sub(atom.arguments[0], atom.arguments[1])
         linear = s.linear_in(difference, k)
