@@ -146,6 +146,11 @@ def test_no_choice(wanted, why):
 
 TEXT = """
 // __global__ void commented(int a);
+#ifdef PLAIN
+#define KERNEL(name) __global__ \\
+    void name(int a)
+#define GLOBAL __global__
+#endif
 namespace one::two { namespace {
 template <class T, int N = 3>
 __global__ void __launch_bounds__(N * (2), 1) first(const T* __restrict__ a, T (&b)) {}

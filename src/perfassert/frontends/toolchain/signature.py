@@ -10,6 +10,7 @@ from .binary import Parameter
 from .names import base_name, demangle, parameter_types, split_commas
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\.)*", re.MULTILINE | re.DOTALL)
 _STRING = re.compile(r'"(?:\\.|[^"\\\n])*"')
 _TOKEN = re.compile(
     r"\bnamespace\b\s*(?P<namespace>[\w:]*)\s*\{|[{};]|\btemplate\s*<|\b__global__\b"
@@ -58,7 +59,7 @@ def global_functions(text: str) -> list[tuple[str, bool]]:
 
     Reads braces and namespaces, not the preprocessor: good for messages and for a qualified guess.
     """
-    plain = _STRING.sub('""', _COMMENT.sub(" ", text))
+    plain = _STRING.sub('""', _DIRECTIVE.sub("", _COMMENT.sub(" ", text)))
     found: dict[tuple[str, bool], None] = {}
     scopes: list[str] = []
     template = False
