@@ -1,0 +1,117 @@
+"""Cold and warm ``pytest``: 20 compiled kernels on 3 devices, with a fresh cache, then again.
+
+``python benchmarks/sessions.py [RUNS]``: seconds of CPU (tools included) and of the clock, and how
+often each tool was started, as the log of the session says.
+"""
+
+import os
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+KERNELS = Path(__file__).parents[1] / "examples" / "kernels"
+DEVICES = ("A100-SXM4-40GB", "H100-SXM5-80GB", "RTX-4090")
+TESTS = """
+from pathlib import Path
+
+import pytest
+
+import perfassert as pa
+
+KERNELS = Path({folder!r})
+N = 1 << 22
+LINE = pa.Launch(N // 256, 256, {{"n": N}})
+STRIDE = pa.Launch(432, 256, {{"n": N}})
+MATRIX = pa.Launch((64, 64), (32, 8), {{"rows": 2048, "columns": 2048}})
+BOX = pa.Launch.cover((640, 512, 256), (16, 2, 8), {{"nx": 640, "ny": 512, "nz": 256}})
+FAST = ("-use_fast_math",)
+
+
+def square(tile):
+    return pa.Launch((1024 // tile, 1024 // tile), (tile, tile), {{"n": 1024}})
+
+
+def filtered(tile, padding):
+    names = {{"tile_size_x": tile, "tile_size_y": tile, "use_padding": padding, "read_only": 0}}
+    names |= {{"block_size_x": 32, "block_size_y": 8}}
+    launch = pa.Launch((128 // tile, 512 // tile), (32, 8))
+    return "convolution", "convolution", launch, names, ()
+
+
+CASES = (
+    ("saxpy", "saxpy", LINE, {{}}, ()),
+    ("saxpy", "saxpy", LINE, {{}}, FAST),
+    ("saxpy", "saxpy_grid_stride", STRIDE, {{}}, ()),
+    ("star3d25pt", "star3d25pt", BOX, {{}}, ()),
+    ("star3d25pt", "star3d25pt", BOX, {{}}, ("-maxrregcount=32",)),
+    ("transpose", "transpose_naive", MATRIX, {{}}, ()),
+    ("transpose", "transpose_tiled", MATRIX, {{}}, ()),
+    ("transpose", "transpose_padded", MATRIX, {{}}, ()),
+    ("matmul", "matmul", square(8), {{"TILE": 8}}, ()),
+    ("matmul", "matmul", square(16), {{"TILE": 16}}, ()),
+    ("matmul", "matmul", square(32), {{"TILE": 32}}, ()),
+    ("reduction", "block_sums", STRIDE, {{"BLOCK": 256}}, ()),
+    ("reduction", "block_sums", pa.Launch(432, 512, {{"n": N}}), {{"BLOCK": 512}}, ()),
+    ("histogram", "histogram", STRIDE, {{}}, ()),
+    ("histogram", "histogram", STRIDE, {{}}, FAST),
+    ("gather", "gather", LINE, {{}}, ()),
+    filtered(1, 0),
+    filtered(1, 1),
+    filtered(2, 0),
+    filtered(2, 1),
+)
+
+
+@pytest.mark.parametrize("case", CASES, ids=[f"{{c[1]}}-{{i}}" for i, c in enumerate(CASES)])
+def test_kernel(perf, case):
+    file, name, launch, defines, options = case
+    kernel = pa.from_cuda(KERNELS / f"{{file}}.cu", name, defines=defines, options=options)
+    perf(kernel, launch, allow_guesses=True).expect(time="< 1 s")
+"""
+STARTED = re.compile(r"\brun (\w+):")
+
+
+def main(runs: str = "1") -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "test_kernels.py").write_text(TESTS.format(folder=str(KERNELS)))
+        for what in ("cold", *["warm"] * int(runs)):
+            print(f"{what}: {session(folder)}")
+
+
+def session(folder: Path) -> str:
+    """One run of pytest."""
+    log = folder / "session.log"
+    log.unlink(missing_ok=True)
+    command = [sys.executable, "-m", "pytest", "-q", f"--log-file={log}", "--log-file-level=DEBUG"]
+    command += [f"--perf-device={device}" for device in DEVICES]
+    environment = {**os.environ, "PERFASSERT_CACHE_DIR": str(folder / "cache")}
+    before, begin = spent(), time.monotonic()
+    run = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+    seconds, clock = spent() - before, time.monotonic() - begin
+    if run.returncode:
+        raise SystemExit(run.stdout[-3000:])
+    tools = Counter(STARTED.findall(log.read_text()))
+    started = ", ".join(f"{count} {tool}" for tool, count in sorted(tools.items()))
+    passed = re.search(r"\d+ passed", run.stdout)
+    return (
+        f"{passed[0] if passed else run.stdout}, {seconds:.1f} s of CPU, {clock:.1f} s, "
+        f"{tools.total()} tools started{f' ({started})' if started else ''}"
+    )
+
+
+def spent() -> float:
+    """Seconds of CPU of finished processes, their own included."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
