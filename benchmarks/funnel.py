@@ -1,21 +1,28 @@
 """How far the kernels of a folder of CUDA programs come as they are, and where they are lost.
 
-``python benchmarks/funnel.py FOLDER [--arch sm_80] [--device A100-SXM4-40GB] [--limit KERNELS]``
+``python benchmarks/funnel.py FOLDER [--make] [--programs '*-cuda'] [--sample 120] [--limit 3]``
 
 A program is a folder with .cu files; a file that another one includes is part of that one. Include
-folders are the file's own and those above it; flags of a build system are not known. Launch and
-arguments are stand-ins, so the predictions are to exist, not to be right. Each file and each
-kernel has a process with a time limit of its own: what it does not survive is counted.
+folders are the file's own and those above it; with ``--make`` macros, include folders and language
+options are those of the commands that the program's Makefile would run (``make -n``), as those of a
+``compile_commands.json`` are. Launch and arguments are stand-ins, so the predictions are to exist,
+not to be right. Templates that no text instantiates are asked for by name, with stand-ins as well.
+Each file and each kernel has a process with a time limit of its own: what it does not survive is
+counted.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
+import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -24,20 +31,31 @@ from pathlib import Path
 from typing import Any
 
 import perfassert as pa
+from perfassert.frontends.cuda.compile_commands import device_options, words_in
 from perfassert.frontends.toolchain.binary import Source
 from perfassert.frontends.toolchain.build import prepared
 from perfassert.frontends.toolchain.names import base_name
 from perfassert.frontends.toolchain.signature import global_functions
 
 GRID, BLOCK, INTEGER, REAL = 1024, 256, 1024, 1.0
+INSTANCES = 3  # templates of a file that are asked for by name
 PATIENCE = 60.0  # seconds; what takes longer counts as a hang
 STAGES = ("described", "bound", "predicted")
+STAND_INS = {"typename": "float", "class": "float", "bool": "true", "char": "'c'"}
+"""Of template parameters; numbers are 32."""
+_ENTERS = re.compile(r"^make.*: Entering directory '([^']+)'$")
+_TEMPLATE = re.compile(
+    r"\btemplate\s*<([^<>]*)>\s*(?:static\s+|inline\s+)*__global__[^;{]*?\b(\w+)\s*\("
+)
 _INCLUDED = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+\.cu)"', re.MULTILINE)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("folder", type=lambda text: Path(text).resolve())
+    parser.add_argument("--programs", default="*", help="glob of the folders in it to look at")
+    parser.add_argument("--sample", type=int, help="that many of them, as a hash of the name says")
+    parser.add_argument("--make", action="store_true", help="options as their Makefiles have them")
     parser.add_argument("--arch", default="sm_80", help="what files are compiled for")
     parser.add_argument("--device", default="A100-SXM4-40GB", help="what is predicted on")
     parser.add_argument("--limit", type=int, help="kernels to predict of each program")
@@ -59,9 +77,17 @@ def main() -> None:
 def programs(options: argparse.Namespace) -> list[list[Path]]:
     """The files of each program."""
     found: dict[Path, list[Path]] = {}
-    for path in sorted(options.folder.rglob("*.cu")):
+    for path in (p for folder in _folders(options) for p in sorted(folder.rglob("*.cu"))):
         found.setdefault(path.parent, []).append(path)
     return [units for files in found.values() if (units := _units(files))]
+
+
+def _folders(options: argparse.Namespace) -> list[Path]:
+    found = [
+        p for p in options.folder.glob(options.programs) if p.is_dir() and any(p.rglob("*.cu"))
+    ]
+    found.sort(key=lambda p: hashlib.sha256(p.name.encode()).hexdigest())
+    return sorted(found[: options.sample])
 
 
 def _units(files: list[Path]) -> list[Path]:
@@ -92,6 +118,7 @@ def started(options: argparse.Namespace, path: Path, kernel: str) -> dict[str, A
     """The last words of a process for this step."""
     begin = time.monotonic()
     given = [str(options.folder), "--arch", options.arch, "--device", options.device]
+    given += ["--make"] if options.make else []
     process = subprocess.Popen(
         [sys.executable, __file__, *given, "--step", str(path), kernel],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace",
@@ -121,42 +148,127 @@ def _ended(process: subprocess.Popen[str]) -> str:
 
 def step(options: argparse.Namespace, path: Path, kernel: str) -> None:
     """List a file's kernels, or predict one of them; one line of JSON for each stage."""
-    folders = [p for p in path.parents if p.is_relative_to(options.folder)]
+    given = how(options, path)
     try:
         for reached in (
-            predicted(options, path, kernel, folders) if kernel else listed(options, path, folders)
+            predicted(options, path, kernel, given) if kernel else listed(options, path, given)
         ):
             print(json.dumps(reached), flush=True)
     except pa.PerfAssertError as error:
         print(json.dumps({"lost": cause(error)}))
 
 
+def how(options: argparse.Namespace, path: Path) -> dict[str, Any]:
+    """Options and include folders of a file."""
+    within = [p for p in path.parents if p.is_relative_to(options.folder)]
+    if options.make:
+        for folder in within:
+            if found := commands(folder):
+                words = next((w for w in found if str(path) in w), found[0])
+                kept = device_options(words)
+                return {
+                    "options": tuple(o for o in kept if not o.startswith(("-arch", "-gen", "--g")))
+                }
+    return {"include_dirs": tuple(map(str, within))}
+
+
+def commands(folder: Path) -> list[list[str]]:
+    """What the Makefile of a folder would run nvcc with; files and folders are absolute."""
+    if not any((folder / name).is_file() for name in ("Makefile", "makefile", "GNUmakefile")):
+        return []
+    command = ["make", "--dry-run", "--always-make", "--keep-going", "--print-directory"]
+    with tempfile.TemporaryFile("w+") as said:
+        subprocess.run(
+            command,
+            cwd=folder,
+            stdout=said,
+            stderr=subprocess.DEVNULL,
+            timeout=PATIENCE,
+            check=False,
+        )
+        said.seek(0)
+        lines = said.read().replace("\\\n", " ").splitlines()
+    found, place = [], folder
+    for line in lines:
+        if enters := _ENTERS.match(line):
+            place = Path(enters[1])
+        elif re.search(r"\bnvcc\b", line):
+            words = words_in(place, _words(line))
+            found.append([os.path.normpath(place / w) if w.endswith(".cu") else w for w in words])
+    return found
+
+
+def _words(line: str) -> list[str]:
+    try:
+        return shlex.split(line)
+    except ValueError:  # a quote that the shell would have closed elsewhere
+        return line.split()
+
+
 def listed(
-    options: argparse.Namespace, path: Path, folders: list[Path]
+    options: argparse.Namespace, path: Path, given: dict[str, Any]
 ) -> Iterator[dict[str, Any]]:
-    source = Source(path, "cuda", None, {}, tuple(map(str, folders)))
-    texts = prepared(source, options.arch).texts()
-    yield {"written": sorted({n for text in texts for n, _ in global_functions(text)})}
-    found = pa.kernels(path, options.arch, include_dirs=[str(f) for f in folders])
-    yield {"kernels": [k.mangled for k in found], "names": [base_name(k.name) for k in found]}
+    folders, said = given.get("include_dirs", ()), given.get("options", ())
+    job = prepared(Source(path, "cuda", None, {}, folders, said), options.arch)
+    texts = job.texts()
+    yield {"written": sorted({n for text in texts for n in defined(text)})}
+    found = pa.kernels(path, options.arch, **given)
+    names = [base_name(k.name) for k in found]
+    yield {"kernels": [k.mangled for k in found], "names": names}
+    asked = [a for text in texts for a in instances(text) if a[0].partition("<")[0] not in names]
+    yield {"asked": [ways[0] for ways in asked[:INSTANCES]]}
+    made = [w[0] for w in asked[:INSTANCES] if any(compiles(options, path, a, given) for a in w)]
+    yield {"made": made}
+
+
+def defined(text: str) -> Iterator[str]:
+    """Kernels that have a body in a text."""
+    for name, _ in global_functions(text):
+        if re.search(rf"\b{name.rpartition('::')[2]}\s*\([^;{{]*\)\s*\{{", text):
+            yield name
+
+
+def instances(text: str) -> Iterator[list[str]]:
+    """Templates of a text with stand-ins for what they are made with: ``name<float, 32>``."""
+    for inside, name in _TEMPLATE.findall(text):
+        kinds = [part.split("=")[0].split() for part in inside.split(",")]
+        if not any(kind[:1] == ["template"] or "..." in " ".join(kind) for kind in kinds):
+            ways = [[STAND_INS.get(k[0], "32") for k in kinds if k]]
+            ways.append(["int" if word == "float" else word for word in ways[0]])
+            yield [f"{name}<{', '.join(words)}>" for words in ways]
+
+
+def compiles(options: argparse.Namespace, path: Path, kernel: str, given: dict[str, Any]) -> bool:
+    try:
+        pa.from_cuda(path, kernel, **given).compiled.program(options.arch)
+    except pa.PerfAssertError as error:
+        print(json.dumps({"refused": f"{kernel}: {cause(error)}"}))
+        return False
+    return True
 
 
 def predicted(
-    options: argparse.Namespace, path: Path, kernel: str, folders: list[Path]
+    options: argparse.Namespace, path: Path, kernel: str, given: dict[str, Any]
 ) -> Iterator[dict[str, Any]]:
     device = pa.device(options.device)
-    code = pa.from_cuda(path, kernel, include_dirs=folders)
+    code = pa.from_cuda(path, kernel, **given)
     parameters = code.compiled.program(device.arch).parameters
     yield {"described": True}
-    launch = pa.Launch(GRID, BLOCK, {p.name: v for p in parameters if (v := stand_in(p))})
+    launch = pa.Launch(
+        GRID, BLOCK, {p.name: v for p in parameters if (v := stand_in(p)) is not None}
+    )
     code.bind(launch, device.arch, device.warp_size)
     yield {"bound": True}
     yield {"predicted": True, "confidence": pa.predict(code, launch, device).confidence}
 
 
-def stand_in(parameter: Any) -> float | None:
-    """Nothing for pointers, which need not be given, and for structures."""
-    if parameter.pointer or parameter.size > 8 or parameter.members:
+def stand_in(parameter: Any) -> Any:
+    """Nothing for pointers, which need not be given; by member for structures."""
+    if parameter.pointer:
+        return None
+    if parameter.members:
+        return {m.name or m.offset: v for m in parameter.members if (v := stand_in(m)) is not None}
+    if parameter.size > 8:
         return None
     if any(word in (parameter.dtype or "") for word in ("float", "double", "half")):
         return REAL
@@ -166,7 +278,7 @@ def stand_in(parameter: Any) -> float | None:
 def cause(error: Exception) -> str:
     """What is said first, without place, names and numbers; a file that is missing keeps its."""
     said = str(error).strip().splitlines()[0]
-    said = re.sub(r"^(?:\S*[./]\S*: )+", "", said)
+    said = re.sub(r"^\S*\.\w+(?::\d+)*: ", "", said)
     if "file" not in said:
         said = re.sub(r"'[^']*'|\"[^\"]*\"", "…", said)
     return re.sub(r"\d+", "#", re.sub(r"[^\s'\"]*/", "", said))[:110]
@@ -187,6 +299,8 @@ def report(rows: list[dict[str, Any]], seconds: float) -> None:
         end="",
     )
     print(f"{sum(map(unused, compiled))} of these have no code: templates without use")
+    asked, made = (sum(len(r.get(k, ())) for r in compiled) for k in ("asked", "made"))
+    print(f"{asked} templates without use were asked for by name, {made} of them compile so")
     print(f"{sum(len(r['kernels']) for r in compiled)} kernels in code, {len(kernels)} tried")
     for stage in STAGES:
         print(f"  {sum(stage in r for r in kernels):4} {stage}")
