@@ -57,3 +57,26 @@ def test_long_and_tangled_code_is_predicted(kernel):
     assert float(prediction.time) > 0
     if kernel in ("long_code", "pointer_chase"):  # the others' addresses are known or executed
         assert {a.stands_for for a in prediction.assumptions} >= {"address"}
+
+
+def sectors_of_a_plane(width, height, block):
+    """Of 32 B that the blocks touch, each counting its own, of a plane of floats."""
+    total = 0
+    for y0 in range(0, height, block):
+        for x0 in range(0, width, block):
+            rows = [j * width for j in range(y0, min(y0 + block, height))]
+            last = min(x0 + block, width) - 1
+            total += len({s for r in rows for s in range((r + x0) // 8, (r + last) // 8 + 1)})
+    return total
+
+
+@pytest.mark.parametrize("years", [4, 16])
+def test_pairs_of_years_move_what_is_counted_by_hand(years):
+    """A footprint of a hundred thousand pieces, in bounded time."""
+    width, height, planes = 300, 200, 23
+    arguments = {"width": width, "height": height, "planes": planes, "years": years}
+    prediction = predicted(
+        "explosion.cu", "pairs_of_years", pa.Launch((19, 13), (16, 16), arguments)
+    )
+    own = 2 * years * planes * sectors_of_a_plane(width, height, 16) * 32  # of a and q
+    assert float(prediction.volumes.l2_load.parts["compulsory"]) == own

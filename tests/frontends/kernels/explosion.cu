@@ -29,3 +29,20 @@ extern "C" __global__ void pointer_chase(const int* a, int* c, int n) {
     TEN(TEN(p = a[p];))
     c[threadIdx.x] = p;
 }
+
+// Every pair of years over many planes, as in time series of satellite images.
+extern "C" __global__ void pairs_of_years(const float* a, const float* q, float* c, int width,
+                                          int height, int planes, int years) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x, j = blockIdx.y * blockDim.y + threadIdx.y;
+    if (i >= width || j >= height) return;
+    int here = j * width + i, size = width * height;
+    for (int y = 0; y < years; y++)
+        for (int z = y + 1; z < years; z++) {
+            float s = 0;
+            for (int k = 0; k < planes; k++) {
+                int one = here + (y * planes + k) * size, two = here + (z * planes + k) * size;
+                if (q[one] == 1 && q[two] == 1) s += a[one] * a[two];
+            }
+            c[(here * years + y) * years + z] = s;
+        }
+}

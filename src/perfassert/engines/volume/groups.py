@@ -102,9 +102,9 @@ class AccessGroup:
     @cached_property
     def rigid(self) -> bool:
         """Whether every block touches the same pattern, shifted, but for the domain's end."""
-        narrowed = {s for s, _ in self.ranges}
         own = {*(f"threadIdx.{a}" for a in AXES), *self.loops}
-        return not self.opaque and not self.conditions and narrowed <= own
+        seen = {s for s, _ in self.ranges}.union(*(tied.names for tied in self.tied))
+        return seen <= own
 
 
 def _symbols(term: tuple[Symbol, int]) -> Iterable[str]:

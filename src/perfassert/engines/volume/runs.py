@@ -40,7 +40,8 @@ def merged(starts: IntArray, ends: IntArray, granularity: int) -> Runs:
     """
     if len(starts) < 2:
         return Runs(starts, ends)
-    starts, ends = np.sort(starts), np.sort(ends)
+    # the stable sort takes what is sorted piece by piece, as parts and repetitions are, as pieces
+    starts, ends = np.sort(starts, kind="stable"), np.sort(ends, kind="stable")
     gaps = np.flatnonzero(starts[1:] - ends[:-1] >= granularity)
     if len(gaps) == len(starts) - 1:
         return Runs(starts, ends)

@@ -86,9 +86,17 @@ def standing_block(
         return Standing(middle)
     noted = dict(binder.assumptions)
 
+    known: dict[bytes, _Walked] = {}
+
     def walked(place: tuple[int, ...]) -> _Walked:
-        items = walk.block_at(place)
-        return _Walked(_executed(items, walk.warps), hash(_kind(items)))
+        decisions = walk.decisions(place)
+        found = None if decisions is None else known.get(decisions)
+        if found is None:
+            items = walk.block_at(place)
+            found = _Walked(_executed(items, walk.warps), hash(_kind(items)))
+            if decisions is not None:
+                known[decisions] = found
+        return found
 
     found = standing(walked, grid)
     binder.assumptions = noted  # what was said of blocks that are not simulated
@@ -137,24 +145,45 @@ class _Walk:
         self.memo: dict[int, IntArray] = {}
         self.count = 0
         self.varying = self._varying()
+        self.of_block = self._of_block()
+        self.by_iteration = any(map(self.counters, self.of_block))
 
     def block_at(self, block: tuple[int, ...]) -> list[_Item]:
         """What one block of the grid executes."""
-        self.names |= {f"blockIdx.{a}": np.asarray(block[i]) for i, a in enumerate(AXES)}
-        self.memo, self.count = {}, 0
+        self.place(block)
+        self.count = 0
         return self.region(-1, self.everyone)
+
+    def place(self, block: tuple[int, ...]) -> None:
+        self.names |= {f"blockIdx.{a}": np.asarray(block[i]) for i, a in enumerate(AXES)}
+        self.memo = {}
 
     def differs(self) -> bool:
         """Whether any decision may depend on the block, at this launch."""
+        return bool(self.of_block)
+
+    def decisions(self, block: tuple[int, ...]) -> bytes | None:
+        """What a block is decided by: where it is the same, so is what the blocks execute; None
+        where iterations of loops decide, too."""
+        if self.by_iteration:
+            return None
+        self.place(block)
+        values = [np.broadcast_to(self.value(v), self.everyone.shape) for v in self.of_block]
+        return b"".join(map(np.ndarray.tobytes, values))
+
+    def _of_block(self) -> tuple[Value, ...]:
+        """Decided parts of conditions and trip counts that differ from block to block."""
         program, s = self.program, self.symbols
         values = [b.condition for b in program.blocks.values()]
         values += [v for x in program.loops for v in (x.entry, x.trips) if v is not None]
         values += [i.guard for i in program.instructions if i.guard is not None]
         names = {f"blockIdx.{a}" for i, a in enumerate(AXES) if self.binder.launch.grid[i] > 1}
-        return any(
-            not s.atoms[a].function and s.atoms[a].name in names
-            for value in values
-            for a in s.inside(value)
+        parts = {part.index: part for value in values for part in s.conjuncts(value)}
+        return tuple(
+            part
+            for part in parts.values()
+            if any(not s.atoms[a].function and s.atoms[a].name in names for a in s.inside(part))
+            and not self.binder.undecided(part)
         )
 
     def _varying(self) -> frozenset[int]:
