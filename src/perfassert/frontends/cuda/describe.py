@@ -222,7 +222,7 @@ class _Describer:
     def _is_pointer(self, name: str) -> bool:
         position, _, inside = name[len(ARGUMENT) :].partition("+")
         parameter = self.binary.parameters[int(position)]
-        return parameter.pointer or bool(inside) or parameter.size == 8
+        return parameter.pointer or bool(inside) or parameter.size >= 8
 
     def _pointer(self, address: Value) -> str:
         for atom in self.symbols.unknowns(address):
