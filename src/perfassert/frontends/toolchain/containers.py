@@ -19,7 +19,7 @@ from .architecture import Architecture, architecture, best_code, best_ptx
 from .elf import Cubin, of_a_host
 
 _MAGIC = (b"\x7fELF", b"\x50\xed\x55\xba", b"!<arch>\n", b"!<thin>\n", b"MZ")
-_EXTRACTED = re.compile(r"\.(\d+)\.(sm_\d+[af]?)\.(cubin|ptx)$")
+_EXTRACTED = re.compile(r"(?:\.(\d+))?\.(sm_\d+[af]?)\.(cubin|ptx)$")  # a fat binary has no number
 _ENTRY = re.compile(r"\.entry\s+([\w$]+)")
 _SAID = re.compile(r"^cuobjdump (?:info|error|fatal)\s*:\s*(.*)$", re.MULTILINE)
 
@@ -55,9 +55,14 @@ def holds_code(path: Path) -> bool:
     """Whether the file begins as one that can hold compiled code."""
     try:
         with path.open("rb") as file:
-            return file.read(8).startswith(_MAGIC)
+            return begins_as_code(file.read(8))
     except (OSError, ValueError):
         return False
+
+
+def begins_as_code(content: bytes) -> bool:
+    """Whether it can be a file that holds compiled code."""
+    return content.startswith(_MAGIC)
 
 
 @contextmanager
@@ -90,9 +95,10 @@ def _extracted(path: Path, content: bytes, folder: Path) -> tuple[Member, ...]:
     found = []
     for file in folder.iterdir():
         if part := _EXTRACTED.search(file.name):
-            name = f"{path.stem}.{part[1]}.{part[2]}.{part[3]}"
+            number = part[1] or "1"
+            name = f"{path.stem}.{number}.{part[2]}.{part[3]}"
             member = Member(name, architecture(part[2]), part[3] == "ptx", file)
-            found.append((member.ptx, int(part[1]), member))
+            found.append((member.ptx, int(number), member))
     if not found:
         said = _SAID.search(run.log)
         why = said[1].replace(f" '{copy}'", "") if said else run.log or "nothing was extracted"
