@@ -44,8 +44,8 @@ OWN: Mapping[str, FileFrontend] = {
     name: FileFrontend(name, suffixes, (*_HINTS, *more), _compiled(name))
     for name, suffixes, more in (
         ("cuda", (".cu",), ("defines", "include_dirs", "options")),
-        ("ptx", (".ptx",), ("options",)),
-        ("cubin", (".cubin", ".sass", ".fatbin", ".o", ".a", ".so"), ("arch",)),
+        ("ptx", (".ptx",), ("options", "parameters")),
+        ("cubin", (".cubin", ".sass", ".fatbin", ".o", ".a", ".so"), ("arch", "parameters")),
     )
 }
 """perfassert's own, by name."""

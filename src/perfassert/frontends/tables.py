@@ -5,7 +5,7 @@ Whole numbers may be expressions, ``"n // 16"``; what they may name is up to the
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Union
 
@@ -18,7 +18,7 @@ ACCESSES = ("name", "fields", "loads", "stores", "flops", "dtype", "registers", 
             "updates_per_thread", "ilp", "proxies")  # fmt: skip
 FIELD = ("name", "dtype", "shape", "halo", "pitch", "alignment", "offset")
 LAUNCH = ("grid", "domain", "block", "args", "shared_bytes")
-BUFFER = ("shape", "dtype", "alignment", "offset", "fill", "seed", "alias")
+BUFFER = ("shape", "dtype", "alignment", "offset", "fill", "seed", "alias", "data")
 
 
 class KernelTableReader(TableReader):
@@ -107,23 +107,34 @@ class KernelTableReader(TableReader):
         """A number, an expression, ``"null"``, a buffer's table, or that of a structure."""
         if not isinstance(value, dict):
             return self.constant(key, value)
-        if "shape" not in value and "alias" not in value:
+        if not of_a_buffer(value):
             if not value or set(value) & set(BUFFER):
                 self.fail(f"{key}.shape", "missing; a pointer needs the shape of its buffer")
-            return self.constant(key, value)
+            return {_member(k): self.argument(f"{key}.{k}", v) for k, v in value.items()}
         self.known(key, value, BUFFER)
-        read = {"dtype": self.string, "fill": self.string, "alias": self.string}
+        read = {"dtype": self.string, "fill": self.string, "alias": self.string, "data": self.file}
         return {k: read.get(k, self.expressions)(f"{key}.{k}", v) for k, v in value.items()}
+
+    def file(self, key: str, value: Any) -> str:
+        """A path beside the file that is read, perhaps with a part of it behind a colon."""
+        return str(self.path.parent / self.string(key, value))
 
     def constant(self, key: str, value: Any) -> Any:
         """A number, an expression or ``"null"``; lists and tables (by member or byte) of them."""
         if isinstance(value, dict):
-            return {
-                int(k) if k.isdigit() else k: self.constant(f"{key}.{k}", v)
-                for k, v in value.items()
-            }
+            return {_member(k): self.constant(f"{key}.{k}", v) for k, v in value.items()}
         if isinstance(value, list):
             return [self.constant(f"{key}[{i}]", v) for i, v in enumerate(value)]
         if value == "null":
             return None
         return value if isinstance(value, float) else self.expression(key, value)
+
+
+def of_a_buffer(table: Mapping[Any, Any]) -> bool:
+    """Whether it describes one; a structure may have members of these names, too."""
+    return "shape" in table or "alias" in table or isinstance(table.get("data"), str)
+
+
+def _member(key: str) -> int | str:
+    """Of a structure: a byte offset or a name."""
+    return int(key) if key.isdigit() else key

@@ -8,7 +8,7 @@ from typing import Any
 
 from perfassert.errors import LaunchError, PerfAssertError, PerfFileError, close_matches
 from perfassert.frontends.files import OWN
-from perfassert.frontends.tables import ACCESSES, KernelTableReader
+from perfassert.frontends.tables import ACCESSES, KernelTableReader, of_a_buffer
 from perfassert.kernel.description import Kernel
 from perfassert.kernel.field import Field
 from perfassert.kernel.integers import evaluate_integer, integer_names
@@ -28,7 +28,7 @@ class DescriptionReader(KernelTableReader):
     ``shown``: how messages call the file.
     """
 
-    error = PerfFileError
+    error: type[PerfAssertError] = PerfFileError
 
     def __init__(self, path: Path, shown: str) -> None:
         super().__init__(path)
@@ -102,6 +102,7 @@ class DescriptionReader(KernelTableReader):
             "include_dirs": self._folders,
             "options": self.strings,
             "arch": self.string,
+            "parameters": self.strings,
         }
         given = {k: read[k](f"{key}.{k}", v) for k, v in table.items() if k != source}
         return OWN[source].make(path, given.pop("name", None), **given)
@@ -130,9 +131,9 @@ class DescriptionReader(KernelTableReader):
             self.fail(f"{key}.block", "missing")
         if "grid" not in given and "domain" not in given:
             self.fail(key, "give domain (counted in threads) or grid (in blocks)")
-        if "args" in given:
-            given["args"] = _arguments(given["args"])
         try:
+            if "args" in given:
+                given["args"] = _arguments(given["args"])
             return (Launch.cover if "domain" in given else Launch)(**given)
         except LaunchError as error:
             self.fail(key, str(error))
@@ -147,4 +148,6 @@ def _arguments(given: Any) -> Any:
 def _argument(given: Any) -> Any:
     if not isinstance(given, dict):
         return given
-    return Buffer(**given) if "shape" in given or "alias" in given else given
+    if of_a_buffer(given):
+        return Buffer(**given)
+    return {name: _argument(member) for name, member in given.items()}

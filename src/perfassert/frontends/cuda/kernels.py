@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from os import PathLike
 from pathlib import Path
@@ -76,13 +76,17 @@ def from_ptx(
     kernel: str | None = None,
     *,
     options: Sequence[str] = (),
+    parameters: Sequence[str] = (),
     updates_per_thread: int = 1,
     trip_counts: Mapping[str, int] | None = None,
     proxies: Mapping[str, str] | None = None,
     constants: Mapping[str, Any] | None = None,
 ) -> CompiledKernel:
-    """A kernel from PTX text, assembled for the device; see :func:`from_cuda`."""
-    said = Hints.checked(updates_per_thread, trip_counts, proxies, constants)
+    """A kernel from PTX text, assembled for the device; see :func:`from_cuda`.
+
+    ``parameters``: what they are called, by position.
+    """
+    said = Hints.checked(updates_per_thread, trip_counts, proxies, constants, parameters)
     return _kernel(path, "ptx", kernel, said, options=tuple(options))
 
 
@@ -91,6 +95,7 @@ def from_cubin(
     kernel: str | None = None,
     *,
     arch: str | None = None,
+    parameters: Sequence[str] = (),
     updates_per_thread: int = 1,
     trip_counts: Mapping[str, int] | None = None,
     proxies: Mapping[str, str] | None = None,
@@ -101,12 +106,13 @@ def from_cubin(
     Cubins, fat binaries, object files, static and shared libraries and programs; what is not a
     cubin needs ``cuobjdump``. Of several architectures the one is taken that a driver would take:
     the nearest machine code of the device's major version, else PTX. ``arch`` (``"sm_90a"``)
-    leaves no other.
+    leaves no other. ``parameters``: what they are called, by position, which machine code does not
+    say.
     """
     kind = "sass" if Path(path).suffix == ".sass" else "cubin"
     if arch is not None:
         architecture(arch)
-    said = Hints.checked(updates_per_thread, trip_counts, proxies, constants)
+    said = Hints.checked(updates_per_thread, trip_counts, proxies, constants, parameters)
     return _kernel(path, kind, kernel, said, arch=arch)
 
 
@@ -132,6 +138,7 @@ class Hints:
     trip_counts: Mapping[str, int]
     proxies: Mapping[str, str]
     constants: Mapping[str, Any]
+    parameters: tuple[str, ...] = ()
 
     @classmethod
     def checked(
@@ -140,13 +147,28 @@ class Hints:
         trip_counts: Mapping[str, int] | None,
         proxies: Mapping[str, str] | None,
         constants: Mapping[str, Any] | None = None,
+        parameters: Sequence[str] = (),
     ) -> Hints:
-        """Raises :class:`KernelError` for a trip count that is none."""
+        """Raises :class:`KernelError` for a trip count or a name that is none."""
         for key, count in (trip_counts or {}).items():
             if isinstance(count, bool) or not isinstance(count, int) or count < 0:
                 raise KernelError(f"trip_counts[{key!r}] must be a whole number ≥ 0, not {count!r}")
+        if isinstance(parameters, str) or len(set(parameters)) < len(parameters):
+            raise KernelError(f"parameters must be names, each another, not {parameters!r}")
         said = (dict(trip_counts or {}), dict(proxies or {}), dict(constants or {}))
-        return cls(updates_per_thread, *said)
+        return cls(updates_per_thread, *said, tuple(parameters))
+
+    def named(self, binary: Binary) -> Binary:
+        """The binary with these parameters' names."""
+        known, given = binary.parameters, self.parameters
+        if not given:
+            return binary
+        if len(known) != len(given):
+            raise KernelError(
+                f"parameters: kernel {binary.kernel!r} has {len(known)}, not {len(given)}"
+            )
+        renamed = (replace(p, name=name) for p, name in zip(known, given, strict=True))
+        return replace(binary, parameters=tuple(renamed)).sealed()
 
     def bind(
         self, binary: Binary, launch: Launch, warp_size: int, executed: Executed | None = None
@@ -199,7 +221,7 @@ class CompiledCode:
         binary, constants = build(self.source, arch), self.hints.constants
         if constants:
             binary = with_layouts(binary, self.source, arch)
-        return with_constants(binary, constants)
+        return self.hints.named(with_constants(binary, constants))
 
     def program(self, arch: str) -> Program:
         """The description for ``arch``."""
