@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from perfassert.errors import PluginError as PluginError
     from perfassert.errors import PluginWarning as PluginWarning
     from perfassert.errors import RankingError as RankingError
+    from perfassert.errors import RecordError as RecordError
     from perfassert.errors import ReportError as ReportError
     from perfassert.errors import SamplesError as SamplesError
     from perfassert.errors import SuiteError as SuiteError
@@ -51,6 +52,8 @@ if TYPE_CHECKING:
     from perfassert.kernel.graph import Latency as Latency
     from perfassert.kernel.launch import Buffer as Buffer
     from perfassert.kernel.launch import Launch as Launch
+    from perfassert.perf_toml.launches import RecordedLaunch as RecordedLaunch
+    from perfassert.perf_toml.launches import launches as launches
     from perfassert.prediction.prediction import Advice as Advice
     from perfassert.prediction.prediction import Prediction as Prediction
     from perfassert.predictor import advise as advise
@@ -71,8 +74,8 @@ _HOMES = {
         "AddressExpressionError", "BaselineError", "DeviceFileError", "ExpectationError",
         "ExpectationFailed", "GraphError", "KernelError", "KernelSourceError", "LaunchError",
         "PerfAssertError", "PerfAssertWarning", "PerfFileError", "PluginError", "PluginWarning",
-        "RankingError", "ReportError", "SamplesError", "SuiteError", "ToolchainMissing",
-        "UnitError", "UnknownDevice",
+        "RankingError", "RecordError", "ReportError", "SamplesError", "SuiteError",
+        "ToolchainMissing", "UnitError", "UnknownDevice",
     ),
     "frontends.cuda.inventory": ("KernelInfo", "kernels"),
     "frontends.cuda.kernels": ("from_cubin", "from_cuda", "from_ptx"),
@@ -82,6 +85,7 @@ _HOMES = {
     "kernel.graph": ("InstructionGraph", "Latency"),
     "kernel.launch": ("Buffer", "Launch"),
     "frontends.nsight": ("read_samples",),
+    "perf_toml.launches": ("RecordedLaunch", "launches"),
     "predictor": ("advise", "predict"),
     "prediction.prediction": ("Advice", "Prediction"),
     "quantity": ("Quantity",),

@@ -68,6 +68,10 @@ class PerfFileError(PerfAssertError):
     """A ``*.perf.toml`` file cannot be used; the message names file, line, key and reason."""
 
 
+class RecordError(PerfAssertError):
+    """A program cannot be recorded, or a launches file cannot be used; the message says why."""
+
+
 class SuiteError(PerfAssertError):
     """A validation suite or its data cannot be used; the message names file, key and reason."""
 

@@ -1,0 +1,199 @@
+"""The bytes that a launch hands to a kernel, as arguments that have names and meanings."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Union
+
+from perfassert.frontends.recording.code import KernelCode
+from perfassert.frontends.recording.memory import Allocation, DeviceMemory
+from perfassert.frontends.toolchain.binary import Parameter
+
+_POINTER, _WORD = 8, 4  # bytes
+_ALIGNMENT = 256  # bytes: what cudaMalloc promises
+_FLOATS = {"float": "<f", "double": "<d", "__half": "<e", "half": "<e"}
+_NUMPY = {
+    "float": "float32", "double": "float64", "__half": "float16", "half": "float16",
+    "char": "int8", "signed char": "int8", "unsigned char": "uint8", "bool": "bool",
+    "short": "int16", "unsigned short": "uint16", "int": "int32", "unsigned int": "uint32",
+    "unsigned": "uint32", "long": "int64", "unsigned long": "uint64", "long long": "int64",
+    "unsigned long long": "uint64", "size_t": "uint64", "uint": "uint32",
+    "float2": "float32", "float3": "float32", "float4": "float32", "double2": "float64",
+    "int2": "int32", "int3": "int32", "int4": "int32", "uint2": "uint32", "uint4": "uint32",
+    "uchar4": "uint8", "int8_t": "int8", "uint8_t": "uint8", "int32_t": "int32",
+    "uint32_t": "uint32", "int64_t": "int64", "uint64_t": "uint64", "int16_t": "int16",
+    "uint16_t": "uint16", "uchar": "uint8",
+}  # fmt: skip
+_BYTES = "uint8"
+_SIZES = {"8": 1, "16": 2, "32": 4, "64": 8}
+
+
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """Into an allocation. ``size``: bytes from here to its end; ``dtype`` numpy's; ``alias``: the
+    pointer whose memory it is, ``offset`` bytes behind; else ``offset`` from a multiple of 256 B.
+
+    ``data``: the key of its content; ``address``: in the program, not written down.
+    """
+
+    address: int
+    size: int
+    dtype: str
+    offset: int = 0
+    alias: str = ""
+    data: str = ""
+
+
+Number = Union[int, float, None]
+Word = Union[int, Pointer]
+Value = Union[Number, Pointer, "dict[int, Word]"]
+"""A structure is what lies at its byte offsets."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a pointer stands in the arguments, and what memory is called after it."""
+
+    parameter: Parameter
+    inside: int
+    pointer: Pointer
+    allocation: Allocation
+    read_only: bool
+
+    @property
+    def name(self) -> str:
+        return field_name(self.parameter, self.inside)
+
+
+def field_name(parameter: Parameter, inside: int) -> str:
+    """As :meth:`perfassert.kernel.program.Parameter.at` calls it."""
+    known = next((m.name for m in parameter.members if m.offset == inside), "")
+    if known:
+        return f"{parameter.name}.{known}"
+    return f"{parameter.name}+{inside}" if inside else parameter.name
+
+
+class Arguments:
+    """``values`` by name; ``pointers``: those among them, in the order of the code."""
+
+    def __init__(self, code: KernelCode, content: bytes, memory: DeviceMemory) -> None:
+        self._memory = memory
+        self.pointers: list[Place] = []
+        self.values: dict[str, Value] = {}
+        self.unknown: list[str] = []
+        for position, parameter in enumerate(code.parameters):
+            part = content[parameter.offset : parameter.offset + parameter.size]
+            self._take(parameter, part, position in code.read_only)
+        self._resolve_aliases()
+
+    def _take(self, parameter: Parameter, part: bytes, read_only: bool) -> None:
+        """A pointer to nothing that is known is left out: nobody can say what it means."""
+        name, address = parameter.name, int.from_bytes(part, "little")
+        found = None
+        if parameter.size == _POINTER and (parameter.pointer or not _plain(parameter)):
+            found = self._pointer(parameter, 0, address, read_only)
+        if found is not None:
+            said = parameter.pointer or parameter.dtype is None
+            self.values[name] = found if said else {0: found}
+        elif parameter.pointer and address:
+            self.unknown.append(name)
+        elif parameter.pointer:
+            self.values[name] = None
+        elif parameter.size in (1, 2, 4, 8):
+            self.values[name] = number(part, parameter.dtype)
+        else:
+            self.values[name] = dict(self._words(parameter, part))
+
+    def _words(self, parameter: Parameter, part: bytes) -> Iterator[tuple[int, Word]]:
+        """Pointers where a pointer into an allocation can lie; numbers elsewhere."""
+        at = 0
+        while at < len(part):
+            address = int.from_bytes(part[at : at + _POINTER], "little")
+            aligned = at % _POINTER == 0 and at + _POINTER <= len(part)
+            found = self._pointer(parameter, at, address, False) if aligned else None
+            if found is not None:
+                yield at, found
+                at += _POINTER
+            else:
+                word = part[at : at + _WORD]
+                yield at, int.from_bytes(word, "little", signed=len(word) == _WORD)
+                at += _WORD
+
+    def _pointer(
+        self, parameter: Parameter, inside: int, address: int, read_only: bool
+    ) -> Pointer | None:
+        held = self._memory.around(address) if address else None
+        if held is None:
+            return None
+        dtype = numpy_type(parameter.dtype) if not inside and parameter.pointer else _BYTES
+        size = held.address + held.size - address
+        found = Pointer(address, size, dtype, address % _ALIGNMENT)
+        self.pointers.append(Place(parameter, inside, found, held, read_only))
+        return found
+
+    def _resolve_aliases(self) -> None:
+        """Of several pointers into one allocation the lowest is the memory, the others aliases."""
+        for places in _by_allocation(self.pointers):
+            root = min(places, key=lambda p: p.pointer.address)
+            for place in places:
+                if place is not root:
+                    behind = place.pointer.address - root.pointer.address
+                    self.put(place, replace(place.pointer, offset=behind, alias=root.name))
+
+    def put(self, place: Place, pointer: Pointer) -> None:
+        """In place of what stands there."""
+        value = self.values[place.parameter.name]
+        if isinstance(value, dict):
+            value[place.inside] = pointer
+        else:
+            self.values[place.parameter.name] = pointer
+        self.pointers[self.pointers.index(place)] = replace(place, pointer=pointer)
+
+
+def _by_allocation(places: list[Place]) -> list[list[Place]]:
+    found: dict[int, list[Place]] = {}
+    for place in places:
+        found.setdefault(place.allocation.address, []).append(place)
+    return list(found.values())
+
+
+def number(part: bytes, dtype: str | None) -> Number:
+    """Of a scalar parameter, as its type reads the bytes."""
+    form = _FLOATS.get(dtype or "")
+    if form is not None and struct.calcsize(form) == len(part):
+        (found,) = struct.unpack(form, part)
+        return shortest(float(found), form)
+    signed = not (dtype or "").startswith(("unsigned", "uint", "size_t", "bool"))
+    return int.from_bytes(part, "little", signed=signed)
+
+
+def shortest(value: float, form: str) -> float:
+    """The shortest decimal that is the same number in its own type."""
+    for digits in range(1, 17):
+        rounded = float(f"{value:.{digits}g}")
+        try:
+            same = struct.pack(form, rounded) == struct.pack(form, value)
+        except OverflowError:
+            same = False
+        if same:
+            return rounded
+    return value
+
+
+def numpy_type(dtype: str | None) -> str:
+    """Of what a pointer points to; bytes where that is no number."""
+    words = [w for w in (dtype or "").split() if w not in ("const", "volatile")]
+    return _NUMPY.get(" ".join(words), _BYTES)
+
+
+def item_size(dtype: str) -> int:
+    """Bytes of one."""
+    return 1 if dtype == "bool" else _SIZES[dtype.lstrip("abcdefghijklmnopqrstuvwxyz")]
+
+
+def _plain(parameter: Parameter) -> bool:
+    """Whether it is one number."""
+    dtype = parameter.dtype or ""
+    return numpy_type(dtype) != _BYTES or dtype in ("unsigned char", "uchar", "uint8_t")

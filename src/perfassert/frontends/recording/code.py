@@ -1,0 +1,155 @@
+"""The code that a program brings along: what the runtime is asked about its kernels."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import struct
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from perfassert.errors import PerfAssertError
+from perfassert.frontends.toolchain import containers, modules, signature
+from perfassert.frontends.toolchain.architecture import Architecture, architecture
+from perfassert.frontends.toolchain.binary import Parameter
+from perfassert.frontends.toolchain.elf import Cubin
+from perfassert.frontends.toolchain.names import demangle, parameter_types
+from perfassert.hardware.model import Device
+from perfassert.hardware.occupancy import occupancy
+
+_PATH = re.compile(rb"[\x20-\x7e]+")
+_CONST = re.compile(r"\bconst\s*[*&]")
+_FOUND, _UNKNOWN = 0, 98  # cudaSuccess, cudaErrorInvalidDeviceFunction
+
+
+@dataclass(frozen=True, slots=True)
+class KernelCode:
+    """What the machine code says about a kernel; ``read_only``: positions of parameters through
+    which it does not write."""
+
+    mangled: str
+    parameters: tuple[Parameter, ...]
+    read_only: frozenset[int]
+    registers: int
+    shared_bytes: int
+    local_bytes: int
+    constant_bytes: int
+    arch: Architecture
+    threads: int
+
+    def facts(self) -> bytes:
+        """The answer to ``FUNCTION``."""
+        version = self.arch.number
+        numbers = (
+            _FOUND, self.registers, self.shared_bytes, self.local_bytes, self.constant_bytes,
+            self.threads, version, version,
+        )  # fmt: skip
+        places = (struct.pack("<II", p.offset, p.size) for p in self.parameters)
+        return struct.pack("<8i", *numbers) + b"".join(places)
+
+
+UNKNOWN_FUNCTION = struct.pack("<8i", _UNKNOWN, *(0,) * 7)
+
+
+class Module:
+    """A fat binary, cubin or PTX text as the program registered or loaded it.
+
+    ``sources``: texts that may declare the kernels' parameters, beside those that line tables name.
+    """
+
+    def __init__(self, content: bytes, device: Device, sources: Iterable[str] = ()) -> None:
+        self.content = content
+        self.digest = hashlib.sha256(content).hexdigest()
+        self._device = device
+        self._sources = tuple(sources)
+        self._held: dict[str, KernelCode] = {}
+        self._images: dict[str, Cubin] = {}
+
+    @property
+    def suffix(self) -> str:
+        """Of the file that the content makes."""
+        if self.content.startswith(b"\x7fELF"):
+            return ".cubin"
+        return ".fatbin" if containers.begins_as_code(self.content) else ".ptx"
+
+    def kernel(self, mangled: str) -> KernelCode:
+        """Raises :class:`PerfAssertError` for what no module in it has, or none that runs here."""
+        if mangled not in self._held:
+            self._held[mangled] = self._read(mangled)
+        return self._held[mangled]
+
+    def resident_blocks(self, mangled: str, threads: int, shared_bytes: int) -> int:
+        """Of one compute unit; 0 where not even one block fits."""
+        code = self.kernel(mangled)
+        used = code.shared_bytes + shared_bytes
+        try:
+            return occupancy(self._device, threads, code.registers, used).resident_blocks
+        except PerfAssertError:
+            return 0
+
+    def variable(self, name: str) -> bytes:
+        """What a variable holds when the module is loaded; ``b""``: zeros."""
+        for cubin in self._images.values():
+            for symbol in cubin.symbols:
+                if symbol.name == name and 0 < symbol.section < len(cubin.sections):
+                    held = cubin.sections[symbol.section].data
+                    return held[symbol.offset : symbol.offset + symbol.size]
+        return b""
+
+    def _read(self, mangled: str) -> KernelCode:
+        cubin = self._image(mangled)
+        layout = cubin.parameters(mangled)
+        texts = (*self._sources, *_sources(cubin))
+        parameters = signature.parameters(mangled, layout, texts, None)
+        types = parameter_types(demangle(mangled))
+        read_only = {i for i, kind in enumerate(types) if _CONST.search(kind)}
+        return KernelCode(
+            mangled, parameters, frozenset(read_only if len(types) == len(parameters) else ()),
+            cubin.registers(mangled), cubin.shared_bytes(mangled), cubin.local_bytes(mangled),
+            sum(map(len, cubin.constants(mangled).values())), architecture(cubin.arch),
+            self._device.max_threads_per_block,
+        )  # fmt: skip
+
+    def _image(self, mangled: str) -> Cubin:
+        """The machine code that a driver would load; PTX is assembled."""
+        for cubin in self._images.values():
+            if mangled in cubin.kernels():
+                return cubin
+        with tempfile.TemporaryDirectory(prefix="perfassert-") as folder:
+            path = Path(folder, f"module{self.suffix}")
+            path.write_bytes(self.content)
+            cubin = self._chosen(path, mangled)
+        self._images[mangled] = cubin
+        return cubin
+
+    def _chosen(self, path: Path, mangled: str) -> Cubin:
+        where, device = "the program's code", self._device.arch
+        if self.suffix == ".ptx":
+            text = containers.Member("", architecture(device), True, path)
+            return _assembled(text, where, device)
+        with containers.opened(path, self.content) as members:
+            try:
+                found = containers.chosen(members, mangled, architecture(device), where)
+                member = found.members[0]
+            except PerfAssertError:
+                having = [m for m in members if not m.ptx and mangled in m.kernels(where)]
+                if not having:
+                    raise
+                member = having[-1]  # for another device: its parameters are the same
+            return _assembled(member, where, device) if member.ptx else member.cubin(where)
+
+
+def _assembled(member: containers.Member, where: str, arch: str) -> Cubin:
+    return Cubin(modules.module(modules.assembly(member, where, arch)).cubin, where)
+
+
+def _sources(cubin: Cubin) -> list[str]:
+    """Texts of the source files that the line table names, where they still lie there."""
+    table = cubin.section(".debug_line")
+    words = [w.decode() for w in _PATH.findall(table.data)] if table else []
+    folders = [Path(w) for w in words if w.startswith("/")]
+    names = [w for w in words if w.endswith((".cu", ".cuh", ".h", ".hpp", ".cpp", ".inl"))]
+    places = dict.fromkeys(path for n in names for path in (Path(n), *(f / n for f in folders)))
+    return [p.read_text(errors="replace") for p in places if p.is_absolute() and p.is_file()]

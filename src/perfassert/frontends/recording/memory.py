@@ -1,0 +1,88 @@
+"""What the recorder knows of the device's memory: allocations, and which bytes the host wrote."""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+Span = tuple[int, int]
+
+
+@dataclass(slots=True)
+class Allocation:
+    """``written``: what is known of its bytes, as sorted ranges from its start on."""
+
+    address: int
+    size: int
+    written: list[Span] = field(default_factory=list)
+
+    @property
+    def known(self) -> bool:
+        """Whether all of it was written, and by nobody but the host."""
+        return self.written == [(0, self.size)]
+
+    def write(self, start: int, stop: int) -> None:
+        kept = [s for s in self.written if s[1] < start or s[0] > stop]
+        joined = [s for s in self.written if not (s[1] < start or s[0] > stop)]
+        insort(kept, (min([start, *(s[0] for s in joined)]), max([stop, *(s[1] for s in joined)])))
+        self.written = kept
+
+    def forget(self, start: int, stop: int) -> None:
+        self.written = list(_without(self.written, start, stop))
+
+
+class DeviceMemory:
+    """By address. What kernels may have written is unknown until the host writes it again."""
+
+    def __init__(self) -> None:
+        self._starts: list[int] = []
+        self._held: dict[int, Allocation] = {}
+
+    def add(self, address: int, size: int) -> None:
+        if address not in self._held:
+            insort(self._starts, address)
+        self._held[address] = Allocation(address, size)
+
+    def drop(self, address: int) -> None:
+        if self._held.pop(address, None) is not None:
+            self._starts.remove(address)
+
+    def around(self, address: int) -> Allocation | None:
+        """The allocation that an address points into, or just behind."""
+        place = bisect_right(self._starts, address) - 1
+        if place < 0:
+            return None
+        found = self._held[self._starts[place]]
+        return found if address <= found.address + found.size else None
+
+    def written(self, address: int, size: int) -> None:
+        if found := self.around(address):
+            start = address - found.address
+            found.write(start, min(start + size, found.size))
+
+    def copied(self, into: int, source: int, size: int) -> None:
+        """What is known of the source is known of the copy."""
+        target, origin = self.around(into), self.around(source)
+        if target is None:
+            return
+        shift = into - target.address
+        target.forget(shift, shift + size)
+        if origin is None:
+            return
+        first = source - origin.address
+        for start, stop in list(origin.written):
+            low, high = max(start, first), min(stop, first + size)
+            if low < high:
+                target.write(low - first + shift, high - first + shift)
+
+
+def _without(spans: list[Span], start: int, stop: int) -> Iterator[Span]:
+    for low, high in spans:
+        if high <= start or low >= stop:
+            yield low, high
+            continue
+        if low < start:
+            yield low, start
+        if high > stop:
+            yield stop, high

@@ -1,0 +1,217 @@
+"""What one process of a program did with the GPU that it took to be there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from threading import Lock
+
+from perfassert.errors import PerfAssertError
+from perfassert.frontends.recording.arguments import Arguments, Place, Value
+from perfassert.frontends.recording.code import UNKNOWN_FUNCTION, KernelCode, Module
+from perfassert.frontends.recording.contents import Contents
+from perfassert.frontends.recording.memory import DeviceMemory
+from perfassert.frontends.recording.wire import Connection, Fields, LaunchEvent, Message
+from perfassert.hardware.model import Device
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A launch; ``constants``: what the program wrote into ``__constant__`` symbols, by mangled
+    name; ``count``: how often it was launched so."""
+
+    module: Module
+    code: KernelCode
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    cluster: tuple[int, int, int]
+    shared_bytes: int
+    args: dict[str, Value]
+    constants: dict[str, str]
+    count: int = 1
+
+
+@dataclass(slots=True)
+class Findings:
+    """What is written down. ``refused``: calls without an answer; ``failed``: kernels whose code
+    could not be read, with the reason; ``attributes``: what was asked of the device and no file
+    says; ``unknown``: arguments that point nowhere; ``stopped``: the limit of launches ended it."""
+
+    launches: dict[object, Recorded] = field(default_factory=dict)
+    refused: dict[str, int] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+    attributes: set[int] = field(default_factory=set)
+    unknown: set[tuple[str, str]] = field(default_factory=set)
+    processes: int = 0
+    events: int = 0
+    stopped: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """``hello``: the answer to a process that says hello; ``limit``: of launches in all."""
+
+    device: Device
+    hello: bytes
+    sources: tuple[str, ...]
+    limit: int
+    contents: Contents
+    stop: Callable[[], None]
+
+
+class Recorder:
+    """Answers one process and collects its launches in ``findings``."""
+
+    def __init__(
+        self, connection: Connection, settings: Settings, findings: Findings, turn: Lock
+    ) -> None:
+        self._connection = connection
+        self._turn = turn  # of processes: what is found is common to them
+        self._settings = settings
+        self._findings = findings
+        self._modules: dict[int, Module] = {}
+        self._memory = DeviceMemory()
+        self._constants: dict[tuple[int, str], bytearray] = {}
+        self._takes: dict[int, Callable[[bytes], None]] = {
+            Message.HELLO: self._hello,
+            Message.MODULE: self._module,
+            Message.FUNCTION: self._function,
+            Message.LAUNCH: self._launch,
+            Message.ALLOCATED: self._allocated,
+            Message.FREED: lambda c: self._memory.drop(Fields(c).number("Q")),
+            Message.WRITTEN: self._written,
+            Message.COPIED: self._copied,
+            Message.CONSTANT: self._constant,
+            Message.REFUSED: self._refused,
+            Message.OCCUPANCY: self._occupancy,
+            Message.UNKNOWN_ATTRIBUTE: lambda c: findings.attributes.add(Fields(c).number("i")),
+            Message.SYMBOL: self._symbol,
+        }
+
+    def run(self) -> None:
+        """Until the process ends, which raises :class:`~.wire.Closed`."""
+        while True:
+            kind, content = self._connection.receive()
+            with self._turn:
+                self._takes[kind](content)
+
+    def _hello(self, content: bytes) -> None:
+        self._findings.processes += 1
+        self._connection.answer(self._settings.hello)
+
+    def _module(self, content: bytes) -> None:
+        fields = Fields(content)
+        number = fields.number()
+        settings = self._settings
+        self._modules[number] = Module(fields.rest(), settings.device, settings.sources)
+
+    def _function(self, content: bytes) -> None:
+        fields = Fields(content)
+        module, name = self._modules[fields.number()], fields.text()
+        try:
+            answer = module.kernel(name).facts()
+        except PerfAssertError as error:
+            self._findings.failed[name] = str(error)
+            answer = UNKNOWN_FUNCTION
+        self._connection.answer(answer)
+
+    def _occupancy(self, content: bytes) -> None:
+        fields = Fields(content)
+        module, threads, shared = (fields.number(form) for form in "IiI")
+        blocks = self._modules[module].resident_blocks(fields.text(), threads, shared)
+        self._connection.answer(blocks.to_bytes(4, "little"))
+
+    # Memory
+
+    def _allocated(self, content: bytes) -> None:
+        fields = Fields(content)
+        self._memory.add(fields.number("Q"), fields.number("Q"))
+
+    def _written(self, content: bytes) -> None:
+        fields = Fields(content)
+        self._memory.written(fields.number("Q"), fields.number("Q"))
+
+    def _copied(self, content: bytes) -> None:
+        fields = Fields(content)
+        self._memory.copied(*(fields.number("Q") for _ in range(3)))
+
+    def _constant(self, content: bytes) -> None:
+        fields = Fields(content)
+        module, offset, name = fields.number(), fields.number("Q"), fields.text()
+        held = self._constants.setdefault((module, name), bytearray())
+        value = fields.rest()
+        held.extend(b"\0" * (offset + len(value) - len(held)))
+        held[offset : offset + len(value)] = value
+
+    def _symbol(self, content: bytes) -> None:
+        fields = Fields(content)
+        fields.number("Q")
+        module, name = fields.number(), fields.text()
+        self._connection.answer(self._modules[module].variable(name))
+
+    def _refused(self, content: bytes) -> None:
+        call = Fields(content).text()
+        self._findings.refused[call] = self._findings.refused.get(call, 0) + 1
+
+    # Launches
+
+    def _launch(self, content: bytes) -> None:
+        event = LaunchEvent.read(content)
+        module = self._modules[event.module]
+        code = module.kernel(event.kernel)
+        arguments = Arguments(code, event.arguments, self._memory)
+        self._findings.unknown |= {(event.kernel, name) for name in arguments.unknown}
+        self._merge(event, module, code, arguments)
+        if self._settings.contents.attentive:
+            self._connection.proceed()
+        for place in arguments.pointers:
+            if not place.read_only:
+                place.allocation.written.clear()
+        self._findings.events += 1
+        if self._findings.events >= self._settings.limit and not self._findings.stopped:
+            self._findings.stopped = True
+            self._settings.stop()
+
+    def _merge(
+        self, event: LaunchEvent, module: Module, code: KernelCode, arguments: Arguments
+    ) -> None:
+        """Launches that nothing tells apart are one, counted."""
+        constants = dict(self._constants_of(event.module))
+        alike = (
+            module.digest, replace_arguments(event), _frozen(arguments.values),
+            tuple(constants.items()),
+        )  # fmt: skip
+        known = self._findings.launches.get(alike)
+        if known is not None:
+            self._findings.launches[alike] = replace(known, count=known.count + 1)
+            return
+        self._settings.contents.take(arguments, self._connection)
+        self._findings.launches[alike] = Recorded(
+            module, code, event.grid, event.block, event.cluster, event.shared_bytes,
+            arguments.values, constants,
+        )  # fmt: skip
+
+    def _constants_of(self, module: int) -> Iterable[tuple[str, str]]:
+        for (number, name), value in self._constants.items():
+            if number == module:
+                yield name, self._settings.contents.keep(bytes(value), "uint8")
+
+
+def replace_arguments(event: LaunchEvent) -> LaunchEvent:
+    """Without the bytes, which hold addresses."""
+    return replace(event, module=0, arguments=b"")
+
+
+def _frozen(values: dict[str, Value]) -> tuple[object, ...]:
+    """What tells two sets of arguments apart: addresses do not."""
+    return tuple((name, _plain(value)) for name, value in values.items())
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, dict):
+        return tuple((at, _plain(word)) for at, word in value.items())
+    pointer = value
+    return replace(pointer, address=0, data="") if hasattr(pointer, "alias") else repr(value)  # type: ignore[type-var]
+
+
+__all__ = ["Findings", "Place", "Recorded", "Recorder", "Settings"]

@@ -1,0 +1,202 @@
+"""Runs a program with the runtime that stands in, and records what it launches."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from perfassert.errors import RecordError
+from perfassert.frontends.recording.contents import Contents
+from perfassert.frontends.recording.device import attributes
+from perfassert.frontends.recording.library import runtime
+from perfassert.frontends.recording.recorder import Findings, Recorder, Settings
+from perfassert.frontends.recording.wire import Closed, Connection, device_facts
+from perfassert.hardware.model import Device
+
+_NAMES = ("libcudart.so", "libcudart.so.11.0", "libcudart.so.12", "libcudart.so.13",
+          "libcuda.so", "libcuda.so.1")  # fmt: skip
+_NEEDED = re.compile(rb"libcudart\.so\.(\d+)")
+_CODE = b".nv_fatbin"
+_GRACE = 5.0  # seconds to end in, before a program is killed
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """``command`` is run as it stands; ``memory_bytes``: of the device; ``timeout`` in seconds."""
+
+    command: tuple[str, ...]
+    device: Device
+    memory_bytes: int
+    sources: tuple[str, ...] = ()
+    contents_limit: int = 0
+    launches: int = 100_000
+    timeout: float | None = None
+    stdout: IO[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """``status``: that of the program; negative: the signal that ended it; ``late``: its time was
+    over."""
+
+    request: Request
+    findings: Findings
+    contents: Contents
+    status: int
+    late: bool
+
+
+def record(request: Request) -> Recording:
+    """Raises :class:`RecordError` for a program that cannot be started or launched nothing."""
+    library = runtime()
+    with tempfile.TemporaryDirectory(prefix="perfassert-") as folder:
+        session = _Session(request, Path(folder))
+        status, late = session.run(_environment(request, library, Path(folder)))
+    recording = Recording(request, session.findings, session.contents, status, late)
+    if not session.findings.launches:
+        raise RecordError(_nothing(recording))
+    return recording
+
+
+class _Session:
+    def __init__(self, request: Request, folder: Path) -> None:
+        self.findings, self.contents = Findings(), Contents(request.contents_limit)
+        self._request, self._folder = request, folder
+        self._process: subprocess.Popen[bytes] | None = None
+        facts = attributes(request.device)
+        name, size = f"{request.device.name} (recording)", request.memory_bytes
+        hello = device_facts(self.contents.attentive, name, size, facts)
+        self._settings = Settings(
+            request.device, hello, request.sources, request.launches, self.contents, self._stop
+        )
+        self._turn = threading.Lock()
+        self._errors: list[Exception] = []
+
+    def run(self, environment: dict[str, str]) -> tuple[int, bool]:
+        """Exit status, and whether the time was over."""
+        with self._listening():
+            try:
+                self._process = subprocess.Popen(
+                    self._request.command,
+                    env=environment,
+                    stdout=self._request.stdout,
+                    start_new_session=True,
+                )
+            except OSError as error:
+                what = self._request.command[0]
+                raise RecordError(f"{what} cannot be started: {error.strerror}") from None
+            late = False
+            try:
+                self._process.wait(self._request.timeout)
+            except subprocess.TimeoutExpired:
+                late = True
+            finally:
+                self._stop()
+        if self._errors:
+            raise self._errors[0]
+        return self._process.returncode, late
+
+    def _stop(self) -> None:
+        """With all that it started."""
+        process = self._process
+        if process is None:
+            return
+        for sent in (signal.SIGTERM, signal.SIGKILL):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, sent)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(_GRACE)
+                return
+
+    @contextlib.contextmanager
+    def _listening(self) -> Iterator[None]:
+        """While the program runs its processes are answered, each by a thread."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as door:
+            door.bind(str(self._folder / "s"))
+            door.listen()
+            threads: list[threading.Thread] = []
+            usher = threading.Thread(target=self._admit, args=(door, threads), daemon=True)
+            usher.start()
+            try:
+                yield
+            finally:
+                door.shutdown(socket.SHUT_RDWR)
+                usher.join()
+                for thread in threads:
+                    thread.join(_GRACE)
+
+    def _admit(self, door: socket.socket, threads: list[threading.Thread]) -> None:
+        while True:
+            try:
+                channel, _ = door.accept()
+            except OSError:
+                return
+            threads.append(threading.Thread(target=self._answer, args=(channel,), daemon=True))
+            threads[-1].start()
+
+    def _answer(self, channel: socket.socket) -> None:
+        with channel:
+            try:
+                Recorder(Connection(channel), self._settings, self.findings, self._turn).run()
+            except Closed:
+                pass
+            except Exception as error:  # told by the thread that waits
+                self._errors.append(error)
+
+
+def _environment(request: Request, library: Path, folder: Path) -> dict[str, str]:
+    """The stand-in is loaded first, and found where CUDA's libraries are looked for."""
+    shelf = folder / "lib"
+    shelf.mkdir()
+    for name in _NAMES:
+        (shelf / name).symlink_to(library.resolve())
+    old = dict(os.environ)
+    added = {
+        "LD_PRELOAD": ":".join(filter(None, (str(library.resolve()), old.get("LD_PRELOAD")))),
+        "LD_LIBRARY_PATH": ":".join(filter(None, (str(shelf), old.get("LD_LIBRARY_PATH")))),
+        "PERFASSERT_RECORD": str(folder / "s"),
+    }
+    needed = _NEEDED.search(_content(request.command))
+    if needed:
+        added["PERFASSERT_RECORD_VERSION"] = f"{int(needed[1])}000"
+    return {**old, **added}
+
+
+def _content(command: Sequence[str]) -> bytes:
+    """Of the program; ``b""`` for what is found along the PATH only, as interpreters are."""
+    try:
+        return Path(command[0]).read_bytes()
+    except OSError:
+        return b""
+
+
+def _nothing(recording: Recording) -> str:
+    """Why a program launched nothing, as far as can be seen."""
+    findings, command = recording.findings, recording.request.command
+    said = f"{command[0]} launched no kernel (it ended with status {recording.status})"
+    if recording.late:
+        said = f"{command[0]} launched no kernel within {recording.request.timeout:g} s"
+    if findings.failed:
+        name, why = next(iter(findings.failed.items()))
+        return f"{said}: {name}: {why}"
+    if findings.refused:
+        return f"{said}; calls that the recording runtime refuses: {', '.join(findings.refused)}"
+    content = _content(command)
+    if not findings.processes and _CODE in content and not _NEEDED.search(content):
+        return (
+            f"{said}: the CUDA runtime is linked into it and its symbols are stripped; link with "
+            "-cudart shared, or do not strip it"
+        )
+    if not findings.processes:
+        return f"{said}: it never called the CUDA runtime"
+    return f"{said}; give it the arguments with which it does"

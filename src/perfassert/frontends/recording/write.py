@@ -1,0 +1,157 @@
+"""A recording as files: the launches in TOML, code and contents of buffers beside it."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from perfassert.frontends.recording.arguments import Pointer, Value, item_size
+from perfassert.frontends.recording.recorder import Recorded
+from perfassert.frontends.recording.session import Recording
+from perfassert.frontends.toolchain.names import base_name, demangle
+from perfassert.hardware.write import quoted
+from perfassert.version import VERSION
+
+SCHEMA = 1
+_DIGITS = 12  # of a digest, in the name of a file
+_BARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """``text`` of the launches file; ``beside``: name → content of what lies beside it."""
+
+    text: str
+    beside: Mapping[str, bytes]
+
+
+def files(recording: Recording, stem: str) -> Files:
+    """``stem``: the name of the launches file without its ending."""
+    launches = tuple(recording.findings.launches.values())
+    labels = _labels(launches)
+    beside = {code_name(stem, one): one.module.content for one in launches}
+    used = _used(launches)
+    if used:
+        arrays: dict[str, Any] = {k: recording.contents.arrays[k] for k in sorted(used)}
+        archive = io.BytesIO()
+        np.savez_compressed(archive, **arrays)
+        beside[f"{stem}.npz"] = archive.getvalue()
+    blocks = [_head(recording)]
+    for one in {labels[_identity(one)]: one for one in launches}.values():
+        blocks.append(_kernel(one, labels[_identity(one)], stem))
+    blocks += [_launch(one, labels[_identity(one)], stem) for one in launches]
+    return Files("\n".join(blocks), beside)
+
+
+def code_name(stem: str, one: Recorded) -> str:
+    """The file that holds the module of a launch."""
+    return f"{stem}.{one.module.digest[:_DIGITS]}{one.module.suffix}"
+
+
+def _identity(one: Recorded) -> tuple[str, str]:
+    return one.module.digest, one.code.mangled
+
+
+def _labels(launches: Sequence[Recorded]) -> dict[tuple[str, str], str]:
+    """A short name for each kernel: its own, numbered where several have it."""
+    found: dict[tuple[str, str], str] = {}
+    for one in launches:
+        if _identity(one) in found:
+            continue
+        name, count = base_name(demangle(one.code.mangled)), 1
+        label = name
+        while label in found.values():
+            count += 1
+            label = f"{name}-{count}"
+        found[_identity(one)] = label
+    return found
+
+
+def _used(launches: Sequence[Recorded]) -> set[str]:
+    """Names of contents."""
+    pointers = (p for one in launches for value in one.args.values() for p in _pointers(value))
+    constants = (name for one in launches for name in one.constants.values())
+    return {p.data for p in pointers if p.data} | set(constants)
+
+
+def _pointers(value: Value) -> Iterator[Pointer]:
+    words = value.values() if isinstance(value, dict) else (value,)
+    yield from (word for word in words if isinstance(word, Pointer))
+
+
+def _head(recording: Recording) -> str:
+    request = recording.request
+    return "\n".join(
+        (
+            "# Launches as perfassert record saw them; predict, advise, *.perf.toml and perf() of",
+            "# pytest take this file. Code and contents of buffers lie beside it.",
+            f"schema = {SCHEMA}",
+            "",
+            "[recorded]",
+            f"by = {quoted(f'perfassert {VERSION}')}",
+            f"command = [{', '.join(map(quoted, request.command))}]",
+            f"device = {quoted(request.device.name)}",
+            f"launches = {recording.findings.events}",
+            "",
+        )
+    )
+
+
+def _kernel(one: Recorded, label: str, stem: str) -> str:
+    kind = "ptx" if one.module.suffix == ".ptx" else "cubin"
+    names = ", ".join(quoted(p.name) for p in one.code.parameters)
+    lines = [
+        f"# {demangle(one.code.mangled)}",
+        f"[kernels.{_key(label)}]",
+        f"{kind} = {quoted(code_name(stem, one))}",
+        f"name = {quoted(one.code.mangled)}",
+    ]
+    return "\n".join([*lines, *([f"parameters = [{names}]"] if names else []), ""])
+
+
+def _launch(one: Recorded, label: str, stem: str) -> str:
+    lines = ["[[launch]]", f"kernel = {quoted(label)}"]
+    if one.count > 1:
+        lines.append(f"count = {one.count}")
+    lines += [f"grid = {list(one.grid)}", f"block = {list(one.block)}"]
+    if one.cluster != (1, 1, 1):
+        lines.append(f"cluster = {list(one.cluster)}")
+    if one.shared_bytes:
+        lines.append(f"shared_bytes = {one.shared_bytes}")
+    if one.constants:
+        items = (f"{_key(k)} = {quoted(f'{stem}.npz:{v}')}" for k, v in one.constants.items())
+        lines.append(f"constants = {{ {', '.join(items)} }}")
+    if one.args:
+        lines.append("[launch.args]")
+        lines += [f"{_key(name)} = {_value(value, stem)}" for name, value in one.args.items()]
+    return "\n".join([*lines, ""])
+
+
+def _value(value: Value, stem: str) -> str:
+    if value is None:
+        return '"null"'
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{at} = {_value(word, stem)}' for at, word in value.items())} }}"
+    return _buffer(value, stem) if isinstance(value, Pointer) else repr(value)
+
+
+def _buffer(pointer: Pointer, stem: str) -> str:
+    items: list[str] = []
+    if pointer.alias:
+        items.append(f"alias = {quoted(pointer.alias)}")
+    elif pointer.data:
+        items.append(f"data = {quoted(f'{stem}.npz:{pointer.data}')}")
+    else:
+        count = pointer.size // item_size(pointer.dtype)
+        items += [f"shape = {count}", f"dtype = {quoted(pointer.dtype)}"]
+    if pointer.offset:
+        items.append(f"offset = {pointer.offset}")
+    return f"{{ {', '.join(items)} }}"
+
+
+def _key(name: str) -> str:
+    return name if name and set(name) <= _BARE else quoted(name)

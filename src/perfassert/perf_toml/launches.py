@@ -1,0 +1,124 @@
+"""Launches files: what a program launched, as ``perfassert record`` wrote it down.
+
+Kernels and launches are described as in ``*.perf.toml`` files. The file is data: it names code and
+arrays beside it, and nothing in it is run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any
+
+from perfassert.errors import PerfAssertError, RecordError, close_matches
+from perfassert.frontends.toolchain.names import demangle
+from perfassert.kernel.contents import read_array
+from perfassert.kernel.description import Kernel
+from perfassert.kernel.launch import Launch
+from perfassert.perf_toml.descriptions import DescriptionReader
+
+SCHEMA = 1
+_TOP = ("schema", "recorded", "kernels", "launch")
+_RECORDED = ("by", "command", "device", "launches")
+_LAUNCH = ("grid", "block", "args", "shared_bytes")
+_ENTRY = ("kernel", "count", "cluster", "constants", *_LAUNCH)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedLaunch:
+    """One launch of a file: ``kernel`` as it was launched, ``count`` times; ``label``: unique in
+    the file, ``device``: the one it was recorded for; ``name``: the kernel's, demangled."""
+
+    label: str
+    name: str
+    kernel: Kernel
+    launch: Launch
+    count: int
+    device: str
+
+
+def launches(path: str | PathLike[str]) -> tuple[RecordedLaunch, ...]:
+    """The launches of a file, in the order in which they first happened.
+
+    Raises :class:`~perfassert.RecordError` with file, line and key for what is no launches file.
+    """
+    return _LaunchesReader(Path(fspath(path)), fspath(path)).entries()
+
+
+def chosen(entries: Sequence[RecordedLaunch], kernel: str | None) -> tuple[RecordedLaunch, ...]:
+    """Those of one kernel, by its label, its name, or the label of a launch."""
+    if kernel is None:
+        return tuple(entries)
+    found = tuple(e for e in entries if kernel in (e.label, e.label.partition("#")[0], e.name))
+    if not found:
+        names = list(dict.fromkeys(e.label for e in entries))
+        hint = close_matches(kernel, names) or f"; it has: {', '.join(names)}"
+        raise RecordError(f"no launch of {kernel!r} in the launches file{hint}")
+    return found
+
+
+class _LaunchesReader(DescriptionReader):
+    error = RecordError
+    launch_keys = _LAUNCH
+
+    def entries(self) -> tuple[RecordedLaunch, ...]:
+        self.known("", self.table, _TOP)
+        if self.table.get("schema") != SCHEMA:
+            self.fail("schema", f"must be {SCHEMA}: is it a launches file of this version?")
+        recorded = self.section("recorded", self.table.get("recorded", {}))
+        self.known("recorded", recorded, _RECORDED)
+        device = self.string("recorded.device", recorded.get("device", ""))
+        given = self.table.get("launch", [])
+        if not isinstance(given, list) or not given:
+            self.fail("launch", "there is no launch; add [[launch]]")
+        found = [self._entry(f"launch[{i}]", table, device) for i, table in enumerate(given)]
+        return tuple(_labelled(found))
+
+    def _entry(self, key: str, value: Any, device: str) -> RecordedLaunch:
+        table = self.section(key, value)
+        self.known(key, table, _ENTRY)
+        label = self.string(f"{key}.kernel", table.get("kernel"))
+        count = table.get("count", 1)
+        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+            self.fail(f"{key}.count", f"must be a whole number above 0, not {count!r}")
+        described = self._described(key, label, table.get("constants"))
+        name = self.string(f"kernels.{label}.name", described.get("name", label))
+        launch = self.make_launch(key, {k: v for k, v in table.items() if k in _LAUNCH})
+        made = self.kernel(f"kernels.{label}", described, label)
+        return RecordedLaunch(label, demangle(name), made, launch, count, device)
+
+    def _described(self, key: str, label: str, constants: Any) -> dict[str, Any]:
+        """The kernel's table, with what the program wrote into constants before this launch."""
+        kernels = self.section("kernels", self.table.get("kernels"))
+        if label not in kernels:
+            hint = close_matches(label, kernels) or f"; describe it in [kernels.{label}]"
+            self.fail(f"{key}.kernel", f"there is no kernel {label!r}{hint}")
+        table = self.section(f"kernels.{label}", kernels[label])
+        if constants is None:
+            return table
+        own = self.section(f"kernels.{label}.constants", table.get("constants", {}))
+        return {**table, "constants": {**own, **self.section(f"{key}.constants", constants)}}
+
+    def _constants(self, key: str, value: Any) -> dict[str, Any]:
+        """Numbers as they stand; ``"launches.npz:name"`` is what lies there."""
+        return {k: self._constant(f"{key}.{k}", v) for k, v in self.section(key, value).items()}
+
+    def _constant(self, key: str, value: Any) -> Any:
+        if not isinstance(value, str) or ".npz:" not in value:
+            return self.constant(key, value)
+        try:
+            return read_array(self.file(key, value))
+        except PerfAssertError as error:
+            self.fail(key, str(error))
+
+
+def _labelled(entries: Sequence[RecordedLaunch]) -> list[RecordedLaunch]:
+    """``axpy``, ``axpy#2``: a name for each."""
+    seen: dict[str, int] = {}
+    found = []
+    for entry in entries:
+        number = seen[entry.label] = seen.get(entry.label, 0) + 1
+        found.append(replace(entry, label=f"{entry.label}#{number}") if number > 1 else entry)
+    return found
