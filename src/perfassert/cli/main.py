@@ -20,6 +20,7 @@ from perfassert.cli import (
     measure,
     predict,
     rank,
+    record,
     validate,
 )
 from perfassert.errors import ExpectationFailed, PerfAssertError
@@ -72,6 +73,7 @@ def _parser() -> argparse.ArgumentParser:
         predict,
         rank,
         advise,
+        record,
         compare,
         docs,
         doctor,

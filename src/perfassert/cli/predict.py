@@ -1,4 +1,4 @@
-"""``perfassert predict``: one launch of one kernel from source."""
+"""``perfassert predict``: one launch of one kernel from source, or all that were recorded."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ import json
 from pathlib import Path
 from typing import Any
 
-from perfassert.cli.sources import add_launch, add_source, kernel_of, launch_of
+from perfassert.cli.launches import Work, add_work, work
+from perfassert.errors import PerfAssertError
+from perfassert.prediction.prediction import Prediction
 
 
 def add(commands: Any) -> None:
     """Register the command."""
-    parser = commands.add_parser("predict", help="predict one launch of a kernel from source")
-    add_source(parser)
-    add_launch(parser, required=True)
+    parser = commands.add_parser("predict", help="predict launches of a kernel from source")
+    add_work(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(command=_predict)
 
@@ -22,13 +23,40 @@ def add(commands: Any) -> None:
 def _predict(options: argparse.Namespace) -> int:
     from perfassert.predictor import predict
     from perfassert.report.prediction import text
+
+    asked = work(options)
+    if options.launches is not None and (len(asked) > 1 or options.json):
+        return _all(asked, options)
+    prediction = predict(asked[0].kernel, asked[0].launch, asked[0].device)
+    print(json.dumps(_to_dict(prediction)) if options.json else text(prediction))
+    return 0
+
+
+def _to_dict(prediction: Prediction) -> dict[str, Any]:
     from perfassert.report.sources import sources
 
-    launch = launch_of(options)
-    assert launch is not None
-    prediction = predict(kernel_of(options), launch, options.device)
+    return {**prediction.to_dict(), "sources": sources(prediction, Path.cwd())}
+
+
+def _all(asked: tuple[Work, ...], options: argparse.Namespace) -> int:
+    """Every launch of a file; one that cannot be predicted does not hide the others."""
+    from perfassert.predictor import predict
+    from perfassert.report.launches import Predicted, text
+
+    found = []
+    for one in asked:
+        try:
+            prediction, why = predict(one.kernel, one.launch, one.device), ""
+        except PerfAssertError as error:
+            prediction, why = None, str(error)
+        found.append(Predicted(one.label, one.count, one.launch.describe(), prediction, why))
     if options.json:
-        print(json.dumps({**prediction.to_dict(), "sources": sources(prediction, Path.cwd())}))
+        print(json.dumps({"launches": [_entry(p) for p in found]}))
     else:
-        print(text(prediction))
-    return 0
+        print(text(found))
+    return 1 if any(p.prediction is None for p in found) else 0
+
+
+def _entry(one: Any) -> dict[str, Any]:
+    made = _to_dict(one.prediction) if one.prediction is not None else None
+    return {"label": one.label, "count": one.count, "prediction": made, "error": one.error}

@@ -12,15 +12,16 @@ from perfassert.kernel.description import Kernel
 from perfassert.kernel.launch import Launch
 
 
-def add_source(parser: argparse.ArgumentParser) -> None:
+def add_source(parser: argparse.ArgumentParser, optional: bool = False) -> None:
     """The source, its kernel, how it is compiled, the device."""
     parser.add_argument(
         "source",
+        nargs="?" if optional else None,
         help=".cu, .ptx, a cubin, an object file, library or program, .sass (nvdisasm -c -hex -gi "
         "-gp), or of a plug-in",
     )
     parser.add_argument("--kernel", help="its name; may be left out where the file has only one")
-    parser.add_argument("--device", required=True, help="a name, an alias or a device file")
+    parser.add_argument("--device", required=not optional, help="a name, an alias or a device file")
     add_compilation(parser)
     parser.add_argument("--arch", help="which architecture of a compiled file, as sm_90a")
     parser.add_argument("--trip-count", action="append", default=[], metavar="FILE:LINE=N")

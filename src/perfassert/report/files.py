@@ -9,7 +9,12 @@ from perfassert.errors import ReportError
 
 
 def replace_file(path: Path, text: str) -> None:
-    """Write ``text`` as UTF-8; folders are made, a link is followed.
+    """Write ``text`` as UTF-8, as :func:`replace_bytes` writes."""
+    replace_bytes(path, text.encode())
+
+
+def replace_bytes(path: Path, content: bytes) -> None:
+    """Write ``content``; folders are made, a link is followed.
 
     Raises :class:`ReportError` where that cannot be, with what was there left as it was.
     """
@@ -20,7 +25,7 @@ def replace_file(path: Path, text: str) -> None:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         try:
-            part.write_bytes(text.encode())
+            part.write_bytes(content)
             if target.exists():
                 part.chmod(target.stat().st_mode & 0o777)
             part.replace(target)

@@ -1,0 +1,64 @@
+"""What a command is about: one launch that options describe, or those of a launches file."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from perfassert.cli.sources import add_launch, add_source, kernel_of, launch_of
+from perfassert.errors import LaunchError
+from perfassert.kernel.description import Kernel
+from perfassert.kernel.launch import Launch
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A launch that happens ``count`` times; ``label``: in its launches file, else empty."""
+
+    kernel: Kernel
+    launch: Launch
+    device: str
+    label: str = ""
+    count: int = 1
+
+
+def add_work(parser: argparse.ArgumentParser) -> None:
+    """A source with a launch, or ``--launches``."""
+    add_source(parser, optional=True)
+    add_launch(parser, required=False)
+    parser.add_argument(
+        "--launches", metavar="FILE",
+        help="that perfassert record wrote: kernels, launches, arguments; --kernel chooses, a "
+        "source replaces the recorded code",
+    )  # fmt: skip
+
+
+def work(options: argparse.Namespace) -> tuple[Work, ...]:
+    """Raises :class:`LaunchError` where something is missing or said twice."""
+    if options.launches is not None:
+        return tuple(_recorded(options))
+    for name in ("source", "device", "grid", "block"):
+        if getattr(options, name) is None:
+            option = name if name == "source" else f"--{name}"
+            raise LaunchError(f"{option} is missing; give it, or --launches FILE")
+    launch = launch_of(options)
+    assert launch is not None
+    return (Work(kernel_of(options), launch, options.device),)
+
+
+def _recorded(options: argparse.Namespace) -> Iterator[Work]:
+    from perfassert.perf_toml.launches import chosen, launches
+
+    given: dict[str, Any] = {n: getattr(options, n) for n in ("grid", "block", "arg")}
+    if said := [f"--{name}" for name, value in given.items() if value]:
+        raise LaunchError(f"{said[0]}: --launches already says it")
+    for entry in chosen(launches(options.launches), options.kernel):
+        device = options.device or entry.device
+        if not device:
+            raise LaunchError(f"{options.launches} names no device; give --device")
+        kernel = entry.kernel
+        if options.source is not None:
+            kernel = kernel_of(argparse.Namespace(**{**vars(options), "kernel": kernel.name}))
+        yield Work(kernel, entry.launch, device, entry.label, entry.count)

@@ -1,0 +1,154 @@
+"""``perfassert record``: run a program without a GPU and write down what it launches."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from perfassert.errors import RecordError
+
+if TYPE_CHECKING:
+    from perfassert.frontends.recording.session import Recording, Request
+
+_GIB = 1 << 30
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+
+def add(commands: Any) -> None:
+    """Register the command."""
+    parser = commands.add_parser("record", help="record the launches of a program without a GPU")
+    parser.add_argument("--device", required=True, help="what the program is told it runs on")
+    parser.add_argument(
+        "-o", "--output", type=Path, default=Path("launches.toml"), metavar="FILE",
+        help="default: launches.toml; code and contents go beside it",
+    )  # fmt: skip
+    parser.add_argument("--force", action="store_true", help="replace what is there")
+    parser.add_argument(
+        "--contents", action="store_true", help="what buffers hold when a kernel is first launched"
+    )
+    parser.add_argument(
+        "--contents-limit", default="256M", metavar="SIZE", help="of all contents (default: 256M)"
+    )
+    parser.add_argument(
+        "--source", action="append", type=Path, default=[], metavar="FILE",
+        help="that declares kernels: their parameters are called as there",
+    )  # fmt: skip
+    parser.add_argument(
+        "--memory", default="16G", metavar="SIZE", help="of the device (default: 16G)"
+    )
+    parser.add_argument("--timeout", type=float, metavar="SECONDS", help="after which it is ended")
+    parser.add_argument(
+        "--max-launches", type=int, default=100_000, metavar="N", help="after which it is ended"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("program", nargs=argparse.REMAINDER, help="-- PROGRAM ARGUMENTS")
+    parser.set_defaults(command=_record)
+
+
+def _record(options: argparse.Namespace) -> int:
+    from perfassert.frontends.recording.session import record
+    from perfassert.frontends.recording.write import files
+    from perfassert.report.files import replace_bytes
+
+    output: Path = options.output
+    if output.exists() and not options.force:
+        raise RecordError(f"{output} is there already; --force replaces it, -o names another")
+    recording = record(_request(options))
+    made = files(recording, output.stem)
+    for name, content in made.beside.items():
+        replace_bytes(output.with_name(name), content)
+    replace_bytes(output, made.text.encode())
+    summary = _summary(recording, output)
+    print(json.dumps(summary) if options.json else _text(summary, recording))
+    return 0
+
+
+def _request(options: argparse.Namespace) -> Request:
+    from perfassert.frontends.recording.session import Request
+    from perfassert.hardware.load import device
+
+    command = options.program[1:] if options.program[:1] == ["--"] else options.program
+    if not command:
+        raise RecordError("give the program behind --: perfassert record … -- ./app ARGUMENTS")
+    if options.max_launches < 1:
+        raise RecordError(f"--max-launches: {options.max_launches} is below 1")
+    limit = size(options.contents_limit, "--contents-limit") if options.contents else 0
+    return Request(
+        command=tuple(command),
+        device=device(options.device),
+        memory_bytes=size(options.memory, "--memory"),
+        sources=tuple(_read(path) for path in options.source),
+        contents_limit=limit,
+        launches=options.max_launches,
+        timeout=options.timeout,
+        stdout=sys.stderr if options.json else None,
+    )
+
+
+def size(text: str, option: str) -> int:
+    """``"16G"`` in bytes; units are powers of 1024."""
+    digits = text.upper().removesuffix("B").removesuffix("I")
+    unit = digits[-1:] if digits[-1:].isalpha() else ""
+    number = digits.removesuffix(unit)
+    if unit not in _UNITS or not number.isdigit() or not int(number):
+        raise RecordError(f"{option}: {text!r} is no size, as 512M or 16G")
+    return int(number) * _UNITS[unit]
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except OSError as error:
+        raise RecordError(f"--source {path}: cannot be read: {error.strerror}") from None
+
+
+def _summary(recording: Recording, output: Path) -> dict[str, Any]:
+    findings = recording.findings
+    launches = findings.launches.values()
+    return {
+        "file": str(output),
+        "launches": findings.events,
+        "distinct": len(launches),
+        "kernels": len({(one.module.digest, one.code.mangled) for one in launches}),
+        "contents": len(recording.contents.arrays),
+        "contents_left_out": recording.contents.left_out,
+        "status": recording.status,
+        "timed_out": recording.late,
+        "stopped": findings.stopped,
+        "refused": findings.refused,
+        "unreadable": findings.failed,
+        "device_attributes_unknown": sorted(findings.attributes),
+        "arguments_unknown": sorted(findings.unknown),
+    }
+
+
+def _text(summary: dict[str, Any], recording: Recording) -> str:
+    lines = [
+        "{launches} launches of {kernels} kernels, {distinct} distinct: {file}".format(**summary)
+    ]
+    if summary["stopped"]:
+        lines.append("the program was ended: --max-launches")
+    elif summary["timed_out"]:
+        lines.append("the program was ended: --timeout")
+    elif summary["status"]:
+        lines.append(
+            "the program ended with status {status}: its kernels did not run, so it may have "
+            "missed their results".format(**summary)
+        )
+    for call, count in summary["refused"].items():
+        lines.append(f"not supported, and failed: {call} ({count} calls)")
+    for name, why in summary["unreadable"].items():
+        lines.append(f"not recorded: {name}: {why}")
+    for kernel, name in summary["arguments_unknown"]:
+        lines.append(f"{kernel}: {name} points to no memory that was allocated; left out")
+    if summary["device_attributes_unknown"]:
+        shown = ", ".join(map(str, summary["device_attributes_unknown"]))
+        lines.append(f"device attributes that no device file says, given as 0: {shown}")
+    if summary["contents_left_out"]:
+        lines.append(
+            "contents of {contents_left_out} buffers are beyond --contents-limit".format(**summary)
+        )
+    return "\n".join(lines)

@@ -1,0 +1,46 @@
+"""The launches of a program as text: what each costs, and their sum."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from perfassert.prediction.prediction import Prediction
+from perfassert.quantity import Quantity
+from perfassert.report.tables import percent, table
+from perfassert.report.trust import confidence
+
+
+@dataclass(frozen=True, slots=True)
+class Predicted:
+    """``count`` launches that are alike; ``error``: why there is no prediction."""
+
+    label: str
+    count: int
+    launch: str
+    prediction: Prediction | None
+    error: str = ""
+
+
+def text(launches: Sequence[Predicted]) -> str:
+    """What ``perfassert predict --launches`` prints."""
+    total = sum(float(p.prediction.time) * p.count for p in launches if p.prediction)
+    rows = [_row(one, one.prediction, total) for one in launches if one.prediction]
+    header = ("kernel", "launches", "shape", "time of one", "share", "limiter", "confidence")
+    parts = [table(header, rows)] if rows else []
+    count = sum(one.count for one in launches if one.prediction)
+    parts.append(f"{count} launches, {Quantity(total, 's')} of kernels in all")
+    for one in launches:
+        if one.prediction is None:
+            parts.append(f"{one.label}: no prediction: {one.error}")
+        elif one.prediction.confidence == "guessed":
+            parts.append(f"{one.label}: {confidence(one.prediction)}")
+    return "\n\n".join(parts)
+
+
+def _row(one: Predicted, prediction: Prediction, total: float) -> tuple[object, ...]:
+    share = float(prediction.time) * one.count / total if total else 0.0
+    return (
+        one.label, one.count, one.launch, prediction.time, percent(share, signed=False),
+        prediction.limiter, prediction.confidence,
+    )  # fmt: skip
