@@ -33,7 +33,7 @@ class DescriptionReader(KernelTableReader):
     def __init__(self, path: Path, shown: str) -> None:
         super().__init__(path)
         self.shown = shown
-        text, self.table = read_toml(path, PerfFileError, shown)
+        text, self.table = read_toml(path, self.error, shown)
         self.lines = key_lines(text)
 
     def line(self, key: str) -> int:

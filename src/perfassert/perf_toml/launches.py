@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from perfassert.errors import PerfAssertError, RecordError, close_matches
-from perfassert.frontends.toolchain.names import demangle
+from perfassert.frontends.toolchain.names import demangle, fits
 from perfassert.kernel.contents import read_array
 from perfassert.kernel.description import Kernel
 from perfassert.kernel.launch import Launch
@@ -48,15 +48,33 @@ def launches(path: str | PathLike[str]) -> tuple[RecordedLaunch, ...]:
 
 
 def chosen(entries: Sequence[RecordedLaunch], kernel: str | None) -> tuple[RecordedLaunch, ...]:
-    """Those of one kernel, by its label, its name, or the label of a launch."""
+    """Those of one kernel, by its label, the label of a launch, or as much of its name as chooses
+    kernels elsewhere. :class:`~perfassert.RecordError` where there is none, or several kernels."""
     if kernel is None:
         return tuple(entries)
-    found = tuple(e for e in entries if kernel in (e.label, e.label.partition("#")[0], e.name))
-    if not found:
-        names = list(dict.fromkeys(e.label for e in entries))
-        hint = close_matches(kernel, names) or f"; it has: {', '.join(names)}"
-        raise RecordError(f"no launch of {kernel!r} in the launches file{hint}")
-    return found
+    labelled = tuple(e for e in entries if kernel in (e.label, _kernel_label(e)))
+    if labelled:
+        return labelled
+    fitting = fits(kernel, list(dict.fromkeys(e.kernel.name for e in entries)))
+    if len(fitting) == 1:
+        return tuple(e for e in entries if e.kernel.name == fitting[0])
+    names = list(dict.fromkeys(_kernel_label(e) for e in entries))
+    why = "several kernels are called so" if fitting else "there is no launch of it"
+    hint = close_matches(kernel, names) or f"; it has: {', '.join(names)}"
+    raise RecordError(f"{kernel!r} in the launches file: {why}{hint}")
+
+
+def of_kernel(
+    entries: Sequence[RecordedLaunch], kernel: Kernel | str | None
+) -> tuple[RecordedLaunch, ...]:
+    """As :func:`chosen`; a kernel takes the place of the recorded one of its name."""
+    if kernel is None or isinstance(kernel, str):
+        return chosen(entries, kernel)
+    return tuple(replace(e, kernel=kernel) for e in chosen(entries, kernel.name))
+
+
+def _kernel_label(entry: RecordedLaunch) -> str:
+    return entry.label.partition("#")[0]
 
 
 class _LaunchesReader(DescriptionReader):

@@ -11,9 +11,11 @@ from perfassert.errors import PerfAssertError, close_matches
 from perfassert.expect.condition import parse_condition
 from perfassert.expect.metrics import metric
 from perfassert.hardware.load import device as load_device
+from perfassert.kernel.description import Kernel
 from perfassert.perf_toml.candidates import read_candidates, read_claims
 from perfassert.perf_toml.cases import EVERY_DEVICE, Case, Header, RankCase, TestCase
 from perfassert.perf_toml.descriptions import DescriptionReader
+from perfassert.perf_toml.launches import RecordedLaunch, launches, of_kernel
 from perfassert.perf_toml.parameters import Row, Rows, fill, read_constants, read_rows
 
 TOP = ("devices", "constants", "kernels", "test", "rank")
@@ -164,16 +166,22 @@ class _FileReader(DescriptionReader):
             self.fail(key, "checks nothing; add expect or baseline")
         expect = self.expect(f"{key}.expect", table.get("expect"))
         baseline = self.baseline(f"{key}.baseline", table.get("baseline"))
+        if isinstance(table.get("launches"), str):
+            for entry in self.recorded(key, name, table, parameters[1]):
+                at = f"{key}.launches"
+                header = self.header(key, name, table, (*parameters[0], entry.label))
+                yield TestCase(header, entry.kernel, entry.launch, expect, baseline, at, at)
+            return
         where, kernel = self.described(f"{key}.kernel", table.get("kernel"), parameters[1])
         if ("launch" in table) == ("launches" in table):
-            self.fail(key, "give launch, or launches as a table name → launch")
-        launches = {"": ("launch", table.get("launch"))}
+            self.fail(key, "give launch, or launches as a table name → launch or as a file")
+        shapes = {"": ("launch", table.get("launch"))}
         if "launches" in table:
             several = self.section(f"{key}.launches", table["launches"])
             if not several:
                 self.fail(f"{key}.launches", "is empty")
-            launches = {label: (f"launches.{label}", value) for label, value in several.items()}
-        for label, (at, value) in launches.items():
+            shapes = {label: (f"launches.{label}", value) for label, value in several.items()}
+        for label, (at, value) in shapes.items():
             ids = (*parameters[0], *((label,) if label else ()))
             yield TestCase(
                 header=self.header(key, name, table, ids),
@@ -184,6 +192,23 @@ class _FileReader(DescriptionReader):
                 kernel_key=where,
                 launch_key=f"{key}.{at}",
             )
+
+    def recorded(
+        self, key: str, name: str, table: dict[str, Any], row: Row
+    ) -> tuple[RecordedLaunch, ...]:
+        """Launches of a launches file: all, those of a recorded kernel, or those of a kernel that
+        is described here, which takes the place of the recorded one."""
+        if "launch" in table:
+            self.fail(f"{key}.launch", "does not go with launches; give one of them")
+        at, given = f"{key}.launches", table.get("kernel")
+        entries = self.checked(at, launches, self.file(at, table["launches"]))
+        kernel: Kernel | str | None = given if isinstance(given, str) else None
+        if given is not None and (kernel is None or kernel in self.kernels):
+            where, described = self.described(f"{key}.kernel", given, row)
+            kernel = self.kernel(where, described, name)
+        return self.checked(
+            f"{key}.kernel" if given is not None else at, of_kernel, entries, kernel
+        )
 
     def described(self, key: str, given: Any, row: Row) -> tuple[str, Any]:
         """Where the kernel is described, and the table; a string names one of ``[kernels]``."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from os import PathLike
+from typing import Any, overload
 
 import pytest
 
@@ -15,6 +16,8 @@ from perfassert.expect.metrics import Kind, all_metrics
 from perfassert.hardware.load import device as load_device
 from perfassert.kernel.description import Kernel
 from perfassert.kernel.launch import Args, Extent, Launch
+from perfassert.perf_toml.launches import launches as read_launches
+from perfassert.perf_toml.launches import of_kernel
 from perfassert.prediction.prediction import Prediction
 from perfassert.predictor import predict
 from perfassert.pytest_plugin import guesses
@@ -50,6 +53,7 @@ class Perf:
         run = node.config.stash[BASELINES]
         self.baselines = TestBaselines(node, self.device.name, run.mode, run.files)
 
+    @overload
     def __call__(
         self,
         kernel: Kernel,
@@ -61,15 +65,51 @@ class Perf:
         args: Args | None = None,
         shared_bytes: int = 0,
         allow_guesses: bool = False,
-    ) -> Prediction:
+    ) -> Prediction: ...
+
+    @overload
+    def __call__(
+        self,
+        kernel: Kernel | str | None = None,
+        *,
+        launches: str | PathLike[str],
+        allow_guesses: bool = False,
+    ) -> tuple[Prediction, ...]: ...
+
+    def __call__(
+        self,
+        kernel: Kernel | str | None = None,
+        launch: Launch | None = None,
+        *,
+        launches: str | PathLike[str] | None = None,
+        domain: Extent | None = None,
+        grid: Extent | None = None,
+        block: Extent | None = None,
+        args: Args | None = None,
+        shared_bytes: int = 0,
+        allow_guesses: bool = False,
+    ) -> Prediction | tuple[Prediction, ...]:
         """Predict ``kernel`` for ``launch``, or for ``block`` with ``domain`` or ``grid``.
 
-        A prediction that rests on guesses is what ``--perf-assumptions`` says, unless
+        With ``launches``, a launches file beside the test module, all launches in it: a prediction
+        for each. ``kernel`` then names one, or takes the place of the recorded one of its name. A
+        prediction that rests on guesses is what ``--perf-assumptions`` says, unless
         ``allow_guesses``.
         """
         __tracebackhide__ = True
-        chosen = _launch(launch, domain, grid, block, args, shared_bytes)
-        prediction = self._record(predict(kernel, chosen, self.device))
+        said = (launch, domain, grid, block, args, shared_bytes)
+        if launches is not None:
+            if any(v is not None for v in said[:-1]) or shared_bytes:
+                raise LaunchError("launches= already says grid, block, args and shared_bytes")
+            entries = of_kernel(read_launches(self._node.path.parent / launches), kernel)
+            return tuple(self._judged(e.kernel, e.launch, allow_guesses) for e in entries)
+        if not isinstance(kernel, Kernel):
+            raise LaunchError("give the kernel, or launches= with a launches file")
+        return self._judged(kernel, _launch(*said), allow_guesses)
+
+    def _judged(self, kernel: Kernel, launch: Launch, allow_guesses: bool) -> Prediction:
+        __tracebackhide__ = True
+        prediction = self._record(predict(kernel, launch, self.device))
         guesses.judge(prediction, "allow" if allow_guesses else self._assumptions)
         return prediction
 
