@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import perfassert as pa
+from perfassert.engines.execution.sample import in_a_row, spread_blocks
 from perfassert.frontends.toolchain import tools
 from perfassert.hardware.load import device
 from perfassert.predictor.executed import sampled
@@ -106,7 +107,7 @@ def test_constant_memory_that_the_program_fills_is_unknown_not_zero(predicted):
     assert "__constant__ memory without a value" in said
 
 
-def test_a_sample_is_spread_over_the_grid_and_counts_exactly():
+def test_a_small_launch_is_executed_whole_and_counts_exactly():
     for tool in ("nvrtc", "nvdisasm"):
         if tools.find(tool) is None:
             pytest.skip(f"{tool} is not installed")
@@ -115,8 +116,28 @@ def test_a_sample_is_spread_over_the_grid_and_counts_exactly():
     code = pa.from_cuda(KERNELS, kernel="rows_of_csr").compiled
     a100 = device("a100")
     found = sampled(code, code.program(a100.arch), launch(args), a100)
-    assert (found.blocks, found.of) == (64, N // 128)
+    assert (found.blocks, found.of) == (N // 128, N // 128)  # all: they cost little
     (loop,) = found.loops.values()
     assert (loop.fewest, loop.most, loop.mean) == (3, 3, 3.0)  # of warps: the longest row counts
     assert loop.share == 1.0
     assert loop.known
+
+
+@pytest.mark.parametrize(("total", "count"), [(10, 10), (100, 7), (1000, 64), (8192, 64), (37, 30)])
+def test_a_sample_takes_one_block_of_each_stretch_at_every_residue(total, count):
+    blocks = np.array(spread_blocks(total, count))
+    assert len(blocks) == count
+    assert (np.diff(blocks) > 0).all()
+    assert blocks[-1] < total
+    assert np.diff(blocks).max() <= 2 * (total // count) + 1
+    if total // count >= 8:
+        assert set(blocks % 2) == {0, 1}
+
+
+def test_what_is_executed_in_a_row_is_all_or_a_wave_or_stretches_of_one():
+    assert in_a_row(50, 20, 60) == tuple(range(50))
+    assert in_a_row(100, 20, 45) == tuple(range(20, 60))
+    part = in_a_row(1000, 400, 80)
+    assert len(part) == 80
+    assert (part[0], part[-1]) == (300, 699)
+    assert (np.diff(part) == 1).sum() == 72

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from perfassert.kernel.access import Direction
 from perfassert.kernel.affine import Affine
+from perfassert.kernel.executed import Touched
 from perfassert.source import Assumption, SourceSpan
 
 
@@ -17,6 +18,8 @@ class BoundAccess:
     ``ranges``: inclusive range of a symbol where it is narrower than the launch's, and of every
     loop counter that surrounds the access; ``conditions``: further forms that must not be 0.
     ``bytes`` per thread. ``rests_on``: what was assumed about its address or whether it happens.
+    ``touched``: where executed blocks went, which then counts instead of address and conditions;
+    copies of one instruction have it in common.
     """
 
     field: str
@@ -31,3 +34,4 @@ class BoundAccess:
     text: str
     span: SourceSpan | None
     rests_on: tuple[Assumption, ...] = ()
+    touched: Touched | None = None

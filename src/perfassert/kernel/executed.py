@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +45,81 @@ class Spread:
     unknown: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class Rows:
+    """Executions of one memory instruction, a warp in each row; one in ``every`` of them.
+
+    ``addresses`` [n, 32] in bytes, no two buffers' alike; ``lanes`` [n, 32]: those that take part,
+    at least one.
+    """
+
+    addresses: npt.NDArray[np.int64]
+    lanes: npt.NDArray[np.bool_]
+    every: float = 1.0
+
+    def __len__(self) -> int:
+        return len(self.addresses)
+
+
+ADDRESS_BITS = 46
+"""Of every address; what is left of a word numbers the executed blocks."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Pieces:
+    """What the executed blocks touched, each piece of ``grain`` bytes once for every block.
+
+    ``keys``, ascending: the block's number among those executed, then the number of the piece.
+    """
+
+    grain: int
+    keys: npt.NDArray[np.int64]
+
+    def of(self, first: int, last: int) -> npt.NDArray[np.int64]:
+        """Numbers of the pieces of some blocks, ``last`` left out; some more than once."""
+        ends = np.array([first, last], np.int64) << ADDRESS_BITS
+        start, stop = np.searchsorted(self.keys, ends)
+        found: npt.NDArray[np.int64] = self.keys[start:stop] & ((1 << ADDRESS_BITS) - 1)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """Which blocks of a launch were executed, of ``total``: ``spread`` evenly over the grid, and a
+    ``run`` of them that follow one another, or stretches of a wave where no more was afforded."""
+
+    spread: tuple[int, ...]
+    run: tuple[int, ...]
+    total: int
+
+    @property
+    def whole(self) -> bool:
+        """Whether every block was."""
+        return len(self.run) >= self.total
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Touched:
+    """All that one memory instruction touched: ``rows`` and ``spread`` by the blocks that stand
+    for all, ``run`` by those that follow one another; ``buffer``: the only one that it went to,
+    by the name of its argument, else ``""``; ``size`` in bytes, None: unknown. Without pieces: it
+    touched nothing."""
+
+    sampled: Sampled
+    rows: Rows | None = None
+    spread: Pieces | None = None
+    run: Pieces | None = None
+    buffer: str = ""
+    size: int | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class Executed:
     """``loops``, ``accesses``: by byte address of a loop's first and of a memory instruction.
 
-    ``blocks`` of ``of`` were executed; ``outside``: what left a buffer, in words.
+    ``blocks`` of ``of`` were executed; ``outside``: what left a buffer, in words. ``touched``: by
+    byte address and space (``"global"``, ``"shared"``), with ``sampled`` beside it for
+    instructions that touched nothing; None where unknown content decided what is executed.
     """
 
     blocks: int
@@ -54,6 +127,8 @@ class Executed:
     loops: Mapping[int, LoopTrips]
     accesses: Mapping[int, Spread]
     outside: tuple[tuple[int, str], ...] = ()
+    touched: Mapping[tuple[int, str], Touched] = field(default_factory=dict)
+    sampled: Sampled | None = None
 
     @property
     def sample(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -10,11 +10,14 @@ from perfassert.engines.execution.execute import execute
 from perfassert.engines.execution.interpreter import Limits
 from perfassert.engines.execution.memory import Region
 from perfassert.engines.execution.presets import Argument
-from perfassert.engines.execution.sample import spread_blocks, summary
+from perfassert.engines.execution.result import Execution
+from perfassert.engines.execution.sample import in_a_row, spread_blocks, summary
 from perfassert.engines.execution.slicing import control_slice
+from perfassert.engines.execution.touched import NUMBERED, decided
 from perfassert.frontends.cuda.arguments import content
 from perfassert.frontends.cuda.kernels import CompiledCode
 from perfassert.hardware.model import Device
+from perfassert.hardware.occupancy import occupancy
 from perfassert.kernel.buffer import Buffer
 from perfassert.kernel.contents import contents
 from perfassert.kernel.description import BoundKernel, CompiledKernel, Description, Kernel
@@ -23,8 +26,9 @@ from perfassert.kernel.launch import Launch
 from perfassert.kernel.program import Parameter, Program
 
 _GUESSED = ("address", "trip count")
-_THREADS = 8192  # of the sample: wide enough that arrays pay off
+_THREADS = 2048  # of the blocks that say how many more can be afforded
 _LIMITS = Limits(lane_instructions=20_000_000, instructions=400_000)  # about a second
+_INSTRUCTIONS = 200_000  # of warps, beyond those: half spread, half in a row
 _NOT_GIVEN = object()
 
 
@@ -36,21 +40,37 @@ def bound(kernel: Kernel, launch: Launch, device: Device) -> tuple[Description, 
         return described, work
     if not any(a.stands_for in _GUESSED for a in described.assumptions):
         return described, work
-    found = sampled(code, described.program, launch, device)
+    shared = described.shared_bytes + launch.shared_bytes
+    held = occupancy(device, launch.threads_per_block, described.registers, shared)
+    wave = min(held.resident_blocks * device.compute_units, launch.blocks)
+    found = sampled(code, described.program, launch, device, wave)
     return code.bind(launch, device.arch, device.warp_size, found)
 
 
 def sampled(
-    code: CompiledCode, program: Program | None, launch: Launch, device: Device
+    code: CompiledCode, program: Program | None, launch: Launch, device: Device, wave: int = 1
 ) -> Executed:
-    """Execute blocks that are spread over the grid."""
+    """Execute blocks that are spread over the grid, and as much of a wave as can be afforded."""
     assert program is not None
     machine = code.executable(device.arch)
-    count = max(1, _THREADS // launch.threads_per_block)
-    blocks = spread_blocks(launch.blocks, count)
+    needed = control_slice(machine)
     given = arguments(program.parameters, launch)
-    run = execute(machine, launch, given, blocks, _LIMITS, control_slice(machine))
-    return summary(run, loop_members(program), launch.blocks)
+    members = loop_members(program)
+
+    def executed(blocks: Sequence[int]) -> Execution:
+        return execute(machine, launch, given, blocks, _LIMITS, needed)
+
+    pilot = spread_blocks(launch.blocks, max(1, _THREADS // launch.threads_per_block))
+    spread = executed(pilot)
+    each = max(int(spread.executed.sum()) / len(pilot), 1.0)
+    affordable = min(int(_INSTRUCTIONS / each), NUMBERED)
+    if len(pilot) == launch.blocks or affordable < 2 * len(pilot) or not decided(spread):
+        return summary(spread, members, launch.blocks)
+    if affordable >= launch.blocks:
+        return summary(executed(range(launch.blocks)), members, launch.blocks)
+    spread = executed(spread_blocks(launch.blocks, affordable // 2))
+    run = executed(in_a_row(launch.blocks, wave, affordable // 2))
+    return summary(spread, members, launch.blocks, run)
 
 
 def loop_members(program: Program) -> dict[int, tuple[frozenset[int], int]]:

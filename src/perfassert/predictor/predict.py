@@ -111,7 +111,12 @@ def _of(case: Case, kernel: Kernel, launch: Launch, target: Device) -> Predictio
         resources=Resources(
             bound.registers, case.shared_bytes, bound.spill_bytes, float(model.own * case.working)
         ),
-        assumptions=(*bound.assumptions, *time.run.assumptions, *_approximated(model)),
+        assumptions=(
+            *bound.assumptions,
+            *estimate.assumptions,
+            *time.run.assumptions,
+            *_approximated(model),
+        ),
         exact=exact_metrics(model),
         error_bands=bands,
         confidence=confidence,

@@ -10,29 +10,51 @@ import numpy.typing as npt
 from perfassert.engines.execution.memory import SPAN_BITS
 from perfassert.engines.execution.provenance import ARGUMENT, BUFFERS, CONSTANT, buffer_bit
 from perfassert.engines.execution.result import Counts, Execution
-from perfassert.kernel.executed import Executed, LoopTrips, Spread
+from perfassert.engines.execution.touched import decided, touched
+from perfassert.kernel.executed import Executed, LoopTrips, Sampled, Spread
 from perfassert.kernel.machine import Kind, MachineCode
 
 _SECTOR = 32  # bytes
-_GOLDEN = 0.6180339887498949  # its multiples, modulo 1, fill a line evenly however many there are
+STRETCHES = 8  # of a wave that is executed in part
 
 
 def spread_blocks(total: int, count: int) -> tuple[int, ...]:
-    """``count`` blocks of ``total``, all of them where there are no more; evenly over the grid."""
+    """``count`` blocks of ``total``, all of them where there are no more: one of each of so many
+    stretches of the grid, at another place in every next one, so that nothing with a period that
+    the stretches have in common is missed."""
     if total <= count:
         return tuple(range(total))
-    places = {int((i * _GOLDEN) % 1 * total) for i in range(count)}
-    return tuple(sorted(places))
+    width = total // count
+    return tuple(i * total // count + i % width for i in range(count))
+
+
+def in_a_row(total: int, wave: int, affordable: int) -> tuple[int, ...]:
+    """Blocks that follow one another, at most so many: all, or a wave in the middle and the one
+    before it, or stretches of equal length that are spread over one wave."""
+    if affordable >= total:
+        return tuple(range(total))
+    first = max(0, (total - wave) // 2)
+    if affordable >= wave:
+        count = min(affordable, 2 * wave)
+        start = max(0, first + wave - count)
+        return tuple(range(start, start + count))
+    length = max(1, affordable // STRETCHES)
+    starts = (first + i * (wave - length) // (STRETCHES - 1) for i in range(STRETCHES))
+    return tuple(dict.fromkeys(s + k for s in starts for k in range(length) if s + k < total))
 
 
 def summary(
-    execution: Execution, loops: Mapping[int, tuple[Iterable[int], int]], total: int
+    execution: Execution,
+    loops: Mapping[int, tuple[Iterable[int], int]],
+    total: int,
+    run: Execution | None = None,
 ) -> Executed:
     """Trip counts and addresses of an execution.
 
     ``loops``: byte address of the first instruction → those of all instructions of the loop, and
     that of the first instruction of what is around it; ``total``: blocks of the grid. Addresses
-    that code of several functions shares are left out.
+    that code of several functions shares are left out. ``run``: an execution of blocks that
+    follow one another.
     """
     where = _places(execution.code)
     found = {}
@@ -40,6 +62,10 @@ def summary(
         places = [where[a] for a in members if a in where]
         if header in where and around in where:
             found[header] = _trips(execution, where[header], places, where[around])
+    run = run or execution
+    sampled = None
+    if decided(execution) and decided(run):
+        sampled = Sampled(execution.blocks, run.blocks, total)
     return Executed(
         len(execution.blocks),
         total,
@@ -50,6 +76,8 @@ def summary(
              f"{o.lanes} threads of the sample leave {o.region}, the first by address {o.offset}")
             for o in execution.outside
         ),
+        {} if sampled is None else touched(execution, run, sampled, where),
+        sampled,
     )  # fmt: skip
 
 

@@ -47,7 +47,7 @@ def _bound_groups(
     shapes: dict[tuple[object, ...], tuple[BoundAccess, Affine, frozenset[str]]] = {}
     known: dict[tuple[object, ...], list[tuple[int, int]]] = {}  # members, by terms not yet split
     for number, access in enumerate(kernel.bound):
-        if access.space != space:
+        if access.space != space or access.touched is not None:
             continue
         bounds = tuple(sorted(access.ranges.items()))
         common = (

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from perfassert.engines.volume.binding import bind_groups, shared_groups
+from perfassert.engines.volume.executed import (
+    ExecutedGroup,
+    block_footprint,
+    executed_cost,
+    executed_groups,
+    executed_shared_cost,
+    said,
+)
+from perfassert.engines.volume.executed_waves import with_executed
 from perfassert.engines.volume.fetch_and_spill import INSTRUCTIONS, SPILLS, fetched, spilled
 from perfassert.engines.volume.footprint import block_steps, field_runs
 from perfassert.engines.volume.groups import AccessGroup, of
@@ -19,6 +28,7 @@ from perfassert.kernel.access import Direction
 from perfassert.kernel.description import Description
 from perfassert.kernel.launch import Launch
 from perfassert.prediction.volumes import Volume, Volumes
+from perfassert.source import Assumption
 
 _STREAMED_BELOW = 1.05
 """A field that a block requests less than so many times per sector counts as streamed."""
@@ -29,7 +39,7 @@ class VolumeEstimate:
     """Volumes, and what they rest on (``diagnostics``: plain numbers by name).
 
     ``requested``: bytes that loads ask the L1 for, by field; ``together``: numbers of the accesses
-    of each group, which differ by a constant.
+    of each group, which differ by a constant; ``assumptions``: what of them was sampled.
     """
 
     volumes: Volumes
@@ -37,6 +47,7 @@ class VolumeEstimate:
     accesses: Mapping[int, AccessCost]
     requested: Mapping[str, float]
     together: tuple[tuple[int, ...], ...]
+    assumptions: tuple[Assumption, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +69,7 @@ class _FieldBlocks:
     compulsory: float
     lines: float
     redundant: float
+    told: tuple[str, ...] = ()
 
 
 def estimate_volumes(
@@ -77,12 +89,16 @@ def estimate_volumes(
     """
     fields = _by_field(bind_groups(kernel, launch))
     accesses: dict[int, AccessCost] = {}
+    executed = _by_name(executed_groups(kernel, "global"))
     on_chip = {name: _field_blocks(g, launch, device, accesses) for name, g in fields.items()}
+    on_chip |= {name: _executed_blocks(g, device, accesses) for name, g in executed.items()}
     shared = _shared(kernel, started or launch, device, accesses)
     l1_oversubscription = _l1_oversubscription(on_chip, launch, device, occupancy, kernel)
     miss = device.curves["l1_load"].miss(l1_oversubscription)
     concurrent = min(occupancy.resident_blocks * device.compute_units, launch.blocks)
     sampled = waves(fields, launch, device, concurrent)
+    resident = occupancy.resident_blocks * device.compute_units
+    sampled = with_executed(sampled, executed, launch, device, resident)
     dram = _dram(on_chip, sampled, launch, device, miss)
     beside = _beside(kernel, started or launch, device, occupancy)
     make = _Maker(launch.threads, launch.threads * kernel.updates_per_thread)
@@ -104,8 +120,10 @@ def estimate_volumes(
         "l2_duplicated_bytes": _effective_l2(on_chip, sampled, launch, device),
         **dram.diagnostics,
     }
-    together = tuple(g.members for groups in fields.values() for g in groups)
-    return VolumeEstimate(volumes, diagnostics, accesses, requested, together)
+    together = [g.members for groups in fields.values() for g in groups]
+    together += [g.members for groups in executed.values() for g in groups]
+    told = tuple(Assumption(text) for f in on_chip.values() for text in f.told)
+    return VolumeEstimate(volumes, diagnostics, accesses, requested, tuple(together), told)
 
 
 def _loaded(on_chip: Mapping[str, _FieldBlocks], miss: float) -> dict[str, dict[str, float]]:
@@ -154,14 +172,19 @@ def _shared(
     parts: dict[str, float] = {}
     for group in shared_groups(kernel, launch):
         cost = shared_cost(group, launch, device)
-        _note(accesses, group, cost)
+        _note(accesses, group.members, cost)
         name = "loads" if group.direction is Direction.LOAD else "stores"
+        parts[name] = parts.get(name, 0.0) + cost.wavefronts
+    for own in executed_groups(kernel, "shared"):
+        cost = executed_shared_cost(own, device)
+        _note(accesses, own.members, cost)
+        name = "loads" if own.direction is Direction.LOAD else "stores"
         parts[name] = parts.get(name, 0.0) + cost.wavefronts
     return {"shared": parts} if parts else {}
 
 
-def _note(accesses: dict[int, AccessCost], group: AccessGroup, cost: WarpCost) -> None:
-    for member in group.members:
+def _note(accesses: dict[int, AccessCost], members: Iterable[int], cost: WarpCost) -> None:
+    for member in members:
         count = cost.instructions or 1.0
         accesses[member] = AccessCost(
             cost.cycles / count, cost.wavefronts / count, cost.sectors / count
@@ -200,6 +223,13 @@ def _by_field(groups: Sequence[AccessGroup]) -> dict[str, list[AccessGroup]]:
     return fields
 
 
+def _by_name(groups: Sequence[ExecutedGroup]) -> dict[str, list[ExecutedGroup]]:
+    fields: dict[str, list[ExecutedGroup]] = {}
+    for group in groups:
+        fields.setdefault(group.field, []).append(group)
+    return fields
+
+
 def _field_blocks(
     groups: Sequence[AccessGroup], launch: Launch, device: Device, accesses: dict[int, AccessCost]
 ) -> _FieldBlocks:
@@ -207,7 +237,7 @@ def _field_blocks(
     for group in groups:
         blocks = representatives([group], launch, device.l1_line_bytes)
         cost = warp_cost(group, blocks, launch, device)
-        _note(accesses, group, cost)
+        _note(accesses, group.members, cost)
         costs[group.direction] = costs[group.direction].plus(cost)
     loads = of(Direction.LOAD, groups)
     compulsory, lines = _footprints(loads, launch, device) if loads else (0.0, 0.0)
@@ -218,6 +248,29 @@ def _field_blocks(
         compulsory,
         lines,
         max(0.0, requested - compulsory),
+    )
+
+
+def _executed_blocks(
+    groups: Sequence[ExecutedGroup], device: Device, accesses: dict[int, AccessCost]
+) -> _FieldBlocks:
+    """The same of a field whose addresses were executed."""
+    costs = {d: WarpCost() for d in Direction}
+    for group in groups:
+        cost = executed_cost(group, device)
+        _note(accesses, group.members, cost)
+        costs[group.direction] = costs[group.direction].plus(cost)
+    loads = [g for g in groups if g.direction is Direction.LOAD]
+    unique = block_footprint(loads, device.sector_bytes)
+    lines = block_footprint(loads, device.l1_line_bytes)
+    requested = costs[Direction.LOAD].sectors * device.sector_bytes
+    return _FieldBlocks(
+        costs[Direction.LOAD],
+        costs[Direction.STORE],
+        unique.total,
+        lines.total,
+        max(0.0, requested - unique.total),
+        tuple(said(groups, unique)),
     )
 
 

@@ -217,6 +217,34 @@ def _cost_of_blocks(
     )
 
 
+def rows_cost(
+    addresses: IntArray, active: BoolArray, item_bytes: int, alignment: int, device: Device
+) -> WarpCost:
+    """The cost of warp instructions as they were executed; arrays have the shape (rows, lanes).
+
+    The tag stage is evaluated for about 1024 of them, evenly spread, which stand for the others.
+    """
+    kept = slice(None, None, max(1, len(addresses) // _MAX_ROWS))
+    first = np.take_along_axis(addresses, active.argmax(axis=1)[:, None], axis=1)
+    held = np.where(active, addresses, first)
+    data = wavefronts(held, active, item_bytes, device)
+    width = active.sum(axis=1) * item_bytes / device.l1_bytes_per_cycle
+    ordered = np.sort(held, axis=1)
+    shifts = _base_shifts(alignment, len(ordered[kept]))
+    tags = tag_cycles(ordered[kept], shifts, device)
+    slowest = np.maximum(tags, np.maximum(data, width)[kept])
+    pieces = np.arange(0, item_bytes, min(item_bytes, device.sector_bytes), dtype=np.int64)
+    sectors = np.sort((ordered[:, :, None] + pieces).reshape(len(ordered), -1), axis=1)
+    count = float(len(addresses))
+    return WarpCost(
+        instructions=count,
+        wavefronts=float(data.sum()),
+        tag_cycles=float(tags.mean()) * count,
+        cycles=float(slowest.mean()) * count,
+        sectors=float(_distinct(sectors // device.sector_bytes).sum()),
+    )
+
+
 def _base_shifts(alignment: int, rows: int) -> IntArray:
     """Base addresses to average the tag hash over: all that is known is their alignment.
 

@@ -553,7 +553,7 @@ def bind_accesses(binder: Binder) -> tuple[tuple[BoundAccess, ...], dict[int, tu
             for loop in chain:
                 guard = symbols.both(guard, program.loops[loop].entry)
             found = binder.guard(guard, instruction.span)
-            if found is None or any(binder.loops[loop].most == 0 for loop in chain):
+            if found is None or not _entered(binder, chain):
                 continue
             own = []
             for access in instruction.accesses:
@@ -561,6 +561,11 @@ def bind_accesses(binder: Binder) -> tuple[tuple[BoundAccess, ...], dict[int, tu
                 bound.append(_bound(binder, access, found, chain, instruction.span))
             made[number] = tuple(own)
     return tuple(bound), made
+
+
+def _entered(binder: Binder, chain: tuple[int, ...]) -> bool:
+    """Whether the loops around an access run; a mean that rounds to 0 does not say they do not."""
+    return all(binder.loops[i].most > 0 or binder.loops[i].weighted for i in chain)
 
 
 def _bound(
@@ -581,7 +586,7 @@ def _bound(
         if within is not None:
             conditions.append(within)
     rests_on: tuple[Assumption, ...] = ()
-    if access.unresolved and not _has_proxy(binder, access.address):
+    if access.unresolved and not has_proxy(binder, access.address):
         rests_on = _stood_in(binder, access, span)
     binder.what = f"the address of {access.text!r} at {span}"
     form = _whole(binder, access) if rests_on == () and access.unresolved else None
@@ -609,7 +614,7 @@ def _stood_in(
     """What stands for an address without a closed form: the executed sample, or a guess."""
     if binder.executed is not None and (_whole(binder, access) or _covered(binder, access)):
         binder.assume(
-            f"the address of {access.field} {access.unresolved}; threads are apart as in "
+            f"the address of {access.field} {access.unresolved}; it is that of "
             f"{binder.executed.sample}", span,
         )  # fmt: skip
         return ()
@@ -650,5 +655,6 @@ def _counters(form: Affine) -> set[str]:
     return {s for s in form.symbols() if s.startswith(COUNTER)}
 
 
-def _has_proxy(binder: Binder, address: Value) -> bool:
+def has_proxy(binder: Binder, address: Value) -> bool:
+    """Whether the user says what every unknown of the address is."""
     return all(a.name in binder.proxies for a in binder.symbols.unknowns(address))

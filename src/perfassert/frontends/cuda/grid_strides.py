@@ -118,18 +118,23 @@ def _widened(
     binder: Binder, accesses: Sequence[BoundAccess], stride: _Stride, total: int
 ) -> tuple[BoundAccess, ...] | None:
     """The accesses on a grid of ``total`` threads along the axis; None where that is not exact."""
-    if not any(stride.counter in a.loops and a.space == "global" for a in accesses):
+    if not any(stride.counter in a.loops and _closed(a) for a in accesses):
         return None
     found = []
     for access in accesses:
         wide: BoundAccess | None = access
-        if access.space == "global":
+        if _closed(access):
             inside = stride.counter in access.loops
             wide = _inside(binder, access, stride, total) if inside else _outside(access, stride)
         if wide is None:
             return None
         found.append(wide)
     return tuple(found)
+
+
+def _closed(access: BoundAccess) -> bool:
+    """Whether the access says by a form where in global memory it goes."""
+    return access.space == "global" and access.touched is None
 
 
 def _outside(access: BoundAccess, stride: _Stride) -> BoundAccess:

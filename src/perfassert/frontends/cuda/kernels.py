@@ -18,6 +18,7 @@ from perfassert.frontends.cuda.binding import (
 )
 from perfassert.frontends.cuda.constants import with_constants
 from perfassert.frontends.cuda.describe import describe
+from perfassert.frontends.cuda.executed_accesses import with_touched
 from perfassert.frontends.cuda.grid_strides import normalised
 from perfassert.frontends.cuda.launch_graph import launch_graph, standing_block
 from perfassert.frontends.cuda.proxies import read_proxies
@@ -183,6 +184,7 @@ class Hints:
         proxies = read_proxies(self.proxies, program, arguments)
         binder = Binder(program, launch, arguments, self.trip_counts, proxies, warp_size, executed)
         bound, touches = bind_accesses(binder)
+        bound = with_touched(binder, bound, touches)
         bound = tuple(map(arguments.placed, bound))
         work, bound = normalised(binder, bound)
         stands = standing_block(program, binder, warp_size, launch.working_grid(work))

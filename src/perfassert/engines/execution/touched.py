@@ -1,0 +1,145 @@
+"""What executed blocks touched, instruction by instruction: the addresses themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from perfassert.engines.execution.memory import SPAN_BITS, Region
+from perfassert.engines.execution.result import Execution, Touch
+from perfassert.kernel.executed import ADDRESS_BITS, Pieces, Rows, Sampled, Touched
+from perfassert.kernel.machine import Kind, Space
+
+Lanes = npt.NDArray[np.bool_]
+_GLOBAL = (Space.GLOBAL, Space.GENERIC)
+_SECTOR = 32  # bytes: nothing that is loaded is told apart any finer
+_MAX_ROWS = 1 << 15  # of one instruction: of more every n-th stands for n
+NUMBERED = 1 << (62 - ADDRESS_BITS)
+"""Blocks that can be told apart."""
+
+
+def decided(execution: Execution) -> bool:
+    """Whether known values alone decided what was executed, to the end of every warp."""
+    instructions = execution.code.instructions
+    branches = (
+        place
+        for place in execution.guesses
+        if all(operation.memory is None for operation in instructions[place].operations)
+    )
+    stopped = len(execution.cut) or execution.lost or execution.forced
+    return not stopped and next(branches, None) is None
+
+
+def touched(
+    spread: Execution, run: Execution, sampled: Sampled, unique: Mapping[int, int]
+) -> dict[tuple[int, str], Touched]:
+    """By address and space, for instructions whose every address was known.
+
+    ``unique``: addresses that are one instruction's, and which.
+    """
+    places = {place: address for address, place in unique.items()}
+    unknown = {*spread.guesses, *run.guesses}
+    all_over = _by_instruction(spread)
+    following = all_over if run is spread else _by_instruction(run)
+    found = {}
+    for key in {**all_over, **following}:
+        place, space = key
+        if place not in places or place in unknown:
+            continue
+        own, next_ = all_over.get(key, []), following.get(key, [])
+        pieces = _pieces(own, spread, space) if own else None
+        found[places[place], space] = Touched(
+            sampled,
+            _rows(own, space) if own else None,
+            pieces,
+            pieces if run is spread else _pieces(next_, run, space) if next_ else None,
+            *_buffer(own + next_, spread.regions, space),
+        )
+    return found
+
+
+def _by_instruction(execution: Execution) -> dict[tuple[int, str], list[Touch]]:
+    found: dict[tuple[int, str], list[Touch]] = {}
+    for touch in execution.touches:
+        for space in _spaces(touch):
+            found.setdefault((touch.instruction, space), []).append(touch)
+    return found
+
+
+def _spaces(touch: Touch) -> Iterator[str]:
+    """Those that some lane went to."""
+    if touch.memory.space in _GLOBAL and _lanes(touch, "global").any():
+        yield "global"
+    if touch.memory.space is Space.SHARED and touch.lanes.any():
+        yield "shared"
+
+
+def _lanes(touch: Touch, space: str) -> Lanes:
+    if space == "shared":
+        return touch.lanes
+    return touch.lanes & ((touch.addresses >> np.uint64(SPAN_BITS)) > 0)
+
+
+def _rows(touches: list[Touch], space: str) -> Rows:
+    step = max(1, sum(len(t.warps) for t in touches) // _MAX_ROWS)
+    addresses, lanes, count, first = [], [], 0, 0
+    for touch in touches:
+        active = _lanes(touch, space)
+        some = np.flatnonzero(active.any(axis=1))
+        count += len(some)
+        kept = some[first::step]
+        first = (first - len(some)) % step
+        addresses.append(touch.addresses[kept])
+        lanes.append(active[kept])
+    held = np.concatenate(addresses).astype(np.int64)
+    return Rows(held, np.concatenate(lanes), count / len(held))
+
+
+def _pieces(touches: list[Touch], execution: Execution, space: str) -> Pieces:
+    """Loads in sectors; stores in what one of them writes, as not all of a sector may be."""
+    size = max(touches[0].memory.bytes, 1)
+    reads = all(_reads(t, execution) for t in touches)
+    grain = _SECTOR if reads else min(size, _SECTOR)
+    keys = []
+    for touch in touches:
+        lanes = _lanes(touch, space)
+        block = touch.warps // execution.warps_per_block
+        high = np.broadcast_to((block.astype(np.int64) << ADDRESS_BITS)[:, None], lanes.shape)[
+            lanes
+        ]
+        address = touch.addresses[lanes].astype(np.int64)
+        for step in range(0, size, grain):
+            keys.append(high | ((address + step) // grain))
+    return Pieces(grain, _distinct(np.concatenate(keys)))
+
+
+def _reads(touch: Touch, execution: Execution) -> bool:
+    operation = execution.code.instructions[touch.instruction].operations[touch.part]
+    return operation.kind is not Kind.STORE and operation.kind is not Kind.ATOMIC
+
+
+def _buffer(
+    touches: list[Touch], regions: tuple[Region, ...], space: str
+) -> tuple[str, int | None]:
+    """Name and size of the one buffer that all lanes went to."""
+    if space != "global":
+        return "", None
+    found = {
+        int(index)
+        for t in touches
+        for index in np.unique(t.addresses[_lanes(t, space)] >> np.uint64(SPAN_BITS))
+    }
+    index = found.pop() - 1
+    if found or not 0 <= index < len(regions):
+        return "", None
+    return regions[index].name, regions[index].size
+
+
+def _distinct(values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Ascending; sorting is faster than what numpy's ``unique`` does."""
+    ordered = np.sort(values)
+    first = np.ones(len(ordered), np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
+    return ordered[first]

@@ -1,0 +1,142 @@
+"""Fields whose addresses come from executed blocks: the same quantities, counted.
+
+Where a closed form describes an access, groups of affine forms stand for its addresses
+(:mod:`~perfassert.engines.volume.binding`); here the addresses themselves are at hand, of blocks
+that are spread over the grid and of blocks that follow one another. Costs and unique sectors of a
+block are means over the former; the latter are for waves
+(:mod:`~perfassert.engines.volume.executed_waves`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import sqrt
+
+import numpy as np
+
+from perfassert.engines.volume.groups import IntArray
+from perfassert.engines.volume.runs import distinct
+from perfassert.engines.volume.warps import WarpCost, rows_cost, wavefronts
+from perfassert.hardware.model import Device
+from perfassert.kernel.access import Direction
+from perfassert.kernel.description import BoundKernel, Description
+from perfassert.kernel.executed import ADDRESS_BITS, Pieces, Sampled, Touched
+
+_CONFIDENCE = 1.96  # standard errors on each side of 95 % of what may be
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class ExecutedGroup:
+    """One memory instruction; ``members``: numbers of the accesses that are copies of it."""
+
+    field: str
+    direction: Direction
+    item_bytes: int
+    alignment: int
+    touched: Touched
+    members: tuple[int, ...]
+
+    @property
+    def sampled(self) -> Sampled:
+        """The blocks that were executed."""
+        return self.touched.sampled
+
+
+def executed_groups(kernel: Description, space: str) -> list[ExecutedGroup]:
+    """Accesses of a space that were executed."""
+    if not isinstance(kernel, BoundKernel):
+        return []
+    members: dict[int, list[int]] = {}
+    for number, access in enumerate(kernel.bound):
+        if access.space == space and access.touched is not None:
+            members.setdefault(id(access.touched), []).append(number)
+    result = []
+    for numbers in members.values():
+        access = kernel.bound[numbers[0]]
+        assert access.touched is not None
+        field = kernel.fields.get(access.field)
+        result.append(
+            ExecutedGroup(
+                access.field, access.direction, access.bytes,
+                256 if field is None else field.alignment, access.touched, tuple(numbers),
+            )
+        )  # fmt: skip
+    return result
+
+
+def executed_cost(group: ExecutedGroup, device: Device) -> WarpCost:
+    """Of all warps of the launch."""
+    rows, sampled = group.touched.rows, group.sampled
+    if rows is None:
+        return WarpCost()
+    cost = rows_cost(rows.addresses, rows.lanes, group.item_bytes, group.alignment, device)
+    return WarpCost().plus(cost, rows.every * sampled.total / len(sampled.spread))
+
+
+def executed_shared_cost(group: ExecutedGroup, device: Device) -> WarpCost:
+    """Of shared memory, which every lane has in its block's own window."""
+    rows, sampled = group.touched.rows, group.sampled
+    if rows is None:
+        return WarpCost()
+    scale = rows.every * sampled.total / len(sampled.spread)
+    waves = wavefronts(rows.addresses, rows.lanes, group.item_bytes, device)
+    total = float(waves.sum()) * scale
+    return WarpCost(instructions=len(rows) * scale, wavefronts=total, cycles=total)
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Bytes summed over the blocks, and by how much the mean of a block may be off (a share, with
+    95 % confidence)."""
+
+    total: float = 0.0
+    off: float = 0.0
+
+
+def block_footprint(groups: Sequence[ExecutedGroup], granularity: int) -> Counted:
+    """What every block touches, each for itself."""
+    if not groups:
+        return Counted()
+    sampled = groups[0].sampled
+    blocks = len(sampled.spread)
+    keys = [_coarser(g.touched.spread, granularity) for g in groups if g.touched.spread is not None]
+    if not keys:
+        return Counted()
+    unique = distinct(np.concatenate(keys))
+    each = np.bincount(unique >> ADDRESS_BITS, minlength=blocks)
+    mean = float(each.mean())
+    off = 0.0
+    if blocks > 1 and mean:
+        left = 1 - blocks / sampled.total  # nothing is left to chance where all were executed
+        off = _CONFIDENCE * float(each.std(ddof=1)) * sqrt(max(left, 0.0) / blocks) / mean
+    return Counted(mean * sampled.total * granularity, off)
+
+
+def _coarser(pieces: Pieces, granularity: int) -> IntArray:
+    """Keys whose pieces are as long as ``granularity``."""
+    block = pieces.keys >> ADDRESS_BITS << ADDRESS_BITS
+    found: IntArray = block | (pieces.keys - block) // (granularity // pieces.grain)
+    return found
+
+
+def union(groups: Sequence[ExecutedGroup], first: int, last: int, granularity: int) -> IntArray:
+    """Granules that executed blocks ``first`` to ``last`` of those in a row touch."""
+    parts = [
+        g.touched.run.of(first, last) // (granularity // g.touched.run.grain)
+        for g in groups
+        if g.touched.run is not None
+    ]
+    return distinct(np.concatenate(parts)) if parts else np.empty(0, np.int64)
+
+
+def said(groups: Sequence[ExecutedGroup], footprint: Counted) -> Iterator[str]:
+    """What a prediction says of a field that was counted."""
+    sampled = groups[0].sampled
+    if sampled.whole:
+        return
+    yield (
+        f"{groups[0].field}: sectors of a block are counted in {len(sampled.spread)} executed "
+        f"blocks of {sampled.total} (± {100 * footprint.off:.2g} %, 95 % confidence), those of a "
+        f"wave in {len(sampled.run)}"
+    )
