@@ -1,6 +1,7 @@
 """Guards and predicates as found in published CUDA code; what a thread moves is counted by hand."""
 
 import math
+from itertools import product
 from typing import NamedTuple
 
 import pytest
@@ -43,6 +44,21 @@ def test_a_thread_moves_what_its_source_says(kernel, arguments, counts, arch):
         names = variables(program, arguments, (4, 1, 1), (64, 1, 1), (b, 0, 0), (t, 0, 0))
         loads, stores = counts(b, t)
         assert moved(program, names) == (4 * loads, 4 * stores), (b, t)
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_the_border_of_an_image_is_all_of_it(arch):
+    """Four conditions: the last of them is an operand of EXIT."""
+    program = program_of("guards.cu", "border", arch)
+    width, height = 37, 21
+    found = 0
+    for x, y in product(range(48), range(32)):
+        place, thread = (x // 16, y // 16, 0), (x % 16, y % 16, 0)
+        names = variables(
+            program, {"width": width, "height": height}, (3, 2, 1), (16, 16, 1), place, thread
+        )
+        found += moved(program, names)[1] // 4
+    assert found == 2 * width + 2 * height - 4
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)

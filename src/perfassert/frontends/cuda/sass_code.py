@@ -24,6 +24,8 @@ from perfassert.kernel.symbols import Symbols, Value
 
 _MAX_PLACED = 100_000
 _MAX_DEPTH = 8
+_TWICE_GUARDED = ("BRA", "EXIT", "KILL")
+"""Instructions with a predicate among their operands that must hold, too."""
 _SPECIAL = {
     f"SR_{sass}.{axis.upper()}": f"{name}.{axis}"
     for sass, name in (("TID", "threadIdx"), ("CTAID", "blockIdx"), ("NTID", "blockDim"),
@@ -162,17 +164,19 @@ class _Placer:
     def jump(self, instruction: Instruction, start: int, stop: int, shift: int) -> Jump | None:
         base = instruction.base
         conditional = instruction.guard is not None
+        own = any(o.kind == "predicate" and o.name[-1] != "T" for o in instruction.operands)
+        if base in _TWICE_GUARDED:
+            conditional |= own
         if base in ("EXIT", "KILL") or (base == "RET" and not conditional):
             return Jump((EXIT,), conditional)
         if base == "BRA":
             if "DIV" in instruction.modifiers:
                 return None  # taken only by warps that have lost their convergence
-            own = any(o.kind == "predicate" and o.name[-1] != "T" for o in instruction.operands)
             target = self.target(instruction)
             if target is None or not start <= target < stop:
                 self.notes[f"the jump {instruction.text!r} leaves the function"] = None
                 return Jump((EXIT,), True)
-            return Jump((target + shift,), conditional or own)
+            return Jump((target + shift,), conditional)
         if base in ("BRX", "JMX", "BRXU", "JMXU", "JMP"):
             self.notes[f"the targets of {instruction.text!r} are taken to be all labels"] = None
             targets = {i for i in self.listing.labels.values() if start < i < stop}
@@ -227,15 +231,15 @@ class SassCode:
         for operand in instruction.operands:
             if operand.kind == "memory":
                 found += [r for part in operand.parts for r in operand_registers(part, 1)]
-        if instruction.base == "BRA":
+        if instruction.base in _TWICE_GUARDED:
             found += [o.name for o in instruction.operands if o.kind == "predicate"]
         return found
 
     def guards(self, index: int) -> Sequence[tuple[str, bool]]:
-        """See :class:`~perfassert.frontends.cuda.evaluate.Code`; a ``@!P0 BRA P2`` has two."""
+        """``@!P0 BRA P2`` and ``@P0 EXIT P1`` have two; see :class:`.evaluate.Code`."""
         instruction = self.code[index].instruction
         found = [instruction.guard] if instruction.guard else []
-        if instruction.base == "BRA":
+        if instruction.base in _TWICE_GUARDED:
             predicates = [o for o in instruction.operands if o.kind == "predicate"]
             found += [(o.name, o.sign == "!") for o in predicates]
         return [(name, negated) for name, negated in found if name[-1] != "T" or negated]
