@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
+from math import prod
 
+from perfassert.engines.volume.block_classes import sampled_blocks
 from perfassert.engines.volume.footprint import BlockBox, block_steps, period
 from perfassert.engines.volume.groups import AccessGroup
 from perfassert.kernel.launch import Launch
@@ -18,8 +19,6 @@ from perfassert.kernel.launch import Launch
 _MAX_PER_AXIS = 128
 _ALL_BELOW = 256  # grids of at most so many blocks are evaluated block by block, if need be
 _SAMPLED = 64
-_SPREAD = (0.8191725133961645, 0.6710436067037893, 0.5497004779019703)
-"""Steps of the R3 low-discrepancy sequence (powers of the inverse of the root of x⁴ = x + 1)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +44,7 @@ def representatives(
     Exact for affine groups that move alike, and for any groups on grids of at most 256 blocks.
     """
     if not alike(groups, launch):
-        return _each_or_sampled(launch)
+        return _each_or_sampled(groups, launch)
     axes = [_axis_classes(groups, i, launch, modulus) for i in range(3)]
     return _merged_by_residue(groups[0], axes, launch, modulus)
 
@@ -57,22 +56,17 @@ def alike(groups: Sequence[AccessGroup], launch: Launch) -> bool:
     return len({block_steps(g, launch) for g in groups}) == 1
 
 
-def _each_or_sampled(launch: Launch) -> tuple[Representative, ...]:
-    """Where the groups of a field move apart from block to block: all blocks, or some of them
-    spread evenly over the grid."""
-    sides = [-(-e // b) for e, b in zip(launch.extent, launch.block, strict=True)]
-    count = sides[0] * sides[1] * sides[2]
-    if count <= _ALL_BELOW:
-        places: list[tuple[int, ...]] = list(product(*(range(n) for n in sides)))
-    else:
-        places = [
-            tuple(int((i + 0.5) * step % 1 * n) for step, n in zip(_SPREAD, sides, strict=True))
-            for i in range(_SAMPLED)
-        ]
-    weight = count / len(places)
-    return tuple(
-        Representative((x, y, z), weight, _partial((x, y, z), launch)) for x, y, z in places
-    )
+def _each_or_sampled(groups: Sequence[AccessGroup], launch: Launch) -> tuple[Representative, ...]:
+    """Where the groups of a field move apart from block to block, or guards cut the grid: all
+    blocks, or some of each class that the guards make."""
+    count = _ALL_BELOW if _blocks(launch) <= _ALL_BELOW else _SAMPLED
+    found = sampled_blocks(groups, launch, count)
+    return tuple(Representative(p, weight, _partial(p, launch)) for p, weight in found)
+
+
+def _blocks(launch: Launch) -> int:
+    """Blocks that have an unmasked thread."""
+    return prod(-(-e // b) for e, b in zip(launch.extent, launch.block, strict=True))
 
 
 def _partial(place: tuple[int, ...], launch: Launch) -> tuple[bool, bool, bool]:

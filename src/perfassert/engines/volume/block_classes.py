@@ -1,0 +1,103 @@
+"""Blocks that guards treat alike: each class is sampled by itself and counts with its members."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
+
+import numpy as np
+
+from perfassert.engines.volume.groups import AccessGroup, IntArray
+from perfassert.kernel.affine import Forms
+from perfassert.kernel.expression import AXES
+from perfassert.kernel.launch import Launch
+
+_LOOKED_AT = 2**14
+"""Blocks of a grid that are told apart by their guards; of larger grids so many, evenly spread."""
+_CLASSES = 128
+"""Where there are more, guards hardly tell blocks apart."""
+_SPREAD = (0.8191725133961645, 0.6710436067037893, 0.5497004779019703)
+"""Steps of the R3 low-discrepancy sequence (powers of the inverse of the root of x⁴ = x + 1)."""
+_GOLDEN = 0.6180339887498949
+Place = tuple[int, int, int]
+
+
+def sampled_blocks(
+    groups: Sequence[AccessGroup], launch: Launch, count: int
+) -> list[tuple[Place, float]]:
+    """About ``count`` blocks of the grid, each with the number of blocks that it stands for.
+
+    Guards are looked at for the threads at the corners and in the middle of a block, at both ends
+    of every loop; blocks in which they hold for the same of these are one class.
+    """
+    sides = tuple(-(-e // b) for e, b in zip(launch.extent, launch.block, strict=True))
+    total = sides[0] * sides[1] * sides[2]
+    places = _spread(sides, min(total, _LOOKED_AT)) if total > count else _all(sides)
+    if total <= count:
+        return [((x, y, z), 1.0) for x, y, z in places.tolist()]
+    members = _classes(groups, launch, places)
+    if len(members) > _CLASSES:
+        members = [np.arange(len(places))]
+    found: list[tuple[Place, float]] = []
+    for own in members:
+        share = max(1, round(count * len(own) / len(places)))
+        part = np.arange(share)  # one of each part of the class, not always the same place
+        chosen = own[((part + part * _GOLDEN % 1) / share * len(own)).astype(np.int64)]
+        weight = total * len(own) / len(places) / len(chosen)
+        found += [((x, y, z), weight) for x, y, z in places[chosen].tolist()]
+    return found
+
+
+def _all(sides: Sequence[int]) -> IntArray:
+    return np.array(list(product(*map(range, sides))), dtype=np.int64)
+
+
+def _spread(sides: tuple[int, ...], count: int) -> IntArray:
+    if count >= sides[0] * sides[1] * sides[2]:
+        return _all(sides)
+    steps = (np.arange(count)[:, None] + 0.5) * np.array(_SPREAD) % 1
+    return np.asarray(steps * np.array(sides), dtype=np.int64)
+
+
+def _classes(groups: Sequence[AccessGroup], launch: Launch, places: IntArray) -> list[IntArray]:
+    """Numbers of the places, by what their guards say."""
+    guards = {(g.ranges, g.conditions): g for g in groups}.values()
+    cut = (places + 1) * np.array(launch.block) > np.array(launch.extent)
+    seen = [cut, *(_held(group, launch, places) for group in guards)]
+    bits = np.packbits(np.concatenate(seen, axis=1), axis=1)
+    _, own = np.unique(bits, axis=0, return_inverse=True)
+    order = np.argsort(own.reshape(-1), kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(own.reshape(-1)[order])) + 1)
+
+
+def _held(group: AccessGroup, launch: Launch, places: IntArray) -> np.ndarray:
+    """Whether the group's guards hold, by place and thread looked at."""
+    columns = [
+        _guard(group, _symbols(launch, places, thread), end)
+        for thread in product(*(sorted({0, n // 2, n - 1}) for n in launch.block))
+        for end in ((0, 1) if group.loops else (0,))
+    ]
+    return np.stack([np.broadcast_to(c, len(places)) for c in columns], axis=1)
+
+
+def _symbols(launch: Launch, places: IntArray, thread: Sequence[int]) -> dict[str, IntArray]:
+    values: dict[str, IntArray] = {}
+    for number, axis in enumerate(AXES):
+        first = places[:, number] * launch.block[number]
+        values[axis] = np.minimum(first + thread[number], launch.extent[number] - 1)
+        values[f"blockIdx.{axis}"] = places[:, number]
+        values[f"threadIdx.{axis}"] = values[axis] - first
+    return values
+
+
+def _guard(group: AccessGroup, values: Mapping[str, IntArray], end: int) -> np.ndarray:
+    ranges = dict(group.ranges)
+    known = {**values, **{s: np.asarray(ranges[s][end]) for s in group.loops if s in ranges}}
+    parts: Iterable[np.ndarray] = (
+        *((known[s] >= low) & (known[s] <= high) for s, (low, high) in group.ranges if s in known),
+        *(c != 0 for c in Forms(group.conditions)(known)),
+    )
+    held = np.ones((), dtype=np.bool_)
+    for part in parts:
+        held = held & part
+    return held
