@@ -118,6 +118,13 @@ class TestGridsCutUnevenly:
         binder = Binder(program, launch, arguments, {}, {}, 32)
         assert standing_block(program, binder, 32, (64, 1, 1)) == Standing((32, 0, 0))
 
+    def test_a_loop_that_runs_at_most_once(self):
+        """Its counter is known, and still stands in what decides about blocks."""
+        program = program_of("strides.cu", "guard_on_place", "sm_80")
+        launch = pa.Launch(8, 64, {"n": 3, "m": 300})
+        binder = Binder(program, launch, Arguments(program, launch, "guard_on_place"), {}, {}, 32)
+        assert standing_block(program, binder, 32, (5, 1, 1)) == Standing((2, 0, 0))
+
 
 class TestStanding:
     """The block that stands for the others, of grids whose kinds are known."""

@@ -156,6 +156,7 @@ class _Walk:
 
     def place(self, block: tuple[int, ...]) -> None:
         self.names |= {f"blockIdx.{a}": np.asarray(block[i]) for i, a in enumerate(AXES)}
+        self.names |= {f"{COUNTER}{x.index}": np.asarray(0) for x in self.program.loops}
         self.memo = {}
 
     def differs(self) -> bool:
