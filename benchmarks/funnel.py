@@ -18,6 +18,7 @@ import hashlib
 import json
 import os
 import re
+import resource
 import shlex
 import signal
 import subprocess
@@ -39,7 +40,7 @@ from perfassert.frontends.toolchain.signature import global_functions
 
 GRID, BLOCK, INTEGER, REAL = 1024, 256, 1024, 1.0
 INSTANCES = 3  # templates of a file that are asked for by name
-PATIENCE = 60.0  # seconds; what takes longer counts as a hang
+PATIENCE = 60.0  # seconds, of CPU or of the clock; what takes longer counts as a hang
 STAGES = ("described", "bound", "predicted")
 STAND_INS = {"typename": "float", "class": "float", "bool": "true", "char": "'c'"}
 """Of template parameters; numbers are 32."""
@@ -59,6 +60,7 @@ def main() -> None:
     parser.add_argument("--arch", default="sm_80", help="what files are compiled for")
     parser.add_argument("--device", default="A100-SXM4-40GB", help="what is predicted on")
     parser.add_argument("--limit", type=int, help="kernels to predict of each program")
+    parser.add_argument("--patience", type=float, default=PATIENCE, help="seconds for a step")
     parser.add_argument("--jobs", type=int, default=1, help="programs at a time")
     parser.add_argument("--rows", type=Path, help="file for what came of each step, as JSON")
     parser.add_argument("--step", nargs=2, metavar=("FILE", "KERNEL"), help=argparse.SUPPRESS)
@@ -125,7 +127,7 @@ def started(options: argparse.Namespace, path: Path, kernel: str) -> dict[str, A
     )  # fmt: skip
     with process:
         try:
-            said, broke = process.communicate(timeout=PATIENCE)
+            said, broke = process.communicate(timeout=options.patience)
             end = {} if process.returncode == 0 else {"traceback": broke[-2000:]}
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGINT)  # so that it ends its tools
@@ -134,7 +136,8 @@ def started(options: argparse.Namespace, path: Path, kernel: str) -> dict[str, A
     row: dict[str, Any] = {"path": str(path), "kernel": kernel}
     for line in said.splitlines():
         row |= json.loads(line)
-    return {**row, **end, "seconds": time.monotonic() - begin}
+    late = {"hang": True} if row.get("cpu", 0.0) > PATIENCE else {}
+    return {**row, **end, **late, "seconds": time.monotonic() - begin}
 
 
 def _ended(process: subprocess.Popen[str]) -> str:
@@ -156,6 +159,14 @@ def step(options: argparse.Namespace, path: Path, kernel: str) -> None:
             print(json.dumps(reached), flush=True)
     except pa.PerfAssertError as error:
         print(json.dumps({"lost": cause(error)}))
+    finally:
+        print(json.dumps({"cpu": spent()}), flush=True)
+
+
+def spent() -> float:
+    """Seconds of CPU, tools included."""
+    used = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(u.ru_utime + u.ru_stime for u in used)
 
 
 def how(options: argparse.Namespace, path: Path) -> dict[str, Any]:
@@ -266,7 +277,7 @@ def stand_in(parameter: Any) -> Any:
     """Nothing for pointers, which need not be given; by member for structures."""
     if parameter.pointer:
         return None
-    if parameter.members:
+    if getattr(parameter, "members", ()):
         return {m.name or m.offset: v for m in parameter.members if (v := stand_in(m)) is not None}
     if parameter.size > 8:
         return None
@@ -310,8 +321,9 @@ def report(rows: list[dict[str, Any]], seconds: float) -> None:
     counted("hangs", [f"{r['path']} {r['kernel']}" for r in rows if "hang" in r])
     broken = [r for r in rows if "traceback" in r]
     counted("tracebacks", [f"{r['path']} {r['kernel']}\n{r['traceback']}" for r in broken])
-    slowest = max(rows, key=lambda r: r["seconds"])
-    print(f"{seconds:.0f} s, the slowest step {slowest['seconds']:.1f} s: {slowest['path']}")
+    slowest = max(rows, key=lambda r: r.get("cpu", r["seconds"]))
+    print(f"{seconds:.0f} s; the slowest step {slowest.get('cpu', 0.0):.1f} s of CPU, ", end="")
+    print(f"{slowest['seconds']:.1f} s of the clock: {slowest['path']} {slowest['kernel']}")
 
 
 def unused(row: dict[str, Any]) -> int:

@@ -27,7 +27,7 @@ def main(name: str, count: str = "10000", asked: str = "") -> None:
     source = Path(name)
     reader = asked or DEFAULT.get(source.suffix, "container")
     read, content = chosen(reader, source)
-    slowest = 0.0
+    slowest, peaks = 0.0, Peaks()
 
     def timed(mutation: bytes, path: Path) -> None:
         nonlocal slowest
@@ -38,7 +38,7 @@ def main(name: str, count: str = "10000", asked: str = "") -> None:
         finally:
             signal.alarm(0)
             slowest = max(slowest, time.monotonic() - begin)
-            within()
+            peaks.check()
 
     signal.signal(signal.SIGALRM, late)
     begin, refused, found = time.monotonic(), 0, []
@@ -77,11 +77,17 @@ def peak(who: int) -> float:
     return resource.getrusage(who).ru_maxrss / 1024
 
 
-def within() -> None:
-    """The peak never falls again, so the first case above the limit is the one to blame."""
-    for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN):
-        if peak(who) > MEMORY:
-            raise MemoryError(f"more than {MEMORY} MB")
+class Peaks:
+    """The peak never falls again, so the case in which it rises above the limit is to blame."""
+
+    def __init__(self) -> None:
+        self.seen = {who: 0.0 for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)}
+
+    def check(self) -> None:
+        for who, before in self.seen.items():
+            self.seen[who] = peak(who)
+            if self.seen[who] > max(before, MEMORY):
+                raise MemoryError(f"{self.seen[who]:.0f} MB")
 
 
 if __name__ == "__main__":
