@@ -1,12 +1,15 @@
 """Damaged files end in our own errors, soon; ``benchmarks/hostile.py`` does it by the thousand."""
 
+import re
 import subprocess
+import sys
 import time
 from pathlib import Path
 
 import mutations
 import pytest
 
+from perfassert.errors import KernelSourceError
 from perfassert.frontends.toolchain import compilers, tools
 from perfassert.frontends.toolchain.build import Source, build
 
@@ -54,6 +57,18 @@ def test_ptx_behind_a_listing(tmp_path):
 @pytest.mark.usefixtures("ptxas")
 def test_ptx(compiled_kernel, tmp_path):
     survives(mutations.built, compiled_kernel.ptx.encode(), tmp_path / "k.ptx", 15)
+
+
+@pytest.mark.usefixtures("ptxas")
+@pytest.mark.skipif(sys.platform != "linux", reason="memory of a process is bounded on Linux")
+def test_ptx_that_asks_for_all_memory(compiled_kernel, tmp_path):
+    """Two thousand million registers: ptxas took 3 GB and a minute."""
+    path = tmp_path / "k.ptx"
+    path.write_text(re.sub(r"%rd<\d+>", "%rd<0x7fffffff>", compiled_kernel.ptx))
+    begin = time.monotonic()
+    with pytest.raises(KernelSourceError, match="emory"):
+        build(Source(path, "ptx"), "sm_80")
+    assert time.monotonic() - begin < 10
 
 
 def test_disassembly(compiled_kernel, tmp_path):

@@ -263,6 +263,13 @@ def test_error_in_a_file_with_host_code(compiled, tmp_path):
 
 
 @pytest.mark.usefixtures("nvcc")
+def test_a_host_function_without_any_host_header(compiled):
+    text = "int half(int n) { return n / 2; }\n__global__ void k(int* a) { a[threadIdx.x] = 1; }\n"
+    binary = compiled("host.cu", text)
+    assert (binary.kernel, "nvcc" in binary.tools) == ("k", True)
+
+
+@pytest.mark.usefixtures("nvcc")
 def test_host_code_includes_headers_of_other_wheels(compiled, tmp_path, monkeypatch):
     if tools.find("nvcc").version is None:
         pytest.skip("nvcc is of no wheel")

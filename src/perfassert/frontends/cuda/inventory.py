@@ -185,7 +185,8 @@ def _disassembled(nvdisasm: tools.Tool, content: bytes, where: str) -> str:
         path = os.path.join(folder, "kernels.cubin")
         Path(path).write_bytes(content)
         limit = tools.reading_limit(len(content))
-        run = tools.run_tool("nvdisasm", [nvdisasm.path, "-c", path], limit=limit)
+        memory = tools.reading_memory(len(content))
+        run = tools.run_tool("nvdisasm", [nvdisasm.path, "-c", path], limit=limit, memory=memory)
     if run.status:
         raise failure("nvdisasm", run.log, where)
     return run.stdout

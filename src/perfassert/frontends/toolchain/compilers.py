@@ -38,6 +38,7 @@ _OWN_FEATURES = re.compile(
 _DEBUGGED = ("--device-debug",)
 _DEBUG_LIMIT = 20.0  # seconds; types are a help that nobody waits a minute for
 _UNWRITABLE = re.compile(r"\(anonymous|\{|\[abi:|\b__nv_")  # names that only compilers give
+_OF_A_HOST = re.compile(r"unrecognized option|function without execution space annotations")
 _HOST_TEXT = re.compile(
     r"<<<|\bmain\s*\(|#\s*include\s*<(?:std\w+\.h|math\.h|assert\.h|string\.h|[a-z_]+|c\w+"
     r"|cuda_runtime(?:_api)?\.h|cuda\.h|sys/.*)>"
@@ -188,7 +189,7 @@ def _with_nvrtc(
     response = _ask(request, str(source.path))
     log = response["log"]
     if response["status"]:
-        if not ("unrecognized option" in log or any(map(_HOST_TEXT.search, texts))):
+        if not (_OF_A_HOST.search(log) or any(map(_HOST_TEXT.search, texts))):
             raise _explained(log, wanted, source, texts)
         if not last:
             return None
@@ -329,7 +330,7 @@ def _assemble(
     given, out = folder / "module.ptx", folder / "module.cubin"
     given.write_text(text, newline="\n")
     command = [ptxas.path, "-lineinfo", f"-arch={arch}", *flags, str(given), "-o", str(out)]
-    run = tools.run_tool("ptxas", command)
+    run = tools.run_tool("ptxas", command, memory=tools.reading_memory(len(text)))
     if run.status or not out.exists():
         log = run.log.replace(str(given), where)
         error = failure("ptxas", log, where, {where: text})

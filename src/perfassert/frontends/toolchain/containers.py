@@ -91,6 +91,7 @@ def _extracted(path: Path, content: bytes, folder: Path) -> tuple[Member, ...]:
         [tool.path, "-xelf", "all", "-xptx", "all", str(copy)],
         cwd=str(folder),
         limit=limit,
+        memory=tools.reading_memory(len(content)),
     )
     found = []
     for file in folder.iterdir():

@@ -46,7 +46,8 @@ def _disassembled(nvdisasm: tools.Tool, content: bytes, wanted: Sequence[str], w
         Path(path).write_bytes(content)
         command = [nvdisasm.path, "-c", "-hex", "-gi", "-gp", *wanted, path]
         limit = tools.reading_limit(len(content))
-        run = tools.run_tool("nvdisasm", command, limit=limit)
+        memory = tools.reading_memory(len(content))
+        run = tools.run_tool("nvdisasm", command, limit=limit, memory=memory)
     if run.status:
         raise failure("nvdisasm", run.log, where)
     return "\n".join(map(str.rstrip, run.stdout.split("\n")))

@@ -5,12 +5,14 @@ Wheels come first, then ``CUDA_HOME``, ``PATH`` and ``/usr/local/cuda``, then wh
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import re
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -20,8 +22,14 @@ from pathlib import Path
 
 from perfassert.errors import KernelSourceError, ToolchainMissing
 
+if sys.platform == "linux":
+    import resource
+
 LOG = logging.getLogger("perfassert.toolchain")
 DEFAULT_LIMIT = 60.0  # seconds, of one run of one tool
+_MEMORY_PER_BYTE = (
+    2000  # measured: ptxas 160 for the PTX of 120 kernels, nvdisasm 75 for their code
+)
 
 _LIBRARIES = (
     "cu13/lib/libnvrtc.so.*[0-9]",
@@ -181,6 +189,12 @@ def reading_limit(size: int) -> float:
     return 9.0 + size / 1e5
 
 
+def reading_memory(size: int) -> int:
+    """Bytes of memory for a tool that reads ``size`` bytes; damaged ones make it ask for all there
+    is, as ``.reg .b64 %rd<0x7fffffff>`` in PTX does."""
+    return (1 << 30) + _MEMORY_PER_BYTE * size
+
+
 def run_tool(
     name: str,
     command: Sequence[str],
@@ -188,8 +202,11 @@ def run_tool(
     stdin: str | None = None,
     cwd: str | None = None,
     limit: float | None = None,
+    memory: int | None = None,
 ) -> ToolRun:
     """Runs one tool without a shell; past the time limit it and its children are ended.
+
+    ``memory``: bytes that it may ask for, where the system can bound that.
 
     :class:`KernelSourceError` names a tool that hangs, :class:`ToolchainMissing` one that cannot
     be started.
@@ -211,6 +228,9 @@ def run_tool(
         )
     except OSError as error:
         raise ToolchainMissing(f"{name} cannot be started: {error}") from error
+    if memory is not None and sys.platform == "linux":
+        with contextlib.suppress(OSError):  # it has ended already
+            resource.prlimit(process.pid, resource.RLIMIT_AS, (memory, memory))
     with process:
         try:
             stdout, stderr = process.communicate(stdin, timeout=limit)
