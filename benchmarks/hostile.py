@@ -81,7 +81,7 @@ class Peaks:
     """The peak never falls again, so the case in which it rises above the limit is to blame."""
 
     def __init__(self) -> None:
-        self.seen = {who: 0.0 for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)}
+        self.seen = dict.fromkeys((resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN), 0.0)
 
     def check(self) -> None:
         for who, before in self.seen.items():
