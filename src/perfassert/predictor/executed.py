@@ -2,34 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
-import numpy as np
+from collections.abc import Sequence
 
 from perfassert.engines.execution.execute import execute
 from perfassert.engines.execution.interpreter import Limits
-from perfassert.engines.execution.memory import Region
-from perfassert.engines.execution.presets import Argument
 from perfassert.engines.execution.result import Execution
 from perfassert.engines.execution.sample import in_a_row, spread_blocks, summary
 from perfassert.engines.execution.slicing import control_slice
 from perfassert.engines.execution.touched import NUMBERED, decided
-from perfassert.frontends.cuda.arguments import content
 from perfassert.frontends.cuda.kernels import CompiledCode
 from perfassert.hardware.model import Device
 from perfassert.hardware.occupancy import occupancy
-from perfassert.kernel.buffer import Buffer
-from perfassert.kernel.contents import contents
 from perfassert.kernel.description import BoundKernel, CompiledKernel, Description, Kernel
 from perfassert.kernel.executed import Executed
 from perfassert.kernel.launch import Launch
-from perfassert.kernel.program import Parameter, Program
+from perfassert.kernel.program import Program
+from perfassert.predictor.arguments import arguments
 
 _GUESSED = ("address", "trip count")
 _THREADS = 2048  # of the blocks that say how many more can be afforded
 _LIMITS = Limits(lane_instructions=20_000_000, instructions=400_000)  # about a second
 _INSTRUCTIONS = 200_000  # of warps, beyond those: half spread, half in a row
-_NOT_GIVEN = object()
 
 
 def bound(kernel: Kernel, launch: Launch, device: Device) -> tuple[Description, Launch]:
@@ -93,33 +86,3 @@ def loop_members(program: Program) -> dict[int, tuple[frozenset[int], int]]:
 
 def _first(program: Program, block: int) -> int:
     return program.instructions[program.blocks[block].start].address
-
-
-def arguments(parameters: tuple[Parameter, ...], launch: Launch) -> list[Argument]:
-    """A launch's arguments as the execution takes them."""
-    names = [p.name for p in parameters]
-    if isinstance(launch.args, Mapping):
-        given = [launch.args.get(name, _NOT_GIVEN) for name in names]
-    else:
-        given = [*launch.args, *(_NOT_GIVEN,) * len(names)][: len(names)]
-    numbers = dict(launch.scalar_args())
-    found = [_argument(p, v, numbers) for p, v in zip(parameters, given, strict=True)]
-    for place, value in enumerate(given):
-        if isinstance(value, Buffer) and value.alias in names:
-            found[place] = found[names.index(value.alias)]
-    return found
-
-
-def _argument(parameter: Parameter, value: object, numbers: Mapping[str, int]) -> Argument:
-    if isinstance(value, Buffer):
-        array = contents(value, numbers)
-        if array is None:
-            size = int(np.prod(value.shape)) * np.dtype(value.dtype).itemsize
-            return Region(parameter.name, None, size, value.offset)
-        held = np.ascontiguousarray(array).view(np.uint8).reshape(-1)
-        return Region(parameter.name, held, len(held), value.offset)
-    if parameter.pointer and (value is _NOT_GIVEN or value):
-        return Region(parameter.name)  # anything but null
-    if value is _NOT_GIVEN or (value is None and not parameter.pointer):
-        return None
-    return content(parameter, value)

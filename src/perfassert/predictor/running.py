@@ -1,0 +1,71 @@
+"""A whole launch on the execution engine: what its buffers hold afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from perfassert.engines.execution.execute import execute
+from perfassert.engines.execution.interpreter import Limits
+from perfassert.engines.execution.memory import Region
+from perfassert.engines.execution.presets import Argument
+from perfassert.engines.execution.result import Execution
+from perfassert.frontends.cuda.kernels import CompiledCode
+from perfassert.hardware.model import Device
+from perfassert.kernel.launch import Launch
+from perfassert.predictor.arguments import arguments
+
+_THREADS = 8192  # that run side by side: wide enough that arrays pay off
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """``contents``: what each buffer with known content holds now; ``unknown``: those that have
+    bytes which nobody knows any more; ``failed``: why the launch did not come to its end."""
+
+    contents: Mapping[str, npt.NDArray[np.uint8]]
+    unknown: frozenset[str]
+    failed: str = ""
+
+
+def run(code: CompiledCode, launch: Launch, device: Device, lane_instructions: int) -> Run:
+    """All blocks, some of them side by side and then the next; at most so many instructions of
+    lanes. Blocks that wait for each other do not come to an end."""
+    machine = code.executable(device.arch)
+    given = arguments(code.program(device.arch).parameters, launch)
+    side_by_side = max(1, _THREADS // launch.threads_per_block)
+    left, unknown = lane_instructions, frozenset[str]()
+    for first in range(0, launch.blocks, side_by_side):
+        blocks = range(first, min(first + side_by_side, launch.blocks))
+        limits = Limits(lane_instructions=left, instructions=lane_instructions)
+        done = execute(machine, launch, given, blocks, limits)
+        left -= done.lane_instructions
+        if failed := _failed(done, left):
+            return Run({}, frozenset(), failed)
+        given = _after(given, done)
+        unknown |= {name for name, count in done.unknown.items() if count}
+    contents = {a.name: a.content for a in given if isinstance(a, Region) and a.content is not None}
+    return Run(contents, unknown)
+
+
+def _failed(done: Execution, left: int) -> str:
+    if done.lost:
+        return "an instruction could not be followed"
+    if left <= 0 or len(done.cut):
+        return "it did not come to its end within the limit"
+    if any(t.guessed and t.memory.writes for t in done.touches):
+        return "it writes to an address that depends on unknown data"
+    return ""
+
+
+def _after(given: Sequence[Argument], done: Execution) -> list[Argument]:
+    """The same arguments, with what the blocks left in memory."""
+    return [
+        replace(a, content=done.contents[a.name])
+        if isinstance(a, Region) and a.name in done.contents
+        else a
+        for a in given
+    ]
