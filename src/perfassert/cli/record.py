@@ -5,15 +5,19 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perfassert.errors import RecordError
+from perfassert.frontends.toolchain.names import demangle, without_parameters
 
 if TYPE_CHECKING:
+    from perfassert.frontends.cuda.kernels import CompiledCode
+    from perfassert.frontends.recording.execution import Bytes, Runner
     from perfassert.frontends.recording.session import Recording, Request
+    from perfassert.kernel.launch import Launch
 
-_GIB = 1 << 30
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
@@ -32,6 +36,14 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--contents-limit", default="256M", metavar="SIZE", help="of all contents (default: 256M)"
     )
+    parser.add_argument(
+        "--execute", action="store_true",
+        help="small launches, so that later ones and the host see their results",
+    )  # fmt: skip
+    parser.add_argument(
+        "--execute-limit", default="20M", metavar="N",
+        help="instructions of threads that a launch may take (default: 20M)",
+    )  # fmt: skip
     parser.add_argument(
         "--source", action="append", type=Path, default=[], metavar="FILE",
         help="that declares kernels: their parameters are called as there",
@@ -82,10 +94,24 @@ def _request(options: argparse.Namespace) -> Request:
         memory_bytes=size(options.memory, "--memory"),
         sources=tuple(_read(path) for path in options.source),
         contents_limit=limit,
+        runner=_runner(options) if options.execute else None,
         launches=options.max_launches,
         timeout=options.timeout,
         stdout=sys.stderr if options.json else None,
     )
+
+
+def _runner(options: argparse.Namespace) -> Runner:
+    from perfassert.hardware.load import device as load_device
+    from perfassert.predictor.running import run
+
+    device, limit = load_device(options.device), size(options.execute_limit, "--execute-limit")
+
+    def one(code: CompiledCode, launch: Launch) -> tuple[Mapping[str, Bytes], str]:
+        done = run(code, launch, device, limit)
+        return done.contents, done.failed
+
+    return one
 
 
 def size(text: str, option: str) -> int:
@@ -115,20 +141,32 @@ def _summary(recording: Recording, output: Path) -> dict[str, Any]:
         "kernels": len({(one.module.digest, one.code.mangled) for one in launches}),
         "contents": len(recording.contents.arrays),
         "contents_left_out": recording.contents.left_out,
+        "executed": recording.executed,
+        "not_executed": _demangled(recording.not_executed),
         "status": recording.status,
         "timed_out": recording.late,
         "stopped": findings.stopped,
         "refused": findings.refused,
-        "unreadable": findings.failed,
+        "unreadable": _demangled(findings.failed),
         "device_attributes_unknown": sorted(findings.attributes),
-        "arguments_unknown": sorted(findings.unknown),
+        "arguments_unknown": [
+            (without_parameters(demangle(k)), name) for k, name in sorted(findings.unknown)
+        ],
     }
+
+
+def _demangled(reasons: Mapping[str, str]) -> dict[str, str]:
+    return {without_parameters(demangle(name)): why for name, why in reasons.items()}
 
 
 def _text(summary: dict[str, Any], recording: Recording) -> str:
     lines = [
         "{launches} launches of {kernels} kernels, {distinct} distinct: {file}".format(**summary)
     ]
+    if summary["executed"]:
+        lines.append("{executed} of them executed".format(**summary))
+    for name, why in summary["not_executed"].items():
+        lines.append(f"not executed: {name}: {why}")
     if summary["stopped"]:
         lines.append("the program was ended: --max-launches")
     elif summary["timed_out"]:

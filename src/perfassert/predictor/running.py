@@ -13,6 +13,7 @@ from perfassert.engines.execution.interpreter import Limits
 from perfassert.engines.execution.memory import Region
 from perfassert.engines.execution.presets import Argument
 from perfassert.engines.execution.result import Execution
+from perfassert.engines.execution.sample import named
 from perfassert.frontends.cuda.kernels import CompiledCode
 from perfassert.hardware.model import Device
 from perfassert.kernel.launch import Launch
@@ -23,11 +24,10 @@ _THREADS = 8192  # that run side by side: wide enough that arrays pay off
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """``contents``: what each buffer with known content holds now; ``unknown``: those that have
-    bytes which nobody knows any more; ``failed``: why the launch did not come to its end."""
+    """``contents``: what the buffers hold now whose content is known throughout; ``failed``: why
+    the launch did not come to its end."""
 
     contents: Mapping[str, npt.NDArray[np.uint8]]
-    unknown: frozenset[str]
     failed: str = ""
 
 
@@ -37,18 +37,18 @@ def run(code: CompiledCode, launch: Launch, device: Device, lane_instructions: i
     machine = code.executable(device.arch)
     given = arguments(code.program(device.arch).parameters, launch)
     side_by_side = max(1, _THREADS // launch.threads_per_block)
-    left, unknown = lane_instructions, frozenset[str]()
+    left = lane_instructions
     for first in range(0, launch.blocks, side_by_side):
         blocks = range(first, min(first + side_by_side, launch.blocks))
         limits = Limits(lane_instructions=left, instructions=lane_instructions)
         done = execute(machine, launch, given, blocks, limits)
         left -= done.lane_instructions
         if failed := _failed(done, left):
-            return Run({}, frozenset(), failed)
+            return Run({}, failed)
         given = _after(given, done)
-        unknown |= {name for name, count in done.unknown.items() if count}
-    contents = {a.name: a.content for a in given if isinstance(a, Region) and a.content is not None}
-    return Run(contents, unknown)
+    return Run(
+        {a.name: a.content for a in given if isinstance(a, Region) and a.content is not None}
+    )
 
 
 def _failed(done: Execution, left: int) -> str:
@@ -56,16 +56,19 @@ def _failed(done: Execution, left: int) -> str:
         return "an instruction could not be followed"
     if left <= 0 or len(done.cut):
         return "it did not come to its end within the limit"
-    if any(t.guessed and t.memory.writes for t in done.touches):
-        return "it writes to an address that depends on unknown data"
+    branches = [mask for place, mask in done.guesses.items() if place in done.taken]
+    if branches:
+        return f"a branch depends on the content of {', '.join(named(done, branches[0]))}"
     return ""
 
 
 def _after(given: Sequence[Argument], done: Execution) -> list[Argument]:
-    """The same arguments, with what the blocks left in memory."""
-    return [
-        replace(a, content=done.contents[a.name])
-        if isinstance(a, Region) and a.name in done.contents
-        else a
-        for a in given
-    ]
+    """The same arguments, with what the blocks left in memory; a buffer is unknown as a whole."""
+    return [_left(a, done) if isinstance(a, Region) else a for a in given]
+
+
+def _left(region: Region, done: Execution) -> Region:
+    if region.content is None:
+        return region
+    known = not done.unknown.get(region.name)
+    return replace(region, content=done.contents[region.name] if known else None)

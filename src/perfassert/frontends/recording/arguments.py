@@ -64,15 +64,7 @@ class Place:
 
     @property
     def name(self) -> str:
-        return field_name(self.parameter, self.inside)
-
-
-def field_name(parameter: Parameter, inside: int) -> str:
-    """As :meth:`perfassert.kernel.program.Parameter.at` calls it."""
-    known = next((m.name for m in parameter.members if m.offset == inside), "")
-    if known:
-        return f"{parameter.name}.{known}"
-    return f"{parameter.name}+{inside}" if inside else parameter.name
+        return self.parameter.at(self.inside)
 
 
 class Arguments:

@@ -25,7 +25,7 @@ class Contents:
         self.arrays: dict[str, npt.NDArray[Any]] = {}
         self.left_out = 0
         self._left = limit
-        self.attentive = limit > 0
+        self.wanted = limit > 0
 
     def keep(self, content: bytes, dtype: str) -> str:
         """The name of the content, which is kept whatever its size."""
@@ -35,7 +35,7 @@ class Contents:
 
     def take(self, arguments: Arguments, connection: Connection) -> None:
         """What the buffers of a launch hold, where the host wrote all of it."""
-        if not self.attentive:
+        if not self.wanted:
             return
         for place in list(arguments.pointers):
             pointer = place.pointer

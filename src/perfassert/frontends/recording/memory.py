@@ -11,22 +11,32 @@ Span = tuple[int, int]
 
 @dataclass(slots=True)
 class Allocation:
-    """``written``: what is known of its bytes, as sorted ranges from its start on."""
+    """``written``: what is known of its bytes, as sorted ranges from its start on; ``shared``: the
+    host writes to it without a call; ``stale``: a kernel that did not run may have written to it.
+    """
 
     address: int
     size: int
+    shared: bool = False
+    stale: bool = False
     written: list[Span] = field(default_factory=list)
 
     @property
     def known(self) -> bool:
-        """Whether all of it was written, and by nobody but the host."""
-        return self.written == [(0, self.size)]
+        """Whether what it holds is what it would hold on a GPU."""
+        return self.written == [(0, self.size)] or (self.shared and not self.stale)
 
     def write(self, start: int, stop: int) -> None:
         kept = [s for s in self.written if s[1] < start or s[0] > stop]
         joined = [s for s in self.written if not (s[1] < start or s[0] > stop)]
         insort(kept, (min([start, *(s[0] for s in joined)]), max([stop, *(s[1] for s in joined)])))
         self.written = kept
+        if kept == [(0, self.size)]:
+            self.stale = False
+
+    def forget_all(self) -> None:
+        """A kernel that did not run may have written to any of it."""
+        self.written, self.stale = [], True
 
     def forget(self, start: int, stop: int) -> None:
         self.written = list(_without(self.written, start, stop))
@@ -39,10 +49,10 @@ class DeviceMemory:
         self._starts: list[int] = []
         self._held: dict[int, Allocation] = {}
 
-    def add(self, address: int, size: int) -> None:
+    def add(self, address: int, size: int, shared: bool = False) -> None:
         if address not in self._held:
             insort(self._starts, address)
-        self._held[address] = Allocation(address, size)
+        self._held[address] = Allocation(address, size, shared)
 
     def drop(self, address: int) -> None:
         if self._held.pop(address, None) is not None:
@@ -70,6 +80,7 @@ class DeviceMemory:
         target.forget(shift, shift + size)
         if origin is None:
             return
+        target.stale = target.stale or origin.stale
         first = source - origin.address
         for start, stop in list(origin.written):
             low, high = max(start, first), min(stop, first + size)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from threading import Lock
 
@@ -10,6 +10,7 @@ from perfassert.errors import PerfAssertError
 from perfassert.frontends.recording.arguments import Arguments, Place, Value
 from perfassert.frontends.recording.code import UNKNOWN_FUNCTION, KernelCode, Module
 from perfassert.frontends.recording.contents import Contents
+from perfassert.frontends.recording.execution import Executor
 from perfassert.frontends.recording.memory import DeviceMemory
 from perfassert.frontends.recording.wire import Connection, Fields, LaunchEvent, Message
 from perfassert.hardware.model import Device
@@ -56,7 +57,13 @@ class Settings:
     sources: tuple[str, ...]
     limit: int
     contents: Contents
+    executor: Executor | None
     stop: Callable[[], None]
+
+    @property
+    def attentive(self) -> bool:
+        """Whether a launch waits for the recorder, which looks at memory."""
+        return self.contents.wanted or self.executor is not None
 
 
 class Recorder:
@@ -125,7 +132,7 @@ class Recorder:
 
     def _allocated(self, content: bytes) -> None:
         fields = Fields(content)
-        self._memory.add(fields.number("Q"), fields.number("Q"))
+        self._memory.add(fields.number("Q"), fields.number("Q"), bool(fields.number()))
 
     def _written(self, content: bytes) -> None:
         fields = Fields(content)
@@ -162,11 +169,15 @@ class Recorder:
         arguments = Arguments(code, event.arguments, self._memory)
         self._findings.unknown |= {(event.kernel, name) for name in arguments.unknown}
         self._merge(event, module, code, arguments)
-        if self._settings.contents.attentive:
+        executor, constants = self._settings.executor, self._constants_now(event.module)
+        ran = executor is not None and executor.run(
+            event, module, code, arguments, constants, self._connection
+        )
+        if self._settings.attentive:
             self._connection.proceed()
-        for place in arguments.pointers:
+        for place in arguments.pointers if not ran else ():
             if not place.read_only:
-                place.allocation.written.clear()
+                place.allocation.forget_all()
         self._findings.events += 1
         if self._findings.events >= self._settings.limit and not self._findings.stopped:
             self._findings.stopped = True
@@ -176,7 +187,8 @@ class Recorder:
         self, event: LaunchEvent, module: Module, code: KernelCode, arguments: Arguments
     ) -> None:
         """Launches that nothing tells apart are one, counted."""
-        constants = dict(self._constants_of(event.module))
+        keep = self._settings.contents.keep
+        constants = {n: keep(v, "uint8") for n, v in self._constants_now(event.module).items()}
         alike = (
             module.digest, replace_arguments(event), _frozen(arguments.values),
             tuple(constants.items()),
@@ -191,10 +203,14 @@ class Recorder:
             arguments.values, constants,
         )  # fmt: skip
 
-    def _constants_of(self, module: int) -> Iterable[tuple[str, str]]:
-        for (number, name), value in self._constants.items():
-            if number == module:
-                yield name, self._settings.contents.keep(bytes(value), "uint8")
+    def _constants_now(self, module: int) -> dict[str, bytes]:
+        """What the program wrote into constants of a module that have no value in the file."""
+        unset = self._modules[module].unset()
+        return {
+            name: bytes(value)
+            for (number, name), value in self._constants.items()
+            if number == module and name in unset
+        }
 
 
 def replace_arguments(event: LaunchEvent) -> LaunchEvent:

@@ -10,14 +10,15 @@ import socket
 import subprocess
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
 from perfassert.errors import RecordError
 from perfassert.frontends.recording.contents import Contents
 from perfassert.frontends.recording.device import attributes
+from perfassert.frontends.recording.execution import Executor, Runner
 from perfassert.frontends.recording.library import runtime
 from perfassert.frontends.recording.recorder import Findings, Recorder, Settings
 from perfassert.frontends.recording.wire import Closed, Connection, device_facts
@@ -32,13 +33,15 @@ _GRACE = 5.0  # seconds to end in, before a program is killed
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """``command`` is run as it stands; ``memory_bytes``: of the device; ``timeout`` in seconds."""
+    """``command`` is run as it stands; ``memory_bytes``: of the device; ``runner``: executes
+    launches; ``timeout`` in seconds."""
 
     command: tuple[str, ...]
     device: Device
     memory_bytes: int
     sources: tuple[str, ...] = ()
     contents_limit: int = 0
+    runner: Runner | None = None
     launches: int = 100_000
     timeout: float | None = None
     stdout: IO[str] | None = None
@@ -47,13 +50,15 @@ class Request:
 @dataclass(frozen=True, slots=True)
 class Recording:
     """``status``: that of the program; negative: the signal that ended it; ``late``: its time was
-    over."""
+    over; ``executed`` launches, ``not_executed``: kernels with the reason."""
 
     request: Request
     findings: Findings
     contents: Contents
     status: int
     late: bool
+    executed: int = 0
+    not_executed: Mapping[str, str] = field(default_factory=dict)
 
 
 def record(request: Request) -> Recording:
@@ -62,7 +67,9 @@ def record(request: Request) -> Recording:
     with tempfile.TemporaryDirectory(prefix="perfassert-") as folder:
         session = _Session(request, Path(folder))
         status, late = session.run(_environment(request, library, Path(folder)))
-    recording = Recording(request, session.findings, session.contents, status, late)
+    done = session.executor
+    executed = (done.count, done.failed) if done else (0, {})
+    recording = Recording(request, session.findings, session.contents, status, late, *executed)
     if not session.findings.launches:
         raise RecordError(_nothing(recording))
     return recording
@@ -73,12 +80,14 @@ class _Session:
         self.findings, self.contents = Findings(), Contents(request.contents_limit)
         self._request, self._folder = request, folder
         self._process: subprocess.Popen[bytes] | None = None
+        self.executor = Executor(request.runner) if request.runner else None
         facts = attributes(request.device)
         name, size = f"{request.device.name} (recording)", request.memory_bytes
-        hello = device_facts(self.contents.attentive, name, size, facts)
+        attentive = self.contents.wanted or self.executor is not None
         self._settings = Settings(
-            request.device, hello, request.sources, request.launches, self.contents, self._stop
-        )
+            request.device, device_facts(attentive, name, size, facts), request.sources,
+            request.launches, self.contents, self.executor, self._stop,
+        )  # fmt: skip
         self._turn = threading.Lock()
         self._errors: list[Exception] = []
 
@@ -102,6 +111,8 @@ class _Session:
                 late = True
             finally:
                 self._stop()
+        if self.executor is not None:
+            self.executor.close()
         if self._errors:
             raise self._errors[0]
         return self._process.returncode, late

@@ -50,6 +50,13 @@ class Parameter:
     dtype: str | None = None
     members: tuple[Member, ...] = ()
 
+    def at(self, offset: int) -> str:
+        """As :meth:`perfassert.kernel.program.Parameter.at`."""
+        member = next((m for m in self.members if m.offset == offset), None)
+        if member is not None:
+            return f"{self.name}.{member.name}"
+        return f"{self.name}+{offset}" if offset else self.name
+
 
 @dataclass(frozen=True, slots=True)
 class Unset:

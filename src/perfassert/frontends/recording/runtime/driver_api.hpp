@@ -159,7 +159,9 @@ int cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, Function* function,
 }
 
 int cuMemAlloc_v2(void** into, std::size_t size) { return allocate(into, size); }
-int cuMemAllocManaged(void** into, std::size_t size, unsigned) { return allocate(into, size); }
+int cuMemAllocManaged(void** into, std::size_t size, unsigned) {
+    return allocate(into, size, true);
+}
 int cuMemAllocAsync(void** into, std::size_t size, void*) { return allocate(into, size); }
 int cuMemAllocPitch_v2(void** into, std::size_t* pitch, std::size_t width, std::size_t rows,
                        unsigned) {

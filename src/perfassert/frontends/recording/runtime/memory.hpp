@@ -27,7 +27,8 @@ public:
     }
 
     // Null where there is no memory left; `limit` is that of the device.
-    void* allocate(std::size_t size, std::size_t limit) {
+    // `shared`: the host may write to it without a call.
+    void* allocate(std::size_t size, std::size_t limit, bool shared = false) {
         std::lock_guard<std::mutex> lock(mutex_);
         std::size_t room = (size + page - 1) / page * page;
         if (size == 0 || size > limit || used_ + size > limit) return nullptr;
@@ -37,14 +38,14 @@ public:
             next_ += room + page;  // what runs over the end meets nobody else's data
         }
         if (at == 0) return nullptr;
-        adopt(at, size, room);
+        adopt(at, size, room, shared);
         return reinterpret_cast<void*>(at);
     }
 
     // Host memory that kernels can reach.
     void adopt(void* at, std::size_t size) {
         std::lock_guard<std::mutex> lock(mutex_);
-        adopt(reinterpret_cast<std::uintptr_t>(at), size, 0);
+        adopt(reinterpret_cast<std::uintptr_t>(at), size, 0, true);
     }
 
     // False for what is no allocation.
@@ -71,12 +72,6 @@ public:
         return length > 0 && reinterpret_cast<std::uintptr_t>(pointer) + size <= start + length;
     }
 
-    // Start and size of the allocation that a pointer points into; size 0: none.
-    std::pair<std::uintptr_t, std::size_t> around(const void* pointer, int) {
-        std::lock_guard<std::mutex> lock(mutex_);
-        return around(reinterpret_cast<std::uintptr_t>(pointer));
-    }
-
     bool made_here(const void* pointer) const {
         auto at = reinterpret_cast<std::uintptr_t>(pointer);
         return begin_ <= at && at < end_;
@@ -97,10 +92,12 @@ private:
 
     struct Held { std::size_t size, room; };
 
-    void adopt(std::uintptr_t at, std::size_t size, std::size_t room) {
+    void adopt(std::uintptr_t at, std::size_t size, std::size_t room, bool shared) {
         live_[at] = {size, room};
         used_ += room > 0 ? size : 0;
-        link_.send(Message::allocated, Writer().put<std::uint64_t>(at).put<std::uint64_t>(size));
+        Writer event;
+        event.put<std::uint64_t>(at).put<std::uint64_t>(size).put<std::uint32_t>(shared);
+        link_.send(Message::allocated, event);
     }
 
     std::uintptr_t reused(std::size_t room) {

@@ -142,9 +142,9 @@ inline int make_host(void** into, std::size_t size) {
     return success;
 }
 
-inline int allocate(void** into, std::size_t size) {
+inline int allocate(void** into, std::size_t size, bool shared = false) {
     if (into == nullptr) return invalid_value;
-    *into = size > 0 ? state().memory.allocate(size, state().total) : nullptr;
+    *into = size > 0 ? state().memory.allocate(size, state().total, shared) : nullptr;
     return *into != nullptr || size == 0 ? success : out_of_memory;
 }
 
@@ -250,7 +250,7 @@ int cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* kerne
 
 int cudaMalloc(void** into, std::size_t size) { return said(allocate(into, size)); }
 int cudaMallocManaged(void** into, std::size_t size, unsigned) {
-    return said(allocate(into, size));
+    return said(allocate(into, size, true));
 }
 int cudaMallocAsync(void** into, std::size_t size, void*) { return said(allocate(into, size)); }
 int cudaMallocAsync_ptsz(void** into, std::size_t size, void*) {
