@@ -129,6 +129,8 @@ def test_types_and_members_in_a_file_with_host_code(hosted):
          "table": [1, 2, 3, 4]},
         {"params.n": 100, "params.scale": 2.0, "params.box.low": [3, 4], "scale": 3.0,
          "table": [[1, 2], [3, 4]]},
+        {"params": {"n": 100, "scale": 2, "box": {"low": [3, 4]}}, "scale": 3,
+         "table": {"[0][0]": 1, "[0][1]": 2, "[1][0]": 3, "[1][1]": 4}},
         {"params": inner, "scale": np.float64(3), "table": np.arange(1, 5)},
     )  # fmt: skip
     for constants in ways:
@@ -140,6 +142,22 @@ def test_types_and_members_in_a_file_with_host_code(hosted):
         assert [(u.name, u.start, u.size) for u in binary.unset] == [("params", 16, 8)]
     with pytest.raises(pa.KernelError, match="holds int; values of float64 do not fit"):
         pa.from_cuda(hosted, "k", constants={"table": np.full(4, 0.5)}).compiled.binary("sm_80")
+
+
+LONG = """\
+struct Long { int row[3][100]; int last; };
+__global__ void k(Long p, float* a) {
+  int i = threadIdx.x + blockIdx.x * blockDim.x;
+  if (i < p.last * p.row[2][99]) a[i] = 1; }
+"""
+
+
+@needs_tools
+def test_long_structures_and_arrays_of_arrays(tmp_path):
+    (tmp_path / "long.cu").write_text(LONG)
+    rows = [[0] * 100, [0] * 100, [0] * 99 + [256]]
+    launch = pa.Launch(N // 256, 256, {"p": {"row": rows, "last": 2}})
+    assert stored(pa.predict(pa.from_cuda(tmp_path / "long.cu"), launch, "a100")) == 4 * 512
 
 
 def test_arguments_by_member_in_a_file_with_host_code(hosted):

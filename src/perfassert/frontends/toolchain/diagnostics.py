@@ -26,6 +26,7 @@ _TEXTURE = re.compile(
 _HEADER = re.compile(r"cannot open source file \"([^\"]+)\"|([\w./+-]+): No such file or directory")
 _ELSEWHERE = {
     "mpi.h": "apt-get install libopenmpi-dev; `mpicc --showme:compile` prints the -I that it needs",
+    "boost/": "apt-get install libboost-dev",
     "nvToolsExt.h": "pip install nvidia-nvtx; CUDA 13 has it as <nvtx3/nvToolsExt.h>",
     "torch/": "pip install torch; folders: torch.utils.cpp_extension.include_paths()",
     "ATen/": "pip install torch; folders: torch.utils.cpp_extension.include_paths()",

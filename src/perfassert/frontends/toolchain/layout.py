@@ -6,7 +6,8 @@ import io
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from importlib import import_module
-from itertools import islice
+from itertools import islice, product
+from math import prod
 from typing import Any, TypeVar
 
 from perfassert.kernel.program import Member
@@ -15,7 +16,7 @@ from .binary import Parameter
 
 T = TypeVar("T")
 _NUMBER = 8  # bytes
-_MOST = 256  # members of one structure that are listed
+_MOST = 1024  # members of one structure that are listed: 4 kB of parameters in words
 _THROUGH = (
     "DW_TAG_typedef", "DW_TAG_const_type", "DW_TAG_volatile_type", "DW_TAG_restrict_type",
 )  # fmt: skip
@@ -99,8 +100,10 @@ def _members(kind: Any, path: str, offset: int) -> Iterator[Member]:
                 yield from _members(_type(child), inner, offset + _location(child))
     elif kind.tag == "DW_TAG_array_type":
         size = _size(_type(kind))
-        for i in range(min(_count(kind), _MOST)):
-            yield from _members(_type(kind), f"{path}[{i}]", offset + i * size)
+        places = product(*map(range, _extents(kind)))
+        for i, place in enumerate(islice(places, _MOST)):
+            inner = path + "".join(f"[{index}]" for index in place)
+            yield from _members(_type(kind), inner, offset + i * size)
     elif kind.tag in _POINTERS:
         pointee = _plain(_type(kind)) if "DW_AT_type" in kind.attributes else None
         yield Member(path, offset, 8, True, _text(pointee, "DW_AT_name") if pointee else "void")
@@ -136,14 +139,14 @@ def _location(entry: Any) -> int:
     return number
 
 
-def _count(array: Any) -> int:
-    total = 1
+def _extents(array: Any) -> list[int]:
+    found = []
     for child in array.iter_children():
         if child.tag == "DW_TAG_subrange_type":
             bound = child.attributes.get("DW_AT_upper_bound")
             count = child.attributes.get("DW_AT_count")
-            total *= int(count.value) if count else int(bound.value) + 1 if bound else 0
-    return total
+            found.append(int(count.value) if count else int(bound.value) + 1 if bound else 0)
+    return found
 
 
 def _size(kind: Any) -> int:
@@ -153,7 +156,7 @@ def _size(kind: Any) -> int:
     if kind.tag in _POINTERS:
         return 8
     if kind.tag == "DW_TAG_array_type":
-        return _count(kind) * _size(_type(kind))
+        return prod(_extents(kind)) * _size(_type(kind))
     found = kind.attributes.get("DW_AT_byte_size")
     return int(found.value) if found else 0
 
