@@ -6,6 +6,7 @@ Oracles are closed forms of the source text: how often a thread goes through eac
 import pytest
 from described import KERNELS, missing, moved, program_of, variables
 
+import perfassert as pa
 from perfassert.frontends.cuda.binding import Arguments, Binder
 from perfassert.frontends.cuda.loop_places import loop_names
 from perfassert.kernel.launch import Launch
@@ -16,6 +17,14 @@ ARCHITECTURES = ("sm_75", "sm_80", "sm_90", "sm_120")
 
 def ceil(a, b):
     return -(-a // b)
+
+
+def steps(start, going, following):
+    """How often a loop runs, by running it."""
+    count = 0
+    while going(start):
+        start, count = following(start), count + 1
+    return count
 
 
 def halvings(n):
@@ -49,6 +58,17 @@ CASES = [
     ("grid_stride", 4, 64, {"n": 100}, lambda b, t: int(64 * b + t < 100)),
     ("block_stride", 4, 64, {"n": 1000}, lambda b, t: ceil(1000 - t, 64)),
     ("hot_inside", 4, 256, {"n": 600, "m": 5}, lambda b, t: 3),
+    *[
+        (name, 4, 64, {"n": n}, lambda b, t, n=n, steps_of=steps_of: steps_of(n))
+        for name, steps_of in (
+            ("rounding_up", lambda n: steps(n, lambda i: i > 1, lambda i: (i + 1) // 2)),
+            ("rounding_down", lambda n: steps(n, lambda i: i > 0, lambda i: (i - 1) // 2)),
+            ("rounding_down_shifted", lambda n: steps(n, lambda i: i >= 1, lambda i: (i - 1) >> 1)),
+            ("twice_and_one", lambda n: steps(0, lambda i: i < n, lambda i: 2 * i + 1)),
+            ("four_times_and_three", lambda n: steps(1, lambda i: i < n, lambda i: 4 * i + 3)),
+        )
+        for n in (1, 2, 7, 1000)
+    ],
     ("several_exits", 4, 64, {"n": 40, "m": 60, "first": 0}, lambda b, t: 21 + 20),
     ("several_exits", 4, 64, {"n": 8, "m": 999, "first": 3}, lambda b, t: 5 + 5),
 ]
@@ -71,6 +91,25 @@ def test_a_thread_loads_as_often_as_its_source_says(kernel, grid, block, argumen
     for b, t in PLACES:
         names = variables(program, arguments, (grid, 1, 1), (block, 1, 1), (b, 0, 0), (t, 0, 0))
         assert moved(program, names)[0] == 4 * loads(b, t), (b, t)
+
+
+COUNTED = {
+    "thirds": steps(1000, lambda i: i > 0, lambda i: i // 3),
+    "threefold": steps(1, lambda i: i < 1000, lambda i: 3 * i),
+    "lowest_bits": steps(1000, lambda i: i > 0, lambda i: i - (i & -i)),
+    "fenwick": steps(1, lambda i: i < 1000, lambda i: i + (i & -i)),
+    "squares": steps(1, lambda i: i * i <= 1000, lambda i: i + 1),
+}
+
+
+@pytest.mark.parametrize("kernel", COUNTED)
+def test_what_has_no_closed_form_is_counted(kernel):
+    """By execution, as the launch decides it: no stand-in."""
+    code = pa.from_cuda(KERNELS / "loops.cu", kernel)
+    p = pa.predict(code, pa.Launch(64, 256, {"n": 1000}), "a100")
+    assert [a.text for a in p.assumptions if a.stands_for == "trip count"] == []
+    (said,) = (a.text for a in p.assumptions if a.text.startswith("a loop runs"))
+    assert said.startswith(f"a loop runs {COUNTED[kernel]} times")
 
 
 HEADS = ("for (", "while (")

@@ -178,3 +178,83 @@ extern "C" __global__ void several_exits(const float* a, float* c, int n, int m,
     }
     c[t] = s;
 }
+
+extern "C" __global__ void rounding_up(const float* a, float* c, int n) {
+    int t = blockIdx.x * blockDim.x + threadIdx.x;
+    float s = 0;
+#pragma unroll 1
+    for (int i = n; i > 1; i = (i + 1) / 2) s += a[t + i * 1024];
+    c[t] = s;
+}
+
+extern "C" __global__ void rounding_down(const float* a, float* c, int n) {
+    int t = blockIdx.x * blockDim.x + threadIdx.x;
+    float s = 0;
+#pragma unroll 1
+    for (int i = n; i > 0; i = (i - 1) / 2) s += a[t + i * 1024];
+    c[t] = s;
+}
+
+extern "C" __global__ void rounding_down_shifted(const float* a, float* c, int n) {
+    int t = blockIdx.x * blockDim.x + threadIdx.x;
+    float s = 0;
+#pragma unroll 1
+    for (int i = n; i >= 1; i = (i - 1) >> 1) s += a[t + i * 1024];
+    c[t] = s;
+}
+
+extern "C" __global__ void twice_and_one(const float* a, float* c, int n) {
+    int t = blockIdx.x * blockDim.x + threadIdx.x;
+    float s = 0;
+#pragma unroll 1
+    for (int i = 0; i < n; i = i * 2 + 1) s += a[t + i * 1024];
+    c[t] = s;
+}
+
+extern "C" __global__ void four_times_and_three(const float* a, float* c, int n) {
+    int t = blockIdx.x * blockDim.x + threadIdx.x;
+    float s = 0;
+#pragma unroll 1
+    for (int i = 1; i < n; i = i * 4 + 3) s += a[t + i * 1024];
+    c[t] = s;
+}
+
+extern "C" __global__ void thirds(const float* a, float* c, int n) {
+    int t = blockIdx.x * blockDim.x + threadIdx.x;
+    float s = 0;
+#pragma unroll 1
+    for (int i = n; i > 0; i /= 3) s += a[t + i * 1024];
+    c[t] = s;
+}
+
+extern "C" __global__ void threefold(const float* a, float* c, int n) {
+    int t = blockIdx.x * blockDim.x + threadIdx.x;
+    float s = 0;
+#pragma unroll 1
+    for (int i = 1; i < n; i *= 3) s += a[t + i * 1024];
+    c[t] = s;
+}
+
+extern "C" __global__ void lowest_bits(const float* a, float* c, int n) {
+    int t = blockIdx.x * blockDim.x + threadIdx.x;
+    float s = 0;
+#pragma unroll 1
+    for (int i = n; i > 0; i -= i & -i) s += a[t + i * 1024];
+    c[t] = s;
+}
+
+extern "C" __global__ void fenwick(const float* a, float* c, int n) {
+    int t = blockIdx.x * blockDim.x + threadIdx.x;
+    float s = 0;
+#pragma unroll 1
+    for (int i = 1; i < n; i += i & -i) s += a[t + i * 1024];
+    c[t] = s;
+}
+
+extern "C" __global__ void squares(const float* a, float* c, int n) {
+    int t = blockIdx.x * blockDim.x + threadIdx.x;
+    float s = 0;
+#pragma unroll 1
+    for (int i = 1; i * i <= n; i++) s += a[t + i * 1024];
+    c[t] = s;
+}

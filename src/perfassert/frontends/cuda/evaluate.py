@@ -5,8 +5,7 @@ Where paths meet, a register whose values differ becomes a selection by the path
 loop header every register that the loop changes is a placeholder; when the body has been
 evaluated, its recurrence is solved for the loop counter ``k`` = 0, 1, 2, …:
 
-* ``r' = r + s`` with ``s`` unchanged by the loop: ``r = r₀ + k · s``;
-* ``r' = r · 2ˢ``, ``r' = r // 2ˢ``: shifted by ``k · s``;
+* ``r' = r + s`` with ``s`` unchanged by the loop, and what else :mod:`.recurrences` solves;
 * ``r'`` free of ``r``: the value of the iteration before, ``r₀`` in the first;
 
 anything else is unknown, and said to be. The trip count is one more than the first ``k`` at which
@@ -20,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from perfassert.frontends.cuda.control_flow import EXIT, Block, Edge, Flow, NaturalLoop
+from perfassert.frontends.cuda.recurrences import closed_form
 from perfassert.kernel.symbols import Atom, Monomial, Symbols, Value
 
 Environment = dict[str, Value]
@@ -460,7 +460,7 @@ class _Evaluation:
         if others:
             return None
         if atom in inside:
-            return self._own_recurrence(atom, value, first, counter, mark)
+            return closed_form(s, atom, value, first, counter, mark)
         if any(a >= mark and s.atoms[a].function == "data" for a in inside):
             return None
         memo: dict[int, Value] = {}
@@ -469,51 +469,6 @@ class _Evaluation:
         if start is first:
             return before
         return s.select(s.compare("==", counter, s.zero), first, before)
-
-    def _own_recurrence(
-        self, atom: int, value: Value, first: Value, counter: Value, mark: int
-    ) -> Value | None:
-        s = self.symbols
-        k = counter.terms[0][0][0]
-        linear = s.linear_in(value, atom)
-        if linear is None:
-            return self._halving(atom, value, first, counter)
-        factor, step = linear
-        varies = s.inside(step)
-        if any(a >= mark and s.atoms[a].function == "data" for a in varies):
-            return None
-        if factor.constant == 1:
-            if k not in varies:
-                return s.add(first, s.mul(counter, step))
-            return self._quadratic(step, first, counter)
-        shift = _power_of_two(factor.constant)
-        if shift and step is s.zero:
-            return s.shift_left(first, s.scale(counter, shift))
-        return None
-
-    def _quadratic(self, step: Value, first: Value, counter: Value) -> Value | None:
-        """``r' = r + a + b · k``: ``r = r₀ + a · k + b · k (k − 1) / 2``."""
-        s = self.symbols
-        linear = s.linear_in(step, counter.terms[0][0][0])
-        if linear is None:
-            return None
-        b, a = linear
-        pairs = s.div(s.mul(counter, s.add(counter, s.number(-1))), s.number(2))
-        return s.add(first, s.mul(counter, a), s.mul(b, pairs))
-
-    def _halving(self, atom: int, value: Value, first: Value, counter: Value) -> Value | None:
-        s = self.symbols
-        wrapped = s.lone_atom(value)
-        if wrapped is None or wrapped.function != "//":
-            return None
-        inner, divisor = wrapped.arguments
-        shift = _power_of_two(divisor.constant)
-        own = s._value({(atom,): 1})
-        if shift and inner is own:
-            return s.shift_right(first, s.scale(counter, shift))
-        if shift == 1 and inner is s.add(own, s.negative(own)):  # towards 0, as C divides
-            return s.shift_right(s.maximum(first, s.zero), counter)
-        return None
 
     def _close(self, index: int, closed: Callable[[Value], Value]) -> None:
         """Put the closed forms into everything recorded inside the loop."""
@@ -695,20 +650,20 @@ class _Evaluation:
             above = s.scale(rest, -1)
             if not negated:
                 above = s.add(above, s.one)
-        elif not negated and rest is s.zero:
-            below = s.one
+        elif not negated and rest.constant in (0, -1):  # who halves a number comes by 1
+            below = s.sub(s.one, rest)
         if below is not None:
-            return self._first_halved(term, below, k)
+            return self._first_halved(term, below, k, exactly=relation == "==")
         return None if above is None else self._first_grown(term, above, k)
 
-    def _first_halved(self, term: Value, bound: Value, k: int) -> Value | None:
-        """The first k at which ``v // (c · 2ˢᵏ)`` is below ``bound``."""
+    def _first_halved(self, term: Value, bound: Value, k: int, exactly: bool) -> Value | None:
+        """The first k at which ``v // (c · 2ˢᵏ)`` is below ``bound``; ``exactly``: 1 below."""
         s = self.symbols
         atom = s.lone_atom(term)
         if atom is None or atom.function != "//" or k in s.inside(atom.arguments[0]):
             return None
         step = self._shift_step(atom.arguments[1], k)
-        if step is None:
+        if step is None or (exactly and bound is not s.one and step[1] > 1):
             return None
         start = s.div(atom.arguments[0], s.number(step[0]))
         return s.call("halvings", start, bound, s.number(step[1]))
@@ -790,11 +745,6 @@ _NEVER = 2**31 - 1
 
 def _ceil_div(s: Symbols, dividend: Value, divisor: Value) -> Value:
     return s.scale(s.div(s.scale(dividend, -1), divisor), -1)
-
-
-def _power_of_two(value: int | None) -> int:
-    """``s`` of ``2ˢ``, s ≥ 1; 0 for anything else."""
-    return value.bit_length() - 1 if value and value > 1 and value & (value - 1) == 0 else 0
 
 
 def _sign(value: Value, s: Symbols) -> int:

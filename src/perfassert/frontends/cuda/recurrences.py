@@ -1,0 +1,82 @@
+"""Closed forms of registers that a loop changes from their own value, over its counter ``k``.
+
+* ``r' = r + a + b · k``: ``r = r₀ + a · k + b · k (k − 1) / 2``;
+* ``r' = 2ˢ · r + c``: with the fixed point ``f = −c / (2ˢ − 1)``, ``r = (r₀ − f) · 2ˢᵏ + f``;
+* ``r' = (r + c) // 2ˢ``: with ``f = c / (2ˢ − 1)``, ``r = (r₀ − f) // 2ˢᵏ + f``.
+"""
+
+from __future__ import annotations
+
+from perfassert.kernel.symbols import Symbols, Value
+
+
+def closed_form(
+    s: Symbols, atom: int, value: Value, first: Value, counter: Value, mark: int
+) -> Value | None:
+    """Of ``atom``, which is ``value`` (of itself) in the next iteration and ``first`` before all.
+
+    Unknowns with numbers from ``mark`` on were loaded in the loop, anew in each iteration.
+    """
+    k = counter.terms[0][0][0]
+    linear = s.linear_in(value, atom)
+    if linear is None:
+        return _halved(s, atom, value, first, counter)
+    factor, step = linear
+    varies = s.inside(step)
+    if any(a >= mark and s.atoms[a].function == "data" for a in varies):
+        return None
+    if factor.constant == 1:
+        if k not in varies:
+            return s.add(first, s.mul(counter, step))
+        return _quadratic(s, step, first, counter)
+    shift = _power_of_two(factor.constant)
+    fixed = _fixed_point(step, shift)
+    if fixed is None:
+        return None
+    grown = s.shift_left(s.add(first, s.number(fixed)), s.scale(counter, shift))
+    return s.add(grown, s.number(-fixed))
+
+
+def _quadratic(s: Symbols, step: Value, first: Value, counter: Value) -> Value | None:
+    linear = s.linear_in(step, counter.terms[0][0][0])
+    if linear is None:
+        return None
+    b, a = linear
+    pairs = s.div(s.mul(counter, s.add(counter, s.number(-1))), s.number(2))
+    return s.add(first, s.mul(counter, a), s.mul(b, pairs))
+
+
+def _halved(s: Symbols, atom: int, value: Value, first: Value, counter: Value) -> Value | None:
+    whole = s.number(value.offset())
+    wrapped = s.lone_atom(s.sub(value, whole))
+    if wrapped is None or wrapped.function != "//":
+        return None
+    divisor = wrapped.arguments[1]
+    shift = _power_of_two(divisor.constant)
+    inner = s.add(wrapped.arguments[0], s.mul(whole, divisor))
+    own = s._value({(atom,): 1})
+    offset = s.number(inner.offset())
+    dividend = s.add(own, offset)
+    fixed = _fixed_point(offset, shift)
+    if fixed is None:
+        return None
+    if inner is not dividend:
+        if shift != 1 or inner is not s.add(dividend, s.negative(dividend)):
+            return None
+        if not fixed:  # towards 0, as C divides
+            return s.shift_right(s.maximum(first, s.zero), counter)
+    start = s.add(first, s.number(-fixed))
+    return s.add(s.shift_right(start, s.scale(counter, shift)), s.number(fixed))
+
+
+def _fixed_point(offset: Value, shift: int) -> int | None:
+    """``c / (2ˢ − 1)``, where it is a whole number."""
+    number = offset.constant
+    if not shift or number is None or number % ((1 << shift) - 1):
+        return None
+    return number // ((1 << shift) - 1)
+
+
+def _power_of_two(value: int | None) -> int:
+    """``s`` of ``2ˢ``, s ≥ 1; 0 for anything else."""
+    return value.bit_length() - 1 if value and value > 1 and value & (value - 1) == 0 else 0
