@@ -17,8 +17,8 @@ import numpy as np
 
 import perfassert as pa
 from perfassert.engines.execution.execute import execute
-from perfassert.engines.execution.interpreter import Limits
 from perfassert.engines.execution.memory import Region
+from perfassert.engines.execution.plan import Limits
 from perfassert.engines.execution.presets import Argument
 from perfassert.engines.execution.slicing import control_slice
 from perfassert.frontends.cuda.semantics import executable

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from perfassert.engines.execution.execute import execute
-from perfassert.engines.execution.interpreter import Limits
+from perfassert.engines.execution.plan import Limits
 from perfassert.engines.execution.result import Execution
 from perfassert.engines.execution.sample import in_a_row, spread_blocks, summary
 from perfassert.engines.execution.slicing import control_slice

@@ -5,6 +5,7 @@ import pytest
 from engines.execution.machine import clean, launched
 from engines.execution.random_control import Generator, machine_code, thread
 
+pytestmark = pytest.mark.usefixtures("engine")
 START = (("threadIdx.x", 13), ("laneid", 5), ("blockIdx.x", 11))
 CASES, PER_TEST = 1000, 100
 

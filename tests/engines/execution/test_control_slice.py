@@ -8,6 +8,7 @@ from engines.execution.machine import compiled, launched
 
 from perfassert.engines.execution.slicing import control_slice
 
+pytestmark = pytest.mark.usefixtures("engine")
 HERE = Path(__file__).parent
 EXAMPLES = HERE.parents[2] / "examples" / "kernels"
 F32, I32 = np.float32, np.int32

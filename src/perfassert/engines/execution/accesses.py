@@ -24,7 +24,7 @@ from perfassert.engines.execution.provenance import (
     UNTRANSLATED,
     Masks,
 )
-from perfassert.engines.execution.result import Outside, Touch
+from perfassert.engines.execution.result import IRREGULAR, Outside, Touch
 from perfassert.engines.execution.words import Words, halves, wide
 from perfassert.kernel.machine import Kind, Memory, Micro, Space
 
@@ -86,7 +86,10 @@ class Accesses:
             assert memory is not None
             warps, addresses, lanes = (np.concatenate([r[k] for r in rows]) for k in range(3))
             guessed = sum(r[3] for r in rows)
-            found.append(Touch(place, part, memory, warps, addresses, lanes, guessed))
+            starts, steps = np.zeros(len(warps), np.uint64), np.full(len(warps), IRREGULAR)
+            found.append(
+                Touch(place, part, memory, warps, lanes, guessed, starts, steps, addresses)
+            )
         return tuple(found)
 
     def forget(self, operation: Micro) -> None:
@@ -232,6 +235,10 @@ class Accesses:
         before = self.outside.get(key)
         first, count = (offset, 0) if before is None else (before.offset, before.lanes)
         self.outside[key] = Outside(self.owner.place, name, first, count + lanes)
+
+    def left(self) -> tuple[Outside, ...]:
+        """What left its buffer, in the order of the code."""
+        return tuple(self.outside[key] for key in sorted(self.outside))
 
     # Writing
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perfassert.engines.execution.interpreter import Interpreter, Limits
+from perfassert.engines.execution.compiled import available, run_compiled
+from perfassert.engines.execution.interpreter import Interpreter
+from perfassert.engines.execution.plan import Limits, Plan
 from perfassert.engines.execution.presets import Argument, Setting
 from perfassert.engines.execution.result import Execution
 from perfassert.kernel.launch import Launch
@@ -18,11 +20,13 @@ def execute(
     blocks: Sequence[int],
     limits: Limits | None = None,
     needed: frozenset[tuple[int, int]] | None = None,
+    compiled: bool = True,
 ) -> Execution:
     """Execute ``blocks`` (linear indices, x fastest) side by side.
 
     ``needed``: the (instruction, part) whose values are wanted, as
     :func:`~perfassert.engines.execution.slicing.control_slice` finds them; None: all.
+    ``compiled``: on the compiled engine where it was built; both have the same results, to the bit.
     """
-    setting = Setting(code, launch, arguments, blocks)
-    return Interpreter(setting, limits or Limits(), needed).run()
+    plan = Plan(Setting(code, launch, arguments, blocks), limits or Limits(), needed)
+    return run_compiled(plan) if compiled and available() else Interpreter(plan).run()

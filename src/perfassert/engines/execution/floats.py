@@ -120,7 +120,7 @@ def _high_function(function: int, a: Words) -> tuple[Words]:
     """The high word of a double's reciprocal (root), from its high word."""
     x = wide(np.zeros_like(a), a).view(np.float64)
     value = 1.0 / (np.sqrt(x) if function == Approximate.RSQ_HIGH else x)
-    return (halves(np.ascontiguousarray(value).view(np.uint64))[1],)
+    return (_pair(value)[1],)
 
 
 def _float_check(detail: Detail, a: Words, b: Words) -> tuple[Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from perfassert.engines.execution import collective
 from perfassert.engines.execution.accesses import Accesses
 from perfassert.engines.execution.collective import Lanes
 from perfassert.engines.execution.floats import FLOAT
-from perfassert.engines.execution.presets import Setting
+from perfassert.engines.execution.plan import CONTROL, Plan
 from perfassert.engines.execution.provenance import UNTRANSLATED, Masks
 from perfassert.engines.execution.result import Counts, Execution
 from perfassert.engines.execution.warps import Barriers, Fragment, Warps
@@ -21,30 +20,18 @@ from perfassert.engines.execution.words import INTEGER, Words, carries
 from perfassert.kernel.machine import Combining, Kind, Micro
 
 _PURE = {**INTEGER, **FLOAT}
-_CONTROL = frozenset((
-    Kind.BRANCH, Kind.BRANCH_DIVERGED, Kind.BRANCH_INDIRECT, Kind.EXIT, Kind.SYNC_WAIT,
-    Kind.WARP_WAIT, Kind.BARRIER, Kind.BARRIER_REDUCE, Kind.YIELD, Kind.LOST,
-))  # fmt: skip
 Rows = Any  # a slice or an index array: what selects warps from an array of all of them
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """``lane_instructions`` in all, ``instructions`` of one warp; beyond, warps are cut."""
-
-    lane_instructions: int = 50_000_000
-    instructions: int = 4_000_000
-
-
 class Interpreter:
-    """One execution; ``needed``: the (instruction, part) whose values are wanted, None: all."""
+    """One execution."""
 
-    def __init__(
-        self, setting: Setting, limits: Limits, needed: frozenset[tuple[int, int]] | None
-    ) -> None:
+    def __init__(self, plan: Plan) -> None:
+        setting = plan.setting
         self.setting = setting
         self.code = setting.code
-        self.limits = limits
+        self.limits = plan.limits
+        self.steps_of = plan.steps
         self.values: list[Words | None] = setting.values()
         self.unknown: list[Masks | None] = setting.unknown()
         self.warps = Warps(setting.threads, setting.block_of)
@@ -59,26 +46,14 @@ class Interpreter:
         self.cut: list[npt.NDArray[np.intp]] = []
         self.spent = 0
         self.accesses = Accesses(self)
-        self.plans = tuple(self._plan(i, needed) for i in range(count))
         self.ends = tuple(
-            any(o.kind in _CONTROL for o in i.operations) for i in self.code.instructions
+            any(o.kind in CONTROL for o in i.operations) for i in self.code.instructions
         )
         self.place = 0
         self.rows: Rows = slice(None)
         self.numbers: npt.NDArray[np.intp] = np.empty(0, np.intp)
         self.active: Lanes = np.empty((0, 32), np.bool_)
         self.mask = self.active
-
-    def _plan(
-        self, index: int, needed: frozenset[tuple[int, int]] | None
-    ) -> tuple[tuple[int, Micro, bool], ...]:
-        """The operations that are executed, and whether their results are wanted."""
-        plan = []
-        for part, operation in enumerate(self.code.instructions[index].operations):
-            wanted = needed is None or (index, part) in needed
-            if wanted or operation.memory is not None or operation.kind in _CONTROL:
-                plan.append((part, operation, wanted))
-        return tuple(plan)
 
     # Running
 
@@ -123,7 +98,7 @@ class Interpreter:
 
     def _step(self, place: int, active: Lanes) -> bool:
         """Execute one instruction; whether it ends the run."""
-        plan = self.plans[place]
+        plan = self.steps_of[place]
         if not plan:
             return False
         instruction = self.code.instructions[place]
@@ -135,7 +110,7 @@ class Interpreter:
             if self.ends[place]:
                 self.guess(self.masks((instruction.guard,)), active)
         for part, operation, wanted in plan:
-            if operation.kind in _CONTROL:
+            if operation.kind in CONTROL:
                 self._control(operation)
             elif self.mask.any():
                 self._execute(part, operation, wanted)
@@ -391,7 +366,7 @@ class Interpreter:
             if not lanes.any():
                 warps.place[warp] = after
                 continue
-            if rest.any():
+            if rest.any() and (kind is not Kind.BARRIER or not operation.detail[0]):
                 warps.pending[warp].append(Fragment(after, rest))
             if kind is Kind.SYNC_WAIT:
                 waits = Fragment(after, lanes, operation.sources[0], bits=int(bits[n]))
@@ -468,17 +443,12 @@ class Interpreter:
 
     def _result(self, cut: npt.NDArray[np.intp]) -> Execution:
         setting = self.setting
-        unknown = {r.name: setting.memory.unknown(i) for i, r in enumerate(setting.memory.regions)}
-        held = {
-            r.name: content.copy()
-            for i, r in enumerate(setting.memory.regions)
-            if (content := setting.memory.content(i)) is not None
-        }
         return Execution(
             self.code, setting.memory.regions, setting.blocks, setting.warps_per_block,
             self.executed, self.lanes, self.taken, self.accesses.touches(),
-            tuple(self.accesses.outside.values()), self.guesses, cut, frozenset(self.lost),
-            frozenset(self.warps.released_by_force), held, unknown,
+            self.accesses.left(), self.guesses, cut, frozenset(self.lost),
+            frozenset(self.warps.released_by_force), setting.memory.contents(),
+            setting.memory.unknowns(),
         )  # fmt: skip
 
 

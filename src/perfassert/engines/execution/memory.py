@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -94,21 +95,32 @@ class Plane:
     def write(
         self, offsets: Offsets, size: int, words: Sequence[Words], masks: Masks | None
     ) -> None:
-        """Write one-dimensional arrays; of equal offsets the last one stays."""
+        """Write one-dimensional arrays; of lanes that overlap, the last one stays."""
         if size < 4:
             kind = np.uint8 if size == 1 else np.uint16
             self.content.view(kind)[offsets // size] = words[0].astype(kind)
         else:
-            view, first = self.content.view(np.uint32), offsets >> 2
-            for k in range(size // 4):
-                view[first + k] = words[k]
+            places = (offsets >> 2)[:, None] + np.arange(size // 4)
+            self.content.view(np.uint32)[places] = np.stack(words[: size // 4], axis=1)
         if self._unknown is None and masks is None:
             return
         if self._unknown is None:
             self._unknown = np.zeros(len(self.content), np.uint8)
-        codes = np.uint8(0) if masks is None else self._codes.encode(masks)
-        for byte in range(size):
-            self._unknown[offsets + byte] = codes
+        codes: Any = 0 if masks is None else self._codes.encode(masks)[:, None]
+        self._unknown[offsets[:, None] + np.arange(size)] = codes
+
+    def marks(self) -> npt.NDArray[np.uint8]:
+        """The code of each byte; where all are known, an array that :meth:`adopt` takes."""
+        return np.zeros(len(self.content), np.uint8) if self._unknown is None else self._unknown
+
+    @property
+    def marked(self) -> bool:
+        """Whether any byte may be unknown."""
+        return self._unknown is not None
+
+    def adopt(self, marks: npt.NDArray[np.uint8]) -> None:
+        """Take over codes that were written elsewhere."""
+        self._unknown = marks
 
 
 class GlobalMemory:
@@ -136,12 +148,20 @@ class GlobalMemory:
             [*(buffer_bit(i) for i in range(len(regions))), OUTSIDE], np.uint32
         )  # fmt: skip
 
-    def content(self, index: int) -> npt.NDArray[np.uint8] | None:
-        """What the buffer at ``index`` holds now."""
-        region, start = self.regions[index], int(self._starts[index])
-        if region.content is None:
-            return None
-        return self.plane.content[start : start + len(region.content)]
+    def contents(self) -> dict[str, npt.NDArray[np.uint8]]:
+        """What the buffers with known content hold now."""
+        return {
+            r.name: self.plane.content[start : start + len(r.content)].copy()
+            for r, start in zip(self.regions, self._starts.tolist(), strict=False)
+            if r.content is not None
+        }
+
+    def unknowns(self) -> dict[str, int]:
+        """How many bytes of each buffer are unknown now, its own content given."""
+        return {
+            r.name: 0 if r.content is None else self.plane.unknown(start, start + len(r.content))
+            for r, start in zip(self.regions, self._starts.tolist(), strict=False)
+        }
 
     def taint(self, addresses: Addresses, mask: int) -> None:
         """The buffers that these addresses lie in are unknown from here on."""
@@ -152,11 +172,6 @@ class GlobalMemory:
                 start = int(self._starts[index])
                 content = self.regions[index].content
                 self.plane.taint(mask, start, start + (0 if content is None else len(content)))
-
-    def unknown(self, index: int) -> int:
-        """How many bytes of the buffer at ``index`` are unknown now, its own content given."""
-        content, start = self.regions[index].content, int(self._starts[index])
-        return 0 if content is None else self.plane.unknown(start, start + len(content))
 
     def locate(self, addresses: Addresses) -> tuple[npt.NDArray[np.intp], Offsets]:
         """Which buffer each address means (−1: none), and the offset in it."""
@@ -169,11 +184,22 @@ class GlobalMemory:
         self, index: npt.NDArray[np.intp], offsets: Offsets, size: int
     ) -> npt.NDArray[np.bool_]:
         """Whether ``size`` bytes there belong to the buffer."""
-        return (offsets >= 0) & (offsets + size <= self._sizes[index])
+        return (offsets >= 0) & (offsets <= self._sizes[index] - size)
 
     def held(self, index: npt.NDArray[np.intp]) -> npt.NDArray[np.bool_]:
         """Whether the buffer's content is known."""
         return self._starts[index] >= 0
+
+    def spans(self) -> list[tuple[int, int, int, int, int]]:
+        """Of each buffer: its start in the plane (−1: nowhere), its size, how much of it has
+        content, its address, its provenance."""
+        return [
+            (
+                int(self._starts[i]), int(self._sizes[i]),
+                0 if r.content is None else len(r.content), int(self._bases[i]), int(self._bits[i]),
+            )
+            for i, r in enumerate(self.regions)
+        ]  # fmt: skip
 
     def place(self, index: npt.NDArray[np.intp], offsets: Offsets) -> Offsets:
         """Where in the plane that is."""

@@ -32,6 +32,12 @@ class Codes:
         self._code: dict[int, int] = {0: 0}
         self._masks = np.zeros(_CODES, np.uint32)
         self._masks[_CODES - 1] = _EVERY
+        for mask in (ARGUMENT, CONSTANT, UNINITIALISED, UNTRANSLATED, LEFT_OUT, OUTSIDE):
+            self._of(mask)
+
+    def masks(self) -> tuple[int, ...]:
+        """Those that have a code of their own, in its order."""
+        return tuple(self._code)
 
     def encode(self, masks: Masks) -> npt.NDArray[np.uint8]:
         """The codes of an array of masks."""

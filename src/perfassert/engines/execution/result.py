@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from perfassert.engines.execution.collective import Lanes
+from perfassert.engines.execution.collective import WARP, Lanes
 from perfassert.engines.execution.memory import Addresses, Region
 from perfassert.kernel.machine import MachineCode, Memory
 
 Counts = npt.NDArray[np.int64]
+IRREGULAR = np.iinfo(np.int64).min
+"""A step between lanes that is none."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,17 +23,30 @@ class Touch:
     """All executions of a memory operation, one row for each warp and time, in order.
 
     ``instruction``, ``part``: which one; ``warps``: the numbers of those that executed it;
-    ``addresses`` [rows, 32] in bytes; ``lanes``: those that take part and whose address is known;
-    ``guessed``: how many take part at an address that is not known.
+    ``lanes`` [rows, 32]: those that take part and whose address is known; ``guessed``: how many
+    take part at an address that is not known; ``starts``, ``steps``: of rows whose lanes are
+    equally far apart, in bytes; the others have a step of :data:`IRREGULAR` and their addresses,
+    one after the other, in ``irregular``.
     """
 
     instruction: int
     part: int
     memory: Memory
     warps: npt.NDArray[np.intp]
-    addresses: Addresses
     lanes: Lanes
     guessed: int
+    starts: Addresses
+    steps: npt.NDArray[np.int64]
+    irregular: Addresses
+
+    @cached_property
+    def addresses(self) -> Addresses:
+        """[rows, 32] in bytes, 0 for lanes that are not in ``lanes``; made when it is asked for."""
+        lane = np.arange(WARP, dtype=np.uint64)
+        found = self.starts[:, None] + self.steps[:, None].view(np.uint64) * lane
+        found = np.where(self.lanes, found, np.uint64(0))
+        found[self.steps == IRREGULAR] = self.irregular
+        return found
 
 
 @dataclass(frozen=True, slots=True)

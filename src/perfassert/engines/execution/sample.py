@@ -12,9 +12,10 @@ from perfassert.engines.execution.provenance import ARGUMENT, BUFFERS, CONSTANT,
 from perfassert.engines.execution.result import Counts, Execution
 from perfassert.engines.execution.touched import decided, touched
 from perfassert.kernel.executed import Executed, LoopTrips, Sampled, Spread
-from perfassert.kernel.machine import Kind, MachineCode
+from perfassert.kernel.machine import Kind, MachineCode, Space
 
 _SECTOR = 32  # bytes
+_OWN = (Space.SHARED, Space.LOCAL)
 STRETCHES = 8  # of a wave that is executed in part
 
 
@@ -148,7 +149,7 @@ def _accesses(execution: Execution, unique: set[int]) -> dict[int, Spread]:
     totals: dict[int, list[float]] = {}
     ends: dict[int, list[int]] = {}
     for touch in execution.touches:
-        if touch.instruction not in unique:
+        if touch.instruction not in unique or touch.memory.space in _OWN:
             continue
         lanes = touch.lanes & ((touch.addresses >> np.uint64(SPAN_BITS)) > 0)
         some = lanes.any(axis=1)

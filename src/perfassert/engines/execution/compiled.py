@@ -1,0 +1,227 @@
+"""The compiled engine: packs a plan into integers, runs ``_core``, unpacks the result.
+
+Arrays stand in the integers as addresses, since the stable ABI of Python 3.10 has no buffers; they
+live as long as the call. Registers are numbered anew, so that those that nothing uses take no room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from perfassert.engines.execution.collective import WARP, packed, unpacked
+from perfassert.engines.execution.memory import Plane
+from perfassert.engines.execution.plan import Plan
+from perfassert.engines.execution.presets import Setting
+from perfassert.engines.execution.result import Counts, Execution, Outside, Touch
+from perfassert.kernel.machine import Kind, MachineInstruction, Memory, Micro, Space
+
+_NUMBER = {kind: number for number, kind in enumerate(Kind)}
+_NAMES = {-1: "no buffer", -2: "shared memory", -3: "local memory", -4: "constant memory"}
+_EMPTY = np.zeros(16, np.uint8)
+
+
+@lru_cache(maxsize=1)
+def _core() -> Any:
+    try:
+        return import_module("perfassert.engines.execution._core")
+    except ImportError:
+        return None
+
+
+def available() -> bool:
+    """Whether the extension was built when the package was installed."""
+    return _core() is not None
+
+
+def run_compiled(plan: Plan) -> Execution:
+    """As :class:`~perfassert.engines.execution.interpreter.Interpreter` does, to the bit."""
+    packing = _Packing(plan)
+    found = _core().execute(np.array(packing.words, np.uint64).tobytes())
+    return _unpacked(plan, packing, found)
+
+
+class _Packing:
+    """``words``: what the core reads; ``held``: the arrays that it is given the addresses of."""
+
+    def __init__(self, plan: Plan) -> None:
+        setting = plan.setting
+        count = len(setting.code.instructions) + 1
+        self.executed = np.zeros((setting.warps, count), np.int64)
+        self.lanes = np.zeros((setting.warps, count), np.int64)
+        self.held: list[npt.NDArray[Any]] = []
+        self.planes: list[tuple[Plane | None, npt.NDArray[np.uint8]]] = []
+        self.banks = {bank: number for number, bank in enumerate(setting.banks)}
+        self.numbers = _numbers(plan)
+        self.words = [
+            word & (1 << 64) - 1
+            for part in (
+                self._setting(plan), self._memory(plan), self._registers(plan), self._code(plan)
+            )
+            for word in part
+        ]  # fmt: skip
+
+    def _address(self, array: npt.NDArray[Any]) -> int:
+        self.held.append(array)
+        return int(array.ctypes.data)
+
+    def _setting(self, plan: Plan) -> Iterator[int]:
+        setting, limits = plan.setting, plan.limits
+        yield from (setting.warps, setting.warps_per_block)
+        yield from (limits.lane_instructions, limits.instructions)
+        yield self._address(np.ascontiguousarray(packed(setting.threads)))
+        yield self._address(self.executed)
+        yield self._address(self.lanes)
+        yield len(setting.code.entries)
+        for entry in setting.code.entries.items():
+            yield from entry
+
+    def _memory(self, plan: Plan) -> Iterator[int]:
+        setting, memory = plan.setting, plan.setting.memory
+        spaces = {o.memory.space for s in plan.steps for _, o, _ in s if o.memory is not None}
+        shared = not spaces.isdisjoint((Space.SHARED, Space.GENERIC))
+        local = not spaces.isdisjoint((Space.LOCAL, Space.GENERIC))
+        codes = setting.codes.masks()
+        yield len(codes)
+        yield from codes
+        for plane in (
+            memory.plane,
+            setting.shared if shared else None,
+            setting.local if local else None,
+        ):
+            yield from self._plane(plane)
+        yield from (setting.shared_bytes, setting.stack_bytes, len(setting.banks))
+        for plane in setting.banks.values():
+            yield from self._plane(plane)
+        spans = memory.spans()
+        yield len(spans)
+        for span in spans:
+            yield from span
+        yield int(any(r.size is not None for r in memory.regions))
+
+    def _plane(self, plane: Plane | None) -> Iterator[int]:
+        content = _EMPTY if plane is None else plane.content
+        marks = _EMPTY if plane is None else plane.marks()
+        self.planes.append((plane, marks))
+        yield from (self._address(content), self._address(marks))
+        yield from (0, 0) if plane is None else (len(content), int(plane.marked))
+
+    def _registers(self, plan: Plan) -> Iterator[int]:
+        setting = plan.setting
+        values, unknown = setting.values(), setting.unknown()
+        written = {t for s in plan.steps for _, o, _ in s for t in o.targets}
+        yield len(self.numbers)
+        for register in self.numbers:
+            held, marks = values[register], unknown[register]
+            rows = 0 if held is None else len(held)
+            start = 0
+            if held is not None:
+                full = np.broadcast_to(held, (rows, WARP))
+                start = self._address(np.ascontiguousarray(full, np.uint32))
+            yield from (start, rows, 0 if marks is None else int(marks[0, 0]))
+            yield from (int(register in written), int(register in setting.code.uniform))
+
+    def _code(self, plan: Plan) -> Iterator[int]:
+        instructions = plan.setting.code.instructions
+        yield len(instructions)
+        for instruction, steps in zip(instructions, plan.steps, strict=True):
+            yield from (self.numbers.get(instruction.guard, -1), instruction.holds, len(steps))
+            for part, operation, wanted in steps:
+                yield from (_NUMBER[operation.kind], part, int(wanted))
+                yield from self._operation(operation)
+
+    def _operation(self, operation: Micro) -> Iterator[int]:
+        yield len(operation.targets)
+        for target in operation.targets:
+            yield self.numbers[target] if target > 0 else 0
+        yield len(operation.sources)
+        for source in operation.sources:
+            yield self.numbers[source]
+        yield len(operation.detail)
+        yield from operation.detail
+        yield int(operation.memory is not None)
+        if operation.memory is not None:
+            yield from self._access(operation.memory)
+
+    def _access(self, memory: Memory) -> Iterator[int]:
+        bank = self.banks.get(memory.bank, -1) if memory.space is Space.CONSTANT else -1
+        yield from (memory.space, memory.bytes, memory.offset, memory.scale, int(memory.signed))
+        yield from (bank, -1 if memory.combine is None else memory.combine)
+        yield int(memory.combine_signed)
+
+
+def _numbers(plan: Plan) -> dict[int, int]:
+    """Registers that are used, by new number; 0 stays 0."""
+    instructions = plan.setting.code.instructions
+    used = {0: 0}
+    for instruction, steps in zip(instructions, plan.steps, strict=True):
+        for register in _registers_of(instruction, [operation for _, operation, _ in steps]):
+            used.setdefault(register, len(used))
+    return used
+
+
+def _registers_of(instruction: MachineInstruction, operations: list[Micro]) -> Iterator[int]:
+    if instruction.guard >= 0:
+        yield instruction.guard
+    for operation in operations:
+        yield from operation.sources
+        yield from (t for t in operation.targets if t > 0)
+
+
+def _unpacked(plan: Plan, packing: _Packing, found: tuple[Any, ...]) -> Execution:
+    setting = plan.setting
+    guesses, lost, forced, alive, cut, branches, taken, outside, marked, touched = found
+    for (plane, marks), some in zip(packing.planes, marked, strict=False):
+        if some and plane is not None:
+            plane.adopt(marks)
+    masks = np.frombuffer(guesses, np.uint32)
+    left = np.flatnonzero(np.frombuffer(alive, np.uint32))
+    over = np.frombuffer(cut, np.uint32).astype(np.intp)
+    return Execution(
+        setting.code, setting.memory.regions, setting.blocks, setting.warps_per_block,
+        np.cumsum(packing.executed, axis=1)[:, :-1], np.cumsum(packing.lanes, axis=1)[:, :-1],
+        _taken(branches, np.frombuffer(taken, np.int64).reshape(-1, setting.warps, 2)),
+        tuple(_touch(setting, *record) for record in touched), _outside(setting, outside),
+        {int(place): int(masks[place]) for place in np.flatnonzero(masks)},
+        np.unique(np.concatenate([over, left])), _places(lost), _places(forced),
+        setting.memory.contents(), setting.memory.unknowns(),
+    )  # fmt: skip
+
+
+def _places(flags: bytes) -> frozenset[int]:
+    return frozenset(place for place, flag in enumerate(flags) if flag)
+
+
+def _taken(branches: bytes, counts: npt.NDArray[np.int64]) -> Mapping[int, Counts]:
+    """``branches``: 1 for an instruction that may branch, 2 where a warp came to it."""
+    places = [place for place, flag in enumerate(branches) if flag]
+    return {p: c for p, c in zip(places, counts, strict=True) if branches[p] == 2}
+
+
+def _touch(
+    setting: Setting, place: int, part: int, guessed: int,
+    warps: bytes, lanes: bytes, starts: bytes, steps: bytes, irregular: bytes,
+) -> Touch:  # fmt: skip
+    memory = setting.code.instructions[place].operations[part].memory
+    assert memory is not None
+    masks = np.frombuffer(lanes, np.uint32).reshape(-1, 1)
+    return Touch(
+        place, part, memory, np.frombuffer(warps, np.uint32).astype(np.intp), unpacked(masks),
+        guessed, np.frombuffer(starts, np.uint64), np.frombuffer(steps, np.int64),
+        np.frombuffer(irregular, np.uint64).reshape(-1, WARP),
+    )  # fmt: skip
+
+
+def _outside(setting: Setting, packed: bytes) -> tuple[Outside, ...]:
+    """By place and name."""
+    found: dict[tuple[int, str], Outside] = {}
+    for place, where, offset, lanes in np.frombuffer(packed, np.int64).reshape(-1, 4).tolist():
+        name = _NAMES[where] if where < 0 else setting.memory.regions[where].name
+        before = found.get((place, name), Outside(place, name, offset, 0))
+        found[place, name] = Outside(place, name, before.offset, before.lanes + lanes)
+    return tuple(found[key] for key in sorted(found))

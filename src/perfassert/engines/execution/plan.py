@@ -1,0 +1,48 @@
+"""What one execution does: a launch's state, limits, and operations whose results are wanted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from perfassert.engines.execution.presets import Setting
+from perfassert.kernel.machine import Kind, MachineInstruction, Micro
+
+CONTROL = frozenset((
+    Kind.BRANCH, Kind.BRANCH_DIVERGED, Kind.BRANCH_INDIRECT, Kind.EXIT, Kind.SYNC_WAIT,
+    Kind.WARP_WAIT, Kind.BARRIER, Kind.BARRIER_REDUCE, Kind.YIELD, Kind.LOST,
+))  # fmt: skip
+"""Kinds that end a run of instructions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """``lane_instructions`` in all, ``instructions`` of one warp; beyond, warps are cut."""
+
+    lane_instructions: int = 50_000_000
+    instructions: int = 4_000_000
+
+
+class Plan:
+    """``steps``: of each instruction the operations that are executed, as (part, operation,
+    whether its result is wanted); ``needed``: the (instruction, part) wanted, None: all."""
+
+    def __init__(
+        self, setting: Setting, limits: Limits, needed: frozenset[tuple[int, int]] | None
+    ) -> None:
+        self.setting = setting
+        self.limits = limits
+        self.steps = tuple(
+            tuple(_steps(number, instruction, needed))
+            for number, instruction in enumerate(setting.code.instructions)
+        )
+
+
+def _steps(
+    number: int, instruction: MachineInstruction, needed: frozenset[tuple[int, int]] | None
+) -> list[tuple[int, Micro, bool]]:
+    found = []
+    for part, operation in enumerate(instruction.operations):
+        wanted = needed is None or (number, part) in needed
+        if wanted or operation.memory is not None or operation.kind in CONTROL:
+            found.append((part, operation, wanted))
+    return found
