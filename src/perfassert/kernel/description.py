@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from perfassert.errors import KernelError
 from perfassert.kernel.access import Access, Direction
 from perfassert.kernel.addresses import read_accesses
+from perfassert.kernel.executed import Work
 from perfassert.kernel.field import Field, item_bytes
 from perfassert.kernel.graph import InstructionGraph, LatencyRule
 from perfassert.kernel.launch import Launch
@@ -213,13 +214,15 @@ class GraphKernel(WrittenKernel):
 class BoundKernel(Description):
     """Compiled code for one launch; ``bound``: its accesses, whose numbers the graph's nodes
     have; ``program``: the code that it was made of; ``working``: blocks like the one of the graph
-    that the launch's work amounts to, where blocks differ (None: those with an unmasked thread)."""
+    that the launch's work amounts to, where blocks differ (None: those with an unmasked thread);
+    ``work``: how executed blocks differ, where data decides what they do."""
 
     graph: InstructionGraph
     bound: tuple[BoundAccess, ...]
     program: Program
     code_bytes: int
     working: int | None = None
+    work: Work | None = None
 
 
 def _check_counts(kernel: Kernel, counts: Iterable[tuple[str, int]]) -> None:

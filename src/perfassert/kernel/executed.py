@@ -113,13 +113,34 @@ class Touched:
     size: int | None = None
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class Work:
+    """How warps and blocks of the sample differ.
+
+    ``counts``: by byte address, how often the warps of a block execute the instruction, those that
+    execute most first; means over the blocks. ``blocks``, ``longest``: of each executed block, in
+    the order of the grid, all that its warps execute and what the longest of them does, over the
+    means of both.
+    """
+
+    counts: Mapping[int, tuple[float, ...]]
+    blocks: tuple[float, ...]
+    longest: tuple[float, ...]
+
+    @property
+    def uneven(self) -> bool:
+        """Whether some blocks do more than others."""
+        return len({*self.blocks}) > 1 or len({*self.longest}) > 1
+
+
 @dataclass(frozen=True, eq=False)
 class Executed:
     """``loops``, ``accesses``: by byte address of a loop's first and of a memory instruction.
 
     ``blocks`` of ``of`` were executed; ``outside``: what left a buffer, in words. ``touched``: by
     byte address and space (``"global"``, ``"shared"``), with ``sampled`` beside it for
-    instructions that touched nothing; None where unknown content decided what is executed.
+    instructions that touched nothing, and ``work``; None where unknown content decided what is
+    executed.
     """
 
     blocks: int
@@ -129,6 +150,7 @@ class Executed:
     outside: tuple[tuple[int, str], ...] = ()
     touched: Mapping[tuple[int, str], Touched] = field(default_factory=dict)
     sampled: Sampled | None = None
+    work: Work | None = None
 
     @property
     def sample(self) -> str:

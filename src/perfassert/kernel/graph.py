@@ -125,7 +125,8 @@ class BodyItem(NamedTuple):
 class Loop:
     """``trips`` executions of ``body``.
 
-    ``rests_on``: what was assumed about the trips.
+    ``rests_on``: what was assumed about the trips. ``each``: those of every warp of a block, whose
+    mean ``trips`` is; empty where all have the same.
     """
 
     index: int
@@ -133,6 +134,7 @@ class Loop:
     trips: Trips
     body: tuple[BodyItem, ...]
     rests_on: tuple[Assumption, ...] = ()
+    each: tuple[int, ...] = ()
 
 
 class Nested(Protocol):
@@ -175,6 +177,11 @@ class InstructionGraph:
         if isinstance(trips, str):
             raise GraphError(f"loop {loop}: trips {trips!r} need launch arguments; bind the graph")
         return trips
+
+    def trips_of(self, loop: int, warp: int) -> int:
+        """Trip count of a loop in one warp of a block."""
+        each = self.loops[loop].each
+        return each[warp] if each else self.trips(loop)
 
     def bound(self, names: Mapping[str, int]) -> InstructionGraph:
         """The graph with trip counts that are expressions evaluated over ``names``."""

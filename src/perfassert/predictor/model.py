@@ -28,6 +28,7 @@ from perfassert.predictor.memory import QUEUE, MemorySystem, with_touches
 
 BLOCK_LAUNCH = "block launch"
 """The class of the node that stands for it."""
+_TIMES = 4  # as often do loops run to tell what a block takes in any case from what grows
 _GRAIN = 64  # derived costs are multiples of 1/64 cycle, so that periods exist
 
 
@@ -59,7 +60,8 @@ def estimated(kernel: Kernel, launch: Launch, device: Device) -> Case:
 class Model:
     """What is simulated of a case. ``by_hand``: the graph is the user's own, without issue limit;
     ``length``: instructions of a block, ``own`` without its launch; ``blocks``: of the busiest
-    unit; ``active``: units that have one; times in seconds."""
+    unit; ``active``: units that have one; times in seconds; ``longer``: the unit with loops that
+    run several times as often, where data makes blocks differ."""
 
     case: Case
     launch: Launch
@@ -76,6 +78,7 @@ class Model:
     dram_seconds: float
     shared_cycles: float
     masked_cycles: float
+    longer: Unit | None = None
 
     @property
     def launch_nodes(self) -> frozenset[int]:
@@ -103,27 +106,46 @@ def make_model(case: Case, launch: Launch, device: Device) -> Model:
         latencies[BLOCK_LAUNCH] = Latency(_grained(0), _grained(launching))
     warps = -(-launch.threads_per_block // device.warp_size)
     blocks = -(-case.working // device.compute_units)
-    unit = make_unit(
-        graph,
-        warps,
-        blocks,
-        case.held.resident_blocks,
-        _latencies(latencies, graph, device),
-        issue_order="in-order",
-        scheduler="greedy-then-oldest",
-        schedulers=device.schedulers_per_unit,
-        issue_width=None if by_hand else 1,  # the paper's graphs know no limit
-        queues={QUEUE: device.memory_queue_depth},
-    )
+
+    def built(graph: InstructionGraph) -> Unit:
+        return make_unit(
+            graph,
+            warps,
+            blocks,
+            case.held.resident_blocks,
+            _latencies(latencies, graph, device),
+            issue_order="in-order",
+            scheduler="greedy-then-oldest",
+            schedulers=device.schedulers_per_unit,
+            issue_width=None if by_hand else 1,  # the paper's graphs know no limit
+            queues={QUEUE: device.memory_queue_depth},
+        )
+
+    unit = built(graph)
     limits = bounds(unit)
+    uneven = isinstance(kernel, BoundKernel) and kernel.work is not None and kernel.work.uneven
+    longer = built(_longer(graph)) if uneven else None
     if (dram := memory.dram_seconds * device.clock_hz) and not by_hand:
-        unit = _loaded(unit, memory.growth(dram / max(dram, limits.lower)))
+        growth = memory.growth(dram / max(dram, limits.lower))
+        unit = _loaded(unit, growth)
+        longer = None if longer is None else _loaded(longer, growth)
     length = sum(unit.programs[v].length for v in unit.variant)
     return Model(
         case, launch, device, graph, unit, limits, by_hand, warps, length,
         length - warps * (BLOCK_LAUNCH in latencies), blocks, active, memory.dram_seconds,
-        _shared_cycles(case, device), _masked_cycles(case, launch, device),
+        _shared_cycles(case, device), _masked_cycles(case, launch, device), longer,
     )  # fmt: skip
+
+
+def _longer(graph: InstructionGraph) -> InstructionGraph:
+    """The graph with outermost loops that run several times as often."""
+    loops = tuple(
+        replace(x, trips=_TIMES * graph.trips(x.index), each=tuple(_TIMES * n for n in x.each))
+        if x.parent < 0
+        else x
+        for x in graph.loops
+    )
+    return replace(graph, loops=loops)
 
 
 def _graph(kernel: Description) -> InstructionGraph:

@@ -149,6 +149,7 @@ def _diagnostics(model: Model, time: Time) -> dict[str, float]:
         "simulated_instructions": float(time.run.simulated),
         "simulated_cycles": time.run.cycles,
         "path_cycles": model.bounds.path,
+        "uneven_blocks": time.run.uneven,
     }
     found = {**model.case.estimate.diagnostics, **simulated}
     return {name: round_significant(value) for name, value in found.items()}

@@ -17,6 +17,8 @@ from perfassert.engines.pipeline.results import Totals
 from perfassert.engines.pipeline.simulate import run_bounded
 from perfassert.engines.volume.roofline import roofline
 from perfassert.frontends.access_graph import ARITHMETIC
+from perfassert.kernel.description import BoundKernel
+from perfassert.predictor.dealing import Alone, unevenness
 from perfassert.predictor.memory import L2, LOAD_STORE_UNIT, QUEUE
 from perfassert.predictor.model import Model
 from perfassert.source import Assumption
@@ -32,6 +34,8 @@ _SATURATED = 0.5  # of the time: a server that is busy for so long is the limite
 _LIMIT = 4_000_000  # simulated instructions without a recurrence, before extrapolation
 _ISSUED_LIMIT = 400_000  # the same where there are issue slots: less seldom recurs
 _WAVES = 12  # so many sets of resident blocks are enough: more move the time by 1 %
+_WORTH_SAYING = 1.01
+_MOSTLY_TAIL = 2.0  # from here on most of the time there are units without work
 _PHASES = (0.5, 1.0)  # shares of a block's time over which the first blocks are spread
 
 
@@ -55,13 +59,15 @@ class Time:
 class Run:
     """What the pipeline engine says about the busiest unit.
 
-    ``cycles``: the mean over start phases; ``spread``: how far they lie apart, as a share.
+    ``cycles``: the mean over start phases; ``spread``: how far they lie apart, as a share;
+    ``uneven``: how many times as long as with equal blocks that is.
     """
 
     cycles: float
     spread: float
     simulated: int
     assumptions: tuple[Assumption, ...]
+    uneven: float = 1.0
 
 
 def launch_time(model: Model) -> Time:
@@ -109,7 +115,10 @@ def _combined(model: Model, alone: Mapping[str, float]) -> Time:
     seconds = busy + device.launch_overhead
     idle = device.compute_units / min(device.compute_units, model.launch.blocks)
     limits["parallelism"] = min(seconds, max(alone.values()) * idle) if idle > 1 else 0.0
-    return Time(seconds, busy, limits, alone, _limiter(limits, seconds, model), run)
+    if run.uneven > 1:
+        waited = seconds * (1 - 1 / run.uneven)
+        limits["parallelism"] = max(limits["parallelism"], waited)
+    return Time(seconds, busy, limits, alone, _limiter(limits, seconds, model, run.uneven), run)
 
 
 def behind_dram(alone: float, dram: float, knee: float) -> float:
@@ -136,12 +145,52 @@ def _run(model: Model) -> Run:
             for s in _start_phases(unit, end, totals)
         ]
     end = fmean(ends)
+    uneven = _uneven(model, end)
     return Run(
-        end / unit.pipelines.ticks,
+        end * uneven / unit.pipelines.ticks,
         (max(ends) - min(ends)) / end if end else 0.0,
         totals.simulated,
-        assumptions,
+        (*assumptions, *_said(uneven)),
+        uneven,
     )
+
+
+def _uneven(model: Model, end: float) -> float:
+    """How many times as long the unit with most work takes, where data makes blocks differ."""
+    kernel, unit = model.case.kernel, model.unit
+    if not isinstance(kernel, BoundKernel) or kernel.work is None or not kernel.work.uneven:
+        return 1.0
+    return unevenness(
+        kernel.work.blocks, kernel.work.longest, model.case.working, model.device.compute_units,
+        model.case.held.resident_blocks, end / unit.blocks, _alone(model),
+    )  # fmt: skip
+
+
+def _alone(model: Model) -> Alone:
+    """From the mean block and one that does several times as much in its loops."""
+    mean, length = _one_block(model.unit)
+    if model.longer is None:
+        return Alone(0.0, mean)
+    much, long = _one_block(model.longer)
+    growing = mean if long == length else min(mean, (much - mean) / (long - length) * length)
+    return Alone(mean - growing, growing)
+
+
+def _one_block(unit: Unit) -> tuple[float, int]:
+    """Ticks that a block takes by itself, and instructions of its longest warp."""
+    totals = run_bounded(replace(unit, blocks=1, resident=1), _ISSUED_LIMIT)
+    instructions = sum(unit.programs[v].length for v in unit.variant)
+    _, end = _extrapolated(totals, instructions)
+    return end, max(unit.programs[v].length for v in unit.variant)
+
+
+def _said(uneven: float) -> tuple[Assumption, ...]:
+    if uneven < _WORTH_SAYING:
+        return ()
+    text = (
+        f"blocks differ in work: dealt out as slots free up, they take {uneven:.3g} times as long"
+    )
+    return (Assumption(text + " as equal ones"),)
 
 
 def _start_phases(unit: Unit, end: float, totals: Totals) -> tuple[int, ...]:
@@ -188,10 +237,11 @@ def _limits(alone: Mapping[str, float], model: Model) -> dict[str, float]:
     return limits
 
 
-def _limiter(bounds: Mapping[str, float], seconds: float, model: Model) -> str:
+def _limiter(bounds: Mapping[str, float], seconds: float, model: Model, uneven: float) -> str:
     """The busiest server, if it is busy for half of the time; else what keeps it from being so."""
     throughput = {k: v for k, v in bounds.items() if k not in ("latency", "parallelism")}
     busiest = max(throughput, key=lambda key: throughput[key])
     if throughput[busiest] >= _SATURATED * seconds:
         return busiest
-    return "parallelism" if model.launch.blocks < model.device.compute_units else "latency"
+    few = model.launch.blocks < model.device.compute_units
+    return "parallelism" if few or uneven >= _MOSTLY_TAIL else "latency"

@@ -11,6 +11,7 @@ from perfassert.engines.execution.memory import SPAN_BITS
 from perfassert.engines.execution.provenance import ARGUMENT, BUFFERS, CONSTANT, buffer_bit
 from perfassert.engines.execution.result import Counts, Execution
 from perfassert.engines.execution.touched import decided, touched
+from perfassert.engines.execution.work import work
 from perfassert.kernel.executed import Executed, LoopTrips, Sampled, Spread
 from perfassert.kernel.machine import Kind, MachineCode, Space
 
@@ -79,6 +80,7 @@ def summary(
         ),
         {} if sampled is None else touched(execution, run, sampled, where),
         sampled,
+        None if sampled is None else work(execution, where),
     )  # fmt: skip
 
 

@@ -113,17 +113,18 @@ def compile_programs(
     used = tuple(dict.fromkeys(node.operation for node in graph.nodes))
     servers = dict.fromkeys(d for node in graph.nodes for d in node.demands)
     pipelines = _pipelines(used, latencies, tuple(servers), queues)
-    programs: dict[frozenset[int], int] = {}
+    programs: dict[tuple[frozenset[int], tuple[int, ...]], int] = {}
     made: list[Program] = []
     variant = []
     everywhere = frozenset(n.index for n in graph.nodes if n.warps is None)
     partial = [n for n in graph.nodes if n.warps is not None]
     for warp in range(warps_per_block):
         present = everywhere.union(n.index for n in partial if n.warps and warp in n.warps)
-        if present not in programs:
-            programs[present] = len(made)
-            made.append(_Compiler(graph, present, latencies, pipelines).program())
-        variant.append(programs[present])
+        key = present, tuple(graph.trips_of(loop.index, warp) for loop in graph.loops if loop.each)
+        if key not in programs:
+            programs[key] = len(made)
+            made.append(_Compiler(graph, present, latencies, pipelines, warp).program())
+        variant.append(programs[key])
     return tuple(made), tuple(variant), pipelines
 
 
@@ -162,7 +163,8 @@ def exact(value: float) -> Fraction:
 
 
 class _Compiler:
-    """Makes the program of the warps that have exactly the nodes ``present``."""
+    """Makes the program of ``warp`` and of those that have exactly its nodes ``present`` and its
+    trips."""
 
     def __init__(
         self,
@@ -170,8 +172,10 @@ class _Compiler:
         present: frozenset[int],
         latencies: Mapping[str, Latency],
         pipelines: Pipelines,
+        warp: int,
     ) -> None:
         self.graph = graph
+        self.warp = warp
         self.present = present
         self.pipelines = pipelines
         ticks = pipelines.ticks
@@ -210,7 +214,7 @@ class _Compiler:
             loops.append(
                 ProgramLoop(
                     loop_index[self.graph.loops[loop].parent],
-                    self.graph.trips(loop),
+                    self.graph.trips_of(loop, self.warp),
                     self.lengths[loop],
                     self.offsets[ItemKind.LOOP, loop],
                     renamed(self.bodies[loop]),
@@ -231,7 +235,7 @@ class _Compiler:
                     kept.append(BodyItem(kind, index))
                     length += 1
                 continue
-            trips = self.graph.trips(index)
+            trips = self.graph.trips_of(index, self.warp)
             place = len(self.kept)
             self.kept.append(index)
             mark = len(self.order)

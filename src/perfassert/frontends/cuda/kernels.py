@@ -207,6 +207,7 @@ class Hints:
             program=program,
             code_bytes=program.code_bytes,
             working=stands.working,
+            work=None if executed is None or stands.working is not None else executed.work,
         )
         return kernel, work
 

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from perfassert.frontends.cuda.binding import Binder
 from perfassert.frontends.cuda.block_kinds import Standing, standing
+from perfassert.frontends.cuda.executed_counts import Counts
 from perfassert.kernel.affine import IntArray
 from perfassert.kernel.expression import AXES
 from perfassert.kernel.graph import (
@@ -46,13 +47,15 @@ BoolArray = npt.NDArray[np.bool_]
 class _Item:
     """An instruction, or a loop with ``body``, in program order.
 
-    ``rests_on``: what was assumed about whether it is executed, or how often.
+    ``each``: trips of every warp, where they differ. ``rests_on``: what was assumed about whether
+    it is executed, or how often.
     """
 
     instruction: ProgramInstruction | None = None
     warps: frozenset[int] | None = None
     active: bool = True
     trips: int = 0
+    each: tuple[int, ...] = ()
     body: list[_Item] = field(default_factory=list)
     number: int = -1
     rests_on: tuple[Assumption, ...] = ()
@@ -93,7 +96,7 @@ def standing_block(
         found = None if decisions is None else known.get(decisions)
         if found is None:
             items = walk.block_at(place)
-            found = _Walked(_executed(items, walk.warps), hash(_kind(items)))
+            found = _Walked(round(_executed(items, walk.warps)), hash(_kind(items)))
             if decisions is not None:
                 known[decisions] = found
         return found
@@ -103,10 +106,10 @@ def standing_block(
     return found
 
 
-def _executed(items: Sequence[_Item], warps: int) -> int:
+def _executed(items: Sequence[_Item], warps: int) -> float:
     """Instructions of all warps of the block."""
     return sum(
-        item.trips * _executed(item.body, warps)
+        (sum(item.each) / warps if item.each else item.trips) * _executed(item.body, warps)
         if item.instruction is None
         else warps if item.warps is None else len(item.warps)
         for item in items
@@ -143,6 +146,8 @@ class _Walk:
         }
         self.names |= {n: np.asarray(v) for n, v in binder.names.items()}
         self.memo: dict[int, IntArray] = {}
+        work = None if binder.executed is None else binder.executed.work
+        self.counts = Counts(program, work, self.warps)
         self.count = 0
         self.varying = self._varying()
         self.of_block = self._of_block()
@@ -286,10 +291,17 @@ class _Walk:
         return items
 
     def block(self, block: ProgramBlock, mask: BoolArray) -> list[_Item]:
-        mask, guesses = self.mask(block.condition, mask, block.start)
-        if not mask.any():
+        chosen = self.executed(block.condition, block)
+        guesses: tuple[Assumption, ...] = ()
+        if chosen is None:
+            mask, guesses = self.mask(block.condition, mask, block.start)
+        else:
+            mask = self.decided(block.condition, mask)
+        if not mask.any() or chosen == frozenset():
             return []
-        here = self.per_warp(mask)
+        here = self.among(self.per_warp(mask), chosen)
+        if here == frozenset():
+            return []
         self.count += block.stop - block.start
         items: list[_Item] = []
         for index in range(block.start, block.stop):
@@ -305,11 +317,25 @@ class _Walk:
                 items.append(_Item(instruction, on))
             if off:
                 items.append(_Item(instruction, off, active=False))
-            if lanes is None and instruction.accesses:
+            if lanes is None and instruction.accesses and self.counts.of(index) is None:
                 said = "a predicate depends on data: its access is taken to happen"
                 guess = self.binder.assume(said, instruction.span, "branch")
                 _rest(items[-1:], (guess,))
         return _rest(items, guesses)
+
+    def executed(self, condition: Value, block: ProgramBlock) -> frozenset[int] | None:
+        """The warps that run a block whose condition depends on data, if the sample tells."""
+        if all(self.holds(part) is not None for part in self.symbols.conjuncts(condition)):
+            return None
+        return self.counts.chosen(block.start, block.loop)
+
+    def among(
+        self, here: frozenset[int] | None, chosen: frozenset[int] | None
+    ) -> frozenset[int] | None:
+        """Those that are in both; None for all warps of the block."""
+        if chosen is None or len(chosen) == self.warps:
+            return here
+        return chosen if here is None else here & chosen
 
     def per_warp(self, mask: BoolArray) -> frozenset[int] | None:
         """Warps with an active lane; None for all of them."""
@@ -325,14 +351,33 @@ class _Walk:
         header = self.program.blocks[loop.header]
         found = self.binder.loops[index]
         guesses: tuple[Assumption, ...] = ()
-        if found.weighted:
+        each = self.counts.trips(index) if found.assumed and index not in self.varying else None
+        if found.weighted or each is not None:
             mask = self.decided(loop.entry, mask)
         else:
             mask, guesses = self.mask(loop.entry, mask, header.start)
         if not mask.any():
             return []
         guesses += found.rests_on
+        if each is not None and not found.rests_on:
+            return self.apart(index, mask, each)
         return _rest(self.entered(index, mask), guesses)
+
+    def apart(self, index: int, mask: BoolArray, each: tuple[int, ...]) -> list[_Item]:
+        """A loop that data decides: every warp runs it as often as one of the sample did."""
+        last = self.program.loops[index].last
+        whole = last is None or last >= self.program.loops[index].blocks
+        if not whole:
+            each = tuple(max(n - 1, 0) for n in each)
+        self.set_counter(index, max(each) // 2)
+        tail = [] if whole else self.region(index, mask, last or frozenset())
+        if not any(each):
+            return tail
+        trips = max(1, round(sum(each) / len(each)))
+        body = self.region(index, mask)
+        differ = each if len(set(each)) > 1 else ()
+        trips = trips if differ else each[0]
+        return [*([_Item(trips=trips, each=differ, body=body)] if body else []), *tail]
 
     def entered(self, index: int, mask: BoolArray) -> list[_Item]:
         """The loop for the lanes that reach it."""
@@ -431,7 +476,7 @@ class _Numbering:
             else:
                 item.number = len(self.loops)
                 around = chain[-1] if chain else -1
-                loop = Loop(item.number, around, item.trips, (), item.rests_on)
+                loop = Loop(item.number, around, item.trips, (), item.rests_on, item.each)
                 self.loops.append(loop)
                 inner = self.number(item.body, (*chain, item.number))
                 self.loops[item.number] = replace(loop, body=tuple(inner))

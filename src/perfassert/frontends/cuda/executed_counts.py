@@ -1,0 +1,74 @@
+"""How often warps execute a region of code, where data decides it: from executed blocks."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import numpy.typing as npt
+
+from perfassert.kernel.executed import Work
+from perfassert.kernel.program import Program
+
+FloatArray = npt.NDArray[np.float64]
+
+
+class Counts:
+    """Counts of instructions by warp of the block that is simulated, the busiest first.
+
+    A called function has several copies at one address: nobody knows which was executed.
+    """
+
+    def __init__(self, program: Program, work: Work | None, warps: int) -> None:
+        self.program = program
+        self.work = work
+        self.warps = warps
+        times = Counter(i.address for i in program.instructions) if work is not None else Counter()
+        self.copied = {address for address, count in times.items() if count > 1}
+        self.fenced = {
+            block.loop
+            for block in program.blocks.values()
+            if any(program.instructions[i].fence for i in range(block.start, block.stop))
+        } if work is not None else set()  # fmt: skip
+
+    def of(self, instruction: int) -> FloatArray | None:
+        """By warp; None where nobody knows."""
+        address = self.program.instructions[instruction].address
+        if self.work is None or address in self.copied:
+            return None
+        found = self.work.counts.get(address)
+        return None if found is None or len(found) != self.warps else np.array(found)
+
+    def per(self, instruction: int, loop: int) -> FloatArray | None:
+        """Executions for each iteration of a loop around the instruction (-1: for each run of the
+        kernel)."""
+        header = self.program.loops[loop].header if loop >= 0 else self.program.order[0]
+        own, around = self.of(instruction), self.of(self.program.blocks[header].start)
+        if own is None or around is None:
+            return None
+        return np.divide(own, around, out=np.zeros_like(own), where=around > 0)
+
+    def chosen(self, instruction: int, loop: int) -> frozenset[int] | None:
+        """As many warps as execute the instruction on average, those that do so most often."""
+        shares = self.per(instruction, loop)
+        if shares is None:
+            return None
+        count = round(float(np.minimum(shares, 1.0).sum()))
+        order = np.argsort(-shares, kind="stable")
+        return frozenset(order[:count].tolist())
+
+    def trips(self, loop: int) -> tuple[int, ...] | None:
+        """Iterations of each warp for each run of what is around the loop, in whole numbers whose
+        sum is right; None where a barrier keeps the warps together."""
+        if self.meets(loop):
+            return None
+        own = self.program.loops[loop]
+        found = self.per(self.program.blocks[own.header].start, own.parent)
+        if found is None:
+            return None
+        ends = np.rint(np.cumsum(found)).astype(np.int64)
+        return tuple(np.diff(ends, prepend=0).tolist())
+
+    def meets(self, loop: int) -> bool:
+        """Whether a barrier is in the loop."""
+        return any(loop in self.program.chain(inner) for inner in self.fenced)

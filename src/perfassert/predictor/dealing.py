@@ -1,0 +1,123 @@
+"""Blocks of unequal work, dealt out to the units as slots free up.
+
+The simulated unit runs blocks that are all alike. How much longer a launch takes whose blocks are
+not is a ratio: of two simulations that know of a block only its work and its longest warp. A unit
+shares its throughput among the blocks that it holds, and none of them is faster than it would be
+alone; a block goes to the first slot that is free, in the order of the grid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+from itertools import islice
+
+_MOST = 4096  # blocks that are dealt: of a longer launch it is the end that is uneven
+_UNITS = 8  # at least so many units, where the launch is cut down to so many blocks
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """``work``: time that it takes of a whole unit; ``alone``: time that it takes at least."""
+
+    work: float
+    alone: float
+
+
+def makespan(blocks: Sequence[Block], units: int, slots: int) -> float:
+    """When the last block ends."""
+    held: list[list[_Running]] = [[] for _ in range(units)]
+    clock = [0.0] * units
+    waiting = iter(blocks)
+    for place, block in enumerate(islice(waiting, units * slots)):
+        held[place % units].append(_Running(block))
+    queue = [(_next(held[u]), u) for u in range(units) if held[u]]
+    heapify(queue)
+    end = 0.0
+    while queue:
+        now, unit = heappop(queue)
+        _advance(held[unit], now - clock[unit])
+        clock[unit] = end = now
+        running = [r for r in held[unit] if r.left > 1e-9]
+        for _ in range(len(held[unit]) - len(running)):
+            running += [_Running(block) for block in islice(waiting, 1)]
+        held[unit] = running
+        if running:
+            heappush(queue, (now + _next(running), unit))
+    return end
+
+
+class _Running:
+    """A block with the share of it that is left."""
+
+    __slots__ = ("block", "left")
+
+    def __init__(self, block: Block) -> None:
+        self.block = block
+        self.left = 1.0
+
+
+def _rate(running: Sequence[_Running]) -> list[float]:
+    """Shares of a block per time: slow ones leave what they cannot use to the others."""
+    order = sorted(range(len(running)), key=lambda i: _demand(running[i].block))
+    rates, free = [0.0] * len(running), 1.0
+    for place, i in enumerate(order):
+        block = running[i].block
+        share = min(_demand(block), free / (len(order) - place))
+        free -= share
+        rates[i] = share / block.work if block.work else 1.0 / max(block.alone, 1e-30)
+    return rates
+
+
+def _demand(block: Block) -> float:
+    """The share of the unit that the block can use."""
+    return min(1.0, block.work / block.alone) if block.alone else 1.0
+
+
+def _next(running: Sequence[_Running]) -> float:
+    """Time until the first of them ends."""
+    return min(r.left / rate for r, rate in zip(running, _rate(running), strict=True))
+
+
+def _advance(running: Sequence[_Running], time: float) -> None:
+    for one, rate in zip(running, _rate(running), strict=True):
+        one.left -= rate * time
+
+
+@dataclass(frozen=True, slots=True)
+class Alone:
+    """Time that a block takes by itself: ``fixed``, and ``growing`` with its longest warp."""
+
+    fixed: float
+    growing: float
+
+    def of(self, longest: float) -> float:
+        """Of a block whose longest warp does so many times as much as the mean one's."""
+        return self.fixed + self.growing * longest
+
+
+def unevenness(
+    work: Sequence[float], longest: Sequence[float], count: int, units: int, slots: int,
+    each: float, alone: Alone,
+) -> float:  # fmt: skip
+    """How many times as long the launch takes as one of equal blocks.
+
+    ``work``, ``longest``: of sampled blocks, over their means; ``count``: blocks of the launch;
+    ``each``: time that the mean block takes of a unit.
+    """
+    if max(work) - min(work) < 1e-9 and max(longest) - min(longest) < 1e-9:
+        return 1.0
+    fewer = min(1.0, _MOST / count)
+    some = max(min(units, _UNITS), round(units * fewer)) if fewer < 1 else units
+    waves = min(count / (units * slots), _MOST / (some * slots))
+    dealt = max(1, round(waves * some * slots)) if fewer < 1 else count
+    # Of a sample every block stands for its neighbours: they come in the order of the grid.
+    places = [i * len(work) // dealt for i in range(dealt)]
+    mean = sum(work[i] for i in places) / dealt
+    apart = sum(longest[i] for i in places) / dealt
+    uneven = [Block(each * work[i] / mean, alone.of(longest[i] / apart)) for i in places]
+    even = makespan([Block(each, alone.of(1.0))] * dealt, some, slots)
+    excess = makespan(uneven, some, slots) - even
+    whole = even * count / units / (dealt / some)
+    return max(1.0, 1 + excess / whole)

@@ -1,0 +1,49 @@
+"""Warps that run a loop at different counts: closed forms, and both engines."""
+
+from dataclasses import replace
+
+import pytest
+
+import perfassert as pa
+from perfassert.engines.pipeline.compiled import available, run_compiled
+from perfassert.engines.pipeline.reference import Reference
+from perfassert.engines.pipeline.simulate import make_unit
+
+ORDERS = ["dataflow", "in-order"]
+
+
+def graph(each, inner=0):
+    g = pa.InstructionGraph.builder()
+    first = g.op("x")
+    with g.loop(max(1, round(sum(each) / len(each)))) as body:
+        g.op("x", body.carried("x", first), name="x")
+        if inner:
+            with g.loop(inner) as again:
+                g.op("x", again.carried("y"), name="y")
+    made = g.build()
+    return replace(made, loops=(replace(made.loops[0], each=each), *made.loops[1:]))
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("each", [(9, 1, 5), (0, 4, 4), (7,), (0, 0, 3, 0)])
+def test_the_longest_warp_decides_where_all_fit(each, order):
+    made = graph(each)
+    result = pa.simulate(
+        made, len(each), 1, 1, {"x": pa.Latency(1, 18)}, issue_order=order, schedulers=1
+    )
+    assert result.instructions == sum(each) + len(each)
+    longest = 18 * (1 + max(each))
+    assert longest <= result.cycles <= longest + len(each)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("each", [(9, 1, 5), (0, 4, 4), (2, 2, 30, 1)])
+@pytest.mark.skipif(not available(), reason="the compiled engine was not built")
+def test_both_engines_agree(each, order):
+    made = graph(each, inner=3)
+    unit = make_unit(
+        made, len(each), 7, 2, {"x": pa.Latency(1, 6)}, order, "greedy-then-oldest", 2, 1
+    )
+    fast, plain = run_compiled(unit, True), Reference(unit).run()
+    assert fast.end == plain.end
+    assert list(fast.issued) == list(plain.issued)

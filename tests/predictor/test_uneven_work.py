@@ -1,0 +1,88 @@
+"""Data that makes warps and blocks differ: shares of branches, imbalance, and the time."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import perfassert as pa
+from perfassert.frontends.toolchain import tools
+
+KERNELS = Path(__file__).with_name("data_dependent.cu")
+ROWS = 1 << 14
+
+
+@pytest.fixture(autouse=True)
+def toolchain():
+    for tool in ("nvrtc", "nvdisasm"):
+        if tools.find(tool) is None:
+            pytest.skip(f"{tool} is not installed")
+
+
+def product(lengths, kernel="csr_scalar", gpu="2080ti"):
+    rows = np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)
+    n, nnz = len(lengths), int(rows[-1])
+    columns = np.random.default_rng(1).integers(0, n, nnz).astype(np.int32)
+    args = {
+        "n": n, "rows": rows, "columns": columns, "values": pa.Buffer(nnz), "x": pa.Buffer(n),
+        "y": pa.Buffer(n),
+    }  # fmt: skip
+    threads = n * (32 if kernel == "csr_vector" else 1)
+    launch = pa.Launch(threads // 128, 128, args=args)
+    return pa.predict(pa.from_cuda(KERNELS, kernel=kernel), launch, gpu)
+
+
+def power_law():
+    lengths = np.minimum(np.random.default_rng(2).zipf(1.7, ROWS), 400)
+    return lengths, np.full(ROWS, round(lengths.mean()))
+
+
+def test_a_power_law_and_a_band_with_as_many_entries_differ_as_they_must():
+    lengths, even = power_law()
+    skewed, banded = product(lengths), product(even)
+    assert banded.diagnostics["uneven_blocks"] == 1.0
+    assert skewed.diagnostics["uneven_blocks"] > 1.2
+    assert skewed.time > 3 * banded.time  # the longest row has 400 entries, its warp waits for it
+    assert skewed.limiter in ("latency", "parallelism")  # a few warps are waited for
+    assert banded.limiter in ("l1", "l2", "dram")
+    assert skewed.confidence != "guessed"
+
+
+def test_a_warp_for_each_row_evens_out_what_a_thread_for_each_row_does_not():
+    lengths, _ = power_law()
+    assert product(lengths, "csr_vector").time < product(lengths).time
+
+
+def test_a_heavy_row_costs_its_own_time_and_no_other_block_waits_for_it():
+    light = np.full(ROWS, 8)
+    heavy = light.copy()
+    heavy[5] = 1600
+    found, twice = product(heavy), np.where(heavy > 8, 3200, 8)
+    assert found.limiter == "parallelism"
+    assert product(twice).time == pytest.approx(2 * found.time, rel=0.15)
+    assert found.time > 10 * product(light).time
+
+
+def test_a_branch_that_few_take_costs_little_and_is_no_guess():
+    """Edges to visited vertices: what the other side stores is not stored."""
+    n = 1 << 12
+    rows = (np.arange(n + 1) * 8).astype(np.int32)
+    edges = np.random.default_rng(3).integers(0, n, 8 * n).astype(np.int32)
+
+    def predicted(visited):
+        distance = np.where(np.random.default_rng(4).random(n) < visited, 1, -1).astype(np.int32)
+        args = {
+            "n": n, "frontier": np.arange(n, dtype=np.int32), "rows": rows, "edges": edges,
+            "distance": distance, "next": pa.Buffer(n, fill="constant 0"),
+        }  # fmt: skip
+        launch = pa.Launch(n // 128, 128, args=args)
+        return pa.predict(pa.from_cuda(KERNELS, kernel="bfs"), launch, "2080ti")
+
+    all_new, some_new, none_new = predicted(0.0), predicted(0.9), predicted(1.0)
+    for found in (all_new, some_new, none_new):
+        assert not [a for a in found.assumptions if a.stands_for]
+    stored = [p.volumes.l2_store.total for p in (none_new, some_new, all_new)]
+    assert stored[0] == 0
+    assert stored[0] < stored[1] < stored[2]
+    ran = [p.diagnostics["simulated_instructions"] for p in (none_new, all_new)]
+    assert ran[0] < ran[1]
