@@ -9,7 +9,8 @@ import pytest
 
 import perfassert as pa
 from perfassert.cli.main import main
-from perfassert.frontends.toolchain import tools
+from perfassert.frontends.toolchain import modules, tools
+from perfassert.frontends.toolchain.build import Source, prepared
 from tests.frontends.described import KERNELS, missing
 from tests.frontends.test_arguments import Box, stored
 
@@ -142,6 +143,21 @@ def test_types_and_members_in_a_file_with_host_code(hosted):
         assert [(u.name, u.start, u.size) for u in binary.unset] == [("params", 16, 8)]
     with pytest.raises(pa.KernelError, match="holds int; values of float64 do not fit"):
         pa.from_cuda(hosted, "k", constants={"table": np.full(4, 0.5)}).compiled.binary("sm_80")
+
+
+def test_types_that_came_too_late_come_the_next_time(hosted, tmp_path, monkeypatch):
+    """A slow minute of the machine is not remembered."""
+    monkeypatch.setenv("PERFASSERT_CACHE_DIR", str(tmp_path / "cache"))
+    real = modules.compilers.with_debug_information
+
+    def late(*given):
+        raise tools.TooSlow("nvcc did not finish")
+
+    monkeypatch.setattr(modules.compilers, "with_debug_information", late)
+    job = prepared(Source(hosted, "cuda"), "sm_80")
+    assert modules.debug_information(job) == b""
+    monkeypatch.setattr(modules.compilers, "with_debug_information", real)
+    assert modules.debug_information(job)
 
 
 LONG = """\

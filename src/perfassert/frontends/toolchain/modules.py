@@ -129,6 +129,8 @@ def debug_information(job: Job) -> bytes:
             made = compilers.with_debug_information(
                 job.source, job.files.files, job.arch, Path(folder)
             )
+        except tools.TooSlow:
+            return b""
         except KernelSourceError:
             made = b""
     if entry:

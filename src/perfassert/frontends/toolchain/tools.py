@@ -61,6 +61,10 @@ HEADERS = {
 """Start of a header's name → the wheel that has it (nvidia-… of PyPI)."""
 
 
+class TooSlow(KernelSourceError):
+    """A tool that did not finish in time; the next time it may."""
+
+
 @dataclass(frozen=True, slots=True)
 class Tool:
     """An executable, or NVRTC's library; ``version`` is the wheel's, else ``None``."""
@@ -236,7 +240,7 @@ def run_tool(
             stdout, stderr = process.communicate(stdin, timeout=limit)
         except subprocess.TimeoutExpired:
             _end(process)
-            raise KernelSourceError(
+            raise TooSlow(
                 f"{name} did not finish within {limit:g} s and was ended; "
                 "PERFASSERT_TOOL_TIMEOUT sets the limit"
             ) from None
