@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from perfassert.engines.execution.execute import execute
-from perfassert.engines.execution.interpreter import Limits
 from perfassert.engines.execution.memory import Region
+from perfassert.engines.execution.plan import Limits
 from perfassert.engines.execution.presets import Argument
 from perfassert.engines.execution.result import Execution
 from perfassert.engines.execution.sample import named
