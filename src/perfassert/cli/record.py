@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from perfassert.frontends.recording.session import Recording, Request
     from perfassert.kernel.launch import Launch
 
+_STDERR = 2  # where the program's output goes that must not mix with JSON
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
@@ -97,7 +97,7 @@ def _request(options: argparse.Namespace) -> Request:
         runner=_runner(options) if options.execute else None,
         launches=options.max_launches,
         timeout=options.timeout,
-        stdout=sys.stderr if options.json else None,
+        stdout=_STDERR if options.json else None,
     )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from perfassert.errors import PerfAssertError
+from perfassert.errors import KernelSourceError, PerfAssertError
 from perfassert.frontends.toolchain import containers, modules, signature
 from perfassert.frontends.toolchain.architecture import Architecture, architecture
 from perfassert.frontends.toolchain.binary import Parameter
@@ -125,6 +125,8 @@ class Module:
             path = Path(folder, f"module{self.suffix}")
             path.write_bytes(self.content)
             cubin = self._chosen(path, mangled)
+        if mangled not in cubin.kernels():
+            raise KernelSourceError(f"the program's code has no kernel {mangled!r}")
         self._images[mangled] = cubin
         return cubin
 

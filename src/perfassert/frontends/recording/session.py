@@ -7,13 +7,13 @@ import os
 import re
 import signal
 import socket
+import struct
 import subprocess
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
 
 from perfassert.errors import RecordError
 from perfassert.frontends.recording.contents import Contents
@@ -28,6 +28,7 @@ _NAMES = ("libcudart.so", "libcudart.so.11.0", "libcudart.so.12", "libcudart.so.
           "libcuda.so", "libcuda.so.1")  # fmt: skip
 _NEEDED = re.compile(rb"libcudart\.so\.(\d+)")
 _CODE = b".nv_fatbin"
+_SYMBOLS = 2  # SHT_SYMTAB
 _GRACE = 5.0  # seconds to end in, before a program is killed
 
 
@@ -44,7 +45,7 @@ class Request:
     runner: Runner | None = None
     launches: int = 100_000
     timeout: float | None = None
-    stdout: IO[str] | None = None
+    stdout: int | None = None  # a file descriptor
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +192,17 @@ def _content(command: Sequence[str]) -> bytes:
         return b""
 
 
+def _has_symbols(program: bytes) -> bool:
+    """Whether an ELF file still has its table of symbols."""
+    try:
+        (start,) = struct.unpack_from("<Q", program, 40)
+        size, count = struct.unpack_from("<HH", program, 58)
+        kinds = [struct.unpack_from("<I", program, start + i * size + 4)[0] for i in range(count)]
+    except struct.error:
+        return True
+    return _SYMBOLS in kinds
+
+
 def _nothing(recording: Recording) -> str:
     """Why a program launched nothing, as far as can be seen."""
     findings, command = recording.findings, recording.request.command
@@ -203,7 +215,8 @@ def _nothing(recording: Recording) -> str:
     if findings.refused:
         return f"{said}; calls that the recording runtime refuses: {', '.join(findings.refused)}"
     content = _content(command)
-    if not findings.processes and _CODE in content and not _NEEDED.search(content):
+    linked_in = _CODE in content and not _NEEDED.search(content)
+    if linked_in and not _has_symbols(content):
         return (
             f"{said}: the CUDA runtime is linked into it and its symbols are stripped; link with "
             "-cudart shared, or do not strip it"
