@@ -75,7 +75,7 @@ def devices():
 
 def variants(device, key):
     now = getattr(device, key)
-    for factor in (1.2, 2, 0.8, 0.5) if now else (1e-6,):
+    for factor in (1.2, 2, 0.8, 0.5) if now else (1e-6, 4.0):
         value = now * factor if now else factor
         value = max(1, round(value)) if VALUES[key].integer else value
         try:

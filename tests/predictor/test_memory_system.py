@@ -57,6 +57,7 @@ def test_one_warp_per_unit_takes_launch_index_and_latency(name, growth):
     sectors = 4 * 32 / min(share, device.l2_port_bytes_per_cycle)
     wavefronts = float(prediction.volumes.l1_cycles.parts["loads"]) / units
     latency = max(wavefronts, load.issue) - load.issue + sectors + device.dram_latency
+    latency += 4 * device.l1_fill_cycles
     expected = device.block_launch_cycles + device.block_drain_cycles + index + latency
     expected += max(wavefronts, store.issue) + sectors
     busy = float(prediction.bounds["dram"]) * device.clock_hz

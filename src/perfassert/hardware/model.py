@@ -16,6 +16,8 @@ from perfassert.hardware.checks import check_consistency
 from perfassert.hardware.entries import SYNONYMS, CapacityCurve, Operation, Provenance, Scope
 from perfassert.hardware.schema import VALUES
 
+_TIMES = ("l2_latency", "dram_latency")
+"""Counted in cycles, but not of the units' clock."""
 _TABLES = ("operations", "pipelines", "curves", "references", "provenance")
 
 
@@ -60,6 +62,9 @@ class Device:
     l1_line_bytes: int
     l1_bytes_per_cycle: int
     l1_tag_banks: int
+    l1_tag_cycles: float
+    l1_fill_cycles: float
+    shared_access_cycles: float
     sector_bytes: int
     l2_bytes: int
     l2_partitions: int
@@ -80,6 +85,7 @@ class Device:
     memory_issue_cycles: float
     memory_queue_depth: int
     launch_overhead: float
+    block_dispatch_cycles: float
     block_launch_cycles: float
     block_drain_cycles: float
     instruction_cache_bytes: int
@@ -122,8 +128,9 @@ class Device:
     def replace(self, **changes: object) -> Device:
         """A variant: a hypothetical or clocked-down GPU, ``replace(clock_hz=765e6)``.
 
-        The values are checked as a file's are, and what refers to one of them changes with it. The
-        variant's digest differs.
+        The values are checked as a file's are, and what refers to one of them changes with it; the
+        latencies of L2 and DRAM are times, so at another clock they are other numbers of cycles.
+        The variant's digest differs.
         """
         names = {f.name for f in dataclasses.fields(self)} - {"digest", "provenance", "references"}
         for key in changes:
@@ -132,7 +139,9 @@ class Device:
                 raise DeviceFileError(f"{self.name}: replace() knows no {key!r}{hint}")
         changed = ", ".join(f"{k}={changes[k]!r}" for k in sorted(changes))
         digest = f"{self.digest}+{changed}"
-        all_changes: dict[str, Any] = {"digest": digest, **self._followed(changes)}
+        clock = float(changes.get("clock_hz", self.clock_hz)) / self.clock_hz  # type: ignore[arg-type]
+        times = {key: getattr(self, key) * clock for key in _TIMES} if clock != 1 else {}
+        all_changes: dict[str, Any] = {"digest": digest, **self._followed(times | changes)}
         variant = dataclasses.replace(self, **all_changes)
         variant.check(f"{self.name}.replace({changed})")
         return variant

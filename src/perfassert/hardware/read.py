@@ -141,9 +141,17 @@ class FileReader:
         self.known("values", given, schema.VALUES)
         rules = schema.VALUES.items()
         if not self.partial:
-            for key in schema.VALUES:
-                self.require("values", given, key)
-        return {k: self.entry(f"values.{k}", given[k], rule) for k, rule in rules if k in given}
+            for key, rule in rules:
+                if rule.off is None:
+                    self.require("values", given, key)
+        found = {k: self.entry(f"values.{k}", given[k], rule) for k, rule in rules if k in given}
+        return found if self.partial else self.without() | found
+
+    def without(self) -> dict[str, Entry]:
+        """The mechanisms that a complete file need not have."""
+        origin = Provenance("not in the device file", Grade.ASSUMED, "off")
+        rules = schema.VALUES.items()
+        return {k: Entry(r.off, origin, self.path) for k, r in rules if r.off is not None}
 
     def entry(self, key: str, given: Any, rule: schema.Key) -> Entry:
         if isinstance(given, str):

@@ -7,12 +7,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One key of ``[values]``: accepted units with their scale to the base unit."""
+    """One key of ``[values]``: accepted units with their scale to the base unit.
+
+    ``off``: the value that turns a mechanism off, which a file without the key has.
+    """
 
     units: dict[str, float]
     integer: bool = False
     minimum: float = 0.0
     exclusive: bool = True  # the value must lie above `minimum`, not on it
+    off: float | None = None
 
 
 _COUNT = {"count": 1.0}
@@ -27,6 +31,7 @@ _count = Key(_COUNT, integer=True)
 _bytes = Key(_BYTES, integer=True)
 _bytes_or_none = Key(_BYTES, integer=True, exclusive=False)
 _cycles = Key(_CYCLES)
+_cycles_if_any = Key(_CYCLES, exclusive=False, off=0.0)
 
 VALUES: dict[str, Key] = {
     "compute_units": _count,
@@ -50,6 +55,9 @@ VALUES: dict[str, Key] = {
     "l1_line_bytes": _bytes,
     "l1_bytes_per_cycle": Key(_PER_CYCLE, integer=True),
     "l1_tag_banks": _count,
+    "l1_tag_cycles": Key(_CYCLES, off=1.0),
+    "l1_fill_cycles": _cycles_if_any,
+    "shared_access_cycles": _cycles_if_any,
     "sector_bytes": _bytes,
     "l2_bytes": _bytes,
     "l2_partitions": _count,
@@ -70,6 +78,7 @@ VALUES: dict[str, Key] = {
     "memory_issue_cycles": _cycles,
     "memory_queue_depth": _count,
     "launch_overhead": Key(_SECONDS, exclusive=False),
+    "block_dispatch_cycles": _cycles_if_any,
     "block_launch_cycles": Key(_CYCLES, exclusive=False),
     "block_drain_cycles": Key(_CYCLES, exclusive=False),
     "instruction_cache_bytes": _bytes,
@@ -89,6 +98,7 @@ ARCHITECTURE = frozenset(
     max_blocks_per_unit registers_per_unit max_registers_per_thread register_allocation_unit
     shared_bytes_per_unit shared_bytes_per_block shared_reserved_bytes shared_allocation_unit
     shared_banks shared_bank_bytes shared_latency constant_latency l1_bytes l1_line_bytes
-    l1_bytes_per_cycle l1_tag_banks l1_latency sector_bytes""".split()
+    l1_bytes_per_cycle l1_tag_banks l1_tag_cycles l1_fill_cycles shared_access_cycles l1_latency
+    sector_bytes""".split()
 )
 """Keys that the compute capability settles: what documents say of one device holds for all."""

@@ -98,12 +98,14 @@ class MemorySystem:
             return node
         costs = [self.estimate.accesses[i] for i in known]
         if node.space == "shared":
-            cycles = operation.issue * max(1.0, sum(c.cycles for c in costs))
+            wavefronts = max(1.0, sum(c.cycles for c in costs))
+            cycles = max(operation.issue * wavefronts, self.device.shared_access_cycles)
             demands = [(LOAD_STORE_UNIT, cycles)]
             completion = operation.completion
         else:
             cycles = max([operation.issue, *(c.cycles for c in costs)])
-            demands = [(LOAD_STORE_UNIT, cycles), (L2, self._l2_cycles(known, costs) / trips)]
+            missed = self._missed_sectors(known, costs) / trips
+            demands = [(LOAD_STORE_UNIT, cycles), (L2, missed * self.sector_cycles)]
             completion = operation.completion
             if node.space == "local":  # of spilled registers nothing is taken to hit in the L1
                 demands[1] = (L2, self._spilled_sectors(node) * self.sector_cycles)
@@ -111,6 +113,7 @@ class MemorySystem:
             if known and self.fields[known[0]][1]:
                 completion = max(self._latency(i) for i in known)
                 self.from_dram[node.index] = max(map(self._from_dram, known))
+                demands[0] = (LOAD_STORE_UNIT, cycles + missed * self.device.l1_fill_cycles)
         after = max(1.0, completion - operation.issue)
         name = f"{node.operation} {_grained(after):g}"
         queue = _grained(self.device.memory_issue_cycles)
@@ -124,13 +127,13 @@ class MemorySystem:
         width = self.widths[node.touches[0]] if node.touches else _WORD
         return width * self.device.warp_size / self.device.sector_bytes
 
-    def _l2_cycles(self, known: list[int], costs: list[AccessCost]) -> float:
+    def _missed_sectors(self, known: list[int], costs: list[AccessCost]) -> float:
         """Stores go through; of loads what misses L1."""
         sectors = 0.0
         for number, cost in zip(known, costs, strict=True):
             served = self.served.get(number)
             sectors += cost.sectors * (served.l1_miss if served is not None else 1.0)
-        return sectors * self.sector_cycles
+        return sectors
 
     def growth(self, load: float) -> dict[int, float]:
         """Cycles by which loads get slower, by node, where DRAM is busy for that share of time."""

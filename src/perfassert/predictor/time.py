@@ -108,17 +108,18 @@ def _combined(model: Model, alone: Mapping[str, float]) -> Time:
     device = model.device
     run = _run(model)
     issue = model.own * model.blocks / device.schedulers_per_unit
-    cycles = max(run.cycles, issue) + model.masked_cycles
+    dispatch = model.launch.blocks * device.block_dispatch_cycles
+    cycles = max(run.cycles + model.masked_cycles, issue, dispatch)
     limits = _limits({**alone, "issue": issue / device.clock_hz}, model)
     together = behind_dram(cycles / device.clock_hz, model.dram_seconds, device.dram_knee)
     busy = max(together, *limits.values())
     seconds = busy + device.launch_overhead
     idle = device.compute_units / min(device.compute_units, model.launch.blocks)
-    limits["parallelism"] = min(seconds, max(alone.values()) * idle) if idle > 1 else 0.0
-    if run.uneven > 1:
-        waited = seconds * (1 - 1 / run.uneven)
-        limits["parallelism"] = max(limits["parallelism"], waited)
-    return Time(seconds, busy, limits, alone, _limiter(limits, seconds, model, run.uneven), run)
+    idling = min(seconds, max(alone.values()) * idle) if idle > 1 else 0.0
+    waited = seconds * (1 - 1 / max(1.0, run.uneven))
+    limits["parallelism"] = max(idling, waited, dispatch / device.clock_hz)
+    limiter = _limiter(limits, seconds, model, run.uneven, dispatch / device.clock_hz)
+    return Time(seconds, busy, limits, alone, limiter, run)
 
 
 def behind_dram(alone: float, dram: float, knee: float) -> float:
@@ -237,9 +238,15 @@ def _limits(alone: Mapping[str, float], model: Model) -> dict[str, float]:
     return limits
 
 
-def _limiter(bounds: Mapping[str, float], seconds: float, model: Model, uneven: float) -> str:
-    """The busiest server, if it is busy for half of the time; else what keeps it from being so."""
+def _limiter(
+    bounds: Mapping[str, float], seconds: float, model: Model, uneven: float, dispatch: float
+) -> str:
+    """The busiest server, if it is busy for half of the time; else what keeps it from being so.
+
+    Blocks too small for the rate at which the device starts them are a lack of parallelism.
+    """
     throughput = {k: v for k, v in bounds.items() if k not in ("latency", "parallelism")}
+    throughput["parallelism"] = dispatch
     busiest = max(throughput, key=lambda key: throughput[key])
     if throughput[busiest] >= _SATURATED * seconds:
         return busiest

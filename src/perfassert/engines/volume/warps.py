@@ -202,6 +202,7 @@ def _cost_of_blocks(
     sectors = _distinct(rows // device.sector_bytes)
     shifts = _base_shifts(group.alignment, kept * len(offsets))
     tags = tag_cycles(rows, shifts, device).reshape(len(shifts), blocks, kept, len(offsets))
+    tags = tags * device.l1_tag_cycles
     slowest = np.maximum(tags, np.maximum(data, width))
     scaled = weights * (warps / kept)
 

@@ -121,6 +121,9 @@ def _kernel(
     path: AnyPath, kind: str, kernel: str | None, said: Hints, **more: object
 ) -> CompiledKernel:
     place = Path(path)
+    if "\n" in str(place):
+        line = str(place).strip().splitlines()[0]
+        raise KernelSourceError(f"{line!r} …: source text where the path of a file is wanted")
     if not place.is_file():
         near = close_matches(place.name, (p.name for p in place.parent.glob("*"))) if (
             place.parent.is_dir()) else ""  # fmt: skip

@@ -1,0 +1,99 @@
+"""Mechanisms of single devices against their closed forms; each is off where its key is not given."""
+
+import pytest
+
+import perfassert as pa
+
+SHARED = """
+extern "C" __global__ void chase(float* out) {
+    __shared__ float held[4096];
+    volatile float* words = held;
+    float sum = 0;
+    #pragma unroll
+    for (int i = 0; i < 64; i++) sum += words[STRIDE * (threadIdx.x % 32) + i];
+    out[threadIdx.x] = sum;
+}
+"""
+
+
+def device(**values):
+    off = {"l1_fill_cycles": 0.0, "shared_access_cycles": 0.0, "block_dispatch_cycles": 0.0}
+    return pa.device("a100").replace(**(off | values))
+
+
+def read(pattern, n=1 << 20):
+    field = pa.Field("a", "float64", (n,))
+    return pa.Kernel.from_accesses("read", [field], [pattern], dtype="float64")
+
+
+def copy(n):
+    fields = [pa.Field(name, "float64", (n,)) for name in "ab"]
+    return pa.Kernel.from_accesses("copy", fields, ["a[x]"], ["b[x]"])
+
+
+@pytest.mark.parametrize("threads", [32, 64])
+def test_small_blocks_wait_for_the_device_to_start_them(threads):
+    n = 1 << 22
+    launch = pa.Launch.cover(n, threads)
+    found = pa.predict(copy(n), launch, device(block_dispatch_cycles=100.0))
+    assert float(found.cycles) == pytest.approx(100 * launch.blocks, rel=1e-3)
+    assert found.limiter == "parallelism"
+    assert float(found.bounds["parallelism"]) == pytest.approx(100 * launch.blocks / 1.41e9)
+    other = pa.predict(copy(n), launch, device())
+    assert other.time < found.time and other.limiter != "parallelism"
+
+
+def test_large_blocks_do_not():
+    n = 1 << 22
+    launch = pa.Launch.cover(n, 1024)
+    found = [pa.predict(copy(n), launch, device(block_dispatch_cycles=c)) for c in (0.0, 2.0)]
+    assert found[0].time == found[1].time
+
+
+@pytest.mark.parametrize(("stride", "wavefronts"), [(1, 1), (2, 2), (4, 4)])
+def test_a_shared_access_has_a_least_time(tmp_path, stride, wavefronts):
+    pytest.importorskip("nvidia.cu13")
+    (file := tmp_path / "chase.cu").write_text(SHARED)
+    kernel = pa.from_cuda(file, defines={"STRIDE": stride})
+    launch = pa.Launch(108 * 8, 1024)
+    plain, floored = (
+        float(pa.predict(kernel, launch, device(shared_access_cycles=c)).bounds["shared"])
+        for c in (0.0, 2.0)
+    )
+    assert floored / plain == pytest.approx(max(2, wavefronts) / wavefronts, rel=0.02)
+
+
+@pytest.mark.parametrize("fill", [0.0, 1.0, 2.0])
+def test_sectors_that_miss_take_the_load_store_unit(fill):
+    """Each thread reads a double of its own: two cycles of the data stage, eight sectors."""
+    n = 108 * 64 * 32
+    fast = device(l1_fill_cycles=fill, l2_port_bytes_per_cycle=1e6, l2_bandwidth=1e18)
+    found = pa.predict(read("a[x]", n), pa.Launch.cover(n, 1024), fast)
+    loads = n / 32 / 108
+    assert float(found.bounds["l1"]) * fast.clock_hz == pytest.approx(
+        loads * (2 + 8 * fill), rel=0.01
+    )
+
+
+@pytest.mark.parametrize("cycles", [0.8, 1.0, 1.5])
+@pytest.mark.parametrize("lines", [4, 16, 32])
+def test_tags_are_looked_up_one_after_the_other(lines, cycles):
+    """A warp that touches so many lines, with a single bank of tags."""
+    each = 32 // lines
+    kernel = read(f"a[16 * (x // {each}) + x % {each}]", 1 << 20)
+    launch = pa.Launch.cover(1 << 15, 256)
+    found = pa.predict(kernel, launch, device(l1_tag_banks=1, l1_tag_cycles=cycles))
+    data = float(found.volumes.l1_wavefronts.total)
+    assert float(found.volumes.l1_cycles.total) == max(data, lines * cycles * (1 << 10))
+
+
+def test_latencies_of_l2_and_dram_are_times():
+    slow = pa.device("a100").replace(clock_hz=705e6)
+    fast = pa.device("a100")
+    assert slow.dram_latency == fast.dram_latency / 2
+    assert slow.l2_latency == fast.l2_latency / 2
+    assert slow.l1_latency == fast.l1_latency
+    assert (
+        slow.operation("atomic_global").completion * 2 == fast.operation("atomic_global").completion
+    )
+    assert pa.device("a100").replace(clock_hz=705e6, dram_latency=400.0).dram_latency == 400
