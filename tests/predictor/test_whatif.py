@@ -115,7 +115,7 @@ def test_the_table_has_what_differs(before):
     assert not {"dram_load", "occupancy", "compute alone"} & set(names)
     assert any(row.split()[-2:] == ["-50.0", "%"] for row in rows)
     text = pa.whatif(before, block=(1, 256)).table()
-    assert any(row.split() == ["limiter", "dram", "l2"] for row in text.splitlines())
+    assert any(row.split() == ["limiter", "dram", "l1"] for row in text.splitlines())
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ def test_claims_that_hold(ranking):
     ranking.expect(best=(8, 8, 16), best_in=[(1, 32, 32), (16, 2, 16)])
     ranking.expect(order=[(16, 2, 16), (256, 1, 4), (512, 1, 1), (1, 32, 32)])
     ranking.expect(order=[(16, 2, 16), (8, 8, 16)]).expect(order=[(8, 8, 16), (16, 2, 16)])
-    ranking.expect(within="75 %", of=(256, 1, 4))
+    ranking.expect(within="100 %", of=(256, 1, 4))
     ranking.expect(within=0.75, of=(256, 1, 4))
 
 

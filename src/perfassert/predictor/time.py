@@ -108,7 +108,7 @@ def _combined(model: Model, alone: Mapping[str, float]) -> Time:
     device = model.device
     run = _run(model)
     issue = model.own * model.blocks / device.schedulers_per_unit
-    dispatch = model.launch.blocks * device.block_dispatch_cycles
+    dispatch = 0.0 if model.by_hand else model.launch.blocks * device.block_dispatch_cycles
     cycles = max(run.cycles + model.masked_cycles, issue, dispatch)
     limits = _limits({**alone, "issue": issue / device.clock_hz}, model)
     together = behind_dram(cycles / device.clock_hz, model.dram_seconds, device.dram_knee)
