@@ -34,12 +34,21 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser.add_argument(
         "--explain", action="store_true", help="what the error of the time is made of"
     )
+    parser.add_argument(
+        "--ablate", action="store_true", help="the error of the time with each mechanism turned off"
+    )
     parser.add_argument("--plot", type=Path, metavar="PATH", help="write the scatter plot")
     parser.add_argument("--jobs", type=_positive, metavar="N", help="processes (default: cores)")
     parser.add_argument("--rows", type=_positive, metavar="N", help="only N rows, evenly spread")
     parser.add_argument("--dask", metavar="ADDRESS", help="predict on a Dask scheduler")
     parser.add_argument(
         "--data", type=Path, metavar="DIR", help="folder of the data (else PERFASSERT_MEASURED)"
+    )
+    parser.add_argument(
+        "--sources",
+        type=Path,
+        metavar="DIR",
+        help="folder that the paths of kernels count from (default: that of the suite)",
     )
     parser.add_argument(
         "--fail-above",
@@ -88,7 +97,7 @@ def run(options: argparse.Namespace) -> int:
 
     What can be wrong with suites, data, record and options comes up before the first prediction.
     """
-    from perfassert.lab.validation import explain
+    from perfassert.lab.validation import ablate, explain
     from perfassert.lab.validation.accuracy import page_date
     from perfassert.lab.validation.data import read_rows
     from perfassert.lab.validation.read import read_suite
@@ -97,7 +106,7 @@ def run(options: argparse.Namespace) -> int:
 
     _check(options)
     day = options.date or page_date() if options.accuracy else None
-    suites = [read_suite(path) for path in options.suite]
+    suites = [read_suite(path, options.sources) for path in options.suite]
     limits = dict(_limit(text, suites[0]) for text in options.fail_above)
     work = [(suite, read_rows(suite, options.data, options.rows)) for suite in suites]
     record = read_record(options.against) if options.against else None
@@ -111,6 +120,8 @@ def run(options: argparse.Namespace) -> int:
             _print(result, options, first=not results)
             if options.explain:
                 print(f"\n{explain.text(explain.twice_timed(suite, rows, executor))}")
+            if options.ablate:
+                print(f"\n{ablate.text(ablate.ablated(suite, rows, executor))}")
             results.append(result)
     complaints = [c for result in results for c in _complaints(result, limits, record)]
     for complaint in complaints:
@@ -121,10 +132,13 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace) -> None:
-    if options.explain and options.json:
-        raise PerfAssertError("--explain: is a table; leave out --json")
+    for name in ("explain", "ablate"):
+        if getattr(options, name) and options.json:
+            raise PerfAssertError(f"--{name}: is a table; leave out --json")
     if options.date and not options.accuracy:
         raise PerfAssertError("--date: goes with --accuracy PAGE, whose date it is")
+    if options.sources and not options.sources.is_dir():
+        raise PerfAssertError(f"--sources {options.sources}: there is no such folder")
     for path in (options.accuracy, options.record, options.bands):
         if path and not path.parent.is_dir():
             raise PerfAssertError(f"{path}: there is no folder {path.parent}; make it first")

@@ -245,6 +245,10 @@ def test_cuda_sources(tmp_path, monkeypatch):
     path = write(tmp_path, CUDA)
     with pytest.raises(SuiteError, match="kernel.cuda: there is no file .*k.cu; the path is rel"):
         read_suite(path)
+    (elsewhere := tmp_path / "elsewhere").mkdir()
+    (elsewhere / "k.cu").touch()
+    (source,) = read_suite(path, elsewhere).kernels.values()
+    assert source.cuda.path == elsewhere / "k.cu"
     (tmp_path / "k.cu").touch()
     suite = read_suite(path)
     calls = []

@@ -35,19 +35,23 @@ from perfassert.quantity import GRANULARITIES, parse_quantity
 from perfassert.toml_tables import read_toml
 
 
-def read_suite(path: str | Path) -> Suite:
-    """Read and check one suite file; raises :class:`SuiteError` with file, key and next step."""
+def read_suite(path: str | Path, sources: Path | None = None) -> Suite:
+    """Read and check one suite file; raises :class:`SuiteError` with file, key and next step.
+
+    ``sources``: the folder that paths of kernels count from; that of the suite, if not given.
+    """
     file = Path(path)
     _, table = read_toml(file, SuiteError)
-    return _Reader(file, table).suite()
+    return _Reader(file, table, sources or file.parent).suite()
 
 
 class _Reader(SuiteTableReader):
     """Turns one parsed file into a :class:`Suite`, or says what is wrong with it."""
 
-    def __init__(self, path: Path, table: dict[str, Any]) -> None:
+    def __init__(self, path: Path, table: dict[str, Any], sources: Path) -> None:
         super().__init__(path)
         self.table = table
+        self.sources = sources
 
     def suite(self) -> Suite:
         self.known("", self.table, TOP)
@@ -166,10 +170,11 @@ class _Reader(SuiteTableReader):
         )
 
     def cuda(self, key: str, table: Mapping[str, Any]) -> CudaSource:
-        folder = self.path.parent
+        folder = self.sources
         path = folder / self.string(f"{key}.cuda", table["cuda"])
         if not path.is_file():
-            self.fail(f"{key}.cuda", f"there is no file {path}; the path is relative to the suite")
+            where = "the suite, or to the folder of --sources"
+            self.fail(f"{key}.cuda", f"there is no file {path}; the path is relative to {where}")
         defines = self.section(f"{key}.defines", table.get("defines", {}))
         extra: dict[str, Any] = {}
         if "proxies" in table:

@@ -1,0 +1,67 @@
+"""What each mechanism of the time model is worth on a suite: the error with it turned off."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+
+from perfassert.errors import SuiteError
+from perfassert.lab.validation.data import Row
+from perfassert.lab.validation.explain import TIME
+from perfassert.lab.validation.run import MetricResult, validate
+from perfassert.lab.validation.suite import Suite
+from perfassert.process_pool import Submitter
+from perfassert.report.tables import percent, table
+
+_NEVER, _ALWAYS = 1e-6, 1e6  # so small or large that it does not count
+MECHANISMS: Mapping[str, Mapping[str, float]] = MappingProxyType({
+    "tags of the L1": {"l1_tag_cycles": _NEVER},
+    "width of the L1": {"l1_bytes_per_cycle": int(_ALWAYS)},
+    "fills into the L1": {"l1_fill_cycles": 0.0},
+    "least time of a shared access": {"shared_access_cycles": 0.0},
+    "memory queue": {"memory_queue_depth": 4096},
+    "port of a unit to the L2": {"l2_port_bytes_per_cycle": _ALWAYS},
+    "bandwidth of the L2": {"l2_bandwidth": 1e18},
+    "latency grows with the load of DRAM": {"dram_latency_growth": 0.0},
+    "the slowest of many lines": {"dram_latency_spread": 0.0},
+    "reads or writes alone are faster": {"dram_alone_factor": 1.0},
+    "DRAM takes over gradually": {"dram_knee": 1e3},
+    "launch and drain of blocks": {"block_launch_cycles": 0.0, "block_drain_cycles": 0.0},
+    "dispatch of blocks": {"block_dispatch_cycles": 0.0},
+    "instructions fetched again": {"instruction_fetch_share": 0.0},
+})  # fmt: skip
+"""Name → values of a device that turn it off; see ``docs/model.md``."""
+
+
+def ablated(
+    suite: Suite, rows: Sequence[Row], executor: Submitter | None = None
+) -> dict[str, MetricResult]:
+    """The times of a suite, as they are (under ``""``) and with each mechanism off."""
+    if TIME not in {spec.name for spec in suite.metrics}:
+        raise SuiteError(f"{suite.path}: --ablate: the suite has no metric 'time'")
+    cases: dict[str, Mapping[str, float]] = {"": {}, **MECHANISMS}
+    return {
+        name: validate(_without(suite, off), rows, executor).metric(TIME)
+        for name, off in cases.items()
+    }
+
+
+def _without(suite: Suite, off: Mapping[str, float]) -> Suite:
+    changes = {**(suite.device.changes or {}), **off}
+    return replace(suite, device=replace(suite.device, changes=changes))
+
+
+def text(found: Mapping[str, MetricResult]) -> str:
+    """A table, the mechanism that the suite needs most first."""
+    first, *rest = found.items()
+    rest.sort(key=lambda item: -(item[1].summary.mean or 0.0))
+    lines = [_figures(name or "nothing", result) for name, result in (first, *rest)]
+    return table(("off", "median", "mean", "90th perc.", "Spearman"), lines)
+
+
+def _figures(name: str, result: MetricResult) -> tuple[str, ...]:
+    summary = result.summary
+    errors = (summary.median, summary.mean, summary.percentile_90)
+    rank = "–" if summary.spearman is None else f"{summary.spearman:.3f}"
+    return (name, *("–" if e is None else percent(e, signed=False) for e in errors), rank)
