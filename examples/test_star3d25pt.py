@@ -23,9 +23,11 @@ def dram_load(perf, block, fold=(1, 1)):
 
 
 def test_best_known_block_is_limited_by_dram(perf):
+    """In the roofline; the load-store unit is busy longer, with hits and with what it fills."""
     prediction = perf(star3d25pt(), domain=DOMAIN, block=(16, 2, 16))
     prediction.expect(
-        limiter="dram",
+        roofline_limiter="dram",
+        limiter="l1",
         dram_load="12.2 B/update ± 2 %",
         dram_store="8 B/update ± 1 %",
         l2_load="49.2 B/update ± 2 %",
@@ -48,8 +50,8 @@ def test_short_x_is_limited_by_l1(perf, block):
 def test_blocks_are_ranked_by_shape(perf):
     ranking = perf.rank(blocks_of_1024(), kernel=star3d25pt(), domain=DOMAIN)
     ranking.expect(best=DEEP, order=[DEEP, WIDE_SHALLOW, (1, 32, 32)])
-    assert ranking.prediction(ranking.best).limiter == "dram"
-    assert all(ranking.prediction(block).limiter != "dram" for block in SHORT_X)
+    assert ranking.prediction(ranking.best).roofline_limiter == "dram"
+    assert all(ranking.prediction(block).roofline_limiter != "dram" for block in SHORT_X)
 
 
 def test_folding_helps_where_the_wave_is_shallow(perf):
@@ -58,13 +60,13 @@ def test_folding_helps_where_the_wave_is_shallow(perf):
 
 
 def test_variants_compete(perf):
-    """Folding saves wavefronts, values are reused from registers (§5.4); DRAM decides."""
+    """Folding saves wavefronts, values are reused from registers (§5.4)."""
     variants = {
         f"{label} {block}": (star3d25pt(fold=fold), pa.Launch.cover(threads(fold=fold), block))
         for label, fold in FOLDS.items()
         for block in ((16, 2, 32), (4, 8, 32))
     }
     ranking = perf.rank(variants)
-    ranking.expect(best="plain (16, 2, 32)", within="10 %", of="2z (16, 2, 32)")
+    ranking.expect(best="2y (16, 2, 32)", order=["2y (16, 2, 32)", "2y (4, 8, 32)"])
     folded = ranking.prediction("2y (16, 2, 32)").volumes.l1_wavefronts.per_update
     assert folded < ranking.prediction("plain (16, 2, 32)").volumes.l1_wavefronts.per_update

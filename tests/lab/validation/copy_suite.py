@@ -43,7 +43,7 @@ ROWS = [
     (kernel, mega, threads, mega * 8.0 * streams / 1.4, 8e6 * mega)
     for kernel, streams in (("copy", 2), ("read", 1))
     for mega in (1, 4, 16)
-    for threads in (64, 256)
+    for threads in (128, 256)
 ]
 
 
