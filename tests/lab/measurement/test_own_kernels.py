@@ -18,10 +18,6 @@ NOT_FASTER = {  # on the A100, as predicted; whether it is so has not been measu
     ("transpose_naive", "transpose_conflicts"): "4 % slower at n = 1024, faster from 4096 on",
     ("sum_divergent", "sum_tree"): "5 to 10 % slower",
     ("convolve_global", "convolve_registers"): "1.5 to 1.9 times slower, by latency",
-    (
-        "matmul_naive",
-        "matmul_tiled",
-    ): "4 % slower on the first row: hits wait for nothing",
 }
 
 
