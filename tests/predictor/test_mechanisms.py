@@ -1,4 +1,4 @@
-"""Mechanisms of single devices against their closed forms; each is off where its key is not given."""
+"""Mechanisms of single devices against closed forms; each is off where its key is not given."""
 
 import pytest
 
@@ -40,7 +40,8 @@ def test_small_blocks_wait_for_the_device_to_start_them(threads):
     assert found.limiter == "parallelism"
     assert float(found.bounds["parallelism"]) == pytest.approx(100 * launch.blocks / 1.41e9)
     other = pa.predict(copy(n), launch, device())
-    assert other.time < found.time and other.limiter != "parallelism"
+    assert other.time < found.time
+    assert other.limiter != "parallelism"
 
 
 def test_large_blocks_do_not():
