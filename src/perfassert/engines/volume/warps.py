@@ -201,8 +201,8 @@ def _cost_of_blocks(
     rows = np.sort((addresses[:, :, None] + offsets[:, None]).reshape(-1, lanes), axis=1)
     sectors = _distinct(rows // device.sector_bytes)
     shifts = _base_shifts(group.alignment, kept * len(offsets))
-    tags = tag_cycles(rows, shifts, device).reshape(len(shifts), blocks, kept, len(offsets))
-    tags = tags * device.l1_tag_cycles
+    looked_up = tag_cycles(rows, shifts, device).reshape(len(shifts), blocks, kept, len(offsets))
+    tags = looked_up * device.l1_tag_cycles
     slowest = np.maximum(tags, np.maximum(data, width))
     scaled = weights * (warps / kept)
 
