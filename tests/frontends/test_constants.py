@@ -33,6 +33,16 @@ def test_a_constant_without_a_value_is_unknown():
 
 
 @needs_tools
+@pytest.mark.parametrize(("given", "trips"), [({}, 12), ({"given": 3}, 3), ({"given": 0}, 0)])
+def test_a_value_in_the_file_may_be_overwritten(given, trips):
+    """As cudaMemcpyToSymbol does."""
+    kernel = pa.from_cuda(KERNELS / "addresses.cu", "length_in_the_binary", constants=given)
+    prediction = pa.predict(kernel, pa.Launch(16, 256), "A100-SXM4-40GB")
+    assert float(prediction.volumes.l2_load.parts.get("compulsory", 0)) == trips * 16 * 256 * 4
+    assert prediction.confidence != "guessed"
+
+
+@needs_tools
 @pytest.mark.parametrize("limit", [0, 1, 3])
 def test_a_constant_is_what_was_given(limit):
     fields = predicted(**{**GIVEN, "limit": limit}).volumes.l2_load.fields
@@ -64,7 +74,7 @@ def test_structures_and_arrays(inside):
     ("constants", "said"),
     [
         ({"limits": 3}, "no symbol 'limits'; did you mean 'limit'"),
-        ({"zzz": 3}, "without a value in the binary: factors, inside, limit, reach"),
+        ({"zzz": 3}, "symbols of the binary: factors, inside, limit, reach"),
         ({"limit": 2**40}, "has 32 bits"),
         ({"limit": 1.5, "reach": ctypes.c_int * 4}, "does not fit"),
         ({"factors": 1.0}, "give an array"),

@@ -21,8 +21,7 @@ _WORD, _LARGEST = 4, 8  # bytes of a number
 def with_constants(binary: Binary, given: Mapping[str, Any]) -> Binary:
     """The binary as if its file had held these values.
 
-    Raises :class:`KernelError` for a name that is no symbol without a value, and for a value that
-    does not fit.
+    Raises :class:`KernelError` for a name that is no symbol, and for a value that does not fit.
     """
     if not given:
         return binary
@@ -42,7 +41,7 @@ def with_constants(binary: Binary, given: Mapping[str, Any]) -> Binary:
 
 def _by_symbol(binary: Binary, given: Mapping[str, Any]) -> dict[str, Any]:
     """``{"params.n": 1, "params.8": 2}`` → ``{"params": {"n": 1, 8: 2}}``."""
-    names = {name for u in binary.unset for name in _names(u)}
+    names = {name for u in _symbols(binary) for name in _names(u)}
     found: dict[str, Any] = {}
     for name, value in given.items():
         base, dot, member = name.partition(".")
@@ -62,16 +61,22 @@ def _names(symbol: Unset) -> tuple[str, ...]:
     return symbol.name, plain, plain.rpartition("::")[2]
 
 
+def _symbols(binary: Binary) -> tuple[Unset, ...]:
+    """All that can be given; what has a value in the file may be overwritten."""
+    return (*binary.unset, *binary.valued)
+
+
 def _symbol(binary: Binary, name: str) -> Unset:
-    known = {demangle(u.name): u for u in binary.unset} | {u.name: u for u in binary.unset}
+    symbols = _symbols(binary)
+    known = {demangle(u.name): u for u in symbols} | {u.name: u for u in symbols}
     found = known.get(name)
-    ends = [u for u in binary.unset if demangle(u.name).endswith(f"::{name}")]
+    ends = [u for u in symbols if demangle(u.name).endswith(f"::{name}")]
     if found is None and len(ends) == 1:
         found = ends[0]
     if found is not None and found.bank in binary.constants:
         return found
-    shown = sorted({demangle(u.name) for u in binary.unset})
-    listed = f"; __constant__ symbols without a value in the binary: {', '.join(shown) or 'none'}"
+    shown = sorted({demangle(u.name) for u in symbols})
+    listed = f"; the __constant__ symbols of the binary: {', '.join(shown) or 'none'}"
     raise KernelError(f"constants: no symbol {name!r}{close_matches(name, shown) or listed}")
 
 

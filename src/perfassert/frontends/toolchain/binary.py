@@ -84,7 +84,7 @@ class Binary:
     declared: the 1024 B that sm_90 and later reserve are taken off; ``local_bytes`` is the stack
     frame of a thread, callees included; ``parameter_base`` is the offset of the first parameter
     in constant bank 0; ``constants`` has the initialised constant banks other than 0, ``unset``
-    what in them is not initialised;
+    what in them is not initialised, ``valued`` what is;
     ``code_bytes`` is the size of the kernel's section. ``files`` maps the user's source files,
     as the listing names them, to their text. ``digest`` is a SHA-256 of all of it but ``tools``.
     """
@@ -106,6 +106,7 @@ class Binary:
     assumptions: tuple[Assumption, ...] = ()
     digest: str = ""
     unset: tuple[Unset, ...] = ()
+    valued: tuple[Unset, ...] = ()
 
     def __hash__(self) -> int:
         return hash(self.digest)
@@ -129,7 +130,8 @@ def from_dict(data: Mapping[str, Any]) -> Binary:
     fields = dict(data)
     fields["parameters"] = tuple(Parameter(**_with_members(p)) for p in data["parameters"])
     fields["constants"] = {int(k): bytes.fromhex(v) for k, v in data["constants"].items()}
-    fields["unset"] = tuple(Unset(**_with_members(u)) for u in data["unset"])
+    for name in ("unset", "valued"):
+        fields[name] = tuple(Unset(**_with_members(u)) for u in data[name])
     fields["assumptions"] = read_assumptions(data["assumptions"])
     return Binary(**fields)
 

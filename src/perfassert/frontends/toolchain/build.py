@@ -59,7 +59,7 @@ def image(source: Source, arch: str) -> bytes:
 
 def with_layouts(binary: Binary, source: Source, arch: str) -> Binary:
     """The binary with what debug information says about its constants without a value."""
-    if source.kind != "cuda" or not binary.unset:
+    if source.kind != "cuda" or not (binary.unset or binary.valued):
         return binary
     job = _job(source, _read(source), arch)
     entry = job.key("variables", source.kernel or "")
@@ -68,9 +68,11 @@ def with_layouts(binary: Binary, source: Source, arch: str) -> Binary:
         known = layout.variables(modules.debug_information(job))
         if entry:
             cache.store(entry, {name: [*map(asdict, held)] for name, held in known.items()})
-    return replace(
-        binary, unset=tuple(replace(u, members=known.get(u.name, ())) for u in binary.unset)
-    )
+
+    def described(symbols: tuple[Unset, ...]) -> tuple[Unset, ...]:
+        return tuple(replace(u, members=known.get(u.name, ())) for u in symbols)
+
+    return replace(binary, unset=described(binary.unset), valued=described(binary.valued))
 
 
 def _members(data: Any) -> dict[str, tuple[Member, ...]]:
@@ -155,6 +157,7 @@ def _described(cubin: Cubin, made: Compiled, kernel: str, arch: str) -> Binary:
         parameters=(),
         constants=cubin.constants(kernel),
         unset=tuple(Unset(*facts) for facts in cubin.unset()),
+        valued=tuple(Unset(*facts) for facts in cubin.valued()),
         code_bytes=_code_bytes(cubin, kernel),
         files={},
         tools=", ".join((*made.tools, str(nvdisasm))),

@@ -26,7 +26,7 @@ from perfassert.version import VERSION
 
 T = TypeVar("T")
 DEFAULT_SIZE = 512 << 20  # bytes
-_FORMAT = 5
+_FORMAT = 6
 _LEVEL = 1  # of zlib: listings shrink to a tenth at once
 _SUFFIX = ".kernel"
 

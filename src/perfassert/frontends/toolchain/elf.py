@@ -117,6 +117,13 @@ class Cubin:
     def unset(self) -> list[tuple[str, int, int, int]]:
         """Constant symbols whose bytes are all 0, which is how a file stores that nothing was
         said: name, bank, offset, size. The program sets them before the launch."""
+        return self._constant_symbols(valued=False)
+
+    def valued(self) -> list[tuple[str, int, int, int]]:
+        """The others, which the program may overwrite."""
+        return self._constant_symbols(valued=True)
+
+    def _constant_symbols(self, valued: bool) -> list[tuple[str, int, int, int]]:
         found = []
         for symbol in self.symbols:
             if not 0 < symbol.section < len(self.sections) or symbol.function or not symbol.size:
@@ -124,7 +131,7 @@ class Cubin:
             section = self.sections[symbol.section]
             number = section.name.removeprefix(".nv.constant")
             held = section.data[symbol.offset : symbol.offset + symbol.size]
-            if section.name.startswith(".nv.constant") and number == "3" and not any(held):
+            if section.name.startswith(".nv.constant") and number == "3" and any(held) == valued:
                 found.append((symbol.name, 3, symbol.offset, symbol.size))
         return found
 
