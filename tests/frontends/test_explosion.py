@@ -51,6 +51,14 @@ def test_more_iterations_than_anybody_waits_for_are_an_error():
         predicted("nests.cu", "known", pa.Launch(64, 256, {"n": 20_000}))
 
 
+def test_a_block_longer_than_can_be_simulated_is_an_error():
+    """Fewer iterations, of which a block's times still do not fit into 64 bits."""
+    start = time.process_time()
+    with pytest.raises(LaunchError, match=r"a block would run \d+ instructions"):
+        predicted("nests.cu", "known", pa.Launch(1 << 20, 1024, {"n": 10_000}))
+    assert time.process_time() - start < PATIENCE
+
+
 @pytest.mark.parametrize("kernel", ["long_code", "straight", "tangled", "pointer_chase"])
 def test_long_and_tangled_code_is_predicted(kernel):
     prediction = predicted("explosion.cu", kernel, pa.Launch(512, 256, {"n": 20}))

@@ -9,7 +9,7 @@ from perfassert.engines.pipeline.configuration import Unit
 from perfassert.engines.pipeline.program import compile_programs
 from perfassert.engines.pipeline.reference import Reference
 from perfassert.engines.pipeline.results import Simulation, Totals
-from perfassert.errors import GraphError
+from perfassert.errors import GraphError, LaunchError
 from perfassert.kernel.graph import InstructionGraph, Latency, LatencyRule
 
 ORDERS = ("dataflow", "in-order")
@@ -65,7 +65,8 @@ def run_unit(unit: Unit, fast_forward: bool, window: tuple[int, int] = (0, 0)) -
 def run_bounded(unit: Unit, limit: int) -> Totals:
     """Run at most about ``limit`` instructions; the totals say if they were cut short.
 
-    Without the compiled engine only as many blocks run as the reference can take in a moment.
+    Without the compiled engine, or where times do not fit into it, only as many blocks run as the
+    reference can take in a moment. Raises :class:`LaunchError` where a few are too much for it.
     """
     from dataclasses import replace
 
@@ -74,6 +75,11 @@ def run_bounded(unit: Unit, limit: int) -> Totals:
     if available() and fits(unit):
         return run_compiled(unit, True, limit)
     length = sum(unit.programs[v].length for v in unit.variant)
+    if length * unit.resident > _REFERENCE_LONGEST:
+        raise LaunchError(
+            f"a block would run {length} instructions, more than can be simulated; is an argument "
+            "or a trip count wrong?"
+        )
     waves = max(2, _REFERENCE_INSTRUCTIONS // max(1, length * unit.resident))
     blocks = min(unit.blocks, waves * unit.resident)
     totals = Reference(replace(unit, blocks=blocks)).run()
@@ -85,6 +91,8 @@ def run_bounded(unit: Unit, limit: int) -> Totals:
 
 
 _REFERENCE_INSTRUCTIONS = 30_000
+_REFERENCE_LONGEST = 3_000_000
+"""Instructions of a wave, which the reference keeps all in memory."""
 
 
 def make_unit(
