@@ -9,7 +9,10 @@ import perfassert as pa
 from perfassert.engines.execution.sample import in_a_row, spread_blocks
 from perfassert.frontends.toolchain import tools
 from perfassert.hardware.load import device
+from perfassert.predictor import access_costs, line_costs
 from perfassert.predictor.executed import sampled
+from perfassert.report import explain
+from perfassert.report.explain import executed_lines
 
 KERNELS = Path(__file__).with_name("irregular.cu")
 N = 1 << 14
@@ -141,3 +144,28 @@ def test_what_is_executed_in_a_row_is_all_or_a_wave_or_stretches_of_one():
     assert len(part) == 80
     assert (part[0], part[-1]) == (300, 699)
     assert (np.diff(part) == 1).sum() == 72
+
+
+def test_lines_say_how_often_warps_execute_them(predicted):
+    pointers = rows(np.arange(N) // 32 % 3 * 4 + 1)  # 1, 5 or 9 entries, the same in a warp
+    columns = np.zeros(int(pointers[-1]), np.int32)
+    kernel = pa.from_cuda(KERNELS, kernel="rows_of_csr")
+    started = launch({"rows": pointers, "columns": columns})
+    _, _, issued = access_costs(kernel, started, device("a100"))
+    program = kernel.compiled.program("sm_80")
+    found = executed_lines(program, issued)
+    loop = found["irregular.cu:16"]
+    assert loop.executions == (1, 5, 9)
+    assert loop.lanes == (32, 32, 32)
+    assert loop.sectors[2] > 1
+    assert found["irregular.cu:17"].executions == (1, 1, 1)
+    report = explain.text("k", program, {}, (), None, issued)
+    assert "fewest/median/most" in report
+    assert "1/5/9" in report
+    costs = {c.line: c.executed for c in line_costs(predicted("rows_of_csr", dict(started.args)))}
+    assert "executed 1/5/9 times by a warp" in costs[16]
+
+
+def test_lines_of_closed_forms_say_nothing(predicted):
+    kernel = pa.from_cuda(KERNELS.parents[2] / "examples" / "kernels" / "saxpy.cu", kernel="saxpy")
+    assert access_costs(kernel, pa.Launch(4, 128, args={"n": 500}), device("a100"))[2] == {}

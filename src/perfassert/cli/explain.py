@@ -32,12 +32,12 @@ def _explain(options: argparse.Namespace) -> int:
     if not isinstance(code, CompiledCode):
         raise KernelError(f"kernel {kernel.name!r}: explain shows compiled code, and it has none")
     program = code.program(device.arch)
-    costs, assumptions = access_costs(kernel, launch, device) if launch else ({}, ())
+    costs, assumptions, issued = access_costs(kernel, launch, device) if launch else ({}, (), {})
     prediction = predict(kernel, launch, device) if launch else None
     if options.json:
-        print(json.dumps(explain.to_dict(kernel.name, program, costs, prediction)))
+        print(json.dumps(explain.to_dict(kernel.name, program, costs, prediction, issued)))
         return 0
-    print(explain.text(kernel.name, program, costs, assumptions, prediction))
+    print(explain.text(kernel.name, program, costs, assumptions, prediction, issued))
     if options.sass:
         print(f"\n{explain.listing(program)}")
     return 0

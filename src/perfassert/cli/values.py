@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable
 from typing import Any
 
 from perfassert.errors import LaunchError
+from perfassert.kernel.buffer import Buffer
 from perfassert.kernel.integers import evaluate_integer
 
+_BUFFER = "Buffer("
 _NULL = ("null", "None", "nullptr")
 
 
@@ -36,9 +39,14 @@ def values(texts: Iterable[str], option: str) -> dict[str, Any]:
 
 
 def value(text: str, where: str) -> Any:
-    """``"1e6"``, ``"0x10"``, ``"4096 * 256"``, ``"1.5"``, ``"null"``, ``"1, 2, 3"``."""
+    """``"1e6"``, ``"0x10"``, ``"4096 * 256"``, ``"1.5"``, ``"null"``, ``"1, 2, 3"``; a buffer by
+    what it holds, ``"@rows.npy"``, or as in Python, ``"Buffer(65, fill='arange')"``."""
     if text in _NULL:
         return None
+    if text.startswith("@"):
+        return _buffer(where, data=text[1:])
+    if text.startswith(_BUFFER):
+        return _described(text, where)
     if "," in text and "(" not in text:
         return [value(part.strip(), where) for part in text.split(",") if part.strip()]
     try:
@@ -49,6 +57,30 @@ def value(text: str, where: str) -> Any:
     return (
         int(text) if plain else int(number) if number.is_integer() and "." not in text else number
     )
+
+
+def _described(text: str, where: str) -> Buffer:
+    """A call of ``Buffer`` with numbers, texts and tuples; nothing is evaluated."""
+    try:
+        call = ast.parse(text, mode="eval").body
+        if not isinstance(call, ast.Call) or any(k.arg is None for k in call.keywords):
+            raise ValueError
+        given = [ast.literal_eval(a) for a in call.args]
+        named = {str(k.arg): ast.literal_eval(k.value) for k in call.keywords}
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise LaunchError(
+            f"{where}: {text!r} cannot be read; write Buffer(65, fill='arange', seed=1)"
+        ) from None
+    return _buffer(where, *given, **named)
+
+
+def _buffer(where: str, *given: Any, **named: Any) -> Buffer:
+    try:
+        return Buffer(*given, **named)
+    except LaunchError as error:
+        raise LaunchError(f"{where}: {error}") from None
+    except TypeError as error:
+        raise LaunchError(f"{where}: a Buffer does not take this: {error}") from None
 
 
 def _whole(text: str, where: str) -> int:

@@ -113,6 +113,20 @@ class Touched:
     size: int | None = None
 
 
+Extremes = tuple[float, float, float]
+"""Fewest, median, most over the executed warps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Issued:
+    """How often the executed warps issued an instruction; of those that did, with how many active
+    lanes; of a memory instruction, sectors of one execution."""
+
+    executions: Extremes
+    lanes: Extremes
+    sectors: Extremes | None = None
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Work:
     """How warps and blocks of the sample differ.
@@ -120,12 +134,13 @@ class Work:
     ``counts``: by byte address, how often the warps of a block execute the instruction, those that
     execute most first; means over the blocks. ``blocks``, ``longest``: of each executed block, in
     the order of the grid, all that its warps execute and what the longest of them does, over the
-    means of both.
+    means of both. ``issued``: by byte address.
     """
 
     counts: Mapping[int, tuple[float, ...]]
     blocks: tuple[float, ...]
     longest: tuple[float, ...]
+    issued: Mapping[int, Issued] = field(default_factory=dict)
 
     @property
     def uneven(self) -> bool:

@@ -22,7 +22,7 @@ from perfassert.predictor.arguments import arguments
 _GUESSED = ("address", "trip count")
 _THREADS = 2048  # of the blocks that say how many more can be afforded
 _LIMITS = Limits(lane_instructions=20_000_000, instructions=400_000)  # about a second
-_INSTRUCTIONS = 200_000  # of warps, beyond those: half spread, half in a row
+_INSTRUCTIONS = 400_000  # of warps, beyond those: half spread, half in a row
 
 
 def bound(kernel: Kernel, launch: Launch, device: Device) -> tuple[Description, Launch]:

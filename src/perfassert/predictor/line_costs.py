@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from math import prod
 
 from perfassert.kernel.description import BoundKernel, CompiledKernel
+from perfassert.kernel.executed import Issued, Work
 from perfassert.kernel.graph import InstructionGraph, Node
+from perfassert.kernel.program import Program
 from perfassert.prediction.prediction import Prediction
 from perfassert.predictor.model import estimated
 from perfassert.quantity import round_significant
@@ -15,13 +17,15 @@ from perfassert.quantity import round_significant
 @dataclass(frozen=True, slots=True)
 class LineCost:
     """One source line. ``instructions``: issued by a warp that takes every branch that the model
-    takes; ``wavefronts`` of L1 and shared memory, ``sectors`` that they request of the L2."""
+    takes; ``wavefronts`` of L1 and shared memory, ``sectors`` that they request of the L2.
+    ``executed``: what executed warps did, in words, where a sample of blocks was executed."""
 
     file: str
     line: int
     instructions: float
     wavefronts: float
     sectors: float
+    executed: str = ""
 
 
 def line_costs(prediction: Prediction) -> tuple[LineCost, ...]:
@@ -44,7 +48,28 @@ def line_costs(prediction: Prediction) -> tuple[LineCost, ...]:
         line[0] += times
         line[1] += times * sum(access.wavefronts for access in known)
         line[2] += times * sum(access.sectors for access in known)
-    return tuple(LineCost(*at, *map(round_significant, sums[at])) for at in sorted(sums))
+    executed = _executed(program, case.kernel.work)
+    found = []
+    for at in sorted(sums):
+        instructions, wavefronts, sectors = map(round_significant, sums[at])
+        found.append(LineCost(*at, instructions, wavefronts, sectors, executed.get(at, "")))
+    return tuple(found)
+
+
+def _executed(program: Program, work: Work | None) -> dict[tuple[str, int], str]:
+    """Of the instruction of each line that warps execute most."""
+    most: dict[tuple[str, int], Issued] = {}
+    for instruction in program.instructions if work is not None else ():
+        one = None if work is None else work.issued.get(instruction.address)
+        span = instruction.span
+        if one is not None and span is not None:
+            before = most.get((span.file, span.line), one)
+            most[span.file, span.line] = max(before, one, key=lambda x: x.executions[1])
+    return {
+        at: f"executed {'/'.join(f'{n:.3g}' for n in one.executions)} times by a warp, with "
+        f"{'/'.join(f'{n:.3g}' for n in one.lanes)} active lanes (fewest/median/most)"
+        for at, one in most.items()
+    }
 
 
 def _executions(graph: InstructionGraph, node: Node) -> float:

@@ -21,6 +21,7 @@ from perfassert.kernel.description import (
     GraphKernel,
     Kernel,
 )
+from perfassert.kernel.executed import Work
 from perfassert.kernel.graph import BodyItem, InstructionGraph, ItemKind, Latency, LatencyRule, Node
 from perfassert.kernel.launch import Launch
 from perfassert.predictor.executed import bound
@@ -123,8 +124,7 @@ def make_model(case: Case, launch: Launch, device: Device) -> Model:
 
     unit = built(graph)
     limits = bounds(unit)
-    uneven = isinstance(kernel, BoundKernel) and kernel.work is not None and kernel.work.uneven
-    longer = built(_longer(graph)) if uneven else None
+    longer = built(_longer(graph)) if uneven_work(kernel) is not None else None
     if (dram := memory.dram_seconds * device.clock_hz) and not by_hand:
         growth = memory.growth(dram / max(dram, limits.lower))
         unit = _loaded(unit, growth)
@@ -135,6 +135,13 @@ def make_model(case: Case, launch: Launch, device: Device) -> Model:
         length - warps * (BLOCK_LAUNCH in latencies), blocks, active, memory.dram_seconds,
         _shared_cycles(case, device), _masked_cycles(case, launch, device), longer,
     )  # fmt: skip
+
+
+def uneven_work(kernel: Description) -> Work | None:
+    """How executed blocks differ, where no closed form tells which blocks do what."""
+    if not isinstance(kernel, BoundKernel) or kernel.working is not None:
+        return None
+    return kernel.work if kernel.work is not None and kernel.work.uneven else None
 
 
 def _longer(graph: InstructionGraph) -> InstructionGraph:

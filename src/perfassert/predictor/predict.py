@@ -14,6 +14,7 @@ from perfassert.hardware.load import device as load_device
 from perfassert.hardware.model import Device
 from perfassert.hardware.occupancy import Occupancy
 from perfassert.kernel.description import BoundKernel, CompiledKernel, Kernel
+from perfassert.kernel.executed import Issued
 from perfassert.kernel.launch import Launch
 from perfassert.prediction.prediction import Diagnosis, OccupancyResult, Prediction, Resources
 from perfassert.predictor.confidence import trust
@@ -157,11 +158,12 @@ def _diagnostics(model: Model, time: Time) -> dict[str, float]:
 
 def access_costs(
     kernel: Kernel, launch: Launch, device: Device
-) -> tuple[dict[int, list[tuple[float, float]]], tuple[Assumption, ...]]:
+) -> tuple[dict[int, list[tuple[float, float]]], tuple[Assumption, ...], Mapping[int, Issued]]:
     """Of compiled code: wavefronts and sectors per warp instruction of each access, by number of
-    the instruction in its program; and what the binding had to assume."""
+    the instruction in its program; what the binding had to assume; and, by address, what executed
+    warps did, where a sample of blocks was executed."""
     if not isinstance(kernel, CompiledKernel):
-        return {}, ()
+        return {}, (), {}
     case = estimated(kernel, launch, device)
     known = case.estimate.accesses
     assert isinstance(case.kernel, BoundKernel)
@@ -170,7 +172,8 @@ def access_costs(
         for n in case.kernel.graph.nodes
         if n.touches
     }
-    return costs, case.kernel.assumptions
+    work = case.kernel.work
+    return costs, case.kernel.assumptions, {} if work is None else work.issued
 
 
 def _check_block(launch: Launch, device: Device) -> None:

@@ -17,10 +17,9 @@ from perfassert.engines.pipeline.results import Totals
 from perfassert.engines.pipeline.simulate import run_bounded
 from perfassert.engines.volume.roofline import roofline
 from perfassert.frontends.access_graph import ARITHMETIC
-from perfassert.kernel.description import BoundKernel
 from perfassert.predictor.dealing import Alone, unevenness
 from perfassert.predictor.memory import L2, LOAD_STORE_UNIT, QUEUE
-from perfassert.predictor.model import Model
+from perfassert.predictor.model import Model, uneven_work
 from perfassert.source import Assumption
 
 _SERVER = {
@@ -158,11 +157,11 @@ def _run(model: Model) -> Run:
 
 def _uneven(model: Model, end: float) -> float:
     """How many times as long the unit with most work takes, where data makes blocks differ."""
-    kernel, unit = model.case.kernel, model.unit
-    if not isinstance(kernel, BoundKernel) or kernel.work is None or not kernel.work.uneven:
+    work, unit = uneven_work(model.case.kernel), model.unit
+    if work is None:
         return 1.0
     return unevenness(
-        kernel.work.blocks, kernel.work.longest, model.case.working, model.device.compute_units,
+        work.blocks, work.longest, model.case.working, model.device.compute_units,
         model.case.held.resident_blocks, end / unit.blocks, _alone(model),
     )  # fmt: skip
 

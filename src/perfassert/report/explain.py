@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
+from perfassert.kernel.executed import Extremes, Issued
 from perfassert.kernel.program import Program, ProgramInstruction
 from perfassert.prediction.prediction import Prediction, assumption_data
 from perfassert.report.expressions import access_text, parameter_names, value_text
@@ -72,9 +74,10 @@ def text(
     costs: Costs,
     assumptions: Sequence[Assumption],
     prediction: Prediction | None = None,
+    issued: Mapping[int, Issued] = MappingProxyType({}),
 ) -> str:
     """The report as ``perfassert explain`` prints it; ``prediction``: of the launch, if there is
-    one."""
+    one; ``issued``: by address, what executed warps did."""
     rows = []
     for line in lines(program, costs):
         classes = ", ".join(f"{n} {c}" for c, n in sorted(line.classes.items()))
@@ -91,6 +94,13 @@ def text(
     ]
     if touching:
         parts.append(table(("line", "access", "address", "wavefronts", "sectors"), touching))
+    executed = [
+        (place, *(_extremes(x) for x in (of.executions, of.lanes, of.sectors)))
+        for place, of in executed_lines(program, issued).items()
+    ]
+    if executed:
+        header = ("line", "executions of a warp", "active lanes", "sectors")
+        parts.append("Executed warps, fewest/median/most:\n" + table(header, executed))
     resolved, total = closed_form_share(program)
     if total:
         parts.append(f"{resolved} of {total} global accesses in closed form")
@@ -106,6 +116,27 @@ def text(
     if prediction is not None:
         parts.append(confidence(prediction))
     return "\n\n".join(parts)
+
+
+def executed_lines(program: Program, issued: Mapping[int, Issued]) -> dict[str, Issued]:
+    """What executed warps did, by line: of its most executed instruction, with the most sectors of
+    any of its accesses."""
+    found: dict[str, Issued] = {}
+    for instruction in sorted(_reached(program), key=lambda i: (i.span is None, str(i.span))):
+        one = issued.get(instruction.address)
+        if one is None or instruction.span is None:
+            continue
+        place = instruction.span.short
+        before = found.get(place, one)
+        most = max(before, one, key=lambda x: x.executions[1])
+        known = [x.sectors for x in (before, one) if x.sectors is not None]
+        sectors = max(known, key=lambda x: x[1], default=None)
+        found[place] = replace(most, sectors=sectors)
+    return found
+
+
+def _extremes(values: Extremes | None) -> str:
+    return "" if values is None else "/".join(f"{v:.3g}" for v in values)
 
 
 def _cost(line: Line, key: tuple[str, str]) -> tuple[str, str]:
@@ -138,7 +169,11 @@ def listing(program: Program) -> str:
 
 
 def to_dict(
-    kernel: str, program: Program, costs: Costs, prediction: Prediction | None = None
+    kernel: str,
+    program: Program,
+    costs: Costs,
+    prediction: Prediction | None = None,
+    issued: Mapping[int, Issued] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """The same as plain data."""
     resolved, total = closed_form_share(program)
@@ -170,6 +205,7 @@ def to_dict(
             }
             for loop in program.loops
         ],
+        "executed": {place: asdict(of) for place, of in executed_lines(program, issued).items()},
         "assumptions": [str(a) for a in program.assumptions],
         "confidence": prediction.confidence if prediction else None,
         "confidence_reasons": [

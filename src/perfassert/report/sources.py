@@ -19,7 +19,9 @@ def sources(prediction: Prediction, root: Path) -> Sources:
     result: dict[str, list[dict[str, Any]]] = {}
     for cost in line_costs(prediction):
         lines = result.setdefault(relative(cost.file, root), [])
-        lines.append({"line": cost.line, **{name: getattr(cost, name) for name in COSTS}})
+        told = {"executed": cost.executed} if cost.executed else {}
+        costs = {name: getattr(cost, name) for name in COSTS}
+        lines.append({"line": cost.line, **costs, **told})
     return result
 
 

@@ -12,7 +12,7 @@ from perfassert.engines.execution.provenance import ARGUMENT, BUFFERS, CONSTANT,
 from perfassert.engines.execution.result import Counts, Execution
 from perfassert.engines.execution.touched import decided, touched
 from perfassert.engines.execution.work import work
-from perfassert.kernel.executed import Executed, LoopTrips, Sampled, Spread
+from perfassert.kernel.executed import Executed, LoopTrips, Rows, Sampled, Spread, Touched
 from perfassert.kernel.machine import Kind, MachineCode, Space
 
 _SECTOR = 32  # bytes
@@ -68,6 +68,7 @@ def summary(
     sampled = None
     if decided(execution) and decided(run):
         sampled = Sampled(execution.blocks, run.blocks, total)
+    went = {} if sampled is None else touched(execution, run, sampled, where)
     return Executed(
         len(execution.blocks),
         total,
@@ -78,10 +79,19 @@ def summary(
              f"{o.lanes} threads of the sample leave {o.region}, the first by address {o.offset}")
             for o in execution.outside
         ),
-        {} if sampled is None else touched(execution, run, sampled, where),
+        went,
         sampled,
-        None if sampled is None else work(execution, where),
+        None if sampled is None else work(execution, where, _rows(went)),
     )  # fmt: skip
+
+
+def _rows(found: Mapping[tuple[int, str], Touched]) -> dict[int, Rows]:
+    """By address, of global memory."""
+    return {
+        address: one.rows
+        for (address, space), one in found.items()
+        if space == "global" and one.rows is not None
+    }
 
 
 def _places(code: MachineCode) -> dict[int, int]:

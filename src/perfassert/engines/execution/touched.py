@@ -143,3 +143,11 @@ def _distinct(values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     first = np.ones(len(ordered), np.bool_)
     np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
     return ordered[first]
+
+
+def distinct_sectors(rows: Rows) -> npt.NDArray[np.int64]:
+    """Of each execution of an instruction, by the first byte of every lane."""
+    first = np.take_along_axis(rows.addresses, rows.lanes.argmax(axis=1)[:, None], axis=1)
+    held = np.sort(np.where(rows.lanes, rows.addresses, first) // _SECTOR, axis=1)
+    found: npt.NDArray[np.int64] = 1 + (held[:, 1:] != held[:, :-1]).sum(axis=1)
+    return found

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from perfassert.engines.execution.result import Execution
-from perfassert.kernel.executed import Work
+from perfassert.engines.execution.touched import distinct_sectors
+from perfassert.kernel.executed import Extremes, Issued, Rows, Work
 
 
-def work(execution: Execution, unique: Mapping[int, int]) -> Work:
+def work(execution: Execution, unique: Mapping[int, int], rows: Mapping[int, Rows]) -> Work:
     """Means over the blocks, whose warps are put in order of what they executed, most first.
 
-    ``unique``: addresses that are one instruction's, and which.
+    ``unique``: addresses that are one instruction's, and which; ``rows``: on global memory.
     """
     blocks, warps = len(execution.blocks), execution.warps_per_block
     by_block = execution.executed.reshape(blocks, warps, -1)
@@ -26,4 +29,22 @@ def work(execution: Execution, unique: Mapping[int, int]) -> Work:
         {address: tuple(means[:, place].tolist()) for address, place in unique.items()},
         tuple((sums / max(float(sums.mean()), 1.0)).tolist()),
         tuple((longest / max(float(longest.mean()), 1.0)).tolist()),
+        {
+            address: _issued(execution, place, rows.get(address))
+            for address, place in unique.items()
+        },
     )
+
+
+def _issued(execution: Execution, place: int, rows: Rows | None) -> Issued:
+    executed = execution.executed[:, place]
+    some = executed > 0
+    lanes = execution.lanes[some, place] / executed[some]
+    sectors = None if rows is None else _extremes(distinct_sectors(rows))
+    return Issued(_extremes(executed), _extremes(lanes), sectors)
+
+
+def _extremes(values: npt.NDArray[Any]) -> Extremes:
+    if not len(values):
+        return (0.0, 0.0, 0.0)
+    return (float(values.min()), float(np.median(values)), float(values.max()))

@@ -210,7 +210,7 @@ class Hints:
             program=program,
             code_bytes=program.code_bytes,
             working=stands.working,
-            work=None if executed is None or stands.working is not None else executed.work,
+            work=None if executed is None else executed.work,
         )
         return kernel, work
 

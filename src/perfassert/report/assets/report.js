@@ -250,7 +250,7 @@ function source(file, lines, advice) {
     const cost = costs.get(n);
     const heat = cost ? Math.round((35 * cost[measure]) / most) : 0;
     const gap = i && near[i - 1] < n - 1 ? el("tr", {}, el("td", { colspan: 5, class: "faint" }, "⋯")) : null;
-    return [gap, el("tr", { class: hot.has(`${name}:${n}`) ? "hot" : null, style: heat ? `background:color-mix(in srgb, var(--c1) ${heat}%, transparent)` : null },
+    return [gap, el("tr", { class: hot.has(`${name}:${n}`) ? "hot" : null, title: (cost && cost.executed) || null, style: heat ? `background:color-mix(in srgb, var(--c1) ${heat}%, transparent)` : null },
       el("td", { class: "number faint" }, String(n)),
       ...keys.map((key) => el("td", { class: look(key) }, cost && cost[key] ? quantity(cost[key], "") : "")),
       el("td", {}, text[n] || ""))];
