@@ -232,7 +232,7 @@ def rows_cost(
     width = active.sum(axis=1) * item_bytes / device.l1_bytes_per_cycle
     ordered = np.sort(held, axis=1)
     shifts = _base_shifts(alignment, len(ordered[kept]))
-    tags = tag_cycles(ordered[kept], shifts, device)
+    tags = tag_cycles(ordered[kept], shifts, device) * device.l1_tag_cycles
     slowest = np.maximum(tags, np.maximum(data, width)[kept])
     pieces = np.arange(0, item_bytes, min(item_bytes, device.sector_bytes), dtype=np.int64)
     sectors = np.sort((ordered[:, :, None] + pieces).reshape(len(ordered), -1), axis=1)
