@@ -1,8 +1,8 @@
-"""How fast blocks are executed: lane-instructions per second, whole code and control slice.
+"""How fast blocks are executed: lane-instructions per second of both engines, whole code and slice.
 
 A regular kernel (matrix product), one whose warps part (sparse matrix by rows), one whose lanes
-search; then how long a prediction of the sparse one takes that has to execute a sample. `make
-bench` runs it; it needs the extra ``cuda``.
+search, one whose lanes part at every step; then how long a prediction of the sparse one takes that
+has to execute a sample. `make bench` runs it; it needs the extra ``cuda``.
 """
 
 from __future__ import annotations
@@ -43,6 +43,14 @@ extern "C" __global__ void search(const int* keys, int n, const int* wanted, int
     }
     places[i] = low;
 }
+extern "C" __global__ void divergent(const int* start, int* steps) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x, n = start[i], count = 0;
+    while (n != 1) {
+        if (n % 2) n = 3 * n + 1; else n /= 2;
+        count++;
+    }
+    steps[i] = count;
+}
 extern "C" __global__ void product(const float* a, const float* b, float* c, int n) {
     __shared__ float x[16][16], y[16][16];
     int i = blockIdx.y * 16 + threadIdx.y, j = blockIdx.x * 16 + threadIdx.x;
@@ -75,8 +83,10 @@ def main() -> None:
         ("rows", (ROWS // 128,), (128,), [held(rows), held(columns), matrix, matrix, output,
                                           number(ROWS)]),
         ("search", (ROWS // 128,), (128,), [held(keys), number(len(keys)), held(wanted), output]),
+        ("divergent", (ROWS // 128,), (128,), [held(wanted + 1), output]),
     ]  # fmt: skip
-    print(f"{'kernel':<10}{'Mlane-instructions':>20}{'whole, M/s':>14}{'slice, M/s':>14}")
+    print(f"{'':>30}{'compiled, M/s':>20}{'numpy, M/s':>20}")
+    print(f"{'kernel':<10}{'Mlane-instructions':>20}" + 2 * f"{'whole':>10}{'slice':>10}")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "benchmark.cu"
         path.write_text(CODE)
@@ -96,12 +106,15 @@ def report(
     launch = pa.Launch(grid, block)
     rates = []
     count = 0
-    for needed in (None, control_slice(code)):
-        start = time.process_time()
-        run = execute(code, launch, given, range(launch.blocks), Limits(100_000_000), needed)
-        rates.append(run.lane_instructions / (time.process_time() - start) / 1e6)
-        count = run.lane_instructions
-    print(f"{kernel:<10}{count / 1e6:>20.1f}{rates[0]:>14.1f}{rates[1]:>14.1f}")
+    for compiled in (True, False):
+        for needed in (None, control_slice(code)):
+            start = time.process_time()
+            run = execute(
+                code, launch, given, range(launch.blocks), Limits(100_000_000), needed, compiled
+            )
+            rates.append(run.lane_instructions / (time.process_time() - start) / 1e6)
+            count = run.lane_instructions
+    print(f"{kernel:<10}{count / 1e6:>20.1f}" + "".join(f"{rate:>10.0f}" for rate in rates))
 
 
 def predicted(path: Path, rows: np.ndarray, columns: np.ndarray) -> None:  # type: ignore[type-arg]
