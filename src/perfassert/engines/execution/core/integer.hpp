@@ -19,7 +19,7 @@ inline void halves(u64 value, Results out, int l) {
   out[1][l] = static_cast<u32>(value >> 32);
 }
 
-inline void move(const Op&, Sources s, Results out) { all(out[0]) = all(s[0]); }
+inline void move(const Op&, Sources s, Results out) { copy(out[0], s[0]); }
 
 inline void add(const Op& op, Sources s, Results out) {
   i64 negated = op.detail.empty() ? 0 : op.detail[0];

@@ -68,15 +68,25 @@ struct Row {
   }
 };
 
-// All lanes at once; what the instruction set has not is done in pieces by the compiler.
-typedef u32 AllLanes __attribute__((vector_size(128), aligned(4), may_alias));
-inline AllLanes& all(u32* words) { return *reinterpret_cast<AllLanes*>(words); }
-inline const AllLanes& all(const u32* words) { return *reinterpret_cast<const AllLanes*>(words); }
+// Four lanes at once, which every processor has registers for; loops over them become no calls.
+typedef u32 Four __attribute__((vector_size(16), aligned(4), may_alias));
+inline Four& four(u32* words, int k) { return reinterpret_cast<Four*>(words)[k]; }
+inline const Four& four(const u32* words, int k) { return reinterpret_cast<const Four*>(words)[k]; }
+constexpr int kFours = kWarp / 4;
+
+inline void copy(u32* to, const u32* from) {
+  for (int k = 0; k < kFours; ++k) four(to, k) = four(from, k);
+}
 
 inline void put(u32* to, const Row& row, const u32* from, bool uniform) {
-  if (uniform) all(to) = AllLanes{} + from[first_lane(row.mask)];
-  else if (row.mask == kAll) all(to) = all(from);
-  else all(to) = (all(to) & ~all(row.on)) | (all(from) & all(row.on));
+  if (uniform) {
+    Four word = Four{} + from[first_lane(row.mask)];
+    for (int k = 0; k < kFours; ++k) four(to, k) = word;
+  } else if (row.mask == kAll) {
+    copy(to, from);
+  } else {
+    for (int k = 0; k < kFours; ++k) four(to, k) = (four(to, k) & ~four(row.on, k)) | (four(from, k) & four(row.on, k));
+  }
 }
 
 // Writes the lanes of a row's mask; all lanes of a uniform register. No marks: known.
@@ -104,8 +114,9 @@ inline bool gather_marks(const std::vector<Operand>& sources, std::size_t from, 
   for (std::size_t i = from; i < to && i < sources.size(); ++i) {
     if (!sources[i].some_at(warp)) continue;
     const u32* more = sources[i].marks_at(warp);
-    if (some) all(marks) |= all(more);
-    else all(marks) = all(more);
+    if (some)
+      for (int k = 0; k < kFours; ++k) four(marks, k) |= four(more, k);
+    else copy(marks, more);
     some = true;
   }
   return some;
