@@ -80,7 +80,7 @@ def test_contents(wheel):
         assert not extensions
         assert path.name.endswith("-py3-none-any.whl")
     elif shutil.which("c++") or shutil.which("g++"):
-        assert len(extensions) == 1
+        assert len(extensions) == 2
         assert "-cp310-abi3-" in path.name
 
 
