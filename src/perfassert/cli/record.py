@@ -177,7 +177,7 @@ def _text(summary: dict[str, Any], recording: Recording) -> str:
             "missed their results".format(**summary)
         )
     for call, count in summary["refused"].items():
-        lines.append(f"not supported, and failed: {call} ({count} calls)")
+        lines.append(f"failed: {call} ({count} times)")
     for name, why in summary["unreadable"].items():
         lines.append(f"not recorded: {name}: {why}")
     for kernel, name in summary["arguments_unknown"]:

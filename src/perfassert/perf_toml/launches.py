@@ -120,14 +120,14 @@ class _LaunchesReader(DescriptionReader):
         return {**table, "constants": {**own, **self.section(f"{key}.constants", constants)}}
 
     def _constants(self, key: str, value: Any) -> dict[str, Any]:
-        """Numbers as they stand; ``"launches.npz:name"`` is what lies there."""
+        """Numbers as they stand; ``"launches.npz:name"`` is the bytes that lie there."""
         return {k: self._constant(f"{key}.{k}", v) for k, v in self.section(key, value).items()}
 
     def _constant(self, key: str, value: Any) -> Any:
         if not isinstance(value, str) or ".npz:" not in value:
             return self.constant(key, value)
         try:
-            return read_array(self.file(key, value))
+            return read_array(self.file(key, value)).tobytes()
         except PerfAssertError as error:
             self.fail(key, str(error))
 

@@ -67,8 +67,8 @@ def test_several_kernels_with_constants(entries):
     assert not first.launch.args["out"].data.any()
     assert second.launch.args["in"].data is None  # a kernel wrote it, and none has run
     held = first.kernel.compiled.hints.constants
-    assert held["steps"].view(np.int32).tolist() == [3]
-    assert held["weights"].view(np.float32).tolist() == [np.float32(1 / 9)] * 9
+    assert np.frombuffer(held["steps"], np.int32).tolist() == [3]
+    assert np.frombuffer(held["weights"], np.float32).tolist() == [np.float32(1 / 9)] * 9
 
 
 def test_constants_decide_trip_counts(entries):
@@ -158,6 +158,21 @@ def test_what_is_wrong_fails_as_on_a_gpu(build, recorded, wrong):
     fill<<<1, 32>>>(old, 8);
     return right ? 0 : 1;"""
     assert recorded(program(build, body)).status == 0
+
+
+@pytest.mark.parametrize(
+    ("shape", "why"),
+    [
+        ("0, 32", "which has no thread"),
+        ("1, 2048", "whose blocks are too large"),
+        ("dim3(1, 70000), 32", "whose grid is too large"),
+        ("1, 32, 1 << 20", "which needs too much shared memory"),
+    ],
+)
+def test_launches_that_no_device_takes(build, recorded, shape, why):
+    text = SHORT % ("", f"fill<<<{shape}>>>(out, 8); return 0;")
+    with pytest.raises(RecordError, match=f"what failed: launch of _Z4fillPii, {why}"):
+        recorded(build("short.cu", text))
 
 
 def test_memory_holds_what_was_copied(build, recorded):

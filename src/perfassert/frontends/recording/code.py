@@ -89,9 +89,10 @@ class Module:
         except PerfAssertError:
             return 0
 
-    def unset(self) -> frozenset[str]:
-        """``__constant__`` symbols that have no value before the program gives them one."""
-        return frozenset(name for c in self._images.values() for name, *_ in c.unset())
+    def constants(self) -> frozenset[str]:
+        """``__constant__`` symbols that a program can give a value."""
+        symbols = (s for c in self._images.values() for s in (*c.unset(), *c.valued()))
+        return frozenset(name for name, *_ in symbols)
 
     def variable(self, name: str) -> bytes:
         """What a variable holds when the module is loaded; ``b""``: zeros."""

@@ -75,7 +75,7 @@ class Executor:
             path.write_bytes(module.content)
             make = from_ptx if module.suffix == ".ptx" else from_cubin
             names = [p.name for p in code.parameters]
-            given = {name: np.frombuffer(held, np.uint8) for name, held in constants.items()}
+            given = dict(constants)
             kernel = make(path, code.mangled, parameters=names, constants=given)
             assert isinstance(kernel.compiled, CompiledCode)
             self._code[key] = kernel.compiled

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from threading import Lock
 
 from perfassert.errors import PerfAssertError
-from perfassert.frontends.recording.arguments import Arguments, Place, Value
+from perfassert.frontends.recording.arguments import Arguments, Pointer, Value
 from perfassert.frontends.recording.code import UNKNOWN_FUNCTION, KernelCode, Module
 from perfassert.frontends.recording.contents import Contents
 from perfassert.frontends.recording.execution import Executor
@@ -34,7 +34,8 @@ class Recorded:
 
 @dataclass(slots=True)
 class Findings:
-    """What is written down. ``refused``: calls without an answer; ``failed``: kernels whose code
+    """What is written down. ``refused``: calls without an answer and launches that
+    no device takes; ``failed``: kernels whose code
     could not be read, with the reason; ``attributes``: what was asked of the device and no file
     says; ``unknown``: arguments that point nowhere; ``stopped``: the limit of launches ended it."""
 
@@ -190,7 +191,7 @@ class Recorder:
         keep = self._settings.contents.keep
         constants = {n: keep(v, "uint8") for n, v in self._constants_now(event.module).items()}
         alike = (
-            module.digest, replace_arguments(event), _frozen(arguments.values),
+            module.digest, replace(event, module=0, arguments=b""), _frozen(arguments.values),
             tuple(constants.items()),
         )  # fmt: skip
         known = self._findings.launches.get(alike)
@@ -204,18 +205,13 @@ class Recorder:
         )  # fmt: skip
 
     def _constants_now(self, module: int) -> dict[str, bytes]:
-        """What the program wrote into constants of a module that have no value in the file."""
-        unset = self._modules[module].unset()
+        """What the program wrote into constants of a module."""
+        known = self._modules[module].constants()
         return {
             name: bytes(value)
             for (number, name), value in self._constants.items()
-            if number == module and name in unset
+            if number == module and name in known
         }
-
-
-def replace_arguments(event: LaunchEvent) -> LaunchEvent:
-    """Without the bytes, which hold addresses."""
-    return replace(event, module=0, arguments=b"")
 
 
 def _frozen(values: dict[str, Value]) -> tuple[object, ...]:
@@ -223,11 +219,7 @@ def _frozen(values: dict[str, Value]) -> tuple[object, ...]:
     return tuple((name, _plain(value)) for name, value in values.items())
 
 
-def _plain(value: object) -> object:
+def _plain(value: Value) -> object:
     if isinstance(value, dict):
         return tuple((at, _plain(word)) for at, word in value.items())
-    pointer = value
-    return replace(pointer, address=0, data="") if hasattr(pointer, "alias") else repr(value)  # type: ignore[type-var]
-
-
-__all__ = ["Findings", "Place", "Recorded", "Recorder", "Settings"]
+    return replace(value, address=0, data="") if isinstance(value, Pointer) else repr(value)

@@ -213,7 +213,7 @@ def _nothing(recording: Recording) -> str:
         name, why = next(iter(findings.failed.items()))
         return f"{said}: {name}: {why}"
     if findings.refused:
-        return f"{said}; calls that the recording runtime refuses: {', '.join(findings.refused)}"
+        return f"{said}; what failed: {', '.join(findings.refused)}"
     content = _content(command)
     linked_in = _CODE in content and not _NEEDED.search(content)
     if linked_in and not _has_symbols(content):

@@ -530,7 +530,7 @@ const char* cudaGetErrorName(int status) {
         case success: return "cudaSuccess";
         case invalid_value: return "cudaErrorInvalidValue";
         case out_of_memory: return "cudaErrorMemoryAllocation";
-        case 9: return "cudaErrorInvalidConfiguration";
+        case invalid_configuration: return "cudaErrorInvalidConfiguration";
         case invalid_symbol: return "cudaErrorInvalidSymbol";
         case invalid_device_function: return "cudaErrorInvalidDeviceFunction";
         case invalid_device: return "cudaErrorInvalidDevice";

@@ -14,7 +14,7 @@ namespace recording {
 // The numbers are those of cudaError and CUresult alike.
 enum Status : int {
     success = 0, invalid_value = 1, out_of_memory = 2, invalid_device = 101, invalid_image = 200,
-    not_found = 500, not_ready = 600, not_supported = 801,
+    not_found = 500, not_ready = 600, not_supported = 801, invalid_configuration = 9,
     invalid_symbol = 13, invalid_device_function = 98,  // of the runtime only
 };
 
@@ -117,10 +117,10 @@ public:
         const Facts& known = facts(of);
         if (known.status != success) return known.status;
         const auto& [grid, block, cluster, shared, stream] = shape;
-        auto volume = [](const Extent& e) { return std::uint64_t{e.x} * e.y * e.z; };
-        int most = attribute(1);
-        if (volume(grid) == 0 || volume(block) == 0) return 9;  // invalid configuration
-        if (most > 0 && volume(block) > static_cast<std::uint64_t>(most)) return 9;
+        if (const char* why = impossible(shape, known)) {
+            link.send(Message::refused, Writer().text("launch of " + of->name + ", " + why));
+            return invalid_configuration;
+        }
         Writer event;
         event.put(of->module->id).put(grid).put(block).put(cluster);
         event.put<std::uint32_t>(static_cast<std::uint32_t>(shared)).put(stream);
@@ -178,6 +178,20 @@ public:
     int version = 13000;  // of the runtime that the program was compiled for
 
 private:
+    const char* impossible(const LaunchShape& shape, const Facts& known) {
+        auto volume = [](const Extent& e) { return std::uint64_t{e.x} * e.y * e.z; };
+        auto threads = static_cast<std::int64_t>(volume(shape.block));
+        if (volume(shape.grid) == 0 || threads == 0) return "which has no thread";
+        if (attribute(1) > 0 && threads > attribute(1)) return "whose blocks are too large";
+        auto beyond = [this](unsigned blocks, int limit) {
+            return attribute(limit) > 0 && blocks > static_cast<unsigned>(attribute(limit));
+        };
+        if (beyond(shape.grid.y, 6) || beyond(shape.grid.z, 7)) return "whose grid is too large";
+        auto shared = static_cast<std::int64_t>(shape.shared) + known.shared;
+        if (attribute(97) > 0 && shared > attribute(97)) return "which needs too much shared memory";
+        return nullptr;
+    }
+
     void send(Module* module) {
         if (module->sent) return;
         Writer event;
