@@ -141,9 +141,9 @@ class Interpreter:
             return
         uniform = register in self.code.uniform
         where: Any = self.mask.any(axis=1, keepdims=True) if uniform else self.mask
-        if uniform and np.ndim(result) == 2 and result.shape[1] > 1:
-            result = self._of_first(result)
-            unknown = None if unknown is None else self._of_first(unknown)
+        if uniform:
+            result = self._of_first(result) if _by_lane(result) else result
+            unknown = self._of_first(unknown) if _by_lane(unknown) else unknown
         shape = (self.setting.warps, 1 if uniform else 32)
         values = self.values[register]
         if values is None or values.shape != shape:
@@ -454,6 +454,10 @@ class Interpreter:
 
 _ZERO = np.zeros((1, 1), np.uint32)
 _UNTRANSLATED = np.full((1, 1), UNTRANSLATED, np.uint32)
+
+
+def _by_lane(words: Any) -> bool:
+    return np.ndim(words) == 2 and words.shape[1] > 1
 
 
 def _or_zero(masks: Masks | None) -> Any:
