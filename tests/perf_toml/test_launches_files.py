@@ -110,7 +110,7 @@ def test_choosing(entries):
         ('kernel = "saxpy"', 'kernel = "saxpi"', "no kernel 'saxpi'; did you mean 'saxpy'"),
         ('cubin = "saxpy.sass"', 'cubin = "no.sass"', "kernels.saxpy.cubin: there is no file"),
         ("launches.npz:indices", "launches.npz:none", "indices; name one behind"),
-        ("launches.npz:indices", "other.npz:indices", "cannot be read"),
+        ("launches.npz:indices", "other.npz:indices", "no file 'other.npz'; did you mean"),
         ("grid = [4, 1, 1]", "grid = [0, 1, 1]", "grid must be at least 1"),
         ("grid = [4, 1, 1]", "", "launch[1]: give domain"),
         ("args = { n = 1024 }", "argz = { n = 1024 }", "launch[1].argz: unknown key"),

@@ -2,9 +2,11 @@
 
 import textwrap
 
+import numpy as np
 import pytest
 
 import perfassert as pa
+from perfassert.kernel.contents import contents
 from perfassert.kernel.launch import Buffer
 from perfassert.perf_toml.read import read_perf_file
 
@@ -28,9 +30,16 @@ expect = { limiter = "dram" }
 CUDA = 'extern "C" __global__ void copy(int n, const float* a, float* b) {}'
 
 
+MATRIX = "%%MatrixMarket matrix coordinate real general\n2 2 3\n1 1 4.0\n2 1 5.0\n2 2 6.0\n"
+
+
 @pytest.fixture
 def read(tmp_path):
     (tmp_path / "copy.cu").write_text(CUDA)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "m.mtx").write_text(MATRIX)
+    np.save(tmp_path / "data" / "a.npy", np.arange(6, dtype=np.int64))
+    np.savez(tmp_path / "data" / "b.npz", rows=np.arange(3), columns=np.arange(4))
 
     def reading(text, common=COPY):
         path = tmp_path / "x.perf.toml"
@@ -338,6 +347,124 @@ WRONG = {
         "6: rank[0].candidates.a.lunch: unknown key; did you mean 'launch'?",
     ),
 }
+
+
+CONTENTS = """
+[[test]]
+name = "contents"
+kernel = { cuda = "copy.cu" }
+launch = { grid = 1, block = 32, args = { n = 7, b = "null", k = { a = %s } } }
+expect = { spill_bytes = 0 }
+"""
+
+
+def described(read, buffer):
+    (case,) = read(CONTENTS % buffer)
+    return case.launch.args["k"]["a"]
+
+
+@pytest.mark.parametrize(
+    ("buffer", "held", "dtype"),
+    [
+        ('{ data = "data/a.npy" }', [0, 1, 2, 3, 4, 5], "int64"),
+        ('{ data = "data/a.npy", dtype = "int8", shape = [2, 3] }', [0, 1, 2, 3, 4, 5], "int8"),
+        ('{ data = "data/b.npz:columns" }', [0, 1, 2, 3], "int64"),
+        ('{ data = "data/m.mtx:rows" }', [0, 1, 3], "int32"),
+        ('{ data = "data/m.mtx:columns" }', [0, 0, 1], "int32"),
+        ('{ data = "data/m.mtx:values" }', [4.0, 5.0, 6.0], "float64"),
+        ('{ shape = 3, fill = "constant n" }', [7, 7, 7], "int32"),
+        ('{ shape = "2 * 2", fill = "arange % 3", dtype = "uint8" }', [0, 1, 2, 0], "uint8"),
+        ('{ shape = 9 }', None, "float32"),
+    ],
+)  # fmt: skip
+def test_contents_of_buffers(read, buffer, held, dtype):
+    made = described(read, buffer)
+    found = contents(made, {"n": 7})
+    assert (None if found is None else found.tolist()) == held
+    assert made.dtype == dtype
+
+
+def test_generators_have_seeds(read):
+    seeded, other = (
+        described(read, f'{{ shape = 100, fill = "random(0, n)", seed = {seed} }}')
+        for seed in ('"2 + 1"', 4)
+    )
+    assert seeded == pa.Buffer(100, fill="random(0, n)", seed=3)
+    assert (contents(seeded, {"n": 7}) != contents(other, {"n": 7})).any()
+
+
+def test_parameters_choose_contents(read):
+    cases = read(
+        CONTENTS % '{ shape = 4, fill = "{made}" }' + 'parametrize.made = ["arange", "permutation"]'
+    )
+    assert [c.launch.args["k"]["a"].fill for c in cases] == ["arange", "permutation"]
+
+
+def test_places_and_aliases(read):
+    given = '{ alias = "c", offset = 4 }, c = { shape = 8, offset = "4 * 4", alignment = 32 }'
+    (case,) = read(CONTENTS.replace('"null"', given) % "1")
+    assert case.launch.args["b"] == pa.Buffer(alias="c", offset=4)
+    assert case.launch.args["c"] == pa.Buffer(8, offset=16, alignment=32)
+
+
+GENERATORS = "random, permutation, arange, constant, csr_rows"
+WRONG_CONTENTS = {
+    '{ shape = 4, fil = "arange" }': ".fil: unknown key; did you mean 'fill'?",
+    '{ dtype = "int32", fill = "arange" }': ".shape: missing; a pointer needs the shape",
+    '{ shape = 4, fill = 3 }': ".fill: must be a string, not 3",
+    '{ shape = 4, fill = "randm(0, 3)" }': f".fill: 'randm(0, 3)' is no generator: {GENERATORS}; "
+    "did you mean 'random', 'arange'?",
+    '{ shape = 4, fill = "random(0, m)" }': ".fill: generator 'random(0, m)': no integer argument "
+    "'m'; the launch has: n",
+    '{ shape = 4, fill = "random(3)" }': ".fill: generator 'random(3)': write random(low, high)",
+    '{ shape = 4, fill = "random(0, 1 - n)" }': ".fill: generator 'random(0, 1 - n)': write random",
+    '{ shape = 4, fill = "csr_rows(nnz_per_row=2, skew=\'band\')" }': ".fill: generator "
+    "\"csr_rows(nnz_per_row=2, skew='band')\": write csr_rows(",
+    '{ shape = 4, fill = "arange", dtype = "int33" }': ".fill: 'int33' is no type that numpy knows",
+    '{ shape = 4, fill = "arange", seed = 1.5 }': ".seed: must be a whole number or an expression",
+    '{ shape = 4, fill = "arange", seed = -1 }': ".seed: must be at least 0, not -1",
+    '{ shape = 4, seed = 1 }': ".seed: goes with fill, and there is none",
+    '{ shape = 4, fill = "arange", data = "a.npy" }': ".fill: does not go with data; give one",
+    '{ data = "data/c.npy" }': ".data: there is no file 'c.npy'; did you mean 'a.npy'",
+    '{ data = "data/none.npz:rows" }': ".data: there is no file 'none.npz'",
+    '{ data = "data/b.npz" }': ".data: ",
+    '{ data = "data/b.npz:row" }': ".data: ",
+    '{ data = "data/m.mtx:colums" }': ".data: ",
+    '{ data = "copy.cu" }': ".data: ",
+    '{ data = "data/a.npy", shape = 5 }': ".data: data of shape (6,) does not fit a Buffer of (5,)",
+    '{ data = "data/a.npy", dtype = "int33" }': ".data: 'int33' is no type that numpy knows",
+    '{ shape = 4, alignment = 0 }': ".alignment: must be at least 1, not 0",
+    '{ shape = 4, offset = [1] }': ".offset: must be a whole number or an expression, not [1]",
+    '{ shape = -1 }': ": a Buffer's shape must not be negative",
+    '{ alias = "kk" }': ".alias: there is no argument 'kk'; did you mean 'k'?",
+    '{ alias = "n" }': ".alias: 'n' is 7, no buffer",
+    '{ alias = "k", fill = "arange" }': ".alias: does not go with fill; give one of them",
+}  # fmt: skip
+ENDS = {
+    '{ data = "data/b.npz" }': "b.npz holds rows, columns; name one behind a colon",
+    '{ data = "data/b.npz:row" }': "b.npz holds rows, columns; name one behind a colon; did you "
+    "mean 'rows'?",
+    '{ data = "data/m.mtx:colums" }': "(rows, columns, values); did you mean 'columns', 'values'?",
+    '{ data = "copy.cu" }': "data is read from .npy, .npz and .mtx files",
+}
+
+
+@pytest.mark.parametrize("buffer", WRONG_CONTENTS)
+def test_wrong_contents_are_errors_of_their_key(read, buffer):
+    with pytest.raises(pa.PerfFileError) as caught:
+        described(read, buffer)
+    place = "x.perf.toml:5: test[0].launch.args.k.a"
+    assert str(caught.value).startswith(place + WRONG_CONTENTS[buffer])
+    assert ENDS.get(buffer, "") in str(caught.value)
+
+
+def test_an_alias_of_itself(read):
+    text = CONTENTS.replace('"null"', '{ alias = "c" }, c = { alias = "b" }') % "1"
+    with pytest.raises(pa.PerfFileError) as caught:
+        read(text)
+    assert str(caught.value) == (
+        "x.perf.toml:5: test[0].launch.args.b.alias: is an alias of itself: c → b → c"
+    )
 
 
 @pytest.mark.parametrize("case", WRONG)

@@ -112,8 +112,15 @@ class KernelTableReader(TableReader):
                 self.fail(f"{key}.shape", "missing; a pointer needs the shape of its buffer")
             return {_member(k): self.argument(f"{key}.{k}", v) for k, v in value.items()}
         self.known(key, value, BUFFER)
-        read = {"dtype": self.string, "fill": self.string, "alias": self.string, "data": self.file}
-        return {k: read.get(k, self.expressions)(f"{key}.{k}", v) for k, v in value.items()}
+        read = {"dtype": self.string, "fill": self.string, "alias": self.string,
+                "data": self.file, "shape": self.expressions}  # fmt: skip
+        return self.buffer(
+            key, {k: read.get(k, self.expression)(f"{key}.{k}", v) for k, v in value.items()}
+        )
+
+    def buffer(self, key: str, given: dict[str, Any]) -> Any:
+        """What a buffer's table comes to: here the arguments of :class:`Buffer`."""
+        return given
 
     def file(self, key: str, value: Any) -> str:
         """A path beside the file that is read, perhaps with a part of it behind a colon."""

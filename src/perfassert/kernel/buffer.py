@@ -102,7 +102,10 @@ def _array(data: npt.NDArray[Any] | str | PathLike[str], dtype: str | None) -> n
         found = numpy.asarray(data)
     if found.dtype.hasobject:
         raise LaunchError(f"a Buffer holds numbers, not Python objects ({found.dtype})")
-    array = numpy.ascontiguousarray(found, dtype=dtype)
+    try:
+        array = numpy.ascontiguousarray(found, dtype=dtype)
+    except TypeError:
+        raise LaunchError(f"{dtype!r} is no type that numpy knows") from None
     copy = array.copy() if array is found or array.base is not None else array
     copy.flags.writeable = False
     return copy

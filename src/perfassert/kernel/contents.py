@@ -27,6 +27,7 @@ _CONSTANT = re.compile(r"constant\s+(\S.*)$", re.S)
 _NAMES = ("random", "permutation", "arange", "constant", "csr_rows")
 _SKEWS = ("uniform", "power-law", "banded")
 _TAIL = 1.8  # exponent of the power law of row lengths: between those of web and social graphs
+FILES = (".npy", ".npz", ".mtx")
 _PARTS = ("rows", "columns", "values")
 
 
@@ -42,8 +43,19 @@ def contents(buffer: Buffer, names: Mapping[str, int] | None = None) -> Array | 
         return None
     size = int(np.prod(buffer.shape, dtype=np.int64))
     made = _generated(buffer.fill.strip(), size, np.random.default_rng(buffer.seed), names or {})
+    return made.astype(_type(buffer))
+
+
+def check_generator(buffer: Buffer, names: Mapping[str, int]) -> None:
+    """Raises what :func:`contents` would for the generator's text, at no cost."""
+    assert buffer.fill is not None
+    _generated(buffer.fill.strip(), 0, np.random.default_rng(buffer.seed), names)
+    _type(buffer)
+
+
+def _type(buffer: Buffer) -> np.dtype[Any]:
     try:
-        return made.astype(np.dtype(buffer.dtype))
+        return np.dtype(buffer.dtype)
     except TypeError:
         raise LaunchError(f"{buffer.dtype!r} is no type that numpy knows") from None
 
@@ -74,6 +86,8 @@ def _random(
 ) -> Array:
     if len(bounds) != 2 or options or bounds[0] >= bounds[1]:
         raise LaunchError(f"generator {text!r}: write random(low, high), low < high (exclusive)")
+    if bounds[0] < -(1 << 63) or bounds[1] > 1 << 63:
+        raise LaunchError(f"generator {text!r}: the bounds must fit in 64 bits")
     return generator.integers(bounds[0], bounds[1], size)
 
 
@@ -171,7 +185,8 @@ def _value(node: ast.expr, names: Mapping[str, int], whole: str) -> int:
         return node.value
     if isinstance(node, ast.Name):
         if node.id not in names:
-            known = close_matches(node.id, names)
+            listed = f"; the launch has: {', '.join(names)}" if names else ""
+            known = close_matches(node.id, names) or listed
             raise LaunchError(f"generator {whole!r}: no integer argument {node.id!r}{known}")
         return names[node.id]
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
@@ -187,9 +202,7 @@ def _value(node: ast.expr, names: Mapping[str, int], whole: str) -> int:
 
 def read_array(place: str) -> Array:
     """An array from ``.npy``, ``.npz`` (``file.npz:name``) or ``.mtx`` (``file.mtx:columns``)."""
-    path, part = place, ""
-    if not Path(place).is_file() and ":" in place:
-        path, _, part = place.rpartition(":")
+    path, part = file_and_part(place)
     suffix = Path(path).suffix.lower()
     try:
         if suffix == ".npy":
@@ -204,6 +217,14 @@ def read_array(place: str) -> Array:
     raise LaunchError(f"{place}: data is read from .npy, .npz and .mtx files")
 
 
+def file_and_part(place: str) -> tuple[str, str]:
+    """``"a.npz:rows"`` → ``"a.npz"``, ``"rows"``; a file whose name has a colon is a file."""
+    if Path(place).is_file() or ":" not in place:
+        return place, ""
+    path, _, part = place.rpartition(":")
+    return path, part
+
+
 def _from_archive(path: str, part: str) -> Array:
     with np.load(path, allow_pickle=False) as archive:
         names = archive.files
@@ -211,7 +232,8 @@ def _from_archive(path: str, part: str) -> Array:
             part = names[0]
         if part not in names:
             raise LaunchError(
-                f"{path} holds {', '.join(names)}; name one behind a colon: {path}:{names[0]}"
+                f"{path} holds {', '.join(names)}; name one behind a colon"
+                f"{close_matches(part, names) or f': {path}:{names[0]}'}"
                 if names else f"{path} holds no array"
             )  # fmt: skip
         found: Array = archive[part]
@@ -221,7 +243,10 @@ def _from_archive(path: str, part: str) -> Array:
 def _from_matrix(path: str, part: str) -> Array:
     """Matrix Market's coordinate format, as compressed rows."""
     if part not in _PARTS:
-        raise LaunchError(f"{path}: name what of the matrix, as {path}:rows ({', '.join(_PARTS)})")
+        near = close_matches(part, _PARTS)
+        raise LaunchError(
+            f"{path}: name what of the matrix, as {path}:rows ({', '.join(_PARTS)}){near}"
+        )
     with open(path, encoding="utf-8") as file:
         head = file.readline().lower().split()
         if head[:3] != ["%%matrixmarket", "matrix", "coordinate"] or len(head) < 5:

@@ -8,11 +8,12 @@ from typing import Any
 
 from perfassert.errors import LaunchError, PerfAssertError, PerfFileError, close_matches
 from perfassert.frontends.files import OWN
-from perfassert.frontends.tables import ACCESSES, KernelTableReader, of_a_buffer
+from perfassert.frontends.tables import ACCESSES, KernelTableReader
 from perfassert.kernel.description import Kernel
 from perfassert.kernel.field import Field
 from perfassert.kernel.integers import evaluate_integer, integer_names
 from perfassert.kernel.launch import Buffer, Launch
+from perfassert.perf_toml.buffers import check_buffers, made_buffer
 from perfassert.perf_toml.lines import key_lines
 from perfassert.toml_tables import read_toml
 
@@ -132,22 +133,12 @@ class DescriptionReader(KernelTableReader):
         if "grid" not in given and "domain" not in given:
             self.fail(key, "give domain (counted in threads) or grid (in blocks)")
         try:
-            if "args" in given:
-                given["args"] = _arguments(given["args"])
-            return (Launch.cover if "domain" in given else Launch)(**given)
+            launch = (Launch.cover if "domain" in given else Launch)(**given)
         except LaunchError as error:
             self.fail(key, str(error))
+        check_buffers(self, f"{key}.args", launch)
+        return launch
 
-
-def _arguments(given: Any) -> Any:
-    if isinstance(given, dict):
-        return {k: _argument(v) for k, v in given.items()}
-    return tuple(_argument(v) for v in given)
-
-
-def _argument(given: Any) -> Any:
-    if not isinstance(given, dict):
-        return given
-    if of_a_buffer(given):
-        return Buffer(**given)
-    return {name: _argument(member) for name, member in given.items()}
+    def buffer(self, key: str, given: dict[str, Any]) -> Buffer:
+        """A :class:`Buffer`; files are read at once."""
+        return made_buffer(self, key, given)
