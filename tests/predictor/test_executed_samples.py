@@ -163,7 +163,9 @@ def test_lines_say_how_often_warps_execute_them(predicted):
     assert "fewest/median/most" in report
     assert "1/5/9" in report
     costs = {c.line: c.executed for c in line_costs(predicted("rows_of_csr", dict(started.args)))}
-    assert "executed 1/5/9 times by a warp" in costs[16]
+    assert "executed 1/5/9 times by a warp, with 32/32/32 active lanes and " in costs[16]
+    most = "/".join(f"{n:.3g}" for n in loop.sectors)
+    assert f" and {most} sectors each time (fewest/median/most)" in costs[16]
 
 
 def test_lines_of_closed_forms_say_nothing(predicted):

@@ -105,6 +105,27 @@ def test_compiled_code_has_costs_by_line(tmp_path):
     assert not sources(pa.Prediction.from_dict(p.to_dict(diagnosis=False)), tmp_path)
 
 
+def test_lines_of_executed_code_tell_what_warps_did(tmp_path):
+    source = tmp_path / "gather.cu"
+    source.write_text(
+        "__global__ void gather(float* out, const float* in, const int* index)\n{\n"
+        "    int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+        "    if (i % 2)\n        out[i] = in[index[i]];\n}\n"
+    )
+    n = 1 << 12
+    args = {"out": pa.Buffer(n), "in": pa.Buffer(64 * n),
+            "index": pa.Buffer(n, fill="arange % 4096")}  # fmt: skip
+    try:
+        p = pa.predict(pa.from_cuda(source), pa.Launch(n // 128, 128, args=args), "a100")
+    except pa.ToolchainMissing as missing:
+        pytest.skip(str(missing))
+    (line,) = (entry for entry in sources(p, tmp_path)["gather.cu"] if entry["line"] == 5)
+    assert line["executed"] == (
+        "executed 1/1/1 times by a warp, with 16/16/16 active lanes and 4/4/4 sectors each time "
+        "(fewest/median/most)"
+    )
+
+
 @pytest.mark.skipif(not CHROMIUM, reason="no Chromium on this machine")
 @pytest.mark.parametrize("width", [1280, 500])
 @pytest.mark.parametrize("count", [0, 60, PREDICTIONS])

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import prod
 
 from perfassert.kernel.description import BoundKernel, CompiledKernel
-from perfassert.kernel.executed import Issued, Work
+from perfassert.kernel.executed import Extremes, Issued, Work
 from perfassert.kernel.graph import InstructionGraph, Node
 from perfassert.kernel.program import Program
 from perfassert.prediction.prediction import Prediction
@@ -57,19 +57,30 @@ def line_costs(prediction: Prediction) -> tuple[LineCost, ...]:
 
 
 def _executed(program: Program, work: Work | None) -> dict[tuple[str, int], str]:
-    """Of the instruction of each line that warps execute most."""
+    """Of the instruction of each line that warps execute most, and the most sectors of any."""
     most: dict[tuple[str, int], Issued] = {}
+    sectors: dict[tuple[str, int], Extremes] = {}
     for instruction in program.instructions if work is not None else ():
         one = None if work is None else work.issued.get(instruction.address)
         span = instruction.span
         if one is not None and span is not None:
-            before = most.get((span.file, span.line), one)
-            most[span.file, span.line] = max(before, one, key=lambda x: x.executions[1])
-    return {
-        at: f"executed {'/'.join(f'{n:.3g}' for n in one.executions)} times by a warp, with "
-        f"{'/'.join(f'{n:.3g}' for n in one.lanes)} active lanes (fewest/median/most)"
-        for at, one in most.items()
-    }
+            at = (span.file, span.line)
+            most[at] = max(most.get(at, one), one, key=lambda x: x.executions[1])
+            if one.sectors is not None:
+                sectors[at] = max(sectors.get(at, one.sectors), one.sectors, key=lambda x: x[1])
+    return {at: _told(one, sectors.get(at)) for at, one in most.items()}
+
+
+def _told(one: Issued, sectors: Extremes | None) -> str:
+    touched = f" and {_extremes(sectors)} sectors" if sectors else ""
+    return (
+        f"executed {_extremes(one.executions)} times by a warp, with {_extremes(one.lanes)} "
+        f"active lanes{touched} each time (fewest/median/most)"
+    )
+
+
+def _extremes(values: Extremes) -> str:
+    return "/".join(f"{n:.3g}" for n in values)
 
 
 def _executions(graph: InstructionGraph, node: Node) -> float:
