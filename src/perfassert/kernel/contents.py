@@ -125,7 +125,8 @@ def _csr_rows(
     else:
         weights = (1.0 - generator.random(rows)) ** (-1.0 / (_TAIL - 1.0))
         weights = np.minimum(weights, max(rows, 1) ** 0.5)  # no row holds a large share of all
-        lengths = np.floor(weights * (mean * rows / max(weights.sum(), 1.0))).astype(np.int64)
+        ends = np.cumsum(weights) * (mean * rows / max(weights.sum(), 1.0))
+        lengths = np.diff(np.rint(ends).astype(np.int64), prepend=0)  # that they sum up to the mean
     return np.concatenate(([0], np.cumsum(lengths)))[:size]
 
 
