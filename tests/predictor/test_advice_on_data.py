@@ -1,0 +1,88 @@
+"""Advice on kernels whose trips and addresses are up to data: from what executed warps did."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import perfassert as pa
+
+KERNELS = Path(__file__).with_name("irregular.cu")
+N = 1 << 16
+WARPS, SECTOR = 8, 8  # of a block; elements of a sector
+
+
+def predicted(kernel, args):
+    launch = pa.Launch(N // (32 * WARPS), 32 * WARPS, args=args)
+    try:
+        return pa.predict(pa.from_cuda(KERNELS, kernel=kernel), launch, "a100")
+    except pa.ToolchainMissing as missing:
+        pytest.skip(str(missing))
+
+
+def advice(prediction, optimizer):
+    return next((a for a in prediction.advice if a.optimizer == optimizer), None)
+
+
+def gathered(index):
+    return predicted(
+        "gather", {"in": pa.Buffer(8 * N), "index": index, "out": pa.Buffer(N), "n": N}
+    )
+
+
+def spread(sectors):
+    """Each warp reads all elements of its own sectors in turn, or one of each where they are 32."""
+    warp, lane = np.divmod(np.arange(N), 32)
+    order = np.random.default_rng(1).permutation(32)  # which lane has which does not count
+    place = order[lane] % sectors * SECTOR + order[lane] // sectors % SECTOR
+    return (warp * 32 * SECTOR + place).astype(np.int32)
+
+
+def sectors_of_a_warp(index):
+    return np.mean([len(np.unique(warp // SECTOR)) for warp in index.reshape(-1, 32)])
+
+
+@pytest.mark.parametrize("sectors", [8, 16, 32])
+def test_coalescing_counts_the_sectors_that_data_leads_to(sectors):
+    index = spread(sectors)
+    assert sectors_of_a_warp(index) == sectors
+    found = advice(gathered(index), "Coalescing")
+    assert f"a warp touches {sectors} sectors where 4 would do" in found.suggestion
+    assert "irregular.cu:22" in found.suggestion
+
+
+def test_coalescing_is_worth_more_the_more_sectors_there_are():
+    predictions = [gathered(spread(sectors)) for sectors in (4, 8, 16, 32)]
+    assert sectors_of_a_warp(spread(4)) == 4
+    assert advice(predictions[0], "Coalescing") is None
+    worth = [advice(p, "Coalescing").speedup for p in predictions[1:]]
+    assert worth == sorted(set(worth))
+
+
+def balanced(steps):
+    return predicted(
+        "steps_to_a_barrier", {"steps": steps, "in": pa.Buffer(N), "out": pa.Buffer(N)}
+    )
+
+
+def of_warps(first, others):
+    """Of a block, one warp with more to do than the others."""
+    return np.tile([first, *(others,) * (WARPS - 1)], N // (32 * WARPS)).astype(np.int32)
+
+
+@pytest.mark.parametrize(("first", "others"), [(64 + 7 * 16, 48), (64 + 7 * 48, 16)])
+def test_warp_balance_takes_the_trips_that_data_decides(first, others):
+    """Not more than all that is waited for: the longest warp's trips over the mean."""
+    found, even = balanced(of_warps(first, others)), balanced(of_warps(64, 64))
+    assert of_warps(first, others).sum() == of_warps(64, 64).sum()
+    worth = advice(found, "Warp Balance").speedup
+    assert found.advice[0].optimizer == "Warp Balance"
+    assert 0.6 * first / 64 < worth <= first / 64
+    assert advice(even, "Warp Balance").speedup < 1.1
+    assert even.time < found.time < first / 64 * even.time
+
+
+def test_warps_that_nobody_described_are_taken_for_alike():
+    unknown = balanced(pa.Buffer(N // 32, "int32"))
+    assert unknown.confidence == "guessed"
+    assert advice(unknown, "Warp Balance").speedup < 1.1
