@@ -59,6 +59,22 @@ def test_coalescing_is_worth_more_the_more_sectors_there_are():
     assert worth == sorted(set(worth))
 
 
+def by_few(index):
+    args = {"in": pa.Buffer(N), "index": index, "out": pa.Buffer(N // 8), "n": N}
+    return predicted("gather_by_few", args)
+
+
+def test_the_best_that_could_be_is_that_of_the_lanes_that_take_part():
+    """Four lanes of a warp: a sector each where one would do, and no two read the same element."""
+    apart = by_few((np.arange(N // 8) * SECTOR).astype(np.int32))
+    assert "a warp touches 4 sectors where 1 would do" in advice(apart, "Coalescing").suggestion
+    together = by_few(np.arange(N // 8, dtype=np.int32))
+    assert advice(together, "Coalescing") is None
+    for found in (apart, together):
+        reduction = advice(found, "Memory Transaction Reduction")
+        assert reduction is None or "the same element" not in reduction.suggestion
+
+
 def balanced(steps):
     return predicted(
         "steps_to_a_barrier", {"steps": steps, "in": pa.Buffer(N), "out": pa.Buffer(N)}

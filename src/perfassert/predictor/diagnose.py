@@ -255,7 +255,7 @@ def _trips(code: Code, graph: InstructionGraph) -> dict[int, float]:
 
 
 def _access_facts(model: Model) -> dict[int, AccessFacts]:
-    """By instruction: what its access costs, and what a warp's bytes cost at least."""
+    """By instruction: what its access costs, and what the bytes of its lanes cost at least."""
     kernel, device = model.case.kernel, model.device
     known = model.case.estimate.accesses
     result: dict[int, AccessFacts] = {}
@@ -265,7 +265,8 @@ def _access_facts(model: Model) -> dict[int, AccessFacts]:
         for number in node.touches:
             if number not in known:
                 continue
-            cost, width = known[number], kernel.bound[number].bytes * device.warp_size
+            cost = known[number]
+            width = kernel.bound[number].bytes * cost.lanes
             result[node.program] = AccessFacts(
                 cost.sectors,
                 max(1.0, width / device.sector_bytes),

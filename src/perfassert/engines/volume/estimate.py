@@ -53,11 +53,12 @@ class VolumeEstimate:
 @dataclass(frozen=True, slots=True)
 class AccessCost:
     """Of one bound access, per warp instruction: cycles of the L1 or shared pipe, wavefronts,
-    sectors asked for."""
+    sectors asked for, lanes that take part."""
 
     cycles: float
     wavefronts: float
     sectors: float
+    lanes: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +188,7 @@ def _note(accesses: dict[int, AccessCost], members: Iterable[int], cost: WarpCos
     for member in members:
         count = cost.instructions or 1.0
         accesses[member] = AccessCost(
-            cost.cycles / count, cost.wavefronts / count, cost.sectors / count
+            cost.cycles / count, cost.wavefronts / count, cost.sectors / count, cost.lanes / count
         )
 
 

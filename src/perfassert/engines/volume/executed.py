@@ -82,7 +82,8 @@ def executed_shared_cost(group: ExecutedGroup, device: Device) -> WarpCost:
     scale = rows.every * sampled.total / len(sampled.spread)
     waves = wavefronts(rows.addresses, rows.lanes, group.item_bytes, device)
     total = float(waves.sum()) * scale
-    return WarpCost(instructions=len(rows) * scale, wavefronts=total, cycles=total)
+    lit = float(rows.lanes.sum()) * scale
+    return WarpCost(instructions=len(rows) * scale, wavefronts=total, cycles=total, lanes=lit)
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,8 @@ class WarpCost:
     """Totals over the whole launch for one access group.
 
     ``instructions``: warp instructions executed; ``wavefronts``: data stage; ``cycles``: the
-    slowest of the stages; ``sectors``: distinct sectors per warp instruction, summed.
+    slowest of the stages; ``sectors``: distinct sectors per warp instruction, summed; ``lanes``:
+    those that take part, summed.
     """
 
     instructions: float = 0.0
@@ -50,6 +51,7 @@ class WarpCost:
     tag_cycles: float = 0.0
     cycles: float = 0.0
     sectors: float = 0.0
+    lanes: float = 0.0
 
     def plus(self, other: WarpCost, weight: float = 1.0) -> WarpCost:
         """The sum, the other one weighted."""
@@ -59,6 +61,7 @@ class WarpCost:
             self.tag_cycles + weight * other.tag_cycles,
             self.cycles + weight * other.cycles,
             self.sectors + weight * other.sectors,
+            self.lanes + weight * other.lanes,
         )
 
 
@@ -94,7 +97,8 @@ def shared_cost(group: AccessGroup, launch: Launch, device: Device) -> WarpCost:
     waves = wavefronts(addresses, active, group.item_bytes, device)
     scale = launch.blocks * lanes.weight * len(group.offsets)
     total = float(waves.sum()) * scale
-    return WarpCost(instructions=len(waves) * scale, wavefronts=total, cycles=total)
+    lit = float(active.sum()) * scale
+    return WarpCost(instructions=len(waves) * scale, wavefronts=total, cycles=total, lanes=lit)
 
 
 def middle_block(launch: Launch) -> tuple[int, int, int]:
@@ -215,6 +219,7 @@ def _cost_of_blocks(
         tag_cycles=total(tags.sum(axis=0)) / len(shifts),
         cycles=total(slowest.sum(axis=0)) / len(shifts),
         sectors=total(sectors),
+        lanes=total(active.sum(axis=2)) * len(offsets),
     )
 
 
@@ -243,6 +248,7 @@ def rows_cost(
         tag_cycles=float(tags.mean()) * count,
         cycles=float(slowest.mean()) * count,
         sectors=float(_distinct(sectors // device.sector_bytes).sum()),
+        lanes=float(active.sum()),
     )
 
 
