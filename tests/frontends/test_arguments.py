@@ -1,6 +1,7 @@
 """Arguments as a caller has them: floats, pointers, buffers, structures."""
 
 import ctypes
+import re
 import struct
 
 import numpy as np
@@ -107,6 +108,22 @@ def test_arguments_by_position():
     assert stored(predicted("bits", (None, 1.0, 1.0))) == 4 * 0x3F8
     with pytest.raises(pa.LaunchError, match="needs its argument 'n'"):
         predicted("guarded", (None, None, None, None))
+
+
+@needs_tools
+def test_all_that_is_not_given_is_asked_for_at_once(tmp_path):
+    path = tmp_path / "many.cu"
+    path.write_text(
+        'extern "C" __global__ void many(const float* x, float* y, int n, float by, int rows, '
+        "int pitch) {\n int i = blockIdx.x * blockDim.x + threadIdx.x; if (i >= n) return;\n"
+        "float s = 0; for (int r = 0; r < rows; r++) s += x[r * pitch + i];\n y[i] = s * by; }\n"
+    )
+    kernel, given = pa.from_cuda(path), {"rows": 2, "n": N, "pitch": N}
+    for known, rest in (((), {"n", "rows", "pitch"}), (("rows", "n"), {"pitch"})):
+        with pytest.raises(pa.LaunchError, match="needs its argument") as wrong:
+            pa.predict(kernel, pa.Launch(1, 256, {k: given[k] for k in known}), "A100-SXM4-40GB")
+        assert set(re.findall(r"\b(?:n|by|rows|pitch)\b", str(wrong.value))) == rest
+    pa.predict(kernel, pa.Launch(1, 256, given), "A100-SXM4-40GB")
 
 
 @needs_tools

@@ -214,10 +214,24 @@ class Arguments:
         elif inside:
             shown += f" (byte {inside})"
             how = f", as bytes or as {{{inside}: …}}"
+        others = [o for o in self._not_given() if o != shown]
+        beside = f"; not given either, for other places: {', '.join(others)}" if others else ""
         return LaunchError(
             f"kernel {self.kernel!r} needs its argument {shown!r} for {what}; "
-            f"give it in Launch.args{how}"
+            f"give it in Launch.args{how}{beside}"
         )
+
+    def _not_given(self) -> list[str]:
+        """Parameters and members that any address, guard or trip count is made of, in order."""
+        program, s = self.program, self.program.symbols
+        values = [b.condition for b in program.blocks.values()]
+        values += [v for loop in program.loops for v in (loop.entry, loop.trips) if v is not None]
+        for i in program.instructions:
+            values += [a.address for a in i.accesses] + ([i.guard] if i.guard is not None else [])
+        names = {s.atoms[a].name for v in values for a in s.inside(v)}
+        absent = {n for n in names if n.startswith(ARGUMENT)} - self.numbers.keys()
+        places = sorted(tuple(map(int, n[len(ARGUMENT) :].split("+"))) for n in absent)
+        return [program.parameters[at[0]].at(sum(at[1:])) for at in places]
 
 
 def content(parameter: Parameter, value: Any) -> bytes | None:
