@@ -205,3 +205,59 @@ K(optional_bias)(const float* a, const float* bias, float* out) {
 KERNEL(made_by_macro, float) {
     if (X < count) out[X] = values[X];
 }
+
+// As HeCBench was measured: long blocks, contended atomics, rows that threads read across iterations.
+K(long_blocks)(const float* a, float* out, int n) {
+    float s[8], x = a[X];
+    for (int k = 0; k < 8; k++) s[k] = k;
+#pragma unroll 1
+    for (int i = 0; i < n; i++)
+#pragma unroll
+        for (int k = 0; k < 32; k++) s[k % 8] = s[k % 8] * x + x;
+    float sum = 0;
+    for (int k = 0; k < 8; k++) sum += s[k];
+    out[X] = sum;
+}
+
+K(long_chain)(const float* a, float* out, int n) {
+    float s = 0, x = a[X];
+#pragma unroll 1
+    for (int i = 0; i < n; i++)
+#pragma unroll
+        for (int k = 0; k < 32; k++) s = s * x + x;
+    out[X] = s;
+}
+
+K(one_address)(const float* a, float* sum) { atomicAdd(sum, a[X]); }
+
+K(own_addresses)(const float* a, float* sum) { atomicAdd(sum + X, a[X]); }
+
+K(shared_float)(const float* a, float* out) {
+    __shared__ float sum;
+    if (threadIdx.x == 0) sum = 0;
+    __syncthreads();
+    atomicAdd(&sum, a[X]);
+    __syncthreads();
+    if (threadIdx.x == 0) out[blockIdx.x] = sum;
+}
+
+struct Matrix {
+    const float* data;
+    long long sizes[2], strides[2];
+};
+K(accessor)(Matrix m, const float* v, float* r) {
+    long long i = X;
+    if (i >= m.sizes[0]) return;
+    float s = 0;
+    for (long long j = 0; j < m.sizes[1]; j++) s += m.data[i * m.strides[0] + j * m.strides[1]] * v[j];
+    r[i] = s;
+}
+
+K(eight_rows)(const float* a, float* out, int columns) {
+    float s = 0;
+#pragma unroll 1
+    for (int j = 0; j < columns; j++)
+#pragma unroll
+        for (int k = 0; k < 8; k++) s += a[(X + k * gridDim.x * blockDim.x) * columns + j];
+    out[X] = s;
+}

@@ -211,11 +211,54 @@ def others() -> Iterator[Case]:
                f"{sixteen} loaded", {"count": WIDE})  # fmt: skip
 
 
+def measured() -> Iterator[Case]:
+    """What HeCBench's counters showed; right by arithmetic, where that says it."""
+    blocks, n = 108 * 8 * 4, 20_000
+    peak = blocks * 256 * n * 64 / 19.5e12
+    yield Case("long blocks, four waves", "1.94 times", "long_blocks", timed,
+               f"{Quantity(peak, 's')}, at the peak", {"n": n}, blocks)  # fmt: skip
+    for count in (108, 108 * 16):
+        yield Case(
+            f"long chains, {count} blocks of a warp", "1.94 times", "long_chain", timed,
+            f"{Quantity(n * 32 * 4 / 1.41e9, 's')}, four cycles each", {"n": n}, count, 32,
+        )  # fmt: skip
+    word = "0.25 to 2·10⁻⁶ of the time, once without a word"
+    for kernel, what in (("own_addresses", "an address for each thread"),
+                         ("one_address", "one address for all")):  # fmt: skip
+        yield Case(f"global float atomics, {what}", word, kernel, contended,
+                   "longer for one address, or said", grid=2**16)  # fmt: skip
+    yield Case("shared float atomics, one address", "a retry loop that ran once", "shared_float",
+               contended, "at least 32 tries of a warp, or said", grid=2**12)  # fmt: skip
+    side = 8192
+    once = in_bytes(side * side * FLOAT + 2 * side * FLOAT)
+    args = {"m": {"sizes": [side, side], "strides": [side, 1]}}
+    yield Case("`tensorAccessor`: a row for each thread", "1.94 times the DRAM bytes", "accessor",
+               dram, f"≥ {once} from DRAM", args, side // 256)  # fmt: skip
+    many = 82 * 6 * 256
+    yield Case(
+        "eight rows for each thread, 31 MB of sectors an iteration, L2 of 6 MB",
+        "0.24 and 0.28 of the DRAM bytes", "eight_rows", dram,
+        f"{in_bytes(many * 8 * 1024 * 32)} from DRAM, a sector for each load",
+        {"columns": 1024}, 82 * 6, device="RTX-3090",
+    )  # fmt: skip
+    yield Case(
+        "gather, only the buffer's shape given", "8 elements apart, beyond the buffer",
+        "scattered", dram, f"≤ {in_bytes(WIDE * FLOAT + 4096 * FLOAT)} from DRAM",
+        {"in": pa.Buffer(4096, "float32")},
+    )  # fmt: skip
+
+
+def contended(p: pa.Prediction) -> str:
+    """The time, and what is said of atomics."""
+    notes = [a.text for a in p.assumptions if "atomic" in a.text]
+    return f"{p.time}; " + ("; ".join(notes) or "nothing said")
+
+
 def main() -> None:
     """Print the table."""
     rows = []
     start = time.process_time()
-    for part in (silently_wrong, recurrences, guards, others):
+    for part in (silently_wrong, recurrences, guards, others, measured):
         rows += [case.row() for case in part()]
     titles = ["what", "0.1.0 on the original", "here", "right", "confidence"]
     print(tabulate(rows, titles, tablefmt="github", disable_numparse=True))

@@ -140,10 +140,11 @@ def _run(model: Model) -> Run:
     assumptions, end = _extrapolated(totals, instructions)
     ends = [end]
     if not model.by_hand and unit.resident > 1:
-        ends += [
-            _extrapolated(run_bounded(replace(unit, stagger=s), limit), instructions)[1]
+        apart = [
+            (s, run_bounded(replace(unit, stagger=s), limit))
             for s in _start_phases(unit, end, totals)
         ]
+        ends += [_extrapolated(t, instructions)[1] for s, t in apart if _all_started(unit, s, t)]
     end = fmean(ends)
     uneven = _uneven(model, end)
     return Run(
@@ -198,12 +199,17 @@ def _start_phases(unit: Unit, end: float, totals: Totals) -> tuple[int, ...]:
     all of it. Blocks that start together stay in step, which real ones do not for long.
 
     A simulation that is cut short before the last of them starts would tell of the first alone:
-    what spreads them over more than half of its window is left out.
+    what spreads them over more than half of its window is left out, here and after its run, which
+    may be cut short where that of blocks in step was not.
     """
     apart = end / unit.blocks
     staggers = [int(apart * share) for share in _PHASES]
-    window = totals.end / 2 if totals.cut_short else end
-    return tuple(s for s in staggers if s * (unit.resident - 1) <= window)
+    return tuple(s for s in staggers if _all_started(unit, s, totals))
+
+
+def _all_started(unit: Unit, stagger: int, totals: Totals) -> bool:
+    """Whether blocks that are so far apart have all started in the first half of a simulation."""
+    return not totals.cut_short or stagger * (unit.resident - 1) <= totals.end / 2
 
 
 def _extrapolated(totals: Totals, instructions: int) -> tuple[tuple[Assumption, ...], float]:
