@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import refused
 from tabulate import tabulate
 
 import perfassert as pa
@@ -217,10 +218,10 @@ def measured() -> Iterator[Case]:
     peak = blocks * 256 * n * 64 / 19.5e12
     yield Case("long blocks, four waves", "1.94 times", "long_blocks", timed,
                f"{Quantity(peak, 's')}, at the peak", {"n": n}, blocks)  # fmt: skip
-    for count in (108, 108 * 16):
+    for count, cycles in ((108, 4), (108 * 16, 8)):  # four warps a scheduler, two cycles each
         yield Case(
             f"long chains, {count} blocks of a warp", "1.94 times", "long_chain", timed,
-            f"{Quantity(n * 32 * 4 / 1.41e9, 's')}, four cycles each", {"n": n}, count, 32,
+            f"{Quantity(n * 32 * cycles / 1.41e9, 's')}, {cycles} cycles each", {"n": n}, count, 32,
         )  # fmt: skip
     word = "0.25 to 2·10⁻⁶ of the time, once without a word"
     for kernel, what in (("own_addresses", "an address for each thread"),
@@ -262,7 +263,12 @@ def main() -> None:
         rows += [case.row() for case in part()]
     titles = ["what", "0.1.0 on the original", "here", "right", "confidence"]
     print(tabulate(rows, titles, tablefmt="github", disable_numparse=True))
-    print(f"\n{len(rows)} predictions, {time.process_time() - start:.0f} s of processor time")
+    print()
+    ways = refused.rows()
+    print(tabulate(ways, [*titles[:3], "seen by"], tablefmt="github", disable_numparse=True))
+    spent = f"{time.process_time() - start:.0f} s of "
+    print(f"\n{len(rows)} predictions, {len(ways)} ways in, {spent}", end="")
+    print("processor time without the tools'")
 
 
 if __name__ == "__main__":
