@@ -101,6 +101,13 @@ class Accesses:
         elif operation.memory.space is Space.GLOBAL:
             self.setting.memory.plane.taint(UNTRANSLATED)
 
+    def doubt(self, operation: Micro, unknown: Masks) -> None:
+        """Whether some lanes write is unknown: so is what they may write to."""
+        assert operation.memory is not None
+        addresses, _ = self._addresses(operation.memory, operation)
+        addresses = np.broadcast_to(addresses, unknown.shape)
+        self._stray(operation.memory, addresses, unknown, unknown != 0)
+
     def _stray(self, memory: Memory, addresses: Addresses, unknown: Masks, lanes: Lanes) -> None:
         """Somewhere is written to: in the buffer whose pointer the address was made from."""
         if not lanes.any():

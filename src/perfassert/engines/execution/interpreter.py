@@ -104,17 +104,55 @@ class Interpreter:
         instruction = self.code.instructions[place]
         self.place = place
         self.mask = self.active = active
+        doubt: Masks | None = None
         if instruction.guard >= 0:
             guard = self.read(instruction.guard)
             self.mask = active & (guard == instruction.holds)
             if self.ends[place]:
                 self.guess(self.masks((instruction.guard,)), active)
+            else:
+                doubt = self._doubt(instruction.guard)
         for part, operation, wanted in plan:
             if operation.kind in CONTROL:
                 self._control(operation)
             elif self.mask.any():
                 self._execute(part, operation, wanted)
+        if doubt is not None:
+            self._taint(plan, doubt)
         return self.ends[place]
+
+    def _doubt(self, guard: int) -> Masks | None:
+        """Why it is not known whether active lanes execute an instruction."""
+        unknown = self.masks((guard,))
+        if unknown is None:
+            return None
+        held = np.where(self.active, unknown, np.uint32(0))
+        return held if held.any() else None
+
+    def _taint(self, plan: Sequence[tuple[int, Micro, bool]], doubt: Masks) -> None:
+        """What an instruction under an unknown guard writes, or would have, is unknown."""
+        for _, operation, _ in plan:
+            for target in operation.targets:
+                self._mark(target, doubt)
+            if operation.memory is not None:
+                self.guess(doubt, self.active)
+                if operation.kind in (Kind.STORE, Kind.ATOMIC):
+                    self.accesses.doubt(operation, doubt)
+
+    def _mark(self, register: int, more: Masks) -> None:
+        if register <= 0:
+            return
+        uniform = register in self.code.uniform
+        shape = (self.setting.warps, 1 if uniform else 32)
+        if uniform:
+            more = np.bitwise_or.reduce(more, axis=1, keepdims=True)
+        values = self.values[register]
+        if values is None or values.shape != shape:
+            self.values[register] = _grown(values, shape)
+        marks = self.unknown[register]
+        if marks is None or marks.shape != shape:
+            marks = self.unknown[register] = _grown(marks, shape)
+        marks[self.rows] |= more
 
     # Registers
 

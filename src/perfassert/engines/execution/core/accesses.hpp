@@ -26,6 +26,15 @@ class Accesses {
     return spots.unknown;
   }
 
+  // Whether the lanes of some rows write is unknown: so is what they may write to.
+  void doubt(const Op& op, i64 place, i64 warps_per_block, const std::vector<Row>& rows, u32 mask) {
+    memory_ = &op.memory;
+    spots.start(op, place, warps_per_block, rows.data(), rows.size());
+    spots.unknown = mask;
+    for (Spot& spot : spots) spot.known = 0;
+    stray();
+  }
+
   // An instruction without a translation wrote to memory: all of it is unknown.
   void forget(const Memory& memory) {
     if (memory.space == kShared && store.shared_bytes)

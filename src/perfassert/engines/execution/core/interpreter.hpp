@@ -2,7 +2,7 @@
 #pragma once
 #include <unordered_map>
 
-#include "accesses.hpp"
+#include "doubts.hpp"
 #include "program.hpp"
 #include "warps.hpp"
 
@@ -60,6 +60,7 @@ class Interpreter {
   i64 spent_ = 0, place_ = 0;
   std::vector<u32> numbers_;
   std::vector<Row> rows_;
+  Doubts doubts_;
 
   void prepare() {
     i64 count = 0;
@@ -132,10 +133,12 @@ class Interpreter {
         if (instruction.ops.empty()) continue;
         place_ = p;
         guard(instruction, first, some);
+        doubts_.find(instruction, rows_.data() + first, some);
         for (auto& op : instruction.ops) {
           if (op.memory.exists) access(op, first, some);
           else run_local(op, rows_.data() + first, some);
         }
+        if (doubts_.any()) guesses[at()] |= doubts_.taint(instruction, accesses, place_, setting.per_block);
       }
     }
   }
@@ -153,10 +156,12 @@ class Interpreter {
     place_ = place;
     guard(instruction, 0, numbers_.size());
     if (instruction.guarded && instruction.ends) guess(instruction.guard, &Row::active);
+    doubts_.find(instruction, rows_.data(), numbers_.size());
     for (auto& op : instruction.ops) {
       if (is_control(op.kind)) control(op);
       else if (any_lane()) execute(op);
     }
+    if (doubts_.any()) guesses[at()] |= doubts_.taint(instruction, accesses, place_, setting.per_block);
     return instruction.ends;
   }
 
