@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-import numpy as np
-import numpy.typing as npt
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,8 @@ class Pieces:
 
     def of(self, first: int, last: int) -> npt.NDArray[np.int64]:
         """Numbers of the pieces of some blocks, ``last`` left out; some more than once."""
+        import numpy as np
+
         ends = np.array([first, last], np.int64) << ADDRESS_BITS
         start, stop = np.searchsorted(self.keys, ends)
         found: npt.NDArray[np.int64] = self.keys[start:stop] & ((1 << ADDRESS_BITS) - 1)

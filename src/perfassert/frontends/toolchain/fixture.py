@@ -7,7 +7,8 @@ A file that :func:`to_fixture` writes needs no toolchain. It starts with lines o
 - ``registers shared_bytes local_bytes parameter_base code_bytes``: integers, ``0x`` allowed;
 - ``parameters``: ``name:offset:size:pointer|value[:dtype]``, separated by commas;
 - ``constants``: ``bank:hexadecimal bytes``, separated by commas;
-- ``unset``: ``name:bank:offset:size`` of constants without a value, separated by commas;
+- ``unset``, ``valued``: ``name:bank:offset:size`` of constants without a value and with one,
+  separated by commas;
 - ``assumption``: ``text[:file:line:column]``, once for each.
 
 Then comes the listing, then the source files (``//file: path`` followed by ``//src: line`` …) and
@@ -29,7 +30,8 @@ from .names import choose, demangle, without_parameters
 
 _SAFE = "()[]{}<>*&+-_.;'/=|"
 _NUMBERS = ("registers", "shared_bytes", "local_bytes", "parameter_base", "code_bytes")
-_KEYS = ("arch", "kernel", "mangled", *_NUMBERS, "parameters", "constants", "unset", "assumption")
+_SYMBOLS = ("unset", "valued")
+_KEYS = ("arch", "kernel", "mangled", *_NUMBERS, "parameters", "constants", *_SYMBOLS, "assumption")
 # Where the launch's own words end in constant bank 0; a cubin states it, a bare listing does not.
 _PARAMETER_BASE = ((100, 0x380), (90, 0x210), (70, 0x160))
 _ADDRESS = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/", re.MULTILINE)
@@ -47,9 +49,10 @@ def to_fixture(binary: Binary) -> str:
     if binary.constants:
         banks = (f"{bank}:{content.hex()}" for bank, content in sorted(binary.constants.items()))
         lines.append(f"//perfassert: constants={','.join(banks)}")
-    if binary.unset:
-        words = (f"{quote(u.name, safe=_SAFE)}:{u.bank}:{u.offset}:{u.size}" for u in binary.unset)
-        lines.append(f"//perfassert: unset={','.join(words)}")
+    for key in _SYMBOLS:
+        symbols = getattr(binary, key)
+        words = (f"{quote(u.name, safe=_SAFE)}:{u.bank}:{u.offset}:{u.size}" for u in symbols)
+        lines += [f"//perfassert: {key}={','.join(words)}"] if symbols else []
     for a in binary.assumptions:
         span = (a.span.file, a.span.line, a.span.column) if a.span else ()
         parts = [quote(str(part), safe=_SAFE) for part in (a.text, *span)]
@@ -87,7 +90,8 @@ def from_fixture(text: str, kernel: str | None, arch: str, where: str) -> Binary
         code_bytes=numbers["code_bytes"],
         parameters=_parameters(header, where),
         constants=_constants(header, where),
-        unset=_unset(header, where),
+        unset=_symbols(header, "unset", where),
+        valued=_symbols(header, "valued", where),
         files=_files(text),
         tools="listing",
         assumptions=assumptions,
@@ -199,14 +203,14 @@ def _constants(header: dict[str, list[str]], where: str) -> dict[int, bytes]:
         raise KernelSourceError(f"{where}: constants are not of the form bank:hex") from None
 
 
-def _unset(header: dict[str, list[str]], where: str) -> tuple[Unset, ...]:
+def _symbols(header: dict[str, list[str]], key: str, where: str) -> tuple[Unset, ...]:
     found = []
-    for item in _items(header, "unset"):
+    for item in _items(header, key):
         name, *rest = item.split(":")
         if len(rest) != 3:
             form = "name:bank:offset:size"
-            raise KernelSourceError(f"{where}: unset {item!r} is not of the form {form}")
-        bank, offset, size = (_number(text, "unset", where) for text in rest)
+            raise KernelSourceError(f"{where}: {key} {item!r} is not of the form {form}")
+        bank, offset, size = (_number(text, key, where) for text in rest)
         found.append(Unset(unquote(name), bank, offset, size))
     return tuple(found)
 
