@@ -1,30 +1,23 @@
 """``perfassert record``: what it says, writes and refuses; recording itself is tested elsewhere."""
 
 import json
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
+from host_programs import built, need_nvcc
 
 import perfassert as pa
 from perfassert.cli.main import main
 from perfassert.cli.record import size
-from perfassert.frontends.toolchain import tools
 
 EXAMPLE = Path(__file__).parents[2] / "examples/recording/loop.cu"
 
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory):
-    if tools.find("nvcc") is None:
-        pytest.skip("nvcc is not installed")
-    if shutil.which("g++") is None:
-        pytest.skip("there is no host compiler")
+    need_nvcc()
     made = tmp_path_factory.mktemp("program") / "loop"
-    command = [tools.need("nvcc").path, "-arch=sm_80", "-lineinfo", "-o", made, EXAMPLE]
-    subprocess.run(command, check=True, timeout=120)
-    return str(made)
+    return str(built(EXAMPLE, made, "-arch=sm_80", "-lineinfo"))
 
 
 def record(*options):

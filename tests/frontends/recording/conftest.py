@@ -1,13 +1,11 @@
 """Programs built with nvcc and a host compiler, recorded."""
 
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
+from host_programs import built, need_nvcc
 
 from perfassert.frontends.recording.session import Request, record
-from perfassert.frontends.toolchain import tools
 from perfassert.hardware.load import device
 
 EXAMPLES = Path(__file__).parents[3] / "examples/recording"
@@ -16,10 +14,7 @@ EXAMPLES = Path(__file__).parents[3] / "examples/recording"
 @pytest.fixture(scope="session")
 def build(tmp_path_factory):
     """``build("loop.cu")`` of the examples, or of a name and a text; the path of the program."""
-    if tools.find("nvcc") is None:
-        pytest.skip("nvcc is not installed")
-    if shutil.which("g++") is None:
-        pytest.skip("there is no host compiler")
+    need_nvcc()
     folder = tmp_path_factory.mktemp("programs")
     held = {}
 
@@ -30,11 +25,8 @@ def build(tmp_path_factory):
             if text is not None:
                 source = folder / f"{len(held)}-{name}"
                 source.write_text(text)
-            held[key] = folder / f"{len(held)}-{source.stem}.program"
             given = options or ("-arch=sm_80", "-lineinfo")
-            command = [tools.need("nvcc").path, *given, "-o", str(held[key]), str(source)]
-            done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=120)
-            assert done.returncode == 0, done.stderr + done.stdout
+            held[key] = built(source, folder / f"{len(held)}-{source.stem}.program", *given)
         return held[key]
 
     return one

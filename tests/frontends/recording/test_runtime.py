@@ -7,9 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from host_programs import need_host_compiler
 
 import perfassert as pa
-from perfassert.frontends.recording import library
+from perfassert.frontends.recording import stand_in
 from perfassert.frontends.recording.device import attributes
 from perfassert.frontends.toolchain import tools
 
@@ -80,8 +81,7 @@ int main(int count, char**) {
 
 @pytest.fixture(scope="session")
 def driver_program(tmp_path_factory):
-    if shutil.which("g++") is None:
-        pytest.skip("there is no host compiler")
+    need_host_compiler()
     if tools.find("ptxas") is None:
         pytest.skip("ptxas is not installed")
     folder = tmp_path_factory.mktemp("driver")
@@ -179,13 +179,13 @@ def test_the_runtime_is_compiled_where_the_wheel_has_none(monkeypatch, tmp_path)
     if not sys.platform.startswith("linux") or shutil.which("g++") is None:
         pytest.skip("there is no host compiler")
     monkeypatch.setenv("PERFASSERT_CACHE_DIR", str(tmp_path))
-    made = library._compiled()
+    made = stand_in._compiled()
     assert made.read_bytes().startswith(b"\x7fELF")
     before = made.stat().st_mtime_ns
-    assert library._compiled() == made
+    assert stand_in._compiled() == made
     assert made.stat().st_mtime_ns == before
     monkeypatch.setenv("CXX", "no-such-compiler")
     monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
     monkeypatch.setenv("PERFASSERT_CACHE_DIR", str(tmp_path / "other"))
     with pytest.raises(pa.ToolchainMissing, match="apt-get install g"):
-        library._compiled()
+        stand_in._compiled()

@@ -142,17 +142,9 @@ class Interpreter:
     def _mark(self, register: int, more: Masks) -> None:
         if register <= 0:
             return
-        uniform = register in self.code.uniform
-        shape = (self.setting.warps, 1 if uniform else 32)
-        if uniform:
+        if register in self.code.uniform:
             more = np.bitwise_or.reduce(more, axis=1, keepdims=True)
-        values = self.values[register]
-        if values is None or values.shape != shape:
-            self.values[register] = _grown(values, shape)
-        marks = self.unknown[register]
-        if marks is None or marks.shape != shape:
-            marks = self.unknown[register] = _grown(marks, shape)
-        marks[self.rows] |= more
+        self._own(self.unknown, register)[self.rows] |= more
 
     # Registers
 
@@ -182,17 +174,19 @@ class Interpreter:
         if uniform:
             result = self._of_first(result) if _by_lane(result) else result
             unknown = self._of_first(unknown) if _by_lane(unknown) else unknown
-        shape = (self.setting.warps, 1 if uniform else 32)
-        values = self.values[register]
-        if values is None or values.shape != shape:
-            values = self.values[register] = _grown(values, shape)
-        _put(values, self.rows, where, result)
-        marks = self.unknown[register]
-        if unknown is None and marks is None:
+        _put(self._own(self.values, register), self.rows, where, result)
+        if unknown is None and self.unknown[register] is None:
             return
-        if marks is None or marks.shape != shape:
-            marks = self.unknown[register] = _grown(marks, shape)
-        _put(marks, self.rows, where, np.uint32(0) if unknown is None else unknown)
+        marks = np.uint32(0) if unknown is None else unknown
+        _put(self._own(self.unknown, register), self.rows, where, marks)
+
+    def _own(self, held: list[Any], register: int) -> Any:
+        """A register's array, with a place for every warp and lane."""
+        shape = (self.setting.warps, 1 if register in self.code.uniform else 32)
+        array = held[register]
+        if array is None or array.shape != shape:
+            array = held[register] = _grown(array, shape)
+        return array
 
     def _of_first(self, result: Any) -> Any:
         lane = collective.first_active(self.mask)

@@ -19,8 +19,8 @@ from perfassert.errors import RecordError
 from perfassert.frontends.recording.contents import Contents
 from perfassert.frontends.recording.device import attributes
 from perfassert.frontends.recording.execution import Executor, Runner
-from perfassert.frontends.recording.library import runtime
 from perfassert.frontends.recording.recorder import Findings, Recorder, Settings
+from perfassert.frontends.recording.stand_in import runtime
 from perfassert.frontends.recording.wire import Closed, Connection, device_facts
 from perfassert.hardware.model import Device
 
