@@ -61,7 +61,7 @@ def main() -> None:
 def report(name: str, kernel: pa.Kernel) -> None:
     model = make_model(estimated(kernel, LAUNCH, DEVICE), LAUNCH, DEVICE)
     program = model.case.kernel.program
-    case = advisor_case(pa.predict(kernel, LAUNCH, DEVICE))
+    case = advisor_case(pa.predict(kernel, LAUNCH, DEVICE), pa.predict)
     assert program is not None
     assert case is not None
     measured = replace(case.samples, edges=None)

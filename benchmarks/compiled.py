@@ -6,6 +6,7 @@ predictions of them. `make bench` runs it; it needs the extra ``cuda``.
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 import time
@@ -31,6 +32,7 @@ extern "C" __global__ void longest(const float* a, float* b, int n) {{
 def main() -> None:
     if tools.find("nvrtc") is None or tools.find("nvdisasm") is None:
         sys.exit('the extra is not installed: pip install "perfassert[cuda]"')
+    os.environ.setdefault("PERFASSERT_TOOL_TIMEOUT", "600")
     with tempfile.TemporaryDirectory() as folder:
         long = Path(folder) / "long.cu"
         long.write_text(LONG)
