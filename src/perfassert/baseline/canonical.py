@@ -17,7 +17,15 @@ from perfassert.kernel.bound import BoundAccess
 from perfassert.kernel.description import AccessKernel, BoundKernel, Description, GraphKernel
 from perfassert.kernel.expression import to_text
 from perfassert.kernel.field import Field
-from perfassert.kernel.graph import InstructionGraph, Latency, LatencyRule, Loop, Node, Source
+from perfassert.kernel.graph import (
+    InstructionGraph,
+    Latency,
+    LatencyRule,
+    Loop,
+    Node,
+    Signal,
+    Source,
+)
 
 _WARPS = (1, 2, 4, 8, 16, 32, 64)  # where a latency that is a function of them is looked at
 Plain = Any
@@ -84,11 +92,14 @@ def _access(access: Access) -> Plain:
 
 
 def _graph(graph: InstructionGraph) -> Plain:
+    """Graphs without channels are written as they were before there were any."""
+    channels = {"channels": [c.arrivals for c in graph.channels]} if graph.channels else {}
     return {
         "": "InstructionGraph",
         "nodes": [_node(n) for n in graph.nodes],
         "loops": [_loop(x) for x in graph.loops],
         "body": [list(item) for item in graph.body],
+        **channels,
     }
 
 
@@ -102,7 +113,20 @@ def _loop(loop: Loop) -> Plain:
     }
 
 
+def _signal(signal: Signal) -> Plain:
+    return {
+        "": "Signal",
+        "channel": signal.channel,
+        "arrives": signal.arrives,
+        "waits": signal.waits,
+        "copies": signal.copies,
+        "lead": signal.lead,
+        "expects": signal.expects,
+    }
+
+
 def _node(node: Node) -> Plain:
+    signal = {"signal": _signal(node.signal)} if node.signal is not None else {}
     return {
         "": "Node",
         "index": node.index,
@@ -118,6 +142,7 @@ def _node(node: Node) -> Plain:
         "stall": _number(node.stall),
         "touches": _numbers(node.touches),
         "demands": [[server, _number(cycles)] for server, cycles in node.demands],
+        **signal,
     }
 
 

@@ -71,13 +71,44 @@ class Edge:
 
 
 @dataclass(frozen=True, slots=True)
+class Channel:
+    """Where warps of a block meet in phases: an mbarrier, a ring of them, a named barrier.
+
+    A phase is complete when ``arrivals`` warps have arrived, and with them the copies that their
+    arrivals expect.
+    """
+
+    name: str
+    arrivals: int
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """What a node does to the channel of that number.
+
+    A warp's n-th arrival (from 0) belongs to phase n, and so do the copies that follow it; its n-th
+    wait ends with phase n − ``lead``, at once where there is none. A node that arrives and waits
+    meets the others in its arrival's phase. An arrival or copy counts when its node is complete, a
+    meeting's when it is issued. ``expects``: copies that an arrival's phase waits for.
+    """
+
+    channel: int
+    arrives: bool = False
+    waits: bool = False
+    copies: bool = False
+    lead: int = 0
+    expects: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Node:
     """One instruction. ``fence``: a barrier; ``partial``: one that waits for its edges only.
 
     Of compiled code: ``stall``, cycles until its warp may issue the next instruction; ``touches``:
     numbers of the kernel's bound accesses; ``program``: number in the compiled program, or -1.
     ``demands``: (server, cycles) that it takes of the memory system, one after the other.
-    ``rests_on``: what was assumed about its class or whether it is executed.
+    ``rests_on``: what was assumed about its class or whether it is executed. ``signal``: what it
+    does to a channel; one that waits there is a partial fence of its own warp.
     """
 
     index: int
@@ -97,6 +128,7 @@ class Node:
     program: int = -1
     demands: tuple[tuple[str, float], ...] = ()
     rests_on: tuple[Assumption, ...] = ()
+    signal: Signal | None = None
 
     @property
     def touches_global(self) -> bool:
@@ -161,6 +193,7 @@ class InstructionGraph:
     nodes: tuple[Node, ...]
     loops: tuple[Loop, ...]
     body: tuple[BodyItem, ...]
+    channels: tuple[Channel, ...] = ()
 
     @staticmethod
     def builder() -> GraphBuilder:
@@ -189,7 +222,7 @@ class InstructionGraph:
             replace(loop, trips=_trips(loop, names)) if isinstance(loop.trips, str) else loop
             for loop in self.loops
         )
-        return InstructionGraph(self.nodes, loops, self.body)
+        return replace(self, loops=loops)
 
     def to_networkx(self) -> networkx.MultiDiGraph:
         """Nodes with their attributes; edges with ``loop`` and ``distance`` (0: same iteration)."""
@@ -220,6 +253,14 @@ def _trips(loop: Loop, names: Mapping[str, int]) -> int:
 @dataclass(frozen=True, slots=True)
 class NodeRef:
     """What ``op`` returns: the value that a node makes."""
+
+    builder: GraphBuilder = field(repr=False)
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelRef:
+    """What ``channel`` returns."""
 
     builder: GraphBuilder = field(repr=False)
     index: int
@@ -310,6 +351,7 @@ class GraphBuilder:
         self._loops: list[_LoopDraft] = []
         self._body: list[BodyItem] = []
         self._names: dict[str, int] = {}
+        self._channels: list[Channel] = []
         self.open_loops: list[int] = []
         self.warps: frozenset[int] | None = None
 
@@ -322,18 +364,22 @@ class GraphBuilder:
         access: str | None = None,
         space: str | None = None,
         span: SourceSpan | None = None,
+        completes: ChannelRef | None = None,
     ) -> NodeRef:
         """Add an instruction of class ``operation`` that depends on ``inputs``.
 
-        ``produces=False`` (a store): complete λ after its issue, else Λ after.
+        ``produces=False`` (a store): complete λ after its issue, else Λ after. ``completes``: the
+        channel on which it is one of the copies that the warp's last arrival expects.
         """
         if not isinstance(operation, str) or not operation:
             raise GraphError(f"an operation is a class name, not {operation!r}")
         if operation == BARRIER:
             raise GraphError("add barriers with barrier(), not op()")
+        copied = None if completes is None else Signal(self._channel(completes), copies=True)
         return self._add(
-            operation, inputs, name=name, produces=produces, access=access, space=space, span=span
-        )
+            operation, inputs, name=name, produces=produces, access=access, space=space, span=span,
+            signal=copied,
+        )  # fmt: skip
 
     def barrier(self, *nodes: Value, span: SourceSpan | None = None) -> NodeRef:
         """A barrier of the block, of class ``"barrier"``.
@@ -344,6 +390,40 @@ class GraphBuilder:
         if self.warps is not None:
             raise GraphError(f"barrier (node {len(self._drafts)}) under only(): divergent code")
         return self._add(BARRIER, nodes, fence=True, partial=bool(nodes), span=span)
+
+    def channel(self, arrivals: int, name: str = "") -> ChannelRef:
+        """A channel of the block whose phases ``arrivals`` warps complete: see :class:`Signal`."""
+        if isinstance(arrivals, bool) or not isinstance(arrivals, int) or arrivals < 1:
+            raise GraphError(f"channel {name!r}: arrivals must be at least 1, not {arrivals!r}")
+        index = len(self._channels)
+        self._channels.append(Channel(name or str(index), arrivals))
+        return ChannelRef(self, index)
+
+    def arrive(
+        self, channel: ChannelRef, *inputs: Value, expects: int = 0, operation: str = "arrive"
+    ) -> NodeRef:
+        """Arrive at the channel's next phase, which waits for ``expects`` copies besides."""
+        if isinstance(expects, bool) or not isinstance(expects, int) or expects < 0:
+            raise GraphError(f"arrive: expects must be a whole number ≥ 0, not {expects!r}")
+        signal = Signal(self._channel(channel), arrives=True, expects=expects)
+        return self._add(operation, inputs, produces=False, signal=signal)
+
+    def wait(
+        self, channel: ChannelRef, *inputs: Value, lead: int = 0, operation: str = "wait"
+    ) -> NodeRef:
+        """Wait for the channel's next phase, ``lead`` phases late: the first ``lead`` waits pass.
+
+        Complete Λ after that phase; everything later in the warp waits for it.
+        """
+        if isinstance(lead, bool) or not isinstance(lead, int) or lead < 0:
+            raise GraphError(f"wait: lead must be a whole number ≥ 0, not {lead!r}")
+        signal = Signal(self._channel(channel), waits=True, lead=lead)
+        return self._add(operation, inputs, fence=True, partial=True, signal=signal)
+
+    def meet(self, channel: ChannelRef, *inputs: Value, operation: str = BARRIER) -> NodeRef:
+        """Arrive and wait for the phase to be complete, as at a named barrier."""
+        signal = Signal(self._channel(channel), arrives=True, waits=True)
+        return self._add(operation, inputs, fence=True, partial=True, signal=signal)
 
     def loop(self, trips: Trips) -> _LoopContext:
         """A loop of ``trips`` iterations: a number, or an expression over ``Launch.args``."""
@@ -373,12 +453,14 @@ class GraphBuilder:
             Loop(i, draft.parent, draft.trips, tuple(draft.body))
             for i, draft in enumerate(self._loops)
         )
-        graph = InstructionGraph(tuple(d.node for d in self._drafts), loops, tuple(self._body))
+        graph = InstructionGraph(
+            tuple(d.node for d in self._drafts), loops, tuple(self._body), tuple(self._channels)
+        )
         nodes = tuple(
             replace(d.node, edges=tuple(self._edge(graph, d.node, v) for v in d.inputs))
             for d in self._drafts
         )
-        return InstructionGraph(nodes, loops, graph.body)
+        return replace(graph, nodes=nodes)
 
     def open_loop(self, trips: Trips) -> int:
         """Used by ``with g.loop(...)``."""
@@ -421,6 +503,11 @@ class GraphBuilder:
         self._drafts.append(_Draft(node, inputs))
         self._items().append(BodyItem(ItemKind.NODE, index))
         return NodeRef(self, index)
+
+    def _channel(self, channel: object) -> int:
+        if not isinstance(channel, ChannelRef) or channel.builder is not self:
+            raise GraphError(f"a channel is what channel() of this graph gives, not {channel!r}")
+        return channel.index
 
     def _check(self, value: object, where: str) -> None:
         if not isinstance(value, (NodeRef, CarriedRef)):

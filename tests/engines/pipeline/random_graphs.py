@@ -12,13 +12,16 @@ COMPLETIONS = (0.5, 1, 2, 5, 9.5, 18, 40)
 class Maker:
     """``pick(sequence)`` chooses; everything else follows from it."""
 
-    def __init__(self, pick, warps, max_trips=9, max_items=4):
+    def __init__(self, pick, warps, max_trips=9, max_items=4, channels=False):
         self.pick = pick
         self.warps = warps
         self.max_trips = max_trips
         self.max_items = max_items
         self.builder = InstructionGraph.builder()
         self.names = 0
+        self.kinds = ("op", "op", "op", "loop", "barrier", "partial", "only")
+        if channels:
+            self.kinds += ("meet", "split", "group", "ring")
 
     def graph(self):
         self.items([], [], depth=0, only=False)
@@ -28,18 +31,67 @@ class Maker:
     def items(self, visible, bodies, depth, only):
         """Add items; ``visible``: nodes that may be used; ``bodies``: open loops, with names."""
         for _ in range(self.pick(range(1, self.max_items + 1))):
-            kind = self.pick(("op", "op", "op", "loop", "barrier", "partial", "only"))
+            kind = self.pick(self.kinds)
             if kind == "loop" and depth < 3:
                 self.loop(visible, bodies, depth, only)
             elif kind == "barrier" and not only:
                 self.builder.barrier()
             elif kind == "partial" and not only:
                 self.builder.barrier(*[self.pick(visible)] if visible else ())
+            elif kind == "meet" and not only:
+                self.builder.meet(self.builder.channel(self.warps))
+            elif kind == "split" and not only:
+                self.split(visible, bodies)
+            elif kind == "group" and not only:
+                self.group()
+            elif kind == "ring" and not only and self.warps > 1 and not bodies:
+                self.ring(visible)
             elif kind == "only" and not only and self.warps > 1 and not bodies:
                 with self.builder.only(warps={self.pick(range(self.warps))}):
                     self.op(visible, bodies)
             else:
                 self.op(visible, bodies)
+
+    def split(self, visible, bodies):
+        """Everybody arrives, and waits later on."""
+        channel = self.builder.channel(self.warps)
+        copies = self.pick((0, 0, 1, 2))
+        self.builder.arrive(channel, *self.some(visible), expects=copies)
+        for _ in range(copies):
+            self.builder.op(self.pick(OPERATIONS), *self.some(visible), completes=channel)
+        self.op(visible, bodies)
+        self.builder.wait(channel, *self.some(visible), lead=self.pick((0, 0, 1, 2)))
+
+    def group(self):
+        """Some warps meet, at a place where others go on."""
+        first = self.pick(range(self.warps))
+        members = range(first, self.warps)
+        channel = self.builder.channel(len(members))
+        with self.builder.only(warps=members):
+            self.builder.meet(channel)
+
+    def ring(self, visible):
+        """The first warp copies for the others, several stages ahead."""
+        g, stages, copies = self.builder, self.pick((1, 2, 3, 4)), self.pick((0, 1, 1, 2))
+        trips, again = self.pick(range(self.max_trips + 1)), self.pick((1, 1, 2, 3))
+        full, empty = g.channel(1), g.channel(self.warps - 1)
+        with g.only(warps={0}), g.loop(again), g.loop(trips):
+            self.some_ops()
+            g.wait(empty, lead=stages)
+            g.arrive(full, *self.some(visible), expects=copies)
+            for _ in range(copies):
+                g.op(self.pick(OPERATIONS), completes=full)
+        with g.only(warps=range(1, self.warps)), g.loop(again), g.loop(trips):
+            g.wait(full)
+            made = self.some_ops()
+            g.arrive(empty, *made)
+            self.some_ops()
+
+    def some_ops(self):
+        return [self.builder.op(self.pick(OPERATIONS)) for _ in range(self.pick((0, 1, 2)))]
+
+    def some(self, visible):
+        return [self.pick(visible)] if visible and self.pick((True, False)) else []
 
     def op(self, visible, bodies):
         inputs = [self.pick(visible) for _ in range(self.pick((0, 0, 1, 2))) if visible]
@@ -76,10 +128,10 @@ class Maker:
         visible.extend(inside[len(visible) :])
 
 
-def latencies(pick, scoped):
+def latencies(pick, scoped, channels=()):
     pipes = {}
     result = {}
-    for operation in (*OPERATIONS, "barrier"):
+    for operation in (*OPERATIONS, "barrier", *channels):
         pipeline = pick(("p", "q", "r")) if operation != "barrier" else "barrier"
         scope = pipes.setdefault(pipeline, pick(("unit", "scheduler")) if scoped else "unit")
         result[operation] = Latency(pick(ISSUES), pick(COMPLETIONS), pipeline, scope)

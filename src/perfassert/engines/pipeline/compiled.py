@@ -105,6 +105,8 @@ def _profile(unit: Unit, words: Sequence[int]) -> Profile:
 
 def fits(unit: Unit) -> bool:
     """Whether all times fit into 64 bits: very fine ticks leave no room for long runs."""
+    if unit.channels:
+        return False
     longest = 0
     for program in unit.programs:
         worst = max((n.issue + n.completion + n.served for n in program.nodes), default=0)

@@ -13,6 +13,7 @@ class Unit:
 
     ``stagger``: ticks by which each of the first resident blocks starts after the one before (in
     order only). ``profile``: count where the warps' time at each node goes (in order only).
+    ``channels``: arrivals that complete a phase of each channel of a block.
     """
 
     programs: tuple[Program, ...]
@@ -26,6 +27,7 @@ class Unit:
     width: int
     stagger: int = 0
     profile: bool = False
+    channels: tuple[int, ...] = ()
 
     @property
     def warps(self) -> int:

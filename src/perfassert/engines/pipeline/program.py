@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import lcm
 
+from perfassert.engines.pipeline.phases import ProgramSignal, program_signals
 from perfassert.errors import GraphError
 from perfassert.kernel.graph import BodyItem, InstructionGraph, ItemKind, Latency, Node, loop_chain
 
@@ -22,7 +23,8 @@ _MAX_PIPELINES = 64  # the compiled engine holds the active ones of a scheduler 
 @dataclass(frozen=True, slots=True)
 class ProgramNode:
     """``issue``, ``completion``, ``stall`` in ticks; ``demands``: (server, ticks), one after the
-    other; ``sources``: per edge, (producer, loop, distance)."""
+    other; ``sources``: per edge, (producer, loop, distance); ``signal``: what it does to a channel.
+    """
 
     graph_node: int
     operation: int
@@ -37,6 +39,7 @@ class ProgramNode:
     produces: bool
     demands: tuple[tuple[int, int], ...]
     sources: tuple[tuple[tuple[int, int, int], ...], ...]
+    signal: ProgramSignal | None = None
 
     @property
     def served(self) -> int:
@@ -194,9 +197,11 @@ class _Compiler:
         self.order: list[int] = []
         self.kept: list[int] = []
         self.bodies: dict[int, list[BodyItem]] = {}
+        self.signals: Mapping[int, ProgramSignal] = {}
 
     def program(self) -> Program:
         body, length = self.walk(self.graph.body)
+        self.signals = program_signals(self.graph, body, self.bodies, self.trips)
         node_index = {n: i for i, n in enumerate(self.order)}
         loop_index = {loop: i for i, loop in enumerate(self.kept)} | {NO_LOOP: NO_LOOP}
 
@@ -214,7 +219,7 @@ class _Compiler:
             loops.append(
                 ProgramLoop(
                     loop_index[self.graph.loops[loop].parent],
-                    self.graph.trips_of(loop, self.warp),
+                    self.trips(loop),
                     self.lengths[loop],
                     self.offsets[ItemKind.LOOP, loop],
                     renamed(self.bodies[loop]),
@@ -222,6 +227,9 @@ class _Compiler:
                 )
             )
         return Program(nodes, tuple(loops), renamed(body), length)
+
+    def trips(self, loop: int) -> int:
+        return self.graph.trips_of(loop, self.warp)
 
     def walk(self, items: Sequence[BodyItem]) -> tuple[list[BodyItem], int]:
         """Items that exist, in order, and their dynamic length."""
@@ -235,7 +243,7 @@ class _Compiler:
                     kept.append(BodyItem(kind, index))
                     length += 1
                 continue
-            trips = self.graph.trips_of(index, self.warp)
+            trips = self.trips(index)
             place = len(self.kept)
             self.kept.append(index)
             mark = len(self.order)
@@ -276,6 +284,7 @@ class _Compiler:
             node.produces,
             tuple(map(self.demand, node.demands)) if node.demands else (),
             tuple(sources),
+            self.signals.get(index),
         )
 
     def demand(self, demand: tuple[str, float]) -> tuple[int, int]:

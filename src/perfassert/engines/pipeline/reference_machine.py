@@ -19,7 +19,10 @@ from perfassert.engines.pipeline.events import (
     Retired,
     Served,
 )
+from perfassert.engines.pipeline.phases import ProgramSignal
 from perfassert.engines.pipeline.program import SERVER, ProgramNode
+from perfassert.engines.pipeline.reference_channels import Channels
+from perfassert.engines.pipeline.results import deadlock
 from perfassert.engines.pipeline.unrolled import Unrolled, unroll
 
 
@@ -50,6 +53,7 @@ class Block(Generic[W]):
 
     number: int
     launched: int
+    channels: Channels[W]
     warps: list[W] = field(default_factory=list)
     arrived: int = 0
 
@@ -98,12 +102,20 @@ class Machine(Generic[W]):
             self.issue_all()
             following = self.next_time()
             if following is None:
+                self.check_progress()
                 continue
             self.now = following
             self.complete_until_now()
         depths = self.unit.pipelines.depths
         servers = [self.copies[i][0] for i, d in enumerate(depths) if d == SERVER]
         return max([self.now, *(self.free_at[s] for s in servers)])
+
+    def check_progress(self) -> None:
+        """Without a next event there is a block that is complete (one without instructions)."""
+        if any(block is not None and block.complete() for block in self.slots):
+            return
+        last = [w.code.nodes[w.issued - 1] for w in self.warps() if w.completed < w.issued]
+        raise deadlock(next((n.graph_node for n in last if n.fence), -1))
 
     @abstractmethod
     def warp(self, slot: int, number: int, start: int) -> W:
@@ -129,7 +141,7 @@ class Machine(Generic[W]):
 
     def launch(self, slot: int) -> None:
         """A new block in a slot; the first ones start one after the other."""
-        block: Block[W] = Block(self.launched, self.now)
+        block: Block[W] = Block(self.launched, self.now, Channels(self.unit.channels))
         self.launched += 1
         first = block.number < self.unit.resident
         start = self.now + (block.number * self.unit.stagger if first else 0)
@@ -197,6 +209,10 @@ class Machine(Generic[W]):
         self.used[warp.scheduler] += 1
         warp.issued += 1
         self.tell(Issued(self.now, warp.block, warp.number, warp.scheduler, node))
+        if node.signal is not None:
+            self.signal(warp, place, node, node.signal)
+        if node.signal is not None and node.signal.waits:
+            return
         if node.fence:
             self.arrive(warp, node)
         else:
@@ -211,6 +227,30 @@ class Machine(Generic[W]):
             self.tell(Barrier(self.now, warp.block, warp.number, node))
             for other in block.warps:
                 self.schedule(other, other.issued - 1, node.completion)
+
+    def signal(self, warp: W, place: int, node: ProgramNode, signal: ProgramSignal) -> None:
+        """What an issue means to a channel; arrivals and copies count when they are complete."""
+        channels, phase = self.block_of(warp).channels, warp.code.phases[place]
+        if signal.arrives:
+            channels.expect(signal.channel, phase, signal.expects)
+        if signal.arrives and signal.waits:
+            self.release(channels.arrived(signal.channel, phase))
+        if signal.waits and not channels.waits(signal.channel, phase, warp):
+            self.schedule(warp, place, node.completion)
+
+    def signalled(self, warp: W, place: int, signal: ProgramSignal) -> None:
+        """An arrival or copy is complete."""
+        channels, phase = self.block_of(warp).channels, warp.code.phases[place]
+        if signal.copies:
+            self.release(channels.copied(signal.channel, phase))
+        elif not signal.waits:
+            self.release(channels.arrived(signal.channel, phase))
+
+    def release(self, warps: list[W]) -> None:
+        """Their phase is complete: each has issued its wait last."""
+        for warp in warps:
+            place = warp.issued - 1
+            self.schedule(warp, place, warp.code.nodes[place].completion)
 
     def serve(self, node: ProgramNode, copy: int) -> int:
         """Pass the servers; the queue before the first one is full when the instruction that came
@@ -240,7 +280,10 @@ class Machine(Generic[W]):
             _, _, warp, place = heapq.heappop(self.completions)
             warp.completed += 1
             self.completed(warp, place)
-            self.tell(Completed(self.now, warp.block, warp.number, warp.code.nodes[place]))
+            node = warp.code.nodes[place]
+            self.tell(Completed(self.now, warp.block, warp.number, node))
+            if node.signal is not None:
+                self.signalled(warp, place, node.signal)
             for consumer in warp.code.consumers[place]:
                 warp.remaining[consumer] -= 1
                 if warp.remaining[consumer] == 0:

@@ -6,6 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from perfassert.engines.pipeline.configuration import Unit
+from perfassert.errors import GraphError
+
+
+def deadlock(node: int) -> GraphError:
+    """Nothing can happen any more; ``node``: of the graph, at which a warp waits."""
+    return GraphError(
+        f"node {node} waits for a phase that is never complete: too few arrivals or copies "
+        "on its channel, or warps that wait for one another"
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -145,4 +145,5 @@ def make_unit(
         oldest_first=scheduler == "greedy-then-oldest",
         schedulers=schedulers,
         width=issue_width or 0,
+        channels=tuple(channel.arrivals for channel in graph.channels),
     )

@@ -11,11 +11,15 @@ from perfassert.kernel.graph import BodyItem, ItemKind
 
 @dataclass(slots=True)
 class Unrolled:
-    """A program with its loops replicated: per dynamic instruction, its node and consumers."""
+    """A program with its loops replicated: per dynamic instruction, its node and consumers.
+
+    ``phases``: by the number of an instruction that does something to a channel.
+    """
 
     nodes: list[ProgramNode]
     producers: list[list[int]]
     consumers: list[list[int]]
+    phases: dict[int, int]
 
 
 def unroll(program: Program) -> Unrolled:
@@ -23,6 +27,7 @@ def unroll(program: Program) -> Unrolled:
     everything since the last full one."""
     nodes: list[ProgramNode] = []
     producers: list[list[int]] = []
+    phases: dict[int, int] = {}
     fence = full_fence = -1
     for index, counters in _dynamic(program, program.body, {}):
         node = program.nodes[index]
@@ -35,13 +40,15 @@ def unroll(program: Program) -> Unrolled:
             waits.add(fence)
         nodes.append(node)
         producers.append(sorted(waits))
+        if node.signal is not None:
+            phases[place] = node.signal.phase([counters[x] for x in program.chain(node.loop)])
         if node.fence:
             fence = place
     consumers: list[list[int]] = [[] for _ in nodes]
     for consumer, waits_for in enumerate(producers):
         for producer in waits_for:
             consumers[producer].append(consumer)
-    return Unrolled(nodes, producers, consumers)
+    return Unrolled(nodes, producers, consumers, phases)
 
 
 def _dynamic(

@@ -1,0 +1,117 @@
+"""Which phase of a channel an instruction means, as a linear form of its loop counters.
+
+Arrivals and waits of a warp are counted in program order, so that the number of phases before an
+instruction follows from where it stands; no run has to count.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from perfassert.errors import GraphError
+from perfassert.kernel.graph import BodyItem, InstructionGraph, ItemKind, Signal
+
+_Key = tuple[int, bool]  # channel; whether it only waits
+_Counts = Counter[_Key]
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramSignal:
+    """What a node does to ``channel``, in phase ``first`` + Σ ``steps`` · loop counter, loops from
+    the outermost; a negative phase has been complete always."""
+
+    channel: int
+    arrives: bool
+    waits: bool
+    copies: bool
+    expects: int
+    first: int
+    steps: tuple[int, ...]
+
+    def phase(self, counters: Sequence[int]) -> int:
+        """In an iteration of the loops around the node, outermost first."""
+        return self.first + sum(s * c for s, c in zip(self.steps, counters, strict=True))
+
+
+def program_signals(
+    graph: InstructionGraph,
+    body: Sequence[BodyItem],
+    bodies: Mapping[int, Sequence[BodyItem]],
+    trips: Callable[[int], int],
+) -> dict[int, ProgramSignal]:
+    """Of the nodes of one warp, by their number; ``bodies``: of the loops that the warp runs."""
+    if not graph.channels:
+        return {}
+    numbering = _Numbering(graph, bodies, trips)
+    numbering.walk(body, Counter(), ())
+    return numbering.signals
+
+
+class _Numbering:
+    def __init__(
+        self,
+        graph: InstructionGraph,
+        bodies: Mapping[int, Sequence[BodyItem]],
+        trips: Callable[[int], int],
+    ) -> None:
+        self.graph = graph
+        self.bodies = bodies
+        self.trips = trips
+        self.signals: dict[int, ProgramSignal] = {}
+        self.inside: dict[int, _Counts] = {}
+
+    def walk(self, body: Sequence[BodyItem], before: _Counts, around: tuple[_Counts, ...]) -> None:
+        """Number a body whose first iteration has ``before`` behind it."""
+        before = before.copy()
+        for kind, index in body:
+            if kind is ItemKind.LOOP:
+                self.walk(self.bodies[index], before, (*around, self.iteration(index)))
+                before += self.times(index)
+                continue
+            signal = self.graph.nodes[index].signal
+            if signal is not None:
+                self.signals[index] = self.numbered(index, signal, before, around)
+                before += _counts(signal)
+
+    def numbered(
+        self, index: int, signal: Signal, before: _Counts, around: tuple[_Counts, ...]
+    ) -> ProgramSignal:
+        node, key = self.graph.nodes[index], _key(signal)
+        if signal.channel >= len(self.graph.channels):
+            raise GraphError(f"{node}: there is no channel {signal.channel}")
+        if signal.copies and not before[key]:
+            name = self.graph.channels[signal.channel].name
+            raise GraphError(f"{node}: a copy on channel {name!r} before an arrival expects it")
+        late = 1 if signal.copies else signal.lead
+        return ProgramSignal(
+            signal.channel, signal.arrives, signal.waits, signal.copies, signal.expects,
+            before[key] - late, tuple(counts[key] for counts in around),
+        )  # fmt: skip
+
+    def iteration(self, loop: int) -> _Counts:
+        """What one iteration of a loop counts."""
+        if loop not in self.inside:
+            total: _Counts = Counter()
+            for kind, index in self.bodies[loop]:
+                signal = None if kind is ItemKind.LOOP else self.graph.nodes[index].signal
+                if kind is ItemKind.LOOP:
+                    total += self.times(index)
+                elif signal is not None:
+                    total += _counts(signal)
+            self.inside[loop] = total
+        return self.inside[loop]
+
+    def times(self, loop: int) -> _Counts:
+        trips = self.trips(loop)
+        return Counter({key: trips * count for key, count in self.iteration(loop).items()})
+
+
+def _key(signal: Signal) -> _Key:
+    return signal.channel, signal.waits and not signal.arrives
+
+
+def _counts(signal: Signal) -> _Counts:
+    """A copy counts for nothing: it belongs to the arrival before it."""
+    return Counter() if signal.copies else Counter({_key(signal): 1})
