@@ -20,7 +20,7 @@ from perfassert.frontends.cuda.evaluate import Evaluated, evaluate
 from perfassert.frontends.cuda.loop_places import loop_names, loop_span
 from perfassert.frontends.cuda.opcodes import UNKNOWN, operation_class
 from perfassert.frontends.cuda.ptx import PtxCode, memory_of, parse_ptx
-from perfassert.frontends.cuda.registers import defined, used
+from perfassert.frontends.cuda.registers import defined, matrix_rows, used
 from perfassert.frontends.cuda.roles import counted_waits, roles_of
 from perfassert.frontends.cuda.sass import NO_BARRIER, Instruction, parse_listing
 from perfassert.frontends.cuda.sass_code import Constants, SassCode, place
@@ -145,7 +145,7 @@ class _Describer:
             control.waits(),
             defined(i),
             used(i),
-            None if index in self.code.jumps else self.result.predicates.get(index),
+            self._guard(index),
             accesses,
             fence=i.base == "BAR" and "ARV" not in i.modifiers,
             address=i.address,
@@ -154,6 +154,17 @@ class _Describer:
             roles=roles,
             counted=counted_waits(i) if Role.WAITS_FOR_COUNTS in roles else (),
         )  # fmt: skip
+
+    def _guard(self, index: int) -> Value | None:
+        """For which lanes the instruction has an effect; a matrix has as many rows as addresses."""
+        if index in self.code.jumps:
+            return None
+        guard, s = self.result.predicates.get(index), self.symbols
+        rows = matrix_rows(self.placed[index].instruction)
+        if rows is None:
+            return guard
+        given = s.compare("<", s.variable("laneid"), s.number(rows))
+        return given if guard is None else s.both(guard, given)
 
     def _load_names(self) -> dict[str, tuple[str, SourceSpan | None]]:
         """What the unknown that an instruction loads is called, by the name of its atom."""
@@ -273,6 +284,18 @@ class _Describer:
         for block in self.flow.blocks.values():
             if calls.intersection(self.placed[block.start].calls):
                 slow[block.index] = "slow path"
+        return self._with_landings(slow)
+
+    def _with_landings(self, slow: dict[int, str]) -> dict[int, str]:
+        """Where a slow path returns to is part of it, until it meets the way that avoids it."""
+        before: dict[int, set[int]] = {}
+        for block in self.flow.blocks.values():
+            for edge in block.edges:
+                before.setdefault(edge.target, set()).add(block.index)
+        for index in self.flow.order:
+            sources = before.get(index, set())
+            if index in self.result.conditions and sources and sources <= slow.keys():
+                slow.setdefault(index, "slow path")
         return slow
 
     def _loops(self) -> tuple[ProgramLoop, ...]:

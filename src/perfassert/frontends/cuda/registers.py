@@ -44,6 +44,8 @@ def results(instruction: Instruction) -> int:
     if base in _TWO_PREDICATES:
         return min(2, len(operands))
     place = _predicates_from(instruction, 0)
+    if base in _VOTES and place == len(operands):
+        return place - 1  # the last one is voted on
     if place < len(operands) and operands[place].kind == "register":
         place += 1
         if base in _CARRIES:
@@ -93,6 +95,14 @@ def _run(name: str, words: int) -> tuple[str, ...]:
     prefix = name.rstrip("0123456789")
     first = int(name[len(prefix) :])
     return tuple(f"{prefix}{first + i}" for i in range(words))
+
+
+def matrix_rows(instruction: Instruction) -> int | None:
+    """Lanes that give ``LDSM`` and ``STSM`` an address, where it is not all of them."""
+    if instruction.base not in ("LDSM", "STSM"):
+        return None
+    last = instruction.modifiers[-1] if instruction.modifiers else ""
+    return {"2": 16, "4": None}.get(last, 8)
 
 
 def _result_words(instruction: Instruction) -> int:
