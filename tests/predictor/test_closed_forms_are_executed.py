@@ -1,8 +1,15 @@
-"""Closed forms of trip counts against executed warps: the same, kernel by kernel."""
+"""Closed forms against executed warps: the same, kernel by kernel.
 
+Every kernel of the own suite and of the examples on one architecture in turn; on all of them with
+``PERFASSERT_EXHAUSTIVE=1``.
+"""
+
+import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import own_launches
 import pytest
 
 import perfassert as pa
@@ -13,6 +20,8 @@ from perfassert.engines.execution.slicing import control_slice
 from perfassert.frontends.cuda.binding import Arguments, Binder
 from perfassert.frontends.toolchain import tools
 from perfassert.hardware.load import device
+from perfassert.kernel.affine import Affine, add
+from perfassert.predictor.agreement import Agreement
 from perfassert.predictor.executed import arguments, loop_members
 
 ROOT = Path(__file__).parents[2]
@@ -28,12 +37,101 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("gpu", ["RTX-2080-Ti", "A100-SXM4-40GB", "H100-SXM5-80GB"])
-@pytest.mark.parametrize("case", CASES, ids=[c[1] for c in CASES])
-def test_trip_counts_are_those_that_warps_take(case, gpu):
+GPUS = ("RTX-2080-Ti", "A100-SXM4-40GB", "H100-SXM5-80GB")
+SUITE = own_launches.suite()
+ALL = [*own_launches.OWN, *own_launches.FOUND]
+
+
+def file_of(one):
+    return one.path if isinstance(one, own_launches.Example) else SUITE.kernels[one].cuda.path.name
+
+
+FILES = sorted({file_of(one) for one in ALL})
+EXHAUSTIVE = os.environ.get("PERFASSERT_EXHAUSTIVE") == "1"
+CHOSEN = [
+    pytest.param(one, gpu, id=f"{file_of(one)}-{getattr(one, 'kernel', one)}-{gpu}")
+    for one in ALL
+    for gpu in (GPUS if EXHAUSTIVE else [GPUS[FILES.index(file_of(one)) % len(GPUS)]])
+]
+
+
+@pytest.fixture(autouse=True)
+def toolchain():
     for tool in ("nvrtc", "nvdisasm"):
         if tools.find(tool) is None:
             pytest.skip(f"{tool} is not installed")
+
+
+def test_every_kernel_with_a_closed_form_is_compared():
+    assert set(own_launches.OWN) == set(SUITE.kernels)
+    found = {(one.path, one.kernel) for one in own_launches.FOUND}
+    rest = own_launches.written() - found
+    assert {name for _, name in rest} == own_launches.ON_DATA
+
+
+def compared(one, gpu):
+    """Both sides of a whole small grid."""
+    target = device(gpu)
+    if isinstance(one, own_launches.Example):
+        kernel, launch = own_launches.example(one)
+    else:
+        kernel, launch = own_launches.own(one, SUITE, target)
+    code = kernel.compiled
+    described, work = code.bind(launch, target.arch, 32)
+    machine = code.executable(target.arch)
+    given = arguments(described.program.parameters, launch)
+    run = execute(machine, launch, given, range(launch.blocks), needed=control_slice(machine))
+    assert not len(run.cut)
+    assert described.standing in [tuple(np.unravel_index(b, launch.grid[::-1])[::-1]) for b in
+                                  run.blocks]  # fmt: skip
+    return described, launch, work, run
+
+
+@pytest.mark.parametrize(("one", "gpu"), CHOSEN)
+def test_executed_blocks_do_what_closed_forms_say(one, gpu):
+    """Every thread of the grid: the same addresses in the same order; every warp: as many requests;
+    of the block that stands for all, every instruction as often."""
+    described, launch, work, run = compared(one, gpu)
+    agreement = Agreement(described, launch, work, run)
+    assert not [f"{d.text} ({d.span})" for d in agreement.differences()]
+    assert agreement.compared == sum(not a.rests_on for a in described.bound)
+    assert agreement.counted
+
+
+def moved(access):
+    return replace(access, address=add(access.address, Affine(4)))
+
+
+def fewer(access):
+    first, last = access.ranges.get("x", (0, 599))
+    return replace(access, ranges={**access.ranges, "x": (first, last - 1)})
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [(moved, "go elsewhere 600 times of 600"), (fewer, "memory 600 times, and 599")],
+)
+def test_a_wrong_closed_form_is_found(change, said):
+    described, launch, work, run = compared(own_launches.FOUND[15], "A100-SXM4-40GB")
+    first, *others = described.bound
+    wrong = replace(described, bound=(change(first), *others))
+    (found,) = Agreement(wrong, launch, work, run).differences()
+    assert said in found.text
+    assert found.span == first.span
+
+
+def test_a_wrong_trip_count_is_found():
+    described, launch, work, run = compared("sum_rolled", "A100-SXM4-40GB")
+    (loop,) = described.graph.loops
+    graph = replace(described.graph, loops=(replace(loop, trips=loop.trips + 1),))
+    found = list(Agreement(replace(described, graph=graph), launch, work, run).differences())
+    assert found
+    assert all("by the graph" in d.text for d in found)
+
+
+@pytest.mark.parametrize("gpu", ["RTX-2080-Ti", "A100-SXM4-40GB", "H100-SXM5-80GB"])
+@pytest.mark.parametrize("case", CASES, ids=[c[1] for c in CASES])
+def test_trip_counts_are_those_that_warps_take(case, gpu):
     path, kernel, defines, grid, block, args, least = case
     compared = 0
     target = device(gpu)
@@ -63,9 +161,6 @@ def test_trip_counts_are_those_that_warps_take(case, gpu):
 
 def test_every_thread_touches_what_the_guards_say():
     """Lanes that load, counted over the whole grid, against the guard's own bound."""
-    for tool in ("nvrtc", "nvdisasm"):
-        if tools.find(tool) is None:
-            pytest.skip(f"{tool} is not installed")
     code = pa.from_cuda(EXAMPLES / "saxpy.cu", kernel="saxpy").compiled
     machine = code.executable("sm_80")
     launch = pa.Launch(10, 128, args={"n": 1111})

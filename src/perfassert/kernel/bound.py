@@ -19,7 +19,7 @@ class BoundAccess:
     loop counter that surrounds the access; ``conditions``: further forms that must not be 0.
     ``bytes`` per thread. ``rests_on``: what was assumed about its address or whether it happens.
     ``touched``: where executed blocks went, which then counts instead of address and conditions;
-    copies of one instruction have it in common.
+    copies of one instruction have it in common. ``instruction``: its number in the program.
     """
 
     field: str
@@ -35,3 +35,4 @@ class BoundAccess:
     span: SourceSpan | None
     rests_on: tuple[Assumption, ...] = ()
     touched: Touched | None = None
+    instruction: int = -1

@@ -215,6 +215,7 @@ class BoundKernel(Description):
     """Compiled code for one launch; ``bound``: its accesses, whose numbers the graph's nodes
     have; ``program``: the code that it was made of; ``working``: blocks like the one of the graph
     that the launch's work amounts to, where blocks differ (None: those with an unmasked thread);
+    ``standing``: the block of the grid that the graph is of;
     ``work``: how executed blocks differ, where data decides what they do."""
 
     graph: InstructionGraph
@@ -222,6 +223,7 @@ class BoundKernel(Description):
     program: Program
     code_bytes: int
     working: int | None = None
+    standing: tuple[int, ...] = (0, 0, 0)
     work: Work | None = None
 
 

@@ -136,15 +136,20 @@ class Lanes:
 
 
 def lane_addresses(
-    group: AccessGroup, blocks: Sequence[tuple[int, int, int]], launch: Launch, warp_size: int
+    group: AccessGroup,
+    blocks: Sequence[tuple[int, ...]],
+    launch: Launch,
+    warp_size: int,
+    first: int = 0,
 ) -> Lanes:
-    """What the lanes of some blocks access."""
+    """What the lanes of some blocks access; ``first``: in so many iterations from the first one on,
+    not in some that are spread over all."""
     nx, ny, _ = launch.block
     size = launch.threads_per_block
     lanes = -(-size // warp_size) * warp_size
     linear = np.arange(lanes, dtype=np.int64)
     thread = {"x": linear % nx, "y": linear // nx % ny, "z": linear // (nx * ny)}
-    iterations, weight = _iterations(group)
+    iterations, weight = _iterations(group, first)
     count = len(next(iter(iterations.values()))) if iterations else 1
     values = {symbol: counts[:, None] for symbol, counts in iterations.items()}
     shape = (len(blocks), count, lanes)
@@ -168,15 +173,17 @@ def lane_addresses(
     return Lanes(shaped, lit, np.asarray(lit.any(axis=2)), weight)
 
 
-def _iterations(group: AccessGroup) -> tuple[dict[str, IntArray], float]:
+def _iterations(group: AccessGroup, first: int) -> tuple[dict[str, IntArray], float]:
     """Loop counters of the iterations that are looked at, and how many each stands for."""
     if not group.loops:
         return {}, 1.0
     ranges = dict(group.ranges)
     counts = [ranges[s][1] - ranges[s][0] + 1 for s in group.loops]
     total = int(np.prod(counts))
-    picked = min(total, _MAX_ITERATIONS)
-    index = ((2 * np.arange(picked, dtype=np.int64) + 1) * total) // (2 * picked)
+    picked = min(total, first or _MAX_ITERATIONS)
+    index = np.arange(picked, dtype=np.int64)
+    if not first:
+        index = (2 * index + 1) * total // (2 * picked)
     values = {}
     for symbol, count in zip(reversed(group.loops), reversed(counts), strict=True):
         values[symbol] = ranges[symbol][0] + index % count

@@ -42,6 +42,7 @@ from perfassert.kernel.program import (
     COUNTER,
     MemoryAccess,
     Program,
+    ProgramInstruction,
     ProgramLoop,
 )
 from perfassert.kernel.symbols import Atom, Monomial, Value
@@ -558,7 +559,7 @@ def bind_accesses(binder: Binder) -> tuple[tuple[BoundAccess, ...], dict[int, tu
             own = []
             for access in instruction.accesses:
                 own.append(len(bound))
-                bound.append(_bound(binder, access, found, chain, instruction.span))
+                bound.append(_bound(binder, access, found, chain, instruction))
             made[number] = tuple(own)
     return tuple(bound), made
 
@@ -573,8 +574,9 @@ def _bound(
     access: MemoryAccess,
     guard: tuple[dict[str, tuple[int, int]], list[Affine]],
     chain: tuple[int, ...],
-    span: SourceSpan | None,
+    instruction: ProgramInstruction,
 ) -> BoundAccess:
+    span = instruction.span
     ranges, conditions = dict(guard[0]), list(guard[1])
     loops = []
     for loop in chain:
@@ -605,6 +607,7 @@ def _bound(
     return BoundAccess(
         access.field, access.space, access.direction, access.bytes, form, ranges,
         tuple(conditions), tuple(loops), access.atomic, access.text, span, rests_on,
+        instruction=instruction.index,
     )  # fmt: skip
 
 

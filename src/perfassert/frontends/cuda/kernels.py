@@ -210,6 +210,7 @@ class Hints:
             program=program,
             code_bytes=program.code_bytes,
             working=stands.working,
+            standing=stands.block,
             work=None if executed is None else executed.work,
         )
         return kernel, work

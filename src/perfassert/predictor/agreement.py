@@ -1,0 +1,235 @@
+"""Closed forms against executed blocks: the same lanes at the same addresses, as often.
+
+Both say the same of every thread or one of them is wrong: where each memory instruction goes, in
+order, and how often each warp of the block that stands for all issues each instruction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+
+from perfassert.engines.execution.collective import WARP
+from perfassert.engines.execution.memory import SPAN_BITS, pointer
+from perfassert.engines.execution.result import Execution, Touch
+from perfassert.engines.volume.binding import bind_groups, local_groups, shared_groups
+from perfassert.engines.volume.groups import AccessGroup, IntArray
+from perfassert.engines.volume.warps import BoolArray, lane_addresses
+from perfassert.kernel.bound import BoundAccess
+from perfassert.kernel.description import BoundKernel
+from perfassert.kernel.graph import InstructionGraph
+from perfassert.kernel.launch import Launch
+from perfassert.kernel.machine import Kind, Space
+from perfassert.source import SourceSpan
+
+_ARRIVALS = (Kind.SYNC_WAIT, Kind.WARP_WAIT)
+"""Each side of a divergent branch arrives on its own, which graphs count as one instruction."""
+_SPACES = {
+    "global": (Space.GLOBAL, Space.GENERIC),
+    "shared": (Space.SHARED,),
+    "local": (Space.LOCAL,),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One instruction of which executed blocks and closed form say different things."""
+
+    text: str
+    span: SourceSpan | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Where the threads of executed blocks go: ``at``, bytes from the start of the field, in the
+    order of the threads and for each of them in the order of time. ``requests``: warp instructions
+    with an active lane; ``whole``: that is all."""
+
+    threads: IntArray
+    at: IntArray
+    requests: int
+    whole: bool
+
+
+class Agreement:
+    """A kernel bound to a launch, beside an execution of some of its blocks.
+
+    ``work``: the launch that its volumes are those of; ``iterations``: of the loops around an
+    access at most so many are looked at, the first ones. ``compared``, ``counted``: accesses and
+    instructions so far.
+    """
+
+    def __init__(
+        self,
+        kernel: BoundKernel,
+        launch: Launch,
+        work: Launch,
+        run: Execution,
+        iterations: int = 1 << 20,
+    ) -> None:
+        self.kernel, self.launch, self.work, self.run = kernel, launch, work, run
+        self.iterations = iterations
+        self.blocks = tuple(_position(b, launch) for b in run.blocks)
+        self.pointers = {r.name: pointer(i) for i, r in enumerate(run.regions)}
+        self.touches: dict[int, list[Touch]] = {}
+        for touch in run.touches:
+            address = run.code.instructions[touch.instruction].address
+            self.touches.setdefault(address, []).append(touch)
+        self.compared = self.counted = 0
+
+    def differences(self) -> Iterator[Difference]:
+        """Every instruction on which they differ."""
+        for group in bind_groups(self.kernel, self.work):
+            yield from self._group(group, "global", self.work)
+        for group in shared_groups(self.kernel, self.launch):
+            yield from self._group(group, "shared", self.launch)
+        for group in local_groups(self.kernel, self.launch):
+            yield from self._group(group, "local", self.launch)
+        if not len(self.run.cut):
+            yield from self._counts()
+
+    # Addresses
+
+    def _group(self, group: AccessGroup, space: str, work: Launch) -> Iterator[Difference]:
+        closed: _Places | None = None
+        for member, offset in zip(group.members, group.offsets, strict=True):
+            access = self.kernel.bound[member]
+            start = self.pointers.get(access.field) if space == "global" else 0
+            if start is None or access.rests_on:
+                continue
+            closed = closed or self._closed(group, work)
+            executed = self._executed(access, start)
+            self.compared += 1
+            found = self._compared(access, closed, int(offset), executed)
+            if found is not None:
+                yield found
+
+    def _closed(self, group: AccessGroup, work: Launch) -> _Places:
+        """Of blocks as they are started: those of ``work`` that each stands for, in order."""
+        standing = [_standing_for(block, self.launch, work) for block in self.blocks]
+        lanes = lane_addresses(group, [b for s in standing for b in s], work, WARP, self.iterations)
+        rows = lanes.addresses.shape[1]
+        warps = -(-self.launch.threads_per_block // WARP)
+        block = np.repeat(np.arange(len(standing)), [len(s) for s in standing])
+        warp = block[:, None] * warps + np.arange(rows) % warps
+        return _in_order(warp, lanes.addresses, lanes.active, lanes.weight == 1.0)
+
+    def _executed(self, access: BoundAccess, start: int) -> _Places:
+        address = self.kernel.program.instructions[access.instruction].address
+        touches = [
+            t for t in self.touches.get(address, ()) if t.memory.space in _SPACES[access.space]
+        ]
+        if not touches:
+            none = np.empty((0, WARP), np.int64)
+            return _in_order(none[:, 0], none, none != 0, not len(self.run.cut))
+        at = np.concatenate([t.addresses.astype(np.int64) for t in touches])
+        active = np.concatenate([t.lanes for t in touches])
+        if access.space == "global":
+            active &= at >> SPAN_BITS > 0
+        warps = np.concatenate([t.warps for t in touches])
+        return _in_order(warps, at - start, active, not len(self.run.cut))
+
+    def _compared(
+        self, access: BoundAccess, closed: _Places, offset: int, executed: _Places
+    ) -> Difference | None:
+        """How they differ; of what is not whole, the first places of each thread are compared."""
+        count = self.run.warps_per_block * len(self.blocks) * WARP
+        said, done = (np.bincount(p.threads, minlength=count) for p in (closed, executed))
+        missing = done < said if executed.whole else np.zeros(count, np.bool_)
+        missing = missing | (done > said if closed.whole else np.zeros(count, np.bool_))
+        common = np.minimum(said, done)
+        far = executed.at[_first(executed, common)] - closed.at[_first(closed, common)] - offset
+        if access.space != "global" and len(far):  # where the array starts is the compiler's
+            far = far - far[0]
+        if missing.any():
+            what = f"touch memory {int(done.sum())} times, and {int(said.sum())} by"
+        elif far.any():
+            what = f"go elsewhere {np.count_nonzero(far)} times of {len(far)} than by"
+        elif closed.whole and executed.whole and closed.requests != executed.requests:
+            what = f"make {executed.requests} requests, and {closed.requests} by"
+        else:
+            return None
+        return Difference(f"{self._who()} {what} the closed form of {access.text!r}", access.span)
+
+    def _who(self) -> str:
+        return f"threads of {len(self.blocks)} executed block{'s' * (len(self.blocks) != 1)}"
+
+    # How often
+
+    def _counts(self) -> Iterator[Difference]:
+        """Instructions that a warp of the standing block issues more or less often."""
+        if self.kernel.standing not in self.blocks:
+            return
+        first = self.blocks.index(self.kernel.standing) * self.run.warps_per_block
+        executed = self.run.executed[first : first + self.run.warps_per_block]
+        done: dict[int, IntArray] = {}
+        for number, instruction in enumerate(self.run.code.instructions):
+            if any(o.kind in _ARRIVALS for o in instruction.operations):
+                continue
+            done[instruction.address] = done.get(instruction.address, 0) + executed[:, number]
+        said = _issued(self.kernel, self.run.warps_per_block)
+        for address, (counts, span) in said.items():
+            own = done.get(address)
+            self.counted += own is not None
+            if own is not None and not np.array_equal(own, counts):
+                yield Difference(
+                    f"the warps of block {self.kernel.standing} issue an instruction "
+                    f"{int(own.sum())} times, and {int(counts.sum())} by the graph",
+                    span,
+                )
+
+
+def _issued(kernel: BoundKernel, warps: int) -> dict[int, tuple[IntArray, SourceSpan | None]]:
+    """By address, how often each warp issues the instruction, where no guess decides that."""
+    found: dict[int, tuple[IntArray, SourceSpan | None]] = {}
+    trips = {-1: np.ones(warps, np.int64)}
+    guessed = set()
+    for node in kernel.graph.nodes:
+        around = (kernel.graph.loops[x] for x in kernel.graph.chain(node.loop))
+        if node.rests_on or any(loop.rests_on for loop in around):
+            guessed.add(kernel.program.instructions[node.program].address)
+        counts = _times(kernel.graph, node.loop, trips).copy()
+        if node.warps is not None:
+            counts[[w for w in range(warps) if w not in node.warps]] = 0
+        address = kernel.program.instructions[node.program].address
+        before = found.get(address)
+        found[address] = (counts if before is None else before[0] + counts, node.span)
+    return {address: counts for address, counts in found.items() if address not in guessed}
+
+
+def _times(graph: InstructionGraph, loop: int, known: dict[int, IntArray]) -> IntArray:
+    if loop not in known:
+        own = graph.loops[loop]
+        each = np.array(own.each or graph.trips(loop), np.int64)
+        known[loop] = _times(graph, own.parent, known) * each
+    return known[loop]
+
+
+def _position(block: int, launch: Launch) -> tuple[int, int, int]:
+    nx, ny, _ = launch.grid
+    return block % nx, block // nx % ny, block // (nx * ny)
+
+
+def _standing_for(
+    block: tuple[int, int, int], launch: Launch, work: Launch
+) -> Sequence[tuple[int, ...]]:
+    """Blocks of a wider grid, whose work a loop over the grid does in this one."""
+    axes = (range(b, w, n) for b, n, w in zip(block, launch.grid, work.grid, strict=True))
+    return [place[::-1] for place in product(*reversed(tuple(axes)))]
+
+
+def _in_order(warps: IntArray, at: IntArray, active: BoolArray, whole: bool) -> _Places:
+    threads = np.broadcast_to(warps[..., None] * WARP + np.arange(WARP), at.shape)[active]
+    order = np.argsort(threads, kind="stable")
+    return _Places(threads[order], at[active][order], int(active.any(axis=-1).sum()), whole)
+
+
+def _first(places: _Places, counts: IntArray) -> BoolArray:
+    """The first so many of each thread."""
+    start = np.searchsorted(places.threads, np.arange(len(counts)))
+    rank = np.arange(len(places.threads)) - start[places.threads]
+    found: BoolArray = rank < counts[places.threads]
+    return found
