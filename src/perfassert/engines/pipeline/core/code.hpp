@@ -12,8 +12,9 @@ namespace perfassert {
 struct Step { enum Kind { kNode, kBegin, kEnd } kind; i64 index; i64 jump; };
 
 // A ring holds the completions of a producer in the last iteration of the loops deeper than
-// `level`, for the iterations of `level` that can still be asked for.
-struct Port { i64 producer, level, size, at; };  // size: a power of two
+// `level`, for the iterations of `level` that can still be asked for. `brief`: nobody asks after the
+// last node of the same iteration that always does, so that others may stand there afterwards.
+struct Port { i64 producer, level, size, at; bool brief; };  // size: a power of two
 // One source of an edge; `last`: no other source stands behind it.
 struct Use { i64 at, mask, level, distance, origin; bool last; };
 struct Fill { i64 at, mask, level, deeper, deeper_end; };  // deeper: loops that must be in their last
@@ -43,14 +44,15 @@ struct Code {
   std::vector<Fill> fills;
   std::vector<Demand> demands;
   std::vector<i64> deeper;  // loops, by the ranges that fills name
+  i64 brief_end = kFirstPort;  // of the words that brief ports share
   i64 ring_words = kFirstPort, first_node, first_use;  // numbers of its nodes, uses over all programs
 
   Code(const Program& p, i64 nodes_before, i64 uses_before)
       : program(&p), first_node(nodes_before), first_use(uses_before) {
     line(p.body);
-    make_ports(p);
     std::vector<size_t> place(p.nodes.size());
     for (size_t i = 0; i < rest.size(); ++i) place[rest[i].number] = i;
+    make_ports(p, place);
     for (size_t n = 0; n < place.size(); ++n) make(p, p.nodes[n], operations[place[n]], rest[place[n]]);
   }
 
@@ -74,20 +76,46 @@ struct Code {
     }
   }
 
-  void make_ports(const Program& p) {
-    for (auto& n : p.nodes)
-      for (auto& edge : n.edges)
+  void make_ports(const Program& p, const std::vector<size_t>& place) {
+    std::vector<size_t> last_use;  // of each port: the place in the line
+    for (size_t n = 0; n < p.nodes.size(); ++n)
+      for (auto& edge : p.nodes[n].edges)
         for (auto& source : edge) {
           auto found = known.emplace(std::make_pair(source.producer, source.loop), (i64)ports.size());
-          if (found.second) ports.push_back({source.producer, source.loop, 1, 0});
+          if (found.second) {
+            ports.push_back({source.producer, source.loop, 1, 0, p.nodes[source.producer].loop == source.loop});
+            last_use.push_back(0);
+          }
           Port& port = ports[found.first->second];
           while (port.size < source.distance + 1) port.size *= 2;
+          port.brief = port.brief && source.distance == 0 && edge.size() == 1 &&
+                       p.nodes[n].loop == source.loop && place[n] > place[source.producer];
+          last_use[found.first->second] = std::max(last_use[found.first->second], place[n]);
         }
     ports_of.resize(p.nodes.size());
+    for (auto& port : ports) ports_of[port.producer].push_back(&port - ports.data());
+    place_ports(last_use);
+  }
+
+  // Brief ports share words as values share registers; each other one has its own.
+  void place_ports(const std::vector<size_t>& last_use) {
+    std::vector<std::vector<i64>> ending(operations.size());  // words, by the place of their last use
+    std::vector<i64> unused;
+    for (size_t at = 0; at < operations.size(); ++at) {
+      unused.insert(unused.end(), ending[at].begin(), ending[at].end());
+      for (i64 number : ports_of[rest[at].number]) {
+        if (!ports[number].brief) continue;
+        if (unused.empty()) unused.push_back(brief_end++);
+        ports[number].at = unused.back();
+        unused.pop_back();
+        ending[last_use[number]].push_back(ports[number].at);
+      }
+    }
+    ring_words = brief_end;
     for (auto& port : ports) {
+      if (port.brief) continue;
       port.at = ring_words;
       ring_words += port.size;
-      ports_of[port.producer].push_back(&port - ports.data());
     }
   }
 

@@ -101,7 +101,7 @@ struct Cycle {
   explicit Cycle(i64 n) : ticks(n), mask(n & (n - 1) ? -1 : n - 1) {}
   i64 past(i64 t) const { return mask >= 0 ? t & mask : t % ticks; }
   bool begins(i64 t) const { return past(t) == 0; }
-  i64 up(i64 t) const { i64 over = past(t); return over ? t + ticks - over : t; }
+  i64 up(i64 t) const { return mask >= 0 ? (t + mask) & ~mask : (t + ticks - 1) / ticks * ticks; }
 };
 
 // The event loop and fast-forward, common to both engines. `Self` launches, retires, issues, says

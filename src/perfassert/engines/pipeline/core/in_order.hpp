@@ -86,6 +86,7 @@ class InOrder : public Engine<InOrder<Heard>, InOrderState<Heard>> {
   std::vector<i64> lines;               // per scheduler: how many are waiting
   i64 longest = 0;
   bool released = false;                // a warp has become ready at once, perhaps another scheduler's
+  i64 last_issuer = -1;                 // scheduler
   std::vector<i64> bit_of, warp_at;     // where a warp stands in masks: oldest first, if that counts
 
   i64 scheduler(i64 w) const { return scheduler_of[w]; }
@@ -157,11 +158,10 @@ class InOrder : public Engine<InOrder<Heard>, InOrderState<Heard>> {
   // An issue takes the slot of a whole cycle where the issue width is one.
   i64 slot_ticks() const { return u.width == 1 ? u.ticks : 0; }
 
-  void advance(i64 w) {
-    const Code& c = code(w);
-    i64 pc = s.warps[w].pc;
-    if (c.operations[pc].followed) { ++s.warps[w].pc; prepare(w); }
-    else walk(w, c.rest[pc].step + 1);
+  [[gnu::always_inline]] void advance(i64 w, const Code& c) {
+    Warp& warp = s.warps[w];
+    if (c.operations[warp.pc].followed) { ++warp.pc; prepare(w); }
+    else walk(w, c.rest[warp.pc].step + 1);
   }
 
   // From a step on to the next node; loops that end or begin on the way are counted.
@@ -208,7 +208,7 @@ class InOrder : public Engine<InOrder<Heard>, InOrderState<Heard>> {
     i64 when, who, by;
     void add(i64 t, i64 node, i64 use) {
       bool later = (t > when) | ((t == when) & (node > who));
-      when = either(later, t, when);
+      when = std::max(t, when);
       who = either(later, node, who);
       by = either(later, use, by);
     }
@@ -285,41 +285,44 @@ class InOrder : public Engine<InOrder<Heard>, InOrderState<Heard>> {
   // Schedulers take turns in going first. Those that are due are found at once: whether the next
   // one is among them nobody can foresee.
   void issue_all() {
-    if (u.schedulers == 1) { issue_due(0); return; }
-    i64 first = s.first_scheduler;
-    for (i64 from = first; from < u.schedulers; from += 64) issue_some(from, std::min(from + 64, u.schedulers));
-    for (i64 from = 0; from < first; from += 64) issue_some(from, std::min(from + 64, first));
-  }
-  void issue_some(i64 from, i64 to) {
-    std::uint64_t some = due_among(from, to);
-    while (some) {
-      i64 at = __builtin_ctzll(some);
-      issue_due(from + at);
-      some &= some - 1;
-      if (released) some = due_among(from, to) & ~1ull << at;  // only those whose turn is to come
+    const i64 count = u.schedulers, first = s.first_scheduler;
+    if (count == 1) { issue_due(0); return; }
+    released = false;
+    last_issuer = first - 1;
+    for (i64 turn = 0; turn < count && count > 64; ++turn) issue_due((first + turn) % count);
+    for (std::uint64_t turns = count > 64 ? 0 : due_from(first); turns;) {
+      i64 turn = __builtin_ctzll(turns), sched = first + turn;
+      turns &= turns - 1;
+      visit(sched < count ? sched : sched - count);
+      if (released) turns = due_from(first) & ~1ull << turn;  // only those whose turn is to come
+      released = false;
     }
+    s.first_scheduler = last_issuer + 1 == count ? 0 : last_issuer + 1;
   }
   void issue_due(i64 sched) {
-    if (due[sched] > s.now) return;
+    if (due[sched] <= s.now) visit(sched);
+  }
+  [[gnu::always_inline]] void visit(i64 sched) {
     wake(sched);
     issue(sched);
     due[sched] = next_due(sched);
   }
-  std::uint64_t due_among(i64 from, i64 to) {
+  // Those that are due, as bits, beginning with the one that goes first.
+  std::uint64_t due_from(i64 first) const {
+    const i64 *at = due.data(), count = u.schedulers, now = s.now;
     std::uint64_t some = 0;
-    for (i64 sched = from; sched < to; ++sched) some |= (std::uint64_t)(due[sched] <= s.now) << (sched - from);
-    released = false;
-    return some;
+    for (i64 sched = 0; sched < count; ++sched) some |= (std::uint64_t)(at[sched] <= now) << sched;
+    return first ? (some >> first | some << (count - first)) & ~0ull >> (64 - count) : some;
   }
 
   // A bound: pipelines that others take meanwhile only make it later.
-  i64 next_due(i64 sched) {
-    i64 next = first_ready(sched);
-    for (std::uint64_t bits = active[sched]; bits; bits &= bits - 1) {
-      i64 free = std::max(s.free_at[copy_of[sched * u.pipes + __builtin_ctzll(bits)]], s.now + 1);
-      next = std::min(next, u.width ? cycle.up(free) : free);
-    }
-    return next;
+  [[gnu::always_inline]] i64 next_due(i64 sched) {
+    i64 free = kNever;
+    const i64 *copies = &copy_of[sched * u.pipes], *free_at = s.free_at.data();
+    for (std::uint64_t bits = active[sched]; bits; bits &= bits - 1)
+      free = std::min(free, free_at[copies[__builtin_ctzll(bits)]]);
+    free = std::max(free, s.now + 1);
+    return std::min(first_ready(sched), u.width ? cycle.up(free) : free);
   }
 
   // Where warps stand in the masks: by index, or from the oldest block to the youngest.
@@ -337,8 +340,10 @@ class InOrder : public Engine<InOrder<Heard>, InOrderState<Heard>> {
 
   // The warp to issue next on a scheduler, or -1: the last one served or else the oldest, or the
   // next one after the last one served. An issue is an opportunity for all whose pipeline is free.
-  i64 choose(i64 sched) {
-    if (words == 1) return choose_in_word(sched);
+  [[gnu::always_inline]] i64 choose(i64 sched) {
+    return words == 1 ? choose_in_word(sched) : choose_in_words(sched);
+  }
+  [[gnu::noinline]] i64 choose_in_words(i64 sched) {
     i64 last = s.last_served[sched], lanes = sched * u.pipes;
     bool any = false;
     std::fill(able.begin(), able.end(), 0);
@@ -385,12 +390,12 @@ class InOrder : public Engine<InOrder<Heard>, InOrderState<Heard>> {
     }
   }
 
-  void issue(i64 sched) {
+  [[gnu::always_inline]] void issue(i64 sched) {
     while (has_slot(sched)) {
       i64 w = choose(sched);
       if (w < 0) return;
       s.last_served[sched] = w;
-      s.first_scheduler = sched + 1 == u.schedulers ? 0 : sched + 1;
+      last_issuer = sched;
       issue_warp(w, sched);
       if (u.width == 1) return;
     }
@@ -420,7 +425,7 @@ class InOrder : public Engine<InOrder<Heard>, InOrderState<Heard>> {
     warp.resume = s.now + node.stall;
     if (node.fence) { arrive(w, node); return; }
     complete_at(w, c, node, done + node.completion);
-    advance(w);
+    advance(w, c);
   }
 
   // Pass the servers one after the other; the queue before the first one has so many places.
@@ -454,9 +459,10 @@ class InOrder : public Engine<InOrder<Heard>, InOrderState<Heard>> {
       i64 count = s.opportunities[sched * u.pipes + node.pipe] - warp.passed_over - 1;
       passed = std::min(held, count * u.ticks);
     }
+    bool by_fence = warp.blamed_use < 0;
+    i64 use = either(by_fence, -1, c.first_use + c.rest[warp.pc].first_use + warp.blamed_use);
     tell(Stalled{Stalled::kStallCount, node.pipe, stall, -1, -1});
-    if (warp.blamed_use < 0) tell(Stalled{Stalled::kBarrier, node.pipe, waited, warp.blamed, -1});
-    else tell(Stalled{Stalled::kDependence, node.pipe, waited, warp.blamed, c.first_use + c.rest[warp.pc].first_use + warp.blamed_use});
+    tell(Stalled{by_fence ? Stalled::kBarrier : Stalled::kDependence, node.pipe, waited, warp.blamed, use});
     tell(Stalled{Stalled::kNotSelected, node.pipe, passed, -1, -1});
     tell(Stalled{Stalled::kPipeline, node.pipe, held - passed, -1, -1});
   }
@@ -465,7 +471,7 @@ class InOrder : public Engine<InOrder<Heard>, InOrderState<Heard>> {
   [[gnu::always_inline]] void complete_at(i64 w, const Code& c, const Op& node, i64 when) {
     Warp& warp = s.warps[w];
     bool later = (when > warp.last) | ((when == warp.last) & (node.origin > warp.last_node));
-    warp.last = either(later, when, warp.last);
+    warp.last = std::max(when, warp.last);
     warp.last_node = either(later, node.origin, warp.last_node);
     tell(Completed{when, block_of(w), w, node.origin});
     rings(w)[node.fill_at] = when;
@@ -497,7 +503,7 @@ class InOrder : public Engine<InOrder<Heard>, InOrderState<Heard>> {
       complete_at(v, c, c.operations[other.pc], when);
       other.fence = when;
       other.fence_node = node.origin;
-      advance(v);
+      advance(v, c);
     }
   }
 
@@ -523,6 +529,7 @@ class InOrder : public Engine<InOrder<Heard>, InOrderState<Heard>> {
            sizeof(Warp) * s.warps.size();
   }
 
+  // Of what tells most states apart; what their instructions wait for is only compared.
   std::uint64_t state_hash() const {
     Hash h;
     h.add(s.first_scheduler);
@@ -534,12 +541,6 @@ class InOrder : public Engine<InOrder<Heard>, InOrderState<Heard>> {
       if (!s.slots[slot_of[w]].live) continue;
       h.add(warp.pc * 8 + warp.finished * 4 + warp.at_barrier * 2 + warp.eligible);
       h.add(clip(warp.last, s.now));
-      const i64 *ordinal = ordinals(s, w), *ring = rings(s, w);
-      for (auto& port : code_of[w]->ports) {
-        i64 x = port.level < 0 ? 0 : ordinal[port.level];
-        for (i64 i = 0; i < port.size; ++i)
-          h.add(x - i < 0 ? 0 : clip(ring[port.at + ((x - i) & (port.size - 1))], s.now));
-      }
     }
     return h.value;
   }
@@ -587,7 +588,10 @@ class InOrder : public Engine<InOrder<Heard>, InOrderState<Heard>> {
   bool same_rings(i64 w, const State& before) const {
     const i64 *ordinal_a = ordinals(s, w), *ordinal_b = ordinals(before, w);
     const i64 *ring_a = rings(s, w), *ring_b = rings(before, w);
+    for (i64 at = kFirstPort; at < code(w).brief_end; ++at)
+      if (clip(ring_a[at], s.now) != clip(ring_b[at], before.now)) return false;
     for (auto& port : code(w).ports) {
+      if (port.brief) continue;
       i64 x = port.level < 0 ? 0 : ordinal_a[port.level];
       i64 y = port.level < 0 ? 0 : ordinal_b[port.level];
       for (i64 i = 0; i < port.size; ++i) {
@@ -680,7 +684,9 @@ class InOrder : public Engine<InOrder<Heard>, InOrderState<Heard>> {
       ordinal[i] += times * (ordinal[i] - ordinals(before, w)[i]);
       counter[i] += times * (counter[i] - counters(before, w)[i]);
     }
+    for (i64 at = kFirstPort; at < c.brief_end; ++at) ring[at] += time;
     for (auto& port : c.ports) {
+      if (port.brief) continue;
       i64 x = port.level < 0 ? 0 : old_ordinals[port.level], y = port.level < 0 ? 0 : ordinal[port.level];
       for (i64 i = 0; i < port.size && x - i >= 0; ++i)
         ring[port.at + ((y - i) & (port.size - 1))] =

@@ -38,13 +38,9 @@ struct Accounting {
   void on(const Served& e) { busy[e.pipe] += e.ticks; }
   void on(const Issued& e) { ++issued[e.op]; busy[e.pipe] += e.ticks; }
   void on(const Stalled& e) {
-    switch (e.reason) {
-      case Stalled::kStallCount: break;
-      case Stalled::kDependence:
-      case Stalled::kBarrier: if (e.ticks > 0) dependence[e.producer] += e.ticks; break;
-      case Stalled::kNotSelected: not_selected += e.ticks; break;
-      case Stalled::kPipeline: pipeline[e.pipe] += e.ticks; break;
-    }
+    if (e.reason == Stalled::kNotSelected) not_selected += e.ticks;
+    else if (e.reason == Stalled::kPipeline) pipeline[e.pipe] += e.ticks;
+    else if (e.reason != Stalled::kStallCount && e.ticks > 0) dependence[e.producer] += e.ticks;
   }
 
   i64 instructions() const {
