@@ -21,8 +21,11 @@ template <class Heard> struct InOrderState : UnitState<Heard> {
   std::vector<i64> loop_counters, loop_ordinals, all_rings;  // per warp, at a fixed stride
 };
 
-template <class Heard>
-class InOrder : public Engine<InOrder<Heard>, InOrderState<Heard>> {
+// `narrow`: at most 64 warps, and one issue at a whole cycle; then masks are single words.
+inline bool narrow(const Unit& u) { return u.width == 1 && u.resident * u.warps <= 64; }
+
+template <class Heard, bool kNarrow>
+class InOrder : public Engine<InOrder<Heard, kNarrow>, InOrderState<Heard>> {
   using State = InOrderState<Heard>;
   using Base = Engine<InOrder, State>;
   friend Base;
@@ -51,21 +54,18 @@ class InOrder : public Engine<InOrder<Heard>, InOrderState<Heard>> {
     s.opportunities.assign(u.schedulers * u.pipes, 0);
     words = (n + 63) / 64;
     eligible.assign(u.schedulers * u.pipes * words, 0);
-    for (i64 w = 0; w < n; ++w) {
-      code_of.push_back(&codes[u.variant[w % u.warps]]);
-      scheduler_of.push_back(w % u.schedulers);
-      slot_of.push_back(w / u.warps);
-    }
-    longest = (n + u.schedulers - 1) / u.schedulers;
-    waiting.resize(u.schedulers * longest);
-    lines.assign(u.schedulers, 0);
-    for (i64 w = 0; w < n; ++w) {
-      bit_of.push_back(w);
-      warp_at.push_back(w);
-    }
-    active.assign(u.schedulers, 0);
     for (i64 sched = 0; sched < u.schedulers; ++sched)
       for (i64 pipe = 0; pipe < u.pipes; ++pipe) copy_of.push_back(u.copy[pipe][sched]);
+    i64 longest = (n + u.schedulers - 1) / u.schedulers;
+    waiting.resize(u.schedulers * longest);
+    for (i64 sched = 0; sched < u.schedulers; ++sched) {
+      i64 lanes = sched * u.pipes;
+      schedulers.push_back({&waiting[sched * longest], 0, 0, &copy_of[lanes], &eligible[lanes * words], &s.opportunities[lanes]});
+    }
+    for (i64 w = 0; w < n; ++w) {
+      places.push_back({&codes[u.variant[w % u.warps]], &s.all_rings[w * ring_stride], w % u.schedulers, w / u.warps, w});
+      warp_at.push_back(w);
+    }
     due.assign(u.schedulers, 0);
     able.assign(words, 0);
   }
@@ -74,24 +74,37 @@ class InOrder : public Engine<InOrder<Heard>, InOrderState<Heard>> {
   std::vector<Code> codes;
   i64 words = 0, loop_stride = 1, ring_stride = 1, depth_of_queue = 0;
   std::vector<std::uint64_t> eligible;  // [scheduler][pipe][word]
-  std::vector<const Code*> code_of;     // per warp of the unit, as the next two
-  std::vector<i64> scheduler_of, slot_of;
   std::vector<i64> copy_of;             // [scheduler][pipe] -> number of the pipeline's copy
   i64 first_end = kNever;               // when the first live block is complete
-  std::vector<std::uint64_t> active;    // per scheduler: pipes with eligible warps, as bits
   std::vector<std::uint64_t> able;      // warps that a scheduler can issue now
   std::vector<i64> due;                 // per scheduler: nothing can happen before
   struct Wait { i64 until, warp; };
   std::vector<Wait> waiting;            // [scheduler][place]
-  std::vector<i64> lines;               // per scheduler: how many are waiting
-  i64 longest = 0;
+  // What belongs to a scheduler: those who wait, pipelines with eligible warps as bits, and its part
+  // of what has [scheduler][pipe].
+  struct Scheduler {
+    Wait* line;
+    i64 count;
+    std::uint64_t active;
+    const i64* copies;
+    std::uint64_t* eligible;
+    i64* opportunities;
+  };
+  std::vector<Scheduler> schedulers;
+  // Where a warp of the unit belongs; `bit`: in masks, where the oldest stand first if that counts.
+  struct Place { const Code* code; i64* ring; i64 scheduler, slot, bit; };
+  std::vector<Place> places;
+  static constexpr i64 kUsual = 4;      // schedulers: loops over so many are unrolled
   bool released = false;                // a warp has become ready at once, perhaps another scheduler's
   i64 last_issuer = -1;                 // scheduler
-  std::vector<i64> bit_of, warp_at;     // where a warp stands in masks: oldest first, if that counts
+  std::vector<i64> warp_at;             // whose bit it is
 
-  i64 scheduler(i64 w) const { return scheduler_of[w]; }
-  i64 block_of(i64 w) const { return s.slots[slot_of[w]].number; }
-  const Code& code(i64 w) const { return *code_of[w]; }
+  i64 scheduler(i64 w) const { return places[w].scheduler; }
+  i64 slot_of(i64 w) const { return places[w].slot; }
+  i64 block_of(i64 w) const { return s.slots[slot_of(w)].number; }
+  const Code& code(i64 w) const { return *places[w].code; }
+  i64 word_count() const { return kNarrow ? 1 : words; }
+  bool one_slot() const { return kNarrow || u.width == 1; }
   const Op& head(i64 w) const {
     return code(w).operations[s.warps[w].pc];
   }
@@ -101,12 +114,11 @@ class InOrder : public Engine<InOrder<Heard>, InOrderState<Heard>> {
   }
   i64* counters(i64 w) { return &s.loop_counters[w * loop_stride]; }
   i64* ordinals(i64 w) { return &s.loop_ordinals[w * loop_stride]; }
-  i64* rings(i64 w) { return &s.all_rings[w * ring_stride]; }
+  i64* rings(i64 w) { return places[w].ring; }
   const i64* counters(const State& t, i64 w) const { return &t.loop_counters[w * loop_stride]; }
   const i64* ordinals(const State& t, i64 w) const { return &t.loop_ordinals[w * loop_stride]; }
   const i64* rings(const State& t, i64 w) const { return &t.all_rings[w * ring_stride]; }
-  bool none(i64 lane) const {
-    auto first = eligible.begin() + lane * words;
+  bool none(const std::uint64_t* first) const {
     return std::all_of(first, first + words, [](std::uint64_t word) { return word == 0; });
   }
 
@@ -156,7 +168,7 @@ class InOrder : public Engine<InOrder<Heard>, InOrderState<Heard>> {
       if (b.live) first_end = std::min(first_end, b.end);
   }
   // An issue takes the slot of a whole cycle where the issue width is one.
-  i64 slot_ticks() const { return u.width == 1 ? u.ticks : 0; }
+  i64 slot_ticks() const { return one_slot() ? u.ticks : 0; }
 
   [[gnu::always_inline]] void advance(i64 w, const Code& c) {
     Warp& warp = s.warps[w];
@@ -176,7 +188,7 @@ class InOrder : public Engine<InOrder<Heard>, InOrderState<Heard>> {
       } else if (counters(w)[step.index] + 1 < c.program->loops[step.index].trips) {
         ++counters(w)[step.index];
         ++ordinals(w)[step.index];
-        if (slot_of[w] == s.by_age[0] && w == slot_of[w] * u.warps + anchor)
+        if (slot_of(w) == s.by_age[0] && w == slot_of(w) * u.warps + anchor)
           flag((i64)c.program->chains[step.index].size() - 1);
         at = step.jump;
       } else {
@@ -193,10 +205,10 @@ class InOrder : public Engine<InOrder<Heard>, InOrderState<Heard>> {
     warp.finished = true;
     tell(Drained{s.now - (warp.head_since - slot_ticks())});  // since its own last issue
     ++s.drained_warps;
-    Slot& b = s.slots[slot_of[w]];
+    Slot& b = s.slots[slot_of(w)];
     if (--b.unfinished == 0) {
       b.end = s.now;
-      i64 first = slot_of[w] * u.warps;
+      i64 first = slot_of(w) * u.warps;
       for (i64 v = first; v < first + u.warps; ++v)
         b.end = std::max({b.end, s.warps[v].last, s.warps[v].fence});
       first_end = std::min(first_end, b.end);
@@ -232,8 +244,8 @@ class InOrder : public Engine<InOrder<Heard>, InOrderState<Heard>> {
     warp.ready = std::max({found.when, warp.head_since, s.now});
     i64 sched = scheduler(w);
     due[sched] = std::min(due[sched], warp.ready);
-    if (warp.ready <= s.now) { released = true; admit(w); return; }
-    wait(w, sched, warp.ready);
+    if (warp.ready <= s.now) { released = true; admit(w, schedulers[sched]); return; }
+    wait(w, schedulers[sched], warp.ready);
   }
 
   void add_uses(i64 w, const Code& c, Latest& latest) {
@@ -254,32 +266,25 @@ class InOrder : public Engine<InOrder<Heard>, InOrderState<Heard>> {
     if (op.fence && !op.partial) latest.add(warp.last, warp.last_node, -1);
   }
 
-  void admit(i64 w) {
+  void admit(i64 w, Scheduler& at) {
     Warp& warp = s.warps[w];
-    i64 sched = scheduler(w), pipe = warp.pipe, lane = sched * u.pipes + pipe;
-    std::uint64_t at = bit_of[w];
+    const i64 pipe = warp.pipe, bit = places[w].bit;
     warp.eligible = true;
-    tell(Ready{w, sched});
-    warp.passed_over = s.opportunities[lane];
-    eligible[lane * words + (at >> 6)] |= 1ull << (at & 63);
-    active[sched] |= 1ull << pipe;
+    tell(Ready{w, scheduler(w)});
+    warp.passed_over = at.opportunities[pipe];
+    at.eligible[pipe * word_count() + (kNarrow ? 0 : bit >> 6)] |= 1ull << (bit & 63);
+    at.active |= 1ull << pipe;
   }
 
   // Warps that will be ready stand in line, the first one last: most come in near there.
-  void wait(i64 w, i64 sched, i64 until) {
-    Wait* line = &waiting[sched * longest];
-    i64 at = lines[sched]++;
-    for (; at > 0 && line[at - 1].until < until; --at) line[at] = line[at - 1];
-    line[at] = {until, w};
+  void wait(i64 w, Scheduler& at, i64 until) {
+    Wait* place = at.line + at.count++;
+    for (; place > at.line && place[-1].until < until; --place) *place = place[-1];
+    *place = {until, w};
   }
-  i64 first_ready(i64 sched) const {
-    i64 count = lines[sched];
-    return count ? waiting[sched * longest + count - 1].until : kNever;
-  }
-  void wake(i64 sched) {
-    const Wait* line = &waiting[sched * longest];
-    i64& count = lines[sched];
-    while (count && line[count - 1].until <= s.now) admit(line[--count].warp);
+  i64 first_ready(const Scheduler& at) const { return at.count ? at.line[at.count - 1].until : kNever; }
+  void wake(Scheduler& at) {
+    while (at.count && at.line[at.count - 1].until <= s.now) admit(at.line[--at.count].warp, at);
   }
 
   // Schedulers take turns in going first. Those that are due are found at once: whether the next
@@ -297,32 +302,35 @@ class InOrder : public Engine<InOrder<Heard>, InOrderState<Heard>> {
       if (released) turns = due_from(first) & ~1ull << turn;  // only those whose turn is to come
       released = false;
     }
-    s.first_scheduler = last_issuer + 1 == count ? 0 : last_issuer + 1;
+    s.first_scheduler = either(last_issuer + 1 == count, 0, last_issuer + 1);
   }
   void issue_due(i64 sched) {
     if (due[sched] <= s.now) visit(sched);
   }
   [[gnu::always_inline]] void visit(i64 sched) {
-    wake(sched);
-    issue(sched);
-    due[sched] = next_due(sched);
+    Scheduler& at = schedulers[sched];
+    wake(at);
+    issue(sched, at);
+    due[sched] = next_due(at);
   }
   // Those that are due, as bits, beginning with the one that goes first.
   std::uint64_t due_from(i64 first) const {
     const i64 *at = due.data(), count = u.schedulers, now = s.now;
     std::uint64_t some = 0;
-    for (i64 sched = 0; sched < count; ++sched) some |= (std::uint64_t)(at[sched] <= now) << sched;
-    return first ? (some >> first | some << (count - first)) & ~0ull >> (64 - count) : some;
+    auto add = [&](i64 sched) { some |= (std::uint64_t)(at[sched] <= now) << sched; };
+    if (count == kUsual) for (i64 sched = 0; sched < kUsual; ++sched) add(sched);
+    else for (i64 sched = 0; sched < count; ++sched) add(sched);
+    return (some >> first | some << ((count - first) & 63)) & ~0ull >> (64 - count);
   }
 
   // A bound: pipelines that others take meanwhile only make it later.
-  [[gnu::always_inline]] i64 next_due(i64 sched) {
+  [[gnu::always_inline]] i64 next_due(const Scheduler& at) {
     i64 free = kNever;
-    const i64 *copies = &copy_of[sched * u.pipes], *free_at = s.free_at.data();
-    for (std::uint64_t bits = active[sched]; bits; bits &= bits - 1)
-      free = std::min(free, free_at[copies[__builtin_ctzll(bits)]]);
+    const i64* free_at = s.free_at.data();
+    for (std::uint64_t bits = at.active; bits; bits &= bits - 1)
+      free = std::min(free, free_at[at.copies[__builtin_ctzll(bits)]]);
     free = std::max(free, s.now + 1);
-    return std::min(first_ready(sched), u.width ? cycle.up(free) : free);
+    return std::min(first_ready(at), u.width ? cycle.up(free) : free);
   }
 
   // Where warps stand in the masks: by index, or from the oldest block to the youngest.
@@ -330,53 +338,51 @@ class InOrder : public Engine<InOrder<Heard>, InOrderState<Heard>> {
     if (!u.oldest_first) return;
     i64 at = 0;
     for (i64 slot : s.by_age)
-      for (i64 w = slot * u.warps; w < (slot + 1) * u.warps; ++w, ++at) { bit_of[w] = at; warp_at[at] = w; }
+      for (i64 w = slot * u.warps; w < (slot + 1) * u.warps; ++w, ++at) { places[w].bit = at; warp_at[at] = w; }
     std::fill(eligible.begin(), eligible.end(), 0);
     for (i64 place = 0; place < at; ++place) {
       i64 w = warp_at[place];
-      if (s.warps[w].eligible) eligible[(scheduler(w) * u.pipes + s.warps[w].pipe) * words + place / 64] |= 1ull << (place % 64);
+      std::uint64_t* masks = schedulers[scheduler(w)].eligible;
+      if (s.warps[w].eligible) masks[s.warps[w].pipe * words + place / 64] |= 1ull << (place % 64);
     }
   }
 
   // The warp to issue next on a scheduler, or -1: the last one served or else the oldest, or the
   // next one after the last one served. An issue is an opportunity for all whose pipeline is free.
-  [[gnu::always_inline]] i64 choose(i64 sched) {
-    return words == 1 ? choose_in_word(sched) : choose_in_words(sched);
+  [[gnu::always_inline]] i64 choose(i64 sched, Scheduler& at) {
+    return kNarrow || words == 1 ? choose_in_word(sched, at) : choose_in_words(sched, at);
   }
-  [[gnu::noinline]] i64 choose_in_words(i64 sched) {
-    i64 last = s.last_served[sched], lanes = sched * u.pipes;
+  [[gnu::noinline]] i64 choose_in_words(i64 sched, Scheduler& at) {
+    i64 last = s.last_served[sched];
     bool any = false;
     std::fill(able.begin(), able.end(), 0);
-    for (std::uint64_t bits = active[sched]; bits; bits &= bits - 1) {
-      i64 lane = lanes + __builtin_ctzll(bits);
-      if (s.free_at[copy_of[lane]] > s.now) continue;
-      for (i64 word = 0; word < words; ++word) able[word] |= eligible[lane * words + word];
-      s.opportunities[lane] += u.width == 1;
+    for (std::uint64_t bits = at.active; bits; bits &= bits - 1) {
+      i64 pipe = __builtin_ctzll(bits);
+      if (s.free_at[at.copies[pipe]] > s.now) continue;
+      for (i64 word = 0; word < words; ++word) able[word] |= at.eligible[pipe * words + word];
+      at.opportunities[pipe] += u.width == 1;
       any = true;
     }
     if (!any) return -1;
     if (u.oldest_first) {
-      i64 at = last < 0 ? 0 : bit_of[last];
-      return last >= 0 && able[at / 64] >> (at % 64) & 1 ? last : warp_at[first_from(0)];
+      i64 bit = last < 0 ? 0 : places[last].bit;
+      return last >= 0 && able[bit / 64] >> (bit % 64) & 1 ? last : warp_at[first_from(0)];
     }
     i64 following = first_from(last + 1);
     return following >= 0 ? following : first_from(0);
   }
   // The same without loops over words and with hardly a branch: what is not meant is masked.
-  [[gnu::always_inline]] i64 choose_in_word(i64 sched) {
-    const i64 lanes = sched * u.pipes, now = s.now, last = s.last_served[sched];
-    const i64 *copies = &copy_of[lanes], *free_at = s.free_at.data();
-    const std::uint64_t* masks = &eligible[lanes];
-    const i64 counted = u.width == 1;
-    i64* opportunities = &s.opportunities[lanes];
+  [[gnu::always_inline]] i64 choose_in_word(i64 sched, Scheduler& at) {
+    const i64 now = s.now, last = s.last_served[sched], counted = one_slot();
+    const i64* free_at = s.free_at.data();
     std::uint64_t able = 0;
-    for (std::uint64_t bits = active[sched]; bits; bits &= bits - 1) {
-      i64 pipe = __builtin_ctzll(bits), free = free_at[copies[pipe]] <= now;
-      able |= masks[pipe] & -(std::uint64_t)free;
-      opportunities[pipe] += free & counted;
+    for (std::uint64_t bits = at.active; bits; bits &= bits - 1) {
+      i64 pipe = __builtin_ctzll(bits), free = free_at[at.copies[pipe]] <= now;
+      able |= at.eligible[pipe] & -(std::uint64_t)free;
+      at.opportunities[pipe] += free & counted;
     }
     if (!able) return -1;
-    std::uint64_t first = last < 0 ? 0 : u.oldest_first ? able & 1ull << bit_of[last] : able & ~1ull << last;
+    std::uint64_t first = last < 0 ? 0 : u.oldest_first ? able & 1ull << places[last].bit : able & ~1ull << last;
     return warp_at[__builtin_ctzll(first ? first : able)];
   }
   // The first able place that is not below `from`, or -1.
@@ -390,33 +396,33 @@ class InOrder : public Engine<InOrder<Heard>, InOrderState<Heard>> {
     }
   }
 
-  [[gnu::always_inline]] void issue(i64 sched) {
+  [[gnu::always_inline]] void issue(i64 sched, Scheduler& at) {
     while (has_slot(sched)) {
-      i64 w = choose(sched);
+      i64 w = choose(sched, at);
       if (w < 0) return;
       s.last_served[sched] = w;
       last_issuer = sched;
-      issue_warp(w, sched);
-      if (u.width == 1) return;
+      issue_warp(w, sched, at);
+      if (one_slot()) return;
     }
   }
 
-  [[gnu::always_inline]] void issue_warp(i64 w, i64 sched) {
+  [[gnu::always_inline]] void issue_warp(i64 w, i64 sched, Scheduler& at) {
     Warp& warp = s.warps[w];
-    const Code& c = code(w);
+    const Place& place = places[w];
+    const Code& c = *place.code;
     const Op& node = c.operations[warp.pc];
-    const std::uint64_t at = bit_of[w];
-    const i64 lane = sched * u.pipes + node.pipe;
-    tell_stalls(warp, c, node, sched);
+    tell_stalls(warp, c, node, at);
     warp.eligible = false;
-    std::uint64_t& word = eligible[lane * words + (at >> 6)];
-    word &= ~(1ull << (at & 63));
+    std::uint64_t* mask = at.eligible + node.pipe * word_count();
+    std::uint64_t& word = mask[kNarrow ? 0 : place.bit >> 6];
+    word &= ~(1ull << (place.bit & 63));
     bool empty = word == 0;
-    if (words > 1) empty = none(lane);
-    active[sched] &= ~((std::uint64_t)empty << node.pipe);
-    i64 copy = copy_of[lane];
+    if (word_count() > 1) empty = none(mask);
+    at.active &= ~((std::uint64_t)empty << node.pipe);
+    i64 copy = at.copies[node.pipe];
     s.free_at[copy] = s.now + node.issue;
-    i64 done = node.served ? serve(c, node, sched, copy) : s.now;
+    i64 done = node.served ? serve(c, node, at, copy) : s.now;
     ++s.used[sched];
     ++simulated;
     tell(Issued{s.now, block_of(w), w, sched, c.first_node + c.rest[warp.pc].number,
@@ -430,12 +436,12 @@ class InOrder : public Engine<InOrder<Heard>, InOrderState<Heard>> {
 
   // Pass the servers one after the other; the queue before the first one has so many places.
   // Returns when the last one is done, or the first one where nobody waits for a result.
-  i64 serve(const Code& c, const Op& node, i64 sched, i64 copy) {
+  i64 serve(const Code& c, const Op& node, const Scheduler& own, i64 copy) {
     i64 at = s.now, first = 0, taken = 0;
     const Rest& more = c.rest[&node - c.operations.data()];
     for (i64 i = more.first_demand; i < more.last_demand; ++i) {
       const Demand& demand = c.demands[i];
-      i64& free = s.free_at[copy_of[sched * u.pipes + demand.pipe]];
+      i64& free = s.free_at[own.copies[demand.pipe]];
       i64 start = std::max(at, free);
       at = free = start + demand.ticks;
       tell(Served{demand.pipe, demand.ticks});
@@ -452,11 +458,11 @@ class InOrder : public Engine<InOrder<Heard>, InOrderState<Heard>> {
   }
 
   // Where the time since the warp's last issue went.
-  void tell_stalls(const Warp& warp, const Code& c, const Op& node, i64 sched) {
+  void tell_stalls(const Warp& warp, const Code& c, const Op& node, const Scheduler& at) {
     i64 stall = warp.issued_at < 0 ? 0 : warp.head_since - warp.issued_at;
     i64 waited = warp.ready - warp.head_since, held = s.now - warp.ready, passed = 0;
-    if (u.width == 1) {
-      i64 count = s.opportunities[sched * u.pipes + node.pipe] - warp.passed_over - 1;
+    if (one_slot()) {
+      i64 count = at.opportunities[node.pipe] - warp.passed_over - 1;
       passed = std::min(held, count * u.ticks);
     }
     bool by_fence = warp.blamed_use < 0;
@@ -489,13 +495,13 @@ class InOrder : public Engine<InOrder<Heard>, InOrderState<Heard>> {
   }
 
   void arrive(i64 w, const Op& node) {
-    Slot& b = s.slots[slot_of[w]];
+    Slot& b = s.slots[slot_of(w)];
     s.warps[w].at_barrier = true;
     if (++b.arrived < u.warps) return;
     b.arrived = 0;
     tell(Barrier{s.now, b.number, w, node.origin});
     i64 when = s.now + node.completion;
-    i64 first = slot_of[w] * u.warps;
+    i64 first = slot_of(w) * u.warps;
     for (i64 v = first; v < first + u.warps; ++v) {
       Warp& other = s.warps[v];
       const Code& c = code(v);
@@ -516,9 +522,9 @@ class InOrder : public Engine<InOrder<Heard>, InOrderState<Heard>> {
 
   i64 next_time() {
     if (complete_now()) return kNever;
-    i64 next = first_end;
-    for (i64 t : due) next = std::min(next, t);
-    return next;
+    const i64* at = due.data();
+    if (u.schedulers == kUsual) return std::min(std::min(first_end, std::min(at[0], at[1])), std::min(at[2], at[3]));
+    return std::min(first_end, *std::min_element(due.begin(), due.end()));
   }
 
   // ---- fast-forward
@@ -538,7 +544,7 @@ class InOrder : public Engine<InOrder<Heard>, InOrderState<Heard>> {
     for (i64 t : s.queued) h.add(clip(t, s.now));
     for (size_t w = 0; w < s.warps.size(); ++w) {
       const Warp& warp = s.warps[w];
-      if (!s.slots[slot_of[w]].live) continue;
+      if (!s.slots[slot_of(w)].live) continue;
       h.add(warp.pc * 8 + warp.finished * 4 + warp.at_barrier * 2 + warp.eligible);
       h.add(clip(warp.last, s.now));
     }
@@ -647,14 +653,15 @@ class InOrder : public Engine<InOrder<Heard>, InOrderState<Heard>> {
     for (size_t w = 0; w < s.warps.size(); ++w) shift_warp((i64)w, before, times, time);
     shift_unit(before, times, time);
     find_first_end();
-    std::fill(lines.begin(), lines.end(), 0);
     for (i64 sched = 0; sched < u.schedulers; ++sched) {
+      Scheduler& at = schedulers[sched];
+      at.count = 0;
       for (i64 w = sched; w < (i64)s.warps.size(); w += u.schedulers) {
         const Warp& warp = s.warps[w];
-        bool waits = s.slots[slot_of[w]].live && !warp.finished && !warp.at_barrier && !warp.eligible;
-        if (waits) wait(w, sched, warp.ready);
+        bool waits = s.slots[slot_of(w)].live && !warp.finished && !warp.at_barrier && !warp.eligible;
+        if (waits) wait(w, at, warp.ready);
       }
-      due[sched] = next_due(sched);
+      due[sched] = next_due(at);
     }
   }
 

@@ -8,11 +8,15 @@ namespace {
 
 using namespace perfassert;
 
+template <class Heard> Result in_order(const Unit& unit) {
+  return narrow(unit) ? InOrder<Heard, true>(unit).run() : InOrder<Heard, false>(unit).run();
+}
+
 Result run(const Unit& unit) {
   if (!unit.in_order)
     return unit.to ? Dataflow<Listeners<Accounting, Tracing>>(unit).run() : Dataflow<Accounting>(unit).run();
-  if (unit.to) return InOrder<Listeners<Accounting, Profiling, Tracing>>(unit).run();
-  return unit.profile ? InOrder<Listeners<Accounting, Profiling>>(unit).run() : InOrder<Accounting>(unit).run();
+  if (unit.to) return InOrder<Listeners<Accounting, Profiling, Tracing>, false>(unit).run();
+  return unit.profile ? in_order<Listeners<Accounting, Profiling>>(unit) : in_order<Accounting>(unit);
 }
 
 PyObject* simulate(PyObject*, PyObject* argument) {
