@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 
 from perfassert.engines.pipeline.configuration import Unit
 from perfassert.engines.pipeline.program import NO_LOOP, Program
@@ -45,15 +46,14 @@ def bounds(unit: Unit) -> Bounds:
     serial = 0
     for variant, warps in Counter(unit.variant).items():
         program = unit.programs[variant]
+        executed = _executed(program, unit.blocks * warps)
+        slot = 2 * ticks if unit.width else 0
         for node in program.nodes:
-            times = unit.blocks * warps
-            for loop in program.chain(node.loop):
-                times *= program.loops[loop].trips
-            busy[node.pipeline] += times * min(node.issue, node.completion + node.served)
+            times, served = executed[node.loop], node.served
+            busy[node.pipeline] += times * min(node.issue, node.completion + served)
             for server, needed in node.demands:
                 busy[server] += times * needed
-            slot = 2 * ticks if unit.width else 0
-            serial += times * (max(node.issue, node.completion) + node.served + slot + node.stall)
+            serial += times * (max(node.issue, node.completion) + served + slot + node.stall)
     instructions = sum(unit.programs[v].length for v in unit.variant) * unit.blocks
     copies = [unit.schedulers if scoped else 1 for scoped in unit.pipelines.per_scheduler]
     rounds = -(-unit.blocks // unit.resident)
@@ -68,6 +68,14 @@ def bounds(unit: Unit) -> Bounds:
         path=rounds * path / ticks,
         upper=serial / ticks,
     )
+
+
+def _executed(program: Program, warps: int) -> dict[int, int]:
+    """How often the nodes of each loop, and of none, are executed by so many warps."""
+    executed = {NO_LOOP: warps}
+    for index in range(len(program.loops)):
+        executed[index] = warps * prod(program.loops[loop].trips for loop in program.chain(index))
+    return executed
 
 
 def critical_path(program: Program) -> int:
@@ -121,16 +129,23 @@ class _Follower:
                 place = self.place(producer, loop, distance)
                 start = max(start, self.done.get(place, 0) if place else 0)
                 break
-        chain = self.program.chain(node.loop)
         end = start + node.completion + (node.served if node.produces else 0)
-        self.done[index, tuple(self.counters[c] for c in chain)] = end
+        self.done[index, self.iteration(node.loop)] = end
         self.latest = max(self.latest, end)
         self.slot = start + node.stall if node.stall else 0
         if node.fence:
             self.fence = end
 
+    def iteration(self, loop: int) -> tuple[int, ...]:
+        """Where the loop and those around it stand."""
+        if loop == NO_LOOP:
+            return ()
+        return tuple(self.counters[c] for c in self.program.chain(loop))
+
     def place(self, producer: int, loop: int, distance: int) -> tuple[int, tuple[int, ...]] | None:
         """The producer's instance; none where it is the last of a loop that was shortened."""
+        if self.program.nodes[producer].loop == NO_LOOP:
+            return producer, ()
         counters, inside = [], loop != NO_LOOP
         for level in self.program.chain(self.program.nodes[producer].loop):
             if inside:

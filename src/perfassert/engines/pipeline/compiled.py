@@ -109,8 +109,7 @@ def fits(unit: Unit) -> bool:
         return False
     longest = 0
     for program in unit.programs:
-        worst = max((n.issue + n.completion + n.served for n in program.nodes), default=0)
-        longest = max(longest, program.length * (worst + unit.pipelines.ticks))
+        longest = max(longest, program.length * (program.slowest + unit.pipelines.ticks))
     rounds = -(-unit.blocks // unit.resident)
     return longest * unit.warps * unit.resident * rounds < _LIMIT
 
@@ -131,28 +130,32 @@ def _head(unit: Unit, fast_forward: bool, limit: int, window: tuple[int, int]) -
 @lru_cache(maxsize=4)
 def _body(programs: tuple[Program, ...]) -> array[int]:
     """The programs, which several runs of a prediction have in common."""
-    return array("q", (word for program in programs for word in _program(program)))
+    words = array("q")
+    for program in programs:
+        words.fromlist(_program(program))
+    return words
 
 
-def _program(program: Program) -> Iterator[int]:
-    yield from (len(program.nodes), len(program.loops), program.length)
+def _program(program: Program) -> list[int]:
+    words = [len(program.nodes), len(program.loops), program.length]
     for node in program.nodes:
-        yield from (
+        words += (
             node.graph_node, node.operation, node.pipeline, node.issue, node.completion,
-            node.loop, node.offset, int(node.fence), int(node.partial), node.stall,
-            int(node.produces), len(node.demands),
+            node.loop, node.offset, node.fence, node.partial, node.stall,
+            node.produces, len(node.demands),
         )  # fmt: skip
         for demand in node.demands:
-            yield from demand
-        yield len(node.sources)
+            words += demand
+        words.append(len(node.sources))
         for edge in node.sources:
-            yield len(edge)
+            words.append(len(edge))
             for source in edge:
-                yield from source
+                words += source
     for loop in program.loops:
-        yield from (loop.parent, loop.trips, loop.length, loop.offset, loop.reach)
-        yield from _items(loop.body)
-    yield from _items(program.body)
+        words += (loop.parent, loop.trips, loop.length, loop.offset, loop.reach)
+        words += _items(loop.body)
+    words += _items(program.body)
+    return words
 
 
 def _items(body: tuple[BodyItem, ...]) -> Iterator[int]:

@@ -37,7 +37,7 @@ class Unit:
     @property
     def graph_nodes(self) -> int:
         """One more than the largest number of a node in the graph."""
-        return 1 + max((n.graph_node for p in self.programs for n in p.nodes), default=-1)
+        return max((p.graph_nodes for p in self.programs), default=0)
 
     @property
     def copies(self) -> tuple[tuple[int, ...], ...]:

@@ -7,7 +7,7 @@ every dynamic instruction has a number in program order that follows from its lo
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from math import lcm
 
@@ -44,7 +44,7 @@ class ProgramNode:
     @property
     def served(self) -> int:
         """Ticks that the servers take at least."""
-        return sum(ticks for _, ticks in self.demands)
+        return sum(ticks for _, ticks in self.demands) if self.demands else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +63,22 @@ class ProgramLoop:
 class Program:
     """One warp's instructions: nodes and loops in program order, ``length`` dynamic ones.
 
-    Compared by identity.
+    ``slowest``: ticks that no instruction exceeds; ``graph_nodes``: one more than the largest
+    number of a node in the graph. Compared by identity.
     """
 
     nodes: tuple[ProgramNode, ...]
     loops: tuple[ProgramLoop, ...]
     body: tuple[BodyItem, ...]
     length: int
+    slowest: int = field(init=False)
+    graph_nodes: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        times = [n.issue + n.completion + n.served for n in self.nodes]
+        object.__setattr__(self, "slowest", max(times, default=0))
+        numbers = [n.graph_node for n in self.nodes]
+        object.__setattr__(self, "graph_nodes", 1 + max(numbers, default=-1))
 
     def chain(self, loop: int) -> tuple[int, ...]:
         """The loop and those around it, outermost first."""
