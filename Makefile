@@ -14,7 +14,7 @@ VALIDATE = $(BIN)/perfassert validate $(SUITES) --data $(MEASURED)
 # Tests start many processes: what one has compiled the next one reads.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test lint bench accuracy accuracy-check clean
+.PHONY: demo test lint bench counts accuracy accuracy-check clean
 
 demo: $(VENV)/ready
 	$(BIN)/python -m pytest examples -q -v
@@ -38,6 +38,11 @@ bench: $(VENV)/ready
 	$(BIN)/python benchmarks/advice.py
 	$(BIN)/python benchmarks/execution.py
 	$(BIN)/python benchmarks/startup.py
+	$(BIN)/python benchmarks/figures.py
+
+# Counts of work against benchmarks/figures.json, which bench writes.
+counts: $(VENV)/ready
+	$(BIN)/python benchmarks/figures.py --check
 
 # The page, over at most so many rows of a suite, and the record that accuracy-check compares with.
 accuracy: $(VENV)/ready

@@ -1,0 +1,60 @@
+"""Counts of work: what ``make counts`` complains about, and that counters see what is reported."""
+
+import importlib
+import json
+from pathlib import Path
+
+import pytest
+
+import perfassert as pa
+from perfassert.engines.pipeline.compiled import available
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+KNOWN = {"some": {"nodes compiled": 100, "tools started": 0}}
+
+
+@pytest.fixture
+def figures(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    return importlib.import_module("figures")
+
+
+def test_a_tenth_more_work_is_no_complaint_and_more_than_that_is_one(figures):
+    assert figures.grown(KNOWN, {"some": {"nodes compiled": 110}}) == []
+    (complaint,) = figures.grown(KNOWN, {"some": {"nodes compiled": 111}})
+    assert "some: nodes compiled 111, on record 100" in complaint
+    assert "make bench" in complaint
+
+
+def test_less_work_is_no_complaint(figures):
+    assert figures.grown(KNOWN, {"some": {"nodes compiled": 3}}) == []
+
+
+@pytest.mark.parametrize("counts", [{"tools started": 1}, {"addresses of lanes": 1}])
+def test_work_where_there_was_none_is_a_complaint(figures, counts):
+    assert len(figures.grown(KNOWN, {"some": counts})) == 1
+
+
+def test_a_scenario_comes_and_goes_with_the_record(figures):
+    both = figures.grown(KNOWN, {"other": {"nodes compiled": 1}})
+    assert [c.split(":")[0] for c in both] == ["other", "some"]
+
+
+def test_the_record_has_counts_of_every_scenario(figures, tmp_path, monkeypatch):
+    monkeypatch.setattr(figures.pa, "from_cuda", lambda *_, **__: None)
+    recorded = json.loads(figures.FILE.read_text())["counts"]
+    assert list(recorded) == list(figures.scenarios(tmp_path))
+    assert all(sum(counts.values()) for counts in recorded.values())
+
+
+@pytest.mark.skipif(not available(), reason="no compiled engine")
+def test_counters_see_what_the_simulator_says_of_itself(figures):
+    g = pa.InstructionGraph.builder()
+    with g.loop(trips=5):
+        g.op("a", g.op("b"))
+    table = {"a": pa.Latency(1, 2), "b": pa.Latency(1, 4)}
+    with figures.counted() as counts:
+        pa.simulate(g.build(), 3, 7, 2, table, fast_forward=False)
+    assert counts == {
+        "simulations": 1, "instructions simulated": 5 * 2 * 3 * 7, "nodes compiled": 2
+    }  # fmt: skip
