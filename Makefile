@@ -37,6 +37,7 @@ bench: $(VENV)/ready
 	$(BIN)/python benchmarks/compiled.py
 	$(BIN)/python benchmarks/advice.py
 	$(BIN)/python benchmarks/execution.py
+	$(BIN)/python benchmarks/checked.py
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/figures.py
 

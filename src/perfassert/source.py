@@ -27,7 +27,9 @@ class SourceSpan:
         return ":".join(parts)
 
 
-STAND_INS = ("address", "trip count", "branch", "opcode")
+DISAGREEMENT = "disagreement"
+"""Of a closed form that executed warps contradict: nothing that rests on it is to be trusted."""
+STAND_INS = ("address", "trip count", "branch", "opcode", DISAGREEMENT)
 """What an assumption can stand in for, so that numbers resting on it are guesses."""
 
 

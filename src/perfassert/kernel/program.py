@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from perfassert.kernel.access import Direction
 from perfassert.kernel.graph import loop_chain
+from perfassert.kernel.memo import Memo
 from perfassert.kernel.roles import CountedWait, Role
 from perfassert.kernel.symbols import Symbols, Value
 from perfassert.source import Assumption, SourceSpan
@@ -150,7 +151,8 @@ class Parameter:
 class Program:
     """The compiled kernel; ``order``: blocks in reverse postorder.
 
-    ``loaded``: by the name of an unknown, the address that it was loaded from.
+    ``loaded``: by the name of an unknown, the address that it was loaded from; ``found``: what is
+    found out about it once.
     """
 
     arch: str
@@ -163,6 +165,7 @@ class Program:
     code_bytes: int
     assumptions: tuple[Assumption, ...]
     loaded: Mapping[str, Value] = field(default_factory=dict)
+    found: Memo = field(default_factory=Memo, repr=False)
 
     def chain(self, loop: int) -> tuple[int, ...]:
         """The loop and those around it, outermost first."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
+from math import prod
 
 import numpy as np
 
@@ -109,13 +110,16 @@ class Agreement:
 
     def _closed(self, group: AccessGroup, work: Launch) -> _Places:
         """Of blocks as they are started: those of ``work`` that each stands for, in order."""
-        standing = [_standing_for(block, self.launch, work) for block in self.blocks]
+        most = self.iterations // _iterations(group) or 1  # else what is seen first is not first
+        all_standing = [_standing_for(block, self.launch, work) for block in self.blocks]
+        standing = [blocks[:most] for blocks in all_standing]
         lanes = lane_addresses(group, [b for s in standing for b in s], work, WARP, self.iterations)
         rows = lanes.addresses.shape[1]
         warps = -(-self.launch.threads_per_block // WARP)
         block = np.repeat(np.arange(len(standing)), [len(s) for s in standing])
         warp = block[:, None] * warps + np.arange(rows) % warps
-        return _in_order(warp, lanes.addresses, lanes.active, lanes.weight == 1.0)
+        whole = lanes.weight == 1.0 and standing == all_standing
+        return _in_order(warp, lanes.addresses, lanes.active, whole)
 
     def _executed(self, access: BoundAccess, start: int) -> _Places:
         address = self.kernel.program.instructions[access.instruction].address
@@ -221,6 +225,12 @@ def _standing_for(
     return [place[::-1] for place in product(*reversed(tuple(axes)))]
 
 
+def _iterations(group: AccessGroup) -> int:
+    """Of the loops around an access, for each thread."""
+    ranges = dict(group.ranges)
+    return prod(ranges[s][1] - ranges[s][0] + 1 for s in group.loops)
+
+
 def _in_order(warps: IntArray, at: IntArray, active: BoolArray, whole: bool) -> _Places:
     threads = np.broadcast_to(warps[..., None] * WARP + np.arange(WARP), at.shape)[active]
     order = np.argsort(threads, kind="stable")
@@ -229,6 +239,8 @@ def _in_order(warps: IntArray, at: IntArray, active: BoolArray, whole: bool) -> 
 
 def _first(places: _Places, counts: IntArray) -> BoolArray:
     """The first so many of each thread."""
+    if len(places.threads) == counts.sum():
+        return np.ones(len(places.threads), np.bool_)
     start = np.searchsorted(places.threads, np.arange(len(counts)))
     rank = np.arange(len(places.threads)) - start[places.threads]
     found: BoolArray = rank < counts[places.threads]

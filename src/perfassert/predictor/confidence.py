@@ -2,7 +2,7 @@
 
 A stand-in for an address, a trip count, a branch or an opcode carries the instructions and the
 bytes that it decides. A prediction is a guess where stand-ins carry more than a twentieth of
-either.
+either, or where executed warps contradict a closed form.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from perfassert.kernel.graph import Node
 from perfassert.prediction.error_band import ErrorBand
 from perfassert.predictor.model import Model
 from perfassert.quantity import round_significant
-from perfassert.source import Assumption
+from perfassert.source import DISAGREEMENT, Assumption
 
 GUESSED_FROM = 0.05
 """A larger share of instructions or bytes on stand-ins makes a prediction a guess."""
@@ -45,6 +45,7 @@ def trust(model: Model, band: ErrorBand) -> tuple[str, tuple[Assumption, ...]]:
     weights = _Weights(model, kernel)
     found = [replace(a, share=round_significant(weights.share(a))) for a in stand_ins]
     guessed = weights.share(*stand_ins) > GUESSED_FROM
+    guessed = guessed or any(a.stands_for == DISAGREEMENT for a in stand_ins)
     return "guessed" if guessed else known, tuple(sorted(found, key=lambda a: -a.share))
 
 

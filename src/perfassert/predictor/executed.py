@@ -18,6 +18,7 @@ from perfassert.kernel.executed import Executed
 from perfassert.kernel.launch import Launch
 from perfassert.kernel.program import Program
 from perfassert.predictor.arguments import arguments
+from perfassert.predictor.checked import checked
 
 _GUESSED = ("address", "trip count")
 _THREADS = 2048  # of the blocks that say how many more can be afforded
@@ -32,7 +33,7 @@ def bound(kernel: Kernel, launch: Launch, device: Device) -> tuple[Description, 
     if not isinstance(code, CompiledCode) or not isinstance(described, BoundKernel):
         return described, work
     if not any(a.stands_for in _GUESSED for a in described.assumptions):
-        return described, work
+        return checked(code, described, launch, work, device), work
     shared = described.shared_bytes + launch.shared_bytes
     held = occupancy(device, launch.threads_per_block, described.registers, shared)
     wave = min(held.resident_blocks * device.compute_units, launch.blocks)

@@ -22,14 +22,19 @@ NUMBERED = 1 << (62 - ADDRESS_BITS)
 
 def decided(execution: Execution) -> bool:
     """Whether known values alone decided what was executed, to the end of every warp."""
+    return not len(execution.cut) and followed(execution)
+
+
+def followed(execution: Execution) -> bool:
+    """Whether known values alone decided what was executed, as far as warps came."""
     instructions = execution.code.instructions
     branches = (
         place
         for place in execution.guesses
         if all(operation.memory is None for operation in instructions[place].operations)
     )
-    stopped = len(execution.cut) or execution.lost or execution.forced
-    return not stopped and next(branches, None) is None
+    lost = execution.lost or execution.forced
+    return not lost and next(branches, None) is None
 
 
 def touched(

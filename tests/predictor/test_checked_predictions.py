@@ -1,0 +1,122 @@
+"""A prediction whose closed form is wrong says so; what is right costs one check."""
+
+from dataclasses import dataclass, replace
+from unittest import mock
+
+import pytest
+
+import perfassert as pa
+from perfassert.frontends.cuda.kernels import CompiledCode
+from perfassert.kernel.affine import Affine, add
+from perfassert.kernel.description import CompiledKernel
+from perfassert.predictor import checked
+from perfassert.source import DISAGREEMENT
+
+TEXT = """
+extern "C" __global__ void rows(const float* in, float* out, int n, int m) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    float sum = 0;
+#pragma unroll 1
+    for (int k = 0; k < m; ++k)
+        sum += in[k * n + i];
+    out[i] = sum;
+}
+"""
+ARGS = {"n": 100_000, "m": 20}
+LAUNCH = pa.Launch.cover(100_000, 128, ARGS)
+
+
+@dataclass(frozen=True, eq=False)
+class Tampered(CompiledCode):
+    """Its description is wrong in a way that nothing but an execution can tell."""
+
+    change: object = None
+
+    def bind(self, launch, arch, warp_size, executed=None):
+        bound, work = super().bind(launch, arch, warp_size, executed)
+        return self.change(bound), work
+
+
+def shifted(bound):
+    first, *others = bound.bound
+    return replace(bound, bound=(replace(first, address=add(first.address, Affine(4))), *others))
+
+
+def transposed(bound):
+    """A load whose loop counter steps by one element."""
+    first, *others = bound.bound
+    terms = tuple((s, 4 if str(s).startswith("loop") else c) for s, c in first.address.terms)
+    wrong = Affine(first.address.constant, terms)
+    assert wrong != first.address
+    return replace(bound, bound=(replace(first, address=wrong), *others))
+
+
+def longer(bound):
+    (loop,) = bound.graph.loops
+    graph = replace(bound.graph, loops=(replace(loop, trips=loop.trips + 1),))
+    return replace(bound, graph=graph)
+
+
+def kernel(tmp_path, change=None, name=""):
+    (path := tmp_path / "rows.cu").write_text(f"// {change} {name}\n{TEXT}")  # a program of its own
+    made = pa.from_cuda(path)
+    if change is None:
+        return made
+    code = Tampered(made.compiled.source, made.compiled.hints, change)
+    return CompiledKernel(name=made.name, compiled=code)
+
+
+@pytest.fixture(autouse=True)
+def toolchain():
+    pytest.importorskip("nvidia.cu13")
+
+
+@pytest.mark.parametrize(
+    ("change", "line", "said"),
+    [
+        (shifted, "rows.cu:9", "go elsewhere"),
+        (transposed, "rows.cu:9", "go elsewhere"),
+        (longer, "rows.cu:", "times, and "),
+    ],
+)
+def test_a_wrong_description_is_reported_and_guessed(tmp_path, change, line, said):
+    found = pa.predict(kernel(tmp_path, change), LAUNCH, "a100")
+    assert found.confidence == "guessed"
+    wrong = [a for a in found.confidence_reasons if a.stands_for == DISAGREEMENT]
+    assert wrong
+    assert all("mistake of perfassert, please report it" in a.text for a in wrong)
+    assert said in wrong[0].text
+    assert line in str(wrong[0].span)
+    assert wrong[0].text in [a.text for a in found.assumptions]
+
+
+@pytest.mark.parametrize("gpu", ["a100", "RTX-2080-Ti", "h100"])
+def test_what_is_right_is_not_reported(tmp_path, gpu):
+    found = pa.predict(kernel(tmp_path), LAUNCH, gpu)
+    assert not [a for a in found.assumptions if a.stands_for]
+    assert found.confidence != "guessed"
+
+
+def test_a_program_is_checked_once(tmp_path):
+    right = kernel(tmp_path, name="once")
+    with mock.patch.object(checked, "execute", wraps=checked.execute) as execute:
+        for block in (64, 128, 256):
+            pa.predict(right, pa.Launch.cover(100_000, block, ARGS), "a100")
+    assert execute.call_count == 1
+    (_, launch, _, blocks, limits), _ = execute.call_args
+    assert launch.block == (64, 1, 1)
+    assert blocks[0] == 0
+    assert len(blocks) == 2
+    assert limits.instructions <= 300
+
+
+def test_contents_are_left_out(tmp_path):
+    data = pa.Buffer(2_000_000, fill="random(0, 7)", dtype="float32")
+    launch = pa.Launch.cover(100_000, 128, {**ARGS, "in": data})
+    with mock.patch.object(checked, "execute", wraps=checked.execute) as execute:
+        pa.predict(kernel(tmp_path, name="contents"), launch, "a100")
+    regions = execute.call_args.args[2]
+    assert regions[0].name == "in"
+    assert regions[0].size == 8_000_000
+    assert regions[0].content is None
