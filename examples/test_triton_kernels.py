@@ -60,7 +60,7 @@ def test_tiles_are_loaded_once_per_block(matmul_kernel, matmul_launch, device):
 
 def test_the_matrix_unit_multiplies(matmul_kernel, matmul_launch):
     bound, _ = matmul_kernel.compiled.bind(matmul_launch, "sm_80", 32)
-    assert "tensor" in {node.operation for node in bound.graph.nodes}
+    assert any(node.operation.startswith("tensor.") for node in bound.graph.nodes)
 
 
 def test_assumptions_name_python_lines(matmul_kernel, matmul_launch):

@@ -72,7 +72,9 @@ def test_what_is_inherited_says_so(file):
             continue
         assert origin.note.startswith("as RTX-3090"), key
         documented = base.provenance[key].grade is Grade.DOCUMENTED
-        lasting = key.startswith("operations.") or key.partition(".")[2] in ARCHITECTURE
+        lasting = (
+            key.startswith(("operations.", "matrix.")) or key.partition(".")[2] in ARCHITECTURE
+        )
         assert (origin.grade is Grade.DOCUMENTED) is (documented and lasting), key
         assert origin.grade in (Grade.ASSUMED, Grade.DOCUMENTED), key
     assert slim.provenance["values.clock_hz"].note == "as RTX-3090: boost clock; base 1395"

@@ -22,7 +22,8 @@ def test_compiled_code(name, tmp_path):
     for one in EXAMPLES:
         case = example(one, device.warp_size)
         assert pa.predict(case.kernel, case.launch, device).time > 0
-    assert set(device.operations) == set(pa.device("a100").operations)
+    classes = {name for name in pa.device("a100").operations if "." not in name}
+    assert classes <= set(device.operations)
 
 
 def test_a_new_device_takes_less_than_ten_lines(tmp_path):

@@ -148,3 +148,21 @@ def test_scopes(pipeline):
     users = (name for name, o in device.operations.items() if o.pipeline == pipeline)
     kernel, launch = chains(next(users))
     assert pa.predict(kernel, launch, variant).time != pa.predict(kernel, launch, device).time
+
+
+@pytest.fixture(scope="module")
+def large():
+    """Shapes larger than any that a file lists, of all units and types: how long each takes."""
+    device = pa.device("h100")
+    shapes = {"tensor": "m16n8k512", "wgmma": "m64n256k512"}
+    units = [(unit, *types) for unit, *types in (rate.split(".") for rate in device.matrix)]
+    names = [".".join((unit, shapes[unit], *types)) for unit, *types in units]
+    return {name: pa.predict(*chains(name), device) for name in names}
+
+
+@pytest.mark.parametrize("rate", pa.device("h100").matrix)
+def test_rates(large, rate):
+    device = pa.device("h100")
+    slower = device.replace(matrix={**device.matrix, rate: device.matrix[rate] / 3})
+    assert any(pa.predict(*chains(n), slower).time != before.time for n, before in large.items())
+    assert all("derived from" in found.assumptions[-1].text for found in large.values())

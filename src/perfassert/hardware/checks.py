@@ -14,6 +14,7 @@ Fail = Callable[[str, str], None]
 def check_consistency(
     values: Mapping[str, float],
     operations: Mapping[str, Operation],
+    matrix: Mapping[str, float],
     pipelines: Collection[str],
     where: str,
 ) -> None:
@@ -35,6 +36,9 @@ def check_consistency(
     _check_order(values, fail)
     for operation in operations.values():
         _check_operation(operation, pipelines, fail)
+    for name, rate in matrix.items():
+        if not 0 < rate < float("inf"):
+            fail(f"matrix.{name}", f"must be above 0 and finite, not {rate!r}")
 
 
 def _check_operation(operation: Operation, pipelines: Collection[str], fail: Fail) -> None:

@@ -34,12 +34,28 @@ class Provenance:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """Issue latency λ and completion latency Λ in cycles, and the pipeline they occupy."""
+    """Issue latency λ and completion latency Λ in cycles, and the pipeline they occupy.
+
+    ``variant``: of matrix instructions, shape and type in full; empty for any other operation.
+    """
 
     name: str
     issue: float
     completion: float
     pipeline: str
+    variant: str = ""
+
+
+def key_parts(key: str) -> tuple[str, str, str]:
+    """``"operations.fp32.issue"`` → section, name, part; names of variants have dots of their own.
+
+    A number that has no part has an empty one.
+    """
+    section, _, name = key.partition(".")
+    if section != "operations":
+        return section, name, ""
+    name, _, part = name.rpartition(".")
+    return section, name, part
 
 
 SYNONYMS = {

@@ -50,14 +50,16 @@ def assembled(readers: tuple[FileReader, ...]) -> Device:
     curves, origins = read_curves(tables.capacity_fits)
     numbers = _Numbers(_named(tables))
     operations = dict(_operations(tables, numbers))
+    matrix = {name: float(numbers.value(f"matrix.{name}")) for name in tables.matrix}
     values: dict[str, Any] = {key: numbers.value(f"values.{key}") for key in schema.VALUES}
     device = Device(
         name=tables.name,
         arch=tables.arch,
         aliases=tables.aliases,
         capacity_fits=tables.capacity_fits,
-        digest=_digest(tables, values, operations, curves),
+        digest=_digest(tables, values, operations, matrix, curves),
         operations=operations,
+        matrix=matrix,
         pipelines=tables.pipelines,
         curves=curves,
         references=numbers.references,
@@ -72,7 +74,8 @@ def _named(tables: Tables) -> dict[str, Entry]:
     """Entries by the keys that messages and provenance use."""
     values = {f"values.{key}": entry for key, entry in tables.values.items()}
     costs = {f"operations.{o}.{part}": entry for (o, part), entry in tables.costs.items()}
-    return values | costs
+    rates = {f"matrix.{name}": entry for name, entry in tables.matrix.items()}
+    return values | costs | rates
 
 
 def _operations(tables: Tables, numbers: _Numbers) -> Iterator[tuple[str, Operation]]:
@@ -84,7 +87,8 @@ def _operations(tables: Tables, numbers: _Numbers) -> Iterator[tuple[str, Operat
         if name not in tables.pipeline_of:
             raise DeviceFileError(f"{tables.path}: operations.{name}.pipeline: missing")
         issue, completion = (numbers.value(f"operations.{name}.{part}") for part in schema.COSTS)
-        yield name, Operation(name, float(issue), float(completion), tables.pipeline_of[name])
+        pipeline, variant = tables.pipeline_of[name], tables.variant_of.get(name, "")
+        yield name, Operation(name, float(issue), float(completion), pipeline, variant)
 
 
 class _Numbers:
@@ -126,6 +130,7 @@ def _digest(
     tables: Tables,
     values: Mapping[str, float],
     operations: Mapping[str, Operation],
+    matrix: Mapping[str, float],
     curves: Mapping[str, CapacityCurve],
 ) -> str:
     """Of what predictions depend on, by the keys of the published schema: comments, sources and
@@ -135,7 +140,11 @@ def _digest(
         "arch": tables.arch,
         "values": {key: float(value) for key, value in values.items()},
         "pipelines": {key: scope.value for key, scope in tables.pipelines.items()},
-        "operations": {k: [o.pipeline, o.issue, o.completion] for k, o in operations.items()},
+        "operations": {
+            k: [o.pipeline, o.issue, o.completion, *([o.variant] if o.variant else [])]
+            for k, o in operations.items()
+        },
+        **({"matrix": dict(matrix)} if matrix else {}),
         "curves": {key: [c.a, c.b, c.c, c.reference_bytes] for key, c in curves.items()},
     }
     text = json.dumps(held, sort_keys=True, ensure_ascii=False)

@@ -13,12 +13,20 @@ from typing import Any
 
 from perfassert.errors import DeviceFileError, close_matches
 from perfassert.hardware.checks import check_consistency
-from perfassert.hardware.entries import SYNONYMS, CapacityCurve, Operation, Provenance, Scope
+from perfassert.hardware.entries import (
+    SYNONYMS,
+    CapacityCurve,
+    Operation,
+    Provenance,
+    Scope,
+    key_parts,
+)
+from perfassert.hardware.matrix import Derived, MatrixVariant, derived, listed, nearest
 from perfassert.hardware.schema import VALUES
 
 _TIMES = ("l2_latency", "dram_latency")
 """Counted in cycles, but not of the units' clock."""
-_TABLES = ("operations", "pipelines", "curves", "references", "provenance")
+_TABLES = ("operations", "matrix", "pipelines", "curves", "references", "provenance")
 
 
 def _rebuild(values: dict[str, Any]) -> Device:
@@ -29,7 +37,8 @@ def _rebuild(values: dict[str, Any]) -> Device:
 class Device:
     """One GPU. Units: cycles of ``clock_hz``, bytes, bytes per second, seconds.
 
-    ``operations`` maps a class such as ``"fp32"`` to its :class:`Operation`;
+    ``operations`` maps a class such as ``"fp32"`` to its :class:`Operation`; ``matrix`` unit and
+    types of matrix instructions, ``"tensor.f16.f32"``, to dense multiply-adds per cycle;
     ``pipelines`` maps a pipeline to its :class:`Scope`; ``curves`` the capacity curves
     (``l1_load l2_layer l2_load l2_store``); ``provenance`` every key of the file to where
     its value comes from; ``references`` keys of the file to the keys of ``[values]`` that they
@@ -91,6 +100,7 @@ class Device:
     instruction_cache_bytes: int
     instruction_fetch_share: float
     operations: Mapping[str, Operation]
+    matrix: Mapping[str, float]
     pipelines: Mapping[str, Scope]
     curves: Mapping[str, CapacityCurve]
     references: Mapping[str, str]
@@ -118,12 +128,35 @@ class Device:
         return self.l2_bytes // self.l2_partitions
 
     def operation(self, name: str) -> Operation:
-        """The class ``name`` or its synonym; raises :class:`DeviceFileError` with near names."""
+        """The class ``name`` or its synonym, or a matrix variant, which may be :meth:`derived`.
+
+        Raises :class:`DeviceFileError` with near names.
+        """
         found = self.operations.get(name) or self.operations.get(SYNONYMS.get(name, ""))
+        if found is None and (variant := MatrixVariant.named(name)):
+            made = self.derived(variant)
+            found = made.operation if made else listed(name, self.operations.values())
         if found is None:
             hint = close_matches(name, [*self.operations, *SYNONYMS])
             raise DeviceFileError(f"{self.name}: no operation class {name!r}{hint}")
         return found
+
+    def derived(self, variant: MatrixVariant) -> Derived | None:
+        """A matrix variant that the file does not list, from one that it lists, and how.
+
+        None where it is listed, or the file has no matrix instructions. In one that says of its
+        class ``tensor`` not which variant that is, all of them cost the same.
+        """
+        if variant.name in self.operations or listed(variant.name, self.operations.values()):
+            return None
+        source = nearest(variant, self.operations.values())
+        if source is None:
+            one = self.operations.get("tensor")
+            said = f"{variant.name} counts as any other matrix instruction"
+            return None if one is None else Derived(one, said)
+        scope = self.pipelines[source.pipeline]
+        width = self.shared_banks * self.shared_bank_bytes
+        return derived(variant, source, self.matrix, scope, width)
 
     def replace(self, **changes: object) -> Device:
         """A variant: a hypothetical or clocked-down GPU, ``replace(clock_hz=765e6)``.
@@ -148,7 +181,7 @@ class Device:
 
     def check(self, where: str) -> None:
         """Raise :class:`DeviceFileError`, which names ``where``, if values contradict another."""
-        check_consistency(self.values(), self.operations, self.pipelines, where)
+        check_consistency(self.values(), self.operations, self.matrix, self.pipelines, where)
 
     def values(self) -> dict[str, float]:
         """What ``[values]`` holds, in base units."""
@@ -159,10 +192,10 @@ class Device:
         result = dict(changes)
         operations = dict(self.operations)
         for key, target in self.references.items():  # what others refer to comes first
-            section, *name = key.split(".")
+            section, name, part = key_parts(key)
             if target in result and section == "values":
-                result.setdefault(name[0], result[target])
+                result.setdefault(name, result[target])
             elif target in result:
-                change: dict[str, Any] = {name[1]: result[target]}
-                operations[name[0]] = dataclasses.replace(operations[name[0]], **change)
+                change: dict[str, Any] = {part: result[target]}
+                operations[name] = dataclasses.replace(operations[name], **change)
         return {"operations": operations, **result}

@@ -10,9 +10,12 @@ from typing import Any
 from perfassert.errors import DeviceFileError, close_matches
 from perfassert.hardware import schema
 from perfassert.hardware.entries import CapacityCurve, Grade, Provenance, Scope
+from perfassert.hardware.matrix import MatrixVariant
 from perfassert.hardware.shipped import fit_path, read_table
 
 _OPERATION = schema.Key({"cycles": 1.0})
+_VARIANT = "tensor.m16n8k16.f16.f32"
+_RATE = "tensor.f16.f32"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +43,8 @@ class Entry:
 class Tables:
     """What one file says, or a file together with those that it extends.
 
-    ``pipeline_of``: operation → pipeline; ``costs``: ``(operation, "issue")`` → entry.
+    ``pipeline_of``: operation → pipeline; ``variant_of``: operation → the matrix variant that it
+    is; ``costs``: ``(operation, "issue")`` → entry; ``matrix``: unit and types → rate.
     """
 
     path: Path
@@ -51,7 +55,9 @@ class Tables:
     values: Mapping[str, Entry]
     pipelines: Mapping[str, Scope]
     pipeline_of: Mapping[str, str]
+    variant_of: Mapping[str, str]
     costs: Mapping[tuple[str, str], Entry]
+    matrix: Mapping[str, Entry]
 
     def over(self, base: Tables) -> Tables:
         """This file's entries, and those of the file that it extends where it has none."""
@@ -63,6 +69,7 @@ class Tables:
 
         values = {k: taken(e, k in schema.ARCHITECTURE) for k, e in base.values.items()}
         costs = {key: taken(entry, True) for key, entry in base.costs.items()}
+        matrix = {key: taken(entry, True) for key, entry in base.matrix.items()}
         return replace(
             self,
             arch=arch,
@@ -70,7 +77,9 @@ class Tables:
             values={**values, **self.values},
             pipelines={**base.pipelines, **self.pipelines},
             pipeline_of={**base.pipeline_of, **self.pipeline_of},
+            variant_of={**base.variant_of, **self.variant_of},
             costs={**costs, **self.costs},
+            matrix={**matrix, **self.matrix},
         )
 
 
@@ -95,14 +104,16 @@ class FileReader:
         self.sources = self.section("sources")
         values = self.values()
         pipelines = self.pipelines()
-        pipeline_of, costs = self.operations()
+        pipeline_of, variant_of, costs = self.operations()
         return Tables(
             path=self.path,
             aliases=tuple(aliases),
             values=values,
             pipelines=pipelines,
             pipeline_of=pipeline_of,
+            variant_of=variant_of,
             costs=costs,
+            matrix=self.matrix(),
             **words,
         )
 
@@ -209,8 +220,9 @@ class FileReader:
                 raise self.error(f"pipelines.{name}", "must be 'unit' or 'scheduler'") from None
         return scopes
 
-    def operations(self) -> tuple[dict[str, str], dict[tuple[str, str], Entry]]:
+    def operations(self) -> tuple[dict[str, str], dict[str, str], dict[tuple[str, str], Entry]]:
         pipeline_of: dict[str, str] = {}
+        variant_of: dict[str, str] = {}
         costs: dict[tuple[str, str], Entry] = {}
         for name, given in self.section("operations").items():
             key = f"operations.{name}"
@@ -222,7 +234,28 @@ class FileReader:
                     costs[name, part] = self.entry(f"{key}.{part}", given[part], _OPERATION)
             if "pipeline" in given:
                 pipeline_of[name] = str(given["pipeline"])
-        return pipeline_of, costs
+            if variant := self.variant(key, name, given):
+                variant_of[name] = variant
+        return pipeline_of, variant_of, costs
+
+    def variant(self, key: str, name: str, given: Mapping[str, Any]) -> str:
+        """The matrix variant that an operation is, by its key or by its own name."""
+        if "variant" not in given:
+            return name if MatrixVariant.named(name) else ""
+        variant = str(given["variant"])
+        if MatrixVariant.named(variant) is None:
+            raise self.error(f"{key}.variant", f"{variant!r} is not like {_VARIANT!r}")
+        return variant
+
+    def matrix(self) -> dict[str, Entry]:
+        """Rates of matrix units, where the file has any."""
+        found: dict[str, Entry] = {}
+        for name, given in self.table.get("matrix", {}).items():
+            key = f"matrix.{name}"
+            if name.count(".") != 2:
+                raise self.error(key, f"is not like {_RATE!r}: unit, input and accumulator")
+            found[name] = self.entry(key, given, schema.MATRIX_RATE)
+        return found
 
 
 def read_curves(name: str) -> tuple[dict[str, CapacityCurve], dict[str, Provenance]]:

@@ -85,11 +85,12 @@ VALUES: dict[str, Key] = {
     "instruction_fetch_share": Key(_COUNT, exclusive=False),
 }
 
+MATRIX_RATE = Key({"madd/cycle": 1.0})
+"""Of ``[matrix]``: dense multiply-adds per cycle and compute unit."""
 TOP_LEVEL = ("schema", "name", "extends", "arch", "aliases", "capacity_fits", "sources", "values",
-             "pipelines", "operations")  # fmt: skip
-SECTIONS = ("sources", "values", "pipelines", "operations")
+             "pipelines", "operations", "matrix")  # fmt: skip
 ENTRY = ("value", "unit", "source", "grade", "note")
-OPERATION = ("pipeline", "issue", "completion")
+OPERATION = ("pipeline", "issue", "completion", "variant")
 COSTS = ("issue", "completion")
 CURVES = ("l1_load", "l2_layer", "l2_load", "l2_store")
 CURVE_KEYS = ("a", "b", "c", "reference_bytes", "r_squared", "source", "grade", "note")

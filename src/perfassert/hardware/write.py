@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from perfassert.hardware.entries import Provenance
 from perfassert.hardware.model import Device
-from perfassert.hardware.schema import COSTS, VALUES, Key
+from perfassert.hardware.schema import COSTS, MATRIX_RATE, VALUES, Key
 
 
 def device_toml(device: Device) -> str:
@@ -40,9 +40,15 @@ def _lines(device: Device) -> Iterator[str]:
     for operation in device.operations.values():
         yield f"\n[operations.{_bare(operation.name)}]"
         yield f"pipeline = {quoted(operation.pipeline)}"
+        if operation.variant and operation.variant != operation.name:
+            yield f"variant = {quoted(operation.variant)}"
         for part in COSTS:
             key, number = f"operations.{operation.name}.{part}", getattr(operation, part)
             yield f"{part} = {_entry(device, key, number, _CYCLES, sources)}"
+    if device.matrix:
+        yield "\n[matrix]"
+    for name, rate in device.matrix.items():
+        yield f"{quoted(name)} = {_entry(device, f'matrix.{name}', rate, MATRIX_RATE, sources)}"
 
 
 _CYCLES = Key({"cycles": 1.0})

@@ -215,8 +215,9 @@ class BoundKernel(Description):
     """Compiled code for one launch; ``bound``: its accesses, whose numbers the graph's nodes
     have; ``program``: the code that it was made of; ``working``: blocks like the one of the graph
     that the launch's work amounts to, where blocks differ (None: those with an unmasked thread);
-    ``standing``: the block of the grid that the graph is of;
-    ``work``: how executed blocks differ, where data decides what they do."""
+    ``standing``: the block of the grid that the graph is of; ``work``: how executed blocks differ,
+    where data decides what they do; ``arithmetic``: the operation class of most flops, where it is
+    not that of the dtype."""
 
     graph: InstructionGraph
     bound: tuple[BoundAccess, ...]
@@ -225,6 +226,7 @@ class BoundKernel(Description):
     working: int | None = None
     standing: tuple[int, ...] = (0, 0, 0)
     work: Work | None = None
+    arithmetic: str = ""
 
 
 def _check_counts(kernel: Kernel, counts: Iterable[tuple[str, int]]) -> None:

@@ -35,6 +35,8 @@ class Role(Enum):
     """Closes the group of the asynchronous copies before it, and stands for them."""
     WAITS_FOR_COUNTS = "waits_for_counts"
     """Waits until no more than so many groups of a barrier are pending."""
+    INTERLOCKS = "interlocks"
+    """Whoever reads its result waits for it, without a barrier or a stall count that says so."""
     APPROXIMATES = "approximates"
     """A function of one float, to the accuracy of the special function unit."""
     BEGINS_DIVISION = "begins_division"

@@ -20,6 +20,7 @@ from perfassert.engines.pipeline.simulate import run_bounded
 from perfassert.errors import KernelError
 from perfassert.frontends.nsight import MeasuredSamples
 from perfassert.hardware.load import device as load_device
+from perfassert.hardware.matrix import MatrixVariant
 from perfassert.hardware.model import Device
 from perfassert.kernel.description import AccessKernel, BoundKernel, CompiledKernel, Kernel
 from perfassert.kernel.graph import InstructionGraph
@@ -82,7 +83,7 @@ def _profile(prediction: Any, predict: Predict) -> _Profiled:
     slower = float(prediction.cycles) / alone if alone else 1.0
     totals = run_bounded(replace(model.unit, profile=True), _LIMIT)
     found = _with_fetches(_samples(model, totals, slower), model, alone)
-    blamed = blame(code, found, latency_bounds(device))
+    blamed = blame(code, found, latency_bounds(code, device))
     stalls = stall_shares(blamed.blames, found.total.all)
     if isinstance(kernel, AccessKernel):
         return _Profiled(model, stalls, None)
@@ -110,7 +111,7 @@ def advise_measured(
     program = model.case.kernel.program
     code = Code.of(program)
     found = _joined(samples, program)
-    blamed = blame(code, found, latency_bounds(target))
+    blamed = blame(code, found, latency_bounds(code, target))
     case = _case(model, code, found, blamed)
     return tuple(_rounded(advice) for advice, _ in advise(case, all_optimizers()))
 
@@ -150,9 +151,11 @@ def _rounded(advice: Advice) -> Advice:
     )
 
 
-def latency_bounds(device: Device) -> dict[str, float]:
+def latency_bounds(code: Code, device: Device) -> dict[str, float]:
     """Cycles after which a result is there at the latest; memory has no such bound but DRAM's."""
     bounds = {name: o.completion for name, o in device.operations.items()}
+    for name in {i.operation for i in code.instructions if MatrixVariant.named(i.operation)}:
+        bounds[name] = device.operation(name).completion
     slowest = 2 * device.dram_latency * (1 + device.dram_latency_growth)
     return {n: max(b, slowest) if off_chip(space_of(n)) else b for n, b in bounds.items()}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -11,6 +11,7 @@ from types import MappingProxyType
 from perfassert.errors import LaunchError
 from perfassert.frontends.cuda.kernels import CompiledCode
 from perfassert.hardware.load import device as load_device
+from perfassert.hardware.matrix import MatrixVariant
 from perfassert.hardware.model import Device
 from perfassert.hardware.occupancy import Occupancy
 from perfassert.kernel.description import BoundKernel, CompiledKernel, Kernel
@@ -141,7 +142,17 @@ def _occupancy(held: Occupancy) -> OccupancyResult:
 def _approximated(model: Model) -> tuple[Assumption, ...]:
     """What the model simplifies about this launch."""
     looped = model.by_hand and any(n.touches_global and n.loop >= 0 for n in model.graph.nodes)
-    return (_COUNTED_ONCE,) if looped else ()
+    return (*((_COUNTED_ONCE,) if looped else ()), *_derived(model))
+
+
+def _derived(model: Model) -> Iterator[Assumption]:
+    """Matrix instructions that the device file does not list."""
+    device = model.device
+    for name in sorted({node.operation for node in model.graph.nodes}):
+        variant = MatrixVariant.named(name)
+        found = variant and device.derived(variant)
+        if found:
+            yield Assumption(found.how)
 
 
 def _diagnostics(model: Model, time: Time) -> dict[str, float]:

@@ -17,6 +17,7 @@ from perfassert.engines.pipeline.results import Totals
 from perfassert.engines.pipeline.simulate import run_bounded
 from perfassert.engines.volume.roofline import roofline
 from perfassert.frontends.access_graph import ARITHMETIC
+from perfassert.kernel.description import BoundKernel
 from perfassert.predictor.dealing import Alone, unevenness
 from perfassert.predictor.memory import L2, LOAD_STORE_UNIT, QUEUE
 from perfassert.predictor.model import Model, uneven_work
@@ -94,7 +95,8 @@ def changed_time(model: Model, unit: Unit) -> Time:
 
 def _roofline(model: Model) -> Mapping[str, float]:
     kernel, volumes = model.case.kernel, model.case.estimate.volumes
-    arithmetic = ARITHMETIC.get(kernel.dtype, "int32")
+    own = kernel.arithmetic if isinstance(kernel, BoundKernel) else ""
+    arithmetic = own or ARITHMETIC.get(kernel.dtype, "int32")
     return roofline(kernel, model.launch, model.device, volumes, arithmetic, model.active)
 
 

@@ -45,7 +45,8 @@ class BoundCode:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A kernel, its launch, and the classes of operations that it has."""
+    """A kernel, its launch, and the classes of operations that it has; of matrix instructions both
+    the variant and the class that it may be derived from."""
 
     kernel: Kernel
     launch: Launch
@@ -57,8 +58,10 @@ def example(name: str, warp_size: int) -> Example:
     path, launch = _FOLDER / f"{name}.sass", _LAUNCHES[name]
     binary = from_fixture(path.read_text(encoding="utf-8"), None, _ARCH, path.name)
     code, work = Hints.checked(1, None, None).bind(binary, launch, warp_size)
+    operations = {*(n.operation for n in code.graph.nodes), ARITHMETIC[code.dtype]}
+    classes = {name.partition(".")[0] for name in operations}
     return Example(
         CompiledKernel(name=name, compiled=BoundCode(code, work)),
         launch,
-        frozenset((*(n.operation for n in code.graph.nodes), ARITHMETIC[code.dtype])),
+        frozenset(operations | classes),
     )

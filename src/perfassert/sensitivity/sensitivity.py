@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from perfassert.errors import DeviceFileError, GraphError, LaunchError
-from perfassert.hardware.entries import Grade
+from perfassert.hardware.entries import Grade, key_parts
 from perfassert.hardware.model import Device
 from perfassert.hardware.schema import VALUES
 from perfassert.predictor import predict
@@ -53,9 +53,11 @@ def assumed(device: Device) -> tuple[str, ...]:
 
 def value_of(device: Device, key: str) -> float:
     """The number behind a key, in base units."""
-    section, *name = key.split(".")
-    holder = device if section == "values" else device.operations[name[0]]
-    return float(getattr(holder, name[-1]))
+    section, name, part = key_parts(key)
+    if section == "matrix":
+        return device.matrix[name]
+    return float(getattr(device, name) if section == "values"
+                 else getattr(device.operations[name], part))  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +82,8 @@ def _cases(device: Device) -> Iterator[_Case]:
 
 
 def _sensitivity(device: Device, key: str, cases: tuple[_Case, ...]) -> Sensitivity:
-    section, *name = key.split(".")
-    concerned = [c for c in cases if section == "values" or name[0] in c.example.operations]
+    section, name, _ = key_parts(key)
+    concerned = [c for c in cases if section != "operations" or name in c.example.operations]
     worst = Sensitivity(key, None)
     for variant in _variants(device, key):
         for case in concerned:
@@ -103,21 +105,24 @@ def _variants(device: Device, key: str) -> tuple[Device, ...]:
 
 
 def _valid(device: Device, key: str, factors: Iterable[float]) -> Iterator[Device]:
-    section, *name = key.split(".")
+    section, name, _ = key_parts(key)
     now = value_of(device, key)
     for factor in factors if now and key != _BOUND_TO else ():
         value = now * factor
-        if section == "values" and VALUES[name[0]].integer:
+        if section == "values" and VALUES[name].integer:
             value = max(round(value), round(now) + 1) if factor > 1 else min(int(value), now - 1)
         try:
-            yield device.replace(**_change(device, section, name, value))
+            yield device.replace(**_change(device, key, value))
         except DeviceFileError:
             continue  # it would contradict another value
 
 
-def _change(device: Device, section: str, name: list[str], value: float) -> Mapping[str, object]:
+def _change(device: Device, key: str, value: float) -> Mapping[str, object]:
+    section, name, part = key_parts(key)
     if section == "values":
-        return {name[0]: value}
-    changed: dict[str, Any] = {name[1]: value}
-    operation = replace(device.operations[name[0]], **changed)
-    return {"operations": {**device.operations, name[0]: operation}}
+        return {name: value}
+    if section == "matrix":
+        return {"matrix": {**device.matrix, name: value}}
+    changed: dict[str, Any] = {part: value}
+    operation = replace(device.operations[name], **changed)
+    return {"operations": {**device.operations, name: operation}}

@@ -8,6 +8,7 @@ from functools import cached_property
 
 from perfassert.engines.advisor.blame import Blame
 from perfassert.engines.advisor.code import Code, CodeInstruction
+from perfassert.errors import DeviceFileError
 from perfassert.hardware.model import Device
 from perfassert.hardware.occupancy import Occupancy
 from perfassert.kernel.samples import SELECTED, Count, Samples
@@ -101,8 +102,10 @@ class Case:
 
     def latency(self, number: int) -> float:
         """Λ of an instruction's class in cycles."""
-        operation = self.device.operations.get(self.instruction(number).operation)
-        return operation.completion if operation is not None else 0.0
+        try:
+            return self.device.operation(self.instruction(number).operation).completion
+        except DeviceFileError:
+            return 0.0
 
     def active_in(self, numbers: Iterable[int]) -> float:
         """Active samples of several instructions."""

@@ -16,8 +16,9 @@ from perfassert.kernel.roles import Role
 
 _LONG = 10.0  # cycles: arithmetic that takes at least so long counts as long latency
 _NOT_ARITHMETIC = frozenset(
-    "special_register shuffle branch uniform compare move barrier fence tensor tensor_fp64".split()
+    "special_register shuffle branch uniform compare move barrier fence".split()
 )
+_MATRIX = ("tensor", "wgmma", "tcgen05")
 _WORSE = 1.1  # times the ideal: fewer sectors or wavefronts too many are left alone
 
 
@@ -63,7 +64,8 @@ class StrengthReduction:
     def slow(self, case: Case, number: int) -> bool:
         """Whether an instruction is arithmetic of long latency."""
         i = case.instruction(number)
-        if i.space is not None or i.operation in _NOT_ARITHMETIC:
+        matrix = i.operation.startswith(_MATRIX)
+        if i.space is not None or matrix or i.operation in _NOT_ARITHMETIC:
             return False
         return case.latency(number) >= _LONG or (i.operation == "fp64" and self.mixed(case))
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from perfassert.engines.volume.fetch_and_spill import INSTRUCTIONS
 from perfassert.hardware.entries import Scope
+from perfassert.hardware.matrix import MatrixVariant
 from perfassert.hardware.model import Device
 from perfassert.kernel.description import Description
 from perfassert.kernel.launch import Launch
@@ -56,7 +57,9 @@ def dram_seconds(volumes: Volumes, device: Device, active: int) -> float:
 def peak_flops(device: Device, arithmetic: str) -> float:
     """Flops per second of the whole device with instructions of class ``arithmetic``."""
     operation = device.operation(arithmetic)
-    per_scheduler = device.pipelines[operation.pipeline] is Scope.SCHEDULER
-    copies = device.schedulers_per_unit if per_scheduler else 1
-    per_cycle = _FLOPS_PER_LANE * device.warp_size * copies / operation.issue
+    scope = device.pipelines[operation.pipeline]
+    copies = device.schedulers_per_unit if scope is Scope.SCHEDULER else 1
+    variant = MatrixVariant.named(arithmetic)
+    each = variant.of_one_warp(scope) if variant else device.warp_size
+    per_cycle = _FLOPS_PER_LANE * each * copies / operation.issue
     return per_cycle * device.compute_units * device.clock_hz

@@ -18,6 +18,7 @@ from perfassert.errors import KernelSourceError
 from perfassert.frontends.cuda.control_flow import Flow
 from perfassert.frontends.cuda.evaluate import Evaluated, evaluate
 from perfassert.frontends.cuda.loop_places import loop_names, loop_span
+from perfassert.frontends.cuda.matrix import matrix_variant
 from perfassert.frontends.cuda.opcodes import UNKNOWN, operation_class
 from perfassert.frontends.cuda.ptx import PtxCode, memory_of, parse_ptx
 from perfassert.frontends.cuda.registers import defined, matrix_rows, used
@@ -132,13 +133,15 @@ class _Describer:
             said = f"opcode {i.base} is unknown; taken for class {UNKNOWN}"
             rests_on = (self.note(said, i.span, "opcode"),)
             operation = UNKNOWN
+        variant = matrix_variant(i)
         function = ""
         if placed.calls:
             call = self.placed[placed.calls[-1]].instruction
             function = next((o.name for o in call.operands if o.kind == "target"), "")
         roles = roles_of(i, function, self.binary.arch)
         return ProgramInstruction(
-            index, operation, i.opcode, i.text, i.span, i.inlined, function,
+            index, variant.name if variant else operation, i.opcode, i.text, i.span, i.inlined,
+            function,
             control.stall,
             control.write_barrier if control.write_barrier != NO_BARRIER else -1,
             control.read_barrier if control.read_barrier != NO_BARRIER else -1,

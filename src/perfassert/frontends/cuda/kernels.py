@@ -25,10 +25,11 @@ from perfassert.frontends.cuda.proxies import read_proxies
 from perfassert.frontends.cuda.semantics import executable
 from perfassert.frontends.toolchain.architecture import architecture
 from perfassert.frontends.toolchain.build import Binary, Source, build, with_layouts
+from perfassert.hardware.matrix import WARPS_OF_A_GROUP, MatrixVariant
 from perfassert.kernel.description import BoundKernel, CompiledKernel
 from perfassert.kernel.executed import Executed
 from perfassert.kernel.field import Field
-from perfassert.kernel.graph import InstructionGraph
+from perfassert.kernel.graph import InstructionGraph, Node
 from perfassert.kernel.launch import Launch
 from perfassert.kernel.machine import MachineCode
 from perfassert.kernel.program import Program
@@ -39,6 +40,7 @@ _FLOPS = {
     "HFMA2": 4, "HADD2": 2, "HMUL2": 2, "FFMA2": 4, "FADD2": 2, "FMUL2": 2,
 }  # fmt: skip
 _DTYPES = {"D": "float64", "F": "float32", "H": "float16"}
+_MATRIX_DTYPES = {"f64": "float64", "tf32": "float32", "s8": "int32", "s4": "int32", "b1": "int32"}
 
 
 def from_cuda(
@@ -192,7 +194,7 @@ class Hints:
         work, bound = normalised(binder, bound)
         stands = standing_block(program, binder, warp_size, launch.working_grid(work))
         graph = launch_graph(program, binder, touches, warp_size, stands.block)
-        flops, dtype = _arithmetic(graph, program, launch, warp_size)
+        flops, dtype, arithmetic = _arithmetic(graph, program, launch, warp_size)
         aligned = {n: b.alignment for n, b in arguments.buffers.items()}
         names = dict.fromkeys(a.field for a in bound)
         kernel = BoundKernel(
@@ -212,6 +214,7 @@ class Hints:
             working=stands.working,
             standing=stands.block,
             work=None if executed is None else executed.work,
+            arithmetic=arithmetic,
         )
         return kernel, work
 
@@ -252,18 +255,33 @@ def _program(binary: Binary) -> Program:
 
 def _arithmetic(
     graph: InstructionGraph, program: Program, launch: Launch, warp_size: int
-) -> tuple[float, str]:
-    """Floating-point operations per thread, and the type that most of them are in."""
+) -> tuple[float, str, str]:
+    """Floating-point operations per thread, the type that most of them are in, and the class of
+    those if they are matrix instructions'."""
     warps = -(-launch.threads_per_block // warp_size)
     counts: dict[str, float] = {}
     for node in graph.nodes:
-        base = program.instructions[node.program].opcode.partition(".")[0]
-        if base in _FLOPS and node.operation != "move":
+        name, flops = _flops(node, program, warp_size)
+        if flops:
             times = len(node.warps) if node.warps is not None else warps
             for loop in graph.chain(node.loop):
                 times *= graph.trips(loop)
-            dtype = _DTYPES[base[0]]
-            counts[dtype] = counts.get(dtype, 0.0) + times * _FLOPS[base] / warps
+            counts[name] = counts.get(name, 0.0) + times * flops / warps
     if not counts:
-        return 0.0, "float32"
-    return sum(counts.values()), max(counts, key=lambda d: counts[d])
+        return 0.0, "float32", ""
+    most = max(counts, key=lambda name: counts[name])
+    variant = MatrixVariant.named(most)
+    if variant is None:
+        return sum(counts.values()), most, ""
+    return sum(counts.values()), _MATRIX_DTYPES.get(variant.input, "float16"), most
+
+
+def _flops(node: Node, program: Program, warp_size: int) -> tuple[str, float]:
+    """The type or the matrix variant of an instruction, and the operations of one lane."""
+    if node.operation == "move":
+        return "", 0.0
+    if variant := MatrixVariant.named(node.operation):
+        together = WARPS_OF_A_GROUP if variant.unit == "wgmma" else 1
+        return variant.name, 2 * variant.multiply_adds / together / warp_size
+    base = program.instructions[node.program].opcode.partition(".")[0]
+    return (_DTYPES[base[0]], _FLOPS[base]) if base in _FLOPS else ("", 0.0)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Union
 
 import numpy as np
 import numpy.typing as npt
@@ -448,7 +449,8 @@ class _Setter:
     carried: int = -1
 
 
-_State = dict[int, list[list[_Setter]]]
+_State = dict[Union[int, str], list[list[_Setter]]]
+"""By barrier, or by register where the hardware itself holds back whoever reads it."""
 _ASYNC = -2  # asynchronous copies that no group has collected yet
 
 
@@ -460,6 +462,7 @@ class _Numbering:
         self.nodes: list[Node] = []
         self.loops: list[Loop] = []
         self.chains: list[tuple[int, ...]] = []
+        self.interlocked = False
 
     def graph(self, items: Sequence[_Item]) -> InstructionGraph:
         body = self.number(items, ())
@@ -514,10 +517,14 @@ class _Numbering:
             waited += [s for group in state.pop(barrier, []) for s in group]
         for counted in instruction.counted:
             waited += _partly(state, counted)
+        waited += self.held_back(instruction, state)
         if record:
             self.nodes.append(self.node(item, instruction, waited, chain))
         if not item.active:
             return
+        if Role.INTERLOCKS in instruction.roles:
+            self.interlocked = True
+            state.update((register, [[_Setter(item)]]) for register in instruction.defines)
         if Role.COPIES_ASYNCHRONOUSLY in instruction.roles:
             state.setdefault(_ASYNC, []).append([_Setter(item)])
         elif Role.COMMITS_COPIES in instruction.roles:
@@ -527,6 +534,11 @@ class _Numbering:
             state.setdefault(instruction.sets, []).append([_Setter(item)])
         elif instruction.frees >= 0:
             state.setdefault(instruction.frees, []).append([_Setter(item)])
+
+    def held_back(self, instruction: ProgramInstruction, state: _State) -> list[_Setter]:
+        """What the hardware itself waits for: results of matrix units in registers."""
+        touched = (*instruction.uses, *instruction.defines) if self.interlocked else ()
+        return [s for register in touched for group in state.pop(register, []) for s in group]
 
     def node(
         self, item: _Item, instruction: ProgramInstruction, waited: Sequence[_Setter],
@@ -542,7 +554,7 @@ class _Numbering:
             "barrier" if fence else instruction.operation if item.active else _OFF,
             "",
             edges,
-            produces=instruction.sets >= 0 or fence,
+            produces=instruction.sets >= 0 or fence or Role.INTERLOCKS in instruction.roles,
             loop=chain[-1] if chain else -1,
             warps=None if fence else item.warps,
             fence=fence,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from perfassert.frontends.cuda.matrix import fragment_words
 from perfassert.frontends.cuda.sass import Instruction, Operand
 
 _NO_RESULT = frozenset(
@@ -108,7 +109,7 @@ def matrix_rows(instruction: Instruction) -> int | None:
 def _result_words(instruction: Instruction) -> int:
     base, modifiers = instruction.base, instruction.modifiers
     if base.endswith("MMA") and base != "HFMA2":
-        return _fragment(base, modifiers, "D")
+        return fragment_words(instruction, "D")
     if base == "LDSM":
         return int(modifiers[-1]) if modifiers and modifiers[-1] in ("2", "4") else 1
     if "WIDE" in modifiers or base in _DOUBLE or base in _PACKED:
@@ -126,7 +127,8 @@ def _result_words(instruction: Instruction) -> int:
 def _source_words(instruction: Instruction, place: int) -> int:
     base, modifiers = instruction.base, instruction.modifiers
     if base.endswith("MMA") and base != "HFMA2":
-        return _fragment(base, modifiers, "ABC"[min(place, 2)])
+        roles = "ACC" if base.endswith("GMMA") else "ABC"  # a group's B is never in registers
+        return fragment_words(instruction, roles[place]) if place < 3 else 1
     if base in _DOUBLE or base in _PACKED:
         return 2
     if base in ("STG", "STS", "STL", "ST", "ATOM", "ATOMG", "ATOMS", "RED"):
@@ -136,16 +138,3 @@ def _source_words(instruction: Instruction, place: int) -> int:
     if base in ("F2F", "F2I") and modifiers and modifiers[-1] == "F64":
         return 2
     return 1
-
-
-def _fragment(base: str, modifiers: tuple[str, ...], role: str) -> int:
-    """Registers of a matrix fragment, by shape: those of m16n8k16 unless it says otherwise."""
-    shape = next((m for m in modifiers if m.isdigit()), "16816")
-    if base == "DMMA":
-        return {"A": 2, "B": 2, "C": 4, "D": 4}[role]
-    if base == "HMMA" and role in "CD":
-        return 4 if "F32" in modifiers else 2
-    if role in "CD":
-        return 4
-    large = {"1688": 1, "16816": 2, "884": 2, "8816": 1, "16832": 2, "16864": 2}.get(shape, 2)
-    return {"A": 2 * large, "B": large}[role] if shape != "8816" else 1

@@ -1,0 +1,69 @@
+"""Kernels that do nothing but multiply: the documented rate, the measured latency."""
+
+import pytest
+
+import perfassert as pa
+
+UNROLLED, TRIPS = 64, 200
+# PTX: instruction, registers of A, B, accumulator, their constraint
+VARIANTS = {
+    "tensor.m16n8k16.f16.f32": ("m16n8k16.row.col.f32.f16.f16.f32", 4, 2, 4, "f"),
+    "tensor.m16n8k8.f16.f16": ("m16n8k8.row.col.f16.f16.f16.f16", 2, 1, 2, "r"),
+    "tensor.m16n8k16.bf16.f32": ("m16n8k16.row.col.f32.bf16.bf16.f32", 4, 2, 4, "f"),
+    "tensor.m16n8k8.tf32.f32": ("m16n8k8.row.col.f32.tf32.tf32.f32", 4, 2, 4, "f"),
+    "tensor.m16n8k32.s8.s32": ("m16n8k32.row.col.s32.s8.s8.s32", 4, 2, 4, "r"),
+}
+TYPES = {"f": "float", "r": "unsigned"}
+
+
+def source(name, chains):
+    """Every warp runs ``chains`` chains of accumulators in registers."""
+    shape, a, b, c, kind = VARIANTS[name]
+    places = [f"%{i}" for i in range(a + b + c)]
+    parts = (places[:c], places[c : c + a], places[c + a :], places[:c])
+    said = f"mma.sync.aligned.{shape} " + ", ".join(f"{{{', '.join(p)}}}" for p in parts) + ";"
+    inputs = ", ".join(f'"r"(in[{i}])' for i in range(a + b))
+    links = ""
+    for j in [*range(chains)] * (UNROLLED // chains):
+        outputs = ", ".join(f'"+{kind}"(c[{j}][{i}])' for i in range(c))
+        links += f'asm volatile("{said}" : {outputs} : {inputs});\n'
+    return f"""
+    extern "C" __global__ void multiply({TYPES[kind]}* out, unsigned seed) {{
+        unsigned in[{a + b}];
+        for (int i = 0; i < {a + b}; i++) in[i] = seed + i;
+        {TYPES[kind]} c[{chains}][{c}] = {{}};
+        #pragma unroll 1
+        for (int n = 0; n < {TRIPS}; n++) {{ {links} }}
+        {TYPES[kind]} sum = 0;
+        for (int j = 0; j < {chains}; j++) for (int i = 0; i < {c}; i++) sum += c[j][i];
+        out[threadIdx.x] = sum;
+    }}"""
+
+
+def multiplied(folder, name, chains, warps, device):
+    pytest.importorskip("nvidia.cu13")
+    (file := folder / "multiply.cu").write_text(source(name, chains))
+    kernel = pa.from_cuda(file)
+    launch = pa.Launch(device.compute_units, 32 * warps, args={"seed": 1})
+    return pa.predict(kernel, launch, device)
+
+
+@pytest.mark.parametrize("device", ["a100", "rtx-3090", "h100"])
+@pytest.mark.parametrize("name", VARIANTS)
+def test_many_warps_reach_the_rate(tmp_path, name, device):
+    device = pa.device(device)
+    found = multiplied(tmp_path, name, 4, 8, device)
+    cycles = 8 / 4 * UNROLLED * TRIPS * device.operation(name).issue
+    assert float(found.cycles) == pytest.approx(cycles, rel=0.02)
+    assert found.limiter == "compute"
+    assert found.confidence != "guessed"
+
+
+@pytest.mark.parametrize("device", ["a100", "rtx-3090", "h100"])
+@pytest.mark.parametrize("name", VARIANTS)
+def test_one_warp_waits_for_its_accumulator(tmp_path, name, device):
+    device = pa.device(device)
+    found = multiplied(tmp_path, name, 1, 1, device)
+    cycles = UNROLLED * TRIPS * device.operation(name).completion
+    assert float(found.cycles) == pytest.approx(cycles, rel=0.02)
+    assert found.limiter != "compute"
