@@ -11,11 +11,12 @@ DEVICE = "A100-SXM4-40GB"
 DEPTHS = [1, 2, 4, 8, 16, 32]
 
 
-def per_update(plane, depth, layers=128):
+def per_update(plane, depth, layers=128, shared_bytes=0):
     nx, ny = plane
     block = (max(32, 512 // depth), 1, depth)
     kernel = star3d25pt((nx, ny, layers))
-    return pa.predict(kernel, pa.Launch.cover((nx, ny, layers), block), DEVICE)
+    launch = pa.Launch.cover((nx, ny, layers), block, shared_bytes=shared_bytes)
+    return pa.predict(kernel, launch, DEVICE)
 
 
 def values(prediction):
@@ -24,8 +25,11 @@ def values(prediction):
 
 @pytest.mark.parametrize("depth", DEPTHS)
 def test_without_layer_reuse_the_wave_depth_decides(depth):
-    """Rows within a plane are reused, planes are not: (d + 8) / d values per update."""
-    prediction = per_update((2048, 2048), depth)
+    """Rows within a plane are reused, planes are not: (d + 8) / d values per update.
+
+    Shared memory holds the wave small enough for its rows to stay in the L2.
+    """
+    prediction = per_update((2048, 2048), depth, shared_bytes=48 * 1024)
     assert prediction.diagnostics["layer_y_miss"] < 0.05
     assert prediction.diagnostics["layer_z_miss"] > 0.99
     assert values(prediction) == pytest.approx((depth + 8) / depth, rel=0.04)
@@ -81,3 +85,20 @@ def test_doubling_the_grid_doubles_everything():
     for name in ("l1_cycles", "l2_load", "l2_store", "dram_load", "dram_store"):
         ratio = float(getattr(twice, name).total) / float(getattr(once, name).total)
         assert ratio == pytest.approx(2, rel=1e-9)
+
+
+def test_what_a_wave_stores_takes_room_in_the_l2():
+    """A store of the wave moves the layer condition as much as a load of as many bytes."""
+    (n,) = shape = (1 << 24,)
+    plane = 1 << 20
+    launch = pa.Launch.cover((1024, 1024, 16), (32, 8, 1))
+    field = [pa.Field(name, shape=shape) for name in "abc"]
+    near, far = "a[x + 1024 * y + 1048576 * z]", f"a[(x + 1024 * y + 1048576 * z + {plane}) % {n}]"
+    other = "[x + 1024 * y + 1048576 * z]"
+
+    def miss(loads, stores):
+        kernel = pa.Kernel.from_accesses("k", field, [near, far, *loads], stores)
+        return pa.predict(kernel, launch, DEVICE).diagnostics["layer_z_miss"]
+
+    alone = miss([], [])
+    assert miss([], [f"b{other}"]) == miss([f"b{other}"], []) > alone

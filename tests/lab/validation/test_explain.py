@@ -7,7 +7,7 @@ import perfassert as pa
 from perfassert.cli.main import main
 from perfassert.errors import SuiteError
 from perfassert.lab.validation.data import read_rows
-from perfassert.lab.validation.explain import text, twice_timed
+from perfassert.lab.validation.explain import TwiceTimed, text, twice_timed
 from perfassert.lab.validation.read import read_suite
 
 DEVICE = pa.device("A100-SXM4-40GB")
@@ -73,6 +73,16 @@ def test_rows_of_other_code_are_left_out(tmp_path):
     found = explained(tmp_path, ROWS, suite)
     assert {row.same_code for row in found} == {False}
     assert "registers as measured" not in text(found)
+
+
+def test_rows_of_other_code_have_a_line_of_their_own():
+    """They are ten times too slow; volumes and clock are judged on the others."""
+    rows = [TwiceTimed(i, {"n": i}, 1.0, 1.1, 1.0, True) for i in range(6)]
+    rows += [TwiceTimed(9, {"n": 9}, 1.0, 10.0, 10.0, False)]
+    shown = text(rows)
+    assert cells(shown, "registers differ: another kernel")[0::5] == ["1", "900.0"]
+    assert cells(shown, "registers as measured")[0:2] == ["6", "+10.0"]
+    assert cells(shown, "with measured volumes")[0:2] == ["6", "+0.0"]
 
 
 def test_a_suite_without_times_is_refused(tmp_path):

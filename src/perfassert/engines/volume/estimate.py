@@ -404,7 +404,7 @@ def _accumulate(into: dict[str, float], parts: Mapping[str, float], weight: floa
 
 def _layer_misses(wave: Wave, device: Device) -> tuple[float, float]:
     """Layer conditions: the share of each overlap that is no longer cached."""
-    new = sum(f.load for f in wave.fields.values())
+    new = sum(f.load + f.store for f in wave.fields.values())
     curve = device.curves["l2_layer"]
     overlap_y = sum(f.overlap_y for f in wave.fields.values())
     overlap_z = sum(f.overlap_z for f in wave.fields.values())

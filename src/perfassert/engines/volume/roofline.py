@@ -12,7 +12,7 @@ from perfassert.kernel.description import Description
 from perfassert.kernel.launch import Launch
 from perfassert.prediction.volumes import Volumes
 
-_MIXED = 0.25  # of all that DRAM moves is of the rarer kind: from here on both wait for each other
+_MIXED = 0.1  # of all that DRAM moves is of the rarer kind: from here on both wait for each other
 _FLOPS_PER_LANE = 2  # a fused multiply-add counts two
 
 
@@ -44,7 +44,7 @@ def roofline(
 
 def dram_seconds(volumes: Volumes, device: Device, active: int) -> float:
     """How long DRAM takes alone: reads and writes in turn are slower than either alone, fully so
-    from a quarter of the other on; ``active`` units ask for no more than their L2 ports carry."""
+    from a tenth of the other on; ``active`` units ask for no more than their L2 ports carry."""
     load, store = float(volumes.dram_load.total), float(volumes.dram_store.total)
     total = load + store
     if not total:

@@ -101,12 +101,18 @@ def _volumes(
 
 
 def text(rows: Sequence[TwiceTimed]) -> str:
-    """The budget as a table, and the parameter that goes with what is left."""
+    """The budget as a table, and the parameter that goes with what is left.
+
+    Where registers were measured, volumes and clock are judged on the rows that have as many.
+    """
     lines = [_figures("as predicted", _ratios(rows))]
-    if same := [row for row in rows if row.same_code]:
-        lines.append(_figures("registers as measured", _ratios(same)))
     left, source = rows, "predicted"
-    if given := [row for row in rows if row.given is not None]:
+    if same := [row for row in rows if row.same_code]:
+        if other := [row for row in rows if row.same_code is False]:
+            lines.append(_figures("registers differ: another kernel", _ratios(other)))
+        left = same
+        lines.append(_figures("registers as measured", _ratios(left)))
+    if given := [row for row in left if row.given is not None]:
         left, source = given, "given"
         lines.append(_figures("with measured volumes", _ratios(given, source)))
     rest = _ratios(left, source)
