@@ -91,6 +91,7 @@ inline Body body_of(const Op& op) {
     case Kind::kExtend: return extend;
     case Kind::kDot: return dot;
     case Kind::kAbsolute: return absolute;
+    case Kind::kDivide: return divide;
     case Kind::kFloatAdd: return float_add;
     case Kind::kFloatMultiply: return float_multiply;
     case Kind::kFloatFused: return float_fused;
@@ -101,6 +102,8 @@ inline Body body_of(const Op& op) {
     case Kind::kDoubleAdd: return double_add;
     case Kind::kDoubleMultiply: return double_multiply;
     case Kind::kDoubleFused: return double_fused;
+    case Kind::kDoubleDivide: return double_divide;
+    case Kind::kDoubleRoot: return double_root;
     case Kind::kDoubleCompare: return double_compare;
     case Kind::kFromInteger: return from_integer;
     case Kind::kToInteger: return to_integer;
@@ -197,16 +200,16 @@ inline void result_marks(const Op& op, u32 warp, const u32* const* s, u32* marks
   for (int l = 0; l < kWarp; ++l) marks[l] = mark(s[2][l] ? 0 : 1, l) | mark(2, l);
 }
 
-constexpr std::size_t kMostSources = 6;
+constexpr std::size_t kMostSources = 6, kMostResults = 4;
 
 inline void compute(const Op& op, const Row& row) {
   const u32* s[kMostSources];
-  u32 out[3][kWarp], marks[kWarp];
+  u32 out[kMostResults][kWarp], marks[kWarp];
   for (std::size_t i = 0; i < op.sources.size(); ++i) s[i] = op.sources[i].at(row.warp);
   op.body(op, s, out);
   bool some = gather_marks(op.sources, 0, op.sources.size(), row.warp, marks);
   if (some) result_marks(op, row.warp, s, marks);
-  for (std::size_t k = 0; k < op.targets.size() && k < 3; ++k)
+  for (std::size_t k = 0; k < op.targets.size() && k < kMostResults; ++k)
     write(op.targets[k], row, out[k], some ? marks : nullptr);
 }
 
