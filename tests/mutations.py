@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from perfassert.errors import PerfAssertError
 from perfassert.frontends.cuda.describe import describe
-from perfassert.frontends.cuda.ptx import kernels
+from perfassert.frontends.cuda.ptx_text import kernels
 from perfassert.frontends.toolchain import containers
 from perfassert.frontends.toolchain.architecture import architecture
 from perfassert.frontends.toolchain.build import Source, build

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from perfassert.errors import KernelSourceError
 from perfassert.frontends.cuda.describe import describe
 from perfassert.frontends.cuda.evaluate import evaluate
-from perfassert.frontends.cuda.ptx import PtxCode, kernels, memory_of, parse_ptx
+from perfassert.frontends.cuda.ptx import PtxCode, memory_of, parse_ptx
+from perfassert.frontends.cuda.ptx_text import kernels
 from perfassert.frontends.toolchain.fixture import from_fixture
 from perfassert.kernel.symbols import Symbols
 

@@ -3,51 +3,30 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from perfassert.errors import KernelSourceError
 from perfassert.frontends.cuda.control_flow import EXIT, Flow, Jump, analyse
 from perfassert.frontends.cuda.evaluate import Read
-from perfassert.frontends.cuda.operands import split_operands
+from perfassert.frontends.cuda.ptx_text import (
+    SPACES,
+    PtxInstruction,
+    Routine,
+    Variable,
+    parse_module,
+)
 from perfassert.kernel.symbols import Symbols, Value
 
-_COMMENT = re.compile(r"//.*")
-_ENTRY = re.compile(r"\.(entry|func)\b")
-_NAME = re.compile(r"([\w$%.]+)\s*(?:\(|$)")
-_LABEL = re.compile(r"^([$\w%]+):")
-_STATEMENT = re.compile(r"(?:@(!?)([%\w$]+)\s+)?([\w.:]+)\s*(.*?)\s*;?\s*$", re.S)
-_PARAMETER = re.compile(r"\.param\s+[^,)]*?([\w$]+)(?:\[\d+\])?\s*(?=[,)]|$)")
-_VARIABLE = re.compile(
-    r"\s*(?:\.\w+\s+)*\.(?:shared|const|global)\b[^;={]*?([\w$]+)(?:\[[^\]]*\])*\s*[;=]"
-)
 _REGISTER = re.compile(r"%[\w$]+(?:\.[xyz])?")
 _ADDRESS = re.compile(r"\[\s*([%\w$.]+)\s*(?:\+\s*(-?\s*\w+))?\s*\]")
 _SPECIAL = {"%tid": "threadIdx", "%ctaid": "blockIdx", "%ntid": "blockDim", "%nctaid": "gridDim"}
 _MEMORY = ("ld", "st", "atom", "red", "ldu", "prefetch")
-SPACES = ("global", "shared", "local", "param", "const")
 _TYPE_BYTES = re.compile(r"^[usbf](\d+)$")
 _RELATIONS = {
     "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
     "lo": "<", "ls": "<=", "hi": ">", "hs": ">=",
 }  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class PtxInstruction:
-    """One instruction; ``line`` counts from 1 in the whole text."""
-
-    index: int
-    line: int
-    opcode: str
-    operands: tuple[str, ...]
-    guard: tuple[str, bool] | None
-
-    @property
-    def parts(self) -> list[str]:
-        """The opcode's dotted parts."""
-        return self.opcode.split(".")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +48,7 @@ class PtxKernel:
     labels: Mapping[str, int]
     parameters: tuple[str, ...]
     variables: frozenset[str] = field(default=frozenset())
+    tables: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @cached_property
     def flow(self) -> Flow:
@@ -83,7 +63,9 @@ class PtxKernel:
             elif root in ("ret", "exit", "trap"):
                 jumps[instruction.index] = Jump((EXIT,), conditional)
             elif root == "brx":
-                jumps[instruction.index] = Jump(tuple(sorted(set(self.labels.values()))), False)
+                named = self.tables.get("".join(instruction.operands[1:2]), self.labels)
+                targets = {self.labels[t] for t in named if t in self.labels}
+                jumps[instruction.index] = Jump(tuple(sorted(targets)), conditional)
         return analyse(len(self.instructions), jumps, tuple(self.labels.values()))
 
 
@@ -103,101 +85,26 @@ def memory_of(instruction: PtxInstruction) -> Memory | None:
     return Memory(space, parts[0] in ("st", "red", "atom"), size, atomic)
 
 
-def kernels(text: str) -> tuple[str, ...]:
-    """Names of the entries."""
-    return tuple(re.findall(r"\.entry\s+([\w$]+)", text))
-
-
 def parse_ptx(text: str, kernel: str, name: str) -> PtxKernel:
     """One entry of a PTX text; ``name`` is what errors call the text.
 
     Raises :class:`KernelSourceError` where the entry is missing or its body does not end.
     """
-    lines = text.split("\n")
-    start = _find(lines, kernel)
-    if start is None:
-        known = ", ".join(kernels(text)) or "none"
-        raise KernelSourceError(f"{name}: no entry {kernel!r}; it has {known}")
-    return _Body(lines, start, kernel, name).parse()
+    module = parse_module(text, kernel, name)
+    return kernel_of(module.entry, module.variables)
 
 
-def _find(lines: Sequence[str], kernel: str) -> int | None:
-    for i, line in enumerate(lines):
-        if _ENTRY.search(line) and ".entry" in line:
-            rest = line.split(".entry", 1)[1].strip()
-            found = _NAME.match(rest or (lines[i + 1].strip() if i + 1 < len(lines) else ""))
-            if found and found[1] == kernel:
-                return i
-    return None
-
-
-class _Body:
-    def __init__(self, lines: Sequence[str], start: int, kernel: str, name: str) -> None:
-        self.lines = lines
-        self.start = start
-        self.kernel = kernel
-        self.name = name
-
-    def parse(self) -> PtxKernel:
-        number = self.start
-        header: list[str] = []
-        while number < len(self.lines) and "{" not in self.lines[number]:
-            header.append(_COMMENT.sub("", self.lines[number]))
-            number += 1
-        parameters = re.findall(
-            r"\.param\s+[^,)]*?([\w$]+)(?:\[\d+\])?\s*(?=[,)]|$)", " ".join(header)
-        )
-        instructions: list[PtxInstruction] = []
-        labels: dict[str, int] = {}
-        variables: set[str] = set()
-        statement, first, depth = "", 0, 1
-        for number in range(number + 1, len(self.lines)):  # noqa: B020 (goes on from there)
-            text = _COMMENT.sub("", self.lines[number]).strip()
-            if statement == "":
-                first = number + 1
-                if text in ("{", "}"):
-                    depth += 1 if text == "{" else -1
-                    if depth == 0:
-                        known = frozenset(variables | _module_variables(self.lines))
-                        return PtxKernel(
-                            self.kernel, tuple(instructions), labels, tuple(parameters), known
-                        )
-                    continue
-                label = _LABEL.match(text)
-                if label:
-                    labels[label[1]] = len(instructions)
-                    text = text[label.end() :].strip()
-            if not text or (not statement and text.startswith((".loc", ".file"))):
-                continue
-            statement = f"{statement} {text}".strip()
-            if statement.endswith(";"):
-                self.add(statement, first, instructions, variables)
-                statement = ""
-        raise KernelSourceError(f"{self.name}: the body of {self.kernel!r} has no end")
-
-    def add(self, text: str, line: int, into: list[PtxInstruction], variables: set[str]) -> None:
-        if text.startswith("."):
-            found = re.match(r"\.(?:shared|local|const|global)\b.*?([\w$]+)(?:\[[^;]*)?;", text)
-            if found and not text.startswith((".reg", ".loc", ".pragma")):
-                variables.add(found[1])
-            return
-        for part in filter(None, (p.strip() for p in text.rstrip(";").split(";"))):
-            found = _STATEMENT.match(part)
-            if not found:
-                raise KernelSourceError(f"{self.name}:{line}: not an instruction: {part[:60]!r}")
-            guard = (found[2], found[1] == "!") if found[2] else None
-            operands = tuple(split_operands(found[4]))
-            into.append(PtxInstruction(len(into), line, found[3], operands, guard))
-
-
-def _module_variables(lines: Sequence[str]) -> set[str]:
-    """Arrays declared outside the kernels: shared, constant or global."""
-    names = set()
-    for line in lines:
-        found = _VARIABLE.match(line)
-        if found:
-            names.add(found[1])
-    return names
+def kernel_of(routine: Routine, more: Iterable[Variable]) -> PtxKernel:
+    """A routine as one that can be evaluated; ``more``: the module's variables."""
+    held = [v for v in routine.variables if v.space != "param"]
+    return PtxKernel(
+        routine.name,
+        routine.instructions,
+        routine.labels,
+        tuple(p.name for p in routine.parameters),
+        frozenset(v.name for v in (*held, *more)),
+        routine.tables,
+    )
 
 
 class PtxCode:
@@ -367,7 +274,8 @@ class PtxCode:
 
 _EFFECTS = frozenset(
     "st red bar barrier bra ret exit trap brx membar fence cp prefetch prefetchu nanosleep "
-    "pragma discard mbarrier wgmma tcgen05 setmaxnreg griddepcontrol stmatrix".split()
+    "bssy bsync break bclear warpsync pragma discard mbarrier wgmma tcgen05 setmaxnreg "
+    "griddepcontrol stmatrix".split()
 )
 _FLOATS = frozenset(("f16", "f16x2", "bf16", "bf16x2", "f32", "f64", "tf32"))
 _Semantics = Callable[[Symbols, list[str], list[Value]], "Value | None"]
