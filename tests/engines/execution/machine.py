@@ -8,6 +8,7 @@ import pytest
 
 from perfassert.engines.execution.execute import execute
 from perfassert.engines.execution.memory import Region
+from perfassert.frontends.cuda.ptx_machine import executable_ptx
 from perfassert.frontends.cuda.semantics import executable
 from perfassert.frontends.toolchain import tools
 from perfassert.frontends.toolchain.build import Source, build
@@ -17,11 +18,19 @@ HERE = Path(__file__).parent
 ARCHITECTURES = ("sm_75", "sm_80", "sm_90", "sm_120")
 
 
-def compiled(path, kernel, arch, **more):
+def built(path, kernel, arch, **more):
     for tool in ("nvrtc", "nvdisasm"):
         if tools.find(tool) is None:
             pytest.skip(f"{tool} is not installed")
-    return executable(build(Source(Path(path), "cuda", kernel, **more), arch))
+    return build(Source(Path(path), "cuda", kernel, **more), arch)
+
+
+def compiled(path, kernel, arch, **more):
+    """``arch``: of machine code, or ``"ptx"``."""
+    if arch != "ptx":
+        return executable(built(path, kernel, arch, **more))
+    binary = built(path, kernel, "sm_80", **more)
+    return executable_ptx(binary.ptx, binary.mangled, Path(path).name)
 
 
 def argument(value, slot, name):

@@ -12,7 +12,7 @@ KERNELS = Path(__file__).with_name("integers.cu")
 I32, I64, U8 = np.int32, np.int64, np.uint8
 
 
-@pytest.fixture(params=ARCHITECTURES)
+@pytest.fixture(params=(*ARCHITECTURES, "ptx"))
 def kernel(request):
     return lambda name: compiled(KERNELS, name, request.param)
 
@@ -200,9 +200,10 @@ def test_quotients_and_roots_are_correctly_rounded(kernel):
     assert (array(run, 5, I32)[small] == whole[small]).all()
 
 
-def test_recursion_and_indexed_local_memory(kernel):
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_recursion_and_indexed_local_memory(arch):
     values = np.random.default_rng(11).integers(0, 64, 96).astype(I32)
-    run = clean(launched(kernel("recursive"), 1, 96, [values, np.zeros(96, I32)]))
+    run = clean(launched(compiled(KERNELS, "recursive", arch), 1, 96, [values, np.zeros(96, I32)]))
     numbers = [0, 1, 1, 2, 3, 5, 8, 13]
     for value, found in zip(values.tolist(), array(run, 1, I32).tolist(), strict=True):
         table = {(value + 3 * k) & 7: k for k in range(8)}

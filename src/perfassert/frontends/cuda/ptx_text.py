@@ -44,8 +44,8 @@ class PtxInstruction:
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A variable or parameter; ``size`` in bytes is 0 where it has no size of its own, ``content`` what it
-    is initialised with, None: not with numbers."""
+    """A variable or parameter; ``size`` in bytes, 0 where it has none of its own; ``content``: what
+    it is initialised with, None: not with numbers."""
 
     name: str
     space: str
