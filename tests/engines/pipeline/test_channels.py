@@ -5,10 +5,11 @@ from dataclasses import replace
 
 import pytest
 import random_graphs
-from test_simulate import outcome, small
+from test_simulate import compiled, outcome, small
 
 import perfassert as pa
 from perfassert.engines.pipeline.bounds import bounds
+from perfassert.engines.pipeline.compiled import run_compiled
 from perfassert.engines.pipeline.reference import Reference
 from perfassert.engines.pipeline.simulate import make_unit
 from perfassert.kernel.graph import Channel, Signal
@@ -103,14 +104,13 @@ def test_any_pipeline_follows_the_recurrence(order):
         assert cycles(order, *parameters) == recurrence(*parameters), parameters
 
 
-@pytest.mark.parametrize("order", ORDERS)
-def test_copies_share_the_memory_system(order):
+def test_copies_share_the_memory_system():
     """Behind a server that is slower than all else, the copies come one after the other."""
     graph, latencies = pipeline(30, 8, 1, 200, 40)
     nodes = tuple(
         replace(n, demands=(("dram", 70),)) if n.operation == "copy" else n for n in graph.nodes
     )
-    took = pa.simulate(replace(graph, nodes=nodes), 2, 1, 1, latencies, issue_order=order).cycles
+    took = pa.simulate(replace(graph, nodes=nodes), 2, 1, 1, latencies, "in-order").cycles
     assert took == POLL + 30 * 70 + 200 + POLL + 40 + SIGNAL
 
 
@@ -207,6 +207,11 @@ def test_bad_channels_are_refused():
     with pytest.raises(pa.GraphError, match="a channel is what channel"):
         g.wait(other)
     full = g.channel(1, "full")
+    g.arrive(full)
+    with pytest.raises(pa.GraphError, match="'full': 2 warps arrive, 1 complete a phase"):
+        pa.simulate(g.build(), 2, 1, 1, {"arrive": pa.Latency(1, 1)})
+    g = pa.InstructionGraph.builder()
+    full = g.channel(1, "full")
     with pytest.raises(pa.GraphError, match="lead must be"):
         g.wait(full, lead=-1)
     with pytest.raises(pa.GraphError, match="expects must be"):
@@ -238,6 +243,32 @@ def random_unit(seed, order=None):
     )  # fmt: skip
     stagger = pick((0, 0, 7, 40)) * unit.pipelines.ticks
     return replace(unit, profile=unit.width == 1, stagger=stagger)
+
+
+@compiled
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("start", range(0, 900, 100))
+def test_fast_forward_equals_plain_equals_reference(start, order):
+    for seed in range(start, start + 100):
+        unit = random_unit(seed, order)
+        if not small(unit):
+            continue
+        plain = outcome(run_compiled(unit, fast_forward=False), unit.in_order)
+        assert outcome(run_compiled(unit, fast_forward=True), unit.in_order) == plain, seed
+        if seed % 4 == 0:
+            assert outcome(Reference(unit).run(), unit.in_order) == plain, seed
+
+
+@compiled
+@pytest.mark.parametrize("order", ORDERS)
+def test_long_pipelines_are_skipped(order):
+    """Exactly: by the closed form, where the computation hides the copies."""
+    graph, latencies = pipeline(10**6, 4, 5, 200, 90)
+    result = pa.simulate(graph, 2, 10**4, 2, latencies, issue_order=order)
+    one = pa.simulate(graph, 2, 1, 1, latencies, issue_order=order)
+    assert one.cycles == POLL + 200 + 10**6 * (POLL + 90) + SIGNAL
+    assert result.skipped > 0.999
+    assert result.events.issued["math"] == 10**10
 
 
 def test_random_channels_end_within_their_bounds():

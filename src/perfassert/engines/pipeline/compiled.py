@@ -11,8 +11,9 @@ from operator import itemgetter
 from typing import Any
 
 from perfassert.engines.pipeline.configuration import Unit
+from perfassert.engines.pipeline.phases import ProgramSignal
 from perfassert.engines.pipeline.program import Program
-from perfassert.engines.pipeline.results import Profile, Spent, Totals, TraceEvent
+from perfassert.engines.pipeline.results import Profile, Spent, Totals, TraceEvent, deadlock
 from perfassert.kernel.graph import BodyItem, ItemKind
 
 _LIMIT = 2**61  # ticks; beyond, times and sums of times could overflow 64 bits
@@ -44,7 +45,10 @@ def run_compiled(
     words = _head(unit, fast_forward and not traced, limit, window if traced else (0, 0))
     words.extend(_body(unit.programs))
     result = array("q")
-    result.frombytes(_core().simulate(words.tobytes()))
+    try:
+        result.frombytes(_core().simulate(words.tobytes()))
+    except LookupError as waiting:  # the node at which a warp waits for ever
+        raise deadlock(waiting.args[0]) from None
     head, rest = result[:10], list(result[10:])
     operations, pipes = len(unit.pipelines.operations), len(unit.pipelines.names)
     nodes = unit.graph_nodes
@@ -105,8 +109,6 @@ def _profile(unit: Unit, words: Sequence[int]) -> Profile:
 
 def fits(unit: Unit) -> bool:
     """Whether all times fit into 64 bits: very fine ticks leave no room for long runs."""
-    if unit.channels:
-        return False
     longest = 0
     for program in unit.programs:
         longest = max(longest, program.length * (program.slowest + unit.pipelines.ticks))
@@ -124,6 +126,7 @@ def _head(unit: Unit, fast_forward: bool, limit: int, window: tuple[int, int]) -
     words.extend(unit.variant)
     words.extend(map(int, unit.pipelines.per_scheduler))
     words.extend(unit.pipelines.depths)
+    words.extend((len(unit.channels), *unit.channels))
     return words
 
 
@@ -151,11 +154,21 @@ def _program(program: Program) -> list[int]:
             words.append(len(edge))
             for source in edge:
                 words += source
+        words += _signal(node.signal)
     for loop in program.loops:
         words += (loop.parent, loop.trips, loop.length, loop.offset, loop.reach)
         words += _items(loop.body)
     words += _items(program.body)
     return words
+
+
+def _signal(signal: ProgramSignal | None) -> tuple[int, ...]:
+    if signal is None:
+        return (-1,)
+    return (
+        signal.channel, int(signal.arrives), int(signal.waits), int(signal.copies), signal.expects,
+        signal.first, len(signal.steps), *signal.steps,
+    )  # fmt: skip
 
 
 def _items(body: tuple[BodyItem, ...]) -> Iterator[int]:

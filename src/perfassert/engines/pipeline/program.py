@@ -137,7 +137,22 @@ def compile_programs(
             programs[key] = len(made)
             made.append(_Compiler(graph, present, latencies, pipelines, warp).program())
         variant.append(programs[key])
+    check_arrivals(graph, [made[v] for v in variant])
     return tuple(made), tuple(variant), pipelines
+
+
+def check_arrivals(graph: InstructionGraph, warps: Sequence[Program]) -> None:
+    """No more warps arrive at a channel than a phase takes; :class:`GraphError` otherwise."""
+    for number, channel in enumerate(graph.channels):
+        arriving = sum(
+            any(n.signal and n.signal.arrives and n.signal.channel == number for n in p.nodes)
+            for p in warps
+        )
+        if arriving > channel.arrivals:
+            raise GraphError(
+                f"channel {channel.name!r}: {arriving} warps arrive, "
+                f"{channel.arrivals} complete a phase"
+            )
 
 
 def _pipelines(

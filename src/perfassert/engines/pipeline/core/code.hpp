@@ -29,7 +29,7 @@ struct alignas(64) Op {
   i64 issue, completion, stall;
   std::int32_t origin, op, pipe;
   std::int32_t use_at[kPlain] = {kZero, kZero}, use_origin[kPlain] = {-2, -2}, fill_at = kUnread;
-  bool fence, partial, produces, served, plain, more_fills = false, followed = false;
+  bool fence, partial, produces, served, plain, more_fills = false, followed = false, signals = false;
 };
 // `number`: of the node in its program; `step`: its place in the line; ranges.
 struct Rest { i64 number, step, first_use, last_use, first_fill, last_fill, first_demand, last_demand; };
@@ -130,6 +130,7 @@ struct Code {
     made.partial = node.partial != 0;
     made.produces = node.produces != 0;
     made.served = !node.demands.empty();
+    made.signals = node.signal.channel >= 0;
     more.first_demand = (i64)demands.size();
     demands.insert(demands.end(), node.demands.begin(), node.demands.end());
     more.last_demand = (i64)demands.size();

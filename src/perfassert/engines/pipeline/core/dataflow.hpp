@@ -37,6 +37,7 @@ class Dataflow : public Engine<Dataflow<Heard>, FlowState<Heard>> {
   friend Base;
   using Base::u, Base::s, Base::simulated, Base::anchor, Base::flagged_grid;
   using Base::tell, Base::flag, Base::has_slot, Base::same_unit, Base::shift_unit;
+  using Base::keeps_phases, Base::hash_channels, Base::channel_bytes;
 
  public:
   explicit Dataflow(const Unit& unit) : Base(unit, unit.copies) {
@@ -68,6 +69,7 @@ class Dataflow : public Engine<Dataflow<Heard>, FlowState<Heard>> {
     b = Slot();
     b.live = true;
     b.number = s.launched++;
+    b.channels.resize(u.arrivals.size());
     tell(Launched{s.now, b.number, slot * u.warps});
     s.by_age.push_back(slot);
     s.live_warps += u.warps;
@@ -336,7 +338,9 @@ class Dataflow : public Engine<Dataflow<Heard>, FlowState<Heard>> {
     ++warp.issued;
     warp.live[number].phase = Instruction::kFlying;
     warp.live[number].when = kNever;
-    if (node.fence) arrive(w, node);
+    if (node.signal.channel >= 0) signal(w, number, node);
+    if (node.signal.waits) {}
+    else if (node.fence) arrive(w, node);
     else fly(w, number, s.now + node.completion);
     touch(w, number);
     offer_barrier(w);
@@ -346,6 +350,46 @@ class Dataflow : public Engine<Dataflow<Heard>, FlowState<Heard>> {
   void fly(i64 w, i64 number, i64 when) {
     s.warps[w].live[number].when = when;
     completions.push(std::make_tuple(when, w, number));
+  }
+
+  // What an issue means to a channel; a warp that waits there goes on when its phase is complete.
+  void signal(i64 w, i64 number, const Node& node) {
+    const Signal& signal = node.signal;
+    const FlowWarp& warp = s.warps[w];
+    Channel& channel = s.slots[w / u.warps].channels[(size_t)signal.channel];
+    i64 phase = signal.first;
+    const auto& chain = program(w).chain(node.loop);
+    current = number;
+    for (size_t i = 0; i < chain.size(); ++i)
+      phase += signal.steps[i] * iteration_in(warp, w, warp.live.at(number).space, chain[i]);
+    if (signal.arrives || signal.copies) {
+      const i64 needed = u.arrivals[(size_t)signal.channel];
+      const i64 when = s.now + (signal.waits ? 0 : node.completion);
+      if (Phase* decided = signalled(channel, signal, phase, needed, when, s.now)) release(*decided);
+    }
+    if (!signal.waits) return;
+    i64 end;
+    if (channel.known(phase, s.now, end)) fly(w, number, end + node.completion);
+    else channel.at(phase).waiters.push_back(w);
+  }
+
+  void release(Phase& phase) {
+    for (i64 w : phase.waiters) {
+      const i64 number = s.warps[w].barrier;
+      fly(w, number, std::max(s.now, phase.when) + program(w).nodes[s.warps[w].live[number].node].completion);
+    }
+    phase.waiters.clear();
+  }
+
+  // Of a warp that waits where nothing can happen any more.
+  i64 waiting_node() const {
+    for (size_t w = 0; w < s.warps.size(); ++w) {
+      const FlowWarp& warp = s.warps[w];
+      if (!s.slots[w / u.warps].live || warp.barrier < 0) continue;
+      const Instruction& x = warp.live.at(warp.barrier);
+      if (x.phase == Instruction::kFlying) return program((i64)w).nodes[x.node].origin;
+    }
+    return -1;
   }
 
   void arrive(i64 w, const Node& node) {
@@ -397,13 +441,14 @@ class Dataflow : public Engine<Dataflow<Heard>, FlowState<Heard>> {
   // ---- fast-forward
 
   size_t state_bytes() const {
-    size_t entries = 0;
+    size_t entries = channel_bytes() / 64;
     for (auto& warp : s.warps) entries += 4 + warp.live.size() * 3 + warp.spaces.size() * 2;
     return entries * 64;
   }
 
-  std::uint64_t state_hash() const {
+  std::uint64_t state_hash() {
     Hash h;
+    hash_channels(h);
     for (i64 w : s.last_served) h.add(w);
     for (i64 t : s.free_at) h.add(clip(t, s.now));
     for (size_t w = 0; w < s.warps.size(); ++w) {
@@ -508,6 +553,8 @@ class Dataflow : public Engine<Dataflow<Heard>, FlowState<Heard>> {
       if (!same_warp((i64)w, before, moves[w], times)) return false;
       for (auto& m : moves[w]) {
         if (m.second && blocks) return false;
+        if (!keeps_phases(before, (i64)w / u.warps, program(w), s.warps[w].spaces.at(m.first).loop, m.second))
+          return false;
         moved |= m.second != 0;
       }
     }

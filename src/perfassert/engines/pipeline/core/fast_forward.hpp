@@ -8,13 +8,18 @@
 #include <unordered_map>
 #include <utility>
 
+#include "channels.hpp"
 #include "listeners.hpp"
 
 namespace perfassert {
 
 struct Result { i64 end = 0, simulated = 0, cut_short = 0, half_time = 0, half_count = 0; std::vector<i64> heard; };
 
-struct Slot { bool live = false; i64 number = 0, arrived = 0, unfinished = 0, end = kNever; };
+struct Slot {
+  bool live = false;
+  i64 number = 0, arrived = 0, unfinished = 0, end = kNever;
+  Channels channels;
+};
 
 // Watches for interrupts and, where there is a limit, for its half and its end.
 struct Watch {
@@ -75,10 +80,8 @@ struct Hash {
   }
 };
 
-// Without a next event there must be a block that is complete already (one without instructions).
-void stuck(bool complete_now) {
-  if (!complete_now) throw std::runtime_error("internal error: the simulation cannot go on");
-}
+// Nothing can happen any more: the node of the graph at which a warp waits.
+struct Deadlock { i64 node; };
 
 // Chosen without a branch, for conditions that nobody can foresee.
 inline i64 either(bool first, i64 a, i64 b) { return b ^ ((a ^ b) & -(i64)first); }
@@ -129,7 +132,10 @@ template <class Self, class State> class Engine {
       self().issue_all();
       if (u.fast_forward) detect();
       i64 next = self().next_time();
-      if (next == kNever) { stuck(self().complete_now()); continue; }
+      if (next == kNever) {  // there must be a block that is complete (one without instructions)
+        if (!self().complete_now()) throw Deadlock{self().waiting_node()};
+        continue;
+      }
       tell(Elapsed{next - s.now, s.live_warps, self().drained_warps()});
       self().advance_to(next);
       if (watch.over(simulated, s.now, s.heard, result)) break;
@@ -178,7 +184,55 @@ template <class Self, class State> class Engine {
       if (s.slots[i].live != before.slots[i].live || s.slots[i].arrived != before.slots[i].arrived ||
           s.slots[i].unfinished != before.slots[i].unfinished)
         return false;
+    return u.arrivals.empty() || same_channels(before);
+  }
+
+  // Open phases stand alike; where blocks have been launched, they have the same numbers.
+  bool same_channels(const State& before) const {
+    for (size_t i = 0; i < s.slots.size(); ++i) {
+      if (!s.slots[i].live) continue;
+      for (size_t c = 0; c < u.arrivals.size(); ++c) {
+        const Channel &now = s.slots[i].channels[c], &then = before.slots[i].channels[c];
+        if (!now.same(s.now, then, before.now)) return false;
+        if (s.launched != before.launched && now.base != then.base) return false;
+      }
+    }
     return true;
+  }
+
+  // Whether signals in a loop that has moved some iterations keep their distance from the phases.
+  bool keeps_phases(const State& before, i64 slot, const Program& p, i64 loop, i64 moved) const {
+    if (u.arrivals.empty() || !moved) return true;
+    for (auto& node : p.nodes) {
+      if (node.signal.channel < 0) continue;
+      const auto& chain = p.chain(node.loop);
+      auto found = std::find(chain.begin(), chain.end(), loop);
+      if (found == chain.end()) continue;
+      const size_t c = (size_t)node.signal.channel;
+      const i64 phases = s.slots[slot].channels[c].base - before.slots[slot].channels[c].base;
+      if (node.signal.steps[(size_t)(found - chain.begin())] * moved != phases) return false;
+    }
+    return true;
+  }
+
+  void hash_channels(Hash& h) {
+    if (u.arrivals.empty()) return;
+    for (auto& slot : s.slots)
+      for (auto& channel : slot.channels) {
+        channel.settle(s.now);
+        h.add((i64)channel.open.size());
+        for (auto& phase : channel.open) {
+          h.add(phase.arrived * 64 + phase.copies * 2 + phase.decided);
+          h.add(clip(phase.when, s.now));
+        }
+      }
+  }
+
+  size_t channel_bytes() const {
+    size_t bytes = 0;
+    for (auto& slot : s.slots)
+      for (auto& channel : slot.channels) bytes += sizeof(Channel) + channel.open.size() * (sizeof(Phase) + 64);
+    return bytes;
   }
 
   // Move what `same_unit` compares `time` ticks and some blocks on.
@@ -188,9 +242,15 @@ template <class Self, class State> class Engine {
     s.heard.repeat(before.heard, times);
     for (auto& t : s.free_at) t += time;
     for (auto& t : s.used_at) t += t == s.now ? time : 0;
-    for (auto& b : s.slots) {
+    for (size_t i = 0; i < s.slots.size(); ++i) {
+      Slot& b = s.slots[i];
       b.number += launched;
       if (b.end != kNever) b.end += time;
+      if (!b.live) continue;
+      for (size_t c = 0; c < b.channels.size(); ++c) {
+        b.channels[c].base += times * (b.channels[c].base - before.slots[i].channels[c].base);
+        for (auto& phase : b.channels[c].open) phase.when += time;
+      }
     }
     s.now += time;
   }

@@ -31,6 +31,7 @@ class InOrder : public Engine<InOrder<Heard, kNarrow>, InOrderState<Heard>> {
   friend Base;
   using Base::u, Base::s, Base::simulated, Base::anchor, Base::flagged_grid;
   using Base::cycle, Base::tell, Base::flag, Base::has_slot, Base::same_unit, Base::shift_unit;
+  using Base::keeps_phases, Base::hash_channels, Base::channel_bytes;
 
  public:
   explicit InOrder(const Unit& unit) : Base(unit, unit.schedulers) {
@@ -127,6 +128,7 @@ class InOrder : public Engine<InOrder<Heard, kNarrow>, InOrderState<Heard>> {
     b = Slot();
     b.live = true;
     b.number = s.launched++;
+    b.channels.resize(u.arrivals.size());
     tell(Launched{s.now, b.number, slot * u.warps});
     s.by_age.push_back(slot);
     order_by_age();
@@ -429,6 +431,7 @@ class InOrder : public Engine<InOrder<Heard, kNarrow>, InOrderState<Heard>> {
                 node.origin, node.op, node.pipe, node.issue});
     warp.head_since = warp.issued_at = s.now + slot_ticks();
     warp.resume = s.now + node.stall;
+    if (node.signals && signal(w, c, node, done + node.completion)) return;
     if (node.fence) { arrive(w, node); return; }
     complete_at(w, c, node, done + node.completion);
     advance(w, c);
@@ -494,6 +497,53 @@ class InOrder : public Engine<InOrder<Heard, kNarrow>, InOrderState<Heard>> {
     }
   }
 
+  // What an issue means to a channel; whether the warp waits there.
+  bool signal(i64 w, const Code& c, const Op& op, i64 when) {
+    const Node& node = c.program->nodes[c.rest[&op - c.operations.data()].number];
+    const Signal& signal = node.signal;
+    Channel& channel = s.slots[slot_of(w)].channels[(size_t)signal.channel];
+    i64 phase = signal.first;
+    const auto& chain = c.program->chain(node.loop);
+    for (size_t i = 0; i < chain.size(); ++i) phase += signal.steps[i] * counters(w)[chain[i]];
+    if (signal.arrives || signal.copies) {
+      const i64 needed = u.arrivals[(size_t)signal.channel];
+      Phase* decided = signalled(channel, signal, phase, needed, signal.waits ? s.now : when, s.now);
+      if (decided) release(*decided);
+    }
+    if (!signal.waits) return false;
+    s.warps[w].at_barrier = true;
+    i64 end;
+    if (channel.known(phase, s.now, end)) go_on(w, end);
+    else channel.at(phase).waiters.push_back(w);
+    return true;
+  }
+
+  void release(Phase& phase) {
+    std::vector<i64> waiters = std::move(phase.waiters);
+    phase.waiters.clear();
+    const i64 when = std::max(s.now, phase.when);
+    for (i64 w : waiters) go_on(w, when);
+  }
+
+  // The phase that a warp waits for is complete at a time.
+  void go_on(i64 w, i64 when) {
+    Warp& warp = s.warps[w];
+    const Code& c = code(w);
+    const Op& op = c.operations[warp.pc];
+    warp.at_barrier = false;
+    complete_at(w, c, op, when + op.completion);
+    warp.fence = when + op.completion;
+    warp.fence_node = op.origin;
+    advance(w, c);
+  }
+
+  // Of a warp that waits where nothing can happen any more.
+  i64 waiting_node() const {
+    for (size_t w = 0; w < s.warps.size(); ++w)
+      if (s.slots[slot_of(w)].live && s.warps[w].at_barrier) return head((i64)w).origin;
+    return -1;
+  }
+
   void arrive(i64 w, const Op& node) {
     Slot& b = s.slots[slot_of(w)];
     s.warps[w].at_barrier = true;
@@ -530,14 +580,15 @@ class InOrder : public Engine<InOrder<Heard, kNarrow>, InOrderState<Heard>> {
   // ---- fast-forward
 
   size_t state_bytes() const {
-    return sizeof(i64) * (s.heard.words() + s.queued.size() + s.opportunities.size() + s.free_at.size() + 64 + s.loop_counters.size() +
+    return channel_bytes() + sizeof(i64) * (s.heard.words() + s.queued.size() + s.opportunities.size() + s.free_at.size() + 64 + s.loop_counters.size() +
                           s.loop_ordinals.size() + s.all_rings.size()) +
            sizeof(Warp) * s.warps.size();
   }
 
   // Of what tells most states apart; what their instructions wait for is only compared.
-  std::uint64_t state_hash() const {
+  std::uint64_t state_hash() {
     Hash h;
+    hash_channels(h);
     h.add(s.first_scheduler);
     for (i64 w : s.last_served) h.add(w);
     for (i64 t : s.free_at) h.add(clip(t, s.now));
@@ -624,6 +675,7 @@ class InOrder : public Engine<InOrder<Heard, kNarrow>, InOrderState<Heard>> {
         if (step == 0) continue;
         if (step < 0 || shifted >= 0 || blocks) return 0;
         if (then[loop] < p.loops[loop].reach) return 0;
+        if (!keeps_phases(before, slot_of(w), p, loop, step)) return 0;
         shifted = loop;
         moved = true;
         times = std::min(times, (p.loops[loop].trips - 1 - now[loop]) / step);

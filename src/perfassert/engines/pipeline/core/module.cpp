@@ -31,6 +31,9 @@ PyObject* simulate(PyObject*, PyObject* argument) {
     out.insert(out.end(), r.heard.begin(), r.heard.end());
     return PyBytes_FromStringAndSize(reinterpret_cast<const char*>(out.data()),
                                      (Py_ssize_t)(out.size() * sizeof(i64)));
+  } catch (const Deadlock& deadlock) {
+    PyErr_SetObject(PyExc_LookupError, PyLong_FromLongLong(deadlock.node));
+    return nullptr;
   } catch (const std::exception& error) {
     if (!PyErr_Occurred()) PyErr_SetString(PyExc_RuntimeError, error.what());
     return nullptr;

@@ -13,10 +13,16 @@ constexpr i64 kNever = INT64_MAX / 4;
 
 struct Source { i64 producer, loop, distance; };
 struct Demand { i64 pipe, ticks; };
+// What a node does to a channel (-1: nothing), in phase first + sum of steps * loop counters.
+struct Signal {
+  i64 channel = -1, arrives = 0, waits = 0, copies = 0, expects = 0, first = 0;
+  std::vector<i64> steps;  // per loop around the node, outermost first
+};
 struct Node {
   i64 origin, op, pipe, issue, completion, loop, offset, fence, partial, stall, produces;
   std::vector<Demand> demands;             // of the servers behind the pipeline, in order
   std::vector<std::vector<Source>> edges;  // origin: in the graph
+  Signal signal;
 };
 struct Item { i64 is_loop, index; };
 struct Loop { i64 parent, trips, length, offset, reach; std::vector<Item> body; };
@@ -39,6 +45,7 @@ struct Unit {
   std::vector<i64> variant;
   std::vector<i64> per_scheduler;
   std::vector<i64> depth;  // per pipeline: places of the queue behind it, 0 for none; -1: a server
+  std::vector<i64> arrivals;  // per channel of a block: those that complete a phase
   std::vector<Program> programs;
   std::vector<std::vector<i64>> copy;  // [pipe][scheduler] -> number of the pipeline's copy
   i64 copies = 0;
@@ -58,6 +65,14 @@ struct Reader {
   }
 };
 
+void read_signal(Reader& in, Signal& signal) {
+  signal.channel = in.next();
+  if (signal.channel < 0) return;
+  for (i64* f : {&signal.arrives, &signal.waits, &signal.copies, &signal.expects, &signal.first}) *f = in.next();
+  signal.steps.resize(in.next());
+  for (auto& step : signal.steps) step = in.next();
+}
+
 Program read_program(Reader& in) {
   Program p;
   p.nodes.resize(in.next());
@@ -74,6 +89,7 @@ Program read_program(Reader& in) {
       edge.resize(in.next());
       for (auto& s : edge) { s.producer = in.next(); s.loop = in.next(); s.distance = in.next(); }
     }
+    read_signal(in, n.signal);
   }
   for (auto& l : p.loops) {
     for (i64* f : {&l.parent, &l.trips, &l.length, &l.offset, &l.reach}) *f = in.next();
@@ -98,6 +114,8 @@ Unit read_unit(Reader& in) {
   for (i64 i = 0; i < u.warps; ++i) u.variant.push_back(in.next());
   for (i64 i = 0; i < u.pipes; ++i) u.per_scheduler.push_back(in.next());
   for (i64 i = 0; i < u.pipes; ++i) u.depth.push_back(in.next());
+  u.arrivals.resize(in.next());
+  for (auto& arrivals : u.arrivals) arrivals = in.next();
   for (i64 i = 0; i < programs; ++i) u.programs.push_back(read_program(in));
   for (i64 i = 0; i < u.pipes; ++i) {
     u.copy.emplace_back();
