@@ -41,6 +41,24 @@ class MemoryAccess:
 
 
 @dataclass(frozen=True, slots=True)
+class BarrierUse:
+    """What an instruction does at a barrier besides the block's plain one.
+
+    ``kind``: ``"shared"``, an mbarrier ``barrier`` bytes into shared memory; ``"named"``, that of
+    this number; ``"cluster"``. ``copies``: a bulk copy that completes there. ``parity`` that is
+    waited for, in the highest bit; ``threads`` that meet at a named one (None: all).
+    """
+
+    kind: str
+    barrier: Value
+    arrives: bool = False
+    waits: bool = False
+    copies: bool = False
+    parity: Value | None = None
+    threads: Value | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ProgramInstruction:
     """One instruction; ``operation`` is its class in the device's operation table.
 
@@ -49,7 +67,9 @@ class ProgramInstruction:
     barriers that must be clear before issue. ``defines``, ``uses``: registers and predicates.
     ``address``: bytes from the start of the kernel's code; copies of a called function share it.
     ``predicate``: the one that guards it, as in ``"P0"`` and ``"!P0"``; ``""``: always executed.
-    ``opcode``, ``text``: to be shown; what they mean is in ``operation``, ``roles``, ``counted``.
+    ``opcode``, ``text``: to be shown; what they mean is in ``operation``, ``roles``, ``counted``,
+    and in ``meets``: the barrier at which it arrives or waits. ``closes``: the counted barrier of
+    which it completes a group of matrix instructions (-1: none).
     """
 
     index: int
@@ -73,6 +93,8 @@ class ProgramInstruction:
     rests_on: tuple[Assumption, ...] = ()
     roles: frozenset[Role] = frozenset()
     counted: tuple[CountedWait, ...] = ()
+    meets: BarrierUse | None = None
+    closes: int = -1
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,8 @@ L2 = "L2 share"
 _GRAIN = 16  # derived costs are multiples of 1/16 cycle, so that periods exist
 _ON_CHIP = ("shared", "global")
 """Pipelines of a device file that stand for the load-store unit."""
+_PAST_L1 = "async_copy"
+"""A class whose data goes to shared memory and fills no line of the L1."""
 # Choices of the model, the same on every device (docs/model.md, Memory):
 _LINES = 2  # that a warp's load touches, of which each may be the one that it waits for
 _WORD = 4  # bytes of a spilled register
@@ -113,7 +115,9 @@ class MemorySystem:
             if known and self.fields[known[0]][1]:
                 completion = max(self._latency(i) for i in known)
                 self.from_dram[node.index] = max(map(self._from_dram, known))
-                demands[0] = (LOAD_STORE_UNIT, cycles + missed * self.device.l1_fill_cycles)
+                if node.operation != _PAST_L1:
+                    cycles += missed * self.device.l1_fill_cycles
+                demands[0] = (LOAD_STORE_UNIT, cycles)
         after = max(1.0, completion - operation.issue)
         name = f"{node.operation} {_grained(after):g}"
         queue = _grained(self.device.memory_issue_cycles)

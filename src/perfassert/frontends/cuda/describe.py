@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from perfassert.errors import KernelSourceError
+from perfassert.frontends.cuda.barriers import barrier_use
 from perfassert.frontends.cuda.control_flow import Flow
 from perfassert.frontends.cuda.evaluate import Evaluated, evaluate
 from perfassert.frontends.cuda.loop_places import loop_names, loop_span
@@ -22,7 +23,7 @@ from perfassert.frontends.cuda.matrix import matrix_variant
 from perfassert.frontends.cuda.opcodes import UNKNOWN, operation_class
 from perfassert.frontends.cuda.ptx import PtxCode, memory_of, parse_ptx
 from perfassert.frontends.cuda.registers import defined, matrix_rows, used
-from perfassert.frontends.cuda.roles import counted_waits, roles_of
+from perfassert.frontends.cuda.roles import closes_group, counted_waits, roles_of
 from perfassert.frontends.cuda.sass import NO_BARRIER, Instruction, parse_listing
 from perfassert.frontends.cuda.sass_code import Constants, SassCode, place
 from perfassert.frontends.toolchain.binary import Binary
@@ -156,6 +157,8 @@ class _Describer:
             rests_on=rests_on,
             roles=roles,
             counted=counted_waits(i) if Role.WAITS_FOR_COUNTS in roles else (),
+            closes=closes_group(i),
+            meets=barrier_use(i, self.result.addresses.get(index, ()), self.symbols),
         )  # fmt: skip
 
     def _guard(self, index: int) -> Value | None:

@@ -12,7 +12,7 @@ variable latency set. Fixed latencies are in the stall counts.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Union
 
 import numpy as np
@@ -20,7 +20,9 @@ import numpy.typing as npt
 
 from perfassert.frontends.cuda.binding import Binder
 from perfassert.frontends.cuda.block_kinds import Standing, standing
+from perfassert.frontends.cuda.channels import assign_channels
 from perfassert.frontends.cuda.executed_counts import Counts
+from perfassert.frontends.cuda.items import Item
 from perfassert.kernel.affine import IntArray
 from perfassert.kernel.expression import AXES
 from perfassert.kernel.graph import (
@@ -39,27 +41,11 @@ from perfassert.source import Assumption
 
 _UNROLLED_TRIPS = 64
 _MAX_ITEMS = 60_000
+_STAGES = 64
+"""Iterations that are looked at to tell which barriers a loop goes round."""
 _OFF = "move"
 """Class of an instruction that all lanes of a warp have predicated off: it takes an issue slot."""
 BoolArray = npt.NDArray[np.bool_]
-
-
-@dataclass(slots=True)
-class _Item:
-    """An instruction, or a loop with ``body``, in program order.
-
-    ``each``: trips of every warp, where they differ. ``rests_on``: what was assumed about whether
-    it is executed, or how often.
-    """
-
-    instruction: ProgramInstruction | None = None
-    warps: frozenset[int] | None = None
-    active: bool = True
-    trips: int = 0
-    each: tuple[int, ...] = ()
-    body: list[_Item] = field(default_factory=list)
-    number: int = -1
-    rests_on: tuple[Assumption, ...] = ()
 
 
 def launch_graph(
@@ -71,7 +57,9 @@ def launch_graph(
 ) -> InstructionGraph:
     """The graph of one block of the grid."""
     walk = _Walk(program, binder, warp_size)
-    return _Numbering(touches).graph(walk.block_at(block))
+    items = walk.block_at(block)
+    channels = assign_channels(items, walk.warps, warp_size, walk.unclear)
+    return replace(_Numbering(touches).graph(items), channels=channels)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +95,7 @@ def standing_block(
     return found
 
 
-def _executed(items: Sequence[_Item], warps: int) -> float:
+def _executed(items: Sequence[Item], warps: int) -> float:
     """Instructions of all warps of the block."""
     return sum(
         (sum(item.each) / warps if item.each else item.trips) * _executed(item.body, warps)
@@ -117,7 +105,7 @@ def _executed(items: Sequence[_Item], warps: int) -> float:
     )  # fmt: skip
 
 
-def _kind(items: Sequence[_Item]) -> tuple[object, ...]:
+def _kind(items: Sequence[Item]) -> tuple[object, ...]:
     """What tells blocks apart: instructions, their warps, trips."""
     return tuple(
         (item.trips, _kind(item.body))
@@ -150,14 +138,16 @@ class _Walk:
         work = None if binder.executed is None else binder.executed.work
         self.counts = Counts(program, work, self.warps)
         self.count = 0
+        self.order = 0
+        self.apart_now: set[int] = set()  # loops that are being taken apart
         self.varying = self._varying()
         self.of_block = self._of_block()
         self.by_iteration = any(map(self.counters, self.of_block))
 
-    def block_at(self, block: tuple[int, ...]) -> list[_Item]:
+    def block_at(self, block: tuple[int, ...]) -> list[Item]:
         """What one block of the grid executes."""
         self.place(block)
-        self.count = 0
+        self.count = self.order = 0
         return self.region(-1, self.everyone)
 
     def place(self, block: tuple[int, ...]) -> None:
@@ -277,9 +267,9 @@ class _Walk:
 
     # Regions
 
-    def region(self, loop: int, mask: BoolArray, only: frozenset[int] | None = None) -> list[_Item]:
+    def region(self, loop: int, mask: BoolArray, only: frozenset[int] | None = None) -> list[Item]:
         """What a loop's body executes (-1: the kernel); of its blocks ``only`` these."""
-        items: list[_Item] = []
+        items: list[Item] = []
         headers = {x.header: x.index for x in self.program.loops if x.parent == loop}
         for number in self.program.order:
             block = self.program.blocks.get(number)
@@ -291,7 +281,7 @@ class _Walk:
                 items += self.block(block, mask)
         return items
 
-    def block(self, block: ProgramBlock, mask: BoolArray) -> list[_Item]:
+    def block(self, block: ProgramBlock, mask: BoolArray) -> list[Item]:
         chosen = self.executed(block.condition, block)
         guesses: tuple[Assumption, ...] = ()
         if chosen is None:
@@ -304,25 +294,90 @@ class _Walk:
         if here == frozenset():
             return []
         self.count += block.stop - block.start
-        items: list[_Item] = []
+        items: list[Item] = []
         for index in range(block.start, block.stop):
             instruction = self.program.instructions[index]
             guard = instruction.guard
             if guard is None or instruction.fence:
-                items.append(_Item(instruction, None if instruction.fence else here))
+                items += self.placed(instruction, mask, here)
                 continue
             lanes = self.holds(guard)
             on = here if lanes is None else self.per_warp(mask & lanes)
             off = self.without(here, on)
             if on != frozenset():
-                items.append(_Item(instruction, on))
+                items += self.placed(instruction, mask if lanes is None else mask & lanes, on)
             if off:
-                items.append(_Item(instruction, off, active=False))
+                items.append(Item(instruction, off, active=False))
             if lanes is None and instruction.accesses and self.counts.of(index) is None:
                 said = "a predicate depends on data: its access is taken to happen"
                 guess = self.binder.assume(said, instruction.span, "branch")
                 _rest(items[-1:], (guess,))
         return _rest(items, guesses)
+
+    def placed(
+        self, instruction: ProgramInstruction, mask: BoolArray, warps: frozenset[int] | None
+    ) -> list[Item]:
+        """An instruction for its warps; apart for those that mean different barriers."""
+        use = instruction.meets
+        if use is None or self.whole_block(instruction):
+            return [Item(instruction, None if instruction.fence else warps)]
+        found: dict[tuple[frozenset[tuple[str, int]], int | None, int | None], set[int]] = {}
+        barriers = self.over_iterations(use.barrier)
+        parity, threads = self.at_first(use.parity), self.at_first(use.threads)
+        for warp in range(self.warps) if warps is None else sorted(warps):
+            lane = warp * self.warp_size
+            lane += int(mask[lane : lane + self.warp_size].argmax())
+            own = frozenset((use.kind, int(values[lane])) for values in barriers)
+            odd = None if parity is None else int(parity[lane]) >> 31 & 1
+            count = None if threads is None else int(threads[lane])
+            found.setdefault((own, odd, count), set()).add(warp)
+        items = []
+        for (own, odd, count), members in found.items():
+            here = None if len(members) == self.warps else frozenset(members)
+            self.order += 1
+            items.append(Item(instruction, here, barriers=own, parity=odd, threads=count,
+                              order=self.order))  # fmt: skip
+        return items
+
+    def whole_block(self, instruction: ProgramInstruction) -> bool:
+        """``__syncthreads()``: barrier 0 of all threads."""
+        use = instruction.meets
+        if use is None or use.kind != "named" or use.threads is not None or not use.waits:
+            return False
+        return use.barrier.constant == 0
+
+    def over_iterations(self, value: Value) -> list[IntArray]:
+        """What a value is for every lane, in iterations of the loops on which it depends."""
+        if self.binder.undecided(value):
+            return []
+        held = self.names, self.memo
+        loops = [x for x in self.counters(value) if x not in self.apart_now]
+        found = [self.at_first(value)]
+        for loop in loops:
+            for i in range(1, min(self.binder.loops[loop].most, _STAGES)):
+                self.names = {**held[0], **{f"{COUNTER}{x}": np.asarray(0) for x in loops},
+                              f"{COUNTER}{loop}": np.asarray(i)}  # fmt: skip
+                self.memo = {}
+                found.append(np.broadcast_to(self.value(value), self.everyone.shape))
+        self.names, self.memo = held
+        return [f for f in found if f is not None]
+
+    def at_first(self, value: Value | None) -> IntArray | None:
+        """What a value is for every lane in the first iteration; None where it is not known."""
+        if value is None or self.binder.undecided(value):
+            return None
+        held = self.names, self.memo
+        first = {f"{COUNTER}{x}": np.asarray(0) for x in self.counters(value) - self.apart_now}
+        self.names, self.memo = {**held[0], **first}, {}
+        result = np.broadcast_to(self.value(value), self.everyone.shape)
+        self.names, self.memo = held
+        return result
+
+    def unclear(self, said: str, item: Item) -> None:
+        """Note what is not understood of a barrier."""
+        assert item.instruction is not None
+        guess = self.binder.assume(said, item.instruction.span, "branch")
+        _rest([item], (guess,))
 
     def executed(self, condition: Value, block: ProgramBlock) -> frozenset[int] | None:
         """The warps that run a block whose condition depends on data, if the sample tells."""
@@ -347,7 +402,7 @@ class _Walk:
         all_here = frozenset(range(self.warps)) if here is None else here
         return frozenset() if on is None else all_here - on
 
-    def loop(self, index: int, mask: BoolArray) -> list[_Item]:
+    def loop(self, index: int, mask: BoolArray) -> list[Item]:
         loop = self.program.loops[index]
         header = self.program.blocks[loop.header]
         found = self.binder.loops[index]
@@ -364,7 +419,7 @@ class _Walk:
             return self.apart(index, mask, each)
         return _rest(self.entered(index, mask), guesses)
 
-    def apart(self, index: int, mask: BoolArray, each: tuple[int, ...]) -> list[_Item]:
+    def apart(self, index: int, mask: BoolArray, each: tuple[int, ...]) -> list[Item]:
         """A loop that data decides: every warp runs it as often as one of the sample did."""
         last = self.program.loops[index].last
         whole = last is None or last >= self.program.loops[index].blocks
@@ -378,9 +433,9 @@ class _Walk:
         body = self.region(index, mask)
         differ = each if len(set(each)) > 1 else ()
         trips = trips if differ else each[0]
-        return [*([_Item(trips=trips, each=differ, body=body)] if body else []), *tail]
+        return [*([Item(trips=trips, each=differ, body=body)] if body else []), *tail]
 
-    def entered(self, index: int, mask: BoolArray) -> list[_Item]:
+    def entered(self, index: int, mask: BoolArray) -> list[Item]:
         """The loop for the lanes that reach it."""
         loop = self.program.loops[index]
         trips = self.trips(index)
@@ -396,7 +451,7 @@ class _Walk:
         self.set_counter(index, most // 2)
         body = self.region(index, mask)
         if loop.last is None or loop.last >= loop.blocks:
-            return [_Item(trips=most, body=body)] if body else []
+            return [Item(trips=most, body=body)] if body else []
         return self.left_early(index, mask, most, body)
 
     def warps_differ(self, trips: IntArray, mask: BoolArray) -> bool:
@@ -405,20 +460,22 @@ class _Walk:
         each = shaped.max(axis=1)[mask.reshape(shaped.shape).any(axis=1)]
         return bool((each != each[0]).any())
 
-    def left_early(self, index: int, mask: BoolArray, most: int, body: list[_Item]) -> list[_Item]:
+    def left_early(self, index: int, mask: BoolArray, most: int, body: list[Item]) -> list[Item]:
         """A loop that is left at its top: the last iteration runs only what lies before."""
         last = self.program.loops[index].last or frozenset()
         self.set_counter(index, most - 1)
         tail = self.region(index, mask, last)
-        items = [_Item(trips=most - 1, body=body)] if most > 1 and body else []
+        items = [Item(trips=most - 1, body=body)] if most > 1 and body else []
         return items + tail
 
-    def unrolled(self, index: int, mask: BoolArray, trips: IntArray, most: int) -> list[_Item]:
+    def unrolled(self, index: int, mask: BoolArray, trips: IntArray, most: int) -> list[Item]:
         loop = self.program.loops[index]
-        items: list[_Item] = []
+        items: list[Item] = []
+        self.apart_now.add(index)
         for iteration in range(most):
             self.set_counter(index, iteration)
             items += self.region(index, mask & (trips > iteration))
+        self.apart_now.discard(index)
         self.binder.assume(
             f"a loop is taken apart into its {most} iterations, which differ", loop.span
         )
@@ -434,7 +491,7 @@ class _Walk:
         return np.broadcast_to(self.value(loop.trips), self.everyone.shape)
 
 
-def _rest(items: list[_Item], guesses: tuple[Assumption, ...]) -> list[_Item]:
+def _rest(items: list[Item], guesses: tuple[Assumption, ...]) -> list[Item]:
     """The items, resting on these guesses too."""
     for item in items if guesses else ():
         item.rests_on = tuple(dict.fromkeys((*item.rests_on, *guesses)))
@@ -445,7 +502,7 @@ def _rest(items: list[_Item], guesses: tuple[Assumption, ...]) -> list[_Item]:
 class _Setter:
     """An instruction that a barrier waits for; ``carried``: of the iteration before, by loop."""
 
-    item: _Item
+    item: Item
     carried: int = -1
 
 
@@ -464,12 +521,12 @@ class _Numbering:
         self.chains: list[tuple[int, ...]] = []
         self.interlocked = False
 
-    def graph(self, items: Sequence[_Item]) -> InstructionGraph:
+    def graph(self, items: Sequence[Item]) -> InstructionGraph:
         body = self.number(items, ())
         self.walk(items, {}, (), True)
         return InstructionGraph(tuple(self.nodes), tuple(self.loops), tuple(body))
 
-    def number(self, items: Sequence[_Item], chain: tuple[int, ...]) -> list[BodyItem]:
+    def number(self, items: Sequence[Item], chain: tuple[int, ...]) -> list[BodyItem]:
         body: list[BodyItem] = []
         for item in items:
             if item.instruction is not None:
@@ -487,7 +544,7 @@ class _Numbering:
         return body
 
     def walk(
-        self, items: Sequence[_Item], state: _State, chain: tuple[int, ...], record: bool
+        self, items: Sequence[Item], state: _State, chain: tuple[int, ...], record: bool
     ) -> _State:
         for item in items:
             if item.instruction is not None:
@@ -509,7 +566,7 @@ class _Numbering:
         return state
 
     def step(
-        self, item: _Item, instruction: ProgramInstruction, state: _State,
+        self, item: Item, instruction: ProgramInstruction, state: _State,
         chain: tuple[int, ...], record: bool,
     ) -> None:  # fmt: skip
         waited: list[_Setter] = []
@@ -530,6 +587,8 @@ class _Numbering:
         elif Role.COMMITS_COPIES in instruction.roles:
             copies = [s for group in state.pop(_ASYNC, []) for s in group]
             state.setdefault(0, []).append(copies or [_Setter(item)])
+        elif instruction.closes >= 0:
+            state.setdefault(instruction.closes, []).append([_Setter(item)])
         elif instruction.sets >= 0:
             state.setdefault(instruction.sets, []).append([_Setter(item)])
         elif instruction.frees >= 0:
@@ -541,22 +600,26 @@ class _Numbering:
         return [s for register in touched for group in state.pop(register, []) for s in group]
 
     def node(
-        self, item: _Item, instruction: ProgramInstruction, waited: Sequence[_Setter],
+        self, item: Item, instruction: ProgramInstruction, waited: Sequence[_Setter],
         chain: tuple[int, ...],
     ) -> Node:  # fmt: skip
         edges: tuple[Edge, ...] = ()
         if waited:
             setters = {(id(s.item), s.carried): s for s in waited}.values()
             edges = tuple(Edge((self.source(setter, chain),)) for setter in setters)
-        fence = instruction.fence
+        signal = item.signal if item.active else None
+        fence = instruction.fence if signal is None else signal.waits
+        copies = signal is not None and signal.copies
+        common = instruction.fence and signal is None
         return Node(
             item.number,
-            "barrier" if fence else instruction.operation if item.active else _OFF,
+            "barrier" if instruction.fence else instruction.operation if item.active else _OFF,
             "",
             edges,
-            produces=instruction.sets >= 0 or fence or Role.INTERLOCKS in instruction.roles,
+            produces=instruction.sets >= 0 or instruction.closes >= 0 or fence or copies
+            or Role.INTERLOCKS in instruction.roles,
             loop=chain[-1] if chain else -1,
-            warps=None if fence else item.warps,
+            warps=None if common else item.warps,
             fence=fence,
             partial=fence,
             space=instruction.accesses[0].space if instruction.accesses else None,
@@ -565,6 +628,7 @@ class _Numbering:
             touches=self.touches.get(instruction.index, ()) if item.active else (),
             program=instruction.index,
             rests_on=(*item.rests_on, *instruction.rests_on),
+            signal=signal,
         )
 
     def source(self, setter: _Setter, chain: tuple[int, ...]) -> Source:

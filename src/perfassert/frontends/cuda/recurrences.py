@@ -2,7 +2,11 @@
 
 * ``r' = r + a + b · k``: ``r = r₀ + a · k + b · k (k − 1) / 2``;
 * ``r' = 2ˢ · r + c``: with the fixed point ``f = −c / (2ˢ − 1)``, ``r = (r₀ − f) · 2ˢᵏ + f``;
-* ``r' = (r + c) // 2ˢ``: with ``f = c / (2ˢ − 1)``, ``r = (r₀ − f) // 2ˢᵏ + f``.
+* ``r' = (r + c) // 2ˢ``: with ``f = c / (2ˢ − 1)``, ``r = (r₀ − f) // 2ˢᵏ + f``;
+* a place in a ring, ``r' = r + d`` but for the last of ``S``: ``r = m + d · ((k + o) mod S)``;
+* the parity of such rounds, which changes once in ``S`` times: ``r = r₀ + d · (k // S mod 2)``.
+
+The last two are found by executing the step from a known start until it comes back.
 """
 
 from __future__ import annotations
@@ -20,11 +24,14 @@ def closed_form(
     k = counter.terms[0][0][0]
     linear = s.linear_in(value, atom)
     if linear is None:
-        return _halved(s, atom, value, first, counter)
+        halved = _halved(s, atom, value, first, counter)
+        return _cyclic(s, atom, value, first, counter) if halved is None else halved
     factor, step = linear
     varies = s.inside(step)
     if any(a >= mark and s.atoms[a].function == "data" for a in varies):
         return None
+    if varies and (cyclic := _cyclic(s, atom, value, first, counter)) is not None:
+        return cyclic
     if factor.constant == 1:
         if k not in varies:
             return s.add(first, s.mul(counter, step))
@@ -35,6 +42,40 @@ def closed_form(
         return None
     grown = s.shift_left(s.add(first, s.number(fixed)), s.scale(counter, shift))
     return s.add(grown, s.number(-fixed))
+
+
+_LONGEST = 64
+"""Places of a ring that are followed."""
+
+
+def _cyclic(s: Symbols, atom: int, value: Value, first: Value, counter: Value) -> Value | None:
+    """Where the step depends on the register alone, or on the counter as rounds of a ring do."""
+    start, k = first.constant, counter.terms[0][0][0]
+    atoms = [a for a in s.inside(value) if not s.atoms[a].function]
+    if start is None or not set(atoms) <= {atom, k}:
+        return None
+    values = [start]
+    for i in range(2 * _LONGEST):
+        found = s.substitute(value, {atom: s.number(values[-1]), k: s.number(i)}, {}).constant
+        if found is None or abs(found - start) > 2 * _LONGEST * _LONGEST:
+            return None
+        values.append(found)
+        if found == start and values[-2] != start:
+            break
+    orbit, places = values[:-1], len(values) - 1
+    if k not in atoms and values[-1] == start and places <= _LONGEST:
+        low = orbit.index(min(orbit))
+        step = orbit[(low + 1) % places] - orbit[low]
+        if orbit == [orbit[low] + step * ((i - low) % places) for i in range(places)]:
+            place = s.mod(s.add(counter, s.number(places - low)), s.number(places))
+            return s.add(s.number(orbit[low]), s.scale(place, step))
+    half = next((i for i, v in enumerate(values) if v != start), 0)
+    moved = values[half]
+    later = s.substitute(value, {k: s.add(counter, s.number(half))}, {}) if half else None
+    if later is not value or orbit != [start] * half + [moved] * half:
+        return None
+    rounds = s.mod(s.div(counter, s.number(half)), s.number(2))
+    return s.add(first, s.scale(rounds, moved - start))
 
 
 def _quadratic(s: Symbols, step: Value, first: Value, counter: Value) -> Value | None:

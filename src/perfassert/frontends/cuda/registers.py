@@ -9,7 +9,7 @@ from perfassert.frontends.cuda.sass import Instruction, Operand
 
 _NO_RESULT = frozenset(
     "ST STG STS STL RED REDG BRA EXIT BAR BSSY BSYNC MEMBAR NOP WARPSYNC DEPBAR CCTL RET CALL BRX "
-    "JMP JMX LDGSTS LDGDEPBAR ERRBAR YIELD NANOSLEEP KILL BPT BREAK BMOV CCTLL ARRIVES SYNCS "
+    "JMP JMX LDGSTS LDGDEPBAR ERRBAR YIELD NANOSLEEP KILL BPT BREAK BMOV CCTLL ARRIVES "
     "UTMALDG UTMASTG UTMAPF UTMACMDFLUSH UBLKCP UBLKRED FENCE BRXU JMXU ACQBULK WARPGROUP "
     "USETMAXREG PREEXIT RPCMOV CGAERRBAR ENDCOLLECTIVE SUST STSM".split()
 )
@@ -40,7 +40,7 @@ def defined(instruction: Instruction) -> tuple[str, ...]:
 def results(instruction: Instruction) -> int:
     """How many leading operands are written: predicates, a register, then carries or a vote."""
     base, operands = instruction.base, instruction.operands
-    if base in _NO_RESULT:
+    if base in _NO_RESULT and "TRY_ALLOC" not in instruction.modifiers:
         return 0
     if base in _TWO_PREDICATES:
         return min(2, len(operands))

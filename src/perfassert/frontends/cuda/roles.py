@@ -11,7 +11,9 @@ from perfassert.kernel.roles import CountedWait, Role
 
 LIBRARY = ("cuda_sm", "__internal", "__nv_")
 """In the names of routines that the compiler brings along."""
-_BARRIER = re.compile(r"SB(\d)")
+_BARRIER = re.compile(r"(SB|gsb)(\d)")
+_MATRIX = 8
+"""Added to the numbers of the barriers that groups of matrix instructions have."""
 _ALL_OF = re.compile(r"\{([\d,\s]+)\}")
 
 
@@ -27,7 +29,19 @@ def counted_waits(instruction: Instruction) -> tuple[CountedWait, ...]:
     for operand, following in zip_longest(instruction.operands, instruction.operands[1:]):
         if barrier := _BARRIER.fullmatch(operand.name):
             counted = following is not None and following.kind == "number"
-            found.append(CountedWait(int(barrier[1]), following.value if counted else 0))
+            found.append(CountedWait(_number(barrier), following.value if counted else 0))
         elif several := _ALL_OF.fullmatch(operand.name):
             found += [CountedWait(int(n), 0) for n in several[1].split(",")]
     return tuple(found)
+
+
+def closes_group(instruction: Instruction) -> int:
+    """``HGMMA …, gsb0``: the barrier that counts its group of matrix instructions, or -1."""
+    if instruction.base == "WARPGROUP":
+        return -1
+    found = (_BARRIER.fullmatch(o.name) for o in instruction.operands)
+    return next((_number(b) for b in found if b is not None and b[1] == "gsb"), -1)
+
+
+def _number(barrier: re.Match[str]) -> int:
+    return int(barrier[2]) + (_MATRIX if barrier[1] == "gsb" else 0)

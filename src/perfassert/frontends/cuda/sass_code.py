@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from perfassert.frontends.cuda.barriers import barrier_operands
 from perfassert.frontends.cuda.control_flow import EXIT, Flow, Jump, analyse
 from perfassert.frontends.cuda.evaluate import Read
 from perfassert.frontends.cuda.registers import defined, operand_registers, results, used
@@ -172,6 +173,8 @@ class _Placer:
         if base == "BRA":
             if "DIV" in instruction.modifiers:
                 return None  # taken only by warps that have lost their convergence
+            if "ANY" in instruction.modifiers and "U" in instruction.modifiers:
+                return None  # repeats a uniform instruction for each lane, of which one is active
             target = self.target(instruction)
             if target is None or not start <= target < stop:
                 self.notes[f"the jump {instruction.text!r} leaves the function"] = None
@@ -231,6 +234,7 @@ class SassCode:
         for operand in instruction.operands:
             if operand.kind == "memory":
                 found += [r for part in operand.parts for r in operand_registers(part, 1)]
+        found += [r for o in barrier_operands(instruction) for r in operand_registers(o, 1)]
         if instruction.base in _TWICE_GUARDED:
             found += [o.name for o in instruction.operands if o.kind == "predicate"]
         return found
@@ -247,6 +251,11 @@ class SassCode:
     def addresses(self, index: int, read: Read) -> tuple[Value, ...]:
         """See :class:`~perfassert.frontends.cuda.evaluate.Code`."""
         instruction = self.code[index].instruction
+        if barriers := barrier_operands(instruction):
+            return tuple(
+                self._address(o, read) if o.kind == "memory" else self.operand(o, read)
+                for o in barriers
+            )
         found = [o for o in instruction.operands if o.kind == "memory"]
         if not found:
             return ()
@@ -548,6 +557,9 @@ _THREE: dict[int, Callable[[Symbols, Value, Value, Value], Value]] = {
     0x48: lambda s, a, b, c: s.bit_and(b, s.bit_xor(a, c)),
     0x60: lambda s, a, b, c: s.bit_and(a, s.bit_xor(b, c)),
     0x28: lambda s, a, b, c: s.bit_and(c, s.bit_xor(a, b)),
+    0x1E: lambda s, a, b, c: s.bit_xor(a, s.bit_or(b, c)),
+    0x36: lambda s, a, b, c: s.bit_xor(b, s.bit_or(a, c)),
+    0x56: lambda s, a, b, c: s.bit_xor(c, s.bit_or(a, b)),
     0xF6: lambda s, a, b, c: s.bit_or(a, s.bit_xor(b, c)),
     0xCA: lambda s, a, b, c: _chosen(s, a, b, c),
     0xAC: lambda s, a, b, c: _chosen(s, a, c, b),
@@ -717,7 +729,19 @@ def _sgxt(i: _Step) -> Mapping[str, Value]:
     return i.result(i[0])
 
 
+def _elect(i: _Step) -> Mapping[str, Value]:
+    """The lowest lane of those that are active, which are taken to be all."""
+    first = i.s.compare("==", i.s.variable("laneid"), i.s.zero)
+    return {p: first for p in i.predicates if p[-1] != "T"}
+
+
+def _granted(i: _Step) -> Mapping[str, Value]:
+    """A wait that is over, registers that were granted: who asks in a loop asks once, and waits."""
+    return {p: i.s.one for p in i.predicates if p[-1] != "T"}
+
+
 _SEMANTICS: dict[str, _Semantics] = {
+    "ELECT": _elect, "SYNCS": _granted, "USETMAXREG": _granted,
     "I2F": _to_float, "UI2F": _to_float, "MUFU": _reciprocal, "F2I": _from_float,
     "MOV": _mov, "UMOV": _mov, "MOV32I": _mov, "R2UR": _mov, "I2I": _mov, "I2IP": _mov,
     "LDC": _load_constant, "ULDC": _load_constant, "LDCU": _load_constant,

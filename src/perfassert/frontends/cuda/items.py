@@ -1,0 +1,38 @@
+"""What one block of a launch executes, in program order: instructions and loops."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from perfassert.kernel.graph import Signal
+from perfassert.kernel.program import ProgramInstruction
+from perfassert.source import Assumption
+
+
+@dataclass(slots=True, eq=False)
+class Item:
+    """An instruction, or a loop with ``body``.
+
+    ``each``: trips of every warp, where they differ. ``rests_on``: what was assumed about whether
+    it is executed, or how often. ``barriers``: those that it means, over the iterations of its
+    loops, as (kind, number or address); ``parity`` and ``threads``: as far as they are known.
+    """
+
+    instruction: ProgramInstruction | None = None
+    warps: frozenset[int] | None = None
+    active: bool = True
+    trips: int = 0
+    each: tuple[int, ...] = ()
+    body: list[Item] = field(default_factory=list)
+    number: int = -1
+    rests_on: tuple[Assumption, ...] = ()
+    barriers: frozenset[tuple[str, int]] = frozenset()
+    parity: int | None = None
+    threads: int | None = None
+    signal: Signal | None = None
+    order: int = -1
+
+    @property
+    def signals(self) -> bool:
+        """Whether something in a loop arrives or waits."""
+        return any(i.signals if i.instruction is None else i.signal is not None for i in self.body)
