@@ -616,7 +616,10 @@ class _Numbering:
             "barrier" if instruction.fence else instruction.operation if item.active else _OFF,
             "",
             edges,
-            produces=instruction.sets >= 0 or instruction.closes >= 0 or fence or copies
+            produces=instruction.sets >= 0
+            or instruction.closes >= 0
+            or fence
+            or copies
             or Role.INTERLOCKS in instruction.roles,
             loop=chain[-1] if chain else -1,
             warps=None if common else item.warps,
