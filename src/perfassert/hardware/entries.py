@@ -64,7 +64,7 @@ SYNONYMS = {
     "dadd": "fp64", "dmul": "fp64", "dfma": "fp64",
     "sin": "sfu", "cos": "sfu", "exp": "sfu", "rsqrt": "sfu",
     "mem": "global_load", "memory": "global_load", "load": "global_load", "store": "global_store",
-    "local": "shared_load", "shared": "shared_load",
+    "local": "shared_load", "shared": "shared_load", "convert_wide": "convert",
 }  # fmt: skip
 """What people call an operation in a graph → the class that device files know it by."""
 

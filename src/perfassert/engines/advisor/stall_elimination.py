@@ -104,7 +104,7 @@ def division_instructions(case: Case) -> frozenset[int]:
     )  # fmt: skip
 
 
-_WHOLE = frozenset({"int32", "imad", "sfu", "convert", "compare"})
+_WHOLE = frozenset({"int32", "imad", "sfu", "convert", "convert_wide", "compare"})
 
 
 def math_instructions(case: Case) -> frozenset[int]:
@@ -123,7 +123,7 @@ def math_instructions(case: Case) -> frozenset[int]:
     return frozenset(library)
 
 
-_FLOATING = frozenset({"fp32", "sfu", "compare", "convert"})
+_FLOATING = frozenset({"fp32", "sfu", "compare", "convert", "convert_wide"})
 _PRECISE = frozenset({Role.APPROXIMATES, Role.CORRECTS})
 
 

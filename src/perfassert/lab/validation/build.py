@@ -117,6 +117,24 @@ def _from_cuda(source: CudaSource, names: Names) -> Kernel:
     )
 
 
+def make_case(
+    spec: KernelSpec, cells: Cells, names: Names, label: str, device: Device
+) -> tuple[Kernel, Launch]:
+    """What a row launches, and how: made by the suite, or as it was recorded."""
+    if spec.recorded is not None:
+        grid, block = (_dimensions(spec.launch[k], names) for k in ("grid", "block"))
+        found = spec.recorded.find(cells, (grid, block))
+        return found.kernel, found.launch
+    kernel = make_kernel(spec, names, label)
+    return kernel, make_launch(spec.launch, names, kernel, device)
+
+
+def _dimensions(given: Any, names: Names) -> tuple[int, ...]:
+    found = _values(given, names)
+    found = found if isinstance(found, tuple) else (found,)
+    return (*found, *(1 for _ in range(3 - len(found))))
+
+
 def make_launch(given: Mapping[str, Any], names: Names, kernel: Kernel, device: Device) -> Launch:
     """The launch of a row; ``resident_blocks`` becomes the shared memory that holds it to them."""
     arguments = {"args": _arguments(given["args"], names)} if "args" in given else {}

@@ -13,9 +13,8 @@ import numpy as np
 
 from perfassert.errors import PerfAssertError, SuiteError
 from perfassert.lab.validation.build import (
+    make_case,
     make_device,
-    make_kernel,
-    make_launch,
     measured_value,
     predicted_value,
     row_names,
@@ -73,8 +72,7 @@ def _row(suite: Suite, row: Row) -> TwiceTimed | None:
         names = row_names(spec, cells)
         measured = measured_value(specs[TIME], cells, names)
         device = make_device(suite.device, cells)
-        kernel = make_kernel(spec, names, key)
-        launch = make_launch(spec.launch, names, kernel, device)
+        kernel, launch = make_case(spec, cells, names, key, device)
         plain = predict(kernel, launch, device)
         volumes = dict(_volumes(specs, cells, names))
         given = None

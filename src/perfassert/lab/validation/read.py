@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from perfassert.expect.metrics import METRICS, Kind
 from perfassert.frontends.tables import Expression
 from perfassert.lab.validation.build import make_device
 from perfassert.lab.validation.fitted import conditions, read_fitted_on
+from perfassert.lab.validation.recorded import RecordedSource
 from perfassert.lab.validation.schema import (
     CUDA,
     DEVICE,
@@ -43,6 +45,9 @@ def read_suite(path: str | Path, sources: Path | None = None) -> Suite:
     file = Path(path)
     _, table = read_toml(file, SuiteError)
     return _Reader(file, table, sources or file.parent).suite()
+
+
+_COLUMN = re.compile(r"\{(\w+)\}")
 
 
 class _Reader(SuiteTableReader):
@@ -153,10 +158,11 @@ class _Reader(SuiteTableReader):
     def kernel(self, key: str, value: Any) -> KernelSpec:
         table = self.section(key, value)
         self.known(key, table, KERNEL)
-        if ("accesses" in table) == ("cuda" in table):
-            self.fail(key, "give accesses (address expressions) or cuda (a source file)")
-        if "accesses" in table and (stray := set(table) & set(CUDA)):
-            self.fail(f"{key}.{sorted(stray)[0]}", "goes with cuda, not with accesses")
+        if len({"accesses", "cuda", "recorded"} & set(table)) != 1:
+            ways = "accesses (address expressions), cuda (a source file) or recorded (launches)"
+            self.fail(key, f"give {ways}")
+        if "cuda" not in table and (stray := set(table) & set(CUDA)):
+            self.fail(f"{key}.{sorted(stray)[0]}", "goes with cuda")
         constants = self.constants(f"{key}.constants", table.get("constants", {}))
         self.known_names = constants
         accesses = table.get("accesses")
@@ -167,7 +173,15 @@ class _Reader(SuiteTableReader):
             self.launch(f"{key}.launch", table.get("launch", {})),
             self.rows(f"{key}.rows", table.get("rows", [])),
             self.string(f"{key}.improves", table.get("improves", "")),
+            self.recorded(key, table) if "recorded" in table else None,
         )
+
+    def recorded(self, key: str, table: Mapping[str, Any]) -> RecordedSource:
+        """Recordings lie below ``--sources``; columns in braces choose one for a row."""
+        path = self.string(f"{key}.recorded", table["recorded"])
+        column = self.string(f"{key}.named", table.get("named", "kernel"))
+        self.uses |= {(f"{key}.recorded", name): None for name in (column, *_COLUMN.findall(path))}
+        return RecordedSource(self.sources, path, column)
 
     def cuda(self, key: str, table: Mapping[str, Any]) -> CudaSource:
         folder = self.sources

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from perfassert.errors import PerfAssertError, SuiteError, close_matches
 from perfassert.lab.validation.run import MetricResult, Validation
 from perfassert.lab.validation.statistics import APART, Summary
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 _HEADER = ("metric", "group", "n", "median", "mean", "90th perc.", "Spearman", "Kendall",
            "regret", f"pairs ≥ {APART * 100:g} %")  # fmt: skip
 _LISTED = 5  # lines named per reason
+_NEAR, _FAR = 1.6, 2.0  # factors that what is no guess should be within, and what is beyond
 _BAND = 0.10  # shaded around the diagonal
 
 
@@ -32,7 +35,7 @@ def text(result: Validation) -> str:
     head.append(f"{suite.data}: {counts}")
     lines = [row for metric in result.metrics for row in _rows(metric)]
     shown = [*filter(None, head), "", table(_HEADER, lines)]
-    return "\n".join((*shown, *_failures(result)))
+    return "\n".join((*shown, *_trusted(result), *_failures(result)))
 
 
 def pairs(result: Validation, name: str) -> str:
@@ -69,6 +72,25 @@ def _cells(s: Summary) -> tuple[str, ...]:
 
 def _percent(share: float | None) -> str:
     return "–" if share is None else percent(share, signed=False)
+
+
+def _trusted(result: Validation) -> Iterator[str]:
+    """Where some predictions are guesses: how the others stand, and whether guesses are said."""
+    for metric in result.metrics:
+        guesses = np.array([kind is None for kind in metric.kinds], dtype=bool)
+        if not guesses.any() or guesses.all():
+            continue
+        factor = np.abs(np.log(metric.predicted / metric.measured))
+        error = np.abs(metric.predicted / metric.measured - 1)[~guesses]
+        near = np.mean(factor[~guesses] < np.log(_NEAR))
+        far = factor > np.log(_FAR)
+        said = f"{percent(float(np.mean(guesses[far])), signed=False)} are" if far.any() else "none"
+        yield (
+            f"\n{metric.spec.name}: {np.sum(~guesses)} rows are no guess: median error "
+            f"{percent(float(np.median(error)), signed=False)}, "
+            f"{percent(float(near), signed=False)} within a factor of {_NEAR:g}; of the "
+            f"{np.sum(far)} off by more than {_FAR:g}, {said} said to be guesses"
+        )
 
 
 def _failures(result: Validation) -> Iterator[str]:

@@ -10,9 +10,8 @@ import numpy as np
 
 from perfassert.errors import PerfAssertError
 from perfassert.lab.validation.build import (
+    make_case,
     make_device,
-    make_kernel,
-    make_launch,
     measured_value,
     predicted_value,
     row_names,
@@ -162,8 +161,8 @@ def _predict_row(suite: Suite, row: Row) -> Outcome:
         names = row_names(spec, cells)
         device = make_device(suite.device, cells)
         name = device.name
-        kernel = make_kernel(spec, names, key)
-        prediction = predict(kernel, make_launch(spec.launch, names, kernel, device), device)
+        kernel, launch = make_case(spec, cells, names, key, device)
+        prediction = predict(kernel, launch, device)
     except Exception as error:
         return Outcome(row.line, group, seen, name, pairs, reasons, _reason(error))
     for metric in suite.metrics:

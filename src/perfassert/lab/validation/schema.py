@@ -19,7 +19,7 @@ TOP = ("title", "source", "data", "select", "group", "device", "filter", "consta
        "fitted_on")  # fmt: skip
 CUDA = ("kernel", "defines", "include_dirs", "options", "updates_per_thread", "trip_counts",
         "proxies")  # fmt: skip
-KERNEL = ("accesses", "cuda", *CUDA, "constants", "launch", "rows", "improves")
+KERNEL = ("accesses", "cuda", *CUDA, "recorded", "named", "constants", "launch", "rows", "improves")
 LAUNCH = (*SHARED_LAUNCH, "resident_blocks")
 RIVALS = (("grid", "domain"), ("shared_bytes", "resident_blocks"))
 FITTED_ON = ("devices", "values", "sources", "rows", "filter", "note")

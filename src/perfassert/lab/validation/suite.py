@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from perfassert.frontends.tables import Expression
+from perfassert.lab.validation.recorded import RecordedSource
 
 WARP_INSTRUCTION = "warp_memory_instruction"
 """A granularity besides thread, update, warp and block: one load or store of one warp."""
@@ -69,7 +70,8 @@ class CudaSource:
 
 @dataclass(frozen=True, slots=True)
 class KernelSpec:
-    """One kernel: the arguments of :meth:`perfassert.Kernel.from_accesses`, or a source file.
+    """One kernel: the arguments of :meth:`perfassert.Kernel.from_accesses`, a source file, or
+    recordings of programs.
 
     ``constants`` and ``launch`` are complete: the kernel's own before the suite's. ``rows``: the
     cells of the launches that are to be measured, where the suite names them. ``improves``: the
@@ -82,6 +84,7 @@ class KernelSpec:
     launch: Mapping[str, Any]
     rows: tuple[Mapping[str, str], ...] = ()
     improves: str = ""
+    recorded: RecordedSource | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,77 @@
+"""The launch of a row where it was recorded: found by program, kernel and shape.
+
+A profiler and the compiler write a kernel's name in two ways (``void f<1, float>(T1 *)`` and
+``f<true, float>(float*)``), so what is compared is the plain name and the template's arguments.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from perfassert.errors import SuiteError
+from perfassert.frontends.toolchain.names import base_name, demangle
+from perfassert.perf_toml.launches import RecordedLaunch, launches
+
+Shape = tuple[tuple[int, ...], tuple[int, ...]]
+_CAST = re.compile(r"^\((?:\w+ ?)+\)")
+_WORDS = {"true": "1", "false": "0"}
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedSource:
+    """Files that ``perfassert record`` wrote: ``path`` with columns in braces, below ``folder``;
+    ``column`` has the kernel's name."""
+
+    folder: Path
+    path: str
+    column: str
+
+    def find(self, cells: Mapping[str, str], shape: Shape) -> RecordedLaunch:
+        """The first launch of the row's kernel with that grid and block; raises SuiteError."""
+        path = self.folder / self.path.format_map(cells)
+        if not path.is_file():
+            raise SuiteError(f"there is no recording {path}; make it by perfassert record")
+        wanted = cells[self.column]
+        named = [x for x in launches(path) if _plain(x.name) == _plain(wanted)]
+        if not named:
+            raise SuiteError(f"{path}: no launch of {wanted!r} was recorded")
+        shaped = [x for x in named if _shape(x) == shape]
+        if not shaped:
+            raise SuiteError(f"{path}: {wanted!r} was not launched as grid, block {shape}")
+        alike = [x for x in shaped if template_arguments(x.name) == template_arguments(wanted)]
+        if not alike:
+            raise SuiteError(f"{path}: {wanted!r} was launched with other template arguments")
+        return alike[0]
+
+
+def _shape(one: RecordedLaunch) -> Shape:
+    return tuple(one.launch.grid), tuple(one.launch.block)
+
+
+def _plain(name: str) -> str:
+    return base_name(demangle(name)).split()[-1]
+
+
+def template_arguments(name: str) -> tuple[str, ...]:
+    """Those of the function; ``true`` is 1, casts and suffixes of numbers are left out."""
+    found, depth, inner = [""], 0, False
+    for letter in demangle(name):
+        depth += (letter == "<") - (letter == ">")
+        if letter == "(" and not depth:
+            break
+        if letter == "<" and depth == 1:
+            found, inner = [""], True  # of the innermost scope: the last list counts
+        elif letter == "," and depth == 1:
+            found.append("")
+        elif depth:
+            found[-1] += letter
+    return tuple(_argument(x) for x in found) if inner else ()
+
+
+def _argument(text: str) -> str:
+    plain = _CAST.sub("", text.strip())
+    plain = _WORDS.get(plain, plain)
+    return plain.rstrip("ul") if plain[:1].isdigit() else plain
