@@ -65,6 +65,7 @@ def examined() -> Iterator[Check]:
     yield _plugins()
     yield _cache()
     yield from map(_tool, _TOOLS)
+    yield _toolchains()
     for wheel, header in _HEADERS.items():
         yield _header(wheel, header)
     yield _libraries()
@@ -133,6 +134,13 @@ def _tool(name: str) -> Check:
     if found is None:
         return Check(name, False, "not installed", _PIP)
     return Check(name, True, f"{found.version or ''} {found.path}".strip())
+
+
+def _toolchains() -> Check:
+    """Never amiss beyond the tools themselves: the first one compiles where none is named."""
+    from perfassert.frontends.toolchain.toolchains import listed
+
+    return Check("toolchains", True, ", ".join(listed()) or "none")
 
 
 def _header(wheel: str, header: str) -> Check:

@@ -24,6 +24,7 @@ def add_source(parser: argparse.ArgumentParser, optional: bool = False) -> None:
     parser.add_argument("--device", required=not optional, help="a name, an alias or a device file")
     add_compilation(parser)
     parser.add_argument("--arch", help="which architecture of a compiled file, as sm_90a")
+    parser.add_argument("--toolchain", help="the compiler's release, as 12.4")
     parser.add_argument("--trip-count", action="append", default=[], metavar="FILE:LINE=N")
     parser.add_argument(
         "--proxy", action="append", default=[], metavar="NAME=EXPRESSION",
@@ -74,7 +75,8 @@ def kernel_of(options: argparse.Namespace) -> Kernel:
 
 _OPTIONS = {
     "defines": "define", "include_dirs": "include-dir", "options": "option",
-    "trip_counts": "trip-count", "arch": "arch", "proxies": "proxy", "constants": "constant",
+    "trip_counts": "trip-count", "arch": "arch", "toolchain": "toolchain", "proxies": "proxy",
+    "constants": "constant",
 }  # fmt: skip
 """What is said to a front end → the option that says it."""
 
@@ -98,6 +100,7 @@ def _given(options: argparse.Namespace) -> dict[str, object]:
     said = {
         **compilation_of(options),
         "arch": options.arch,
+        "toolchain": options.toolchain,
         "trip_counts": {k: _whole(v, "--trip-count") for k, v in map(_pair, options.trip_count)},
         "proxies": dict(pair(text, "--proxy") for text in options.proxy),
         "constants": values(options.constant, "--constant"),

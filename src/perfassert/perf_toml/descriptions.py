@@ -103,6 +103,7 @@ class DescriptionReader(KernelTableReader):
             "include_dirs": self._folders,
             "options": self.strings,
             "arch": self.string,
+            "toolchain": self.string,
             "parameters": self.strings,
         }
         given = {k: read[k](f"{key}.{k}", v) for k, v in table.items() if k != source}

@@ -25,6 +25,7 @@ from perfassert.frontends.cuda.proxies import read_proxies
 from perfassert.frontends.cuda.semantics import executable
 from perfassert.frontends.toolchain.architecture import architecture
 from perfassert.frontends.toolchain.build import Binary, Source, build, with_layouts
+from perfassert.frontends.toolchain.toolchains import release_of
 from perfassert.hardware.matrix import WARPS_OF_A_GROUP, MatrixVariant
 from perfassert.kernel.description import BoundKernel, CompiledKernel
 from perfassert.kernel.executed import Executed
@@ -54,6 +55,7 @@ def from_cuda(
     trip_counts: Mapping[str, int] | None = None,
     proxies: Mapping[str, str] | None = None,
     constants: Mapping[str, Any] | None = None,
+    toolchain: str | None = None,
 ) -> CompiledKernel:
     """A kernel from CUDA source, compiled for the device that it is predicted on.
 
@@ -61,7 +63,8 @@ def from_cuda(
     be left out where the file has only one. ``trip_counts``: ``{"stencil.cu:42": 128}`` for loops
     whose end depends on data; ``proxies``: ``{"index": "threadIdx.x * 7 % n"}``, what values
     loaded from a parameter (or at ``"file:line"``) are taken to be; ``constants``:
-    ``{"n": 100}``, what the program writes into ``__constant__`` symbols before the launch.
+    ``{"n": 100}``, what the program writes into ``__constant__`` symbols before the launch;
+    ``toolchain``: ``"12.4"``, the release of the compiler, where it is installed.
 
     Raises :class:`~perfassert.KernelSourceError` for a file that cannot be read; compile errors
     come when the kernel is first predicted, as the device's architecture is known then.
@@ -70,7 +73,7 @@ def from_cuda(
     return _kernel(
         path, "cuda", kernel, Hints.checked(updates_per_thread, trip_counts, proxies, constants),
         defines=dict(defines or {}), include_dirs=tuple(str(d) for d in folders),
-        options=tuple(options),
+        options=tuple(options), toolchain=toolchain,
     )  # fmt: skip
 
 
@@ -84,13 +87,14 @@ def from_ptx(
     trip_counts: Mapping[str, int] | None = None,
     proxies: Mapping[str, str] | None = None,
     constants: Mapping[str, Any] | None = None,
+    toolchain: str | None = None,
 ) -> CompiledKernel:
     """A kernel from PTX text, assembled for the device; see :func:`from_cuda`.
 
     ``parameters``: what they are called, by position.
     """
     said = Hints.checked(updates_per_thread, trip_counts, proxies, constants, parameters)
-    return _kernel(path, "ptx", kernel, said, options=tuple(options))
+    return _kernel(path, "ptx", kernel, said, options=tuple(options), toolchain=toolchain)
 
 
 def from_cubin(
@@ -103,6 +107,7 @@ def from_cubin(
     trip_counts: Mapping[str, int] | None = None,
     proxies: Mapping[str, str] | None = None,
     constants: Mapping[str, Any] | None = None,
+    toolchain: str | None = None,
 ) -> CompiledKernel:
     """A kernel from compiled code, or from a listing of it (``.sass``); see :func:`from_cuda`.
 
@@ -110,18 +115,20 @@ def from_cubin(
     cubin needs ``cuobjdump``. Of several architectures the one is taken that a driver would take:
     the nearest machine code of the device's major version, else PTX. ``arch`` (``"sm_90a"``)
     leaves no other. ``parameters``: what they are called, by position, which machine code does not
-    say.
+    say. ``toolchain``: what assembles PTX in the file.
     """
     kind = "sass" if Path(path).suffix == ".sass" else "cubin"
     if arch is not None:
         architecture(arch)
     said = Hints.checked(updates_per_thread, trip_counts, proxies, constants, parameters)
-    return _kernel(path, kind, kernel, said, arch=arch)
+    return _kernel(path, kind, kernel, said, arch=arch, toolchain=toolchain)
 
 
 def _kernel(
     path: AnyPath, kind: str, kernel: str | None, said: Hints, **more: object
 ) -> CompiledKernel:
+    if (toolchain := more.get("toolchain")) is not None:
+        release_of(toolchain)  # type: ignore[arg-type]
     place = Path(path)
     if "\n" in str(place):
         line = str(place).strip().splitlines()[0]

@@ -23,6 +23,8 @@ class Source:
     parameter list; ``None`` where the file has only one. ``defines`` are macros, ``include_dirs``
     are relative to the source's folder, ``options`` are spelled as nvcc spells them. ``arch``
     chooses among the architectures of a compiled file; ``None`` leaves that to the device.
+    ``toolchain`` is the release of the tools that compile or assemble it (``"12.4"``); ``None``
+    leaves that to what is installed.
     """
 
     path: Path
@@ -32,6 +34,7 @@ class Source:
     include_dirs: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
     arch: str | None = None
+    toolchain: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

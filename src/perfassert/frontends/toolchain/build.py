@@ -16,7 +16,7 @@ from perfassert.errors import KernelSourceError, ToolchainMissing
 from perfassert.kernel.program import Member
 from perfassert.source import Assumption
 
-from . import cache, layout, listing, modules, names, options, signature, tools
+from . import cache, layout, listing, modules, names, options, signature, toolchains, tools
 from .architecture import legacy, number
 from .binary import Binary, Parameter, Source, Unset, from_dict, to_dict
 from .compilers import Compiled
@@ -89,7 +89,9 @@ def _job(source: Source, content: bytes, arch: str) -> Job:
     files = _files(source, content)
     if not legacy(arch) or source.kind == "cubin":
         return Job(source, files, arch)
-    if tools.before("ptxas", 13) and tools.before("nvdisasm", 13):
+    nvrtc, nvcc = (toolchains.find(name, source.toolchain) for name in ("nvrtc", "nvcc"))
+    makes = source.kind == "cuda" and toolchains.knows_legacy(nvrtc or nvcc)
+    if (makes or tools.before("ptxas", 13)) and tools.before("nvdisasm", 13):
         return Job(source, files, arch)
     note = Assumption(f"compiled for {_TURING}: no tool for {arch} is installed")
     return Job(source, files, _TURING, (note,))
@@ -190,6 +192,10 @@ def _read(source: Source) -> bytes:
         raise KernelSourceError(f"{source.kind!r} is no kind of source: cuda, ptx, cubin or sass")
     if source.kind != "cuda" and (source.defines or source.include_dirs):
         raise KernelSourceError(f"{source.path}: defines and include_dirs need CUDA source")
+    if source.toolchain is not None:
+        toolchains.release_of(source.toolchain)
+        if source.kind == "sass":
+            raise KernelSourceError(f"{source.path}: a toolchain needs a source that is compiled")
     if source.kind in ("cubin", "sass") and source.options:
         raise KernelSourceError(f"{source.path}: options need a source that is compiled")
     try:

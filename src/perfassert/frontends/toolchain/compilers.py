@@ -13,7 +13,7 @@ from typing import Any
 from perfassert.errors import KernelSourceError, close_matches
 from perfassert.source import Assumption
 
-from . import options, tools
+from . import options, toolchains, tools
 from .architecture import (
     Architecture,
     architecture,
@@ -67,12 +67,11 @@ def from_cuda(source: Source, files: Mapping[Path, bytes], arch: str, folder: Pa
 
     Where the options ask for PTX only, ptxas assembles it for ``arch`` as a driver would.
     """
-    nvrtc, nvcc = tools.find("nvrtc"), tools.find("nvcc")
-    if nvrtc is None and nvcc is None:
-        raise tools.missing("NVRTC")
+    nvrtc, nvcc = toolchains.compilers(source.toolchain)
     texts = [content.decode(errors="replace") for content in files.values()]
     goal, real = _goal(source, texts, architecture(arch))
-    product = _VOLTA if legacy(str(real)) else str(real) if goal == real else goal.virtual
+    by_way = legacy(str(real)) and not toolchains.knows_legacy(nvrtc or nvcc)
+    product = _VOLTA if by_way else str(real) if goal == real else goal.virtual
     wanted = expression(source.kernel, texts)
     made = None
     if nvrtc is not None:
@@ -92,7 +91,7 @@ def with_debug_information(
 ) -> bytes:
     """The same without optimisation, for what the compiler then says about types; ``b""`` where
     no compiler takes it."""
-    nvrtc, nvcc = tools.find("nvrtc"), tools.find("nvcc")
+    nvrtc, nvcc = toolchains.compilers(source.toolchain)
     texts = [content.decode(errors="replace") for content in files.values()]
     wanted = expression(source.kernel, texts)
     content = files[source.path.resolve()]
@@ -113,7 +112,7 @@ def _nvrtc_debugged(
 
 def from_ptx(source: Source, text: str, arch: str, folder: Path) -> Compiled:
     """Assembles with ptxas; the PTX's own target may be older than ``arch``."""
-    ptxas = (tools.before("ptxas", 13) if legacy(arch) else None) or tools.need("ptxas")
+    ptxas = toolchains.assembler(source.toolchain, legacy(arch))
     device = architecture(arch)
     real = _asked(source, device)
     stated = re.search(r"^[ \t]*\.target\s+(sm_\d{2,4}[af]?)\b", text, re.MULTILINE)
@@ -213,7 +212,8 @@ def _request(
     """What the worker reads; the compiler gets the very text that the cache's key is made of."""
     copy = folder / "source.cu"
     copy.write_bytes(content)
-    dirs = [*map(str, options.search_dirs(source)), *tools.include_dirs()]
+    own = tools.include_dirs() if source.toolchain is None else tools.headers_of(nvrtc)
+    dirs = [*map(str, options.search_dirs(source)), *own]
     return {
         "library": nvrtc.path,
         "name": str(source.path.resolve()),
@@ -293,7 +293,8 @@ def _with_nvcc(
     command += [*options.for_nvcc(source), *options.definitions(source.defines)]
     command += [f"-I{d}" for d in options.search_dirs(source)]
     if nvcc.version is not None:  # it knows the headers of its own wheel only
-        command += [f"-isystem={d}" for d in tools.wheel_include_dirs()]
+        own = tools.wheel_include_dirs() if source.toolchain is None else tools.headers_of(nvcc)
+        command += [f"-isystem={d}" for d in own]
     run = tools.run_tool("nvcc", [*command, str(main)], cwd=str(folder), limit=limit)
     if run.status or not out.exists():
         error = failure("nvcc", run.log, str(source.path))
@@ -311,7 +312,7 @@ def _assembled(made: Compiled, source: Source, arch: str, folder: Path) -> Compi
     Volta's has its header rewritten in place, so that line numbers stay, for a ptxas of CUDA 12.
     """
     ptx, notes = made.ptx or "", made.assumptions
-    ptxas = (tools.before("ptxas", 13) if legacy(arch) else None) or tools.need("ptxas")
+    ptxas = toolchains.assembler(source.toolchain, legacy(arch))
     if legacy(arch):
         ptx = re.sub(r"^\.version .*$", ".version 8.0", ptx, count=1, flags=re.MULTILINE)
         ptx = re.sub(r"^\.target .*$", f".target {arch}", ptx, count=1, flags=re.MULTILINE)

@@ -40,6 +40,7 @@ class Job:
             return None
         source = self.source
         asked = [source.kind, self.arch, source.arch or "", *source.options, *source.include_dirs]
+        asked += [f"toolchain {source.toolchain}"] if source.toolchain else []
         defines = options.definitions(source.defines)
         if source.kind == "cuda":
             content = [str(source.path.resolve()), self.files.digest()]
@@ -80,7 +81,7 @@ def _contained(job: Job) -> Compiled:
         choice = containers.chosen(members, source.kernel, architecture(job.arch), where)
         member = choice.members[0]
         if member.ptx:
-            made = module(assembly(member, where, job.arch))
+            made = module(assembly(member, where, job.arch, source.toolchain))
             return replace(made, kernel=choice.kernel)
         notes = _ambiguous(choice, where)
         used = (str(tools.need("cuobjdump")),) if member.name else ()
@@ -88,10 +89,11 @@ def _contained(job: Job) -> Compiled:
     return Compiled(content, None, used, choice.kernel, notes, str(member.arch))
 
 
-def assembly(member: containers.Member, where: str, arch: str) -> Job:
+def assembly(member: containers.Member, where: str, arch: str, toolchain: str | None = None) -> Job:
     """Of the PTX in a file that holds compiled code."""
     path = Path(f"{where}: {member.name}")
-    return Job(Source(path, "ptx"), Closure({path: member.text().encode()}, True), arch)
+    source = Source(path, "ptx", toolchain=toolchain)
+    return Job(source, Closure({path: member.text().encode()}, True), arch)
 
 
 def _ambiguous(choice: containers.Choice, where: str) -> tuple[Assumption, ...]:

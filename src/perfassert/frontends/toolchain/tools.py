@@ -1,6 +1,7 @@
 """Where NVIDIA's tools are, which ones they are, and how they are run.
 
-Wheels come first, then ``CUDA_HOME``, ``PATH`` and ``/usr/local/cuda``, then what Triton brings.
+Wheels come first, then ``CUDA_HOME``, ``PATH`` and ``/usr/local/cuda``, then what Triton brings,
+then wheels of other releases in the folders that ``PERFASSERT_TOOLCHAINS`` names.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ if sys.platform == "linux":
     import resource
 
 LOG = logging.getLogger("perfassert.toolchain")
+FOLDERS = "PERFASSERT_TOOLCHAINS"
 DEFAULT_LIMIT = 60.0  # seconds, of one run of one tool
 _MEMORY_PER_BYTE = (
     2000  # measured: ptxas 160 for the PTX of 120 kernels, nvdisasm 75 for their code
@@ -39,6 +41,7 @@ _LIBRARIES = (
     "cuda_nvrtc/bin/nvrtc64_*_0.dll",
 )
 _TOOLKIT_LIBRARIES = ("lib64/libnvrtc.so", "bin/x64/nvrtc64_*_0.dll", "bin/nvrtc64_*_0.dll")
+_NEW = "cu13"  # the folder of wheels from CUDA 13 on; those of CUDA 12 have one each
 _BINARIES = ("cu13/bin", "cuda_nvcc/bin")
 _INCLUDES = ("cu13/include", "cu13/include/cccl", "*/include")  # a wheel of CUDA 12 has its own
 _WHEELS = {
@@ -86,7 +89,9 @@ class Tool:
     def release(self) -> tuple[int, int]:
         """Of the toolkit, as in ``(13, 5)``; ``(0, 0)`` where the tool does not say."""
         text = self.version or ""
-        if not text and self.name != "nvrtc":
+        if not text and self.name == "nvrtc":
+            text = os.path.basename(os.path.realpath(self.path)).partition(".so.")[2]
+        elif not text:
             text = _stated_release(self.path)
         found = re.search(r"(\d+)\.(\d+)", text)
         return (int(found[1]), int(found[2])) if found else (0, 0)
@@ -112,7 +117,8 @@ class ToolRun:
 def candidates(name: str) -> tuple[Tool, ...]:
     """Every installed one of a name in ``_WHEELS``, the preferred one first."""
     env = os.environ
-    return _candidates(name, env.get("PATH"), env.get("CUDA_HOME"), env.get("CUDA_PATH"))
+    searched = (env.get("PATH"), env.get("CUDA_HOME"), env.get("CUDA_PATH"), env.get(FOLDERS))
+    return _candidates(name, searched)
 
 
 def find(name: str) -> Tool | None:
@@ -148,6 +154,21 @@ def include_dirs() -> tuple[str, ...]:
     found = wheel_include_dirs()
     kits = [Path(kit) / part for kit in _toolkits() for part in ("include", "include/cccl")]
     return found or tuple(str(path) for path in kits if path.is_dir())
+
+
+def headers_of(tool: Tool) -> tuple[str, ...]:
+    """Those that came with a tool, no other release's."""
+    place = Path(tool.path)
+    for root in (*_package("nvidia"), *_folders()):
+        if root in place.parents:
+            if place.relative_to(root).parts[0] == _NEW:
+                found = [root / part for part in _INCLUDES[:2]]
+            else:
+                found = [p for p in sorted(root.glob("*/include")) if p.parent.name != _NEW]
+            return tuple(str(p) for p in found if p.is_dir())
+    kit = place.parent.parent
+    kits = [k for k in (kit, kit.parent) if (k / "include").is_dir()]
+    return tuple(str(k / "include") for k in kits[:1])
 
 
 def wheel_include_dirs() -> tuple[str, ...]:
@@ -263,10 +284,8 @@ def _end(process: subprocess.Popen[str]) -> None:
 
 
 @lru_cache(maxsize=32)
-def _candidates(
-    name: str, search: str | None, cuda_home: str | None, cuda_path: str | None
-) -> tuple[Tool, ...]:
-    del search, cuda_home, cuda_path  # read again below: here they only key the cache
+def _candidates(name: str, searched: tuple[str | None, ...]) -> tuple[Tool, ...]:
+    del searched  # read again below: here it only keys the cache
     finder = _libraries if name == "nvrtc" else _executables
     unique: dict[str, Tool] = {}
     for tool in finder(name):
@@ -275,40 +294,55 @@ def _candidates(
 
 
 def _libraries(name: str) -> list[Tool]:
-    version = _version(_WHEELS[name]) or _version(f"{_WHEELS[name]}-cu12")
-    wheels = [
-        Tool(name, str(path), version)
-        for root in _package("nvidia")
-        for pattern in _LIBRARIES
-        for path in sorted(root.glob(pattern))
-    ]
+    def of_wheels(roots: Sequence[Path]) -> list[Tool]:
+        return [
+            Tool(name, str(path), _version(_wheel(name, pattern), str(root.parent)))
+            for root in roots
+            for pattern in _LIBRARIES
+            for path in sorted(root.glob(pattern))
+        ]
+
     kits = [
         Tool(name, str(path))
         for kit in _toolkits()
         for pattern in _TOOLKIT_LIBRARIES
         for path in sorted(Path(kit).glob(pattern))
     ]
-    return wheels + kits
+    return of_wheels(_package("nvidia")) + kits + of_wheels(_folders())
+
+
+def _wheel(name: str, part: str) -> str:
+    """Which wheel has brought what lies there."""
+    return _WHEELS[name] + ("" if part.startswith(_NEW) else "-cu12")
 
 
 def _executables(name: str) -> list[Tool]:
-    found = []
-    for root in _package("nvidia"):
-        for part in _BINARIES:
-            wheel = _WHEELS[name] + ("" if part.startswith("cu13") else "-cu12")
-            if path := shutil.which(name, path=str(root / part)):
-                found.append(Tool(name, path, _version(wheel)))
+    def of_wheels(roots: Sequence[Path]) -> list[Tool]:
+        return [
+            Tool(name, path, _version(_wheel(name, part), str(root.parent)))
+            for root in roots
+            for part in _BINARIES
+            if (path := shutil.which(name, path=str(root / part)))
+        ]
+
+    found = of_wheels(_package("nvidia"))
     places = [str(Path(kit) / "bin") for kit in _toolkits()]
     triton = [str(root / "backends" / "nvidia" / "bin") for root in _package("triton")]
     for place in (*places[:-1], None, places[-1], *triton):
         if path := shutil.which(name, path=place):
             found.append(Tool(name, path))
-    return found
+    return found + of_wheels(_folders())
 
 
 def _toolkits() -> tuple[str, ...]:
     named = [os.environ[key] for key in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(key)]
     return (*named, "/usr/local/cuda")
+
+
+def _folders() -> tuple[Path, ...]:
+    """Of wheels beside those of this environment."""
+    named = os.environ.get(FOLDERS, "").split(os.pathsep)
+    return tuple(Path(folder) / "nvidia" for folder in named if folder)
 
 
 def _package(name: str) -> tuple[Path, ...]:
@@ -321,11 +355,11 @@ def _package(name: str) -> tuple[Path, ...]:
 
 
 @lru_cache(maxsize=64)
-def _version(wheel: str) -> str | None:
-    try:
-        return metadata.version(wheel)
-    except metadata.PackageNotFoundError:
-        return None
+def _version(wheel: str, place: str | None = None) -> str | None:
+    """Of a wheel of this environment, or of one that lies in a folder."""
+    places = sys.path if place is None else [place]
+    found = next(iter(metadata.distributions(name=wheel, path=places)), None)
+    return None if found is None else found.version
 
 
 @lru_cache(maxsize=16)

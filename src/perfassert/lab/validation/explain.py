@@ -22,6 +22,7 @@ from perfassert.lab.validation.build import (
 from perfassert.lab.validation.data import Row
 from perfassert.lab.validation.statistics import Vector, spearman
 from perfassert.lab.validation.suite import MetricSpec, Suite
+from perfassert.lab.validation.toolchain import as_installed
 from perfassert.predictor import predict
 from perfassert.predictor.measured_volumes import MEASURABLE
 from perfassert.process_pool import Submitter
@@ -51,6 +52,7 @@ def twice_timed(
     suite: Suite, rows: Sequence[Row], executor: Submitter | None = None
 ) -> list[TwiceTimed]:
     """The rows that have a measured time and a prediction; raises :class:`SuiteError` for none."""
+    suite, _ = as_installed(suite)  # the suite's own report says it
     specs = {spec.name: spec for spec in suite.metrics}
     if TIME not in specs:
         raise SuiteError(f"{suite.path}: --explain: the suite has no metric 'time'")

@@ -8,9 +8,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from perfassert.errors import DeviceFileError, SuiteError, UnitError, UnknownDevice, close_matches
+from perfassert.errors import (
+    DeviceFileError,
+    KernelSourceError,
+    SuiteError,
+    UnitError,
+    UnknownDevice,
+    close_matches,
+)
 from perfassert.expect.metrics import METRICS, Kind
 from perfassert.frontends.tables import Expression
+from perfassert.frontends.toolchain.toolchains import release_of
 from perfassert.lab.validation.build import make_device
 from perfassert.lab.validation.fitted import conditions, read_fitted_on
 from perfassert.lab.validation.recorded import RecordedSource
@@ -33,6 +41,7 @@ from perfassert.lab.validation.suite import (
     Suite,
 )
 from perfassert.lab.validation.targets import read_targets
+from perfassert.lab.validation.toolchain import TOOLCHAIN
 from perfassert.quantity import GRANULARITIES, parse_quantity
 from perfassert.toml_tables import read_toml
 
@@ -81,7 +90,17 @@ class _Reader(SuiteTableReader):
             limits=self.strings("limits", self.table.get("limits", [])),
             configuration=self.strings("configuration", self.table.get("configuration", [])),
             fitted_on=read_fitted_on(self, self.table),
+            toolchain=self.toolchain(),
         )
+
+    def toolchain(self) -> str:
+        asked = self.string(TOOLCHAIN, self.table.get(TOOLCHAIN, ""))
+        if asked:
+            try:
+                release_of(asked)
+            except KernelSourceError as error:
+                self.fail(TOOLCHAIN, str(error))
+        return asked
 
     def complete(self, kernels: dict[str, KernelSpec]) -> dict[str, KernelSpec]:
         """Each kernel's launch completed by the suite's, which may use what all of them define."""
@@ -198,6 +217,8 @@ class _Reader(SuiteTableReader):
             extra["trip_counts"] = {
                 k: self.expression(f"{key}.trip_counts.{k}", v) for k, v in trips.items()
             }
+        if asked := self.toolchain():
+            extra[TOOLCHAIN] = asked
         folders = self.strings(f"{key}.include_dirs", table.get("include_dirs", []))
         updates = table.get("updates_per_thread", 1)
         return CudaSource(

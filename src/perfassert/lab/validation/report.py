@@ -32,7 +32,7 @@ def text(result: Validation) -> str:
     head = [suite.title, f"{devices}; model {result.model_version}" if devices else ""]
     done = result.rows - len(result.failures)
     counts = f"{result.rows} rows, {done} predicted, {len(result.failures)} failed"
-    head.append(f"{suite.data}: {counts}")
+    head += [f"{suite.data}: {counts}", result.note]
     lines = [row for metric in result.metrics for row in _rows(metric)]
     shown = [*filter(None, head), "", table(_HEADER, lines)]
     return "\n".join((*shown, *_trusted(result), *_failures(result)))
@@ -123,6 +123,7 @@ def to_dict(result: Validation) -> dict[str, Any]:
         "devices": list(result.devices),
         "model_version": result.model_version,
         "rows": result.rows,
+        "note": result.note,
         "failures": _reasons(result.failures),
         "metrics": {m.spec.name: _metric(m) for m in result.metrics},
     }

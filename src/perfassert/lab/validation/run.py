@@ -25,6 +25,7 @@ from perfassert.lab.validation.statistics import (
     summarize_groups,
 )
 from perfassert.lab.validation.suite import MetricSpec, Suite
+from perfassert.lab.validation.toolchain import as_installed
 from perfassert.predictor import predict
 from perfassert.predictor.errors import Kind, kind_of
 from perfassert.process_pool import Submitter
@@ -86,13 +87,15 @@ class MetricResult:
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """The result of a suite. ``failures``: (line, reason) of the rows without prediction."""
+    """The result of a suite. ``failures``: (line, reason) of the rows without prediction;
+    ``note``: why kernels were not compiled as those that were measured."""
 
     suite: Suite
     rows: int
     devices: tuple[str, ...]
     metrics: tuple[MetricResult, ...]
     failures: tuple[tuple[int, str], ...]
+    note: str = ""
     model_version: str = field(default=MODEL_VERSION)
 
     def metric(self, name: str) -> MetricResult:
@@ -112,6 +115,7 @@ def validate(
     ``progress(done, total)`` is called after every chunk of rows. Rows whose kernel, launch or
     prediction fails come back with their reason; an interrupt or a broken executor raises.
     """
+    suite, note = as_installed(suite)
     outcomes: list[Outcome] = []
     for part in _outcomes(suite, rows, executor):
         outcomes += part
@@ -123,6 +127,7 @@ def validate(
         devices=tuple(Counter(o.device for o in outcomes if o.device)),
         metrics=tuple(_metric(spec, outcomes) for spec in suite.metrics),
         failures=tuple((o.line, o.failure) for o in outcomes if o.failure),
+        note=note,
     )
 
 

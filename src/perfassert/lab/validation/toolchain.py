@@ -1,0 +1,34 @@
+"""The toolchain that a suite names: what was measured was compiled by it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from perfassert.frontends.toolchain.toolchains import find, listed
+from perfassert.lab.validation.suite import KernelSpec, Suite
+
+TOOLCHAIN = "toolchain"
+
+
+def as_installed(suite: Suite) -> tuple[Suite, str]:
+    """The suite, and what to say where its kernels are compiled by another toolchain.
+
+    A suite is worth something without the compiler of its time, but registers may differ then.
+    """
+    asked = suite.toolchain
+    if not asked or any(find(name, asked) for name in ("nvrtc", "nvcc")):
+        return suite, ""
+    have = ", ".join(listed()) or "none"
+    said = (
+        f"toolchain {asked} is not installed ({have}): compiled by the preferred one, "
+        "so that code and registers may differ from the measured"
+    )
+    kernels = {name: _without(spec) for name, spec in suite.kernels.items()}
+    return replace(suite, kernels=kernels, toolchain=""), said
+
+
+def _without(spec: KernelSpec) -> KernelSpec:
+    if spec.cuda is None:
+        return spec
+    extra = {key: value for key, value in spec.cuda.extra.items() if key != TOOLCHAIN}
+    return replace(spec, cuda=replace(spec.cuda, extra=extra))
