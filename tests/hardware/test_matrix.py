@@ -29,6 +29,16 @@ A100_SPARSE = {
 }
 # arXiv 2501.12084, tables 8 and 9, H800: cycles of one in a chain; A in shared memory, in registers
 WGMMA = {256: (128, 128), 128: (64, 64), 64: (32, 32), 32: (24, 16), 16: (20, 13), 8: (18, 13)}
+# SemiAnalysisAI/microbench-blackwell @9a068d8, B200: cycles until seen complete, between two
+TCGEN05 = {
+    "m128n256k16.bf16.f32.ss": (264, 128), "m128n128k16.bf16.f32.ss": (200, 64),
+    "m128n112k16.bf16.f32.ss": (192, 60), "m128n64k16.bf16.f32.ss": (168, 48),
+    "m64n256k16.bf16.f32.ss": (248, 128), "m64n64k16.bf16.f32.ss": (152, 32),
+    "m128n256k16.bf16.f32": (232, 128), "m128n64k16.bf16.f32": (136, 32),
+    "m64n96k16.bf16.f32": (152, 48), "m128n128k32.e4m3.f32": (168, 64),
+    "m256n256k16.bf16.f32.ss.2cta": (298, 128), "m256n64k16.bf16.f32.2cta": (170, 32),
+    "m128n256k16.bf16.f32.2cta": (210, 64), "m128n128k16.bf16.f32.2cta": (178, 32),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -58,6 +68,14 @@ def test_a_warp_group_takes_as_long_as_measured(n):
     device = pa.device("h100")
     assert device.operation(f"{name}.ss").issue == shared
     assert device.operation(name).issue == registers
+
+
+@pytest.mark.parametrize("name", TCGEN05)
+def test_one_thread_of_blackwell_starts_as_much_as_measured(name):
+    latency, interval = TCGEN05[name]
+    found = pa.device("b200").operation(f"tcgen05.{name}")
+    assert found.issue == interval
+    assert found.completion == pytest.approx(latency, rel=0.11)
 
 
 @pytest.mark.parametrize("name", ["f16.f16", "f16.f32", "tf32.f32", "s8.s32"])

@@ -48,7 +48,7 @@ def multiplied(folder, name, chains, warps, device):
     return pa.predict(kernel, launch, device)
 
 
-@pytest.mark.parametrize("device", ["a100", "rtx-3090", "h100"])
+@pytest.mark.parametrize("device", ["a100", "rtx-3090", "h100", "rtx-5090"])
 @pytest.mark.parametrize("name", VARIANTS)
 def test_many_warps_reach_the_rate(tmp_path, name, device):
     device = pa.device(device)
@@ -67,3 +67,14 @@ def test_one_warp_waits_for_its_accumulator(tmp_path, name, device):
     cycles = UNROLLED * TRIPS * device.operation(name).completion
     assert float(found.cycles) == pytest.approx(cycles, rel=0.02)
     assert found.limiter != "compute"
+
+
+@pytest.mark.parametrize("warps", [1, 4, 8])
+def test_the_clock_falls_with_the_load(tmp_path, warps):
+    device = pa.device("h100")
+    found = multiplied(tmp_path, "tensor.m16n8k16.f16.f32", 1, warps, device)
+    clock = device.clock_hz - warps / 16 * (device.clock_hz - device.sustained_clock_hz)
+    assert float(found.cycles) / float(found.time) == pytest.approx(clock, rel=0.003)
+    assert any("the clock is taken to fall" in a.text for a in found.assumptions)
+    steady = device.replace(sustained_clock_hz=0.0)
+    assert multiplied(tmp_path, "tensor.m16n8k16.f16.f32", 1, warps, steady).time < found.time

@@ -21,6 +21,7 @@ def add(commands: Any) -> None:
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print JSON")
     form.add_argument("--toml", action="store_true", help="print the device as one complete file")
+    parser.add_argument("--compare", nargs=2, metavar="DEVICE", help="two devices side by side")
     parser.set_defaults(command=_devices)
 
 
@@ -29,6 +30,12 @@ def _devices(options: argparse.Namespace) -> int:
     from perfassert.hardware.load import device, devices
     from perfassert.hardware.write import device_toml
 
+    if options.compare:
+        if options.name or options.toml:
+            raise PerfAssertError("--compare takes two devices, and nothing else but --json")
+        one, other = map(device, options.compare)
+        _compare(one, other, options.json)
+        return OK
     if options.toml and not options.name:
         raise PerfAssertError("--toml needs the name of a device, or a device file")
     if not options.name:
@@ -60,6 +67,35 @@ def _one_device(device: Device, as_json: bool) -> None:
         print(json.dumps({**data, "assumed": list(map(_data, found))}))
     else:
         print("\n".join(_sensitivity_text(device, found)))
+
+
+def _compare(one: Device, other: Device, as_json: bool) -> None:
+    """What the two files say, number by number; of what is equal, only JSON tells."""
+    from perfassert.report.tables import table
+    from perfassert.sensitivity.sensitivity import value_of
+
+    pair = (one, other)
+    keys = dict.fromkeys(key for d in pair for key in d.provenance if not key.startswith("curves."))
+    found = {key: [value_of(d, key) if key in d.provenance else None for d in pair] for key in keys}
+    if as_json:
+        print(json.dumps({"devices": [d.name for d in pair], "values": found}))
+        return
+    rows = [
+        (key.removeprefix("values."), *map(_shown, both), _ratio(*both),
+         *(d.provenance[key].grade.value if key in d.provenance else "" for d in pair))
+        for key, both in found.items()
+        if both[0] != both[1]
+    ]  # fmt: skip
+    print(table(("key", one.name, other.name, "ratio", "grade", "grade"), rows))
+    print(f"\n{len(keys) - len(rows)} of {len(keys)} numbers are equal")
+
+
+def _shown(value: float | None) -> str:
+    return "" if value is None else f"{value:.6g}"
+
+
+def _ratio(one: float | None, other: float | None) -> str:
+    return f"{other / one:.3g}" if one and other else ""
 
 
 def _data(one: Sensitivity) -> dict[str, object]:

@@ -63,6 +63,7 @@ def _check_order(values: Mapping[str, float], fail: Fail) -> None:
         ("l1_latency", "l2_latency"),
         ("l2_latency", "dram_latency"),
         ("dram_bandwidth", "l2_bandwidth"),
+        ("sustained_clock_hz", "clock_hz"),
     ]
     for small, large in ordered:
         if values[small] > values[large]:

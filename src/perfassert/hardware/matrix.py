@@ -21,6 +21,7 @@ BITS = {"f64": 64, "tf32": 32, "f32": 32, "s32": 32, "f16": 16, "bf16": 16, "e4m
         "s4": 4, "mxf8": 8, "mxf4": 4, "b1": 1}  # fmt: skip
 """Of one element, by type."""
 _NAME = re.compile(r"(\w+)\.m(\d+)n(\d+)k(\d+)\.(\w+)\.(\w+)((?:\.sp|\.ss|\.2cta)*)")
+_KIND = ("rate", "sparse", "shared")
 _TENSOR_MEMORY_ROWS = 128
 """Rows that ``tcgen05`` works on at once: with fewer, part of the unit lies idle."""
 
@@ -96,17 +97,21 @@ def listed(name: str, operations: Iterable[Operation]) -> Operation | None:
 
 def nearest(variant: MatrixVariant, operations: Iterable[Operation]) -> Operation | None:
     """The listed variant to derive another one from: of the same unit; there one of the same types
-    that is not smaller (small ones miss the rate), else the one that the class stands for; of
-    these the nearest in size. None where no variant is listed."""
+    that is not smaller (small ones miss the rate), else one whose operands lie in the same place,
+    above all the one that the class stands for; of these the nearest in size. None where no variant
+    is listed."""
     known = [(o, MatrixVariant.named(o.variant)) for o in operations]
     candidates = [(o, v) for o, v in known if v is not None]
 
     def distance(candidate: tuple[Operation, MatrixVariant]) -> tuple[float | str, ...]:
         operation, other = candidate
         ratio = other.multiply_adds / variant.multiply_adds
-        like = (other.rate, other.sparse) == (variant.rate, variant.sparse) and ratio >= 1
+        same = all(getattr(other, key) == getattr(variant, key) for key in _KIND)
+        like = same and ratio >= 1
         return (
-            other.unit != variant.unit, not like, operation.name == operation.variant and not like,
+            other.unit != variant.unit, not like,
+            other.shared != variant.shared, other.paired != variant.paired,
+            operation.name == operation.variant and not like,
             max(ratio, 1 / ratio), operation.name,
         )  # fmt: skip
 

@@ -54,6 +54,7 @@ class Device:
     warp_size: int
     schedulers_per_unit: int
     clock_hz: float
+    sustained_clock_hz: float
     max_threads_per_block: int
     max_block_z: int
     max_threads_per_unit: int

@@ -38,6 +38,7 @@ VALUES: dict[str, Key] = {
     "warp_size": _count,
     "schedulers_per_unit": _count,
     "clock_hz": Key(_HERTZ),
+    "sustained_clock_hz": Key(_HERTZ, exclusive=False, off=0.0),
     "max_threads_per_block": _count,
     "max_block_z": _count,
     "max_threads_per_unit": _count,

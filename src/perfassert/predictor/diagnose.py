@@ -31,7 +31,7 @@ from perfassert.kernel.samples import STALLS, Count, Samples
 from perfassert.prediction.prediction import Advice, Diagnosis, Prediction
 from perfassert.predictor.model import Model, estimated, make_model
 from perfassert.predictor.sampling import samples
-from perfassert.predictor.time import changed_time
+from perfassert.predictor.time import changed_time, loaded_model
 from perfassert.predictor.whatif import with_changes
 from perfassert.quantity import round_significant
 
@@ -75,7 +75,7 @@ class _Profiled:
 
 def _profile(prediction: Any, predict: Predict) -> _Profiled:
     origin, launch, device = prediction.origin
-    model = make_model(estimated(origin, launch, device), launch, device)
+    model = loaded_model(estimated(origin, launch, device), launch, device)
     kernel = model.case.kernel
     program = kernel.program if isinstance(kernel, BoundKernel) else None
     code = Code.of(program) if program is not None else graph_code(model.graph)

@@ -39,6 +39,7 @@ class Case:
     ``working``: blocks that have one."""
 
     kernel: Description
+    device: Device
     held: Occupancy
     estimate: VolumeEstimate
     threads: int
@@ -54,7 +55,7 @@ def estimated(kernel: Kernel, launch: Launch, device: Device) -> Case:
     estimate = estimate_volumes(described, work, device, held, launch)
     own = described.working if isinstance(described, BoundKernel) else None
     working = own or prod(launch.working_grid(work))
-    return Case(described, held, estimate, work.threads, shared, working)
+    return Case(described, device, held, estimate, work.threads, shared, working)
 
 
 @dataclass(frozen=True, slots=True)

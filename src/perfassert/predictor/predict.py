@@ -22,8 +22,8 @@ from perfassert.predictor.confidence import trust
 from perfassert.predictor.diagnose import diagnose
 from perfassert.predictor.errors import error_bands, exact_metrics
 from perfassert.predictor.measured_volumes import with_measured
-from perfassert.predictor.model import Case, Model, estimated, make_model
-from perfassert.predictor.time import Time, launch_time
+from perfassert.predictor.model import Case, Model, estimated
+from perfassert.predictor.time import Time, launch_time, loaded_model
 from perfassert.quantity import Quantity, round_significant
 from perfassert.source import Assumption
 from perfassert.version import MODEL_VERSION
@@ -84,7 +84,7 @@ def _phenomenological(
 
 
 def _of(case: Case, kernel: Kernel, launch: Launch, target: Device) -> Prediction:
-    model = make_model(case, launch, target)
+    model = loaded_model(case, launch, target)
     time = launch_time(model)
     bound, held, estimate = case.kernel, case.held, case.estimate
     roofline_limiter = max(time.roofline, key=lambda key: time.roofline[key])
@@ -102,7 +102,7 @@ def _of(case: Case, kernel: Kernel, launch: Launch, target: Device) -> Predictio
         warps=model.warps * launch.blocks,
         blocks=launch.blocks,
         time=_seconds(time.seconds),
-        cycles=Quantity(round_significant(time.busy * target.clock_hz)),
+        cycles=Quantity(round_significant(time.busy * model.device.clock_hz)),
         spread=round_significant(time.run.spread),
         limiter=time.limiter,
         bounds={name: _seconds(bound) for name, bound in time.bounds.items()},
@@ -142,7 +142,17 @@ def _occupancy(held: Occupancy) -> OccupancyResult:
 def _approximated(model: Model) -> tuple[Assumption, ...]:
     """What the model simplifies about this launch."""
     looped = model.by_hand and any(n.touches_global and n.loop >= 0 for n in model.graph.nodes)
-    return (*((_COUNTED_ONCE,) if looped else ()), *_derived(model))
+    return (*((_COUNTED_ONCE,) if looped else ()), *_derived(model), *_clocked_down(model))
+
+
+def _clocked_down(model: Model) -> Iterator[Assumption]:
+    """A clock below the nominal one."""
+    clock, nominal = model.device.clock_hz, model.case.device.clock_hz
+    if clock < nominal:
+        yield Assumption(
+            f"matrix units in use: the clock is taken to fall from {nominal / 1e9:.3g} to "
+            f"{clock / 1e9:.3g} GHz"
+        )
 
 
 def _derived(model: Model) -> Iterator[Assumption]:

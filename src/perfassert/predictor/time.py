@@ -7,7 +7,7 @@ which all units share, and what no launch can be faster than.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from statistics import fmean
 
@@ -17,10 +17,13 @@ from perfassert.engines.pipeline.results import Totals
 from perfassert.engines.pipeline.simulate import run_bounded
 from perfassert.engines.volume.roofline import roofline
 from perfassert.frontends.access_graph import ARITHMETIC
+from perfassert.hardware.matrix import MatrixVariant
+from perfassert.hardware.model import Device
 from perfassert.kernel.description import BoundKernel
+from perfassert.kernel.launch import Launch
 from perfassert.predictor.dealing import Alone, unevenness
 from perfassert.predictor.memory import L2, LOAD_STORE_UNIT, QUEUE
-from perfassert.predictor.model import Model, uneven_work
+from perfassert.predictor.model import Case, Model, make_model, uneven_work
 from perfassert.source import Assumption
 
 _SERVER = {
@@ -68,6 +71,30 @@ class Run:
     simulated: int
     assumptions: tuple[Assumption, ...]
     uneven: float = 1.0
+
+
+def loaded_model(case: Case, launch: Launch, device: Device) -> Model:
+    """The model of a launch at the clock that its load leaves.
+
+    With ρ, the share of the time at the nominal clock f for which matrix units are busy, that is
+    f − ρ · (f − s), where s is what the device sustains under their load.
+    """
+    model = make_model(case, launch, device)
+    sustained = device.sustained_clock_hz
+    pipelines = _matrix_pipelines(model) if sustained else ()
+    busy = max((model.bounds.pipelines.get(name, 0.0) for name in pipelines), default=0.0)
+    if not busy:
+        return model
+    share = busy / (launch_time(model).busy * device.clock_hz)
+    clock = device.clock_hz - share * (device.clock_hz - sustained)
+    return make_model(case, launch, device.replace(clock_hz=clock))
+
+
+def _matrix_pipelines(model: Model) -> Iterator[str]:
+    """Pipelines that matrix instructions of the launch are issued to."""
+    for name in {node.operation for node in model.graph.nodes}:
+        if MatrixVariant.named(name):
+            yield model.device.operation(name).pipeline
 
 
 def launch_time(model: Model) -> Time:
