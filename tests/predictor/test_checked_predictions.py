@@ -120,3 +120,21 @@ def test_contents_are_left_out(tmp_path):
     assert regions[0].name == "in"
     assert regions[0].size == 8_000_000
     assert regions[0].content is None
+
+
+def test_what_the_author_says_is_not_checked(tmp_path):
+    """Neither a trip count nor a proxy is a closed form of ours."""
+    (path := tmp_path / "rows.cu").write_text(f"// said\n{TEXT}")
+    (line,) = (i for i, text in enumerate(path.read_text().splitlines(), 1) if "for (" in text)
+    said = pa.from_cuda(path, trip_counts={f"rows.cu:{line}": 3})
+    assert pa.predict(said, LAUNCH, "a100").confidence != "guessed"
+    (path := tmp_path / "gather.cu").write_text(
+        """extern "C" __global__ void gather(const int* at, const float* in, float* out) {
+            const int i = blockIdx.x * blockDim.x + threadIdx.x;
+            out[i] = in[at[i]];
+        }"""
+    )
+    gather = pa.from_cuda(path, proxies={"at": "threadIdx.x + 256 * blockIdx.x"})
+    found = pa.predict(gather, pa.Launch(512, 256), "a100")
+    assert found.confidence != "guessed"
+    assert not found.confidence_reasons

@@ -79,6 +79,7 @@ class Agreement:
         for touch in run.touches:
             address = run.code.instructions[touch.instruction].address
             self.touches.setdefault(address, []).append(touch)
+        self.unknown = {run.code.instructions[place].address for place in run.guesses}
         self.compared = self.counted = 0
 
     def differences(self) -> Iterator[Difference]:
@@ -99,10 +100,11 @@ class Agreement:
         for member, offset in zip(group.members, group.offsets, strict=True):
             access = self.kernel.bound[member]
             start = self.pointers.get(access.field) if space == "global" else 0
-            if start is None or access.rests_on:
+            address = self.kernel.program.instructions[access.instruction].address
+            if start is None or access.rests_on or address in self.unknown:
                 continue
             closed = closed or self._closed(group, work)
-            executed = self._executed(access, start)
+            executed = self._executed(access, address, start)
             self.compared += 1
             found = self._compared(access, closed, int(offset), executed)
             if found is not None:
@@ -121,8 +123,7 @@ class Agreement:
         whole = lanes.weight == 1.0 and standing == all_standing
         return _in_order(warp, lanes.addresses, lanes.active, whole)
 
-    def _executed(self, access: BoundAccess, start: int) -> _Places:
-        address = self.kernel.program.instructions[access.instruction].address
+    def _executed(self, access: BoundAccess, address: int, start: int) -> _Places:
         touches = [
             t for t in self.touches.get(address, ()) if t.memory.space in _SPACES[access.space]
         ]
