@@ -46,6 +46,10 @@ ROWS = [
     ({"grid": 2, "block": 1024}, "grid_small"),
     ({"grid": 2, "block": 128, "stride": 64}, "chase"),
     ({"n": 300, "block": 64}, "sum_rolled sum_unrolled"),
+    ({"n": 1100, "addresses": 1}, "add_one_address"),
+    ({"n": 1100, "addresses": 48}, "add_addresses"),
+    ({"grid": 2, "addresses": 1}, "add_one_shared"),
+    ({"grid": 2, "addresses": 96}, "add_shared"),
 ]  # fmt: skip
 OWN = {name: shape for shape, names in ROWS for name in names.split()}
 """Rows of the suite of own kernels, smaller than those that are measured."""

@@ -1,5 +1,8 @@
 """Mechanisms of single devices against closed forms; each is off where its key is not given."""
 
+from pathlib import Path
+
+import numpy as np
 import pytest
 
 import perfassert as pa
@@ -17,7 +20,8 @@ extern "C" __global__ void chase(float* out) {
 
 
 def device(**values):
-    off = {"l1_fill_cycles": 0.0, "shared_access_cycles": 0.0, "block_dispatch_cycles": 0.0}
+    off = {"l1_fill_cycles": 0.0, "shared_access_cycles": 0.0, "block_dispatch_cycles": 0.0,
+           "l2_atomic_cycles": 0.0, "shared_atomic_cycles": 0.0}  # fmt: skip
     return pa.device("a100").replace(**(off | values))
 
 
@@ -98,3 +102,86 @@ def test_latencies_of_l2_and_dram_are_times():
         slow.operation("atomic_global").completion * 2 == fast.operation("atomic_global").completion
     )
     assert pa.device("a100").replace(clock_hz=705e6, dram_latency=400.0).dram_latency == 400
+
+
+VALIDATION = Path(__file__).parents[2] / "validation" / "kernels"
+N = 1 << 17
+
+
+def adding(addresses, gpu):
+    pytest.importorskip("nvidia.cu13")
+    kernel = pa.from_cuda(VALIDATION / "atomics.cu", kernel="add_global")
+    counts = pa.Buffer(addresses, "uint32")
+    args = {"counts": counts, "addresses": addresses, "n": N}
+    return pa.predict(kernel, pa.Launch.cover(N, 256, args), gpu)
+
+
+@pytest.mark.parametrize("cycles", [0.0, 1.0, 2.5])
+@pytest.mark.parametrize("addresses", [1, 2, 100, 1000, N])
+def test_atomics_on_one_address_take_turns(addresses, cycles):
+    gpu = device(l2_atomic_cycles=cycles)
+    found = adding(addresses, gpu)
+    operations = -(-N // addresses)
+    turns = operations * cycles / gpu.clock_hz
+    assert float(found.bounds.get("atomics", 0.0)) == pytest.approx(turns, rel=0.01)
+    assert float(found.time) >= turns * (1 - 1e-9)
+    assert (found.limiter == "atomics") == (turns > 0.5 * float(found.time))
+    assert found.limiter == "atomics" or not cycles or addresses > 2
+
+
+def test_the_rate_on_one_address_does_not_depend_on_the_number_of_units():
+    """NVBench of 2**26 zeros: 36.16 ms on 68 units, 36.27 ms on 28 (see the device files)."""
+    one = pa.device("RTX-3090")
+    few = one.replace(compute_units=28)
+    assert float(adding(1, few).time) == pytest.approx(float(adding(1, one).time), rel=0.01)
+
+
+@pytest.mark.parametrize("cycles", [0.0, 1.0, 2.0])
+@pytest.mark.parametrize("addresses", [1, 2, 8, 32, 96])
+def test_lanes_of_a_shared_atomic_take_turns(addresses, cycles):
+    pytest.importorskip("nvidia.cu13")
+    kernel = pa.from_cuda(VALIDATION / "atomics.cu", kernel="add_shared")
+    launch = pa.Launch(1024, 192, {"addresses": addresses})  # 192 = 2 * 96: whole warps
+    found = pa.predict(kernel, launch, device(shared_atomic_cycles=cycles))
+    passes = 1 + cycles * (32 / min(addresses, 32) - 1)
+    each = float(found.volumes.shared_wavefronts.total) / (1024 * 6)
+    assert each == pytest.approx(64 * passes + 2, rel=1e-6)
+
+
+SKEW = {
+    "uniform": lambda draw: draw.integers(0, 256, N),
+    "skewed": lambda draw: np.minimum(draw.geometric(0.5, N) - 1, 255),
+    "one bin": lambda draw: np.zeros(N),
+}
+
+
+@pytest.mark.parametrize(("kernel", "gpu"), [
+    ("histogram_global", "a100"), ("histogram_global", "RTX-2080-Ti"),
+    ("histogram_shared", "RTX-2080-Ti"),
+])  # fmt: skip
+def test_a_skewed_histogram_takes_longer(kernel, gpu):
+    """Executed: the fullest bin, within what a sample of blocks can say."""
+    pytest.importorskip("nvidia.cu13")
+    made = pa.from_cuda(VALIDATION / "histograms.cu", kernel=kernel)
+    times = []
+    for make in SKEW.values():
+        data = make(np.random.default_rng(1)).astype(np.uint32)
+        found = pa.predict(made, pa.Launch(108, 256, {"in": data, "n": N}), gpu)
+        assert found.confidence != "guessed"
+        times.append(float(found.time))
+        if kernel == "histogram_global":
+            fullest = np.bincount(data).max()
+            met = found.diagnostics["atomics_on_one_address"]
+            assert met == pytest.approx(fullest, rel=0.05)
+    assert times[0] < times[1] < times[2]
+
+
+def test_counting_in_shared_memory_is_merged_where_the_hardware_does():
+    """From sm_80 on ``atomicAdd(p, 1)`` counts lanes, whatever their addresses: no replays."""
+    pytest.importorskip("nvidia.cu13")
+    made = pa.from_cuda(VALIDATION / "histograms.cu", kernel="histogram_shared")
+    zeros = np.zeros(N, np.uint32)
+    found = pa.predict(made, pa.Launch(108, 256, {"in": zeros, "n": N}), "a100")
+    assert float(found.volumes.shared_wavefronts.total) < 2 * N / 32
+    other = pa.predict(made, pa.Launch(108, 256, {"in": zeros, "n": N}), "RTX-2080-Ti")
+    assert float(other.volumes.shared_wavefronts.total) > N

@@ -24,7 +24,7 @@ from perfassert.hardware.entries import (
 from perfassert.hardware.matrix import Derived, MatrixVariant, derived, listed, nearest
 from perfassert.hardware.schema import VALUES
 
-_TIMES = ("l2_latency", "dram_latency")
+_TIMES = ("l2_latency", "dram_latency", "l2_atomic_cycles")
 """Counted in cycles, but not of the units' clock."""
 _TABLES = ("operations", "matrix", "pipelines", "curves", "references", "provenance")
 
@@ -75,11 +75,13 @@ class Device:
     l1_tag_cycles: float
     l1_fill_cycles: float
     shared_access_cycles: float
+    shared_atomic_cycles: float
     sector_bytes: int
     l2_bytes: int
     l2_partitions: int
     l2_bandwidth: float
     l2_port_bytes_per_cycle: float
+    l2_atomic_cycles: float
     dram_bandwidth: float
     dram_alone_factor: float
     dram_knee: float

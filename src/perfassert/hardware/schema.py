@@ -59,11 +59,13 @@ VALUES: dict[str, Key] = {
     "l1_tag_cycles": Key(_CYCLES, off=1.0),
     "l1_fill_cycles": _cycles_if_any,
     "shared_access_cycles": _cycles_if_any,
+    "shared_atomic_cycles": _cycles_if_any,
     "sector_bytes": _bytes,
     "l2_bytes": _bytes,
     "l2_partitions": _count,
     "l2_bandwidth": Key(_BANDWIDTH),
     "l2_port_bytes_per_cycle": Key(_PER_CYCLE),
+    "l2_atomic_cycles": _cycles_if_any,
     "dram_bandwidth": Key(_BANDWIDTH),
     "dram_alone_factor": Key(_COUNT, minimum=1, exclusive=False),
     "dram_knee": Key(_COUNT),
@@ -99,8 +101,8 @@ ARCHITECTURE = frozenset(
     """warp_size schedulers_per_unit max_threads_per_block max_block_z max_threads_per_unit
     max_blocks_per_unit registers_per_unit max_registers_per_thread register_allocation_unit
     shared_bytes_per_unit shared_bytes_per_block shared_reserved_bytes shared_allocation_unit
-    shared_banks shared_bank_bytes shared_latency constant_latency l1_bytes l1_line_bytes
-    l1_bytes_per_cycle l1_tag_banks l1_tag_cycles l1_fill_cycles shared_access_cycles l1_latency
-    sector_bytes""".split()
+    shared_banks shared_bank_bytes shared_atomic_cycles shared_latency constant_latency l1_bytes
+    l1_line_bytes l1_bytes_per_cycle l1_tag_banks l1_tag_cycles l1_fill_cycles shared_access_cycles
+    l1_latency sector_bytes""".split()
 )
 """Keys that the compute capability settles: what documents say of one device holds for all."""

@@ -19,7 +19,8 @@ class BoundAccess:
     loop counter that surrounds the access; ``conditions``: further forms that must not be 0.
     ``bytes`` per thread. ``rests_on``: what was assumed about its address or whether it happens.
     ``touched``: where executed blocks went, which then counts instead of address and conditions;
-    copies of one instruction have it in common. ``instruction``: its number in the program.
+    copies of one instruction have it in common. ``merged``: lanes of an atomic on one address are
+    one operation. ``instruction``: its number in the program.
     """
 
     field: str
@@ -36,3 +37,4 @@ class BoundAccess:
     rests_on: tuple[Assumption, ...] = ()
     touched: Touched | None = None
     instruction: int = -1
+    merged: bool = False

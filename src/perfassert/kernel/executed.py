@@ -107,7 +107,7 @@ class Touched:
     """All that one memory instruction touched: ``rows`` and ``spread`` by the blocks that stand
     for all, ``run`` by those that follow one another; ``buffer``: the only one that it went to,
     by the name of its argument, else ``""``; ``size`` in bytes, None: unknown. Without pieces: it
-    touched nothing."""
+    touched nothing. ``meeting``: of an atomic, what :func:`meeting` says of the spread blocks."""
 
     sampled: Sampled
     rows: Rows | None = None
@@ -115,6 +115,28 @@ class Touched:
     run: Pieces | None = None
     buffer: str = ""
     size: int | None = None
+    meeting: Mapping[int, float] = field(default_factory=dict)
+
+
+_FULLEST = 256  # addresses that are kept: the fullest one is wanted
+
+
+def meeting(
+    addresses: npt.NDArray[np.int64], blocks: npt.NDArray[np.intp], looked_at: int, total: int
+) -> dict[int, float]:
+    """Operations on single addresses over a launch of ``total`` blocks, on the fullest ones.
+
+    ``addresses``, ``blocks``: of every operation in the blocks that were looked at. What several
+    of them touch is common to all.
+    """
+    import numpy as np
+
+    places, of, counts = np.unique(addresses, return_inverse=True, return_counts=True)
+    pairs = np.unique(of.reshape(-1).astype(np.int64) * looked_at + blocks)
+    sharers = np.bincount(pairs // looked_at, minlength=len(places))
+    over_all = np.where(sharers > 1, counts * (total / looked_at), counts)
+    fullest = np.argsort(-over_all, kind="stable")[:_FULLEST]
+    return {int(places[i]): float(over_all[i]) for i in fullest}
 
 
 Extremes = tuple[float, float, float]

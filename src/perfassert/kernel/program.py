@@ -28,6 +28,7 @@ class MemoryAccess:
     """What one instruction touches: ``address`` in bytes from the start of ``field``.
 
     ``bytes`` per thread. ``unresolved`` says why the address has no closed form, else empty.
+    ``merged``: lanes of an atomic on one address are one operation, that counts them.
     """
 
     field: str
@@ -38,6 +39,7 @@ class MemoryAccess:
     atomic: bool = False
     unresolved: str = ""
     text: str = ""
+    merged: bool = False
 
 
 @dataclass(frozen=True, slots=True)

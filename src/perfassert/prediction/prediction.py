@@ -18,7 +18,9 @@ from perfassert.source import Assumption, SourceSpan
 CONFIDENCES = ("measured", "transferred", "guessed")
 """Measured: its kind of kernel on its architecture; transferred: another; guessed: stand-ins carry
 too much of it."""
-LIMITERS = ("dram", "l2", "l1", "shared", "compute", "issue", "latency", "parallelism")
+LIMITERS = (
+    "dram", "l2", "l1", "shared", "atomics", "compute", "issue", "latency", "parallelism",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

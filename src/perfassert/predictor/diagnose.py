@@ -37,7 +37,7 @@ from perfassert.quantity import round_significant
 
 _LIMIT = 400_000  # simulated instructions: shares settle long before
 _TRIED = 5  # suggestions that are simulated too
-_THROUGHPUT = ("dram", "l2", "l1", "shared", "compute", "issue")
+_THROUGHPUT = ("dram", "l2", "l1", "shared", "atomics", "compute", "issue")
 Predict = Callable[[Kernel, Launch, Device], Prediction]
 """What predicts again; handed in, as predictions hand over to their diagnosis."""
 

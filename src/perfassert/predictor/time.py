@@ -139,6 +139,9 @@ def _combined(model: Model, alone: Mapping[str, float]) -> Time:
     dispatch = 0.0 if model.by_hand else model.launch.blocks * device.block_dispatch_cycles
     cycles = max(run.cycles + model.masked_cycles, issue, dispatch)
     limits = _limits({**alone, "issue": issue / device.clock_hz}, model)
+    turns = model.case.estimate.meeting * device.l2_atomic_cycles
+    if turns:
+        limits["atomics"] = turns / device.clock_hz
     together = behind_dram(cycles / device.clock_hz, model.dram_seconds, device.dram_knee)
     busy = max(together, *limits.values())
     seconds = busy + device.launch_overhead

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from perfassert.engines.execution.memory import SPAN_BITS, Region
 from perfassert.engines.execution.result import Execution, Touch
-from perfassert.kernel.executed import ADDRESS_BITS, Pieces, Rows, Sampled, Touched
+from perfassert.kernel.executed import ADDRESS_BITS, Pieces, Rows, Sampled, Touched, meeting
 from perfassert.kernel.machine import Kind, Space
 
 Lanes = npt.NDArray[np.bool_]
@@ -61,6 +61,7 @@ def touched(
             pieces,
             pieces if run is spread else _pieces(next_, run, space) if next_ else None,
             *_buffer(own + next_, spread.regions, space),
+            _meeting(own, spread, sampled) if space == "global" else {},
         )
     return found
 
@@ -121,8 +122,27 @@ def _pieces(touches: list[Touch], execution: Execution, space: str) -> Pieces:
 
 
 def _reads(touch: Touch, execution: Execution) -> bool:
-    operation = execution.code.instructions[touch.instruction].operations[touch.part]
-    return operation.kind is not Kind.STORE and operation.kind is not Kind.ATOMIC
+    return _kind(touch, execution) not in (Kind.STORE, Kind.ATOMIC)
+
+
+def _meeting(touches: list[Touch], execution: Execution, sampled: Sampled) -> dict[int, float]:
+    """Where operations of an atomic meet."""
+    own = [t for t in touches if _kind(t, execution) is Kind.ATOMIC]
+    if not own:
+        return {}
+    lanes = [_lanes(t, "global") for t in own]
+    addresses = [t.addresses[at].astype(np.int64) for t, at in zip(own, lanes, strict=True)]
+    blocks = [
+        np.broadcast_to((t.warps // execution.warps_per_block)[:, None], at.shape)[at]
+        for t, at in zip(own, lanes, strict=True)
+    ]
+    return meeting(
+        np.concatenate(addresses), np.concatenate(blocks), len(sampled.spread), sampled.total
+    )
+
+
+def _kind(touch: Touch, execution: Execution) -> Kind:
+    return execution.code.instructions[touch.instruction].operations[touch.part].kind
 
 
 def _buffer(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from perfassert.engines.volume.binding import bind_groups, shared_groups
+from perfassert.engines.volume.contention import on_one_address
 from perfassert.engines.volume.executed import (
     ExecutedGroup,
     block_footprint,
@@ -39,7 +40,8 @@ class VolumeEstimate:
     """Volumes, and what they rest on (``diagnostics``: plain numbers by name).
 
     ``requested``: bytes that loads ask the L1 for, by field; ``together``: numbers of the accesses
-    of each group, which differ by a constant; ``assumptions``: what of them was sampled.
+    of each group, which differ by a constant; ``assumptions``: what of them was sampled;
+    ``meeting``: atomic operations on the address of global memory that has most of them.
     """
 
     volumes: Volumes
@@ -48,6 +50,7 @@ class VolumeEstimate:
     requested: Mapping[str, float]
     together: tuple[tuple[int, ...], ...]
     assumptions: tuple[Assumption, ...] = ()
+    meeting: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +127,10 @@ def estimate_volumes(
     together = [g.members for groups in fields.values() for g in groups]
     together += [g.members for groups in executed.values() for g in groups]
     told = tuple(Assumption(text) for f in on_chip.values() for text in f.told)
-    return VolumeEstimate(volumes, diagnostics, accesses, requested, tuple(together), told)
+    meeting = on_one_address(fields, executed, launch, device)
+    if meeting:
+        diagnostics["atomics_on_one_address"] = meeting
+    return VolumeEstimate(volumes, diagnostics, accesses, requested, tuple(together), told, meeting)
 
 
 def _loaded(on_chip: Mapping[str, _FieldBlocks], miss: float) -> dict[str, dict[str, float]]:

@@ -17,7 +17,7 @@ import numpy as np
 
 from perfassert.engines.volume.groups import IntArray
 from perfassert.engines.volume.runs import distinct
-from perfassert.engines.volume.warps import WarpCost, rows_cost, wavefronts
+from perfassert.engines.volume.warps import WarpCost, rows_cost, shared_passes
 from perfassert.hardware.model import Device
 from perfassert.kernel.access import Direction
 from perfassert.kernel.description import BoundKernel, Description
@@ -28,7 +28,8 @@ _CONFIDENCE = 1.96  # standard errors on each side of 95 % of what may be
 
 @dataclass(frozen=True, eq=False, slots=True)
 class ExecutedGroup:
-    """One memory instruction; ``members``: numbers of the accesses that are copies of it."""
+    """One memory instruction; ``members``: numbers of the accesses that are copies of it;
+    ``serial``: as of an :class:`AccessGroup`."""
 
     field: str
     direction: Direction
@@ -36,6 +37,7 @@ class ExecutedGroup:
     alignment: int
     touched: Touched
     members: tuple[int, ...]
+    serial: bool = False
 
     @property
     def sampled(self) -> Sampled:
@@ -60,6 +62,7 @@ def executed_groups(kernel: Description, space: str) -> list[ExecutedGroup]:
             ExecutedGroup(
                 access.field, access.direction, access.bytes,
                 256 if field is None else field.alignment, access.touched, tuple(numbers),
+                access.atomic and not access.merged,
             )
         )  # fmt: skip
     return result
@@ -80,7 +83,7 @@ def executed_shared_cost(group: ExecutedGroup, device: Device) -> WarpCost:
     if rows is None:
         return WarpCost()
     scale = rows.every * sampled.total / len(sampled.spread)
-    waves = wavefronts(rows.addresses, rows.lanes, group.item_bytes, device)
+    waves = shared_passes(rows.addresses, rows.lanes, group.item_bytes, group.serial, device)
     total = float(waves.sum()) * scale
     lit = float(rows.lanes.sum()) * scale
     return WarpCost(instructions=len(rows) * scale, wavefronts=total, cycles=total, lanes=lit)

@@ -47,7 +47,7 @@ class AccessGroup:
     the axes for which ``symbols`` holds thread and block index apart; for the others it holds the
     global coordinate. Of compiled code: ``ranges`` of single symbols, among them the loop counters
     in ``loops``; ``conditions``: forms that are 0 where a thread is masked; ``members``: numbers
-    of the kernel's accesses.
+    of the kernel's accesses. ``serial``: atomics whose lanes take turns at an address.
     """
 
     field: str
@@ -61,6 +61,7 @@ class AccessGroup:
     conditions: tuple[Affine, ...] = ()
     loops: tuple[str, ...] = ()
     members: tuple[int, ...] = ()
+    serial: bool = False
 
     @cached_property
     def coefficients(self) -> dict[str, int]:

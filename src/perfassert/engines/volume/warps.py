@@ -87,14 +87,13 @@ def warp_cost(
 def shared_cost(group: AccessGroup, launch: Launch, device: Device) -> WarpCost:
     """Cost of shared-memory instructions over the launch.
 
-    A block in the middle stands for all. An atomic counts as a load does: lanes that meet at one
-    address cost nothing more.
+    A block in the middle stands for all.
     """
     lanes = lane_addresses(group, [middle_block(launch)], launch, device.warp_size)
     if not lanes.some.any():
         return WarpCost()
     addresses, active = lanes.addresses[lanes.some], lanes.active[lanes.some]
-    waves = wavefronts(addresses, active, group.item_bytes, device)
+    waves = shared_passes(addresses, active, group.item_bytes, group.serial, device)
     scale = launch.blocks * lanes.weight * len(group.offsets)
     total = float(waves.sum()) * scale
     lit = float(active.sum()) * scale
@@ -282,6 +281,18 @@ def _fullest(bank: IntArray, counted: BoolArray, banks: int) -> IntArray:
     counts = np.bincount(flat, minlength=len(bank) * banks)
     fullest: IntArray = counts.reshape(len(bank), banks).max(axis=1)
     return fullest
+
+
+def shared_passes(
+    addresses: IntArray, active: BoolArray, item_bytes: int, serial: bool, device: Device
+) -> npt.NDArray[np.float64]:
+    """Wavefronts of shared memory per warp; lanes of an atomic take turns, on one address, too."""
+    waves = wavefronts(addresses, active, item_bytes, device).astype(np.float64)
+    if not serial or not device.shared_atomic_cycles:
+        return waves
+    bank = addresses // device.shared_bank_bytes % device.shared_banks
+    turns = _fullest(bank, active, device.shared_banks)
+    return waves + device.shared_atomic_cycles * np.maximum(turns - waves, 0)
 
 
 def wavefronts(addresses: IntArray, active: BoolArray, item_bytes: int, device: Device) -> IntArray:

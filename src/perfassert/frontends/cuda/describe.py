@@ -207,7 +207,7 @@ class _Describer:
         return MemoryAccess(
             field, space, Direction.STORE if base in _STORES else Direction.LOAD,
             next((_BYTES[m] for m in instruction.modifiers if m in _BYTES), 4),
-            rest, base in _ATOMICS, unresolved, instruction.text,
+            rest, base in _ATOMICS, unresolved, instruction.text, "POPC" in instruction.modifiers,
         )  # fmt: skip
 
     def _base(self, address: Value) -> tuple[str, Value]:

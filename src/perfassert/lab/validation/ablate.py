@@ -20,6 +20,7 @@ MECHANISMS: Mapping[str, Mapping[str, float]] = MappingProxyType({
     "width of the L1": {"l1_bytes_per_cycle": int(_ALWAYS)},
     "fills into the L1": {"l1_fill_cycles": 0.0},
     "least time of a shared access": {"shared_access_cycles": 0.0},
+    "atomics on one address": {"l2_atomic_cycles": 0.0, "shared_atomic_cycles": 0.0},
     "memory queue": {"memory_queue_depth": 4096},
     "port of a unit to the L2": {"l2_port_bytes_per_cycle": _ALWAYS},
     "bandwidth of the L2": {"l2_bandwidth": 1e18},
