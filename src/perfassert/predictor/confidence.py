@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from math import prod
 
+from perfassert.engines.volume.estimate import AccessCost
+from perfassert.kernel.bound import BoundAccess
 from perfassert.kernel.description import BoundKernel
 from perfassert.kernel.graph import Node
 from perfassert.prediction.error_band import ErrorBand
@@ -91,10 +93,15 @@ def _weight(node: Node, model: Model, kernel: BoundKernel) -> _Weight:
     times = warps * prod(map(graph.trips, chain))
     executed = frozenset(_stand_ins(node.rests_on, *(graph.loops[i].rests_on for i in chain)))
     addressed = frozenset(_stand_ins(*(kernel.bound[i].rests_on for i in node.touches)))
-    sectors = times * sum(
-        costs[i].sectors for i in node.touches if i in costs and kernel.bound[i].space == "global"
-    )
+    sectors = times * sum(_sectors(kernel.bound[i], costs.get(i)) for i in node.touches)
     return _Weight(times, sectors, executed, executed | addressed)
+
+
+def _sectors(access: BoundAccess, cost: AccessCost | None) -> float:
+    """Of global memory as it was counted, of local memory as of words side by side."""
+    if access.space == "local":
+        return float(access.bytes)
+    return cost.sectors if cost is not None and access.space == "global" else 0.0
 
 
 def _stand_ins(*groups: Iterable[Assumption]) -> Iterator[Assumption]:

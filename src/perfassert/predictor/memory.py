@@ -109,9 +109,11 @@ class MemorySystem:
             missed = self._missed_sectors(known, costs) / trips
             demands = [(LOAD_STORE_UNIT, cycles), (L2, missed * self.sector_cycles)]
             completion = operation.completion
-            if node.space == "local":  # of spilled registers nothing is taken to hit in the L1
-                demands[1] = (L2, self._spilled_sectors(node) * self.sector_cycles)
-                completion = max(completion, self.device.l2_latency)
+            if node.space == "local":
+                missed = self.estimate.stack_miss if node.produces else 1.0  # stores go through
+                demands[1] = (L2, missed * self._spilled_sectors(node) * self.sector_cycles)
+                beyond = max(0.0, self.device.l2_latency - completion)
+                completion += _some(missed) * beyond
             if known and self.fields[known[0]][1]:
                 completion = max(self._latency(i) for i in known)
                 self.from_dram[node.index] = max(map(self._from_dram, known))

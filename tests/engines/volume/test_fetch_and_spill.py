@@ -51,28 +51,28 @@ LOAD, STORE = access(Direction.LOAD), access(Direction.STORE)
 class TestSpills:
     @pytest.mark.parametrize(("size", "sectors"), [(1, 4), (4, 4), (8, 8), (16, 16)])
     def test_a_word_of_a_warp_is_four_sectors(self, size, sectors):
-        found = volumes(kernel(access(Direction.STORE, size), spill_bytes=16))
+        found = volumes(kernel(access(Direction.STORE, size), spill_bytes=4096))
         assert float(found.l2_store.total) == WARPS * sectors * 32
         assert float(found.dram_store.total) == float(found.l2_store.total)
         assert float(found.l2_load.total) == float(found.dram_load.total) == 0
 
     def test_every_access_counts(self):
-        found = volumes(kernel(LOAD, LOAD, access(Direction.LOAD, address=-8), spill_bytes=16))
+        found = volumes(kernel(LOAD, LOAD, access(Direction.LOAD, address=-8), spill_bytes=4096))
         assert float(found.l2_load.total) == 3 * WARPS * 4 * 32
 
     def test_trips_count(self):
         inside = access(Direction.LOAD, ranges={"loop:0": (0, 99)}, loops=("loop:0",))
-        found = volumes(kernel(inside, spill_bytes=16))
+        found = volumes(kernel(inside, spill_bytes=4096))
         assert float(found.l2_load.total) == pytest.approx(100 * WARPS * 4 * 32)
 
     def test_masked_lanes_move_nothing(self):
         some = access(Direction.LOAD, ranges={"threadIdx.x": (0, 40)})
-        found = volumes(kernel(some, spill_bytes=16))
+        found = volumes(kernel(some, spill_bytes=4096))
         assert float(found.l2_load.total) == 1000 * (4 + 2) * 32  # 32 lanes, then 9
 
     def test_an_index_of_each_lane_scatters(self):
         apart = access(Direction.LOAD, address=Affine(-512, (("threadIdx.x", 4),)))
-        found = volumes(kernel(apart, spill_bytes=512), pa.Launch(1000, 32))
+        found = volumes(kernel(apart, spill_bytes=8192), pa.Launch(1000, 32))
         assert float(found.l2_load.total) == 1000 * 32 * 32
 
     def test_stacks_that_fit_into_the_l2_are_not_read_again(self):
@@ -82,6 +82,20 @@ class TestSpills:
         found = volumes(kernel(LOAD, spill_bytes=4 * fits))
         lost = 1 - DEVICE.l2_bytes / (4 * fits * threads)
         assert float(found.dram_load.total) == pytest.approx(lost * WARPS * 4 * 32)
+
+    def test_stacks_that_fit_into_the_l1_are_found_there(self):
+        fits = DEVICE.l1_bytes // 1024
+        for size, missed in ((fits, 0), (fits + 4, 1)):
+            found = estimate(kernel(LOAD, STORE, spill_bytes=size))
+            assert found.stack_miss == missed
+            assert float(found.volumes.l2_load.total) == missed * WARPS * 4 * 32
+            assert float(found.volumes.l2_store.total) == WARPS * 4 * 32
+
+    def test_stacks_that_fit_into_the_l2_are_not_evicted(self):
+        fits = DEVICE.l2_bytes // (68 * 1024)
+        for size, evicted in ((fits, 0), (fits + 4, 1)):
+            found = volumes(kernel(STORE, spill_bytes=size))
+            assert float(found.dram_store.total) == evicted * WARPS * 4 * 32
 
     def test_only_resident_threads_have_a_stack(self):
         found = volumes(kernel(LOAD, spill_bytes=4096), pa.Launch(4, 256))

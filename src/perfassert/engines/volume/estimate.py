@@ -16,7 +16,13 @@ from perfassert.engines.volume.executed import (
     said,
 )
 from perfassert.engines.volume.executed_waves import with_executed
-from perfassert.engines.volume.fetch_and_spill import INSTRUCTIONS, SPILLS, fetched, spilled
+from perfassert.engines.volume.fetch_and_spill import (
+    INSTRUCTIONS,
+    SPILLS,
+    Spills,
+    fetched,
+    spilled,
+)
 from perfassert.engines.volume.footprint import block_steps, field_runs
 from perfassert.engines.volume.groups import AccessGroup, of
 from perfassert.engines.volume.representatives import Representative, alike, representatives
@@ -41,7 +47,8 @@ class VolumeEstimate:
 
     ``requested``: bytes that loads ask the L1 for, by field; ``together``: numbers of the accesses
     of each group, which differ by a constant; ``assumptions``: what of them was sampled;
-    ``meeting``: atomic operations on the address of global memory that has most of them.
+    ``meeting``: atomic operations on the address of global memory that has most of them;
+    ``stack_miss``: the share of loads from local memory that leave the L1.
     """
 
     volumes: Volumes
@@ -51,6 +58,7 @@ class VolumeEstimate:
     together: tuple[tuple[int, ...], ...]
     assumptions: tuple[Assumption, ...] = ()
     meeting: float = 0.0
+    stack_miss: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +112,8 @@ def estimate_volumes(
     resident = occupancy.resident_blocks * device.compute_units
     sampled = with_executed(sampled, executed, launch, device, resident)
     dram = _dram(on_chip, sampled, launch, device, miss)
-    beside = _beside(kernel, started or launch, device, occupancy)
+    spills = spilled(kernel, started or launch, device, occupancy)
+    beside = _beside(kernel, started or launch, device, spills)
     make = _Maker(launch.threads, launch.threads * kernel.updates_per_thread)
     volumes = Volumes(
         l1_wavefronts=make(_per_field(on_chip, lambda f: _split(f, "wavefronts")), ""),
@@ -130,7 +139,9 @@ def estimate_volumes(
     meeting = on_one_address(fields, executed, launch, device)
     if meeting:
         diagnostics["atomics_on_one_address"] = meeting
-    return VolumeEstimate(volumes, diagnostics, accesses, requested, tuple(together), told, meeting)
+    return VolumeEstimate(
+        volumes, diagnostics, accesses, requested, tuple(together), told, meeting, spills.missed
+    )
 
 
 def _loaded(on_chip: Mapping[str, _FieldBlocks], miss: float) -> dict[str, dict[str, float]]:
@@ -155,15 +166,14 @@ def _counted(on_chip: Mapping[str, _FieldBlocks]) -> dict[str, float]:
 
 
 def _beside(
-    kernel: Description, launch: Launch, device: Device, occupancy: Occupancy
+    kernel: Description, launch: Launch, device: Device, spills: Spills
 ) -> dict[str, dict[str, dict[str, float]]]:
     """What crosses beside the fields' data, by volume: spilled registers and code."""
-    spills = spilled(kernel, launch, device, occupancy)
     moved = {
         "l2_load": spills.load,
         "l2_store": spills.store,
         "dram_load": spills.reload,
-        "dram_store": spills.store,
+        "dram_store": spills.evicted,
     }
     found = {k: {SPILLS: {"spills": v}} if v else {} for k, v in moved.items()}
     code = fetched(kernel, launch, device)

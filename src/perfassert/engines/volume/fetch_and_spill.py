@@ -27,24 +27,30 @@ _HALVINGS = 60  # of the interval that holds the miss share
 
 @dataclass(frozen=True, slots=True)
 class Spills:
-    """Bytes that local memory moves: ``load`` and ``store`` between L1 and L2, all of the stores
-    and ``reload`` of the loads between L2 and DRAM."""
+    """Bytes that local memory moves: ``load`` and ``store`` between L1 and L2, of these ``reload``
+    and ``evicted`` between L2 and DRAM. ``missed``: the share of loads that leave the L1."""
 
     load: float = 0.0
     store: float = 0.0
     reload: float = 0.0
+    evicted: float = 0.0
+    missed: float = 0.0
 
 
 def spilled(kernel: Description, launch: Launch, device: Device, occupancy: Occupancy) -> Spills:
-    """What local memory moves over the launch; nothing of it hits in the L1."""
+    """What local memory moves over the launch. Each block goes through the same stacks: those that
+    fit into a unit's L1 are found there; where all fit into the L2, none is evicted."""
     moved = dict.fromkeys(Direction, 0.0)
     for group in local_groups(kernel, launch):
         moved[group.direction] += _sectors(group, launch, device) * device.sector_bytes
     blocks = min(occupancy.resident_blocks * device.compute_units, launch.blocks)
     stacks = (kernel.spill_bytes or 0) * launch.threads_per_block * blocks
-    lost = max(0.0, 1 - device.l2_bytes / stacks) if stacks else 0.0
-    load = moved[Direction.LOAD]
-    return Spills(load, moved[Direction.STORE], load * lost)
+    shared = (kernel.shared_bytes + launch.shared_bytes) * occupancy.resident_blocks
+    own = max(device.l1_bytes - shared, device.l1_bytes // 8) * min(device.compute_units, blocks)
+    missed, evicted = float(stacks > own), float(stacks > device.l2_bytes)
+    lost = max(0.0, 1 - device.l2_bytes / stacks) if missed else 0.0
+    load, store = moved[Direction.LOAD] * missed, moved[Direction.STORE]
+    return Spills(load, store, load * lost, store * evicted, missed)
 
 
 def _sectors(group: AccessGroup, launch: Launch, device: Device) -> float:
