@@ -252,6 +252,9 @@ def measured() -> Iterator[Case]:
 def contended(p: pa.Prediction) -> str:
     """The time, and what is said of atomics."""
     notes = [a.text for a in p.assumptions if "atomic" in a.text]
+    met = p.diagnostics.get("atomics_on_one_address")
+    if met and met > 1:
+        notes.append(f"{met:.0f} on one address; limiter {p.limiter}")
     return f"{p.time}; " + ("; ".join(notes) or "nothing said")
 
 

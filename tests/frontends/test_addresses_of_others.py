@@ -105,3 +105,15 @@ class TestConstants:
         for access in accesses.values():
             assert not access.rests_on
             assert [at(access, b, t, 256) for b, t in [(0, 0), (2, 5)]] == [0, 4 * 517]
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize("held", [64, 4096, 1 << 20])
+def test_a_stand_in_stays_inside_the_buffer(arch, held):
+    """Its shape says how far an index can lead."""
+    launch = pa.Launch(64, 256, {"in": pa.Buffer(held)})
+    _, accesses = bound("scattered", launch, arch)
+    places = [at(accesses["in"], b, t, 256) for b in (0, 31, 63) for t in (0, 1, 7, 255)]
+    assert min(places) >= 0
+    assert max(places) < 4 * held
+    assert len(set(places)) > 1

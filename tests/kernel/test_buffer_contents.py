@@ -122,3 +122,18 @@ def test_one_source_of_content_and_a_shape():
         pa.Buffer((2, 2), data=np.zeros(3))
     with pytest.raises(pa.LaunchError, match="numbers, not Python objects"):
         pa.Buffer(data=np.array([None]))
+
+
+@pytest.mark.parametrize(
+    ("fill", "dtype", "beyond"),
+    [
+        ("arange", "uint8", "299"),
+        ("random(-5, 300)", "uint8", "-"),
+        ("constant 70000", "int16", "70000"),
+        ("csr_rows(nnz_per_row=200)", "int8", ""),
+    ],
+)
+def test_integers_that_the_type_does_not_hold_are_an_error(fill, dtype, beyond):
+    with pytest.raises(pa.LaunchError, match=f"makes {beyond}.*{dtype} does not hold"):
+        contents(pa.Buffer(300, dtype, fill=fill))
+    assert len(contents(pa.Buffer(300, "int32", fill=fill))) == 300

@@ -43,7 +43,7 @@ def contents(buffer: Buffer, names: Mapping[str, int] | None = None) -> Array | 
         return None
     size = int(np.prod(buffer.shape, dtype=np.int64))
     made = _generated(buffer.fill.strip(), size, np.random.default_rng(buffer.seed), names or {})
-    return made.astype(_type(buffer))
+    return _fitting(made, buffer)
 
 
 def check_generator(buffer: Buffer, names: Mapping[str, int]) -> None:
@@ -51,6 +51,21 @@ def check_generator(buffer: Buffer, names: Mapping[str, int]) -> None:
     assert buffer.fill is not None
     _generated(buffer.fill.strip(), 0, np.random.default_rng(buffer.seed), names)
     _type(buffer)
+
+
+def _fitting(made: Array, buffer: Buffer) -> Array:
+    """The numbers as the buffer's type; integers beyond it would become others."""
+    kind = _type(buffer)
+    if kind.kind in "iu" and len(made) and made.dtype.kind in "iu":
+        low, high = np.iinfo(kind).min, np.iinfo(kind).max
+        least, most = int(made.min()), int(made.max())
+        if least < low or most > high:
+            beyond = least if least < low else most
+            raise LaunchError(
+                f"generator {buffer.fill!r} makes {beyond}, which {buffer.dtype} does not hold "
+                f"({low} to {high}); give the Buffer another dtype"
+            )
+    return made.astype(kind)
 
 
 def _type(buffer: Buffer) -> np.dtype[Any]:

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from perfassert.errors import LaunchError, close_matches
 from perfassert.frontends.cuda.encoding import Misfit, encoded, flat, packed
 from perfassert.kernel.affine import Affine, add
@@ -170,6 +172,14 @@ class Arguments:
         position, _, inside = owner[len(ARGUMENT) :].partition("+")
         slot = int(position) * _PLACES + int(inside or 0) // _POINTER % _PLACES
         return (slot + 1) * _APART + offset
+
+    def sizes(self) -> dict[str, int]:
+        """Bytes of the buffers whose shape was given, by field."""
+        return {
+            field: int(np.prod(buffer.shape, dtype=np.int64)) * np.dtype(buffer.dtype).itemsize
+            for field, buffer in self.buffers.items()
+            if buffer.alias is None
+        }
 
     def place(self, field: str) -> tuple[str, int]:
         """The field whose memory this one lies in, and how many bytes behind its aligned start."""

@@ -14,10 +14,12 @@ from perfassert.frontends.cuda.stand_ins import (
     apart,
     as_spread,
     dependence,
+    extents,
     said,
     seen_addresses,
     spreads,
     stand_in,
+    within,
 )
 from perfassert.kernel.affine import (
     Affine,
@@ -91,6 +93,7 @@ class Binder:
         self.executed = executed
         self.spread = spreads(program, executed)
         self.seen = seen_addresses(program, executed)
+        self.extents = extents(program, arguments.sizes())
         self.warp_size = warp_size
         self.symbols = program.symbols
         self.launch = launch
@@ -186,7 +189,8 @@ class Binder:
             known = self.spread.get(atom.name)
             if known is not None:
                 return as_spread(known, depends, self.launch, self.ranges)
-            return stand_in(depends, scale, self.launch, self.ranges)
+            made = stand_in(depends, scale, self.launch, self.ranges)
+            return within(made, self.extents.get(atom.name), self.ranges)
         arguments = tuple(self.form(a) for a in atom.arguments)
         return self._function(atom.function, arguments)
 

@@ -110,6 +110,29 @@ def spreads(program: Program, executed: Executed | None) -> dict[str, Apart]:
     return found
 
 
+def extents(program: Program, sizes: Mapping[str, int]) -> dict[str, int]:
+    """For unknowns that an address is a multiple of: how many values stay inside the buffer."""
+    found: dict[str, int] = {}
+    for instruction in program.instructions:
+        for access in instruction.accesses:
+            size = sizes.get(access.field)
+            if size is None or not access.unresolved or access.space != "global":
+                continue
+            for monomial, scale in access.address.terms:
+                atom = program.symbols.atoms[monomial[0]] if len(monomial) == 1 else None
+                if atom is not None and atom.function == "data":
+                    inside = max(size // abs(scale), 1)
+                    found[atom.name] = min(found.get(atom.name, inside), inside)
+    return found
+
+
+def within(index: Affine, values: int | None, ranges: Ranges) -> Affine:
+    """The number, or what remains of it where it would lead out of the buffer."""
+    if values is None or interval(index, ranges)[1] < values:
+        return index
+    return add(index, quotient(index, values).scaled(-values))
+
+
 def seen_addresses(program: Program, executed: Executed | None) -> dict[int, Spread]:
     """Addresses without a closed form as the executed sample found them, by their value's index."""
     return {access.address.index: seen for access, seen in _executed(program, executed)}
@@ -147,10 +170,7 @@ def as_spread(found: Apart, depends: Dependence, launch: Launch, ranges: Ranges)
             stride *= ranges[counter][1] + 1
     index = add(*parts)
     index = quotient(index, found.shared) if found.shared > 1 else index.scaled(found.step)
-    _, high = interval(index, ranges)
-    if high < found.within:
-        return index
-    return add(index, quotient(index, found.within).scaled(-found.within))
+    return within(index, found.within, ranges)
 
 
 def said(depends: Dependence) -> str:
