@@ -9,7 +9,7 @@ compiler may move offsets and unroll loops; a contradiction becomes an assumptio
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,7 +17,7 @@ import numpy as np
 from perfassert.errors import KernelSourceError
 from perfassert.frontends.cuda.barriers import barrier_use
 from perfassert.frontends.cuda.control_flow import Flow
-from perfassert.frontends.cuda.evaluate import Evaluated, evaluate
+from perfassert.frontends.cuda.evaluate import Code, Evaluated, evaluate
 from perfassert.frontends.cuda.loop_places import loop_names, loop_span
 from perfassert.frontends.cuda.matrix import matrix_variant
 from perfassert.frontends.cuda.opcodes import UNKNOWN, operation_class
@@ -25,7 +25,7 @@ from perfassert.frontends.cuda.ptx import PtxCode, memory_of, parse_ptx
 from perfassert.frontends.cuda.registers import defined, matrix_rows, used
 from perfassert.frontends.cuda.roles import closes_group, counted_waits, roles_of
 from perfassert.frontends.cuda.sass import NO_BARRIER, Instruction, parse_listing
-from perfassert.frontends.cuda.sass_code import Constants, SassCode, place
+from perfassert.frontends.cuda.sass_code import Constants, Placed, SassCode, place
 from perfassert.frontends.toolchain.binary import Binary
 from perfassert.kernel.access import Direction
 from perfassert.kernel.program import (
@@ -61,16 +61,30 @@ _WORDS = 8
 
 def describe(binary: Binary) -> Program:
     """The program of a binary; raises :class:`KernelSourceError` for a listing it cannot read."""
-    return _Describer(binary).program()
+    return Describer(binary).program()
 
 
-class _Describer:
+class Describer:
+    """Reads a binary, evaluates it, and puts together what is found."""
+
     def __init__(self, binary: Binary) -> None:
         self.binary = binary
         self.symbols = Symbols()
         self.parameters = tuple(
             Parameter(p.name, p.pointer, p.size, p.dtype, p.members) for p in binary.parameters
         )
+        self.assumptions: dict[Assumption, None] = dict.fromkeys(binary.assumptions)
+        self.placed: tuple[Placed, ...] = ()
+        self.jumps: Collection[int] = ()
+        self.code: Code
+        self.read()
+        self.flow: Flow = self.code.flow
+        self.result = evaluate(self.code, self.symbols, COUNTER)
+        self.loads = self._load_names()
+
+    def read(self) -> None:
+        """The instructions, and what they compute."""
+        binary = self.binary
         listing = parse_listing(binary.listing, f"listing of {binary.kernel}")
         self.placed, jumps, notes = place(listing)
         base = binary.parameter_base
@@ -81,17 +95,13 @@ class _Describer:
             banks=binary.constants,
             unset=binary.unset,
         )
+        self.jumps = jumps
         self.code = SassCode(self.placed, jumps, self.symbols, constants)
-        self.flow: Flow = self.code.flow
-        self.result = evaluate(self.code, self.symbols, COUNTER)
-        self.assumptions: dict[Assumption, None] = dict.fromkeys(
-            (*binary.assumptions, *(Assumption(n) for n in notes))
-        )
-        self.loads = self._load_names()
+        self.assumptions.update(dict.fromkeys(Assumption(n) for n in notes))
 
     def program(self) -> Program:
         accesses = {i: self._accesses(i) for i in self.result.addresses}
-        if self.binary.ptx:
+        if self.binary.ptx and self.binary.listing:
             _PtxSide(self.binary.ptx, self.binary, self.symbols).join(self, accesses)
         instructions = tuple(
             self._instruction(i, accesses.get(i, ())) for i in range(len(self.placed))
@@ -163,7 +173,7 @@ class _Describer:
 
     def _guard(self, index: int) -> Value | None:
         """For which lanes the instruction has an effect; a matrix has as many rows as addresses."""
-        if index in self.code.jumps:
+        if index in self.jumps:
             return None
         guard, s = self.result.predicates.get(index), self.symbols
         rows = matrix_rows(self.placed[index].instruction)
@@ -375,7 +385,7 @@ class _PtxSide:
             line = kernel.instructions[index].line
             self.accesses[line] = _PtxAccess(memory.space, address, chain)
 
-    def join(self, sass: _Describer, accesses: dict[int, tuple[MemoryAccess, ...]]) -> None:
+    def join(self, sass: Describer, accesses: dict[int, tuple[MemoryAccess, ...]]) -> None:
         """Fill in addresses that SASS leaves open; check those that both have."""
         copies: dict[tuple[int, int], list[int]] = {}
         loop_of = {i: b.loop for b in sass.flow.blocks.values() for i in range(b.start, b.stop)}
@@ -427,7 +437,7 @@ class _PtxSide:
             replacement[atom] = counter
         return s.substitute(known.address, replacement, {})
 
-    def _agree(self, sass: _Describer, known: _PtxAccess, index: int, copies: int) -> bool:
+    def _agree(self, sass: Describer, known: _PtxAccess, index: int, copies: int) -> bool:
         """Whether the two addresses differ by a constant, in some copy of an unrolled loop."""
         s = self.symbols
         address = sass.result.addresses[index][0]

@@ -9,7 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Union
 
-from perfassert.errors import KernelError, KernelSourceError, close_matches
+from perfassert.errors import KernelError, KernelSourceError, ToolchainMissing, close_matches
 from perfassert.frontends.cuda.arguments import Arguments
 from perfassert.frontends.cuda.binding import (
     Binder,
@@ -22,9 +22,18 @@ from perfassert.frontends.cuda.executed_accesses import with_touched
 from perfassert.frontends.cuda.grid_strides import normalised
 from perfassert.frontends.cuda.launch_graph import launch_graph, standing_block
 from perfassert.frontends.cuda.proxies import read_proxies
+from perfassert.frontends.cuda.ptx_binary import unassembled
+from perfassert.frontends.cuda.ptx_describe import describe_ptx
+from perfassert.frontends.cuda.ptx_machine import executable_ptx
 from perfassert.frontends.cuda.semantics import executable
 from perfassert.frontends.toolchain.architecture import architecture
-from perfassert.frontends.toolchain.build import Binary, Source, build, with_layouts
+from perfassert.frontends.toolchain.build import (
+    Binary,
+    Source,
+    build,
+    prepared,
+    with_layouts,
+)
 from perfassert.frontends.toolchain.toolchains import release_of
 from perfassert.hardware.matrix import WARPS_OF_A_GROUP, MatrixVariant
 from perfassert.kernel.description import BoundKernel, CompiledKernel
@@ -32,7 +41,7 @@ from perfassert.kernel.executed import Executed
 from perfassert.kernel.field import Field
 from perfassert.kernel.graph import InstructionGraph, Node
 from perfassert.kernel.launch import Launch
-from perfassert.kernel.machine import MachineCode
+from perfassert.kernel.machine import MachineCode, UnsetConstant
 from perfassert.kernel.program import Program
 
 AnyPath = Union[str, "PathLike[str]"]
@@ -215,7 +224,7 @@ class Hints:
             assumptions=(*program.assumptions, *binder.assumptions),
             graph=graph,
             bound=bound,
-            spill_bytes=binary.local_bytes,
+            spill_bytes=binary.local_bytes if binary.listing else None,
             program=program,
             code_bytes=program.code_bytes,
             working=stands.working,
@@ -235,10 +244,21 @@ class CompiledCode:
 
     def binary(self, arch: str) -> Binary:
         """Compiled for ``arch``; a file that has changed is compiled again."""
-        binary, constants = build(self.source, arch), self.hints.constants
+        binary, constants = self._built(arch), self.hints.constants
         if constants:
             binary = with_layouts(binary, self.source, arch)
         return self.hints.named(with_constants(binary, constants))
+
+    def _built(self, arch: str) -> Binary:
+        """PTX that no tool here assembles stays PTX."""
+        source = self.source
+        try:
+            return build(source, arch)
+        except ToolchainMissing as missing:
+            if source.kind != "ptx" or source.toolchain is not None:
+                raise
+            text = next(iter(prepared(source, arch).texts()))
+            return unassembled(text, source.kernel, arch, str(source.path), str(missing))
 
     def program(self, arch: str) -> Program:
         """The description for ``arch``."""
@@ -252,12 +272,17 @@ class CompiledCode:
 
     def executable(self, arch: str) -> MachineCode:
         """What ``engines/execution`` runs."""
-        return executable(self.binary(arch))
+        binary = self.binary(arch)
+        if binary.listing:
+            return executable(binary)
+        unset = (UnsetConstant(u.bank, u.offset, u.size) for u in binary.unset)
+        where = next(iter(binary.files))
+        return executable_ptx(binary.ptx or "", binary.mangled, where, binary.constants, unset)
 
 
 @lru_cache(maxsize=128)
 def _program(binary: Binary) -> Program:
-    return describe(binary)
+    return describe(binary) if binary.listing else describe_ptx(binary)
 
 
 def _arithmetic(

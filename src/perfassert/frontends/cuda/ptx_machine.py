@@ -11,12 +11,14 @@ import struct
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+from perfassert.errors import KernelSourceError
 from perfassert.frontends.cuda.ptx_control import ADDRESS_STEP, CONTROL
 from perfassert.frontends.cuda.ptx_converge import converged
 from perfassert.frontends.cuda.ptx_float import FLOAT, FLOATS, converted
 from perfassert.frontends.cuda.ptx_inline import inlined
 from perfassert.frontends.cuda.ptx_integer import INTEGER
 from perfassert.frontends.cuda.ptx_memory import BANK, MEMORY
+from perfassert.frontends.cuda.ptx_schedule import scheduled
 from perfassert.frontends.cuda.ptx_step import Names, PtxStep, Symbol
 from perfassert.frontends.cuda.ptx_text import (
     Module,
@@ -44,6 +46,7 @@ _JUMPS = frozenset("bra brx call bar barrier bssy bsync break bclear warpsync".s
 _WRITES = frozenset(
     "st red atom cp wgmma tcgen05 mbarrier stmatrix sust multimem tensormap".split()
 )
+_MOST_BYTES = 1 << 20  # of a variable that is not in global memory
 _UNALIGNED = 16  # of what starts behind all other variables
 
 
@@ -74,7 +77,27 @@ def prepared(text: str, kernel: str, name: str) -> Prepared:
     """
     module = parse_module(text, kernel, name)
     routine = inlined(module)
-    return Prepared(converged(routine), layout(module, routine))
+    if not routine.instructions:
+        raise KernelSourceError(f"{name}: {kernel!r} has no instructions")
+    _check_sizes((*module.variables, *routine.variables, *routine.parameters), name)
+    held = layout(module, routine)
+    ordered = scheduled(routine, names_of(Prepared(routine, held)))
+    return Prepared(converged(ordered), held)
+
+
+def _check_sizes(variables: Iterable[Variable], name: str) -> None:
+    for variable in variables:
+        if variable.space != "global" and variable.size > _MOST_BYTES:
+            raise KernelSourceError(
+                f"{name}: {variable.name} has {variable.size} bytes, more than {variable.space} "
+                "memory holds"
+            )
+
+
+def names_of(made: Prepared) -> Names:
+    """What the names in it mean."""
+    routine = made.routine
+    return Names(routine.registers, made.layout.symbols, routine.labels, routine.tables)
 
 
 def layout(module: Module, routine: Routine) -> Layout:
@@ -132,7 +155,7 @@ def executable_ptx(
     made = prepared(text, kernel, name)
     routine, held = made.routine, made.layout
     registers = Registers()
-    names = Names(routine.registers, held.symbols, routine.labels, routine.tables)
+    names = names_of(made)
     notes: dict[str, None] = {}
     instructions = tuple(
         _translated(i, registers, names, name, notes) for i in routine.instructions

@@ -11,6 +11,7 @@ from perfassert.errors import KernelSourceError
 from perfassert.frontends.cuda.operands import split_operands
 
 SPACES = ("global", "shared", "local", "param", "const")
+_MOST_INITIAL = 1 << 16  # bytes that constant memory holds
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
 _LINES = re.compile(r"^[ \t]*(?:\.(?:loc|file|version|target|address_size)\b|@@DWARF)[^\n]*", re.M)
 _HEADER = re.compile(r"\.(entry|func)\b([^;{]*)([;{])")
@@ -204,14 +205,12 @@ def _variable(text: str, space: str, kind: str, size: int, alignment: int) -> Va
     count = 1
     for extent in _EXTENT.findall(found[2]):
         if extent:
-            count *= int(extent, 0) if re.fullmatch(r"0[xX]\w+|\d+", extent) else 1
+            count *= number_bits(extent, "u64") or 1
         else:
             count = len(content) // size if content and size else 0
     if content is not None:
-        content = content.ljust(count * size, b"\0")
-    elif space in ("const", "global") and not found[3]:
-        content = None
-    return Variable(found[1], space, count * size, alignment, content)
+        content = content.ljust(min(count * size, _MOST_INITIAL), b"\0")
+    return Variable(found[1], space, count * size, max(alignment, 1), content)
 
 
 def _content(text: str, kind: str) -> bytes | None:

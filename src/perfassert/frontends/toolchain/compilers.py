@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from perfassert.errors import KernelSourceError, close_matches
+from perfassert.errors import KernelSourceError, ToolchainMissing, close_matches
 from perfassert.source import Assumption
 
 from . import options, toolchains, tools
@@ -334,6 +334,11 @@ def _assemble(
     run = tools.run_tool("ptxas", command, memory=tools.reading_memory(len(text)))
     if run.status or not out.exists():
         log = run.log.replace(str(given), where)
+        if "option 'gpu-name'" in log:
+            raise ToolchainMissing(
+                f"{ptxas} does not know {arch}; install a newer one: pip install -U "
+                "nvidia-cuda-nvcc"
+            )
         error = failure("ptxas", log, where, {where: text})
         newer = "\ninstall a newer ptxas: pip install -U nvidia-cuda-nvcc"
         raise KernelSourceError(f"{error}{newer}") if "Unsupported .version" in log else error
