@@ -165,7 +165,7 @@ def _meetings(flow: Flow) -> dict[int, int]:
         ends = [n for n in graph if not graph.out_degree(n)]
         reach = {n: nx.ancestors(graph, n) | {n} for n in ends}
         if ends:
-            main = min(ends, key=lambda n: (*_turn(flow, reach, n), -len(reach[n]), -n))
+            main = _main(flow, reach)
             members = reach[main]
         else:
             leaving = [n for n in graph if any(e.target == EXIT for e in flow.blocks[n].edges)]
@@ -182,15 +182,24 @@ def _meetings(flow: Flow) -> dict[int, int]:
     return found
 
 
-def _turn(flow: Flow, reach: Mapping[int, set[int]], end: int) -> tuple[int, int]:
-    """Where the way to an end parts for good from those to others: in how many loops, and behind
+def _main(flow: Flow, reach: Mapping[int, set[int]]) -> int:
+    """Of two ends, the one whose way parts from that to the other in fewer loops, or earlier."""
+    best, *others = reach
+    for end in others:
+        mine, its = _turn(flow, reach[best], end), _turn(flow, reach[end], best)
+        if (*mine, -len(reach[end]), -end) < (*its, -len(reach[best]), -best):
+            best = end
+    return best
+
+
+def _turn(flow: Flow, other: set[int], end: int) -> tuple[int, int]:
+    """Where the way to an end parts for good from that to another: in how many loops, and behind
     how many dominators."""
     block = end
     while block in flow.dominator:
         above = flow.dominator[block]
-        if any(above in blocks for n, blocks in reach.items() if n != end):
-            loop = flow.blocks[above].loop
-            return len(flow.chain(loop)), _depth(flow, above)
+        if above in other:
+            return len(flow.chain(flow.blocks[above].loop)), _depth(flow, above)
         block = above
     return 0, 0
 
