@@ -8,7 +8,9 @@ PAGE_ROWS := 161
 ACCURACY_ROWS := 24
 # Our own kernels take part once `perfassert measure` has written their table.
 UNMEASURED = $(if $(wildcard $(MEASURED)/own_kernels.csv),,validation/own_kernels.toml)
-SUITES = $(filter-out $(UNMEASURED),$(sort $(wildcard validation/*.toml)))
+# Public programs are recorded outside: `perfassert validate validation/programs_3080.toml --sources DIR`.
+RECORDED = validation/programs_3080.toml
+SUITES = $(filter-out $(UNMEASURED) $(RECORDED),$(sort $(wildcard validation/*.toml)))
 VALIDATE = $(BIN)/perfassert validate $(SUITES) --data $(MEASURED)
 
 # Tests start many processes: what one has compiled the next one reads.
