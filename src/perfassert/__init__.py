@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from perfassert.kernel.graph import Latency as Latency
     from perfassert.kernel.launch import Buffer as Buffer
     from perfassert.kernel.launch import Launch as Launch
+    from perfassert.kernel.tensor_map import TensorMap as TensorMap
     from perfassert.perf_toml.launches import RecordedLaunch as RecordedLaunch
     from perfassert.perf_toml.launches import launches as launches
     from perfassert.prediction.prediction import Advice as Advice
@@ -84,6 +85,7 @@ _HOMES = {
     "kernel.field": ("Field",),
     "kernel.graph": ("InstructionGraph", "Latency"),
     "kernel.launch": ("Buffer", "Launch"),
+    "kernel.tensor_map": ("TensorMap",),
     "frontends.nsight": ("read_samples",),
     "perf_toml.launches": ("RecordedLaunch", "launches"),
     "predictor": ("advise", "predict"),

@@ -21,6 +21,7 @@ class BoundAccess:
     ``touched``: where executed blocks went, which then counts instead of address and conditions;
     copies of one instruction have it in common. ``merged``: lanes of an atomic on one address are
     one operation. ``instruction``: its number in the program.
+    ``pieces``: of a bulk copy, into how many loops of its own take it apart (0: none).
     """
 
     field: str
@@ -36,5 +37,6 @@ class BoundAccess:
     span: SourceSpan | None
     rests_on: tuple[Assumption, ...] = ()
     touched: Touched | None = None
+    pieces: int = 0
     instruction: int = -1
     merged: bool = False

@@ -21,6 +21,8 @@ from perfassert.source import Assumption, SourceSpan
 COUNTER = "loop:"
 ARGUMENT = "arg:"
 CONSTANT = "constant:"
+CLUSTERED = "clustered"
+"""The variable that is 1 where the launch has clusters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,8 @@ class BarrierUse:
 
     ``kind``: ``"shared"``, an mbarrier ``barrier`` bytes into shared memory; ``"named"``, that of
     this number; ``"cluster"``. ``copies``: a bulk copy that completes there. ``parity`` that is
-    waited for, in the highest bit; ``threads`` that meet at a named one (None: all).
+    waited for, in the highest bit; ``threads`` that meet at a named one (None: all); ``bytes`` of
+    copies that an arrival expects.
     """
 
     kind: str
@@ -58,6 +61,23 @@ class BarrierUse:
     copies: bool = False
     parity: Value | None = None
     threads: Value | None = None
+    bytes: Value | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BulkCopy:
+    """A copy between global and shared memory that one instruction starts.
+
+    ``address``: of the tensor map where there are ``coordinates`` (innermost first), else of
+    ``size`` bytes in ``field``. ``unresolved`` says what has no closed form, else empty.
+    """
+
+    direction: Direction
+    address: Value
+    coordinates: tuple[Value, ...]
+    size: Value | None
+    field: str = ""
+    unresolved: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +117,7 @@ class ProgramInstruction:
     counted: tuple[CountedWait, ...] = ()
     meets: BarrierUse | None = None
     closes: int = -1
+    bulk: BulkCopy | None = None
 
 
 @dataclass(frozen=True, slots=True)

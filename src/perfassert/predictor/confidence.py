@@ -101,7 +101,8 @@ def _sectors(access: BoundAccess, cost: AccessCost | None) -> float:
     """Of global memory as it was counted, of local memory as of words side by side."""
     if access.space == "local":
         return float(access.bytes)
-    return cost.sectors if cost is not None and access.space == "global" else 0.0
+    found = cost.sectors if cost is not None and access.space == "global" else 0.0
+    return found * max(access.pieces, 1)
 
 
 def _stand_ins(*groups: Iterable[Assumption]) -> Iterator[Assumption]:

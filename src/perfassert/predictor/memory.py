@@ -13,6 +13,7 @@ from math import prod
 
 from perfassert.engines.volume.estimate import AccessCost, VolumeEstimate
 from perfassert.engines.volume.roofline import dram_seconds
+from perfassert.hardware.matrix import WARPS_OF_A_GROUP, MatrixVariant
 from perfassert.hardware.model import Device
 from perfassert.kernel.access import Access, Direction
 from perfassert.kernel.bound import BoundAccess
@@ -22,6 +23,7 @@ from perfassert.kernel.graph import InstructionGraph, Latency, Node
 QUEUE = "memory queue"
 LOAD_STORE_UNIT = "load-store unit"
 L2 = "L2 share"
+COPIES = "bulk copies"
 _GRAIN = 16  # derived costs are multiples of 1/16 cycle, so that periods exist
 _ON_CHIP = ("shared", "global")
 """Pipelines of a device file that stand for the load-store unit."""
@@ -75,6 +77,7 @@ class MemorySystem:
         self.estimate = estimate
         self.counted = isinstance(kernel, BoundKernel)
         self.widths = [a.bytes for a in kernel.bound] if isinstance(kernel, BoundKernel) else []
+        self.pieces = [a.pieces for a in kernel.bound] if isinstance(kernel, BoundKernel) else []
         self.fields = [(a.field, a.direction is Direction.LOAD) for a in _accesses(kernel)]
         share = device.l2_bandwidth / device.clock_hz / active
         self.sector_cycles = device.sector_bytes / min(share, device.l2_port_bytes_per_cycle)
@@ -94,6 +97,11 @@ class MemorySystem:
 
     def node(self, node: Node, trips: int) -> Node:
         """A node with what it demands of queue, load-store unit and L2."""
+        if (read := matrix_operands(node.operation)) and self.counted:
+            cycles = read / self.device.l1_bytes_per_cycle
+            return replace(node, demands=((LOAD_STORE_UNIT, _grained(cycles)),))
+        if node.touches and self.pieces and self.pieces[node.touches[0]]:
+            return self.bulk(node, node.touches[0])
         known = [i for i in node.touches if i in self.estimate.accesses]
         operation = self.device.operation(node.operation) if known or node.space else None
         if operation is None or operation.pipeline not in _ON_CHIP:
@@ -124,6 +132,24 @@ class MemorySystem:
         name = f"{node.operation} {_grained(after):g}"
         queue = _grained(self.device.memory_issue_cycles)
         self.latencies[name] = Latency(queue, _grained(after), QUEUE, "scheduler")
+        return replace(
+            node, operation=name, demands=tuple((s, _grained(c)) for s, c in demands if c > 0)
+        )
+
+    def bulk(self, node: Node, number: int) -> Node:
+        """A bulk copy: it passes shared memory's pipe at its width, and the L2, but no queue."""
+        operation, device = self.device.operation(node.operation), self.device
+        cost, load = self.estimate.accesses[number], self.fields[number][1]
+        sectors = cost.sectors * self.pieces[number]
+        bytes_ = sectors * device.sector_bytes
+        completion = self._latency(number) if load else operation.completion
+        if load:
+            self.from_dram[node.index] = self._from_dram(number)
+        name = f"{node.operation} {_grained(completion):g}"
+        issue = _grained(operation.issue)
+        self.latencies[name] = Latency(issue, _grained(completion), COPIES, "unit")
+        demands = ((LOAD_STORE_UNIT, bytes_ / device.l1_bytes_per_cycle),
+                   (L2, sectors * self.sector_cycles))  # fmt: skip
         return replace(
             node, operation=name, demands=tuple((s, _grained(c)) for s, c in demands if c > 0)
         )
@@ -187,6 +213,14 @@ class MemorySystem:
         latencies spread evenly about their mean, the last of n is (n − 1) / (n + 1) above it."""
         more, one = ((n - 1) / (n + 1) for n in (max(_LINES, lines), _LINES))
         return self.device.dram_latency * self.device.dram_latency_spread * (more - one)
+
+
+def matrix_operands(operation: str) -> float:
+    """Bytes that one warp's part of a matrix instruction reads from shared memory."""
+    variant = MatrixVariant.named(operation)
+    if variant is None:
+        return 0.0
+    return variant.shared_bytes / (WARPS_OF_A_GROUP if variant.unit == "wgmma" else 1)
 
 
 def _some(share: float) -> float:

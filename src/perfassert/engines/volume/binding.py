@@ -52,7 +52,7 @@ def _bound_groups(
         bounds = tuple(sorted(access.ranges.items()))
         common = (
             access.field, access.direction, access.bytes, access.loops, bounds, access.conditions,
-            access.atomic, access.merged,
+            access.atomic, access.merged, bool(access.pieces),
         )  # fmt: skip
         own = known.get((common, access.address.terms))
         if own is None:
@@ -93,6 +93,7 @@ def _group(
         tuple(sorted(ranges.items())),
         tuple(_split_all(c, split, block) for c in conditions),
         access.loops, tuple(number for _, number in numbers), access.atomic and not access.merged,
+        bool(access.pieces),
     )  # fmt: skip
 
 

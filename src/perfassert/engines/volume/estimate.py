@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from perfassert.engines.volume.binding import bind_groups, shared_groups
 from perfassert.engines.volume.contention import on_one_address
@@ -251,13 +251,18 @@ def _field_blocks(
     groups: Sequence[AccessGroup], launch: Launch, device: Device, accesses: dict[int, AccessCost]
 ) -> _FieldBlocks:
     costs = {d: WarpCost() for d in Direction}
+    copied = 0.0  # in bulk: bytes of every box, however often
     for group in groups:
         blocks = representatives([group], launch, device.l1_line_bytes)
         cost = warp_cost(group, blocks, launch, device)
+        if group.bulk:
+            cost = replace(cost, wavefronts=0.0, tag_cycles=0.0, cycles=0.0)
+            copied += cost.sectors * device.sector_bytes * (group.direction is Direction.LOAD)
         _note(accesses, group.members, cost)
         costs[group.direction] = costs[group.direction].plus(cost)
-    loads = of(Direction.LOAD, groups)
+    loads = [g for g in of(Direction.LOAD, groups) if not g.bulk]
     compulsory, lines = _footprints(loads, launch, device) if loads else (0.0, 0.0)
+    compulsory += copied
     requested = costs[Direction.LOAD].sectors * device.sector_bytes
     return _FieldBlocks(
         costs[Direction.LOAD],

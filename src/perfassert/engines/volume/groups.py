@@ -47,7 +47,8 @@ class AccessGroup:
     the axes for which ``symbols`` holds thread and block index apart; for the others it holds the
     global coordinate. Of compiled code: ``ranges`` of single symbols, among them the loop counters
     in ``loops``; ``conditions``: forms that are 0 where a thread is masked; ``members``: numbers
-    of the kernel's accesses. ``serial``: atomics whose lanes take turns at an address.
+    of the kernel's accesses. ``serial``: atomics whose lanes take turns at an address; ``bulk``:
+    copied past the L1.
     """
 
     field: str
@@ -62,6 +63,7 @@ class AccessGroup:
     loops: tuple[str, ...] = ()
     members: tuple[int, ...] = ()
     serial: bool = False
+    bulk: bool = False
 
     @cached_property
     def coefficients(self) -> dict[str, int]:

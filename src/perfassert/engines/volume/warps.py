@@ -35,6 +35,7 @@ _HASH_BITS = (
 _MAX_ROWS = 1024  # warps that are evaluated; of more, some stand for the others
 _MAX_BASES = 16  # base addresses that the tag hash is averaged over
 _MAX_ITERATIONS = 24  # of the loops around an access, evenly spread
+_MAX_PIECES = 4096  # of boxes that end with their tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +173,12 @@ def lane_addresses(
     return Lanes(shaped, lit, np.asarray(lit.any(axis=2)), weight)
 
 
+def _clipped(group: AccessGroup) -> bool:
+    """Whether boxes of bulk copies end with their tensor, so that every piece counts."""
+    loops = frozenset(group.loops)
+    return group.bulk and any(loops.intersection(c.symbols()) for c in group.conditions)
+
+
 def _iterations(group: AccessGroup, first: int) -> tuple[dict[str, IntArray], float]:
     """Loop counters of the iterations that are looked at, and how many each stands for."""
     if not group.loops:
@@ -179,7 +186,7 @@ def _iterations(group: AccessGroup, first: int) -> tuple[dict[str, IntArray], fl
     ranges = dict(group.ranges)
     counts = [ranges[s][1] - ranges[s][0] + 1 for s in group.loops]
     total = int(np.prod(counts))
-    picked = min(total, first or _MAX_ITERATIONS)
+    picked = min(total, first or (_MAX_PIECES if _clipped(group) else _MAX_ITERATIONS))
     index = np.arange(picked, dtype=np.int64)
     if not first:
         index = (2 * index + 1) * total // (2 * picked)

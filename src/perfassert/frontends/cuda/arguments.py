@@ -14,12 +14,14 @@ from perfassert.kernel.affine import Affine, add
 from perfassert.kernel.bound import BoundAccess
 from perfassert.kernel.launch import Buffer, Launch
 from perfassert.kernel.program import ARGUMENT, Member, Parameter, Program
+from perfassert.kernel.tensor_map import TensorMap
 
 _APART = 2**40
 """Bytes between the made-up addresses of two pointers: no array reaches into the next one."""
 _PLACES = 2**6  # pointers that one parameter has place for
 _WORD = 4  # bytes
 _POINTER = 8  # bytes
+_TENSOR_MAP = 128  # bytes
 
 
 class Arguments:
@@ -35,6 +37,7 @@ class Arguments:
         self.program = program
         self.numbers: dict[str, int] = {}
         self.buffers: dict[str, Buffer] = {}
+        self.maps: dict[str, TensorMap] = {}
         self._fields = {a.field for i in program.instructions for a in i.accesses}
         for position, value in self._given(launch.args):
             self._take(position, value)
@@ -61,7 +64,9 @@ class Arguments:
     def _take(self, position: int, value: Any) -> None:
         parameter = self.program.parameters[position]
         variable = f"{ARGUMENT}{position}"
-        if isinstance(value, (bytes, bytearray)):
+        if isinstance(value, TensorMap):
+            self._store(variable, parameter, parameter.name, value)
+        elif isinstance(value, (bytes, bytearray)):
             self._bytes(position, bytes(value))
         elif isinstance(value, Mapping):
             self._members(position, value)
@@ -71,7 +76,10 @@ class Arguments:
             self._store(variable, parameter, parameter.name, value)
 
     def _store(self, variable: str, kind: Parameter | Member, shown: str, value: Any) -> None:
-        """One number or pointer."""
+        """One number, pointer or tensor map."""
+        if isinstance(value, TensorMap):
+            self._map(variable, shown, value)
+            return
         if isinstance(value, Buffer):
             if kind.size != _POINTER or (kind.dtype and not kind.pointer):
                 raise self._wrong(shown, f"is {kind.dtype or 'no pointer'}; a buffer does not fit")
@@ -81,6 +89,12 @@ class Arguments:
             self._set(variable, kind.size, encoded(value, kind.dtype, kind.size, kind.pointer))
         except Misfit as error:
             raise self._wrong(shown, str(error)) from None
+
+    def _map(self, variable: str, shown: str, value: TensorMap) -> None:
+        position, _, inside = variable[len(ARGUMENT) :].partition("+")
+        if self.program.parameters[int(position)].size - int(inside or 0) < _TENSOR_MAP:
+            raise self._wrong(shown, "has no place for a tensor map of 128 bytes")
+        self.maps[variable] = value
 
     def _set(self, variable: str, size: int, number: int) -> None:
         """A parameter, or a word of one; what reads the upper half finds it, too."""
@@ -249,6 +263,8 @@ def content(parameter: Parameter, value: Any) -> bytes | None:
     unknown. The value is one that the parameter takes."""
     if isinstance(value, (bytes, bytearray)):
         return bytes(value).ljust(parameter.size, b"\0")
+    if isinstance(value, TensorMap):
+        return None
     if not isinstance(value, Mapping):
         number = encoded(value, parameter.dtype, parameter.size, parameter.pointer)
         return packed(number, parameter.size)
@@ -257,7 +273,7 @@ def content(parameter: Parameter, value: Any) -> bytes | None:
     missing = {m.offset for m in parameter.members}
     for path, element in flat(value):
         member = known.get(path)
-        if member is None or isinstance(element, Buffer):
+        if member is None or isinstance(element, (Buffer, TensorMap)):
             return None
         number = encoded(element, member.dtype, member.size, member.pointer)
         held[member.offset : member.offset + member.size] = packed(number, member.size)

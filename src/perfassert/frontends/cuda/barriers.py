@@ -13,11 +13,14 @@ _OF_CLUSTER = ("UCGABAR_ARV", "UCGABAR_WAIT")
 
 
 def barrier_operands(instruction: Instruction) -> tuple[Operand, ...]:
-    """What names the barrier, then the parity that is waited for, or the threads of a named one."""
+    """What names the barrier, then the parity that is waited for, the bytes that an arrival expects
+    or the threads of a named one."""
     base, operands = instruction.base, instruction.operands
     memory = [o for o in operands if o.kind == "memory"]
     if base == "SYNCS" and memory and _arrives_or_waits(instruction):
-        return (memory[0], operands[-1]) if "PHASECHK" in instruction.modifiers else (memory[0],)
+        return (memory[0], operands[-1])
+    if base == "UBLKCP" and instruction.modifiers[:1] != ("S",):
+        return ()
     if base in _BULK and memory and len(memory[0].parts) == 1:
         return _barrier_of_copy(memory[0].parts[0])
     if base == "BAR":
@@ -42,7 +45,9 @@ def barrier_use(
     if base in _BULK:
         return BarrierUse("shared", values[0], copies=True)
     waits = "PHASECHK" in modifiers
-    return BarrierUse("shared", values[0], arrives=not waits, waits=waits, parity=detail)
+    if waits:
+        return BarrierUse("shared", values[0], waits=True, parity=detail)
+    return BarrierUse("shared", values[0], arrives=True, bytes=detail)
 
 
 def _arrives_or_waits(instruction: Instruction) -> bool:

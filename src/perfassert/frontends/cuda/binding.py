@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from perfassert.errors import KernelError, LaunchError, close_matches
 from perfassert.frontends.cuda.arguments import Arguments
+from perfassert.frontends.cuda.bulk_copies import box_of_copy
 from perfassert.frontends.cuda.stand_ins import (
     ANYTHING,
     apart,
@@ -42,6 +43,7 @@ from perfassert.kernel.program import (
     ARGUMENT,
     CONSTANT,
     COUNTER,
+    BulkCopy,
     MemoryAccess,
     Program,
     ProgramInstruction,
@@ -549,7 +551,7 @@ def bind_accesses(binder: Binder) -> tuple[tuple[BoundAccess, ...], dict[int, tu
             continue
         for number in range(block.start, block.stop):
             instruction = program.instructions[number]
-            if not instruction.accesses:
+            if not instruction.accesses and instruction.bulk is None:
                 continue
             guard = block.condition
             if instruction.guard is not None:
@@ -561,6 +563,10 @@ def bind_accesses(binder: Binder) -> tuple[tuple[BoundAccess, ...], dict[int, tu
             if found is None or not _entered(binder, chain):
                 continue
             own = []
+            if instruction.bulk is not None:
+                bound.append(_bulk(binder, instruction, instruction.bulk, found, chain))
+                made[number] = (len(bound) - 1,)
+                continue
             for access in instruction.accesses:
                 own.append(len(bound))
                 bound.append(_bound(binder, access, found, chain, instruction))
@@ -612,6 +618,32 @@ def _bound(
         access.field, access.space, access.direction, access.bytes, form, ranges,
         tuple(conditions), tuple(loops), access.atomic, access.text, span, rests_on,
         instruction=instruction.index, merged=access.merged,
+    )  # fmt: skip
+
+
+def _bulk(
+    binder: Binder,
+    instruction: ProgramInstruction,
+    copy: BulkCopy,
+    guard: tuple[dict[str, tuple[int, int]], list[Affine]],
+    chain: tuple[int, ...],
+) -> BoundAccess:
+    """A box or run of bytes as an access with loops of its own."""
+    box, guesses = box_of_copy(binder, instruction, copy)
+    box = replace(box, access=replace(box.access, unresolved=copy.unresolved))
+    own = {name: (0, count - 1) for name, count in box.loops.items()}
+    binder.ranges |= own
+    made = _bound(binder, box.access, guard, chain, instruction)
+    clipped = []
+    for coordinate, extent in box.clip:
+        form = binder.form(coordinate)
+        low, high = interval(form, binder.ranges)
+        beyond = add(form, Affine(-extent))
+        clipped += [below_zero(beyond)] if high >= extent else []
+        clipped += [below_zero(add(form.scaled(-1), Affine(-1)))] if low < 0 else []
+    return replace(
+        made, loops=(*made.loops, *own), ranges={**made.ranges, **own}, pieces=max(box.pieces, 1),
+        conditions=(*made.conditions, *clipped), rests_on=(*made.rests_on, *guesses),
     )  # fmt: skip
 
 

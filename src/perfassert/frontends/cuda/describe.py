@@ -15,7 +15,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from perfassert.errors import KernelSourceError
-from perfassert.frontends.cuda.barriers import barrier_use
+from perfassert.frontends.cuda.barriers import barrier_operands, barrier_use
+from perfassert.frontends.cuda.bulk_copies import (
+    argument_of,
+    bulk_copy,
+    copy_operands,
+    parameter_of,
+)
 from perfassert.frontends.cuda.control_flow import Flow
 from perfassert.frontends.cuda.evaluate import Code, Evaluated, evaluate
 from perfassert.frontends.cuda.loop_places import loop_names, loop_span
@@ -32,6 +38,7 @@ from perfassert.kernel.program import (
     ARGUMENT,
     CONSTANT,
     COUNTER,
+    BulkCopy,
     MemoryAccess,
     Parameter,
     Program,
@@ -91,7 +98,7 @@ class Describer:
         late = int("".join(filter(str.isdigit, binary.arch)) or 0) >= 100
         constants = Constants(
             tuple((base + p.offset, p.size) for p in binary.parameters),
-            *((0x360, 0x370, 0x37C) if late else (0, 12, 0x28)),
+            *((0x360, 0x370, 0x37C, 0x348, 0x36C) if late else (0, 12, 0x28, 0x198, 0x140)),
             banks=binary.constants,
             unset=binary.unset,
         )
@@ -169,6 +176,7 @@ class Describer:
             counted=counted_waits(i) if Role.WAITS_FOR_COUNTS in roles else (),
             closes=closes_group(i),
             meets=barrier_use(i, self.result.addresses.get(index, ()), self.symbols),
+            bulk=self._bulk(index),
         )  # fmt: skip
 
     def _guard(self, index: int) -> Value | None:
@@ -181,6 +189,30 @@ class Describer:
             return guard
         given = s.compare("<", s.variable("laneid"), s.number(rows))
         return given if guard is None else s.both(guard, given)
+
+    def _bulk(self, index: int) -> BulkCopy | None:
+        """A bulk copy, of bytes with the field that their pointer belongs to."""
+        i = self.placed[index].instruction
+        values = self.result.addresses.get(index, ())[len(barrier_operands(i)) :]
+        copy = bulk_copy(i, values) if copy_operands(i) else None
+        if copy is None:
+            return None
+        placed = (copy.address, *copy.coordinates)
+        unresolved = next((said for v in placed if (said := self.unresolved(v))), "")
+        if copy.coordinates:
+            return replace(copy, field=self._map_of(copy.address), unresolved=unresolved)
+        access = self.access(i, "global", copy.address)
+        return replace(
+            copy, address=access.address, field=access.field, unresolved=access.unresolved
+        )
+
+    def _map_of(self, address: Value) -> str:
+        """The parameter in which a tensor map lies, as a variable; empty for one elsewhere."""
+        at = parameter_of(self.symbols, address)
+        for position, p in enumerate(self.binary.parameters):
+            if at is not None and p.offset <= at < p.offset + p.size:
+                return argument_of(position, at - p.offset)
+        return ""
 
     def _load_names(self) -> dict[str, tuple[str, SourceSpan | None]]:
         """What the unknown that an instruction loads is called, by the name of its atom."""

@@ -62,6 +62,8 @@ def _touched(
     """What the instruction touched; nothing, where no executed warp came there; None: unknown."""
     executed = binder.executed
     assert executed is not None
+    if instruction.bulk is not None:
+        return None
     found = executed.touched.get((instruction.address, access.space))
     if found is not None:
         return found

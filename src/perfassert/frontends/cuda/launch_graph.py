@@ -587,6 +587,8 @@ class _Numbering:
         elif Role.COMMITS_COPIES in instruction.roles:
             copies = [s for group in state.pop(_ASYNC, []) for s in group]
             state.setdefault(0, []).append(copies or [_Setter(item)])
+        elif item.signal is not None and item.signal.copies:
+            return  # its operands are read long before it is complete
         elif instruction.closes >= 0:
             state.setdefault(instruction.closes, []).append([_Setter(item)])
         elif instruction.sets >= 0:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from perfassert.frontends.cuda.barriers import barrier_operands
+from perfassert.frontends.cuda.bulk_copies import PARAMETERS, copy_operands
 from perfassert.frontends.cuda.control_flow import EXIT, Flow, Jump, analyse
 from perfassert.frontends.cuda.evaluate import Read
 from perfassert.frontends.cuda.registers import defined, operand_registers, results, used
@@ -20,7 +21,7 @@ from perfassert.frontends.cuda.sass import Instruction, Listing, Operand
 from perfassert.frontends.cuda.stack import stack_words
 from perfassert.frontends.toolchain.binary import Unset
 from perfassert.frontends.toolchain.names import demangle
-from perfassert.kernel.program import CONSTANT
+from perfassert.kernel.program import CLUSTERED, CONSTANT
 from perfassert.kernel.symbols import Symbols, Value
 
 _MAX_PLACED = 100_000
@@ -40,7 +41,8 @@ class Constants:
     """Constant bank 0 of one kernel: where the launch and the parameters lie.
 
     ``parameters``: (offset, size) by position; ``block``, ``grid``, ``stack``: offsets of
-    ``blockDim.x``, ``gridDim.x`` and of the stack pointer; ``banks``: initialised banks;
+    ``blockDim.x``, ``gridDim.x``, of the stack pointer, of the address at which parameters lie in
+    memory, of a 1 where the launch has clusters; ``banks``: initialised banks;
     ``unset``: what in them only the program fills.
     """
 
@@ -48,6 +50,8 @@ class Constants:
     block: int = 0
     grid: int = 12
     stack: int = 0x28
+    memory: int = 0x198
+    cluster: int = 0x140
     banks: Mapping[int, bytes] | None = None
     unset: tuple[Unset, ...] = ()
 
@@ -65,6 +69,8 @@ class Constants:
         for start, what in ((self.block, "blockDim"), (self.grid, "gridDim")):
             if start <= offset < start + 12 and offset % 4 == 0:
                 return f"{what}.{'xyz'[(offset - start) // 4]}"
+        if offset in (self.memory, self.cluster):
+            return PARAMETERS if offset == self.memory else CLUSTERED
         for i, (start, size) in enumerate(self.parameters):
             if start <= offset < start + size:
                 inside = offset - start
@@ -234,7 +240,8 @@ class SassCode:
         for operand in instruction.operands:
             if operand.kind == "memory":
                 found += [r for part in operand.parts for r in operand_registers(part, 1)]
-        found += [r for o in barrier_operands(instruction) for r in operand_registers(o, 1)]
+        more = (*barrier_operands(instruction), *copy_operands(instruction))
+        found += [r for o in more for r in operand_registers(o, 1)]
         if instruction.base in _TWICE_GUARDED:
             found += [o.name for o in instruction.operands if o.kind == "predicate"]
         return found
@@ -251,10 +258,9 @@ class SassCode:
     def addresses(self, index: int, read: Read) -> tuple[Value, ...]:
         """See :class:`~perfassert.frontends.cuda.evaluate.Code`."""
         instruction = self.code[index].instruction
-        if barriers := barrier_operands(instruction):
+        if own := (*barrier_operands(instruction), *copy_operands(instruction)):
             return tuple(
-                self._address(o, read) if o.kind == "memory" else self.operand(o, read)
-                for o in barriers
+                self._address(o, read) if o.kind == "memory" else self.operand(o, read) for o in own
             )
         found = [o for o in instruction.operands if o.kind == "memory"]
         if not found:
@@ -717,6 +723,8 @@ def _prmt(i: _Step) -> Mapping[str, Value]:
         return i.result(i[0])
     if selector == 0x9910:
         return i.result(i[0])
+    if selector == 0x5410 and i[2] is s.zero:
+        return i.result(s.mod(i[0], s.number(2**16)))
     if selector is not None and selector & 0xFFF0 == 0x7770 and i[2] is s.zero:
         return {}
     return {}
@@ -735,13 +743,21 @@ def _elect(i: _Step) -> Mapping[str, Value]:
     return {p: first for p in i.predicates if p[-1] != "T"}
 
 
+def _voted(i: _Step) -> Mapping[str, Value]:
+    """Whether all lanes, or any, say so: in each lane what it says itself, as a uniform instruction
+    that not all exclude, or any one demands, is executed by warps with such a lane."""
+    if i.target or len(i.predicates) != 1 or not i.operands:
+        return {}
+    return {i.predicates[0]: i[0]}
+
+
 def _granted(i: _Step) -> Mapping[str, Value]:
     """A wait that is over, registers that were granted: who asks in a loop asks once, and waits."""
     return {p: i.s.one for p in i.predicates if p[-1] != "T"}
 
 
 _SEMANTICS: dict[str, _Semantics] = {
-    "ELECT": _elect, "SYNCS": _granted, "USETMAXREG": _granted,
+    "VOTEU": _voted, "ELECT": _elect, "SYNCS": _granted, "USETMAXREG": _granted,
     "I2F": _to_float, "UI2F": _to_float, "MUFU": _reciprocal, "F2I": _from_float,
     "MOV": _mov, "UMOV": _mov, "MOV32I": _mov, "R2UR": _mov, "I2I": _mov, "I2IP": _mov,
     "LDC": _load_constant, "ULDC": _load_constant, "LDCU": _load_constant,

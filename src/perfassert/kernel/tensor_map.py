@@ -1,0 +1,80 @@
+"""What a ``CUtensorMap`` parameter says: a tensor in global memory, the box that a copy takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from perfassert.errors import LaunchError
+
+_BYTES = {"8": 1, "16": 2, "32": 4, "64": 8}
+_SWIZZLES = (0, 32, 64, 128)
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class TensorMap:
+    """The argument of a ``CUtensorMap`` parameter, as ``cuTensorMapEncodeTiled`` makes it.
+
+    ``shape``, ``box`` and ``element_strides`` in elements and in C order (last axis contiguous);
+    ``strides``: bytes between elements of each axis but the last (default: without gaps);
+    ``swizzle``: bytes, 0 for none. ``dtype``: as numpy calls it; 8-bit floats are ``"uint8"``.
+
+    Raises :class:`~perfassert.errors.LaunchError` for what does not fit together.
+    """
+
+    shape: tuple[int, ...]
+    box: tuple[int, ...]
+    dtype: str
+    strides: tuple[int, ...]
+    element_strides: tuple[int, ...]
+    swizzle: int
+
+    def __init__(
+        self,
+        shape: Sequence[int],
+        box: Sequence[int],
+        dtype: str = "float16",
+        *,
+        strides: Sequence[int] | None = None,
+        element_strides: Sequence[int] | None = None,
+        swizzle: int = 0,
+    ) -> None:
+        extents = _numbers("shape", shape)
+        object.__setattr__(self, "shape", extents)
+        object.__setattr__(self, "box", _numbers("box", box, len(extents)))
+        digits = "".join(c for c in str(dtype) if c.isdigit())
+        if digits not in _BYTES:
+            raise LaunchError(f"TensorMap: dtype must be a type of 1 to 8 bytes, not {dtype!r}")
+        object.__setattr__(self, "dtype", str(dtype))
+        every = element_strides if element_strides is not None else (1,) * len(extents)
+        object.__setattr__(
+            self, "element_strides", _numbers("element_strides", every, len(extents))
+        )
+        dense = [prod(extents[i + 1 :]) * self.item_bytes for i in range(len(extents) - 1)]
+        given = dense if strides is None else strides
+        held = _numbers("strides", given, len(extents) - 1) if len(extents) > 1 else ()
+        object.__setattr__(self, "strides", held)
+        if swizzle not in _SWIZZLES:
+            raise LaunchError(f"TensorMap: swizzle must be 0, 32, 64 or 128, not {swizzle!r}")
+        object.__setattr__(self, "swizzle", swizzle)
+
+    @property
+    def item_bytes(self) -> int:
+        """Of one element."""
+        return _BYTES["".join(c for c in self.dtype if c.isdigit())]
+
+    @property
+    def byte_strides(self) -> tuple[int, ...]:
+        """Of every axis."""
+        return (*self.strides, self.item_bytes)
+
+
+def _numbers(what: str, values: Sequence[int], count: int = 0) -> tuple[int, ...]:
+    numbers = tuple(values) if isinstance(values, Sequence) and not isinstance(values, str) else ()
+    right = 1 <= len(numbers) <= 5 and (not count or len(numbers) == count)
+    whole = all(isinstance(n, int) and not isinstance(n, bool) and n > 0 for n in numbers)
+    if not right or not whole:
+        wanted = count or "one to five"
+        raise LaunchError(f"TensorMap: {what} must be {wanted} whole numbers above 0: {values!r}")
+    return numbers

@@ -1,0 +1,74 @@
+// Barriers and copies that are not the block's own, for sm_90 and later.
+
+struct alignas(64) Map { unsigned char opaque[128]; };
+
+__device__ unsigned shared_address(const void* p)
+{
+    return (unsigned)__cvta_generic_to_shared(p);
+}
+
+__device__ void wait(unsigned barrier, unsigned parity)
+{
+    asm volatile("{\n.reg .pred done;\nagain:\n"
+                 "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n@!done bra again;\n}"
+                 ::"r"(barrier), "r"(parity));
+}
+
+// Two warps fill, two read what the others have left, by turns.
+extern "C" __global__ void by_turns(float* to, int n)
+{
+    __shared__ float held[64];
+    if (threadIdx.x < 64) {
+        for (int i = 0; i < n; ++i) {
+            asm volatile("bar.sync 1, 128;");
+            held[threadIdx.x] = i;
+            asm volatile("bar.arrive 2, 128;");
+        }
+    } else {
+        for (int i = 0; i < n; ++i) {
+            asm volatile("bar.arrive 1, 128;");
+            asm volatile("bar.sync 2, 128;");
+            to[i * 64 + threadIdx.x - 64] = held[threadIdx.x - 64];
+        }
+    }
+}
+
+// Each block copies n rows of 1024 bytes, one after the other.
+extern "C" __global__ void rows(const float* from, float* to, int n)
+{
+    __shared__ __align__(128) float row[256];
+    __shared__ unsigned long long barrier;
+    const unsigned full = shared_address(&barrier);
+    if (threadIdx.x == 0)
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(full));
+    __syncthreads();
+    float sum = 0;
+    for (int i = 0; i < n; ++i) {
+        if (threadIdx.x == 0) {
+            asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], 1024;" ::"r"(full));
+            asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], 1024, [%2];"
+                         ::"r"(shared_address(row)), "l"(from + (blockIdx.x * n + i) * 256), "r"(full) : "memory");
+        }
+        wait(full, i & 1);
+        sum += row[threadIdx.x];
+        __syncthreads();
+    }
+    to[blockIdx.x * 256 + threadIdx.x] = sum;
+}
+
+// A box at the edge of a tensor: what lies outside is filled in, not read.
+extern "C" __global__ void edge(const __grid_constant__ Map from, float* to)
+{
+    __shared__ __align__(128) float box[32 * 32];
+    __shared__ unsigned long long barrier;
+    const unsigned full = shared_address(&barrier);
+    if (threadIdx.x == 0) {
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(full));
+        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], 4096;" ::"r"(full));
+        asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
+                     ::"r"(shared_address(box)), "l"(&from), "r"(blockIdx.x * 32), "r"(blockIdx.y * 32), "r"(full) : "memory");
+    }
+    __syncthreads();
+    wait(full, 0);
+    to[threadIdx.x] = box[threadIdx.x];
+}

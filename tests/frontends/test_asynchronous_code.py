@@ -1,0 +1,140 @@
+"""Producers and consumers in compiled code: who waits for whom, and what bulk copies move."""
+
+from pathlib import Path
+
+import pytest
+from described import KERNELS, missing
+
+import perfassert as pa
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "kernels"
+H100 = "H100-SXM5-80GB"
+
+
+@pytest.fixture(autouse=True)
+def toolchain():
+    if missing():
+        pytest.skip(f"{missing()} is not installed")
+
+
+def gemm(n=1024, k=1024, maps=True, **defines):
+    """The warp-specialised GEMM, and a launch of it."""
+    kernel = pa.from_cuda(EXAMPLES / "gemm_wgmma_tma.cu", defines=defines)
+    args = {"n": n, "k": k}
+    if maps:
+        args |= {name: pa.TensorMap((n, k), (128, 64), swizzle=128) for name in "ab"}
+    stages = int(defines.get("STAGES", 4))
+    return kernel, pa.Launch((n // 128, n // 128), 384, args, shared_bytes=32768 * stages + 1024)
+
+
+def bound(kernel, launch):
+    device = pa.device(H100)
+    return kernel.bind(launch, device.arch, device.warp_size)[0]
+
+
+def signals(kernel, launch):
+    """(channel, warps, arrives, waits, copies, lead, expects) of all nodes that have one."""
+    graph = bound(kernel, launch).graph
+    return graph, [(n.signal, n.warps) for n in graph.nodes if n.signal is not None]
+
+
+def test_each_stage_has_a_channel_for_full_and_one_for_empty():
+    graph, found = signals(*gemm())
+    assert sorted(c.arrivals for c in graph.channels) == [1] * 4 + [2] * 4
+    consumers = frozenset(range(4, 12))
+    for signal, warps in found:
+        full = graph.channels[signal.channel].arrivals == 1
+        if signal.waits:
+            assert (warps, signal.lead) == ((consumers, 0) if full else ({0}, 1))
+        elif signal.arrives:
+            assert (warps, signal.expects) == (({0}, 2) if full else ({4, 8}, 0))
+        else:
+            assert (signal.copies, full, warps) == (True, True, {0})
+
+
+def test_who_goes_round_some_stages_has_one_channel_for_them():
+    """Sixteen of 19 steps are unrolled by four; a loop goes round the first three stages."""
+    graph, found = signals(*gemm(k=64 * 19))
+    assert sorted(c.arrivals for c in graph.channels) == [1, 1, 2, 2]
+    assert {s.lead for s, warps in found if s.waits and warps == {0}} == {3, 1}
+
+
+@pytest.mark.parametrize("k", [64, 1024, 64 * 19])
+def test_nothing_is_guessed_and_boxes_are_their_bytes(k):
+    kernel, launch = gemm(k=k)
+    p = pa.predict(kernel, launch, H100)
+    assert p.confidence != "guessed"
+    assert not any("loop" in a.text or "branch" in a.text for a in p.assumptions)
+    boxes = launch.blocks * (k // 64) * 128 * 64 * 2
+    for field in "ab":
+        assert float(p.volumes.l2_load.fields[field].total) == boxes
+        assert float(p.volumes.l1_cycles.fields[field].total) == 0
+
+
+def test_without_its_map_a_box_is_what_coordinates_and_barrier_say():
+    given, guessed = (pa.predict(*gemm(maps=maps), H100) for maps in (True, False))
+    assert float(guessed.time) == float(given.time)
+    assert guessed.confidence == "guessed"
+    said = [a.text for a in guessed.assumptions if "tensor map" in a.text]
+    assert len(said) == 2
+    assert "boxes are taken to be 128×64 of 2 B" in said[0]
+    assert "say args={'a': pa.TensorMap(…)}" in said[0]
+
+
+def test_more_stages_hide_more():
+    times = [float(pa.predict(*gemm(k=4096, STAGES=n), H100).time) for n in (1, 2, 4)]
+    assert times[0] > 1.3 * times[1] > 1.3 * times[2]
+
+
+def test_named_barriers_join_some_warps():
+    kernel = pa.from_cuda(KERNELS / "asynchronous.cu", "by_turns")
+    graph, found = signals(kernel, pa.Launch(1, 128, {"n": 9}))
+    assert {c.name for c in graph.channels} == {"barrier 1", "barrier 2"}
+    assert [c.arrivals for c in graph.channels] == [4, 4]
+    arriving = {(s.channel, warps) for s, warps in found if s.arrives and not s.waits}
+    meeting = {(s.channel, warps) for s, warps in found if s.arrives and s.waits}
+    first, second = frozenset({0, 1}), frozenset({2, 3})
+    assert {warps for _, warps in arriving | meeting} == {first, second}
+    assert {c for c, w in arriving if w == first} == {c for c, w in meeting if w == second}
+    p = pa.predict(kernel, pa.Launch(1, 128, {"n": 9}), H100)
+    assert p.confidence != "guessed"
+
+
+def test_plain_bulk_copies_are_their_bytes():
+    kernel = pa.from_cuda(KERNELS / "asynchronous.cu", "rows")
+    p = pa.predict(kernel, pa.Launch(500, 256, {"n": 7}), H100)
+    assert p.confidence != "guessed"
+    assert float(p.volumes.l2_load.fields["from"].total) == 500 * 7 * 1024
+    assert float(p.volumes.dram_load.fields["from"].total) == 500 * 7 * 1024
+    # what one row after the other takes at least, of which one unit has four blocks
+    device = pa.device(H100)
+    assert p.cycles > 7 * device.dram_latency
+
+
+def test_boxes_end_with_their_tensor():
+    kernel = pa.from_cuda(KERNELS / "asynchronous.cu", "edge")
+    tensor = pa.TensorMap((40, 72), (32, 32), "float32")
+    p = pa.predict(kernel, pa.Launch((3, 2), 32, {"from": tensor}), H100)
+    assert float(p.volumes.l2_load.fields["from"].total) == 40 * 72 * 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"shape": (8, 0), "box": (1, 1)}, "shape must be one to five whole numbers above 0"),
+        ({"shape": (8, 8), "box": (1,)}, "box must be 2 whole numbers above 0"),
+        ({"shape": (8, 8), "box": (1, 1), "dtype": "half"}, "dtype must be a type of 1 to 8"),
+        ({"shape": (8, 8), "box": (1, 1), "swizzle": 7}, "swizzle must be 0, 32, 64 or 128"),
+        ({"shape": (8, 8), "box": (1, 1), "strides": (1, 2)}, "strides must be 1 whole"),
+    ],
+)
+def test_a_map_that_cannot_be_is_refused(arguments, said):
+    with pytest.raises(pa.LaunchError, match=said):
+        pa.TensorMap(**arguments)
+
+
+def test_a_map_needs_a_parameter_that_holds_it():
+    kernel, launch = gemm()
+    wrong = pa.Launch(launch.grid, launch.block, {**launch.args, "c": launch.args["a"]})
+    with pytest.raises(pa.LaunchError, match="argument 'c'.*has no place for a tensor map"):
+        pa.predict(kernel, wrong, H100)
