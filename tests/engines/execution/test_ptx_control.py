@@ -83,3 +83,36 @@ def test_a_loop_that_some_leave_early():
     for text in ("st.global.u32 [%rd3], %r2", "st.global.u32 [%rd3], %r4"):
         place = next(n for n, i in enumerate(code.instructions) if i.text == text)
         assert run.executed[0, place] == 1
+
+
+CALLS = """\
+.version 8.0
+.target sm_80
+.func (.param .b32 r) twice(.param .b32 a)
+{
+    .reg .b32 %r<4>;
+    ld.param.b32 %r1, [a];
+    add.u32 %r2, %r1, %r1;
+    st.param.b32 [r], %r2;
+    ret;
+}
+.visible .entry k(.param .u64 out)
+{
+    .reg .b32 %r<9>; .reg .b64 %rd<5>;
+    ld.param.u64 %rd1, [out];
+    mov.u32 %r1, %tid.x;
+    mul.wide.u32 %rd2, %r1, 4;
+    add.s64 %rd3, %rd1, %rd2;
+    { .param .b32 p; st.param.b32 [p], %r1; .param .b32 q; call.uni (q), twice, (p);
+      ld.param.b32 %r2, [q]; }
+    { .param .b32 p; st.param.b32 [p], %r2; .param .b32 q; call.uni (q), twice, (p);
+      ld.param.b32 %r3, [q]; }
+    st.global.u32 [%rd3], %r3;
+    ret;
+}
+"""
+
+
+def test_calls_take_parameters_and_give_results():
+    run = clean(launched(executable_ptx(CALLS, "k", "k.ptx"), 1, 32, [np.zeros(32, np.int32)]))
+    assert (run.contents["arg0"].view(np.int32) == 4 * np.arange(32)).all()

@@ -25,6 +25,7 @@ _STAYS = frozenset(
     "activemask elect nanosleep mbarrier wgmma tcgen05 ldmatrix stmatrix mma wmma prefetch "
     "prefetchu discard setmaxnreg griddepcontrol".split()
 )
+_ORDERED = frozenset(("volatile", "acquire", "relaxed"))
 _AHEAD = 64  # instructions of latency behind a load: more than a block's own work
 
 
@@ -47,7 +48,7 @@ def _order(
     after, waiting = _dependences(code, steps)
     behind = [0] * len(code)
     for place in reversed(range(len(code))):
-        own = _AHEAD if _is_load(code[place]) else 1
+        own = _AHEAD if _is_far(code[place]) else 1
         behind[place] = own + max((behind[n] for n in after[place]), default=0)
     ready = [(-behind[p], p) for p in range(len(code)) if not waiting[p]]
     heapq.heapify(ready)
@@ -76,10 +77,11 @@ def _dependences(
         before.update(p for r in written for p in readers.get(r, ()))
         if _ends(instruction):
             before.update(range(place))
-        elif instruction.parts[0] in _STAYS or "volatile" in instruction.parts:
+            fixed, loads = place, []
+        elif instruction.parts[0] in _STAYS or not _ORDERED.isdisjoint(instruction.parts):
             before.update((*loads, fixed))
             fixed, loads = place, []
-        elif _is_load(instruction):
+        elif instruction.parts[0] in _LOADS:  # parameters of calls, too, which stores fill
             before.add(fixed)
             loads.append(place)
         elif "cc" in instruction.parts or instruction.parts[0] in ("addc", "subc", "madc"):
@@ -99,7 +101,7 @@ def _dependences(
     return after, counts
 
 
-def _is_load(instruction: PtxInstruction) -> bool:
+def _is_far(instruction: PtxInstruction) -> bool:
     memory = memory_of(instruction)
     return instruction.parts[0] in _LOADS and memory is not None and memory.space != "param"
 
