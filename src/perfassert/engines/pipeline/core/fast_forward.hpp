@@ -23,10 +23,18 @@ struct Slot {
 
 // Watches for interrupts and, where there is a limit, for its half and its end.
 struct Watch {
-  i64 limit, next_poll = 1 << 20;
+  i64 limit, next_poll = 1 << 20, next = 0;
   bool half = false;
   // Whether to stop now.
   template <class Heard> bool over(i64 simulated, i64 now, const Heard& heard, Result& result) {
+    if (simulated < next) return false;
+    bool stop = look(simulated, now, heard, result);
+    next = std::min(next_poll, !limit ? next_poll : half ? limit : limit / 2);
+    return stop;
+  }
+
+ private:
+  template <class Heard> bool look(i64 simulated, i64 now, const Heard& heard, Result& result) {
     if (simulated >= next_poll) {
       next_poll = simulated + (1 << 20);
       if (PyErr_CheckSignals()) throw std::runtime_error("interrupted");

@@ -6,7 +6,7 @@
 
 namespace perfassert {
 
-struct Warp {
+struct alignas(64) Warp {
   i64 pc = 0, ready = 0, head_since = 0, passed_over = 0, blamed = -1, last = 0, last_node = -1,
       fence = 0, fence_node = -1, resume = 0, blamed_use = -1, issued_at = -1, pipe = 0;  // resume: not before its last issue's stall is over
   bool finished = false, at_barrier = false, eligible = false;
@@ -61,10 +61,11 @@ class InOrder : public Engine<InOrder<Heard, kNarrow>, InOrderState<Heard>> {
     waiting.resize(u.schedulers * longest);
     for (i64 sched = 0; sched < u.schedulers; ++sched) {
       i64 lanes = sched * u.pipes;
-      schedulers.push_back({&waiting[sched * longest], 0, 0, &copy_of[lanes], &eligible[lanes * words], &s.opportunities[lanes]});
+      schedulers.push_back({&waiting[sched * longest], 0, 0, &copy_of[lanes], &eligible[lanes * words], &s.opportunities[lanes], 0});
     }
     for (i64 w = 0; w < n; ++w) {
-      places.push_back({&codes[u.variant[w % u.warps]], &s.all_rings[w * ring_stride], w % u.schedulers, w / u.warps, w});
+      const Code& c = codes[u.variant[w % u.warps]];
+      places.push_back({&c, c.operations.data(), &s.all_rings[w * ring_stride], w % u.schedulers, w / u.warps, w});
       warp_at.push_back(w);
     }
     due.assign(u.schedulers, 0);
@@ -90,10 +91,11 @@ class InOrder : public Engine<InOrder<Heard, kNarrow>, InOrderState<Heard>> {
     const i64* copies;
     std::uint64_t* eligible;
     i64* opportunities;
+    std::uint64_t preferred;  // who goes first in a unit of one word, as far as able
   };
   std::vector<Scheduler> schedulers;
   // Where a warp of the unit belongs; `bit`: in masks, where the oldest stand first if that counts.
-  struct Place { const Code* code; i64* ring; i64 scheduler, slot, bit; };
+  struct Place { const Code* code; const Op* operations; i64* ring; i64 scheduler, slot, bit; };
   std::vector<Place> places;
   static constexpr i64 kUsual = 4;      // schedulers: loops over so many are unrolled
   bool released = false;                // a warp has become ready at once, perhaps another scheduler's
@@ -174,7 +176,7 @@ class InOrder : public Engine<InOrder<Heard, kNarrow>, InOrderState<Heard>> {
 
   [[gnu::always_inline]] void advance(i64 w, const Code& c) {
     Warp& warp = s.warps[w];
-    if (c.operations[warp.pc].followed) { ++warp.pc; prepare(w); }
+    if (__builtin_expect(c.operations[warp.pc].followed, 1)) { ++warp.pc; prepare(w); }
     else walk(w, c.rest[warp.pc].step + 1);
   }
 
@@ -229,24 +231,26 @@ class InOrder : public Engine<InOrder<Heard, kNarrow>, InOrderState<Heard>> {
   };
 
   // When the next instruction is ready, and who is to blame for the wait.
-  [[gnu::always_inline]] void prepare(i64 w) {
-    Warp& warp = s.warps[w];
-    const Code& c = code(w);
-    const Op& op = c.operations[warp.pc];
-    const i64* ring = rings(w);
+  [[gnu::always_inline]] void look_ahead(i64 w, Warp& warp, const Place& place) {
+    const Op& op = place.operations[warp.pc];
+    const i64* ring = place.ring;
     Latest found{warp.fence, warp.fence_node, -1};
-    if (op.plain)
+    if (__builtin_expect(op.plain, 1))
       for (int i = 0; i < Op::kPlain; ++i) found.add(ring[op.use_at[i]], op.use_origin[i], i);
     else
-      add_uses(w, c, found);
+      add_uses(w, *place.code, found);
     warp.head_since = std::max(warp.head_since, warp.resume);
     warp.pipe = op.pipe;
     warp.blamed = found.who;
     warp.blamed_use = found.by;
     warp.ready = std::max({found.when, warp.head_since, s.now});
+  }
+  void prepare(i64 w) {
+    Warp& warp = s.warps[w];
+    look_ahead(w, warp, places[w]);
     i64 sched = scheduler(w);
     due[sched] = std::min(due[sched], warp.ready);
-    if (warp.ready <= s.now) { released = true; admit(w, schedulers[sched]); return; }
+    if (__builtin_expect(warp.ready <= s.now, 0)) { released = true; admit(w, schedulers[sched]); return; }
     wait(w, schedulers[sched], warp.ready);
   }
 
@@ -301,7 +305,7 @@ class InOrder : public Engine<InOrder<Heard, kNarrow>, InOrderState<Heard>> {
       i64 turn = __builtin_ctzll(turns), sched = first + turn;
       turns &= turns - 1;
       visit(sched < count ? sched : sched - count);
-      if (released) turns = due_from(first) & ~1ull << turn;  // only those whose turn is to come
+      if (__builtin_expect(released, 0)) turns = due_from(first) & ~1ull << turn;  // only those whose turn is to come
       released = false;
     }
     s.first_scheduler = either(last_issuer + 1 == count, 0, last_issuer + 1);
@@ -335,6 +339,11 @@ class InOrder : public Engine<InOrder<Heard, kNarrow>, InOrderState<Heard>> {
     return std::min(first_ready(at), u.width ? cycle.up(free) : free);
   }
 
+  // The last one served or, in turns, those after it.
+  void prefer(i64 last, Scheduler& at) {
+    at.preferred = u.oldest_first ? 1ull << (places[last].bit & 63) : ~1ull << (last & 63);
+  }
+
   // Where warps stand in the masks: by index, or from the oldest block to the youngest.
   void order_by_age() {
     if (!u.oldest_first) return;
@@ -347,12 +356,14 @@ class InOrder : public Engine<InOrder<Heard, kNarrow>, InOrderState<Heard>> {
       std::uint64_t* masks = schedulers[scheduler(w)].eligible;
       if (s.warps[w].eligible) masks[s.warps[w].pipe * words + place / 64] |= 1ull << (place % 64);
     }
+    for (i64 sched = 0; sched < u.schedulers; ++sched)
+      if (s.last_served[sched] >= 0) prefer(s.last_served[sched], schedulers[sched]);
   }
 
   // The warp to issue next on a scheduler, or -1: the last one served or else the oldest, or the
   // next one after the last one served. An issue is an opportunity for all whose pipeline is free.
   [[gnu::always_inline]] i64 choose(i64 sched, Scheduler& at) {
-    return kNarrow || words == 1 ? choose_in_word(sched, at) : choose_in_words(sched, at);
+    return kNarrow || words == 1 ? choose_in_word(at) : choose_in_words(sched, at);
   }
   [[gnu::noinline]] i64 choose_in_words(i64 sched, Scheduler& at) {
     i64 last = s.last_served[sched];
@@ -374,8 +385,8 @@ class InOrder : public Engine<InOrder<Heard, kNarrow>, InOrderState<Heard>> {
     return following >= 0 ? following : first_from(0);
   }
   // The same without loops over words and with hardly a branch: what is not meant is masked.
-  [[gnu::always_inline]] i64 choose_in_word(i64 sched, Scheduler& at) {
-    const i64 now = s.now, last = s.last_served[sched], counted = one_slot();
+  [[gnu::always_inline]] i64 choose_in_word(Scheduler& at) {
+    const i64 now = s.now, counted = one_slot();
     const i64* free_at = s.free_at.data();
     std::uint64_t able = 0;
     for (std::uint64_t bits = at.active; bits; bits &= bits - 1) {
@@ -383,8 +394,8 @@ class InOrder : public Engine<InOrder<Heard, kNarrow>, InOrderState<Heard>> {
       able |= at.eligible[pipe] & -(std::uint64_t)free;
       at.opportunities[pipe] += free & counted;
     }
-    if (!able) return -1;
-    std::uint64_t first = last < 0 ? 0 : u.oldest_first ? able & 1ull << places[last].bit : able & ~1ull << last;
+    if (__builtin_expect(!able, 0)) return -1;
+    std::uint64_t first = able & at.preferred;
     return warp_at[__builtin_ctzll(first ? first : able)];
   }
   // The first able place that is not below `from`, or -1.
@@ -399,10 +410,11 @@ class InOrder : public Engine<InOrder<Heard, kNarrow>, InOrderState<Heard>> {
   }
 
   [[gnu::always_inline]] void issue(i64 sched, Scheduler& at) {
-    while (has_slot(sched)) {
+    while (kNarrow ? cycle.begins(s.now) && s.used_at[sched] != s.now : has_slot(sched)) {
       i64 w = choose(sched, at);
       if (w < 0) return;
       s.last_served[sched] = w;
+      prefer(w, at);
       last_issuer = sched;
       issue_warp(w, sched, at);
       if (one_slot()) return;
@@ -413,7 +425,7 @@ class InOrder : public Engine<InOrder<Heard, kNarrow>, InOrderState<Heard>> {
     Warp& warp = s.warps[w];
     const Place& place = places[w];
     const Code& c = *place.code;
-    const Op& node = c.operations[warp.pc];
+    const Op& node = place.operations[warp.pc];
     tell_stalls(warp, c, node, at);
     warp.eligible = false;
     std::uint64_t* mask = at.eligible + node.pipe * word_count();
@@ -425,16 +437,20 @@ class InOrder : public Engine<InOrder<Heard, kNarrow>, InOrderState<Heard>> {
     i64 copy = at.copies[node.pipe];
     s.free_at[copy] = s.now + node.issue;
     i64 done = node.served ? serve(c, node, at, copy) : s.now;
-    ++s.used[sched];
+    if (kNarrow) { s.used_at[sched] = s.now; s.used[sched] = 1; }
+    else ++s.used[sched];
     ++simulated;
     tell(Issued{s.now, block_of(w), w, sched, c.first_node + c.rest[warp.pc].number,
                 node.origin, node.op, node.pipe, node.issue});
     warp.head_since = warp.issued_at = s.now + slot_ticks();
     warp.resume = s.now + node.stall;
     if (node.signals && signal(w, c, node, done + node.completion)) return;
-    if (node.fence) { arrive(w, node); return; }
+    if (__builtin_expect(node.fence, 0)) { arrive(w, node); return; }
     complete_at(w, c, node, done + node.completion);
-    advance(w, c);
+    if (!kNarrow || !node.followed) { advance(w, c); return; }
+    ++warp.pc;  // as `advance`, where it is known who is due and that it has to wait
+    look_ahead(w, warp, place);
+    wait(w, at, warp.ready);
   }
 
   // Pass the servers one after the other; the queue before the first one has so many places.
@@ -478,13 +494,15 @@ class InOrder : public Engine<InOrder<Heard, kNarrow>, InOrderState<Heard>> {
 
   // Note the completion for those who may ask for it.
   [[gnu::always_inline]] void complete_at(i64 w, const Code& c, const Op& node, i64 when) {
+    const Place& place = places[w];
     Warp& warp = s.warps[w];
+    i64* ring = place.ring;
+    ring[node.fill_at] = when;
     bool later = (when > warp.last) | ((when == warp.last) & (node.origin > warp.last_node));
     warp.last = std::max(when, warp.last);
     warp.last_node = either(later, node.origin, warp.last_node);
     tell(Completed{when, block_of(w), w, node.origin});
-    rings(w)[node.fill_at] = when;
-    if (!node.more_fills) return;
+    if (__builtin_expect(!node.more_fills, 1)) return;
     const i64 *counter = counters(w), *ordinal = ordinals(w);
     const Rest& more = c.rest[&node - c.operations.data()];
     for (i64 i = more.first_fill; i < more.last_fill; ++i) {
@@ -492,8 +510,8 @@ class InOrder : public Engine<InOrder<Heard, kNarrow>, InOrderState<Heard>> {
       bool last = true;
       for (i64 d = fill.deeper; d < fill.deeper_end; ++d)
         last = last && counter[c.deeper[d]] == c.program->loops[c.deeper[d]].trips - 1;
-      i64 place = fill.level < 0 ? 0 : ordinal[fill.level];
-      if (last) rings(w)[fill.at + (place & fill.mask)] = when;
+      i64 turn = fill.level < 0 ? 0 : ordinal[fill.level];
+      if (last) ring[fill.at + (turn & fill.mask)] = when;
     }
   }
 
