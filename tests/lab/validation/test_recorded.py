@@ -57,7 +57,7 @@ def validated(folder, *rows):
 
 
 def test_a_row_is_the_recorded_launch_of_its_shape(tmp_path):
-    name = "void copy(const double *, double *)"
+    name = "void copy(const float *, float *)"
     found = validated(
         tmp_path, ("copies", name, 4096, 256, 10), ("copies", name, 8192, 128, 10)
     ).metric("time")
@@ -78,6 +78,7 @@ def test_a_row_is_the_recorded_launch_of_its_shape(tmp_path):
         (("copies", "scale", 4096, 256, 10), "no launch of 'scale' was recorded"),
         (("copies", "copy", 4096, 128, 10), "was not launched as grid, block"),
         (("copies", "copy<3>", 4096, 256, 10), "other template arguments"),
+        (("copies", "copy(const double4 *)", 4096, 256, 10), "built for another precision"),
     ],
 )
 def test_what_was_not_recorded_says_so(tmp_path, row, why):

@@ -44,6 +44,8 @@ class RecordedSource:
         alike = [x for x in shaped if template_arguments(x.name) == template_arguments(wanted)]
         if not alike:
             raise SuiteError(f"{path}: {wanted!r} was launched with other template arguments")
+        if not template_arguments(wanted) and _doubles(alike[0].name) != _doubles(wanted):
+            raise SuiteError(f"{path}: {wanted!r} was built for another precision")
         return alike[0]
 
 
@@ -53,6 +55,11 @@ def _shape(one: RecordedLaunch) -> Shape:
 
 def _plain(name: str) -> str:
     return base_name(demangle(name)).split()[-1]
+
+
+def _doubles(name: str) -> int:
+    """Parameters of a function that speak of double precision; of a template they say ``T1``."""
+    return len(re.findall(r"\bdouble", demangle(name)))
 
 
 def template_arguments(name: str) -> tuple[str, ...]:
