@@ -68,6 +68,7 @@ class Example:
     args: dict
     more: dict = field(default_factory=dict)
     shared_bytes: int = 0
+    gpus: tuple = ()
 
 
 def image(*shape):
@@ -88,6 +89,10 @@ FOUND = [
     Example("kernels/transpose.cu", "transpose_tiled", (3, 2), (32, 8), SQUARE),
     Example("kernels/transpose.cu", "transpose_padded", (3, 2), (32, 8), SQUARE),
     Example("kernels/convolution.cu", "convolution", (4, 4), (16, 16), {}),
+    Example("kernels/gemm_cp_async.cu", "gemm_cp_async", (2, 2), 128, {"n": 256, "k": 128},
+            shared_bytes=3 * 256 * 32 * 2, gpus=("A100-SXM4-40GB", "H100-SXM5-80GB")),
+    Example("kernels/flash_attention.cu", "flash_attention", (2, 2), 128,
+            {"length": 128, "scale": 0.1}, gpus=("A100-SXM4-40GB", "H100-SXM5-80GB")),
     Example("plugin/scale.cu", "scale", 3, 64, {"n": 1000}),
     Example("plugin/scale.cu", "scale4", 3, 64, {"n": 4000}),
     Example("recording/kernels.cu", "filter", 5, 128, {"n": 600},
@@ -102,6 +107,8 @@ FOUND = [
 ]  # fmt: skip
 ON_DATA = {"gather", "spmv_by_threads", "spmv_by_warps", "multiply"}
 """Kernels of examples whose addresses or trip counts are those of their data."""
+NOT_EXECUTED = {"gemm_wgmma_tma"}
+"""Kernels of examples with bulk copies, which are not executed."""
 
 
 def own(name, suite, device):
@@ -131,6 +138,9 @@ def example(one):
     return kernel, pa.Launch(one.grid, one.block, one.args, shared_bytes=one.shared_bytes)
 
 
+WRITTEN = r"__global__ void (?:__launch_bounds__\([^)]*\)\s*)?(\w+)\("
+
+
 def suite():
     return read_suite(SUITE)
 
@@ -140,5 +150,5 @@ def written():
     return {
         (str(path.relative_to(EXAMPLES)), name)
         for path in EXAMPLES.rglob("*.cu")
-        for name in re.findall(r"__global__ void (\w+)\(", path.read_text())
+        for name in re.findall(WRITTEN, path.read_text())
     }

@@ -24,6 +24,8 @@ from perfassert.kernel.symbols import Atom, Monomial, Symbols, Value
 
 Environment = dict[str, Value]
 Read = Callable[[str], Value]
+_ALWAYS = ("PT", "UPT")
+"""Predicates that hold by definition; negated they mark instructions that only fill a place."""
 
 
 class Code(Protocol):
@@ -361,7 +363,7 @@ class _Evaluation:
     def _predicate(self, index: int, environment: Environment) -> Value:
         result = self.symbols.one
         for register, negated in self.code.guards(index):
-            value = environment.get(register)
+            value = self.symbols.one if register in _ALWAYS else environment.get(register)
             if value is None:
                 value = self.symbols.unknown(f"{register} before {index}")
             result = self.symbols.both(result, self.symbols.negated(value) if negated else value)
