@@ -2,7 +2,7 @@
 // of O in registers and goes through K and V in tiles of 64 rows, which cp.async brings one tile
 // ahead. Sequences are multiples of 64; blocks of 128 threads take 64 rows of one head.
 // q, k, v and o are [heads][length][64]. sm_80 and later.
-using half = unsigned short;  // its bits
+#include "tiles.cuh"
 
 constexpr int D = 64, ROWS = 64, THREADS = 128;
 
@@ -11,46 +11,13 @@ __device__ __forceinline__ int place(int row, int chunk)
     return row * D + ((chunk ^ row & 7) << 3);
 }
 
-__device__ __forceinline__ unsigned shared_address(const void* p)
-{
-    return (unsigned)__cvta_generic_to_shared(p);
-}
-
-__device__ __forceinline__ void load_matrices(unsigned (&r)[4], const half* from)
-{
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(shared_address(from)));
-}
-
-__device__ __forceinline__ void load_transposed(unsigned (&r)[4], const half* from)
-{
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(shared_address(from)));
-}
-
-__device__ __forceinline__ void multiply(float (&c)[4], const unsigned (&a)[4], unsigned b0, unsigned b1)
-{
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, "
-                 "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-
 __device__ __forceinline__ void copy_tile(half* to, const half* from)
 {
 #pragma unroll
     for (int n = 0; n < ROWS * D / 8 / THREADS; ++n) {
         const int i = threadIdx.x + n * THREADS;
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
-                     ::"r"(shared_address(to + place(i / 8, i % 8))), "l"(from + i * 8));
+        copy16(to + place(i / 8, i % 8), from + i * 8);
     }
-}
-
-__device__ __forceinline__ unsigned pair(float x, float y)
-{
-    unsigned both;
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(y), "f"(x));
-    return both;
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
@@ -64,11 +31,11 @@ flash_attention(const half* __restrict__ q, const half* __restrict__ k, const ha
     v += head;
 
     copy_tile(values[1], q + head + (size_t)blockIdx.x * ROWS * D);  // Q, until the loop needs its place
-    asm volatile("cp.async.commit_group;");
+    commit();
     copy_tile(keys[0], k);
     copy_tile(values[0], v);
-    asm volatile("cp.async.commit_group;");
-    asm volatile("cp.async.wait_group 1;");
+    commit();
+    wait_for_copies<1>();
     __syncthreads();
     unsigned rows[D / 16][4];
 #pragma unroll
@@ -84,8 +51,8 @@ flash_attention(const half* __restrict__ q, const half* __restrict__ k, const ha
             copy_tile(keys[now ^ 1], k + (size_t)(tile + 1) * ROWS * D);
             copy_tile(values[now ^ 1], v + (size_t)(tile + 1) * ROWS * D);
         }
-        asm volatile("cp.async.commit_group;");
-        asm volatile("cp.async.wait_group 1;");
+        commit();
+        wait_for_copies<1>();
         __syncthreads();
 
         float scores[ROWS / 8][4] = {};

@@ -118,6 +118,30 @@ def test_boxes_end_with_their_tensor():
     assert float(p.volumes.l2_load.fields["from"].total) == 40 * 72 * 4
 
 
+EVERYWHERE = ("sm_80", "sm_90", "sm_100", "sm_120")
+MATRIX_KERNELS = [
+    ("gemm_cp_async", {}, EVERYWHERE),
+    ("gemm_cp_async", {"SPLIT": 4}, EVERYWHERE),
+    ("gemm_cp_async", {"FP8": 1}, ("sm_90", "sm_100", "sm_120")),
+    ("flash_attention", {}, EVERYWHERE),
+    ("softmax", {}, EVERYWHERE),
+    ("layer_norm", {}, EVERYWHERE),
+    ("gemm_wgmma_tma", {}, ("sm_90",)),
+    ("gemm_tcgen05", {}, ("sm_100",)),
+]
+MATRIX_CASES = [(name, d, arch) for name, d, archs in MATRIX_KERNELS for arch in archs]
+
+
+@pytest.mark.parametrize(("name", "defines", "arch"), MATRIX_CASES)
+def test_every_opcode_of_the_matrix_kernels_has_a_class(name, defines, arch):
+    code = pa.from_cuda(EXAMPLES / f"{name}.cu", defines=defines).compiled
+    program = code.program(arch)
+    assert len(program.instructions) > 50
+    assert not [a.text for a in program.assumptions if a.stands_for == "opcode"]
+    multiplies = {i.operation for i in program.instructions if "MMA." in i.opcode}
+    assert not {"tensor", "wgmma", "tcgen05"} & multiplies  # each by its shape and types
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -51,7 +51,8 @@ class BarrierUse:
     ``kind``: ``"shared"``, an mbarrier ``barrier`` bytes into shared memory; ``"named"``, that of
     this number; ``"cluster"``. ``copies``: a bulk copy that completes there. ``parity`` that is
     waited for, in the highest bit; ``threads`` that meet at a named one (None: all); ``bytes`` of
-    copies that an arrival expects.
+    copies that an arrival expects; ``late``: it arrives when the matrix instructions before it are
+    complete.
     """
 
     kind: str
@@ -62,6 +63,7 @@ class BarrierUse:
     parity: Value | None = None
     threads: Value | None = None
     bytes: Value | None = None
+    late: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from perfassert.frontends.cuda.bulk_copies import (
 from perfassert.frontends.cuda.control_flow import Flow
 from perfassert.frontends.cuda.evaluate import Code, Evaluated, evaluate
 from perfassert.frontends.cuda.loop_places import loop_names, loop_span
-from perfassert.frontends.cuda.matrix import matrix_variant
+from perfassert.frontends.cuda.matrix import described_variant, descriptor_operands, matrix_variant
 from perfassert.frontends.cuda.opcodes import UNKNOWN, operation_class
 from perfassert.frontends.cuda.ptx import PtxCode, memory_of, parse_ptx
 from perfassert.frontends.cuda.registers import defined, matrix_rows, used
@@ -151,7 +151,7 @@ class Describer:
             said = f"opcode {i.base} is unknown; taken for class {UNKNOWN}"
             rests_on = (self.note(said, i.span, "opcode"),)
             operation = UNKNOWN
-        variant = matrix_variant(i)
+        variant = matrix_variant(i) or described_variant(i, self._descriptor(index))
         function = ""
         if placed.calls:
             call = self.placed[placed.calls[-1]].instruction
@@ -189,6 +189,12 @@ class Describer:
             return guard
         given = s.compare("<", s.variable("laneid"), s.number(rows))
         return given if guard is None else s.both(guard, given)
+
+    def _descriptor(self, index: int) -> int | None:
+        """What a ``tcgen05.mma`` is told about its shape, where it is the same in all threads."""
+        values = self.result.addresses.get(index, ())
+        here = values if descriptor_operands(self.placed[index].instruction) else ()
+        return here[0].constant if here else None
 
     def _bulk(self, index: int) -> BulkCopy | None:
         """A bulk copy, of bytes with the field that their pointer belongs to."""

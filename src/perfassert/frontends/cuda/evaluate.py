@@ -741,6 +741,8 @@ class _Evaluation:
         return result
 
 
+_ALWAYS = ("PT", "UPT")
+"""Predicates that always hold: where one is negated, nothing happens."""
 _NEVER = 2**31 - 1
 """The iteration in which an exit is taken whose condition never holds."""
 

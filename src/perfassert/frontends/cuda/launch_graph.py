@@ -611,7 +611,8 @@ class _Numbering:
             edges = tuple(Edge((self.source(setter, chain),)) for setter in setters)
         signal = item.signal if item.active else None
         fence = instruction.fence if signal is None else signal.waits
-        copies = signal is not None and signal.copies
+        late = instruction.meets is not None and instruction.meets.late
+        copies = signal is not None and (signal.copies or late)
         common = instruction.fence and signal is None
         return Node(
             item.number,

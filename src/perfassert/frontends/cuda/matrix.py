@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from perfassert.frontends.cuda.sass import Instruction
+from perfassert.frontends.cuda.sass import Instruction, Operand
 from perfassert.hardware.matrix import BITS, WARPS_OF_A_GROUP, MatrixVariant
 
 _LANES = 32
@@ -18,6 +18,12 @@ _REGISTER_BITS = 32
 _SHAPE = re.compile(r"(\d+)x(\d+)x(\d+)|(16|8)(8)(\d+)")
 _BASES = {"HMMA": "f16", "HGMMA": "f16", "IMMA": "s8", "IGMMA": "s8", "BMMA": "b1", "BGMMA": "b1",
           "QMMA": "e4m3", "QGMMA": "e4m3", "OMMA": "mxf4", "DMMA": "f64"}  # fmt: skip
+_ONE_THREAD = {"UTCHMMA": ("f16", "bf16", "tf32"), "UTCQMMA": ("e4m3",), "UTCIMMA": ("s8",),
+               "UTCOMMA": ("mxf4",)}  # fmt: skip
+"""Input types of ``tcgen05.mma``, by the format of the first operand; others as the first."""
+_DESCRIPTOR = re.compile(r"idesc\[(UR\d+)\]")
+_BITS_OF_K = 256
+"""Bits of one row of an operand."""
 _INTEGERS = ("s8", "b1")
 _QUARTER, _HALF = (8, 8, 4), (16, 8, 4)
 """What one step of Volta's HMMA.884 does of m16n16k4, to 32 and to 16 bits."""
@@ -40,6 +46,35 @@ def matrix_variant(instruction: Instruction) -> MatrixVariant | None:
     return MatrixVariant(
         "wgmma" if group else "tensor", m, n, k, kind, accumulator, "SP" in modifiers, shared
     )
+
+
+def descriptor_operands(instruction: Instruction) -> tuple[Operand, ...]:
+    """The register with the shape and types of a ``tcgen05.mma``."""
+    if instruction.base not in _ONE_THREAD:
+        return ()
+    found = (_DESCRIPTOR.fullmatch(o.name) for o in instruction.operands)
+    return tuple(Operand("register", f[1]) for f in found if f is not None)[:1]
+
+
+def described_variant(instruction: Instruction, descriptor: int | None) -> MatrixVariant | None:
+    """Of a ``tcgen05.mma``, by the bits of its instruction descriptor (PTX ISA, "Instruction
+    descriptor"); None where they are not known."""
+    kinds = _ONE_THREAD.get(instruction.base)
+    if kinds is None or descriptor is None:
+        return None
+    kind = kinds[descriptor >> 7 & 7] if len(kinds) > descriptor >> 7 & 7 else kinds[0]
+    if kind == "e4m3" and any(m in ("SF", "BLOCK") for m in instruction.modifiers):
+        kind = "mxf8"
+    n, m = (descriptor >> 17 & 63) << 3, (descriptor >> 24 & 31) << 4
+    if not n or not m:
+        return None
+    accumulator = "s32" if kind == "s8" else "f32" if descriptor >> 4 & 3 == 1 else "f16"
+    return MatrixVariant(
+        "tcgen05", m, n, _BITS_OF_K // BITS[kind], kind, accumulator,
+        sparse="SP" in instruction.modifiers,
+        shared=instruction.operands[0].name.startswith("gdesc"),
+        paired="2CTA" in instruction.modifiers,
+    )  # fmt: skip
 
 
 def _input(base: str, modifiers: tuple[str, ...]) -> str:

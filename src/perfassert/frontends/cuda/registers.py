@@ -17,6 +17,7 @@ _TWO_PREDICATES = frozenset("ISETP UISETP FSETP DSETP HSETP2 PSETP PLOP3 UPLOP3 
 _CARRIES = frozenset("IADD3 LEA UIADD3 ULEA IMAD UIMAD IADD UIADD VOTE VOTEU".split())
 _VOTES = ("VOTE", "VOTEU")
 _WORDS = {"64": 2, "128": 4, "96": 3, "256": 8}
+_PREDICATES = 7
 _DOUBLE = ("DADD", "DMUL", "DFMA", "DMNMX", "DSETP")
 _PACKED = ("FADD2", "FMUL2", "FFMA2")
 
@@ -24,7 +25,7 @@ _PACKED = ("FADD2", "FMUL2", "FFMA2")
 def defined(instruction: Instruction) -> tuple[str, ...]:
     """Registers and predicates written, the words of a wide result in order."""
     if instruction.base == "R2P":
-        return tuple(f"P{i}" for i in range(7))
+        return tuple(f"P{i}" for i in range(_PREDICATES))
     found: list[str] = []
     behind = False  # the register: a negated predicate there is read, a carry
     for operand in instruction.operands[: results(instruction)]:
@@ -68,6 +69,8 @@ def used(instruction: Instruction) -> tuple[str, ...]:
     result: list[str] = []
     if instruction.guard and instruction.guard[0][-1] != "T":
         result.append(instruction.guard[0])
+    if instruction.base == "P2R":
+        result += [f"P{i}" for i in range(_PREDICATES)]
     operands = instruction.operands[results(instruction) :]
     for place, operand in enumerate(operands):
         if operand.kind == "predicate":

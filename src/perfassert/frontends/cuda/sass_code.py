@@ -16,6 +16,7 @@ from perfassert.frontends.cuda.barriers import barrier_operands
 from perfassert.frontends.cuda.bulk_copies import PARAMETERS, copy_operands
 from perfassert.frontends.cuda.control_flow import EXIT, Flow, Jump, analyse
 from perfassert.frontends.cuda.evaluate import Read
+from perfassert.frontends.cuda.matrix import descriptor_operands
 from perfassert.frontends.cuda.registers import defined, operand_registers, results, used
 from perfassert.frontends.cuda.sass import Instruction, Listing, Operand
 from perfassert.frontends.cuda.stack import stack_words
@@ -240,7 +241,7 @@ class SassCode:
         for operand in instruction.operands:
             if operand.kind == "memory":
                 found += [r for part in operand.parts for r in operand_registers(part, 1)]
-        more = (*barrier_operands(instruction), *copy_operands(instruction))
+        more = own_operands(instruction)
         found += [r for o in more for r in operand_registers(o, 1)]
         if instruction.base in _TWICE_GUARDED:
             found += [o.name for o in instruction.operands if o.kind == "predicate"]
@@ -249,6 +250,8 @@ class SassCode:
     def guards(self, index: int) -> Sequence[tuple[str, bool]]:
         """``@!P0 BRA P2`` and ``@P0 EXIT P1`` have two; see :class:`.evaluate.Code`."""
         instruction = self.code[index].instruction
+        if instruction.base == "R2UR" and "BROADCAST" in instruction.modifiers:
+            return []  # of one lane, for all
         found = [instruction.guard] if instruction.guard else []
         if instruction.base in _TWICE_GUARDED:
             predicates = [o for o in instruction.operands if o.kind == "predicate"]
@@ -258,7 +261,7 @@ class SassCode:
     def addresses(self, index: int, read: Read) -> tuple[Value, ...]:
         """See :class:`~perfassert.frontends.cuda.evaluate.Code`."""
         instruction = self.code[index].instruction
-        if own := (*barrier_operands(instruction), *copy_operands(instruction)):
+        if own := own_operands(instruction):
             return tuple(
                 self._address(o, read) if o.kind == "memory" else self.operand(o, read) for o in own
             )
@@ -364,6 +367,14 @@ class SassCode:
         if not registers:
             return dict.fromkeys(words, self.operand(source, read))
         return dict(zip(words, map(read, registers), strict=False))
+
+
+def own_operands(instruction: Instruction) -> tuple[Operand, ...]:
+    """What must be known of barriers, bulk copies and matrix instructions of one thread."""
+    return (
+        *barrier_operands(instruction), *copy_operands(instruction),
+        *descriptor_operands(instruction),
+    )  # fmt: skip
 
 
 def _signed(value: int) -> int:
@@ -737,6 +748,13 @@ def _sgxt(i: _Step) -> Mapping[str, Value]:
     return i.result(i[0])
 
 
+def _packed(i: _Step) -> Mapping[str, Value]:
+    """``P2R R0, PR, RZ, 0x7f``: predicates as bits."""
+    s, mask = i.s, i.operands[-1].value
+    bits = (s.select(i.read(f"P{n}"), s.number(1 << n), s.zero) for n in range(7) if mask >> n & 1)
+    return i.result(s.add(i[1], *bits))
+
+
 def _elect(i: _Step) -> Mapping[str, Value]:
     """The lowest lane of those that are active, which are taken to be all."""
     first = i.s.compare("==", i.s.variable("laneid"), i.s.zero)
@@ -757,7 +775,8 @@ def _granted(i: _Step) -> Mapping[str, Value]:
 
 
 _SEMANTICS: dict[str, _Semantics] = {
-    "VOTEU": _voted, "ELECT": _elect, "SYNCS": _granted, "USETMAXREG": _granted,
+    "P2R": _packed, "VOTEU": _voted, "ELECT": _elect, "SYNCS": _granted, "USETMAXREG": _granted,
+    "UTCATOMSWS": _granted,
     "I2F": _to_float, "UI2F": _to_float, "MUFU": _reciprocal, "F2I": _from_float,
     "MOV": _mov, "UMOV": _mov, "MOV32I": _mov, "R2UR": _mov, "I2I": _mov, "I2IP": _mov,
     "LDC": _load_constant, "ULDC": _load_constant, "LDCU": _load_constant,
