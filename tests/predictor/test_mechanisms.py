@@ -185,3 +185,21 @@ def test_counting_in_shared_memory_is_merged_where_the_hardware_does():
     assert float(found.volumes.shared_wavefronts.total) < 2 * N / 32
     other = pa.predict(made, pa.Launch(108, 256, {"in": zeros, "n": N}), "RTX-2080-Ti")
     assert float(other.volumes.shared_wavefronts.total) > N
+
+
+def test_a_retry_loop_is_the_turns_of_its_lanes(tmp_path):
+    """A float in shared memory is added by compare and swap: each pass serves one lane."""
+    pytest.importorskip("nvidia.cu13")
+    (file := tmp_path / "sum.cu").write_text(
+        'extern "C" __global__ void sum(float* out, const float* in) {\n'
+        "    __shared__ float all;\n    if (threadIdx.x == 0) all = 0;\n    __syncthreads();\n"
+        "    atomicAdd(&all, in[threadIdx.x]);\n    __syncthreads();\n"
+        "    out[blockIdx.x] = all;\n}\n"
+    )
+    made, launch = pa.from_cuda(file), pa.Launch(108, 32, {"in": np.ones(32, np.float32)})
+    plain, serial = (
+        pa.predict(made, launch, device(shared_atomic_cycles=c)).volumes.shared_wavefronts.total
+        for c in (0.0, 1.0)
+    )
+    assert serial == plain
+    assert float(plain) >= 32 * 108

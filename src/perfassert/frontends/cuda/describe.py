@@ -255,7 +255,7 @@ class Describer:
         return MemoryAccess(
             field, space, Direction.STORE if base in _STORES else Direction.LOAD,
             next((_BYTES[m] for m in instruction.modifiers if m in _BYTES), 4),
-            rest, base in _ATOMICS, unresolved, instruction.text, "POPC" in instruction.modifiers,
+            rest, base in _ATOMICS, unresolved, instruction.text, _merged(instruction),
         )  # fmt: skip
 
     def _base(self, address: Value) -> tuple[str, Value]:
@@ -503,3 +503,9 @@ def _point(name: str, generator: random.Random) -> int:
     if name.startswith("threadIdx"):
         return generator.randrange(8)
     return generator.randrange(8, 4096)
+
+
+def _merged(instruction: Instruction) -> bool:
+    """Lanes on one address in a pass: counted at once, or compared and swapped by one of them. The
+    others try again in the loop around it, which is executed as often as that takes."""
+    return not {"POPC", "CAST"}.isdisjoint(instruction.modifiers)
