@@ -118,6 +118,26 @@ def test_boxes_end_with_their_tensor():
     assert float(p.volumes.l2_load.fields["from"].total) == 40 * 72 * 4
 
 
+@pytest.mark.parametrize("cluster", [1, 2, (4, 1)])
+def test_blocks_of_a_cluster_wait_for_their_warps(cluster):
+    kernel = pa.from_cuda(KERNELS / "asynchronous.cu", "clustered")
+    launch = pa.Launch(1000, 128, cluster=cluster)
+    p = pa.predict(kernel, launch, H100)
+    assert p.confidence != "guessed"
+    assert not any(a.stands_for for a in p.assumptions)
+    assert float(p.volumes.dram_load.total) == 1000 * 128 * 4
+    _, found = signals(kernel, launch)
+    assert bool(found) == launch.clustered  # else it is a barrier of the block
+
+
+def test_clusters_divide_the_grid():
+    assert pa.Launch.cover((1000, 5), (32, 1), cluster=(4, 2)).grid == (32, 6, 1)
+    with pytest.raises(pa.LaunchError, match="a grid of 7×1×1 blocks is no multiple of clusters"):
+        pa.Launch(7, 32, cluster=2)
+    with pytest.raises(pa.LaunchError, match="cluster must be at least 1"):
+        pa.Launch(8, 32, cluster=0)
+
+
 EVERYWHERE = ("sm_80", "sm_90", "sm_100", "sm_120")
 MATRIX_KERNELS = [
     ("gemm_cp_async", {}, EVERYWHERE),

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Union
 from perfassert.baseline.identity import digest
 from perfassert.expect.metrics import METRICS, Kind, Metric
 from perfassert.kernel.launch import Buffer, Launch
+from perfassert.kernel.tensor_map import TensorMap
 from perfassert.prediction.prediction import Prediction
 from perfassert.prediction.volumes import UNITS, Volume
 
@@ -85,6 +86,9 @@ def _arguments(launch: Launch) -> str:
 def _argument(value: object) -> str:
     if isinstance(value, Buffer):
         return f"{value.dtype}[{'×'.join(map(str, value.shape))}]"
+    if isinstance(value, TensorMap):
+        shape, box = ("×".join(map(str, e)) for e in (value.shape, value.box))
+        return f"{value.dtype}[{shape}] in {box}"
     if isinstance(value, float):
         return repr(float(value))
     return str(int(value)) if hasattr(value, "__index__") else ""

@@ -23,7 +23,8 @@ class Launch:
     a null pointer, a :class:`Buffer` or an array (a buffer that holds it), structures as
     ``ctypes.Structure``, numpy structured scalars, bytes, or mappings by member.
     ``shared_bytes``: dynamic shared memory per block. ``domain`` is set by :meth:`cover`:
-    threads outside it are masked.
+    threads outside it are masked. ``cluster``: blocks of a thread-block cluster, which divide the
+    grid.
     """
 
     grid: tuple[int, int, int]
@@ -31,6 +32,7 @@ class Launch:
     args: Mapping[str, Any] | tuple[Any, ...]
     shared_bytes: int
     domain: tuple[int, int, int] | None
+    cluster: tuple[int, int, int]
 
     def __init__(
         self,
@@ -40,6 +42,7 @@ class Launch:
         shared_bytes: int = 0,
         *,
         domain: Extent | None = None,
+        cluster: Extent = 1,
     ) -> None:
         if isinstance(shared_bytes, bool) or not isinstance(shared_bytes, int) or shared_bytes < 0:
             raise LaunchError(f"shared_bytes must be a whole number ≥ 0, not {shared_bytes!r}")
@@ -55,22 +58,40 @@ class Launch:
         object.__setattr__(self, "args", frozen)
         object.__setattr__(self, "shared_bytes", shared_bytes)
         object.__setattr__(self, "domain", None if domain is None else extent("domain", domain))
+        object.__setattr__(self, "cluster", extent("cluster", cluster))
+        if any(n % c for n, c in zip(self.grid, self.cluster, strict=True)):
+            shown = ("×".join(map(str, e)) for e in (self.grid, self.cluster))
+            raise LaunchError("a grid of {} blocks is no multiple of clusters of {}".format(*shown))
 
     @classmethod
     def cover(
-        cls, domain: Extent, block: Extent, args: Args | None = None, shared_bytes: int = 0
+        cls,
+        domain: Extent,
+        block: Extent,
+        args: Args | None = None,
+        shared_bytes: int = 0,
+        *,
+        cluster: Extent = 1,
     ) -> Launch:
         """The smallest grid for a domain counted in threads; threads outside are masked."""
-        covered, shape = extent("domain", domain), extent("block", block)
-        grid = tuple(-(-n // b) for n, b in zip(covered, shape, strict=True))
-        return cls(grid, shape, args, shared_bytes, domain=covered)
+        covered, shape, unit = (
+            extent("domain", domain), extent("block", block), extent("cluster", cluster)
+        )  # fmt: skip
+        grid = tuple(-(-n // (b * c)) * c for n, b, c in zip(covered, shape, unit, strict=True))
+        return cls(grid, shape, args, shared_bytes, domain=covered, cluster=unit)
 
     def __hash__(self) -> int:
-        return hash((self.grid, self.block, self.shared_bytes, self.domain))
+        return hash((self.grid, self.block, self.shared_bytes, self.domain, self.cluster))
 
     def __reduce__(self) -> tuple[Any, ...]:
         args = dict(self.args) if isinstance(self.args, Mapping) else self.args
-        return (_rebuild, (self.grid, self.block, args, self.shared_bytes, self.domain))
+        more = (self.shared_bytes, self.domain, self.cluster)
+        return (_rebuild, (self.grid, self.block, args, *more))
+
+    @property
+    def clustered(self) -> bool:
+        """Whether blocks belong together in clusters."""
+        return self.cluster != (1, 1, 1)
 
     @property
     def blocks(self) -> int:
@@ -133,9 +154,14 @@ def plain_value(value: Any) -> Any:
 
 
 def _rebuild(
-    grid: Extent, block: Extent, args: Args, shared_bytes: int, domain: Extent | None
+    grid: Extent,
+    block: Extent,
+    args: Args,
+    shared_bytes: int,
+    domain: Extent | None,
+    cluster: Extent,
 ) -> Launch:
-    return Launch(grid, block, args, shared_bytes, domain=domain)
+    return Launch(grid, block, args, shared_bytes, domain=domain, cluster=cluster)
 
 
 def extent(what: str, value: Extent) -> tuple[int, int, int]:

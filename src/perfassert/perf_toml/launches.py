@@ -104,6 +104,11 @@ class _LaunchesReader(DescriptionReader):
         described = self._described(key, label, table.get("constants"))
         name = self.string(f"kernels.{label}.name", described.get("name", label))
         launch = self.make_launch(key, {k: v for k, v in table.items() if k in _LAUNCH})
+        if "cluster" in table:
+            launch = Launch(
+                launch.grid, launch.block, launch.args, launch.shared_bytes, domain=launch.domain,
+                cluster=table["cluster"],
+            )  # fmt: skip
         made = self.kernel(f"kernels.{label}", described, label)
         return RecordedLaunch(label, demangle(name), made, launch, count, device)
 

@@ -68,7 +68,9 @@ def _without_contents(launch: Launch) -> Launch:
         args = {name: _plain(value) for name, value in args.items()}
     else:
         args = tuple(map(_plain, args))
-    return Launch(launch.grid, launch.block, args, launch.shared_bytes)
+    return Launch(
+        launch.grid, launch.block, args, launch.shared_bytes, cluster=launch.cluster
+    )  # fmt: skip
 
 
 def _plain(value: Any) -> Any:

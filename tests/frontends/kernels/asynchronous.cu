@@ -72,3 +72,14 @@ extern "C" __global__ void edge(const __grid_constant__ Map from, float* to)
     wait(full, 0);
     to[threadIdx.x] = box[threadIdx.x];
 }
+
+// All blocks of a cluster wait for one another, between dependent launches.
+extern "C" __global__ void clustered(const float* from, float* to)
+{
+    asm volatile("griddepcontrol.wait;");
+    const float value = from[blockIdx.x * blockDim.x + threadIdx.x];
+    asm volatile("barrier.cluster.arrive.release.aligned;");
+    asm volatile("barrier.cluster.wait.acquire.aligned;");
+    asm volatile("griddepcontrol.launch_dependents;");
+    to[blockIdx.x * blockDim.x + threadIdx.x] = value;
+}

@@ -41,6 +41,7 @@ from perfassert.kernel.expression import AXES, DIMENSIONS
 from perfassert.kernel.launch import Launch
 from perfassert.kernel.program import (
     ARGUMENT,
+    CLUSTERED,
     CONSTANT,
     COUNTER,
     BulkCopy,
@@ -105,7 +106,7 @@ class Binder:
         self.names: dict[str, int] = dict(
             zip(DIMENSIONS, (*launch.block, *launch.grid), strict=True)
         )
-        self.names |= arguments.numbers
+        self.names |= {CLUSTERED: int(launch.clustered), **arguments.numbers}
         self.ranges: dict[str, tuple[int, int]] = {}
         for i, axis in enumerate(AXES):
             self.ranges[axis] = (0, launch.block[i] * launch.grid[i] - 1)

@@ -197,7 +197,10 @@ class TritonCode:
                 f"use block={block[0]}, not {_shown(launch.block)}, or another num_warps"
             )
         kept = {n: v for n, v in args.items() if self._remains(n, binary)}
-        named = Launch(launch.grid, launch.block, kept, launch.shared_bytes, domain=launch.domain)
+        named = Launch(
+            launch.grid, launch.block, kept, launch.shared_bytes, domain=launch.domain,
+            cluster=launch.cluster,
+        )  # fmt: skip
         return self.hints.bind(binary, named, warp_size)
 
     def _remains(self, name: str, binary: Binary) -> bool:

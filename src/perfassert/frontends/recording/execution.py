@@ -51,7 +51,9 @@ class Executor:
             compiled = self._compiled(module, code, constants)
             before = _read(roots, connection)
             args = {k: _argument(v, k, code, before) for k, v in arguments.values.items()}
-            launch = Launch(event.grid, event.block, args, event.shared_bytes)
+            launch = Launch(
+                event.grid, event.block, args, event.shared_bytes, cluster=event.cluster
+            )
             after, failed = self._runner(compiled, launch)
         except PerfAssertError as error:
             after, failed = {}, str(error)
