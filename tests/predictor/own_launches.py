@@ -93,6 +93,8 @@ FOUND = [
             shared_bytes=3 * 256 * 32 * 2, gpus=("A100-SXM4-40GB", "H100-SXM5-80GB")),
     Example("kernels/flash_attention.cu", "flash_attention", (2, 2), 128,
             {"length": 128, "scale": 0.1}, gpus=("A100-SXM4-40GB", "H100-SXM5-80GB")),
+    Example("kernels/softmax.cu", "softmax", 5, 64, {"n": 600}),
+    Example("kernels/layer_norm.cu", "layer_norm", 5, 128, {"n": 640}),
     Example("plugin/scale.cu", "scale", 3, 64, {"n": 1000}),
     Example("plugin/scale.cu", "scale4", 3, 64, {"n": 4000}),
     Example("recording/kernels.cu", "filter", 5, 128, {"n": 600},
@@ -107,7 +109,7 @@ FOUND = [
 ]  # fmt: skip
 ON_DATA = {"gather", "spmv_by_threads", "spmv_by_warps", "multiply"}
 """Kernels of examples whose addresses or trip counts are those of their data."""
-NOT_EXECUTED = {"gemm_wgmma_tma"}
+NOT_EXECUTED = {"gemm_wgmma_tma", "gemm_tcgen05"}
 """Kernels of examples with bulk copies, which are not executed."""
 
 

@@ -108,9 +108,9 @@ def _executed(items: Sequence[Item], warps: int) -> float:
 def _kind(items: Sequence[Item]) -> tuple[object, ...]:
     """What tells blocks apart: instructions, their warps, trips."""
     return tuple(
-        (item.trips, _kind(item.body))
+        (item.trips, item.each, _kind(item.body))
         if item.instruction is None
-        else (item.instruction.index, item.warps, item.active)
+        else (item.instruction.index, item.warps, item.active, item.barriers)
         for item in items
     )
 
@@ -470,16 +470,24 @@ class _Walk:
 
     def unrolled(self, index: int, mask: BoolArray, trips: IntArray, most: int) -> list[Item]:
         loop = self.program.loops[index]
-        items: list[Item] = []
+        runs: list[tuple[int, list[Item]]] = []
         self.apart_now.add(index)
         for iteration in range(most):
             self.set_counter(index, iteration)
-            items += self.region(index, mask & (trips > iteration))
+            made = self.region(index, mask & (trips > iteration))
+            if runs and _kind(runs[-1][1]) == _kind(made):
+                runs[-1] = runs[-1][0] + 1, runs[-1][1]
+            else:
+                runs.append((1, made))
         self.apart_now.discard(index)
-        self.binder.assume(
-            f"a loop is taken apart into its {most} iterations, which differ", loop.span
-        )
-        return items
+        if len(runs) > 1:
+            said = f"a loop is taken apart into {len(runs)} runs of iterations, which differ"
+            self.binder.assume(said, loop.span)
+        return [
+            item
+            for count, made in runs
+            for item in ([Item(trips=count, body=made)] if count > 1 and made else made)
+        ]
 
     def trips(self, index: int) -> IntArray:
         loop = self.program.loops[index]
