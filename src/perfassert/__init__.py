@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from perfassert.frontends.cuda.kernels import from_cuda as from_cuda
     from perfassert.frontends.cuda.kernels import from_ptx as from_ptx
     from perfassert.frontends.cuda.triton import from_triton as from_triton
+    from perfassert.frontends.generators.numba import from_numba as from_numba
     from perfassert.frontends.nsight import read_samples as read_samples
     from perfassert.hardware.load import device as device
     from perfassert.hardware.load import devices as devices
@@ -81,6 +82,7 @@ _HOMES = {
     "frontends.cuda.inventory": ("KernelInfo", "kernels"),
     "frontends.cuda.kernels": ("from_cubin", "from_cuda", "from_ptx"),
     "frontends.cuda.triton": ("from_triton",),
+    "frontends.generators.numba": ("from_numba",),
     "kernel.description": ("Kernel",),
     "kernel.field": ("Field",),
     "kernel.graph": ("InstructionGraph", "Latency"),

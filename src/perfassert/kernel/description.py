@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import index
 from typing import TYPE_CHECKING, Protocol
@@ -136,13 +136,22 @@ def _named(graph: InstructionGraph) -> tuple[list[str], list[str]]:
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class CompiledKernel(Kernel):
-    """Code, which is compiled for the device at hand and says the rest when a launch is known."""
+    """Code, which is compiled for the device at hand and says the rest when a launch is known.
+
+    ``spelled_out`` makes of arguments as a generator's caller gives them those that its code has;
+    a launch that has these already stays as it is.
+    """
 
     compiled: Compiled
+    spelled_out: Callable[[Launch], Launch] | None = None
+
+    def launched(self, launch: Launch) -> Launch:
+        """The launch with the arguments that the code has."""
+        return launch if self.spelled_out is None else self.spelled_out(launch)
 
     def bind(self, launch: Launch, arch: str, warp_size: int) -> tuple[BoundKernel, Launch]:
         """See :meth:`Compiled.bind`."""
-        return self.compiled.bind(launch, arch, warp_size)
+        return self.compiled.bind(self.launched(launch), arch, warp_size)
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)

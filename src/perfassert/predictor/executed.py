@@ -28,6 +28,7 @@ _INSTRUCTIONS = 400_000  # of warps, beyond those: half spread, half in a row
 
 def bound(kernel: Kernel, launch: Launch, device: Device) -> tuple[Description, Launch]:
     """The kernel for the launch; what it would have to guess is counted in executed blocks."""
+    launch = kernel.launched(launch) if isinstance(kernel, CompiledKernel) else launch
     described, work = kernel.bind(launch, device.arch, device.warp_size)
     code = kernel.compiled if isinstance(kernel, CompiledKernel) else None
     if not isinstance(code, CompiledCode) or not isinstance(described, BoundKernel):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from os import PathLike
@@ -34,6 +34,7 @@ from perfassert.frontends.toolchain.build import (
     prepared,
     with_layouts,
 )
+from perfassert.frontends.toolchain.signature import Declared
 from perfassert.frontends.toolchain.toolchains import release_of
 from perfassert.hardware.matrix import WARPS_OF_A_GROUP, MatrixVariant
 from perfassert.kernel.description import BoundKernel, CompiledKernel
@@ -237,28 +238,43 @@ class Hints:
 
 @dataclass(frozen=True, eq=False)
 class CompiledCode:
-    """A source and what its author says about it."""
+    """A source and what its author says about it.
 
-    source: Source
+    ``source`` is a function where a generator writes one for each architecture. ``parameters``:
+    what the generator knows of them, in their order; empty where the code says it.
+    """
+
+    source: Source | Callable[[str], Source]
     hints: Hints
+    parameters: tuple[Declared, ...] = ()
+
+    def source_for(self, arch: str) -> Source:
+        """The text that is compiled for ``arch``."""
+        return self.source if isinstance(self.source, Source) else self.source(arch)
 
     def binary(self, arch: str) -> Binary:
         """Compiled for ``arch``; a file that has changed is compiled again."""
-        binary, constants = self._built(arch), self.hints.constants
+        source, constants = self.source_for(arch), self.hints.constants
+        binary = self._declared(_built(source, arch))
         if constants:
-            binary = with_layouts(binary, self.source, arch)
+            binary = with_layouts(binary, source, arch)
         return self.hints.named(with_constants(binary, constants))
 
-    def _built(self, arch: str) -> Binary:
-        """PTX that no tool here assembles stays PTX."""
-        source = self.source
-        try:
-            return build(source, arch)
-        except ToolchainMissing as missing:
-            if source.kind != "ptx" or source.toolchain is not None:
-                raise
-            text = next(iter(prepared(source, arch).texts()))
-            return unassembled(text, source.kernel, arch, str(source.path), str(missing))
+    def _declared(self, binary: Binary) -> Binary:
+        """The binary with what the generator knows of its parameters."""
+        known, said = binary.parameters, self.parameters
+        if not said:
+            return binary
+        if len(known) != len(said):
+            raise KernelSourceError(
+                f"kernel {binary.kernel!r} has {len(known)} parameters, not the {len(said)} that "
+                "its generator is known to make: its version is not one that perfassert knows"
+            )
+        merged = (
+            replace(p, name=d.name or p.name, dtype=d.dtype, pointer=d.pointer, members=d.members)
+            for p, d in zip(known, said, strict=True)
+        )
+        return replace(binary, parameters=tuple(merged)).sealed()
 
     def program(self, arch: str) -> Program:
         """The description for ``arch``."""
@@ -278,6 +294,17 @@ class CompiledCode:
         unset = (UnsetConstant(u.bank, u.offset, u.size) for u in binary.unset)
         where = next(iter(binary.files))
         return executable_ptx(binary.ptx or "", binary.mangled, where, binary.constants, unset)
+
+
+def _built(source: Source, arch: str) -> Binary:
+    """PTX that no tool here assembles stays PTX."""
+    try:
+        return build(source, arch)
+    except ToolchainMissing as missing:
+        if source.kind != "ptx" or source.toolchain is not None:
+            raise
+        text = next(iter(prepared(source, arch).texts()))
+        return unassembled(text, source.kernel, arch, str(source.path), str(missing))
 
 
 @lru_cache(maxsize=128)

@@ -24,7 +24,8 @@ class Source:
     are relative to the source's folder, ``options`` are spelled as nvcc spells them. ``arch``
     chooses among the architectures of a compiled file; ``None`` leaves that to the device.
     ``toolchain`` is the release of the tools that compile or assemble it (``"12.4"``); ``None``
-    leaves that to what is installed.
+    leaves that to what is installed. ``content`` is the text itself, where a generator made it:
+    ``path`` then only says in errors whose it is.
     """
 
     path: Path
@@ -35,6 +36,7 @@ class Source:
     options: tuple[str, ...] = ()
     arch: str | None = None
     toolchain: str | None = None
+    content: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)

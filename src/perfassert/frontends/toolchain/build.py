@@ -199,7 +199,7 @@ def _read(source: Source) -> bytes:
     if source.kind in ("cubin", "sass") and source.options:
         raise KernelSourceError(f"{source.path}: options need a source that is compiled")
     try:
-        content = source.path.read_bytes()
+        content = source.path.read_bytes() if source.content is None else source.content
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
         raise KernelSourceError(f"{source.path} cannot be read: {why}") from None

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from perfassert.kernel.program import Member
+
 from .binary import Parameter
 from .names import base_name, demangle, parameter_types, split_commas
 
@@ -23,9 +25,12 @@ _PTX_PARAMETER = re.compile(r"\.param\s+(?:\.align\s+\d+\s+)?(\.\w+)(.*?)([\w$]+
 
 @dataclass(frozen=True, slots=True)
 class Declared:
+    """What somebody says of a parameter; ``None`` where they do not. See :class:`Parameter`."""
+
     name: str | None
     dtype: str | None
     pointer: bool
+    members: tuple[Member, ...] = ()
 
 
 def parameters(

@@ -1,0 +1,93 @@
+"""What the front ends of generators share: text made for an architecture, and its kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from perfassert.errors import LaunchError, ToolchainMissing
+from perfassert.frontends.cuda.kernels import CompiledCode, Hints
+from perfassert.frontends.toolchain.binary import Source
+from perfassert.frontends.toolchain.signature import Declared
+from perfassert.kernel.description import CompiledKernel
+from perfassert.kernel.launch import Launch
+
+C_TYPES = {
+    "bool": "bool", "int8": "signed char", "uint8": "unsigned char", "int16": "short",
+    "uint16": "unsigned short", "int32": "int", "uint32": "unsigned int", "int64": "long long",
+    "uint64": "unsigned long long", "float16": "__half", "float32": "float", "float64": "double",
+}  # fmt: skip
+"""The C type of a number by the name that numpy gives it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Generator:
+    """Writes a source for an architecture, once for each."""
+
+    write: Callable[[str], Source]
+    _written: dict[str, Source] = field(default_factory=dict, repr=False)
+
+    def __call__(self, arch: str) -> Source:
+        if arch not in self._written:
+            self._written[arch] = self.write(arch)
+        return self._written[arch]
+
+
+def generated(
+    name: str,
+    write: Callable[[str], Source],
+    hints: Hints,
+    parameters: tuple[Declared, ...] = (),
+    spelled_out: Callable[[Launch], Launch] | None = None,
+) -> CompiledKernel:
+    """The kernel of what ``write`` makes for an architecture."""
+    return CompiledKernel(
+        name=name,
+        updates_per_thread=hints.updates_per_thread,
+        compiled=CompiledCode(Generator(write), hints, parameters),
+        spelled_out=spelled_out,
+    )
+
+
+def ptx_source(text: str | bytes, where: str, options: tuple[str, ...] = ()) -> Source:
+    """PTX in memory; ``where`` says whose in errors. What the file calls the kernel is its own."""
+    content = text.encode() if isinstance(text, str) else text
+    return Source(Path(where), "ptx", options=options, content=content)
+
+
+def package(name: str, extra: str, oldest: tuple[int, ...], distribution: str) -> ModuleType:
+    """The generator's package; :class:`ToolchainMissing` with the line for pip where it is absent
+    or older than what this was written for."""
+    how = f'install it with: pip install "perfassert[{extra}]"'
+    try:
+        module = import_module(name)
+    except ImportError as error:
+        raise ToolchainMissing(f"{name} cannot be imported ({error}); {how}") from None
+    try:
+        found = version(distribution)
+    except PackageNotFoundError:
+        return module
+    if _numbers(found) < oldest:
+        wanted = ".".join(map(str, oldest))
+        raise ToolchainMissing(f"{distribution} {found} is too old; {wanted} or later works; {how}")
+    return module
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(".")[:3] if part.isdigit())
+
+
+def by_name(launch: Launch, names: list[str], kernel: str) -> Mapping[str, Any]:
+    """The launch's arguments by the names of the generator's own parameters."""
+    if isinstance(launch.args, Mapping):
+        return launch.args
+    if len(launch.args) > len(names):
+        raise LaunchError(
+            f"{len(launch.args)} arguments for {kernel!r}, whose parameters are: {', '.join(names)}"
+        )
+    return dict(zip(names, launch.args, strict=False))
