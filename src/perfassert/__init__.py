@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from perfassert.prediction.prediction import Prediction as Prediction
     from perfassert.predictor import advise as advise
     from perfassert.predictor import predict as predict
+    from perfassert.pytest_plugin.session import Perf as Perf
     from perfassert.quantity import Quantity as Quantity
     from perfassert.ranking.ranking import Ranking as Ranking
     from perfassert.ranking.ranking import rank as rank
@@ -92,6 +93,7 @@ _HOMES = {
     "perf_toml.launches": ("RecordedLaunch", "launches"),
     "predictor": ("advise", "predict"),
     "prediction.prediction": ("Advice", "Prediction"),
+    "pytest_plugin.session": ("Perf",),
     "quantity": ("Quantity",),
     "ranking.ranking": ("Ranking", "rank"),
     "whatif": ("whatif",),

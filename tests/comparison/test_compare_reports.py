@@ -83,13 +83,42 @@ def test_slower_fails_and_says_why(files, double, single, capsys):
     assert "dram_load of a: compulsory 4.194 MB 8.389 MB +100.0 %" in " ".join(out.split())
 
 
-def test_faster_new_and_gone_pass(files, double, single, capsys):
+def test_faster_and_new_pass_and_gone_fails_unless_allowed(files, double, single, capsys):
     base = [a_test("test_a", double), a_test("test_gone", double)]
     head = [a_test("test_a", single), a_test("test_new", double)]
-    code, found = compared(capsys, files(base, head))
-    assert code == 0
-    assert found["counts"] == {"faster": 1, "new": 1, "gone": 1}
-    assert [p["status"] for p in found["predictions"]] == ["faster", "new", "gone"]
+    arguments = files(base, head)
+    code, found = compared(capsys, arguments)
+    assert code == 1
+    assert found["counts"] == {"gone": 1, "faster": 1, "new": 1}
+    assert [p["status"] for p in found["predictions"]] == ["gone", "faster", "new"]
+    assert compared(capsys, [*arguments, "--allow-gone"])[0] == 0
+
+
+def test_what_is_broken_says_why(files, double, capsys):
+    base = [a_test(f"test_{name}", double) for name in ("a", "b", "c")]
+    failed = {**a_test("test_a", double), "outcome": "failed", "message": "k.cu(3): error"}
+    arguments = files(base, [])
+    report = document([{**failed, "predictions": []}], ["tests/test_a.py::test_b"])
+    Path("head.json").write_text(to_json(report), encoding="utf-8")
+    code, found = compared(capsys, arguments)
+    assert code == 1
+    assert found["counts"] == {"broken": 2, "gone": 1}
+    reasons = {p["test"].rpartition("::")[2]: p["reason"] for p in found["predictions"]}
+    assert reasons == {
+        "test_a": "k.cu(3): error",
+        "test_b": "it could not be collected or set up",
+        "test_c": "",
+    }
+    assert compared(capsys, [*arguments, "--allow-gone"])[0] == 0
+    assert main([*arguments, "--github"]) == 1
+    assert "::warning title=copy is broken::" in capsys.readouterr().out
+
+
+def test_a_module_that_cannot_be_collected(files, double, capsys):
+    arguments = files([a_test("test_a", double)], [])
+    Path("head.json").write_text(to_json(document([], ["tests/test_a.py"])), encoding="utf-8")
+    code, found = compared(capsys, arguments)
+    assert (code, found["counts"]) == (1, {"broken": 1})
 
 
 @pytest.mark.parametrize(

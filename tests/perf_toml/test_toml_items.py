@@ -127,7 +127,7 @@ def test_verdicts_places_and_properties(project, workers, time):
     result.stdout.fnmatch_lines(
         [
             f"fails[[]A100-SXM4-40GB] *copy*256×1×1*{time}*dram*failed",
-            "passes[[]128-A100-SXM4-40GB] *passed",
+            "passes[[]A100-SXM4-40GB-128] *passed",
             "7 predictions in 7 tests, without a GPU",
             "FAILED copy.perf.toml::fails[[]A100-SXM4-40GB]*ExpectationFailed*",
         ]
@@ -143,8 +143,8 @@ def test_ids_places_and_selection(project):
     everything = run(project, *A100, "--collect-only", "-q")
     listed = [line for line in everything.outlines if "::" in line]
     assert listed == [
-        "copy.perf.toml::passes[128-A100-SXM4-40GB]",
-        "copy.perf.toml::passes[256-A100-SXM4-40GB]",
+        "copy.perf.toml::passes[A100-SXM4-40GB-128]",
+        "copy.perf.toml::passes[A100-SXM4-40GB-256]",
         "copy.perf.toml::fails[A100-SXM4-40GB]",
         "copy.perf.toml::skipped[A100-SXM4-40GB]",
         "copy.perf.toml::expected to fail[A100-SXM4-40GB]",
@@ -161,11 +161,11 @@ def test_ids_places_and_selection(project):
 
 
 @pytest.mark.parametrize("workers", [(), XDIST], ids=["alone", "xdist"])
-def test_no_device_is_a_usage_error(project, workers):
-    result = run(project, *workers)
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    text = result.stderr.str() + result.stdout.str()
-    assert "copy.perf.toml::passes: no device given" in text
+def test_no_device_fails_the_test(project, workers):
+    result = run(project, *workers, "-k", "passes")
+    result.assert_outcomes(errors=2, deselected=0 if workers else 6)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["*passes[[]no device-128]*", "no device given: use *"])
 
 
 def test_ini_and_switched_off(project):

@@ -34,6 +34,16 @@ def test_ranks(perf):
 def test_plain():
     pass
 """
+PERF_TOML = """
+[[test]]
+name = "copy"
+launch = { domain = 65536, block = 256 }
+expect = { limiter = "!l1" }
+[test.kernel.accesses]
+fields = [{ name = "a", shape = 65536 }, { name = "b", shape = 65536 }]
+loads = ["a[x]"]
+stores = ["b[x]"]
+"""
 QUIET = ("-p", "no:randomly", "-p", "no:cacheprovider")
 XDIST = ("-n", "1")  # a worker takes a second to start
 pytestmark = pytest.mark.usefixtures("loaded")
@@ -114,9 +124,7 @@ def test_command_line_beats_ini(project):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "no device given: use @pytest.mark.perf"),
-        (XDIST, "no device given: use @pytest.mark.perf"),
-        (("--perf-device", "a101"), "unknown device 'a101'; did you mean 'A100-SXM4-40GB'"),
+        (("--perf-device", "a101"), "unknown device 'a101'; did you mean 'A10"),
         (("--perf-device", "none.toml"), "none.toml: cannot be read"),
         ((*XDIST, "--perf-device", "none.toml"), "none.toml: cannot be read"),
         (("--perf-device", "a100", "--perf-device", "A100-SXM4-40GB"), "is given twice"),
@@ -143,9 +151,62 @@ def test_usage_errors(project, arguments, message):
 )
 def test_marker_arguments_are_checked(pytester, marker, message):
     pytester.makepyfile(f"import pytest\n{marker}\ndef test_it(perf): pass")
-    result = run(pytester, "--strict-markers")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert message in result.stderr.str()
+    result = run(pytester, "--strict-markers", "--perf-device", "a100")
+    result.assert_outcomes(errors=1)
+    assert message in result.stdout.str()
+    assert "Traceback" not in result.stdout.str()
+
+
+@pytest.mark.parametrize("workers", [(), XDIST], ids=["alone", "xdist"])
+def test_one_test_without_a_device_fails_alone(project, workers):
+    result = run(project, *workers, "-k", "passes or marked or plain", "-v")
+    result.assert_outcomes(passed=2, errors=1, xfailed=1, deselected=0 if workers else 2)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert "test_copy.py::test_passes[no device]" in result.stdout.str()
+    result.stdout.fnmatch_lines(["no device given: use @pytest.mark.perf*"])
+
+
+def test_a_device_that_a_marker_makes_up_fails_its_test(pytester):
+    pytester.makepyfile(
+        "import pytest\n@pytest.mark.perf(devices=['a101'])\ndef test_it(perf): pass\n"
+        "def test_other(perf): assert perf.device.name == 'L40'"
+    )
+    result = run(pytester, "--perf-device", "l40")
+    result.assert_outcomes(passed=1, errors=1)
+    assert "unknown device 'a101'; did you mean 'A10" in result.stdout.str()
+
+
+def test_selecting_by_marker_selects_all_that_use_the_fixture(project):
+    (project.path / "copy.perf.toml").write_text(PERF_TOML)
+    (project.path / "test_through.py").write_text(
+        "import pytest\n@pytest.fixture\ndef through(perf): return perf.device.name\n"
+        "def test_through(through): assert through == 'A100-SXM4-40GB'\n"
+    )
+    run(project, "--perf-device", "a100", "-m", "perf", "-k", "not fails").assert_outcomes(
+        passed=5, xfailed=1, deselected=2
+    )
+    run(project, "--perf-device", "a100", "-m", "not perf").assert_outcomes(passed=1, deselected=7)
+
+
+def test_the_fixture_has_a_public_type(project):
+    (project.path / "test_copy.py").write_text(
+        "import perfassert as pa\ndef test_it(perf: pa.Perf): assert isinstance(perf, pa.Perf)"
+    )
+    run(project, "--perf-device", "a100").assert_outcomes(passed=1)
+
+
+def test_parameters_stand_behind_the_device(pytester):
+    (pytester.path / "test_copy.py").write_text(
+        "import pytest\n@pytest.mark.parametrize('n', [16])\ndef test_it(perf, n): pass"
+    )
+    (pytester.path / "copy.perf.toml").write_text(
+        PERF_TOML.replace("[test.kernel", "parametrize.n = [16]\n[test.kernel")
+    )
+    lines = run(pytester, "--perf-device", "a100", "--collect-only", "-q").outlines
+    assert {
+        "copy.perf.toml::copy[A100-SXM4-40GB-16]",
+        "test_copy.py::test_it[A100-SXM4-40GB-16]",
+    } <= {*lines}
 
 
 def test_silent_where_unused(pytester):

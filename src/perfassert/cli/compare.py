@@ -18,7 +18,7 @@ def add(commands: Any) -> None:
         "compare",
         help="compare two JSON reports, or two predictions",
         description=f"{__doc__} Exit code 1 where a prediction is slower beyond the tolerance, "
-        "2 where nothing can be said.",
+        "gone or broken, 2 where nothing can be said.",
     )
     what = "of pytest --perf-report=json:PATH, or what perfassert predict --json printed"
     parser.add_argument("base", type=Path, metavar="BASE.json", help=what)
@@ -29,6 +29,11 @@ def add(commands: Any) -> None:
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print JSON")
     form.add_argument("--markdown", action="store_true", help="print a pull-request comment")
+    parser.add_argument(
+        "--allow-gone",
+        action="store_true",
+        help="predictions that the head does not have, or cannot make, are no failure",
+    )
     parser.add_argument(
         "--github",
         action="store_true",
@@ -49,7 +54,8 @@ def _compare(options: argparse.Namespace) -> int:
         print(text.markdown(found) if options.markdown else text.text(found))
     if options.github:
         _tell_github(found, sys.stderr if options.json or options.markdown else sys.stdout)
-    if found.of(Status.SLOWER):
+    lost = () if options.allow_gone else found.of(Status.GONE, Status.BROKEN)
+    if found.of(Status.SLOWER) or lost:
         return FAILED
     if found.of(Status.INCOMPARABLE):
         print("perfassert: some predictions are incomparable", file=sys.stderr)

@@ -22,10 +22,11 @@ class Status(str, Enum):
     """What has become of a prediction; the order is that of reports."""
 
     SLOWER = "slower"
+    BROKEN = "broken"
+    GONE = "gone"
     INCOMPARABLE = "incomparable"
     FASTER = "faster"
     NEW = "new"
-    GONE = "gone"
     WITHIN = "within tolerance"
     SAME = "same"
 
@@ -124,7 +125,14 @@ def compare(base: ReportFile, head: ReportFile, tolerance: str = DEFAULT_TOLERAN
         )
     keys = sorted({*base.predictions, *head.predictions})
     items = [
-        _item(key, base.predictions.get(key), head.predictions.get(key), wanted) for key in keys
+        _item(
+            key,
+            base.predictions.get(key),
+            head.predictions.get(key),
+            wanted,
+            head.why_missing(key.test),
+        )
+        for key in keys
     ]
     order = {status: i for i, status in enumerate(Status)}
     items.sort(key=lambda item: (order[item.status], -abs(item.share or 0.0), item.key))
@@ -132,10 +140,16 @@ def compare(base: ReportFile, head: ReportFile, tolerance: str = DEFAULT_TOLERAN
 
 
 def _item(
-    key: Key, base: Reported | None, head: Reported | None, wanted: Mapping[str, Tolerance]
+    key: Key,
+    base: Reported | None,
+    head: Reported | None,
+    wanted: Mapping[str, Tolerance],
+    broken: str,
 ) -> Item:
-    if base is None or head is None:
-        return Item(key, Status.NEW if base is None else Status.GONE, base, head)
+    if base is None:
+        return Item(key, Status.NEW, base, head)
+    if head is None:
+        return Item(key, Status.BROKEN if broken else Status.GONE, base, head, reason=broken)
     old, new = entry_of(base.prediction), entry_of(head.prediction)
     known = EntryKey(key.test, key.label, key.device)
     if key.device and (reason := baselines.foreign(known, old, new)):

@@ -14,11 +14,11 @@ _SHOWN = 10  # warnings that GitHub shows of one step
 
 def warnings(found: Comparison) -> Iterator[str]:
     """Workflow commands, one line each; the worst first."""
-    slower = found.of(Status.SLOWER)
-    for item in slower[:_SHOWN]:
-        yield _annotation(item)
-    if len(slower) > _SHOWN:
-        yield f"::notice::{len(slower) - _SHOWN} more predictions are slower"
+    worse = found.of(Status.SLOWER, Status.BROKEN, Status.GONE)
+    for item in worse[:_SHOWN]:
+        yield _annotation(item) if item.status is Status.SLOWER else _missing(item)
+    if len(worse) > _SHOWN:
+        yield f"::notice::{len(worse) - _SHOWN} more predictions are slower or missing"
 
 
 def _annotation(item: Item) -> str:
@@ -34,6 +34,13 @@ def _annotation(item: Item) -> str:
     return (
         f"::warning {place}title={_property(f'{named} is predicted to be slower')}::{_data(text)}"
     )
+
+
+def _missing(item: Item) -> str:
+    title = _property(f"{kernel(item)} is {item.status.value}")
+    test = f" in {item.key.test}" if item.key.test else ""
+    said = f"{kernel(item)} on {item.device} has no prediction{test}"
+    return f"::warning title={title}::{_data(said + (item.reason and f': {item.reason}'))}"
 
 
 def _data(text: str) -> str:

@@ -13,6 +13,8 @@ from perfassert.prediction.prediction import Prediction
 from perfassert.report.document import FORMAT, SCHEMA
 from perfassert.report.sources import costliest
 
+_LONGEST = 300  # characters of a message that say why a test failed
+
 
 class Key(NamedTuple):
     """What a prediction is known by: test, kernel (``"copy#2"``: the second of that name), device.
@@ -44,12 +46,21 @@ class Reported:
 
 @dataclass(frozen=True, slots=True)
 class ReportFile:
-    """What one file holds; ``single``: one prediction outside of tests."""
+    """What one file holds; ``single``: one prediction outside of tests.
+
+    ``broken``: node ID of a test, or of what could not be collected → why it predicts too little.
+    """
 
     path: Path
     model_version: str
     predictions: Mapping[Key, Reported]
     single: bool
+    broken: Mapping[str, str]
+
+    def why_missing(self, test: str) -> str:
+        """Why a prediction of this test is not there; empty where nothing has failed."""
+        above = (test, test.partition("[")[0], test.partition("::")[0])
+        return next((self.broken[node] for node in above if node in self.broken), "")
 
 
 def read(path: Path) -> ReportFile:
@@ -81,7 +92,17 @@ def _report(path: Path, data: Mapping[str, Any]) -> ReportFile:
             f"{path}: has schema {data.get('schema')}, and this version reads {SCHEMA}; write it "
             "again with this version"
         )
-    return ReportFile(path, data["model_version"], dict(_tests(data["tests"])), single=False)
+    found = dict(_tests(data["tests"]))
+    broken = dict(_broken(data))
+    return ReportFile(path, data["model_version"], found, single=False, broken=broken)
+
+
+def _broken(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for node in data["errors"]:
+        yield node, "it could not be collected or set up"
+    for test in data["tests"]:
+        if test["outcome"] == "failed":
+            yield test["nodeid"], " ".join((test["message"] or "it failed").split())[:_LONGEST]
 
 
 def _tests(tests: list[Mapping[str, Any]]) -> Iterator[tuple[Key, Reported]]:
@@ -94,7 +115,7 @@ def _tests(tests: list[Mapping[str, Any]]) -> Iterator[tuple[Key, Reported]]:
 def _single(path: Path, data: Mapping[str, Any]) -> ReportFile:
     reported = _reported(data, None)
     key = Key("", "", "")
-    return ReportFile(path, reported.prediction.model_version, {key: reported}, single=True)
+    return ReportFile(path, reported.prediction.model_version, {key: reported}, True, {})
 
 
 def _reported(data: Mapping[str, Any], own: Place | None) -> Reported:

@@ -12,7 +12,7 @@ from perfassert.report.markdown_parts import table as markdown_table
 from perfassert.report.tables import percent, table
 
 _MARKS = {
-    Status.SLOWER: "🔴", Status.INCOMPARABLE: "⚠️", Status.FASTER: "🟢",
+    Status.SLOWER: "🔴", Status.BROKEN: "❌", Status.INCOMPARABLE: "⚠️", Status.FASTER: "🟢",
     Status.NEW: "🆕", Status.GONE: "⚫",
 }  # fmt: skip
 _QUIET = (Status.SAME, Status.WITHIN)

@@ -35,8 +35,8 @@ class Header:
     allow_guesses: bool = False
 
     def case_id(self, device: str) -> str:
-        """``"saxpy[128-A100-SXM4-40GB]"``."""
-        return f"{self.name}[{'-'.join((*self.parameters, device))}]"
+        """``"saxpy[A100-SXM4-40GB-128]"``: the device first, as pytest has it of Python tests."""
+        return f"{self.name}[{'-'.join((device, *self.parameters))}]"
 
     def place(self, key: str) -> str:
         """Where a key of this test is."""

@@ -3,38 +3,78 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NoReturn
 
 import pytest
 
+from perfassert.errors import PerfAssertError
 from perfassert.hardware.load import device as load_device
 
 _MARKER_KEYS = ("devices", "xfail")
+_NONE = (
+    "no device given: use @pytest.mark.perf(devices=[...]), --perf-device NAME, or the ini key "
+    "perf_devices"
+)
 
 
 class UsageProblem(Exception):
-    """The test or the command line asks for something that has no meaning."""
+    """The command line or the ini file asks for something that has no meaning: the run ends."""
+
+
+class CaseProblem(Exception):
+    """One test does, or has no device: that test fails."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoDevice:
+    """What a test has in place of a device, and why."""
+
+    reason: str
+
+    def fail(self) -> NoReturn:
+        """The test, in its set-up."""
+        pytest.fail(self.reason, pytrace=False)
 
 
 def device_parameters(node: pytest.Item | Any, config: pytest.Config) -> list[Any]:
     """One ``pytest.param`` per device, with the device's name as id."""
-    devices, expected_failures = _from_markers(node)
+    try:
+        devices, expected_failures = _from_markers(node)
+    except CaseProblem as problem:
+        return [_unusable(problem)]
     return parameters(devices, expected_failures, config)
 
 
 def parameters(
     devices: Sequence[str] | None, expected_failures: Mapping[str, str], config: pytest.Config
 ) -> list[Any]:
-    """For ``devices``, or those of the run; ``expected_failures``: device → reason."""
+    """For ``devices``, or those of the run; ``expected_failures``: device → reason.
+
+    A test that has no usable device has one parameter that fails it. :class:`UsageProblem`, or an
+    error of the device file, where the run's own devices are wrong.
+    """
     if devices is None:
-        devices = config.getoption("--perf-device") or [
-            _beside_ini(name, config) for name in config.getini("perf_devices")
-        ]
-    if not devices:
-        raise UsageProblem(
-            "no device given: use @pytest.mark.perf(devices=[...]), --perf-device NAME, or the "
-            "ini key perf_devices"
-        )
+        devices = _of_run(config)
+        _parameters(devices, {})  # what is wrong with these is not of this test
+    try:
+        return _parameters(devices, expected_failures) or [_unusable(_NONE)]
+    except (UsageProblem, PerfAssertError) as problem:
+        return [_unusable(problem)]
+
+
+def _of_run(config: pytest.Config) -> list[str]:
+    """Of the command line, else of the ini file."""
+    return config.getoption("--perf-device") or [
+        _beside_ini(name, config) for name in config.getini("perf_devices")
+    ]
+
+
+def _unusable(problem: object) -> Any:
+    return pytest.param(NoDevice(str(problem)), id="no device")
+
+
+def _parameters(devices: Sequence[str], expected_failures: Mapping[str, str]) -> list[Any]:
     reasons = {load_device(name).name: str(why) for name, why in expected_failures.items()}
     found = []
     names: set[str] = set()
@@ -68,20 +108,20 @@ def _from_markers(node: Any) -> tuple[list[str] | None, dict[str, str]]:
         if devices is None and mark.kwargs.get("devices") is not None:
             devices = list(mark.kwargs["devices"])
             if not devices:
-                raise UsageProblem("marker perf: devices is empty")
+                raise CaseProblem("marker perf: devices is empty")
         expected_failures = {**(mark.kwargs.get("xfail") or {}), **expected_failures}
     return devices, expected_failures
 
 
 def _check_marker(mark: pytest.Mark) -> None:
     if mark.args:
-        raise UsageProblem(f"marker perf takes no positional arguments, but has {mark.args!r}")
+        raise CaseProblem(f"marker perf takes no positional arguments, but has {mark.args!r}")
     for key in mark.kwargs:
         if key not in _MARKER_KEYS:
             known = ", ".join(_MARKER_KEYS)
-            raise UsageProblem(f"marker perf knows no argument {key!r}; known: {known}")
+            raise CaseProblem(f"marker perf knows no argument {key!r}; known: {known}")
     devices, xfail = mark.kwargs.get("devices"), mark.kwargs.get("xfail")
     if isinstance(devices, str):
-        raise UsageProblem(f"marker perf: devices must be a list, as in [{devices!r}]")
+        raise CaseProblem(f"marker perf: devices must be a list, as in [{devices!r}]")
     if xfail is not None and not isinstance(xfail, Mapping):
-        raise UsageProblem("marker perf: xfail must map a device to a reason")
+        raise CaseProblem("marker perf: xfail must map a device to a reason")

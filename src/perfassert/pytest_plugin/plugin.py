@@ -115,11 +115,15 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize("perf", parameters, indirect=True)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests that ask for what has no meaning end the run before it starts.
+    """``-m perf`` means all tests with the fixture; devices that are none end the run here.
 
     https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_collection_modifyitems
     """
+    for item in items:
+        if "perf" in getattr(item, "fixturenames", ()):
+            item.add_marker("perf")  # behind those of the test: it says nothing of its own
     problems = config.stash[USAGE]
     if not problems:
         return
@@ -158,8 +162,11 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 @pytest.fixture
 def perf(request: pytest.FixtureRequest) -> Perf:
     """Predict kernels on the device of this test: ``perf(kernel, domain=..., block=...)``."""
+    from perfassert.pytest_plugin.devices import NoDevice
     from perfassert.pytest_plugin.session import Perf
 
+    if isinstance(request.param, NoDevice):
+        request.param.fail()
     return Perf(request.param, request.node)
 
 

@@ -12,7 +12,7 @@ import pytest
 from perfassert.errors import ExpectationFailed, LaunchError, PerfAssertError, PerfFileError
 from perfassert.perf_toml.cases import EVERY_DEVICE, Case, RankCase, TestCase
 from perfassert.perf_toml.read import read_perf_file
-from perfassert.pytest_plugin.devices import UsageProblem, expected_failure, parameters
+from perfassert.pytest_plugin.devices import NoDevice, UsageProblem, expected_failure, parameters
 from perfassert.pytest_plugin.regression import relative
 from perfassert.pytest_plugin.usage import USAGE
 
@@ -65,6 +65,8 @@ class PerfTomlItem(pytest.Item):
         """The engines are loaded here, not when the file is collected."""
         from perfassert.pytest_plugin.session import Perf
 
+        if isinstance(self._device, NoDevice):
+            self._device.fail()
         self.funcargs["perf"] = Perf(self._device, self)
 
     def runtest(self) -> None:

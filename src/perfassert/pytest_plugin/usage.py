@@ -1,4 +1,4 @@
-"""Tests that ask for what has no meaning: gathered while collecting, told at its end."""
+"""Devices of the run that are none: gathered while collecting, told at its end."""
 
 from __future__ import annotations
 
