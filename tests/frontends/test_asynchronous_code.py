@@ -86,6 +86,20 @@ def test_more_stages_hide_more():
     assert times[0] > 1.3 * times[1] > 1.3 * times[2]
 
 
+@pytest.mark.parametrize("scaled", [(0.4, 1, 64), (0.6, 1, 64), (10, 1, 640), (10, 8, 640)])
+def test_with_enough_stages_the_slowest_part_is_all(scaled):
+    """Copies and products take the longer of their times, whichever that is, and little more."""
+    device = pa.device(H100)
+    l2, dram, port = scaled
+    device = device.replace(
+        l2_bandwidth=l2 * device.l2_bandwidth, dram_bandwidth=dram * device.dram_bandwidth,
+        l2_port_bytes_per_cycle=port,
+    )  # fmt: skip
+    p = pa.predict(*gemm(n=4096, k=4096), device)
+    slowest = max(float(b) for b in p.bounds.values())
+    assert slowest <= float(p.time) < 1.1 * slowest
+
+
 def test_named_barriers_join_some_warps():
     kernel = pa.from_cuda(KERNELS / "asynchronous.cu", "by_turns")
     graph, found = signals(kernel, pa.Launch(1, 128, {"n": 9}))
@@ -175,6 +189,21 @@ def test_every_opcode_of_the_matrix_kernels_has_a_class(name, defines, arch):
 def test_a_map_that_cannot_be_is_refused(arguments, said):
     with pytest.raises(pa.LaunchError, match=said):
         pa.TensorMap(**arguments)
+
+
+def test_a_map_has_as_many_axes_as_the_copy():
+    kernel, launch = gemm()
+    flat = {**launch.args, "a": pa.TensorMap((1024,), (128,))}
+    with pytest.raises(pa.LaunchError, match="the tensor map 'a' has 1 axes, the copy 'UTMALDG"):
+        pa.predict(kernel, pa.Launch(launch.grid, 384, flat, launch.shared_bytes), H100)
+
+
+def test_a_barrier_of_changing_groups_keeps_nobody_waiting():
+    """Two pairs of warps use one number by turns: which of them meet, the model does not tell."""
+    kernel = pa.from_cuda(KERNELS / "asynchronous.cu", "pairs")
+    p = pa.predict(kernel, pa.Launch(8, 128, {"n": 4}), H100)
+    said = [a.text for a in p.assumptions if "barrier 1" in a.text]
+    assert said == ["barrier 1 is taken to keep no warp waiting: 4 warps arrive, 2 at a time"]
 
 
 def test_a_map_needs_a_parameter_that_holds_it():

@@ -83,3 +83,18 @@ extern "C" __global__ void clustered(const float* from, float* to)
     asm volatile("griddepcontrol.launch_dependents;");
     to[blockIdx.x * blockDim.x + threadIdx.x] = value;
 }
+
+// Pairs of warps meet at one barrier by turns.
+extern "C" __global__ void pairs(float* to, int n)
+{
+    float value = threadIdx.x;
+    for (int turn = 0; turn < 2; ++turn) {
+        if (threadIdx.x / 64 == turn)
+            for (int i = 0; i < n; ++i) {
+                asm volatile("bar.sync 1, 64;");
+                value *= value;
+            }
+        __syncthreads();
+    }
+    to[blockIdx.x * blockDim.x + threadIdx.x] = value;
+}

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from math import gcd, prod
 from typing import Protocol
 
+from perfassert.errors import LaunchError
 from perfassert.frontends.cuda.sass import Instruction, Operand
 from perfassert.kernel.access import Direction
 from perfassert.kernel.program import (
@@ -108,6 +109,11 @@ def box_of_copy(
     if not copy.coordinates:
         return _run(launched, instruction, copy)
     tensor = launched.arguments.maps.get(copy.field)
+    if tensor is not None and len(tensor.box) != len(copy.coordinates):
+        raise LaunchError(
+            f"the tensor map {_shown(launched.program, copy.field)!r} has {len(tensor.box)} axes, "
+            f"the copy {text!r} {len(copy.coordinates)}"
+        )
     name = _shown(launched.program, copy.field)
     guesses: tuple[Assumption, ...] = ()
     if tensor is None:

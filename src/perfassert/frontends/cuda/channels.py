@@ -58,10 +58,13 @@ def assign_channels(
     rings = _rings(items)
     for ring in rings:
         _hoist(items, ring)
-        ring.arrivals = _arrivals(ring, warps, warp_size)
+        arriving = _arriving(ring, warps)
+        ring.arrivals = _arrivals(ring, warps, warp_size, len(arriving))
         ring.lead = _lead(ring)
         if not ring.arrivals:
             _break(ring, note, "nothing is known to arrive there")
+        elif len(arriving) > ring.arrivals:
+            _break(ring, note, f"{len(arriving)} warps arrive, {ring.arrivals} at a time")
     _signal(rings)
     for ring in rings:
         if not ring.broken and not _expect(ring):
@@ -122,18 +125,23 @@ def _bodies(items: list[Item]) -> Iterator[list[Item]]:
             yield from _bodies(item.body)
 
 
-def _arrivals(ring: _Ring, warps: int, warp_size: int) -> int:
+def _arriving(ring: _Ring, warps: int) -> set[int]:
+    """Warps that arrive at all."""
+    found: set[int] = set()
+    for place in ring.places:
+        if _use(place.item).arrives:
+            found.update(range(warps) if place.item.warps is None else place.item.warps)
+    return found
+
+
+def _arrivals(ring: _Ring, warps: int, warp_size: int, arriving: int) -> int:
     """Warps that arrive in a phase; a named barrier says how many threads meet."""
     threads = [p.item.threads for p in ring.places if p.item.threads]
     if threads:
         return -(-threads[0] // warp_size)
     if min(ring.barriers)[0] == "named":
         return warps
-    arriving: set[int] = set()
-    for place in ring.places:
-        if _use(place.item).arrives:
-            arriving.update(range(warps) if place.item.warps is None else place.item.warps)
-    return len(arriving)
+    return arriving
 
 
 def _lead(ring: _Ring) -> int | None:
