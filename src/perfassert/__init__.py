@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from perfassert.frontends.cuda.kernels import from_ptx as from_ptx
     from perfassert.frontends.cuda.triton import from_triton as from_triton
     from perfassert.frontends.generators.numba import from_numba as from_numba
+    from perfassert.frontends.generators.objects import from_cupy as from_cupy
+    from perfassert.frontends.generators.objects import from_source_object as from_source_object
     from perfassert.frontends.nsight import read_samples as read_samples
     from perfassert.hardware.load import device as device
     from perfassert.hardware.load import devices as devices
@@ -84,6 +86,7 @@ _HOMES = {
     "frontends.cuda.kernels": ("from_cubin", "from_cuda", "from_ptx"),
     "frontends.cuda.triton": ("from_triton",),
     "frontends.generators.numba": ("from_numba",),
+    "frontends.generators.objects": ("from_cupy", "from_source_object"),
     "kernel.description": ("Kernel",),
     "kernel.field": ("Field",),
     "kernel.graph": ("InstructionGraph", "Latency"),

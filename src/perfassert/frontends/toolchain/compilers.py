@@ -282,6 +282,9 @@ def _with_nvcc(
 ) -> Compiled:
     """A template is instantiated by a wrapper that takes its address."""
     path = source.path.resolve()
+    if source.content is not None:
+        path = folder / source.path.name
+        path.write_bytes(source.content)
     main = path
     if wanted:
         main = folder / "instantiate.cu"

@@ -72,19 +72,19 @@ def opened(path: Path, content: bytes) -> Iterator[tuple[Member, ...]]:
     :class:`KernelSourceError` where there are none, :class:`~perfassert.ToolchainMissing` without
     ``cuobjdump``, which a cubin alone does not need.
     """
-    if not (of_a_host(content) or content.startswith(_MAGIC[1:])):
-        arch = architecture(Cubin(content, str(path)).arch)
-        yield (Member("", arch, False, path),)
-        return
     with tempfile.TemporaryDirectory(prefix="perfassert-") as folder:
-        yield _extracted(path, content, Path(folder))
+        copy = Path(folder) / "whole"
+        copy.write_bytes(content)  # which was read, whatever happens to the file
+        if of_a_host(content) or content.startswith(_MAGIC[1:]):
+            yield _extracted(path, content, copy)
+        else:
+            arch = architecture(Cubin(content, str(path)).arch)
+            yield (Member("", arch, False, copy),)
 
 
-def _extracted(path: Path, content: bytes, folder: Path) -> tuple[Member, ...]:
-    """What is extracted is the content that was read, whatever happens to the file."""
+def _extracted(path: Path, content: bytes, copy: Path) -> tuple[Member, ...]:
     tool = tools.need("cuobjdump")
-    copy = folder / "whole"
-    copy.write_bytes(content)
+    folder = copy.parent
     limit = tools.reading_limit(len(content))
     run = tools.run_tool(
         "cuobjdump",

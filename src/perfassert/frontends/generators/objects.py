@@ -1,0 +1,138 @@
+"""``from_source_object``, ``from_cupy``: objects that hold their own text or code → kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from perfassert.errors import KernelSourceError
+from perfassert.frontends.cuda.kernels import (
+    AnyPath,
+    CompiledCode,
+    Hints,
+    from_cubin,
+    from_ptx,
+)
+from perfassert.frontends.toolchain.binary import Source
+from perfassert.kernel.description import CompiledKernel
+
+_ELF = b"\x7fELF"
+_SUFFIXES = {"cuda": ".cu", "ptx": ".ptx", "cubin": ".cubin"}
+
+
+def from_source_object(
+    held: Any,
+    kernel: str | None = None,
+    *,
+    defines: Mapping[str, object] | None = None,
+    include_dirs: Sequence[AnyPath] = (),
+    options: Sequence[str] = (),
+    updates_per_thread: int = 1,
+    trip_counts: Mapping[str, int] | None = None,
+    proxies: Mapping[str, str] | None = None,
+    constants: Mapping[str, Any] | None = None,
+) -> CompiledKernel:
+    """A kernel from an object with ``.ptx`` or ``.code``: CUDA source, PTX or machine code.
+
+    ``kernel``: as in :func:`~perfassert.from_cuda`, whose other arguments are the same; without
+    it the object's ``.name``, where the text has a kernel of that name. Raises
+    :class:`~perfassert.KernelSourceError` for an object that holds neither.
+    """
+    kind, content = _content(held)
+    named = getattr(held, "name", None)
+    if kernel is None and isinstance(named, str) and named.partition("<")[0].encode() in content:
+        kernel = named or None
+    shown = kernel or type(held).__name__
+    said = Hints.checked(updates_per_thread, trip_counts, proxies, constants)
+    source = Source(
+        Path(_plain(shown) + _SUFFIXES[kind]),
+        kind,
+        kernel,
+        defines=dict(defines or {}),
+        include_dirs=tuple(map(str, include_dirs)),
+        options=tuple(options),
+        content=content,
+    )
+    return CompiledKernel(
+        name=shown, updates_per_thread=updates_per_thread, compiled=CompiledCode(source, said)
+    )
+
+
+def _content(held: Any) -> tuple[str, bytes]:
+    """What kind of text or code it is, and the bytes."""
+    ptx, code = (getattr(held, name, None) for name in ("ptx", "code"))
+    if isinstance(ptx, (str, bytes)) and ptx:
+        return "ptx", _encoded(ptx)
+    if not isinstance(code, (str, bytes)) or not code:
+        raise KernelSourceError(
+            f"{held!r} has no text: neither .ptx nor .code is a string; pass an object that has "
+            "one, or a file to from_cuda, from_ptx or from_cubin"
+        )
+    content = _encoded(code)
+    if content.startswith(_ELF):
+        return "cubin", content
+    if b".entry" in content and b".target" in content:
+        return "ptx", content
+    if not isinstance(code, str) and b"__global__" not in content:
+        raise KernelSourceError(
+            f"{held!r}: its .code is neither CUDA source nor PTX nor machine code that runs as it "
+            f"is ({getattr(held, 'code_type', 'unknown')})"
+        )
+    return "cuda", content
+
+
+def _encoded(text: str | bytes) -> bytes:
+    return text.encode() if isinstance(text, str) else text
+
+
+def _plain(name: str) -> str:
+    """As the name of a file."""
+    return "".join(c if c.isalnum() or c in "_-" else "_" for c in name)[:80]
+
+
+def from_cupy(
+    held: Any,
+    kernel: str | None = None,
+    *,
+    updates_per_thread: int = 1,
+    trip_counts: Mapping[str, int] | None = None,
+    proxies: Mapping[str, str] | None = None,
+    constants: Mapping[str, Any] | None = None,
+) -> CompiledKernel:
+    """A kernel from a ``cupy.RawKernel`` or ``cupy.RawModule``, which is not compiled by CuPy.
+
+    Its ``.code`` and ``.options`` are taken, or its ``.file_path``. ``kernel``: which one of a
+    module. Raises :class:`~perfassert.KernelSourceError` for what is neither. See
+    :func:`~perfassert.from_cuda` for the rest.
+    """
+    said: dict[str, Any] = {
+        "updates_per_thread": updates_per_thread, "trip_counts": trip_counts,
+        "proxies": proxies, "constants": constants,
+    }  # fmt: skip
+    path, own = getattr(held, "file_path", None), getattr(held, "name", None)
+    if not getattr(held, "code", None) and path:
+        make = from_ptx if Path(path).suffix == ".ptx" else from_cubin
+        return make(path, kernel or own or None, **said)
+    if not isinstance(getattr(held, "code", None), str):
+        raise KernelSourceError(
+            f"{held!r} is neither a RawKernel nor a RawModule of CuPy: it has no .code; an "
+            "ElementwiseKernel or a fused function has none before it is launched"
+        )
+    return from_source_object(held, kernel, options=_options(held), include_dirs=_headers(), **said)
+
+
+def _options(held: Any) -> tuple[str, ...]:
+    """As CuPy got them; how it links is its own."""
+    given = getattr(held, "options", ())
+    return tuple(o for o in given if o not in ("-dc", "--device-c", "-rdc=true"))
+
+
+def _headers() -> tuple[str, ...]:
+    """``#include <cupy/…>`` names these; CuPy itself is not imported."""
+    found = find_spec("cupy")
+    if found is None or found.origin is None:
+        return ()
+    folder = Path(found.origin).parent / "_core" / "include"
+    return (str(folder),) if folder.is_dir() else ()
