@@ -125,6 +125,20 @@ def test_plain_bulk_copies_are_their_bytes():
     assert p.cycles > 7 * device.dram_latency
 
 
+def test_copies_arrive_when_they_are_complete():
+    kernel = pa.from_cuda(KERNELS / "asynchronous.cu", "copies_that_arrive")
+    launch = pa.Launch(132, 256, {"n": 9})
+    graph, found = signals(kernel, launch)
+    (channel,) = graph.channels
+    assert channel.arrivals == 8
+    copies = sum(s.copies for s, _ in found)
+    assert copies == sum(s.arrives for s, _ in found) > 0
+    assert all(s.expects == 1 for s, _ in found if s.arrives)
+    p = pa.predict(kernel, launch, H100)
+    assert p.confidence != "guessed"
+    assert p.cycles > 9 * pa.device(H100).dram_latency  # one row after the other
+
+
 def test_boxes_end_with_their_tensor():
     kernel = pa.from_cuda(KERNELS / "asynchronous.cu", "edge")
     tensor = pa.TensorMap((40, 72), (32, 32), "float32")

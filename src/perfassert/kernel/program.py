@@ -52,7 +52,7 @@ class BarrierUse:
     this number; ``"cluster"``. ``copies``: a bulk copy that completes there. ``parity`` that is
     waited for, in the highest bit; ``threads`` that meet at a named one (None: all); ``bytes`` of
     copies that an arrival expects; ``late``: it arrives when the matrix instructions before it are
-    complete.
+    complete; ``gathers``: when the asynchronous copies before it are.
     """
 
     kind: str
@@ -64,6 +64,7 @@ class BarrierUse:
     threads: Value | None = None
     bytes: Value | None = None
     late: bool = False
+    gathers: bool = False
 
 
 @dataclass(frozen=True, slots=True)

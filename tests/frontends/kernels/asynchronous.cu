@@ -98,3 +98,24 @@ extern "C" __global__ void pairs(float* to, int n)
     }
     to[blockIdx.x * blockDim.x + threadIdx.x] = value;
 }
+
+// Each thread's own copies arrive when they are complete.
+extern "C" __global__ void copies_that_arrive(const float* from, float* to, int n)
+{
+    __shared__ float row[256];
+    __shared__ unsigned long long barrier;
+    const unsigned full = shared_address(&barrier);
+    if (threadIdx.x == 0)
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], 256;" ::"r"(full));
+    __syncthreads();
+    float sum = 0;
+    for (int i = 0; i < n; ++i) {
+        asm volatile("cp.async.ca.shared.global [%0], [%1], 4;"
+                     ::"r"(shared_address(row + threadIdx.x)), "l"(from + (blockIdx.x * n + i) * 256 + threadIdx.x));
+        asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(full));
+        wait(full, i & 1);
+        sum += row[255 - threadIdx.x];
+        __syncthreads();
+    }
+    to[blockIdx.x * 256 + threadIdx.x] = sum;
+}

@@ -10,6 +10,7 @@ from perfassert.kernel.symbols import Symbols, Value
 
 _BULK = ("UTMALDG", "UBLKCP")
 _COMMIT = "UTCBAR"
+_COPIED = "ARRIVES"
 _OF_CLUSTER = ("UCGABAR_ARV", "UCGABAR_WAIT")
 
 
@@ -22,6 +23,8 @@ def barrier_operands(instruction: Instruction) -> tuple[Operand, ...]:
         return (memory[0], operands[-1])
     if base == "UBLKCP" and instruction.modifiers[:1] != ("S",):
         return ()
+    if base == _COPIED and "TRANSCNT" not in instruction.modifiers:
+        return tuple(memory[:1])
     if base == _COMMIT and memory:
         return (memory[0].parts[0],)
     if base in _BULK and memory and len(memory[0].parts) == 1:
@@ -47,6 +50,8 @@ def barrier_use(
         return BarrierUse("named", values[0], arrives=True, waits=waits, threads=detail)
     if base in _BULK:
         return BarrierUse("shared", values[0], copies=True)
+    if base == _COPIED:
+        return BarrierUse("shared", values[0], arrives=True, gathers=True)
     if base == _COMMIT:
         return BarrierUse("shared", values[0], arrives=True, late=True)
     waits = "PHASECHK" in modifiers

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from perfassert.frontends.cuda.items import Item
 from perfassert.kernel.graph import Channel, Signal
 from perfassert.kernel.program import BarrierUse
+from perfassert.kernel.roles import Role
 
 _EVENTS = 200_000
 """Arrivals and waits that are gone through, at most."""
@@ -55,9 +56,15 @@ def assign_channels(
     items: list[Item], warps: int, warp_size: int, note: Callable[[str, Item], None]
 ) -> tuple[Channel, ...]:
     """Give items that arrive, wait or copy their signals; ``note`` what is not understood."""
+    for body in list(_bodies(items)):
+        _gather(body)
     rings = _rings(items)
     for ring in rings:
         _hoist(items, ring)
+    for order, place in enumerate(_places(items)):
+        place.item.order = order
+    for ring in rings:
+        ring.places.sort(key=lambda p: p.item.order)
         arriving = _arriving(ring, warps)
         ring.arrivals = _arrivals(ring, warps, warp_size, len(arriving))
         ring.lead = _lead(ring)
@@ -75,9 +82,8 @@ def assign_channels(
 
 
 def _use(item: Item) -> BarrierUse:
-    use = item.instruction.meets if item.instruction is not None else None
-    assert use is not None
-    return use
+    assert item.use is not None
+    return item.use
 
 
 def _places(items: Iterable[Item], loops: tuple[Item, ...] = ()) -> Iterator[Place]:
@@ -102,6 +108,31 @@ def _rings(items: Sequence[Item]) -> list[_Ring]:
     return sorted(rings, key=lambda r: r.places[0].item.order)
 
 
+def _gather(body: list[Item]) -> None:
+    """Copies that an arrival after them waits for (``cp.async.mbarrier.arrive``) belong to it: it
+    is put before them."""
+    copies: list[Item] = []
+    for item in list(body):
+        if _copies(item):
+            copies.append(item)
+        if item.use is None or not item.use.gathers:
+            continue
+        own = [copy for copy in copies if copy.warps == item.warps]
+        for copy in own:
+            copy.barriers = item.barriers
+            copy.use = BarrierUse(item.use.kind, item.use.barrier, copies=True)
+        if own:
+            body.remove(item)
+            body.insert(body.index(own[0]), item)
+        copies = []
+
+
+def _copies(item: Item) -> bool:
+    """Whether it is an asynchronous copy that no barrier is known of."""
+    instruction = item.instruction if item.active and item.use is None else None
+    return instruction is not None and Role.COPIES_ASYNCHRONOUSLY in instruction.roles
+
+
 def _hoist(items: list[Item], ring: _Ring) -> None:
     """Where copies come before the arrival that expects them, it is put before them."""
     for body in {id(b): b for b in _bodies(items)}.values():
@@ -112,10 +143,6 @@ def _hoist(items: list[Item], ring: _Ring) -> None:
             continue
         body.remove(arrival)
         body.insert(body.index(first), arrival)
-        order = sorted(i.order for i in own)
-        for item, place in zip([i for i in body if i in own], order, strict=True):
-            item.order = place
-        ring.places.sort(key=lambda p: p.item.order)
 
 
 def _bodies(items: list[Item]) -> Iterator[list[Item]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from perfassert.kernel.graph import Signal
-from perfassert.kernel.program import ProgramInstruction
+from perfassert.kernel.program import BarrierUse, ProgramInstruction
 from perfassert.source import Assumption
 
 
@@ -15,7 +15,8 @@ class Item:
 
     ``each``: trips of every warp, where they differ. ``rests_on``: what was assumed about whether
     it is executed, or how often. ``barriers``: those that it means, over the iterations of its
-    loops, as (kind, number or address); ``parity`` and ``threads``: as far as they are known.
+    loops, as (kind, number or address); ``use``: what it does there; ``parity`` and ``threads``: as
+    far as they are known.
     """
 
     instruction: ProgramInstruction | None = None
@@ -29,6 +30,7 @@ class Item:
     barriers: frozenset[tuple[str, int]] = frozenset()
     parity: int | None = None
     threads: int | None = None
+    use: BarrierUse | None = None
     signal: Signal | None = None
     order: int = -1
 

@@ -335,7 +335,7 @@ class _Walk:
         for (own, odd, count), members in found.items():
             here = None if len(members) == self.warps else frozenset(members)
             self.order += 1
-            items.append(Item(instruction, here, barriers=own, parity=odd, threads=count,
+            items.append(Item(instruction, here, barriers=own, use=use, parity=odd, threads=count,
                               order=self.order))  # fmt: skip
         return items
 
