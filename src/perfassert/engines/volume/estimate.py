@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from perfassert.engines.volume.binding import bind_groups, shared_groups
 from perfassert.engines.volume.contention import on_one_address
@@ -26,6 +26,7 @@ from perfassert.engines.volume.fetch_and_spill import (
 from perfassert.engines.volume.footprint import block_steps, field_runs
 from perfassert.engines.volume.groups import AccessGroup, of
 from perfassert.engines.volume.representatives import Representative, alike, representatives
+from perfassert.engines.volume.reuse import touched_again
 from perfassert.engines.volume.runs import Runs, shifted, size, to_granules
 from perfassert.engines.volume.warps import WarpCost, shared_cost, warp_cost
 from perfassert.engines.volume.waves import FieldWave, Wave, waves
@@ -82,6 +83,8 @@ class _FieldBlocks:
     lines: float
     redundant: float
     told: tuple[str, ...] = ()
+    asked: Mapping[tuple[int, ...], float] = field(default_factory=dict)
+    """What warps ask for, by the numbers of the accesses."""
 
 
 def estimate_volumes(
@@ -106,7 +109,9 @@ def estimate_volumes(
     on_chip |= {name: _executed_blocks(g, device, accesses) for name, g in executed.items()}
     shared = _shared(kernel, started or launch, device, accesses)
     l1_oversubscription = _l1_oversubscription(on_chip, launch, device, occupancy, kernel)
-    miss = device.curves["l1_load"].miss(l1_oversubscription)
+    miss = _l1_misses(
+        fields, on_chip, launch, device, _l1_capacity(launch, device, occupancy, kernel)
+    )
     concurrent = min(occupancy.resident_blocks * device.compute_units, launch.blocks)
     sampled = waves(fields, launch, device, concurrent)
     resident = occupancy.resident_blocks * device.compute_units
@@ -144,12 +149,15 @@ def estimate_volumes(
     )
 
 
-def _loaded(on_chip: Mapping[str, _FieldBlocks], miss: float) -> dict[str, dict[str, float]]:
-    """Between L1 and L2, where ``miss`` of what is asked for again is lost."""
+def _loaded(
+    on_chip: Mapping[str, _FieldBlocks], miss: Mapping[str, float]
+) -> dict[str, dict[str, float]]:
+    """Between L1 and L2, where ``miss`` of what is asked for again of a field is lost."""
     loading = {name: f for name, f in on_chip.items() if f.load.instructions}
-    return _per_field(
-        loading, lambda f: {"compulsory": f.compulsory, "capacity": f.redundant * miss}
-    )
+    return {
+        name: {"compulsory": f.compulsory, "capacity": f.redundant * miss[name]}
+        for name, f in loading.items()
+    }
 
 
 def _stored(on_chip: Mapping[str, _FieldBlocks], device: Device) -> dict[str, dict[str, float]]:
@@ -252,6 +260,7 @@ def _field_blocks(
 ) -> _FieldBlocks:
     costs = {d: WarpCost() for d in Direction}
     copied = 0.0  # in bulk: bytes of every box, however often
+    asked: dict[tuple[int, ...], float] = {}
     for group in groups:
         blocks = representatives([group], launch, device.l1_line_bytes)
         cost = warp_cost(group, blocks, launch, device)
@@ -260,6 +269,7 @@ def _field_blocks(
             copied += cost.sectors * device.sector_bytes * (group.direction is Direction.LOAD)
         _note(accesses, group.members, cost)
         costs[group.direction] = costs[group.direction].plus(cost)
+        asked[group.members] = cost.sectors * device.sector_bytes
     loads = [g for g in of(Direction.LOAD, groups) if not g.bulk]
     compulsory, lines = _footprints(loads, launch, device) if loads else (0.0, 0.0)
     compulsory += copied
@@ -270,6 +280,7 @@ def _field_blocks(
         compulsory,
         lines,
         max(0.0, requested - compulsory),
+        asked=asked,
     )
 
 
@@ -344,10 +355,45 @@ def _l1_oversubscription(
     kernel: Description,
 ) -> float:
     """Lines that one block's loads allocate, over the L1 (less shared memory)."""
-    shared = (kernel.shared_bytes + launch.shared_bytes) * occupancy.resident_blocks
-    capacity = max(device.l1_bytes - shared, device.l1_bytes // 8)
+    capacity = _l1_capacity(launch, device, occupancy, kernel)
     allocated = sum(f.lines for f in on_chip.values()) / launch.blocks
     return device.curves["l1_load"].oversubscription(allocated, capacity)
+
+
+def _l1_capacity(
+    launch: Launch, device: Device, occupancy: Occupancy, kernel: Description
+) -> float:
+    """The L1 less the shared memory of resident blocks."""
+    shared = (kernel.shared_bytes + launch.shared_bytes) * occupancy.resident_blocks
+    return max(device.l1_bytes - shared, device.l1_bytes // 8)
+
+
+def _l1_misses(
+    fields: Mapping[str, Sequence[AccessGroup]],
+    on_chip: Mapping[str, _FieldBlocks],
+    launch: Launch,
+    device: Device,
+    capacity: float,
+) -> dict[str, float]:
+    """By field, the share of what a block asks for again that the L1 does not have any more."""
+    curve = device.curves["l1_load"]
+    all_lines = sum(f.lines for f in on_chip.values()) / launch.blocks
+    far = curve.miss(curve.oversubscription(all_lines, capacity))
+    found = {name: far * f.redundant for name, f in on_chip.items()}
+    loads = {
+        name: [g for g in of(Direction.LOAD, groups) if not g.bulk]
+        for name, groups in fields.items()
+    }
+    asked = {members: b for f in on_chip.values() for members, b in f.asked.items()}
+    within = touched_again(loads, asked, lambda g: _footprints(g, launch, device), launch.blocks)
+    for near in within:
+        miss = curve.miss(curve.oversubscription(near.needed, capacity))
+        for name, again in near.bytes.items():
+            found[name] += (min(miss, far) - far) * again
+    return {
+        name: min(1.0, max(0.0, found[name] / f.redundant)) if f.redundant else far
+        for name, f in on_chip.items()
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,7 +408,7 @@ def _dram(
     sampled: Sequence[Wave],
     launch: Launch,
     device: Device,
-    l1_miss: float,
+    l1_miss: Mapping[str, float],
 ) -> _Dram:
     """Volumes of the sampled waves, scaled to the launch (§4.4.2, §4.5)."""
     load: dict[str, dict[str, float]] = {}
@@ -381,7 +427,7 @@ def _dram(
             written = chip.store.sectors * device.sector_bytes * share
             evicted = max(0.0, written - part.store) * store_miss if part.store else 0.0
             if chip.load.instructions or part.partial or evicted:
-                requested = (chip.compulsory + chip.redundant * l1_miss) * share
+                requested = (chip.compulsory + chip.redundant * l1_miss[name]) * share
                 parts = _read(part, requested, misses, load_miss)
                 parts["store_fill"] = part.partial + evicted
                 _accumulate(load.setdefault(name, {}), parts, wave.weight)
