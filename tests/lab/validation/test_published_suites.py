@@ -1,4 +1,4 @@
-"""Suites of published throughput, whose figures are in the repository; nothing was fitted to them."""
+"""Suites of published throughput, with figures that are in the repository; nothing saw them."""
 
 from pathlib import Path
 
