@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -45,6 +44,7 @@ def add(commands: Any) -> None:
 def _compare(options: argparse.Namespace) -> int:
     from perfassert.comparison import text
     from perfassert.comparison.compare import Status, compare
+    from perfassert.comparison.github import tell, warnings
     from perfassert.comparison.read import read
 
     found = compare(read(options.base), read(options.head), options.tolerance)
@@ -53,7 +53,8 @@ def _compare(options: argparse.Namespace) -> int:
     else:
         print(text.markdown(found) if options.markdown else text.text(found))
     if options.github:
-        _tell_github(found, sys.stderr if options.json or options.markdown else sys.stdout)
+        stream = sys.stderr if options.json or options.markdown else sys.stdout
+        tell(warnings(found), text.markdown(found), stream)
     lost = () if options.allow_gone else found.of(Status.GONE, Status.BROKEN)
     if found.of(Status.SLOWER) or lost:
         return FAILED
@@ -61,14 +62,3 @@ def _compare(options: argparse.Namespace) -> int:
         print("perfassert: some predictions are incomparable", file=sys.stderr)
         return USAGE
     return OK
-
-
-def _tell_github(found: Any, stream: Any) -> None:
-    from perfassert.comparison.github import append_summary, warnings
-
-    for line in warnings(found):
-        print(line, file=stream)
-    if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
-        append_summary(found, Path(summary))
-    else:
-        print("perfassert: GITHUB_STEP_SUMMARY is not set: no summary is written", file=sys.stderr)

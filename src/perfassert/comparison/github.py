@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from typing import TextIO
 
 from perfassert.comparison.compare import Comparison, Item, Status
-from perfassert.comparison.text import kernel, markdown, times
+from perfassert.comparison.text import kernel, times
 from perfassert.errors import ReportError
 
 _SHOWN = 10  # warnings that GitHub shows of one step
@@ -37,10 +39,10 @@ def _annotation(item: Item) -> str:
 
 
 def _missing(item: Item) -> str:
-    title = _property(f"{kernel(item)} is {item.status.value}")
+    title = f"{kernel(item)} is {item.status.value}"
     test = f" in {item.key.test}" if item.key.test else ""
     said = f"{kernel(item)} on {item.device} has no prediction{test}"
-    return f"::warning title={title}::{_data(said + (item.reason and f': {item.reason}'))}"
+    return annotation(title, said + (item.reason and f": {item.reason}"))
 
 
 def _data(text: str) -> str:
@@ -51,10 +53,22 @@ def _property(text: str) -> str:
     return _data(text).replace(":", "%3A").replace(",", "%2C")
 
 
-def append_summary(found: Comparison, path: Path) -> None:
-    """Add the comment to the summary of the job."""
+def tell(lines: Iterable[str], summary: str, stream: TextIO) -> None:
+    """Print annotations, and add the comment to the summary of the job."""
+    for line in lines:
+        print(line, file=stream)
+    path = os.environ.get("GITHUB_STEP_SUMMARY")
+    if not path:
+        print("perfassert: GITHUB_STEP_SUMMARY is not set: no summary is written", file=sys.stderr)
+        return
     try:
-        with path.open("a", encoding="utf-8") as file:
-            file.write(markdown(found))
+        with open(path, "a", encoding="utf-8") as file:
+            file.write(summary)
     except OSError as error:
         raise ReportError(f"{path}: cannot be written: {error.strerror}") from None
+
+
+def annotation(title: str, message: str, file: str = "") -> str:
+    """A warning, at a file where there is one."""
+    place = f"file={_property(file)}," if file else ""
+    return f"::warning {place}title={_property(title)}::{_data(message)}"

@@ -30,6 +30,9 @@ _INSTRUCTION = re.compile(
 )
 _STACK_WORD = re.compile(r"\[R1(?:\+(0x[0-9a-f]+))?\]")
 _WORDS = {"64": 2, "128": 4}
+_BYTES = {"64": 8, "128": 16, "256": 32, "U8": 1, "S8": 1, "U16": 2, "S16": 2}
+_SPACES = ("global_", "shared_", "local_")
+_DIRECTIONS = ("_load", "_store")
 _LABEL = re.compile(r"^(\.L_\w+):", re.MULTILINE)
 _TARGET = re.compile(r"`\((\.L_\w+)\)")
 
@@ -42,8 +45,9 @@ class KernelInfo:
     ``spill_bytes`` is what of the stack is stored to as registers are, at constant places;
     ``shared_bytes`` is static; ``barriers`` counts the block's; ``code_bytes`` is the size of the
     kernel's section. ``mix``: operation class → instructions of that class in the code, each
-    counted once. ``digest`` is of the machine code, called functions included: the same under
-    another name or path. ``control_flow`` is of opcodes and jumps alone, whatever the registers.
+    counted once; ``accesses``: those of memory by width, ``"global_load 16 B"``. ``digest`` is of
+    the machine code, called functions included: the same under another name or path.
+    ``control_flow`` is of opcodes and jumps alone, whatever the registers.
     """
 
     name: str
@@ -56,6 +60,7 @@ class KernelInfo:
     barriers: int
     code_bytes: int
     mix: Mapping[str, int]
+    accesses: Mapping[str, int]
     digest: str
     control_flow: str
 
@@ -172,7 +177,7 @@ def _named(found: Sequence[KernelInfo]) -> tuple[KernelInfo, ...]:
 
 
 def _written(found: Sequence[KernelInfo]) -> list[dict[str, Any]]:
-    return [{**asdict(info), "mix": dict(info.mix)} for info in found]
+    return [{**asdict(i), "mix": dict(i.mix), "accesses": dict(i.accesses)} for i in found]
 
 
 def _read(data: Any) -> tuple[KernelInfo, ...]:
@@ -210,11 +215,23 @@ def _described(cubin: Cubin, texts: Mapping[str, str], arch: str) -> tuple[Kerne
                 barriers=cubin.barriers(name),
                 code_bytes=len(cubin.code(name)),
                 mix=dict(sorted(mix.items())),
+                accesses=_accesses(code, arch),
                 digest=_digest(cubin, name, texts),
                 control_flow=_control_flow(text),
             )
         )
     return tuple(found)
+
+
+def _accesses(code: Sequence[tuple[str, str]], arch: str) -> dict[str, int]:
+    """By class and bytes per thread: where an access is split, code is no longer vectorised."""
+    found: Counter[str] = Counter()
+    for opcode, _ in code:
+        kind = operation_class(opcode, arch) or ""
+        if kind.startswith(_SPACES) and kind.endswith(_DIRECTIONS):
+            width = next((_BYTES[m] for m in opcode.split(".") if m in _BYTES), 4)
+            found[f"{kind} {width} B"] += 1
+    return dict(sorted(found.items()))
 
 
 def _digest(cubin: Cubin, kernel: str, texts: Mapping[str, str]) -> str:

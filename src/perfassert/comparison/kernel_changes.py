@@ -1,0 +1,179 @@
+"""Code of two sides → per kernel what has changed, without a launch, and what of it fails."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+from perfassert.comparison.kernel_pairs import By, Pair, pairs
+from perfassert.comparison.limits import CODE_UNITS, Limits
+from perfassert.errors import LaunchError
+from perfassert.frontends.cuda.inventory import KernelInfo
+from perfassert.hardware.model import Device
+from perfassert.hardware.occupancy import occupancy
+
+
+class Status(str, Enum):
+    """What has become of a kernel; the order is that of reports."""
+
+    BROKEN = "broken"
+    GONE = "gone"
+    WORSE = "worse"
+    CHANGED = "changed"
+    RENAMED = "renamed"
+    NEW = "new"
+    SAME = "same"
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A kernel and the file that it is in, by its path below the folder that was given."""
+
+    info: KernelInfo
+    file: str
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One side: its kernels; ``broken``: file → why nothing of it can be read or compiled."""
+
+    name: str
+    kernels: tuple[Placed, ...]
+    broken: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A number of one kernel; None where that side has none, as for a block that does not fit."""
+
+    metric: str
+    base: float | None
+    head: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class KernelDiff:
+    """One kernel. ``changes``: numbers that differ; ``mix``, ``accesses``: counts that do.
+
+    ``failures``: in words, why it is worse; ``reason``: why it is broken.
+    """
+
+    status: Status
+    pair: Pair
+    file: str
+    changes: tuple[Change, ...] = ()
+    mix: tuple[Change, ...] = ()
+    accesses: tuple[Change, ...] = ()
+    failures: tuple[str, ...] = ()
+    reason: str = ""
+
+    @property
+    def name(self) -> str:
+        """As the head calls it; both names where it was renamed."""
+        base, head = self.pair.base, self.pair.head
+        if base and head and base.name != head.name:
+            return f"{base.name} → {head.name}"
+        return self.pair.known.name
+
+
+@dataclass(frozen=True, slots=True)
+class CodeDiff:
+    """All kernels, worst first; ``broken``: files of the head that cannot be read or compiled."""
+
+    base: str
+    head: str
+    kernels: tuple[KernelDiff, ...]
+    broken: Mapping[str, str]
+
+    def of(self, *statuses: Status) -> tuple[KernelDiff, ...]:
+        """The kernels with one of these."""
+        return tuple(k for k in self.kernels if k.status in statuses)
+
+    @property
+    def counts(self) -> Mapping[Status, int]:
+        """Status → kernels, for those that occur."""
+        counted = Counter(k.status for k in self.kernels)
+        return {status: counted[status] for status in Status if counted[status]}
+
+    def fails(self, limits: Limits, allow_gone: bool) -> bool:
+        """Whether something is worse, lost, or new where that is a failure."""
+        lost = bool(self.of(Status.BROKEN, Status.GONE) or self.broken) and not allow_gone
+        return bool(lost or self.of(Status.WORSE) or (limits.new and self.of(Status.NEW)))
+
+
+def diff(
+    base: Side,
+    head: Side,
+    limits: Limits,
+    blocks: Sequence[int] = (),
+    device: Device | None = None,
+) -> CodeDiff:
+    """Compare kernel by kernel; occupancy of ``blocks`` threads where a ``device`` is given."""
+    files = {id(p.info): p.file for side in (base, head) for p in side.kernels}
+    sizes = blocks if device else ()
+    found = []
+    for pair in pairs(_infos(base), _infos(head)):
+        file = files[id(pair.known)]
+        found.append(_one(pair, file, head, limits, [(b, device) for b in sizes if device]))
+    order = {status: i for i, status in enumerate(Status)}
+    found.sort(key=lambda k: order[k.status])
+    had, lost = ({p.file for p in base.kernels}, {k.file for k in found if k.reason})
+    broken = {file: why for file, why in head.broken.items() if file in lost or file not in had}
+    return CodeDiff(base.name, head.name, tuple(found), broken)
+
+
+def _infos(side: Side) -> Iterable[KernelInfo]:
+    return (placed.info for placed in side.kernels)
+
+
+def _one(
+    pair: Pair, file: str, head: Side, limits: Limits, sizes: Sequence[tuple[int, Device]]
+) -> KernelDiff:
+    before, after = pair.base, pair.head
+    if before is None:
+        return KernelDiff(Status.NEW, pair, file)
+    if after is None:
+        reason = head.broken.get(file, "")
+        return KernelDiff(Status.BROKEN if reason else Status.GONE, pair, file, reason=reason)
+    old, new = _numbers(before, sizes), _numbers(after, sizes)
+    changes = _changes(old, new)
+    mix, accesses = _changes(before.mix, after.mix, 0), _changes(before.accesses, after.accesses, 0)
+    failures = tuple(_failures(changes, limits))
+    same = before.digest == after.digest and not changes
+    status = (
+        Status.WORSE if failures
+        else Status.RENAMED if pair.by is not By.NAME
+        else Status.SAME if same else Status.CHANGED
+    )  # fmt: skip
+    return KernelDiff(status, pair, file, changes, mix, accesses, failures)
+
+
+def _numbers(info: KernelInfo, sizes: Sequence[tuple[int, Device]]) -> dict[str, float | None]:
+    plain = {m: float(getattr(info, m)) for m in CODE_UNITS if m != "occupancy"}
+    return {**plain, **{f"occupancy of {b}": _occupancy(info, b, d) for b, d in sizes}}
+
+
+def _occupancy(info: KernelInfo, block: int, device: Device) -> float | None:
+    """``None`` where no such block fits."""
+    try:
+        return occupancy(device, block, max(info.registers, 1), info.shared_bytes).fraction
+    except LaunchError:
+        return None
+
+
+def _changes(
+    old: Mapping[str, float | None], new: Mapping[str, float | None], missing: float | None = None
+) -> tuple[Change, ...]:
+    names = dict.fromkeys((*old, *new))
+    pairs_ = ((n, old.get(n, missing), new.get(n, missing)) for n in names)
+    return tuple(Change(n, b, h) for n, b, h in pairs_ if b != h)
+
+
+def _failures(changes: Sequence[Change], limits: Limits) -> Iterable[str]:
+    """A block that no longer fits has no occupancy left."""
+    for change in changes:
+        for limit in limits.of({change.metric.partition(" of ")[0]}):
+            if limit.broken(change.base or 0.0, change.head or 0.0):
+                yield f"{change.metric} (allowed: {limit.text})"

@@ -1,0 +1,119 @@
+"""Which kernel of the head is which of the base: by name, else by code, else by what it is made of.
+
+A renamed kernel has the same machine code or, where it was changed as well, almost the same mix of
+instructions: then the pair must be the best for both sides, and the report says how alike they are.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from perfassert.frontends.cuda.inventory import KernelInfo
+
+_ALIKE = 0.8  # of the instructions: below it two kernels are not taken for one
+
+
+class By(str, Enum):
+    """What two kernels were recognised by."""
+
+    NAME = "name"
+    CODE = "code"
+    LIKENESS = "likeness"
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """``base`` or ``head`` is None where that side does not have it; ``likeness``: a share."""
+
+    base: KernelInfo | None
+    head: KernelInfo | None
+    by: By = By.NAME
+    likeness: float = 1.0
+
+    @property
+    def known(self) -> KernelInfo:
+        """The head's, where there is one."""
+        found = self.head or self.base
+        assert found is not None
+        return found
+
+
+_RULES: tuple[tuple[By, Callable[[KernelInfo], Hashable]], ...] = (
+    (By.NAME, lambda k: (k.arch, k.mangled, k.digest)),
+    (By.NAME, lambda k: (k.arch, k.mangled)),
+    (By.NAME, lambda k: (k.arch, k.name)),
+    (By.CODE, lambda k: (k.arch, k.digest)),
+)
+
+
+def pairs(base: Iterable[KernelInfo], head: Iterable[KernelInfo]) -> tuple[Pair, ...]:
+    """Every kernel of both sides once, in the order of the base, then what is new.
+
+    The stricter rule goes first; kernels that a rule does not tell apart are paired in order.
+    """
+    left, right = list(base), list(head)
+    order = {id(k): i for i, k in enumerate((*left, *right))}
+    found: list[Pair] = []
+    for by, rule in _RULES:
+        found += _by(by, rule, left, right)
+    found += _by_likeness(left, right)
+    found += [Pair(k, None) for k in left] + [Pair(None, k) for k in right]
+    return tuple(sorted(found, key=lambda p: order[id(p.base or p.head)]))
+
+
+def _by(
+    by: By,
+    rule: Callable[[KernelInfo], Hashable],
+    left: list[KernelInfo],
+    right: list[KernelInfo],
+) -> list[Pair]:
+    """What the rule pairs is taken out of both lists."""
+    waiting: dict[Hashable, list[KernelInfo]] = defaultdict(list)
+    for kernel in right:
+        waiting[rule(kernel)].append(kernel)
+    made = []
+    for kernel in list(left):
+        if same := waiting[rule(kernel)]:
+            made.append(Pair(kernel, _take(same, right), by))
+            _remove(left, kernel)
+    return made
+
+
+def _take(same: list[KernelInfo], right: list[KernelInfo]) -> KernelInfo:
+    kernel = same.pop(0)
+    _remove(right, kernel)
+    return kernel
+
+
+def _remove(kernels: list[KernelInfo], kernel: KernelInfo) -> None:
+    del kernels[next(i for i, k in enumerate(kernels) if k is kernel)]
+
+
+def _by_likeness(left: list[KernelInfo], right: list[KernelInfo]) -> list[Pair]:
+    """Only where each is the single best of the other: a guess must not hide a lost kernel."""
+    made = []
+    for kernel in list(left):
+        best = _best(kernel, right)
+        if best is not None and _best(best, left) is kernel:
+            made.append(Pair(kernel, best, By.LIKENESS, likeness(kernel, best)))
+            _remove(right, best)
+            _remove(left, kernel)
+    return made
+
+
+def _best(kernel: KernelInfo, others: Sequence[KernelInfo]) -> KernelInfo | None:
+    scored = [(likeness(kernel, o), o) for o in others if o.arch == kernel.arch]
+    most = max((score for score, _ in scored), default=0.0)
+    best = [o for score, o in scored if score == most]
+    return best[0] if most >= _ALIKE and len(best) == 1 else None
+
+
+def likeness(one: KernelInfo, other: KernelInfo) -> float:
+    """Instructions that both have, over those that one of them has, class by class."""
+    classes = {*one.mix, *other.mix}
+    both = sum(min(one.mix.get(c, 0), other.mix.get(c, 0)) for c in classes)
+    either = sum(max(one.mix.get(c, 0), other.mix.get(c, 0)) for c in classes)
+    return both / either if either else 0.0

@@ -1,0 +1,98 @@
+"""``"spill_bytes +0, registers +8, time +2 %"``: how far a change may go before it is a failure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from perfassert.baseline.entry import stored_metrics
+from perfassert.baseline.tolerance import Margin
+from perfassert.errors import ExpectationError, UnitError, close_matches
+from perfassert.expect.metrics import METRICS, Kind
+from perfassert.quantity import parse_quantity
+
+CODE_UNITS = {
+    "registers": "", "spill_bytes": "B", "stack_bytes": "B", "shared_bytes": "B", "barriers": "",
+    "code_bytes": "B", "occupancy": "",
+}  # fmt: skip
+"""What code says by itself, without a launch, and the unit of it."""
+NEW = "new"
+"""The word for: a kernel that only the head has is a failure."""
+_LIMIT = re.compile(r"(?P<metric>\w+)\s*(?P<sign>[+-])\s*(?P<amount>[^+-].*)", re.S)
+_OR = re.compile(r"\s+or\s+")
+_EXAMPLE = "'spill_bytes +0, registers +8, time +2 %'"
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """``metric`` may rise by ``margin``, or fall where ``falls``; ``text``: as it was written."""
+
+    metric: str
+    falls: bool
+    margin: Margin
+    text: str
+
+    def broken(self, before: float, after: float) -> bool:
+        """Whether the change goes further."""
+        change = before - after if self.falls else after - before
+        return change > self.margin.around(before)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """``new``: kernels that only the head has are failures."""
+
+    all: tuple[Limit, ...]
+    new: bool = False
+
+    def of(self, metrics: Collection[str]) -> tuple[Limit, ...]:
+        """Those of some metrics."""
+        return tuple(limit for limit in self.all if limit.metric in metrics)
+
+
+def parse(text: str) -> Limits:
+    """Read, never evaluated. :class:`ExpectationError` for what has no meaning."""
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    limits = [_limit(part) for part in parts if part != NEW]
+    metrics = [limit.metric for limit in limits]
+    if twice := [m for m in metrics if metrics.count(m) > 1]:
+        raise ExpectationError(f"--fail-on: {twice[0]} is limited twice")
+    return Limits(tuple(limits), NEW in parts)
+
+
+def _limit(part: str) -> Limit:
+    match = _LIMIT.fullmatch(part)
+    if match is None:
+        raise ExpectationError(f"--fail-on: cannot understand {part!r}; write {_EXAMPLE}")
+    metric, units = match["metric"], _units()
+    if metric not in units:
+        known = [*units, NEW]
+        hint = close_matches(metric, known) or f"; known: {', '.join(known)}"
+        raise ExpectationError(f"--fail-on: there is no metric {metric!r}{hint}")
+    amounts = [_amount(term, units[metric], part) for term in _OR.split(match["amount"])]
+    share = max((value for value, relative in amounts if relative), default=0.0)
+    absolute = max((value for value, relative in amounts if not relative), default=0.0)
+    return Limit(metric, match["sign"] == "-", Margin(share, absolute), part)
+
+
+def _units() -> dict[str, str]:
+    """Every number that a launch or code has → its unit."""
+    launched = {m.name: METRICS[m.name].unit for m in stored_metrics() if m.kind is not Kind.NAME}
+    return {**launched, **CODE_UNITS}
+
+
+def _amount(term: str, unit: str, whole: str) -> tuple[float, bool]:
+    """In base units, and whether it is a share."""
+    try:
+        parsed = parse_quantity(term)
+    except UnitError as error:
+        raise ExpectationError(f"--fail-on: cannot understand {whole!r}: {error}") from None
+    if term.rstrip().endswith("%"):
+        return parsed.value, True
+    if parsed.per or (parsed.has_unit and parsed.unit != unit):
+        expected = f"the unit {unit}" if unit else "no unit"
+        raise ExpectationError(
+            f"--fail-on: {term.strip()!r} in {whole!r} should be a percentage or have {expected}"
+        )
+    return parsed.value, False

@@ -1,0 +1,87 @@
+"""Revisions of a git repository as folders: checked out for a while, built, and gone again."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from perfassert.errors import KernelSourceError
+
+_OWN = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX")  # of a hook that calls us
+
+
+@dataclass(frozen=True, slots=True)
+class Checkout:
+    """``folder``: the one that the command was started in, as it is in the revision; ``root``: of
+    the whole tree, ``of``: of the repository."""
+
+    folder: Path
+    root: Path
+    of: Path
+
+    def inside(self, path: Path) -> Path:
+        """The same place in this revision; what is outside of the repository stays."""
+        whole = path.resolve()
+        return self.root / whole.relative_to(self.of) if whole.is_relative_to(self.of) else path
+
+
+def is_revision(name: str) -> bool:
+    """Whether git knows a commit of that name here."""
+    return _git(["rev-parse", "--verify", "--quiet", f"{name}^{{commit}}"]).returncode == 0
+
+
+@contextmanager
+def checked_out(revision: str) -> Iterator[Checkout]:
+    """A worktree in a temporary folder, removed again, whatever happens.
+
+    :class:`KernelSourceError` where it cannot be made.
+    """
+    of = Path(_said("rev-parse", "--show-toplevel")).resolve()
+    below = Path.cwd().resolve().relative_to(of)
+    with TemporaryDirectory(prefix="perfassert-") as place:
+        root = Path(place).resolve() / "tree"
+        _said("worktree", "add", "--detach", "--quiet", str(root), f"{revision}^{{commit}}")
+        try:
+            yield Checkout(root / below, root, of)
+        finally:
+            _git(["worktree", "remove", "--force", str(root)])
+            _git(["worktree", "prune"])
+
+
+def build(command: str, checkout: Checkout, name: str) -> str:
+    """Run the user's command by the shell; why it failed, or nothing. Its output is shown."""
+    print(f"perfassert: building {name}: {command}", file=sys.stderr, flush=True)
+    folder = checkout.folder
+    if not folder.is_dir():
+        return f"{name} has no folder {folder.relative_to(checkout.root)}"
+    done = subprocess.run(
+        command, shell=True, cwd=folder, env=_environment(), stdout=sys.stderr.fileno(), check=False
+    )
+    return f"the build of {name} failed with code {done.returncode}" if done.returncode else ""
+
+
+def _said(*words: str) -> str:
+    done = _git([*words])
+    if done.returncode:
+        raise KernelSourceError(f"git {words[0]}: {done.stderr.strip() or 'failed'}")
+    return done.stdout.strip()
+
+
+def _git(words: list[str]) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(
+            ["git", *words], capture_output=True, encoding="utf-8", errors="replace", check=False,
+            env=_environment(),
+        )  # fmt: skip
+    except OSError as error:
+        raise KernelSourceError(f"git cannot be run: {error.strerror}") from None
+
+
+def _environment() -> dict[str, str]:
+    return {key: value for key, value in os.environ.items() if key not in _OWN}

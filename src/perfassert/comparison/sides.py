@@ -1,0 +1,91 @@
+"""The kernels of one side: a file, a folder, or those files of it that a pattern chooses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from perfassert.comparison.kernel_changes import Placed, Side
+from perfassert.comparison.revisions import Checkout
+from perfassert.errors import KernelSourceError, ToolchainMissing
+from perfassert.frontends.cuda.inventory import kernels
+from perfassert.frontends.toolchain.containers import holds_code
+
+_BUILT = (".cubin", ".fatbin", ".o", ".obj", ".a", ".so", ".lib", ".dll")
+_SOURCES = (".cu", ".ptx")
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How files are chosen and compiled: ``patterns`` below a folder, ``arch``, and what is said to
+    the compiler of CUDA sources."""
+
+    patterns: tuple[str, ...] = ()
+    arch: str | None = None
+    compilation: Mapping[str, Any] = field(default_factory=dict)
+
+    def inside(self, checkout: Checkout) -> Reading:
+        """The same in a revision, with its own include folders."""
+        folders = [str(checkout.inside(Path(f))) for f in self.compilation.get("include_dirs", ())]
+        given = {**self.compilation, **({"include_dirs": folders} if folders else {})}
+        return Reading(self.patterns, self.arch, given)
+
+
+def side(path: Path, reading: Reading, name: str = "") -> Side:
+    """Read all; what cannot be read is said, and does not hide the rest.
+
+    :class:`KernelSourceError` where there is nothing at all to read.
+    """
+    if not path.exists():
+        raise KernelSourceError(f"{path}: there is no such file or folder")
+    found: list[Placed] = []
+    broken: dict[str, str] = {}
+    files = _files(path, reading.patterns) if path.is_dir() else [path]
+    for file in files:
+        shown = file.relative_to(path).as_posix() if path.is_dir() else ""
+        try:
+            found += [Placed(info, shown) for info in _kernels(file, reading)]
+        except ToolchainMissing:
+            raise
+        except KernelSourceError as error:
+            broken[shown] = str(error)
+    return Side(name or str(path), tuple(found), broken)
+
+
+def _kernels(file: Path, reading: Reading) -> Sequence[Any]:
+    given = reading.compilation if file.suffix == ".cu" else {}
+    return kernels(file, reading.arch, **given)
+
+
+def _files(folder: Path, patterns: Sequence[str]) -> list[Path]:
+    """By pattern; else all that is built and, where nothing is, the sources."""
+    if patterns:
+        chosen = {f for pattern in patterns for f in folder.glob(pattern) if f.is_file()}
+        if not chosen:
+            raise KernelSourceError(f"{folder}: no file is like {', '.join(patterns)}")
+        return sorted(chosen)
+    every = sorted(f for f in folder.rglob("*") if f.is_file() and ".git" not in f.parts)
+    for kinds in (_BUILT, _SOURCES):
+        if found := [f for f in every if f.suffix in kinds]:
+            return found
+    if found := [f for f in every if not f.suffix and holds_code(f)]:
+        return found
+    raise KernelSourceError(f"{folder}: there is no compiled code and no .cu or .ptx file")
+
+
+def without_host_code(base: Side, head: Side) -> tuple[Side, Side]:
+    """Files of which neither side has a kernel are none of ours: objects of the host.
+
+    What is left of ``broken``: files that had kernels, and sources, which must compile.
+    """
+    had = {p.file for p in base.kernels}
+    old = {f: why for f, why in base.broken.items() if _counts(f)}
+    new = {f: why for f, why in head.broken.items() if f in had or _counts(f)}
+    return Side(base.name, base.kernels, old), Side(head.name, head.kernels, new)
+
+
+def _counts(file: str) -> bool:
+    """Whether it has device code for certain: it was named alone, or is a source."""
+    return not file or file.endswith(_SOURCES)

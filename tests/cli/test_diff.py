@@ -1,0 +1,228 @@
+"""``perfassert diff``: files, folders and revisions of a repository, each change reported right."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from perfassert.cli.main import main
+from perfassert.frontends.toolchain import tools
+
+SPILLED = """
+__global__ void BOUNDS spilled(float* a) {
+  float v[40], sum = 0;
+  #pragma unroll
+  for (int i = 0; i < 40; ++i) sum += v[i] = a[i * 1024 + threadIdx.x];
+  #pragma unroll
+  for (int i = 0; i < 40; ++i) a[i * 1024 + threadIdx.x] = v[i] * sum;
+}
+"""
+STEPPED = """
+__global__ void stepped(float* a, int n) {
+  float v[TERMS];
+  for (int i = 0; i < TERMS; ++i) v[i] = a[i * n + threadIdx.x];
+  __syncthreads();
+  for (int i = 0; i < TERMS; ++i) a[i * n + threadIdx.x] = v[i] * v[TERMS - 1 - i];
+}
+"""
+WIDE = """
+__global__ void copied(float4* a, const float4* b) { a[threadIdx.x] = b[threadIdx.x]; }
+"""
+NARROW = """
+__global__ void copied(float* a, const float* b) {
+  for (int i = 0; i < 4; ++i) a[4 * threadIdx.x + i] = b[4 * threadIdx.x + i];
+}
+"""
+NAMED = """
+__global__ void NAME(int* a, int n) { for (int i = 0; i < n; ++i) a[i * 32 + threadIdx.x] += i; }
+"""
+LOST = "__global__ void lost(double* a) { a[threadIdx.x] = sqrt(a[threadIdx.x]); }\n"
+SAME = "__global__ void same(float* a) { a[threadIdx.x] *= 2; }\n"
+BASE = {
+    "spilled.cu": SPILLED.replace("BOUNDS", ""),
+    "stepped.cu": STEPPED.replace("TERMS", "24"),
+    "copied.cu": WIDE,
+    "named.cu": NAMED.replace("NAME", "before"),
+    "lost.cu": LOST + SAME,
+    "broken.cu": "__global__ void unsound(int* a) { a[0] = 1; }\n",
+}
+HEAD = {
+    "spilled.cu": SPILLED.replace("BOUNDS", "__launch_bounds__(1024, 2)"),
+    "stepped.cu": STEPPED.replace("TERMS", "40"),
+    "copied.cu": NARROW,
+    "named.cu": NAMED.replace("NAME", "after"),
+    "lost.cu": SAME,
+    "broken.cu": "__global__ void unsound(int* a) { a[0] = ; }\n",
+    "new.cu": "__global__ void added(short* a) { a[threadIdx.x] = 7; }\n",
+}
+ALL = {"lost", "before", "unsound", "spilled", "stepped", "copied", "same", None}
+
+
+@pytest.fixture(autouse=True)
+def toolchain():
+    for name in ("nvrtc", "nvdisasm"):
+        if tools.find(name) is None:
+            pytest.skip(f"{name} is not installed")
+
+
+@pytest.fixture(autouse=True)
+def _no_summary(monkeypatch):
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+
+
+def written(folder, files):
+    folder.mkdir(exist_ok=True)
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    return folder
+
+
+def git(folder, *words):
+    name = ["-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false"]
+    done = subprocess.run(
+        ["git", *name, *words], cwd=folder, capture_output=True, text=True, check=True
+    )
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    place = tmp_path_factory.mktemp("folders")
+    return [str(written(place / "base", BASE)), str(written(place / "head", HEAD))]
+
+
+@pytest.fixture
+def repository(tmp_path, monkeypatch):
+    place = written(tmp_path / "repository", BASE)
+    git(place, "init", "-q", "-b", "main")
+    git(place, "add", ".")
+    git(place, "commit", "-qm", "base")
+    git(place, "rm", "-q", "broken.cu")
+    written(place, HEAD)
+    git(place, "add", ".")
+    git(place, "commit", "-qm", "head")
+    monkeypatch.chdir(place)
+    return place
+
+
+def compared(capsys, *arguments, device=True):
+    code = main(["diff", *arguments, *(("--device", "a100") if device else ()), "--json"])
+    found = json.loads(capsys.readouterr().out)
+    return code, found, {k["base"]: k for k in found["kernels"]}
+
+
+def check_all(kernels):
+    assert set(kernels) == ALL
+    spilled, stepped, copied = (kernels[n] for n in ("spilled", "stepped", "copied"))
+    assert spilled["status"] == "worse"
+    assert spilled["metrics"]["spill_bytes"]["base"] == 0
+    assert spilled["metrics"]["spill_bytes"]["head"] > 0
+    assert spilled["failures"] == ["spill_bytes (allowed: spill_bytes +0)"]
+    assert stepped["status"] == "changed"
+    registers, share = stepped["metrics"]["registers"], stepped["metrics"]["occupancy of 1024"]
+    assert registers["head"] > registers["base"] + 8
+    assert (share["head"] or 0) < share["base"]  # or no such block fits
+    assert copied["accesses"] == {
+        f"global_{way} {width} B": {"base": before, "head": after}
+        for way in ("load", "store")
+        for width, before, after in ((16, 1, 0), (4, 0, 4))
+    }
+    assert (kernels["before"]["status"], kernels["before"]["head"]) == ("renamed", "after")
+    assert kernels["before"]["matched_by"] == "code"
+    assert kernels["lost"]["status"] == "gone"
+    assert kernels["unsound"]["status"] == "broken"
+    assert "broken.cu" in kernels["unsound"]["reason"]
+    assert kernels["same"]["status"] == "same"
+    assert (kernels[None]["status"], kernels[None]["head"]) == ("new", "added")
+
+
+def test_folders(folders, capsys):
+    code, found, kernels = compared(capsys, *folders)
+    check_all(kernels)
+    assert code == 1
+    assert found["counts"]["gone"] == found["counts"]["broken"] == found["counts"]["worse"] == 1
+    assert list(found["broken"]) == ["broken.cu"]
+
+
+def test_revisions(repository, capsys):
+    code, _, kernels = compared(capsys, "HEAD~1", "HEAD")
+    check_all(kernels)
+    assert code == 1
+    assert git(repository, "worktree", "list").count("\n") == 1
+    assert git(repository, "status", "--short") == ""
+
+
+def test_a_revision_and_what_is_not_committed_yet(repository, capsys):
+    Path("new.cu").unlink()
+    kernels = compared(capsys, "HEAD", ".")[2]
+    assert kernels["added"]["status"] == "gone"
+
+
+def test_what_fails(folders, capsys):
+    quiet = ["diff", *folders, "--device", "a100", "--fail-on"]
+    assert main([*quiet, "", "--allow-gone"]) == 0
+    assert main([*quiet, ""]) == 1
+    assert main([*quiet, "registers +8", "--allow-gone"]) == 1
+    assert "(allowed: registers +8); " in capsys.readouterr().out
+    assert main([*quiet, "occupancy -10 %", "--allow-gone"]) == 1
+    assert main([*quiet, "barriers +0, new", "--allow-gone"]) == 1
+    assert main([*quiet, "barriers +0", "--allow-gone"]) == 0
+
+
+def test_nothing_has_changed(folders, capsys):
+    assert main(["diff", folders[0], folders[0], "--arch", "sm_80"]) == 0
+    assert capsys.readouterr().out.endswith(": 7 same\n")
+
+
+def test_as_text_markdown_and_annotations(folders, capsys, tmp_path, monkeypatch):
+    summary = tmp_path / "summary.md"
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
+    assert main(["diff", *folders, "--device", "a100", "--github"]) == 1
+    out = capsys.readouterr().out
+    assert "renamed: before → after (sm_80)\n    the same code\n" in out
+    assert "\nworse: spilled (sm_80)\n    spill_bytes 0 B → " in out
+    assert "::warning file=lost.cu,title=lost is gone::" in out
+    assert "::warning file=spilled.cu,title=spilled is worse::spill_bytes 0 B → " in out
+    assert main(["diff", *folders, "--device", "a100", "--markdown"]) == 1
+    assert capsys.readouterr().out == summary.read_text() + "\n"
+    assert "| 🔴 worse | <code>spilled</code> |" in summary.read_text()
+
+
+BUILD = "for f in *.txt; do cp $f ${f%.txt}.cu; done; echo built"
+
+
+def test_built_revisions(repository, capfd):
+    git(repository, "mv", "lost.cu", "same.txt")
+    git(repository, "commit", "-qam", "texts")
+    chosen = ["--objects", "same.cu", "--arch", "sm_80", "--json"]
+    assert main(["diff", "HEAD", "HEAD", "--build", BUILD, *chosen]) == 0
+    out, err = capfd.readouterr()
+    assert json.loads(out)["counts"] == {"same": 1}
+    assert err.splitlines().count("built") == 2
+
+
+def test_a_head_that_cannot_be_built(repository, capfd):
+    build = ["--build", "test ! -e new.cu", "--objects", "named.cu", "--arch", "sm_80"]
+    assert main(["diff", "HEAD~1", "HEAD", *build]) == 1
+    out, _ = capfd.readouterr()
+    assert "broken: before (sm_80)\n    the build of HEAD failed with code 1" in out
+    assert main(["diff", "HEAD", "HEAD~1", *build]) == 2
+    assert git(repository, "worktree", "list").count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nowhere", "HEAD"], "nowhere: there is no such file or folder"),
+        (["{base}", "{base}"], "give the architecture"),
+        (["{base}", "{base}", "--block", "64"], "--block needs --device"),
+        (["{base}", "{base}", "--arch", "sm_80", "--objects", "*.o"], "no file is like *.o"),
+        (["{base}/broken.cu", "{base}", "--fail-on", "x +1"], "there is no metric 'x'"),
+        (["{head}/broken.cu", "{base}", "--arch", "sm_80"], "expected an expression"),
+    ],
+)
+def test_what_cannot_be_compared(folders, arguments, message, capsys):
+    base, head = folders
+    assert main(["diff", *(a.format(base=base, head=head) for a in arguments)]) == 2
+    assert message in capsys.readouterr().err
