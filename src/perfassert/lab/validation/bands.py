@@ -17,6 +17,8 @@ from perfassert.quantity import round_significant
 Mask = npt.NDArray[np.bool_]
 _LEAST = 8
 """Fewer points say nothing about a 90th percentile."""
+_FACTS = ("registers",)
+"""Of the code that is predicted; where a measurement differs it is of other code."""
 _PERCENTILE = 0.9
 _RIGHT = 0.9
 """So many pairs must be in the measured order for their distance to count as told apart."""
@@ -76,7 +78,7 @@ fitted = {str(b.fitted).lower()}
 def _bands(validation: Validation) -> Iterator[Band]:
     suite = validation.suite.path.stem
     for result in validation.metrics:
-        if result.spec.name not in METRICS:
+        if result.spec.name not in METRICS or result.spec.name in _FACTS:
             continue
         errors = percentage_errors(result.measured, result.predicted)
         for kind in dict.fromkeys(k for k in result.kinds if k is not None):
