@@ -31,6 +31,8 @@ class Role(Enum):
     CALLS = "calls"
     COPIES_ASYNCHRONOUSLY = "copies_asynchronously"
     """From global to shared memory, complete when a later instruction has counted it."""
+    BYPASSES_L1 = "bypasses_l1"
+    """Moves data between the L2 and shared memory, and leaves none in the L1."""
     COMMITS_COPIES = "commits_copies"
     """Closes the group of the asynchronous copies before it, and stands for them."""
     WAITS_FOR_COUNTS = "waits_for_counts"

@@ -19,6 +19,7 @@ from perfassert.kernel.access import Access, Direction
 from perfassert.kernel.bound import BoundAccess
 from perfassert.kernel.description import BoundKernel, Description, WrittenKernel
 from perfassert.kernel.graph import InstructionGraph, Latency, Node
+from perfassert.kernel.roles import Role
 
 QUEUE = "memory queue"
 LOAD_STORE_UNIT = "load-store unit"
@@ -27,8 +28,6 @@ COPIES = "bulk copies"
 _GRAIN = 16  # derived costs are multiples of 1/16 cycle, so that periods exist
 _ON_CHIP = ("shared", "global")
 """Pipelines of a device file that stand for the load-store unit."""
-_PAST_L1 = "async_copy"
-"""A class whose data goes to shared memory and fills no line of the L1."""
 # Choices of the model, the same on every device (docs/model.md, Memory):
 _LINES = 2  # that a warp's load touches, of which each may be the one that it waits for
 _WORD = 4  # bytes of a spilled register
@@ -77,6 +76,8 @@ class MemorySystem:
         self.estimate = estimate
         self.counted = isinstance(kernel, BoundKernel)
         self.widths = [a.bytes for a in kernel.bound] if isinstance(kernel, BoundKernel) else []
+        self.spaces = [a.space for a in kernel.bound] if isinstance(kernel, BoundKernel) else []
+        self.past_l1 = _past_l1(kernel)
         self.pieces = [a.pieces for a in kernel.bound] if isinstance(kernel, BoundKernel) else []
         self.fields = [(a.field, a.direction is Direction.LOAD) for a in _accesses(kernel)]
         share = device.l2_bandwidth / device.clock_hz / active
@@ -125,7 +126,9 @@ class MemorySystem:
             if known and self.fields[known[0]][1]:
                 completion = max(self._latency(i) for i in known)
                 self.from_dram[node.index] = max(map(self._from_dram, known))
-                if node.operation != _PAST_L1:
+                if node.program in self.past_l1:
+                    cycles = max([operation.issue, *self._on_chip(known, costs)])
+                else:
                     cycles += missed * self.device.l1_fill_cycles
                 demands[0] = (LOAD_STORE_UNIT, cycles)
         after = max(1.0, completion - operation.issue)
@@ -153,6 +156,10 @@ class MemorySystem:
         return replace(
             node, operation=name, demands=tuple((s, _grained(c)) for s, c in demands if c > 0)
         )
+
+    def _on_chip(self, known: list[int], costs: list[AccessCost]) -> list[float]:
+        """What the accesses of shared memory among several cost."""
+        return [c.cycles for i, c in zip(known, costs, strict=True) if self.spaces[i] == "shared"]
 
     def _spilled_sectors(self, node: Node) -> float:
         """The words of a warp's threads lie side by side."""
@@ -221,6 +228,15 @@ def matrix_operands(operation: str) -> float:
     if variant is None:
         return 0.0
     return variant.shared_bytes / (WARPS_OF_A_GROUP if variant.unit == "wgmma" else 1)
+
+
+def _past_l1(kernel: Description) -> frozenset[int]:
+    """Instructions that pass the L1 by."""
+    program = kernel.program if isinstance(kernel, BoundKernel) else None
+    found = (
+        (i.index for i in program.instructions if Role.BYPASSES_L1 in i.roles) if program else ()
+    )
+    return frozenset(found)
 
 
 def _some(share: float) -> float:
