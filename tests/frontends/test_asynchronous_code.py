@@ -139,6 +139,24 @@ def test_copies_arrive_when_they_are_complete():
     assert p.cycles > 9 * pa.device(H100).dram_latency  # one row after the other
 
 
+@pytest.mark.parametrize("stages", [2, 3, 4, 5])
+def test_a_counted_wait_is_for_the_copies_of_as_many_iterations_ago(stages):
+    """With S stages an iteration waits for what was copied S - 1 iterations before."""
+    kernel = pa.from_cuda(EXAMPLES / "gemm_cp_async.cu", defines={"STAGES": stages})
+    launch = pa.Launch(4, 128, {"n": 512, "k": 4096}, shared_bytes=stages * 16384)
+    device = pa.device("A100-SXM4-40GB")
+    bound = kernel.bind(launch, device.arch, device.warp_size)[0]
+    code = bound.program.instructions
+    (wait,) = (
+        n for n in bound.graph.nodes if n.loop >= 0 and code[n.program].text.startswith("DEPBAR")
+    )
+    carried = [e.sources[0] for e in wait.edges if e.sources[0].distance]
+    assert len(carried) == 8  # of each thread
+    for source in carried:
+        assert source.distance == stages - 1
+        assert code[bound.graph.nodes[source.producer].program].text.startswith(("LDGSTS", "@"))
+
+
 def test_boxes_end_with_their_tensor():
     kernel = pa.from_cuda(KERNELS / "asynchronous.cu", "edge")
     tensor = pa.TensorMap((40, 72), (32, 32), "float32")

@@ -508,14 +508,18 @@ def _rest(items: list[Item], guesses: tuple[Assumption, ...]) -> list[Item]:
 
 @dataclass(frozen=True, slots=True)
 class _Setter:
-    """An instruction that a barrier waits for; ``carried``: of the iteration before, by loop."""
+    """An instruction that a barrier waits for; ``carried``: by a loop, from so many iterations
+    before."""
 
     item: Item
     carried: int = -1
+    distance: int = 1
 
 
 _State = dict[Union[int, str], list[list[_Setter]]]
 """By barrier, or by register where the hardware itself holds back whoever reads it."""
+_ROUNDS = 16
+"""Iterations after which groups of copies are no longer followed."""
 _ASYNC = -2  # asynchronous copies that no group has collected yet
 
 
@@ -569,9 +573,38 @@ class _Numbering:
                         for group in groups
                         if not before.issuperset(map(id, group))
                     )
+                self.pipelined(item, state, inside, entry)
                 self.walk(item.body, entry, inside, True)
             state = after
         return state
+
+    def pipelined(self, loop: Item, state: _State, chain: tuple[int, ...], entry: _State) -> None:
+        """Groups that counted waits leave pending for several iterations, as they stand when one
+        iteration is like the next."""
+        counted = _counted(loop.body)
+        known, before = _copied(state), None
+        for _ in range(_ROUNDS if counted else 0):
+            left = self.walk(loop.body, known, chain, False)
+            known = {
+                barrier: [[self.older(s, loop.number) for s in group] for group in groups]
+                for barrier, groups in left.items()
+            }
+            shape = {
+                b: [[(id(s.item), s.carried, s.distance) for s in g] for g in known.get(b, [])]
+                for b in counted
+            }
+            if shape == before:
+                for barrier in counted:
+                    entry[barrier] = [*state.get(barrier, []), *known.get(barrier, [])]
+                return
+            before = shape
+
+    def older(self, setter: _Setter, loop: int) -> _Setter:
+        """As the next iteration of the loop sees it."""
+        if setter.carried == loop:
+            return replace(setter, distance=setter.distance + 1)
+        inside = setter.carried < 0 and loop in self.chains[setter.item.number]
+        return replace(setter, carried=loop) if inside else setter
 
     def step(
         self, item: Item, instruction: ProgramInstruction, state: _State,
@@ -615,7 +648,7 @@ class _Numbering:
     ) -> Node:  # fmt: skip
         edges: tuple[Edge, ...] = ()
         if waited:
-            setters = {(id(s.item), s.carried): s for s in waited}.values()
+            setters = {(id(s.item), s.carried, s.distance): s for s in waited}.values()
             edges = tuple(Edge((self.source(setter, chain),)) for setter in setters)
         signal = item.signal if item.active else None
         fence = instruction.fence if signal is None else signal.waits
@@ -647,13 +680,24 @@ class _Numbering:
 
     def source(self, setter: _Setter, chain: tuple[int, ...]) -> Source:
         if setter.carried >= 0:
-            return Source(setter.item.number, setter.carried, 1)
+            return Source(setter.item.number, setter.carried, setter.distance)
         common = -1
         for own, other in zip(self.chains[setter.item.number], chain, strict=False):
             if own != other:
                 break
             common = own
         return Source(setter.item.number, common, 0)
+
+
+def _counted(items: Sequence[Item]) -> frozenset[int]:
+    """Barriers of which some wait leaves groups pending."""
+    found: set[int] = set()
+    for item in items:
+        if item.instruction is None:
+            found |= _counted(item.body)
+        else:
+            found.update(w.barrier for w in item.instruction.counted if w.pending)
+    return frozenset(found)
 
 
 def _partly(state: _State, wait: CountedWait) -> list[_Setter]:
