@@ -64,6 +64,8 @@ if TYPE_CHECKING:
     from perfassert.predictor import predict as predict
     from perfassert.pytest_plugin.session import Perf as Perf
     from perfassert.quantity import Quantity as Quantity
+    from perfassert.ranking.autotune import AutotuneRanking as AutotuneRanking
+    from perfassert.ranking.autotune import rank_autotune as rank_autotune
     from perfassert.ranking.ranking import Ranking as Ranking
     from perfassert.ranking.ranking import rank as rank
     from perfassert.whatif import whatif as whatif
@@ -98,6 +100,7 @@ _HOMES = {
     "prediction.prediction": ("Advice", "Prediction"),
     "pytest_plugin.session": ("Perf",),
     "quantity": ("Quantity",),
+    "ranking.autotune": ("AutotuneRanking", "rank_autotune"),
     "ranking.ranking": ("Ranking", "rank"),
     "whatif": ("whatif",),
 }  # fmt: skip

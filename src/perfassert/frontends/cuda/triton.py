@@ -39,6 +39,7 @@ def from_triton(
     *,
     num_warps: int = 4,
     num_stages: int | None = None,
+    maxnreg: int | None = None,
     attrs: Mapping[tuple[int, ...], Sequence[Sequence[Any]]] | None = None,
     updates_per_thread: int = 1,
     trip_counts: Mapping[str, int] | None = None,
@@ -48,9 +49,10 @@ def from_triton(
 
     ``signature``: Triton's types by parameter, ``{"x": "*fp32", "n": "i32"}``; ``constexprs``: the
     values of the others, where they have no default. A launch has ``num_warps * 32`` threads per
-    block. ``attrs`` is what Triton may rely on, as its ``ASTSource`` takes it; without it, what
-    Triton itself takes from a launch: pointers and integers in ``Launch.args`` that are multiples
-    of 16, integers that are 1. A pointer that is not in ``Launch.args`` is taken to be aligned.
+    block, of at most ``maxnreg`` registers each. ``attrs`` is what Triton may rely on, as its
+    ``ASTSource`` takes it; without it, what Triton itself takes from a launch: pointers and
+    integers in ``Launch.args`` that are multiples of 16, integers that are 1. A pointer that is
+    not in ``Launch.args`` is taken to be aligned.
     For the rest see :func:`~perfassert.from_cuda`.
 
     Raises :class:`~perfassert.KernelSourceError` for what is no JIT function and for a signature
@@ -59,7 +61,7 @@ def from_triton(
     triton = _triton()
     function = _jit_function(triton, jit_function)
     types, constants = _parameters(function, signature, dict(constexprs or {}))
-    options = _options(num_warps, num_stages)
+    options = _options(num_warps, num_stages, maxnreg)
     said = Hints.checked(updates_per_thread, trip_counts, proxies)
     source = TritonSource(function, types, constants, options, attrs)
     return CompiledKernel(
@@ -69,11 +71,10 @@ def from_triton(
     )
 
 
-def _options(num_warps: int, num_stages: int | None) -> dict[str, int]:
+def _options(num_warps: int, num_stages: int | None, maxnreg: int | None) -> dict[str, int]:
     """Those that are given; Triton has a default for the others."""
-    options = {"num_warps": num_warps}
-    if num_stages is not None:
-        options["num_stages"] = num_stages
+    given = {"num_stages": num_stages, "maxnreg": maxnreg}
+    options = {"num_warps": num_warps, **{k: v for k, v in given.items() if v is not None}}
     for what, value in options.items():
         if not isinstance(value, int) or isinstance(value, bool) or value <= 0:
             raise KernelSourceError(f"{what} must be a whole number above 0, not {value!r}")
@@ -242,7 +243,8 @@ def _jit_function(triton: ModuleType, given: Any) -> Any:
     if kind in ("Autotuner", "Heuristics"):
         raise KernelSourceError(
             f"a kernel under @triton.{kind.lower()} has no one configuration: pass the function "
-            "itself, kernel.fn, and the values of one configuration as constexprs"
+            "itself, kernel.fn, and the values of one configuration as constexprs, or rank them "
+            "all with pa.rank_autotune"
         )
     if kind == "InterpretedFunction":
         raise KernelSourceError("TRITON_INTERPRET is set, so that there is nothing to compile")

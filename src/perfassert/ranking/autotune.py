@@ -1,0 +1,174 @@
+"""``rank_autotune``: the configurations of an autotuned Triton kernel, ordered without a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from math import ceil
+from pathlib import Path
+from typing import Any, Union
+
+from perfassert.errors import KernelSourceError, LaunchError, RankingError
+from perfassert.frontends.cuda.triton import from_triton
+from perfassert.hardware.load import device as load_device
+from perfassert.hardware.model import Device
+from perfassert.kernel.description import Kernel
+from perfassert.kernel.launch import Extent, Launch
+from perfassert.prediction.prediction import Prediction
+from perfassert.predictor import predict
+from perfassert.ranking.ranking import Key, Ranking
+from perfassert.report.tables import table
+
+Grid = Union[Extent, Callable[[dict[str, Any]], Extent]]
+_OPTIONS = ("num_warps", "num_stages", "maxnreg")
+_OF_TRITON = (*_OPTIONS, "num_ctas", "ir_override", "pre_hook")
+_SHOWN = {"num_warps": "warps", "num_stages": "stages"}
+
+
+def rank_autotune(
+    fn: Any,
+    signature: Mapping[str, str],
+    grid: Grid,
+    args: Mapping[str, Any],
+    device: Device | str | Path,
+    *,
+    constexprs: Mapping[str, Any] | None = None,
+    proxies: Mapping[str, str] | None = None,
+) -> AutotuneRanking:
+    """Predict every configuration of a function under ``@triton.autotune``, fastest first.
+
+    ``signature`` and ``constexprs`` as in :func:`~perfassert.from_triton`, without what the
+    configurations and ``@triton.heuristics`` say; ``args``: the launch's; ``grid``: as Triton
+    takes it, a function of arguments and constants included. A configuration that cannot be
+    compiled or started is left out, with its reason in ``refused``. Raises
+    :class:`~perfassert.RankingError` where there is none left or nothing to choose from.
+    """
+    chain = tuple(_layers(fn))
+    target = load_device(device)
+    found: list[tuple[Key, Prediction]] = []
+    configs: dict[str, Any] = {}
+    refused: dict[str, str] = {}
+    for config in _configs(chain, args, constexprs or {}):
+        constants = _constants(chain, config, args, constexprs or {})
+        label = _label(config)
+        if label in configs or label in refused:
+            continue
+        try:
+            kernel, launch = _candidate(
+                chain[-1], signature, constants, grid, args, target, proxies
+            )
+            found.append((label, predict(kernel, launch, target)))
+        except (KernelSourceError, LaunchError) as error:
+            refused[label] = str(error)
+            continue
+        configs[label] = config
+    if not found:
+        reasons = "\n".join(f"{label}: {why}" for label, why in refused.items())
+        raise RankingError(f"no configuration can be predicted on {target.name}:\n{reasons}")
+    ordered = sorted(found, key=lambda item: float(item[1].time))
+    return AutotuneRanking(Ranking(tuple(ordered)), configs, refused)
+
+
+@dataclass(frozen=True)
+class AutotuneRanking:
+    """``ranking``: the configurations that run; ``configs``: Triton's objects by their labels;
+    ``refused``: why the others do not run."""
+
+    ranking: Ranking
+    configs: Mapping[str, Any]
+    refused: Mapping[str, str]
+
+    @property
+    def best(self) -> Any:
+        """The fastest configuration, as Triton has it."""
+        return self.configs[str(self.ranking.best)]
+
+    def keep(self, share: float = 0.25) -> list[Any]:
+        """Configurations worth measuring, fastest first, for ``triton.autotune(configs=...)``.
+
+        ``share`` of all, those that do not run included, rounded up; at most all that run. Raises
+        :class:`~perfassert.RankingError` for one outside 0 to 1.
+        """
+        if isinstance(share, (bool, str)) or not 0 < share <= 1:
+            raise RankingError(f"share must be above 0 and at most 1, not {share!r}")
+        count = ceil(share * (len(self.configs) + len(self.refused)))
+        return [self.configs[str(key)] for key, _ in self.ranking.entries[:count]]
+
+    def table(self) -> str:
+        """As :meth:`Ranking.table`; below it, what does not run."""
+        text = self.ranking.table()
+        if not self.refused:
+            return text
+        rows = [(label, why.splitlines()[0]) for label, why in self.refused.items()]
+        return f"{text}\n\n{table(('does not run', 'because'), rows)}"
+
+
+def _layers(fn: Any) -> Iterator[Any]:
+    """Decorators from the outermost on; the function itself is last."""
+    seen = 0
+    while type(fn).__name__ in ("Autotuner", "Heuristics"):
+        seen += type(fn).__name__ == "Autotuner"
+        yield fn
+        fn = fn.fn
+    if not seen:
+        raise RankingError(
+            f"{fn!r} has no configurations; decorate it with @triton.autotune, or rank kernels of "
+            "your own with pa.rank"
+        )
+    yield fn
+
+
+def _configs(
+    chain: tuple[Any, ...], args: Mapping[str, Any], constexprs: Mapping[str, Any]
+) -> list[Any]:
+    """What the autotuner would try; its own first pruning included, a model of times not."""
+    tuner = next(layer for layer in chain if type(layer).__name__ == "Autotuner")
+    prune = getattr(tuner, "early_config_prune", None)
+    if prune is None:
+        return list(tuner.configs)
+    return list(prune(tuner.configs, dict(args), **constexprs))
+
+
+def _constants(
+    chain: tuple[Any, ...], config: Any, args: Mapping[str, Any], constexprs: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Keywords as they reach the function, from decorator to decorator."""
+    given = dict(constexprs)
+    for layer in chain[:-1]:
+        if type(layer).__name__ == "Autotuner":
+            given |= config.all_kwargs()
+            continue
+        for name, rule in layer.values.items():
+            try:
+                given[name] = rule({**args, **given})
+            except Exception as error:  # it is the user's function
+                raise RankingError(
+                    f"the heuristic for {name!r} fails with {type(error).__name__}: {error}; give "
+                    "in args what it reads"
+                ) from error
+    return given
+
+
+def _candidate(
+    function: Any,
+    signature: Mapping[str, str],
+    given: Mapping[str, Any],
+    grid: Grid,
+    args: Mapping[str, Any],
+    device: Device,
+    proxies: Mapping[str, str] | None,
+) -> tuple[Kernel, Launch]:
+    if given.get("num_ctas", 1) != 1:
+        raise KernelSourceError("num_ctas above 1 (clusters) is not predicted")
+    constants = {name: value for name, value in given.items() if name not in _OF_TRITON}
+    options = {name: given[name] for name in _OPTIONS if given.get(name) is not None}
+    kernel = from_triton(function, signature, constants, proxies=proxies, **options)
+    blocks = grid({**args, **given}) if callable(grid) else grid
+    threads = options["num_warps"] * device.warp_size
+    return kernel, Launch(blocks, threads, args)
+
+
+def _label(config: Any) -> str:
+    """``"M=64 N=64 warps=4 stages=3"``."""
+    shown = {k: v for k, v in config.all_kwargs().items() if k != "num_ctas" or v != 1}
+    return " ".join(f"{_SHOWN.get(k, k)}={v}" for k, v in shown.items() if v is not None)
