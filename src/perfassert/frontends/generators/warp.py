@@ -1,0 +1,212 @@
+"""``from_warp``: a ``@wp.kernel`` → a kernel, compiled by NVIDIA Warp without a GPU."""
+
+from __future__ import annotations
+
+import ctypes
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from importlib import import_module
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from perfassert.errors import KernelSourceError, LaunchError
+from perfassert.frontends.cuda.kernels import Hints
+from perfassert.frontends.generators.generated import (
+    C_TYPES,
+    by_name,
+    generated,
+    package,
+    ptx_source,
+)
+from perfassert.frontends.toolchain.architecture import number
+from perfassert.frontends.toolchain.binary import Source
+from perfassert.frontends.toolchain.signature import Declared
+from perfassert.kernel.description import CompiledKernel
+from perfassert.kernel.launch import Buffer, Launch
+from perfassert.kernel.program import Member
+
+_OLDEST = (1, 19)
+_BOUNDS = "dim"
+_MOST = 4  # dimensions
+_POINTERS = ("data", "grad")
+_FLOATS = {"f": "float", "d": "double"}
+_SIZES = {name: int("".join(filter(str.isdigit, name)) or 8) // 8 for name in C_TYPES}
+_ADJOINT = "adj_"
+
+
+def from_warp(
+    kernel: Any,
+    *,
+    adjoint: bool = False,
+    updates_per_thread: int = 1,
+    trip_counts: Mapping[str, int] | None = None,
+    proxies: Mapping[str, str] | None = None,
+) -> CompiledKernel:
+    """A kernel from a function under ``@wp.kernel``, compiled for the device it is predicted on.
+
+    ``Launch.args`` takes the function's own parameters, an array, a ``pa.Buffer`` or a shape for
+    an array, and ``dim`` as ``wp.launch`` takes it (without it, the threads of the launch, of a
+    kernel with one index). ``adjoint``: the generated backward kernel, whose further parameters
+    are called ``adj_x``. For the rest see :func:`~perfassert.from_cuda`.
+
+    Raises :class:`~perfassert.KernelSourceError` for what is no kernel; errors of Warp's compiler
+    come when the kernel is first predicted.
+    """
+    warp = package("warp", "warp", _OLDEST, "warp-lang")
+    if not isinstance(kernel, warp.Kernel):
+        raise KernelSourceError(f"{kernel!r} is no kernel; decorate a function with @wp.kernel")
+    if getattr(kernel, "is_generic", False):
+        raise KernelSourceError(
+            f"{kernel.key!r} has parameters of type Any; pass what wp.overload makes of it"
+        )
+    kinds = {argument.label: argument.type for argument in kernel.adj.args}
+    if adjoint:
+        kinds |= {_ADJOINT + name: kind for name, kind in kinds.items()}
+    said = Hints.checked(updates_per_thread, trip_counts, proxies)
+    call = _Call(kernel.key, kinds, _indices(kernel))
+    side = "backward" if adjoint else "forward"
+    return generated(
+        kernel.key, _Compiler(warp, kernel, side), said, tuple(call.parameters()), call.spelled_out
+    )
+
+
+def _indices(kernel: Any) -> int:
+    """How many ``wp.tid()`` has; Warp finds out when it looks through the function."""
+    if getattr(kernel.adj, "kernel_dim", None) is None:
+        kernel.adj.get_references()
+    return int(kernel.adj.kernel_dim)
+
+
+@dataclass(frozen=True, eq=False)
+class _Compiler:
+    """Writes the PTX of a kernel's module for an architecture."""
+
+    warp: Any
+    kernel: Any
+    side: str
+
+    def __call__(self, arch: str) -> Source:
+        with tempfile.TemporaryDirectory(prefix="perfassert-") as folder:
+            try:
+                self.warp.compile_aot_module(
+                    self.kernel.module, arch=number(arch), module_dir=folder, use_ptx=True
+                )
+                text = next(Path(folder).glob("*.ptx")).read_bytes()
+            except Exception as error:  # whatever a compiler in this process raises
+                code = self.kernel.func.__code__
+                raise KernelSourceError(
+                    f"{code.co_filename}:{code.co_firstlineno}: Warp cannot compile "
+                    f"{self.kernel.key!r} for {arch}: {error or type(error).__name__}"
+                ) from error
+        source = ptx_source(text, f"{self.kernel.key}.ptx")
+        return replace(source, kernel=f"{self.kernel.get_mangled_name()}_cuda_kernel_{self.side}")
+
+
+@dataclass(frozen=True, eq=False)
+class _Call:
+    """How a call's arguments become the kernel's parameters; ``indices``: those of ``wp.tid()``."""
+
+    kernel: str
+    kinds: Mapping[str, Any]
+    indices: int
+
+    def parameters(self) -> Iterator[Declared]:
+        """Of the code: the bounds of the launch, then those of the function."""
+        types: Any = import_module("warp._src.types")
+        bounds = type(types.launch_bounds_t((1,) * self.indices))
+        yield Declared(_BOUNDS, None, False, tuple(_members(bounds)))
+        for name, kind in self.kinds.items():
+            yield _declared(types, name, kind)
+
+    def spelled_out(self, launch: Launch) -> Launch:
+        """Bounds as numbers, and arrays as the structures that Warp passes."""
+        given = dict(by_name(launch, list(self.kinds), self.kernel))
+        args = {_BOUNDS: self._bounds(given.pop(_BOUNDS, None), launch)}
+        args |= {name: self._passed(name, value) for name, value in given.items()}
+        return Launch(launch.grid, launch.block, args, launch.shared_bytes, domain=launch.domain)
+
+    def _bounds(self, dim: Any, launch: Launch) -> Any:
+        if isinstance(dim, Mapping):
+            return dim
+        if dim is None and self.indices > 1:
+            raise LaunchError(
+                f"kernel {self.kernel!r} has {self.indices} indices; give dim in Launch.args, as "
+                "wp.launch has it"
+            )
+        shape = list(dim) if isinstance(dim, (tuple, list)) else [dim or launch.threads]
+        if len(shape) != self.indices:
+            raise LaunchError(
+                f"kernel {self.kernel!r} has {self.indices} indices; dim={dim!r} does not fit"
+            )
+        return {"shape": shape, "size": prod(shape), "coord_mult": 1}
+
+    def _passed(self, name: str, value: Any) -> Any:
+        kind: Any = self.kinds.get(name)
+        if not hasattr(kind, "ndim") or isinstance(value, Mapping) or value is None:
+            return value
+        if isinstance(value, (tuple, list)) or (isinstance(value, int) and kind.ndim == 1):
+            inner, scalar = _element(kind.dtype)
+            outer = (value,) if isinstance(value, int) else tuple(value)
+            value = Buffer((*outer, *inner), scalar)
+        if not isinstance(value, Buffer):
+            raise LaunchError(
+                f"argument {name!r} of {self.kernel!r} is an array; {value!r} does not fit"
+            )
+        return _array(kind, name, value, self.kernel)
+
+
+def _array(kind: Any, name: str, value: Buffer, kernel: str) -> dict[str, Any]:
+    """Without gaps, the last index the fastest; a vector's parts are a buffer's last extents."""
+    inner, scalar = _element(kind.dtype)
+    shape = value.shape[: kind.ndim]
+    if len(shape) != kind.ndim or value.shape[kind.ndim :] not in ((), inner):
+        raise LaunchError(
+            f"argument {name!r} of {kernel!r} has {kind.ndim} dimensions of {kind.dtype.__name__}; "
+            f"{value.shape} does not fit"
+        )
+    size = prod(inner) * _SIZES[scalar]
+    steps = [size * prod(shape[axis + 1 :]) for axis in range(kind.ndim)]
+    rest = [0] * (_MOST - kind.ndim)
+    return {
+        "data": value, "grad": None, "shape": [*shape, *rest], "strides": [*steps, *rest],
+        "ndim": kind.ndim, "flags": 0,
+    }  # fmt: skip
+
+
+def _element(dtype: Any) -> tuple[tuple[int, ...], str]:
+    """Extents of one element, of a vector or a matrix, and what its numbers are called."""
+    scalar = getattr(dtype, "_wp_scalar_type_", dtype)
+    name = "bool" if scalar is bool else getattr(scalar, "__name__", "")
+    if name in _SIZES:
+        return tuple(getattr(dtype, "_shape_", ())), name
+    return (ctypes.sizeof(dtype.ctype),), "uint8"  # a structure of the user's
+
+
+def _declared(types: Any, name: str, kind: Any) -> Declared:
+    if hasattr(kind, "ndim"):
+        _, scalar = _element(kind.dtype)
+        found = (replace(m, dtype=C_TYPES.get(scalar, "char")) if m.pointer else m
+                 for m in _members(types.array_t))  # fmt: skip
+        return Declared(name, None, False, tuple(found))
+    layout = getattr(kind, "ctype", kind)
+    if isinstance(layout, type) and issubclass(layout, (ctypes.Structure, ctypes.Array)):
+        return Declared(name, None, False, tuple(_members(layout)))
+    return Declared(name, C_TYPES.get(getattr(kind, "__name__", "")), pointer=False)
+
+
+def _members(layout: Any, name: str = "", at: int = 0) -> Iterator[Member]:
+    """Numbers and pointers of a C structure, by their paths."""
+    if issubclass(layout, ctypes.Structure) and hasattr(layout, "_fields_"):
+        for part, inner, *_ in layout._fields_:
+            path = f"{name}.{part}" if name else part
+            yield from _members(inner, path, at + getattr(layout, part).offset)
+    elif issubclass(layout, ctypes.Array):
+        step = ctypes.sizeof(layout._type_)
+        for i in range(layout._length_):
+            yield from _members(layout._type_, f"{name}[{i}]", at + i * step)
+    else:
+        pointer = name.rpartition(".")[2] in _POINTERS
+        dtype = _FLOATS.get(getattr(layout, "_type_", ""))
+        yield Member(name, at, ctypes.sizeof(layout), pointer, None if pointer else dtype)
