@@ -226,3 +226,101 @@ def test_what_cannot_be_compared(folders, arguments, message, capsys):
     base, head = folders
     assert main(["diff", *(a.format(base=base, head=head) for a in arguments)]) == 2
     assert message in capsys.readouterr().err
+
+
+LAUNCHES = """
+schema = 1
+[recorded]
+device = "a100"
+[kernels.copied]
+cuda = "copied.cu"
+[kernels.before]
+cuda = "named.cu"
+[kernels.same]
+cuda = "lost.cu"
+name = "same"
+[kernels.unsound]
+cuda = "broken.cu"
+[[launch]]
+kernel = "copied"
+grid = [4096]
+block = [256]
+[[launch]]
+kernel = "before"
+grid = [64]
+block = [32]
+args = { n = 16 }
+[[launch]]
+kernel = "same"
+grid = [4096]
+block = [256]
+[[launch]]
+kernel = "unsound"
+grid = [1]
+block = [32]
+"""
+
+
+@pytest.fixture
+def recorded(folders, tmp_path):
+    """Launches that both sides have; those of the base are its own."""
+    base, head = (written(tmp_path / name, {}) for name in ("base", "head"))
+    for folder, source in ((base, BASE), (head, HEAD)):
+        written(folder, source)
+    written(base, {"launches.toml": LAUNCHES})
+    written(head, {"launches.toml": LAUNCHES})
+    return [str(base), str(head), "--launches", "launches.toml"]
+
+
+def launched(capsys, arguments):
+    code, found, _ = compared(capsys, *arguments)
+    return code, found, {p["test"]: p for p in found["launches"]["predictions"]}
+
+
+def test_what_launches_take(recorded, capsys):
+    head = Path(recorded[1])
+    head.joinpath("launches.toml").write_text(
+        LAUNCHES.replace(
+            '"same"\ngrid = [4096]\nblock = [256]', '"same"\ngrid = [32768]\nblock = [32]'
+        ).replace(
+            'kernels.before]\ncuda = "named.cu"',
+            'kernels.before]\ncuda = "named.cu"\nname = "after"',
+        )
+    )
+    code, found, launches = launched(capsys, recorded)
+    assert code == 1
+    copied, same = launches["copied"], launches["same"]
+    assert copied["status"] == "slower"
+    assert copied["time"]["head"] > copied["time"]["base"]
+    assert copied["file"] == "copied.cu"
+    assert copied["reason"].startswith("time +")
+    assert same["status"] == "slower"
+    assert "blocks of 32×1×1 instead of 256×1×1 threads" in same["reason"]
+    assert {"name": "block", "base": [256, 1, 1], "head": [32, 1, 1]}.items() <= next(
+        c for c in same["components"] if c["name"] == "block"
+    ).items()
+    assert launches["before"]["status"] == "same"
+    assert launches["unsound"]["status"] == "broken"
+    assert found["launches"]["failures"] == []
+
+
+def test_limits_of_launches(recorded, capsys):
+    limits = ["--fail-on", "l1_cycles +10 %", "--allow-gone"]
+    code, found, launches = launched(capsys, [*recorded, *limits])
+    (failure,) = found["launches"]["failures"]
+    assert failure.startswith("copied: l1_cycles ")
+    assert failure.endswith("(allowed: l1_cycles +10 %)")
+    assert launches["before"]["status"] == "same"  # under another name, with the base's launch
+    assert code == 1
+    assert (
+        main(["diff", *recorded, "--device", "a100", "--fail-on", "time +900 %", "--allow-gone"])
+        == 0
+    )
+    assert "launches: " in capsys.readouterr().out
+    assert main(["diff", *recorded, "--device", "a100", "--markdown"]) == 1
+    assert "Predicted performance" in capsys.readouterr().out
+
+
+def test_a_launch_needs_launches(folders, capsys):
+    assert main(["diff", *folders, "--arch", "sm_80", "--fail-on", "time +2 %"]) == 2
+    assert "time is of a launch; give --launches FILE" in capsys.readouterr().err

@@ -1,21 +1,27 @@
-"""``perfassert diff BASE HEAD``: what a change does to the code of kernels."""
+"""``perfassert diff BASE HEAD``: what a change does to kernels and their launches."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perfassert.cli.sources import add_compilation, compilation_of
-from perfassert.errors import KernelSourceError
+from perfassert.errors import KernelSourceError, LaunchError
 
 if TYPE_CHECKING:
-    from perfassert.comparison.kernel_changes import Side
+    from perfassert.comparison.kernel_changes import CodeDiff, Side
+    from perfassert.comparison.launched import Asked, Launched
+    from perfassert.comparison.limits import Limits
     from perfassert.comparison.sides import Reading
+    from perfassert.hardware.model import Device
 
 _LIMITS = "spill_bytes +0"
+_TIME = "time +2 %"
 _BLOCKS = (64, 128, 256, 512, 1024)
 
 
@@ -47,9 +53,14 @@ def add(commands: Any) -> None:
     )  # fmt: skip
     add_compilation(parser)
     parser.add_argument(
-        "--fail-on", default=_LIMITS, metavar="LIMITS",
+        "--launches", metavar="FILE",
+        help="of perfassert record: compare what they take, too; a folder or revision that has "
+        "such a file uses its own",
+    )  # fmt: skip
+    parser.add_argument(
+        "--fail-on", metavar="LIMITS",
         help="how far numbers may move: 'spill_bytes +0, registers +8, occupancy -10 %%, new' "
-        f"(default: '{_LIMITS}')",
+        f"(default: '{_LIMITS}', with launches '{_LIMITS}, {_TIME}')",
     )  # fmt: skip
     parser.add_argument(
         "--allow-gone", action="store_true", help="kernels that are gone or broken are no failure"
@@ -66,41 +77,94 @@ def add(commands: Any) -> None:
 
 
 def _diff(options: argparse.Namespace) -> int:
-    from perfassert.comparison import kernel_text
-    from perfassert.comparison.github import tell
-    from perfassert.comparison.kernel_changes import diff
-    from perfassert.comparison.limits import parse
-    from perfassert.comparison.sides import Reading, without_host_code
+    from perfassert.comparison.sides import Reading
     from perfassert.hardware.load import device as load_device
 
-    limits = parse(options.fail_on)
     device = load_device(options.device) if options.device else None
     if options.block and device is None:
         raise KernelSourceError("--block needs --device: occupancy is of a device")
     arch = options.arch or (device.arch if device else None)
     reading = Reading(tuple(options.objects), arch, compilation_of(options))
-    base, head = without_host_code(*_sides(options, reading))
+    with ExitStack() as stack:
+        return _compared(options, _sides(options, reading, stack), device)
+
+
+def _compared(
+    options: argparse.Namespace, opened: tuple[Opened, Opened], device: Device | None
+) -> int:
+    from perfassert.comparison.kernel_changes import diff
+    from perfassert.comparison.launched import launched
+    from perfassert.comparison.sides import without_host_code
+
+    limits = _limits(options)
+    base, head = without_host_code(opened[0].side, opened[1].side)
     found = diff(base, head, limits, options.block or _BLOCKS, device)
+    times = None
+    if options.launches is not None:
+        asked = [_asked(options, one) for one in opened]
+        readings = (opened[0].reading, opened[1].reading)
+        times = launched((base, asked[0]), (head, asked[1]), found, limits, readings)
+    _tell(options, found, times)
+    slower = times is not None and times.fails(options.allow_gone)
+    return int(slower or found.fails(limits, options.allow_gone))
+
+
+def _limits(options: argparse.Namespace) -> Limits:
+    from perfassert.comparison.limits import parse
+
+    with_launches = options.launches is not None
+    usual = f"{_LIMITS}, {_TIME}" if with_launches else _LIMITS
+    limits = parse(usual if options.fail_on is None else options.fail_on)
+    return limits if with_launches else limits.without_launches()
+
+
+def _asked(options: argparse.Namespace, opened: Opened) -> list[Asked]:
+    """Of the side's own launches file, where it has one."""
+    from perfassert.comparison.launched import Asked
+    from perfassert.perf_toml.launches import launches
+
+    own = opened.side.folder / options.launches
+    entries = launches(own if own.is_file() else options.launches)
+    if not options.device and (bare := [e for e in entries if not e.device]):
+        raise LaunchError(f"{options.launches}: {bare[0].label} names no device; give --device")
+    return [Asked(e.label, e.name, e.kernel, e.launch, options.device or e.device) for e in entries]
+
+
+def _tell(options: argparse.Namespace, found: CodeDiff, times: Launched | None) -> None:
+    from perfassert.comparison import launched_text as text
+    from perfassert.comparison.github import tell
+
     if options.json:
-        print(json.dumps(kernel_text.to_dict(found)))
+        print(json.dumps(text.to_dict(found, times)))
     else:
-        print(kernel_text.markdown(found) if options.markdown else kernel_text.text(found))
+        print(text.markdown(found, times) if options.markdown else text.text(found, times))
     if options.github:
         stream = sys.stderr if options.json or options.markdown else sys.stdout
-        tell(kernel_text.warnings(found), kernel_text.markdown(found), stream)
-    return int(found.fails(limits, options.allow_gone))
+        tell(text.warnings(found, times), text.markdown(found, times), stream)
 
 
-def _sides(options: argparse.Namespace, reading: Reading) -> tuple[Side, Side]:
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """One side, and how its files are compiled."""
+
+    side: Side
+    reading: Reading
+
+
+def _sides(
+    options: argparse.Namespace, reading: Reading, stack: ExitStack
+) -> tuple[Opened, Opened]:
     """A base that cannot be read is an error: there is nothing to compare with."""
-    base = _side(options.base, options.build, reading)
-    if not base.kernels:
-        why = next(iter(base.broken.values()), f"{options.base}: there is no kernel in it")
-        raise KernelSourceError(why)
-    return base, _side(options.head, options.build, reading, known=base)
+    base = _opened(options.base, options.build, reading, stack)
+    if not base.side.kernels:
+        empty = f"{options.base}: there is no kernel in it"
+        raise KernelSourceError(next(iter(base.side.broken.values()), empty))
+    return base, _opened(options.head, options.build, reading, stack, known=base.side)
 
 
-def _side(name: str, build: str | None, reading: Reading, known: Side | None = None) -> Side:
+def _opened(
+    name: str, build: str | None, reading: Reading, stack: ExitStack, known: Side | None = None
+) -> Opened:
     """``known``: the base, all of whose files are broken in a head that cannot be built."""
     from perfassert.comparison.kernel_changes import Side
     from perfassert.comparison.revisions import build as built
@@ -109,11 +173,13 @@ def _side(name: str, build: str | None, reading: Reading, known: Side | None = N
 
     is_path = Path(name).exists()
     if (is_path and build is None) or not is_revision(name):
-        return side(Path(name), reading)
-    with checked_out(name) as checkout:
-        why = built(build, checkout, name) if build is not None else ""
-        if why and known is None:
-            raise KernelSourceError(why)
-        if why and known is not None:
-            return Side(name, (), dict.fromkeys((p.file for p in known.kernels), why))
-        return side(checkout.folder, reading.inside(checkout), name)
+        return Opened(side(Path(name), reading), reading)
+    checkout = stack.enter_context(checked_out(name))
+    own = reading.inside(checkout)
+    why = built(build, checkout, name) if build is not None else ""
+    if not why:
+        return Opened(side(checkout.folder, own, name), own)
+    if known is None:
+        raise KernelSourceError(why)
+    lost = dict.fromkeys((p.file for p in known.kernels), why)
+    return Opened(Side(name, checkout.folder, (), lost), own)

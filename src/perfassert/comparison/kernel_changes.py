@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from pathlib import Path
 
 from perfassert.comparison.kernel_pairs import By, Pair, pairs
 from perfassert.comparison.limits import CODE_UNITS, Limits
@@ -29,10 +30,11 @@ class Status(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A kernel and the file that it is in, by its path below the folder that was given."""
+    """A kernel and the file that it is in; ``file``: its path below the folder that was given."""
 
     info: KernelInfo
     file: str
+    path: Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,7 @@ class Side:
     """One side: its kernels; ``broken``: file → why nothing of it can be read or compiled."""
 
     name: str
+    folder: Path
     kernels: tuple[Placed, ...]
     broken: Mapping[str, str] = field(default_factory=dict)
 

@@ -46,6 +46,15 @@ class Limits:
     all: tuple[Limit, ...]
     new: bool = False
 
+    def without_launches(self) -> Limits:
+        """:class:`ExpectationError` where one can never be reached: it needs a launch."""
+        for limit in self.all:
+            if limit.metric not in CODE_UNITS:
+                raise ExpectationError(
+                    f"--fail-on: {limit.metric} is of a launch; give --launches FILE"
+                )
+        return self
+
     def of(self, metrics: Collection[str]) -> tuple[Limit, ...]:
         """Those of some metrics."""
         return tuple(limit for limit in self.all if limit.metric in metrics)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -46,12 +46,13 @@ def side(path: Path, reading: Reading, name: str = "") -> Side:
     for file in files:
         shown = file.relative_to(path).as_posix() if path.is_dir() else ""
         try:
-            found += [Placed(info, shown) for info in _kernels(file, reading)]
+            found += [Placed(info, shown, file) for info in _kernels(file, reading)]
         except ToolchainMissing:
             raise
         except KernelSourceError as error:
             broken[shown] = str(error)
-    return Side(name or str(path), tuple(found), broken)
+    folder = path if path.is_dir() else path.parent
+    return Side(name or str(path), folder, tuple(found), broken)
 
 
 def _kernels(file: Path, reading: Reading) -> Sequence[Any]:
@@ -83,7 +84,7 @@ def without_host_code(base: Side, head: Side) -> tuple[Side, Side]:
     had = {p.file for p in base.kernels}
     old = {f: why for f, why in base.broken.items() if _counts(f)}
     new = {f: why for f, why in head.broken.items() if f in had or _counts(f)}
-    return Side(base.name, base.kernels, old), Side(head.name, head.kernels, new)
+    return replace(base, broken=old), replace(head, broken=new)
 
 
 def _counts(file: str) -> bool:

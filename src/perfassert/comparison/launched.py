@@ -1,0 +1,162 @@
+"""Recorded launches with the code of two sides: what each takes, and why it takes longer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from perfassert.baseline import compare as baselines
+from perfassert.baseline.components import shown
+from perfassert.baseline.entry import Key as EntryKey
+from perfassert.baseline.entry import entry_of
+from perfassert.baseline.tolerance import tolerances
+from perfassert.baseline.why import why
+from perfassert.comparison.compare import DEFAULT_TOLERANCE, Comparison, Item, Status, compare
+from perfassert.comparison.kernel_changes import CodeDiff, Placed, Side
+from perfassert.comparison.limits import CODE_UNITS, Limits
+from perfassert.comparison.read import Key, Place, Reported, ReportFile
+from perfassert.comparison.sides import Reading
+from perfassert.errors import KernelSourceError, PerfAssertError
+from perfassert.frontends.cuda.kernels import CompiledCode
+from perfassert.frontends.toolchain.binary import Source
+from perfassert.frontends.toolchain.names import fits
+from perfassert.kernel.description import CompiledKernel, Kernel
+from perfassert.kernel.launch import Launch
+from perfassert.prediction.prediction import Prediction
+from perfassert.predictor import predict
+from perfassert.report.sources import costliest, sources
+from perfassert.version import MODEL_VERSION
+
+_KINDS = {".cu": "cuda", ".ptx": "ptx"}
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One launch of a launches file: ``kernel`` as recorded, called ``name`` in its code, which
+    that of a side replaces."""
+
+    label: str
+    name: str
+    kernel: Kernel
+    launch: Launch
+    device: str
+
+
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """``comparison``: times, components and causes; ``failures``: other numbers that went too far,
+    in words; ``unknown``: launches that the base cannot predict either, and why; ``timed``: whether
+    times are limited."""
+
+    comparison: Comparison
+    failures: tuple[str, ...]
+    unknown: tuple[str, ...]
+    timed: bool
+
+    def fails(self, allow_gone: bool) -> bool:
+        """Whether a launch is too slow, lost, or moves too much."""
+        lost = self.comparison.of(Status.GONE, Status.BROKEN) and not allow_gone
+        slower = self.timed and self.comparison.of(Status.SLOWER)
+        return bool(lost or slower or self.failures)
+
+
+def launched(
+    base: tuple[Side, Sequence[Asked]],
+    head: tuple[Side, Sequence[Asked]],
+    code: CodeDiff,
+    limits: Limits,
+    readings: tuple[Reading, Reading],
+) -> Launched:
+    """Predict every launch with the code of its side. One that cannot be predicted is broken."""
+    renamed = {
+        k.pair.base.mangled: k.pair.head.mangled
+        for k in code.kernels
+        if k.pair.base and k.pair.head
+    }
+    old = _predicted(*base, {}, readings[0])
+    new = _predicted(*head, renamed, readings[1])
+    time = next((one for one in limits.all if one.metric == "time"), None)
+    tolerance = time.text.partition("+")[2].strip() if time else DEFAULT_TOLERANCE
+    found = compare(old, new, tolerance)
+    explained = tuple(_explained(item, tolerance) for item in found.items)
+    failures = tuple(text for item in explained for text in _too_much(item, limits))
+    unknown = tuple(f"{x}: no prediction: {old.broken[x]}" for x in new.broken if x in old.broken)
+    return Launched(replace(found, items=explained), failures, unknown, time is not None)
+
+
+def _predicted(
+    side: Side, asked: Sequence[Asked], renamed: Mapping[str, str], reading: Reading
+) -> ReportFile:
+    found: dict[Key, Reported] = {}
+    broken: dict[str, str] = {}
+    for one in asked:
+        try:
+            placed = _placed(one, side, renamed)
+            kernel = with_code(one.kernel, placed, reading)
+            prediction = predict(kernel, one.launch, one.device)
+        except PerfAssertError as error:
+            broken[one.label] = str(error)
+            continue
+        name = one.label.partition("#")[0]
+        found[Key(one.label, name, prediction.device)] = _reported(prediction, side.folder)
+    return ReportFile(side.folder, MODEL_VERSION, found, single=False, broken=broken)
+
+
+def _placed(one: Asked, side: Side, renamed: Mapping[str, str]) -> Placed:
+    """The side's kernel of that name, or what the base's has become."""
+    by_name = {placed.info.mangled: placed for placed in reversed(side.kernels)}
+    former = {old: by_name[new] for old, new in renamed.items() if new in by_name}
+    for named in (by_name, former):
+        fitting = fits(one.name, list(named))
+        if len(fitting) == 1:
+            return named[fitting[0]]
+        if fitting:
+            raise KernelSourceError(f"{side.name} has {len(fitting)} kernels called {one.name!r}")
+    raise KernelSourceError(f"{side.name} has no kernel called {one.name!r}")
+
+
+def with_code(kernel: Kernel, placed: Placed, reading: Reading) -> CompiledKernel:
+    """The recorded kernel with other code; what was said about it stays."""
+    compiled = kernel.compiled if isinstance(kernel, CompiledKernel) else None
+    if not isinstance(compiled, CompiledCode):
+        raise KernelSourceError(f"{kernel.name}: it is not compiled: code cannot take its place")
+    kind = _KINDS.get(placed.path.suffix, "cubin")
+    given = reading.compilation if kind == "cuda" else {}
+    source = Source(
+        placed.path, kind, placed.info.mangled, dict(given.get("defines", {})),
+        tuple(given.get("include_dirs", ())), tuple(given.get("options", ())),
+    )  # fmt: skip
+    made = CompiledCode(source, compiled.hints)
+    return CompiledKernel(
+        name=placed.info.name, updates_per_thread=kernel.updates_per_thread, compiled=made
+    )
+
+
+def _reported(prediction: Prediction, folder: Path) -> Reported:
+    found = costliest(sources(prediction, folder))
+    return Reported(prediction, Place(*found) if found else None, {})
+
+
+def _explained(item: Item, tolerance: str) -> Item:
+    """With the cause, where it is slower."""
+    if item.status is not Status.SLOWER or item.base is None or item.head is None:
+        return item
+    key = EntryKey(item.key.test, item.key.label, item.key.device)
+    old, new = entry_of(item.base.prediction), entry_of(item.head.prediction)
+    found = baselines.compare(key, old, new, tolerances(tolerance, {})[0])
+    return replace(item, reason=why(found, item.head.prediction))
+
+
+def _too_much(item: Item, limits: Limits) -> Iterator[str]:
+    """What code says by itself is limited there."""
+    if item.base is None or item.head is None or item.status is Status.INCOMPARABLE:
+        return
+    old, new = entry_of(item.base.prediction), entry_of(item.head.prediction)
+    for limit in limits.all:
+        name = limit.metric
+        if name == "time" or name in CODE_UNITS or name not in old or name not in new:
+            continue
+        if limit.broken(float(old[name]), float(new[name])):
+            before, after = shown((name,), old[name]), shown((name,), new[name])
+            yield f"{item.key.test}: {name} {before} → {after} (allowed: {limit.text})"

@@ -1,0 +1,50 @@
+"""Code and launches of two sides together: text, Markdown, plain data, annotations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from perfassert.comparison import github, kernel_text
+from perfassert.comparison import text as times_text
+from perfassert.comparison.kernel_changes import CodeDiff
+from perfassert.comparison.launched import Launched
+from perfassert.report.markdown_parts import LIMIT, words
+
+_LISTED, _LONGEST = 40, 300  # failures in a comment, characters of each
+
+
+def text(code: CodeDiff, times: Launched | None) -> str:
+    """What the command prints."""
+    parts = [kernel_text.text(code)]
+    if times is not None:
+        parts += [f"launches: {times_text.text(times.comparison)}", *times.failures, *times.unknown]
+    return "\n\n".join(parts)
+
+
+def markdown(code: CodeDiff, times: Launched | None) -> str:
+    """A comment for a pull request; each part takes its share."""
+    if times is None:
+        return kernel_text.markdown(code)
+    told = (*times.failures, *times.unknown)
+    said = "".join(f"\n- {words(failure)[:_LONGEST]}" for failure in told[:_LISTED])
+    room = (LIMIT - len(said) - 4) // 2
+    launches = times_text.markdown(times.comparison, room)
+    return f"{launches}{said}\n\n{kernel_text.markdown(code, room)}"
+
+
+def to_dict(code: CodeDiff, times: Launched | None) -> dict[str, Any]:
+    """Plain data that JSON can hold; ``launches`` as ``perfassert compare`` has them."""
+    made = kernel_text.to_dict(code)
+    if times is not None:
+        told = {"failures": list(times.failures), "unknown": list(times.unknown)}
+        made["launches"] = {**times_text.to_dict(times.comparison), **told}
+    return made
+
+
+def warnings(code: CodeDiff, times: Launched | None) -> Iterator[str]:
+    """Workflow commands, one line each."""
+    if times is not None:
+        yield from github.warnings(times.comparison)
+        yield from (github.annotation("a launch moves too much", f) for f in times.failures)
+    yield from kernel_text.warnings(code)
