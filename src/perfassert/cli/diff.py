@@ -80,23 +80,26 @@ def _diff(options: argparse.Namespace) -> int:
     from perfassert.comparison.sides import Reading
     from perfassert.hardware.load import device as load_device
 
+    limits = _limits(options)
     device = load_device(options.device) if options.device else None
     if options.block and device is None:
         raise KernelSourceError("--block needs --device: occupancy is of a device")
     arch = options.arch or (device.arch if device else None)
     reading = Reading(tuple(options.objects), arch, compilation_of(options))
     with ExitStack() as stack:
-        return _compared(options, _sides(options, reading, stack), device)
+        return _compared(options, limits, _sides(options, reading, stack), device)
 
 
 def _compared(
-    options: argparse.Namespace, opened: tuple[Opened, Opened], device: Device | None
+    options: argparse.Namespace,
+    limits: Limits,
+    opened: tuple[Opened, Opened],
+    device: Device | None,
 ) -> int:
     from perfassert.comparison.kernel_changes import diff
     from perfassert.comparison.launched import launched
     from perfassert.comparison.sides import without_host_code
 
-    limits = _limits(options)
     base, head = without_host_code(opened[0].side, opened[1].side)
     found = diff(base, head, limits, options.block or _BLOCKS, device)
     times = None
