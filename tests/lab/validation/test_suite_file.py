@@ -56,6 +56,14 @@ def test_a_row_becomes_kernel_and_launch(tmp_path):
     assert (launch.threads, launch.block) == (16_000_000, (256, 1, 1))
 
 
+def test_data_beside_the_suite_are_found_where_the_folder_of_data_has_none(tmp_path):
+    (other := tmp_path / "measured").mkdir()
+    suite = read_suite(write(tmp_path))
+    assert len(read_rows(suite, other)) == len(ROWS)
+    (other / "copies.csv").write_text(",".join(HEADER) + "\n" + ",".join(map(str, ROWS[0])) + "\n")
+    assert len(read_rows(suite, other)) == 1
+
+
 def test_columns_are_found_with_a_cell_each(tmp_path):
     path = write(tmp_path)
     data = tmp_path / "copies.csv"

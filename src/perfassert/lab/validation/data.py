@@ -41,9 +41,10 @@ def read_rows(suite: Suite, folder: Path | None = None, limit: int | None = None
 
 
 def find_data(suite: Suite, folder: Path | None = None) -> Path:
-    """The data file: in ``folder``, else where ``PERFASSERT_MEASURED`` says, else by the suite."""
+    """The data file: in ``folder``, or where ``PERFASSERT_MEASURED`` says, else by the suite."""
     variable = os.environ.get(ENVIRONMENT)
-    places = [folder] if folder else [*([Path(variable)] if variable else []), suite.path.parent]
+    first = folder or (Path(variable) if variable else None)
+    places = [*([first] if first else []), suite.path.parent]
     for place in places:
         if (found := place / suite.data).is_file():
             return found
