@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from perfassert.frontends.generators.numba import from_numba as from_numba
     from perfassert.frontends.generators.objects import from_cupy as from_cupy
     from perfassert.frontends.generators.objects import from_source_object as from_source_object
+    from perfassert.frontends.generators.pystencils import from_pystencils as from_pystencils
     from perfassert.frontends.generators.warp import from_warp as from_warp
     from perfassert.frontends.nsight import read_samples as read_samples
     from perfassert.hardware.load import device as device
@@ -90,6 +91,7 @@ _HOMES = {
     "frontends.cuda.triton": ("from_triton",),
     "frontends.generators.numba": ("from_numba",),
     "frontends.generators.objects": ("from_cupy", "from_source_object"),
+    "frontends.generators.pystencils": ("from_pystencils",),
     "frontends.generators.warp": ("from_warp",),
     "kernel.description": ("Kernel",),
     "kernel.field": ("Field",),

@@ -1,0 +1,55 @@
+"""Stencils of pystencils: as generated CUDA, and as addresses before there is any code."""
+
+import pytest
+
+import perfassert as pa
+
+ps = pytest.importorskip("pystencils")
+
+SIDE = 128
+BLOCKS = [(32, 4, 2), (64, 2, 2), (8, 8, 4), (1, 16, 16)]
+
+
+@pytest.fixture(scope="module")
+def cuda():
+    config = ps.CreateKernelConfig(target=ps.Target.CUDA)
+    return lambda assignments: pa.from_pystencils(ps.create_kernel(assignments, config))
+
+
+def star():
+    """Seven points."""
+    extents = ",".join([str(SIDE + 2)] * 3)
+    src, dst = ps.fields(f"src, dst: float64[{extents}]", layout="fzyx")
+    around = [(1, 0, 0), (-1, 0, 0), (0, 1, 0), (0, -1, 0), (0, 0, 1), (0, 0, -1)]
+    return [ps.Assignment(dst[0, 0, 0], 0.4 * src[0, 0, 0] + 0.1 * sum(src[o] for o in around))]
+
+
+def stream():
+    """Nine directions of a plane are pulled and relaxed to their mean, as in a lattice gas."""
+    f, g = ps.fields("f(9), g(9): float64[514,514]", layout="fzyx")
+    pulled = [f[x, y](3 * x + y + 4) for x in (-1, 0, 1) for y in (-1, 0, 1)]
+    mean = sum(pulled) / 9
+    return [ps.Assignment(g.center(i), p + 0.5 * (mean - p)) for i, p in enumerate(pulled)]
+
+
+def test_star(perf, cuda):
+    """What neighbours share comes from a cache."""
+    launch = pa.Launch.cover((SIDE,) * 3, (32, 4, 2))
+    perf(cuda(star()), launch).expect(dram_load="8 .. 9.5 B/thread", spill_bytes=0)
+
+
+def test_before_there_is_code(perf):
+    launch = pa.Launch.cover((SIDE,) * 3, (32, 4, 2))
+    perf(pa.from_pystencils(star()), launch).expect(dram_load="8 .. 9.5 B/thread")
+
+
+def test_streaming_and_collision(perf, cuda):
+    """Nine numbers are read and nine written."""
+    launch = pa.Launch.cover((512, 512), (128, 1))
+    perf(cuda(stream()), launch).expect(l2_store="72 B/thread ± 15 %")
+
+
+def test_blocks_along_rows_are_the_best(perf):
+    kernel = pa.from_pystencils(star())
+    ranking = perf.rank(BLOCKS, kernel=kernel, domain=(SIDE,) * 3)
+    assert ranking.position((1, 16, 16)) == len(BLOCKS)

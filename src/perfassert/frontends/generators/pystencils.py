@@ -1,0 +1,238 @@
+"""``from_pystencils``: its stencils → kernels, as generated CUDA or as addresses alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from perfassert.errors import KernelSourceError, LaunchError
+from perfassert.frontends.cuda.kernels import CompiledCode, Hints
+from perfassert.frontends.generators.generated import C_TYPES, by_name, package
+from perfassert.frontends.toolchain.binary import Source
+from perfassert.frontends.toolchain.signature import Declared
+from perfassert.kernel.description import AccessKernel, CompiledKernel, Kernel
+from perfassert.kernel.field import Field, item_bytes
+from perfassert.kernel.launch import Buffer, Launch
+
+_OLDEST = (2, 0)
+_PRELUDE = """#define RESTRICT __restrict__
+#define FUNC_PREFIX __global__
+typedef signed char int8_t; typedef short int16_t; typedef int int32_t;
+typedef long long int64_t; typedef unsigned char uint8_t; typedef unsigned short uint16_t;
+typedef unsigned int uint32_t; typedef unsigned long long uint64_t;
+"""
+_COORDINATES = "xyz"
+_ALIGNMENT = 256  # bytes, what an allocation starts at a multiple of
+
+
+def from_pystencils(
+    kernel: Any,
+    *,
+    registers: int = 32,
+    updates_per_thread: int = 1,
+    trip_counts: Mapping[str, int] | None = None,
+    proxies: Mapping[str, str] | None = None,
+) -> Kernel:
+    """A kernel from what ``ps.create_kernel`` makes for CUDA, or from assignments before that.
+
+    A generated kernel is compiled for the device; ``Launch.args`` takes its fields by name, as
+    arrays, a ``pa.Buffer`` or shapes, and its symbols. Assignments, with fields of fixed shape,
+    become address expressions: no code is generated; ``registers`` is what a thread is taken to
+    have. Thread (0, 0, 0) is the first point that has all neighbours, as in generated code. For
+    the rest see :func:`~perfassert.from_cuda`.
+
+    Raises :class:`~perfassert.KernelSourceError` for what is neither, for a kernel of a CPU and,
+    of assignments, for fields whose shape is not fixed.
+    """
+    package("pystencils", "pystencils", _OLDEST, "pystencils")
+    if hasattr(kernel, "get_c_code") and hasattr(kernel, "parameters"):
+        return _compiled(kernel, Hints.checked(updates_per_thread, trip_counts, proxies))
+    return _described(_assignments(kernel), registers, updates_per_thread)
+
+
+# Generated code
+
+
+def _compiled(kernel: Any, hints: Hints) -> CompiledKernel:
+    text, name = kernel.get_c_code(), str(kernel.name)
+    if "__global__" not in text:
+        raise KernelSourceError(
+            f"{name!r} is a kernel of a CPU; create it with "
+            "ps.CreateKernelConfig(target=ps.Target.CUDA)"
+        )
+    source = Source(Path(f"{name}.cu"), "cuda", name, content=(_PRELUDE + text).encode())
+    parameters = tuple(map(_declared, kernel.parameters))
+    call = _Call(name, {field.name: field for field in kernel.get_fields()}, parameters)
+    return CompiledKernel(
+        name=name,
+        updates_per_thread=hints.updates_per_thread,
+        compiled=CompiledCode(source, hints, parameters),
+        spelled_out=call.spelled_out,
+    )
+
+
+def _declared(parameter: Any) -> Declared:
+    """A field's pointer, shape and strides by the field's name, symbols by their own."""
+    names: dict[str, Callable[[Any], str]] = {
+        "FieldBasePtr": lambda p: p.field.name,
+        "FieldShape": lambda p: f"{p.field.name}.shape[{p.coordinate}]",
+        "FieldStride": lambda p: f"{p.field.name}.strides[{p.coordinate}]",
+    }
+    for found in parameter.properties:
+        name = names.get(type(found).__name__)
+        if name is not None:
+            pointer = type(found).__name__ == "FieldBasePtr"
+            dtype = str(found.field.dtype) if pointer else "int64"
+            return Declared(name(found), C_TYPES.get(dtype), pointer)
+    words = str(parameter.dtype).replace("const", " ").split()
+    return Declared(parameter.name, C_TYPES.get(" ".join(words)), pointer=False)
+
+
+@dataclass(frozen=True, eq=False)
+class _Call:
+    """How fields become the kernel's parameters."""
+
+    kernel: str
+    fields: Mapping[str, Any]
+    parameters: Sequence[Declared]
+
+    def spelled_out(self, launch: Launch) -> Launch:
+        """Fields with extents and strides, as far as the kernel has parameters for them."""
+        known = {str(p.name) for p in self.parameters}
+        given = dict(by_name(launch, list(self.fields), self.kernel))
+        args: dict[str, Any] = {}
+        for name, value in given.items():
+            field = self.fields.get(name)
+            if field is None:
+                args[name] = value
+                continue
+            more = self._taken_apart(name, field, value)
+            args |= {k: v for k, v in more if k == name or (k in known and k not in given)}
+        return Launch(launch.grid, launch.block, args, launch.shared_bytes, domain=launch.domain)
+
+    def _taken_apart(self, name: str, field: Any, value: Any) -> Iterator[tuple[str, Any]]:
+        """Strides are in elements, as pystencils has them."""
+        if isinstance(value, (tuple, list)):
+            value = Buffer(value, str(field.dtype))
+        yield name, value
+        if not isinstance(value, Buffer) or value.alias is not None:
+            return
+        if len(value.shape) != len(field.shape):
+            raise LaunchError(
+                f"field {name!r} of {self.kernel!r} has {len(field.shape)} dimensions, those of "
+                f"its index included; {value.shape} does not fit"
+            )
+        for axis, extent in enumerate(value.shape):
+            yield f"{name}.shape[{axis}]", extent
+        if field.index_dimensions:
+            return  # who varies faster, position or index, is the array's business
+        for axis in field.layout:
+            inner = field.layout[field.layout.index(axis) + 1 :]
+            yield f"{name}.strides[{axis}]", prod(value.shape[a] for a in inner)
+
+
+# Addresses alone
+
+
+def _assignments(given: Any) -> tuple[Any, ...]:
+    """All of them, subexpressions first."""
+    found = getattr(given, "all_assignments", given)
+    found = tuple(found) if isinstance(found, (list, tuple)) else (found,)
+    if not found or not all(hasattr(a, "lhs") and hasattr(a, "rhs") for a in found):
+        raise KernelSourceError(
+            f"{given!r} is neither a kernel of pystencils nor assignments; pass what "
+            "ps.create_kernel makes, an AssignmentCollection, or a list of ps.Assignment"
+        )
+    return found
+
+
+def _described(assignments: tuple[Any, ...], registers: int, updates: int) -> AccessKernel:
+    access: Any = import_module("pystencils").Field.Access
+    loads = {a: None for s in assignments for a in _ordered(s.rhs.atoms(access))}
+    stores = {a: None for s in assignments for a in _ordered(s.lhs.atoms(access))}
+    touched = [*loads, *stores]
+    if not stores:
+        raise KernelSourceError("the assignments store to no field")
+    ghosts = max((abs(int(o)) for a in touched for o in _offsets(a)), default=0)
+    fields = {a.field.name: a.field for a in touched}
+    _check(fields.values())
+    operations = import_module("pystencils").AssignmentCollection(list(assignments))
+    counted = {k: v for k, v in operations.operation_count.items() if isinstance(v, int)}
+    return Kernel.from_accesses(
+        name="_".join(dict.fromkeys(a.field.name for a in stores)),
+        fields=[_field(field, ghosts) for field in fields.values()],
+        loads=[_written(a) for a in loads],
+        stores=[_written(a) for a in stores],
+        flops=sum(counted.values()),
+        dtype=str(next(iter(stores)).field.dtype),
+        registers=registers,
+        updates_per_thread=updates,
+    )
+
+
+def _ordered(accesses: set[Any]) -> list[Any]:
+    return sorted(accesses, key=str)
+
+
+def _offsets(access: Any) -> tuple[Any, ...]:
+    try:
+        return tuple(int(o) for o in access.offsets)
+    except TypeError:
+        raise KernelSourceError(
+            f"{access}: its offset depends on data; generate the kernel and pass that"
+        ) from None
+
+
+def _check(fields: Any) -> None:
+    spatial = {tuple(map(str, f.spatial_shape)) for f in fields}
+    dynamic = [f.name for f in fields if not all(str(n).isdigit() for n in f.shape)]
+    if dynamic:
+        raise KernelSourceError(
+            f"the shape of {', '.join(sorted(dynamic))} is not fixed; say it, as in "
+            'ps.fields("src, dst: float64[512,512,512]"), or pass the generated kernel'
+        )
+    if len(spatial) > 1:
+        raise KernelSourceError("fields of several shapes; pass the generated kernel")
+    if len(next(iter(spatial))) > len(_COORDINATES):
+        raise KernelSourceError("fields with more than three spatial dimensions are not known")
+
+
+def _axes(field: Any) -> list[int]:
+    """Coordinates, the one with the largest stride first."""
+    return sorted(range(len(field.shape)), key=lambda axis: (-int(field.strides[axis]), axis))
+
+
+def _field(field: Any, ghosts: int) -> Field:
+    """Its first element lies at an aligned address; the interior starts behind the ghosts."""
+    axes, spatial = _axes(field), field.spatial_dimensions
+    halo = [ghosts if axis < spatial else 0 for axis in axes]
+    dtype = str(field.dtype)
+    start = sum(ghosts * int(field.strides[axis]) for axis in range(spatial)) * item_bytes(dtype)
+    return Field(
+        field.name,
+        dtype,
+        [int(field.shape[axis]) - 2 * ghost for axis, ghost in zip(axes, halo, strict=True)],
+        halo,
+        alignment=_ALIGNMENT,
+        offset=start,
+    )
+
+
+def _written(access: Any) -> str:
+    """``"src[z, y, x + 1]"``; threads run along x where strides are smallest."""
+    field = access.field
+    fastest = [axis for axis in reversed(_axes(field)) if axis < field.spatial_dimensions]
+    names = dict(zip(fastest, _COORDINATES, strict=False))
+    subscripts = []
+    for axis in _axes(field):
+        if axis < field.spatial_dimensions:
+            offset = int(access.offsets[axis])
+            subscripts.append(f"{names[axis]} + {offset}" if offset >= 0 else
+                              f"{names[axis]} - {-offset}")  # fmt: skip
+        else:
+            subscripts.append(str(int(access.index[axis - field.spatial_dimensions])))
+    return f"{field.name}[{', '.join(subscripts)}]"
