@@ -1,0 +1,213 @@
+"""``perfassert init``: a first test file for the kernels of a CUDA file or library."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from perfassert.cli.sources import add_compilation, compilation_of
+from perfassert.errors import KernelSourceError, LaunchError, PerfFileError
+
+if TYPE_CHECKING:
+    from perfassert.frontends.cuda.inventory import KernelInfo
+
+_TOML = ".perf.toml"
+_DOMAIN, _BLOCK = 1 << 20, 256  # something to start from; every test says that it must be replaced
+_FILL_IN = "fill in domain, block and arguments, then remove this line"
+_REAL = ("float", "double", "__half", "half", "__nv_bfloat16")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One kernel: ``name`` chooses it in its file, ``test`` names its test.
+
+    ``args``: parameters that are numbers → something to start from; ``others``: structures, which
+    only their author knows.
+    """
+
+    name: str
+    test: str
+    args: dict[str, int | float]
+    others: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What the file is to have; ``source``: as seen from it, ``kind``: its front end."""
+
+    source: str
+    kind: str
+    given: dict[str, Any]
+    devices: tuple[str, ...]
+    kernels: tuple[Found, ...]
+
+
+def add(commands: Any) -> None:
+    """Register the command."""
+    parser = commands.add_parser("init", help="write a first test file for a CUDA file or library")
+    parser.add_argument("source", type=Path, help=".cu, .ptx, cubin, object, library or program")
+    parser.add_argument(
+        "--device", action="append", default=[], metavar="NAME",
+        help="to predict for (repeatable; default: one for each architecture of compiled code)",
+    )  # fmt: skip
+    parser.add_argument("--filter", default="*", metavar="GLOB", help="of names of kernels")
+    parser.add_argument(
+        "-o", "--output", type=Path, default=Path("test_perf.py"), metavar="FILE",
+        help=f"default: test_perf.py; NAME{_TOML} for a test without Python",
+    )  # fmt: skip
+    add_compilation(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(command=_init)
+
+
+def _init(options: argparse.Namespace) -> int:
+    from perfassert.report.files import replace_file
+
+    output: Path = options.output
+    if output.exists() or output.is_symlink():
+        raise PerfFileError(f"{output} is there already and is left alone; -o names another")
+    is_toml = output.name.endswith(_TOML)
+    if not is_toml and output.suffix != ".py":
+        raise PerfFileError(f"{output}: name a .py file or a {_TOML} file")
+    plan = _plan(options)
+    replace_file(output, "\n".join(_toml(plan) if is_toml else _python(plan)) + "\n")
+    if options.json:
+        kernels = [k.name for k in plan.kernels]
+        print(json.dumps({"file": str(output), "devices": plan.devices, "kernels": kernels}))
+    else:
+        print(f"{output}: {len(plan.kernels)} kernels on {', '.join(plan.devices)}")
+        print(f"next: {_FILL_IN}; pytest --perf-update=new writes the baselines")
+    return 0
+
+
+def _plan(options: argparse.Namespace) -> Plan:
+    from perfassert.frontends.cuda.inventory import kernels
+    from perfassert.frontends.files import frontend_of
+    from perfassert.hardware.load import device
+
+    source: Path = options.source
+    named = [device(name) for name in options.device]
+    given = compilation_of(options)
+    if source.suffix in (".cu", ".ptx") and not named:
+        raise LaunchError(f"{source} is compiled for a device: give --device, as in --device a100")
+    infos = kernels(source, named[0].arch if named else None, **given)
+    chosen = {i.mangled: i for i in infos if fnmatchcase(i.name, options.filter)}
+    if not chosen:
+        names = ", ".join(sorted({i.name for i in infos})) or "none at all"
+        raise KernelSourceError(f"{source}: no kernel is like {options.filter!r}; it has: {names}")
+    devices = tuple(d.name for d in named) or tuple(_devices_of(infos, source))
+    arch = device(devices[0]).arch
+    reader = frontend_of(str(source))
+    made = [reader.make(source, i.mangled, **given) for i in chosen.values()]
+    known = [m.compiled.binary(arch).parameters for m in made]  # type: ignore[attr-defined]
+    found = tuple(_found(list(chosen.values()), known))
+    shown = os.path.relpath(source, options.output.parent)
+    if folders := given.get("include_dirs"):  # no path of this machine goes into the file
+        given["include_dirs"] = [os.path.relpath(f, source.parent) for f in folders]
+    return Plan(Path(shown).as_posix(), reader.name, given, devices, found)
+
+
+def _devices_of(infos: Sequence[KernelInfo], source: Path) -> Iterator[str]:
+    """The first shipped device of each architecture."""
+    from perfassert.hardware.load import device, devices
+
+    by_arch: dict[str, str] = {}
+    for name in devices():
+        by_arch.setdefault(device(name).arch, name)
+    archs = dict.fromkeys(i.arch.rstrip("af") for i in infos)
+    if not any(arch in by_arch for arch in archs):
+        raise LaunchError(f"{source} is for {', '.join(archs)}; give --device")
+    yield from (by_arch[arch] for arch in archs if arch in by_arch)
+
+
+def _found(infos: Sequence[KernelInfo], known: Sequence[Sequence[Any]]) -> Iterator[Found]:
+    """Overloads are told apart by their mangled names."""
+    names = [info.name for info in infos]
+    taken: set[str] = set()
+    for info, parameters in zip(infos, known, strict=True):
+        base = re.sub(r"\W+", "_", info.name).strip("_") or "kernel"
+        test = next(t for i in range(1, len(infos) + 2) if (t := _numbered(base, i)) not in taken)
+        taken.add(test)
+        plain = [p for p in parameters if not p.pointer]
+        args = {p.name: _start(p) for p in plain if not _is_structure(p)}
+        others = tuple(p.name for p in plain if _is_structure(p))
+        unique = names.count(info.name) == 1
+        yield Found(info.name if unique else info.mangled, test, args, others)
+
+
+def _numbered(base: str, number: int) -> str:
+    return base if number == 1 else f"{base}_{number}"
+
+
+def _is_structure(parameter: Any) -> bool:
+    return bool(parameter.members) or parameter.size > 8
+
+
+def _start(parameter: Any) -> int | float:
+    """A length is the most likely whole number."""
+    if parameter.dtype in _REAL:
+        return 1.0
+    return 1 if parameter.size == 1 else _DOMAIN
+
+
+def _python(plan: Plan) -> Iterator[str]:
+    yield f'"""Predicted performance of the kernels in {plan.source}."""'
+    yield ""
+    yield "from pathlib import Path"
+    yield ""
+    yield "import pytest"
+    yield ""
+    yield "import perfassert as pa"
+    yield ""
+    yield f"SOURCE = Path(__file__).parent / {_text(plan.source)}"
+    yield f"pytestmark = pytest.mark.perf(devices=[{', '.join(map(_text, plan.devices))}])"
+    more = "".join(f", {key}={value!r}" for key, value in plan.given.items())
+    for kernel in plan.kernels:
+        yield ""
+        yield ""
+        yield f"@pytest.mark.skip(reason={_text(_FILL_IN)})"
+        yield f"def test_{kernel.test}(perf: pa.Perf) -> None:"
+        yield f"    kernel = pa.from_{plan.kind}(SOURCE, {_text(kernel.name)}{more})"
+        if kernel.others:
+            yield f"    # structures to be given as well: {', '.join(kernel.others)}"
+        args = f", args={json.dumps(kernel.args)}" if kernel.args else ""
+        yield f"    prediction = perf(kernel, domain={_DOMAIN}, block={_BLOCK}{args})"
+        yield "    perf.no_regression(prediction)"
+
+
+def _toml(plan: Plan) -> Iterator[str]:
+    yield f"# Predicted performance of the kernels in {plan.source}."
+    more = "".join(f", {key} = {_toml_value(value)}" for key, value in plan.given.items())
+    for kernel in plan.kernels:
+        yield ""
+        yield "[[test]]"
+        yield f"name = {_text(kernel.test)}"
+        yield f"devices = {_toml_value(plan.devices)}"
+        source = f"{plan.kind} = {_text(plan.source)}, name = {_text(kernel.name)}{more}"
+        yield f"kernel = {{ {source} }}"
+        args = f", args = {_toml_value(kernel.args)}" if kernel.args else ""
+        yield f"launch = {{ domain = {_DOMAIN}, block = {_BLOCK}{args} }}"
+        if kernel.others:
+            yield f"# structures to be given as well: {', '.join(kernel.others)}"
+        yield 'baseline = { tolerance = "2 %" }'
+        yield f"skip = {_text(_FILL_IN)}"
+
+
+def _toml_value(value: Any) -> str:
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{_text(k)} = {_toml_value(v)}' for k, v in value.items())} }}"
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(_toml_value, value))}]"
+    return _text(value) if isinstance(value, str) else repr(value)
+
+
+def _text(value: str) -> str:
+    """A string that Python and TOML read alike."""
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,93 @@
+"""``perfassert init``: what it writes runs once it is filled in; nothing is overwritten."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from perfassert.cli.main import main
+from perfassert.frontends.toolchain import tools
+
+KERNELS = """
+struct Configuration { int a; float c[4]; };
+namespace ns {
+template <class T, int N> __global__ void smooth(T* a, const T* b, int n, T w) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n - N) a[i] = w * (b[i] + b[i + N]);
+}
+}
+template __global__ void ns::smooth<float, STEP>(float*, const float*, int, float);
+__global__ void fill(int* a, Configuration c) { a[threadIdx.x] = c.a; }
+"""
+QUIET = ("-p", "no:randomly", "-p", "no:cacheprovider")
+SOURCE = ["init", "sources/k.cu", "--device", "a100", "-DSTEP=2"]
+
+
+@pytest.fixture
+def project(pytester, loaded, monkeypatch):
+    for name in ("nvrtc", "nvdisasm"):
+        if tools.find(name) is None:
+            pytest.skip(f"{name} is not installed")
+    monkeypatch.delenv("CI", raising=False)
+    Path("sources").mkdir()
+    Path("sources/k.cu").write_text(KERNELS)
+    return pytester
+
+
+@pytest.mark.parametrize("name", ["test_perf.py", "gate/kernels.perf.toml"])
+def test_what_it_writes_runs_once_it_is_filled_in(project, name, capsys):
+    assert main([*SOURCE, "-o", name, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {
+        "file": name, "devices": ["A100-SXM4-40GB"], "kernels": ["ns::smooth<float, 2>", "fill"],
+    }  # fmt: skip
+    project.runpytest_inprocess(*QUIET, name).assert_outcomes(skipped=2)
+    written = Path(name).read_text()
+    assert str(project.path) not in written
+    assert "structures to be given as well: c\n" in written
+    lines = [line for line in written.splitlines() if "fill in domain" not in line]
+    Path(name).write_text("\n".join(lines))
+    project.runpytest_inprocess(*QUIET, name, "-k", "smooth", "--perf-update=new").assert_outcomes(
+        passed=1, deselected=1
+    )
+    project.runpytest_inprocess(*QUIET, name, "-k", "smooth").assert_outcomes(
+        passed=1, deselected=1
+    )
+
+
+def test_nothing_is_overwritten(project, capsys):
+    Path("test_perf.py").write_text("mine")
+    Path("link.py").symlink_to("nowhere")
+    assert main(SOURCE) == 2
+    assert "test_perf.py is there already and is left alone" in capsys.readouterr().err
+    assert Path("test_perf.py").read_text() == "mine"
+    assert main([*SOURCE, "-o", "link.py"]) == 2
+    assert not Path("nowhere").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["sources/k.cu"], "give --device, as in --device a100"),
+        (["sources/k.cu", "--device", "a1000"], "unknown device 'a1000'"),
+        ([*SOURCE[1:], "--filter", "smoth*"], "it has: fill, ns::smooth<float, 2>"),
+        ([*SOURCE[1:], "-o", "perf.txt"], "name a .py file or a .perf.toml file"),
+        (["nowhere.cu", "--device", "a100"], "nowhere.cu"),
+    ],
+)
+def test_what_it_refuses(project, arguments, message, capsys):
+    assert main(["init", *arguments]) == 2
+    assert message in capsys.readouterr().err
+    assert not Path("test_perf.py").exists()
+
+
+def test_compiled_code_names_its_devices(project, capsys):
+    ptxas = tools.find("ptxas")
+    if ptxas is None:
+        pytest.skip("ptxas is not installed")
+    text = ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry nothing() { ret; }\n"
+    Path("k.ptx").write_text(text)
+    tools.run_tool("ptxas", [ptxas.path, "-arch=sm_90", "k.ptx", "-o", "k.cubin"])
+    assert main(["init", "k.cubin", "--json"]) == 0
+    (device,) = json.loads(capsys.readouterr().out)["devices"]
+    assert main(["devices", device, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["arch"] == "sm_90"
