@@ -42,11 +42,11 @@ def checked_out(revision: str) -> Iterator[Checkout]:
 
     :class:`KernelSourceError` where it cannot be made.
     """
-    of = Path(_said("rev-parse", "--show-toplevel")).resolve()
+    of = Path(said("rev-parse", "--show-toplevel").strip()).resolve()
     below = Path.cwd().resolve().relative_to(of)
     with TemporaryDirectory(prefix="perfassert-") as place:
         root = Path(place).resolve() / "tree"
-        _said("worktree", "add", "--detach", "--quiet", str(root), f"{revision}^{{commit}}")
+        said("worktree", "add", "--detach", "--quiet", str(root), f"{revision}^{{commit}}")
         try:
             yield Checkout(root / below, root, of)
         finally:
@@ -66,19 +66,25 @@ def build(command: str, checkout: Checkout, name: str) -> str:
     return f"the build of {name} failed with code {done.returncode}" if done.returncode else ""
 
 
-def _said(*words: str) -> str:
-    done = _git([*words])
+def said(*words: str, stdin: str | None = None) -> str:
+    """What git prints; :class:`KernelSourceError` where it refuses."""
+    done = _git([*words], stdin)
     if done.returncode:
         raise KernelSourceError(f"git {words[0]}: {done.stderr.strip() or 'failed'}")
-    return done.stdout.strip()
+    return done.stdout
 
 
-def _git(words: list[str]) -> subprocess.CompletedProcess[str]:
+def _git(words: list[str], stdin: str | None = None) -> subprocess.CompletedProcess[str]:
     try:
         return subprocess.run(
-            ["git", *words], capture_output=True, encoding="utf-8", errors="replace", check=False,
+            ["git", "-c", "core.quotepath=off", *words],
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            check=False,
             env=_environment(),
-        )  # fmt: skip
+            input=stdin,
+        )
     except OSError as error:
         raise KernelSourceError(f"git cannot be run: {error.strerror}") from None
 

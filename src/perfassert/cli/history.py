@@ -1,0 +1,120 @@
+"""``perfassert history`` and ``perfassert bisect``: baselines over the commits that wrote them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from perfassert.quantity import Quantity
+
+if TYPE_CHECKING:
+    from perfassert.comparison.history import Commit, History, Line, Step
+
+_HEADER = ("test", "device", "commits", "first", "last", "change", "largest step")
+
+
+def add(commands: Any) -> None:
+    """Register both commands."""
+    parser = commands.add_parser("history", help="baselines over the commits of a repository")
+    parser.add_argument("path", nargs="?", type=Path, default=Path("."), help="a folder or a file")
+    parser.add_argument("--range", default="HEAD", help="commits, as v1.0..HEAD (default: HEAD)")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(command=_history)
+    parser = commands.add_parser("bisect", help="the commit that made a baseline slower")
+    parser.add_argument("test", help="as in the baselines: test_copy, test_copy[16]")
+    parser.add_argument("good", nargs="?", help="a commit that is fast enough")
+    parser.add_argument("bad", nargs="?", help="one that is not (default: HEAD)")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(command=_bisect)
+
+
+def _history(options: argparse.Namespace) -> int:
+    from perfassert.comparison.history import history
+
+    found = history(options.path, options.range)
+    print(json.dumps(_to_dict(found)) if options.json else _text(found))
+    return 0
+
+
+def _bisect(options: argparse.Namespace) -> int:
+    """0 where a commit is found, 1 where none made it slower."""
+    from perfassert.comparison.history import history, moved
+    from perfassert.report.tables import percent
+
+    end = options.bad or "HEAD"
+    steps = moved(history(Path("."), end), options.test)
+    if options.good:
+        wanted = _between(options.good, end)
+        steps = [(line, step) for line, step in steps if step.commit.digest in wanted]
+    slower = [(line, step) for line, step in steps if (step.share or 0.0) > 0]
+    if options.json:
+        print(json.dumps([{"device": ln.key.device, **_step(s)} for ln, s in slower]))
+    elif not slower:
+        print(f"no commit made {options.test} slower")
+    else:
+        line, step = slower[0]
+        print(f"{_shown(step.commit)}\n{line.key}: time {percent(step.share or 0.0)}: {step.cause}")
+    return 0 if slower else 1
+
+
+def _between(good: str, bad: str) -> set[str]:
+    from perfassert.comparison.revisions import said
+
+    return set(said("rev-list", f"{good}..{bad}").split())
+
+
+def _shown(commit: Commit) -> str:
+    return f"{commit.digest[:12]} {commit.date[:10]} {commit.author}: {commit.subject}"
+
+
+def _text(found: History) -> str:
+    from perfassert.report.tables import table
+
+    parts = [table(_HEADER, [_row(line) for line in found.lines])] if found.lines else []
+    parts.append(f"{len(found.lines)} baselines")
+    parts += [f"unreadable: {text}" for text in found.unreadable]
+    return "\n\n".join(parts)
+
+
+def _row(line: Line) -> tuple[object, ...]:
+    from perfassert.report.tables import percent
+
+    first, last = (Quantity(line.times[i][1], "s") for i in (0, -1))
+    worst = max(line.steps, key=lambda s: s.share or 0.0, default=None)
+    said = ""
+    if worst is not None and (worst.share or 0.0) > 0:
+        said = (
+            f"{percent(worst.share or 0.0)} {worst.commit.digest[:8]} {worst.commit.subject[:40]}"
+        )
+    return (
+        line.key.test, line.key.device, len(line.times), first, last, percent(line.loss), said,
+    )  # fmt: skip
+
+
+def _to_dict(found: History) -> dict[str, Any]:
+    return {"baselines": [_line(line) for line in found.lines], "unreadable": [*found.unreadable]}
+
+
+def _line(line: Line) -> dict[str, Any]:
+    return {
+        "file": line.file,
+        **line.key._asdict(),
+        "loss": line.loss,
+        "times": [{"commit": c.digest, "date": c.date, "time": t} for c, t in line.times],
+        "steps": [_step(step) for step in line.steps],
+    }
+
+
+def _step(step: Step) -> dict[str, Any]:
+    commit = step.commit
+    return {
+        "commit": commit.digest,
+        "date": commit.date,
+        "author": commit.author,
+        "subject": commit.subject,
+        "time": {"base": step.before, "head": step.after, "difference": step.share},
+        "cause": step.cause,
+        "reason": step.reason,
+    }

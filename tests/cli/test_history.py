@@ -1,0 +1,127 @@
+"""``perfassert history`` and ``bisect``: the commit of a step is found among many."""
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import perfassert as pa
+from perfassert.baseline.entry import DEFAULT_NAME, Key, entry_of
+from perfassert.baseline.text import format_file
+from perfassert.cli.main import main
+
+COMMITS, SLOWER, FASTER = 200, 137, 180
+FILE = "tests/__perf__/test_ä.toml"
+
+
+def entry(registers):
+    fields = [pa.Field(name, shape=(1 << 20,)) for name in "ab"]
+    kernel = pa.Kernel.from_accesses("copy", fields, ["a[x]"], ["b[x]"], registers=registers)
+    return entry_of(pa.predict(kernel, pa.Launch.cover(1 << 20, 256), "a100"))
+
+
+def commit(number, text):
+    """For ``git fast-import``."""
+    message, content = f"change {number}".encode(), text.encode()
+    return b"".join(
+        [
+            b"commit refs/heads/main\ncommitter A <a@b.c> %d +0000\n" % (1_700_000_000 + number),
+            b"data %d\n%s\n" % (len(message), message),
+            b'M 644 inline "%s"\ndata %d\n%s\n' % (FILE.encode(), len(content), content),
+        ]
+    )
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory):
+    """Two tests: one steps twice, one never does; comments change with each commit."""
+    place = tmp_path_factory.mktemp("repository")
+    subprocess.run(["git", "init", "-q", "-b", "main"], cwd=place, check=True)
+    steady = entry(32)
+    stream = []
+    for number in range(COMMITS):
+        scale = 1.5 if SLOWER <= number < FASTER else 1.2 if number >= FASTER else 1.0
+        moved = {**steady, "time": steady["time"] * scale, "registers": 32 + int(10 * scale)}
+        entries = {
+            Key("test_copy", DEFAULT_NAME, "A100-SXM4-40GB"): moved,
+            Key("test_other", DEFAULT_NAME, "A100-SXM4-40GB"): steady,
+        }
+        stream.append(commit(number, format_file(entries) + f"# {number}\n"))
+    subprocess.run(["git", "fast-import", "--quiet"], cwd=place, input=b"".join(stream), check=True)
+    subprocess.run(["git", "checkout", "-q", "main"], cwd=place, check=True)
+    return place
+
+
+@pytest.fixture
+def here(repository, monkeypatch):
+    monkeypatch.chdir(repository)
+    return repository
+
+
+def printed(capsys, *arguments):
+    code = main([*arguments, "--json"])
+    return code, json.loads(capsys.readouterr().out)
+
+
+def test_every_step_with_its_commit(here, capsys):
+    code, found = printed(capsys, "history")
+    assert code == 0
+    copy, other = found["baselines"]
+    assert (copy["test"], other["test"]) == ("test_copy", "test_other")
+    assert copy["file"] == FILE
+    assert [s["subject"] for s in copy["steps"]] == [f"change {SLOWER}", f"change {FASTER}"]
+    assert copy["steps"][0]["time"]["difference"] == pytest.approx(0.5)
+    assert copy["steps"][1]["time"]["difference"] == pytest.approx(1.2 / 1.5 - 1)
+    assert "registers 42 → 47" in copy["steps"][0]["cause"]
+    assert copy["loss"] == pytest.approx(0.2)
+    assert (len(copy["times"]), len(other["times"]), other["steps"]) == (3, 1, [])
+    assert found["unreadable"] == []
+
+
+def test_as_a_table(here, capsys, monkeypatch):
+    assert main(["history", "tests"]) == 0
+    text = capsys.readouterr().out
+    assert f"change {SLOWER}" in text
+    assert text.endswith("\n\n2 baselines\n")
+    monkeypatch.chdir(here / "tests")
+    assert printed(capsys, "history")[1]["baselines"][0]["file"] == FILE.partition("/")[2]
+    assert printed(capsys, "history", "__perf__/test_ä.toml")[1]["baselines"]
+
+
+def test_the_commit_is_found(here, capsys):
+    assert main(["bisect", "test_copy"]) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.endswith(f"A: change {SLOWER}")
+    assert second.startswith("test_copy on A100-SXM4-40GB: time +50.0 %: ")
+    code, found = printed(capsys, "bisect", "test_copy", f"HEAD~{COMMITS - 1 - SLOWER}", "HEAD")
+    assert (code, found) == (1, [])
+    assert printed(capsys, "bisect", "test_copy", f"HEAD~{COMMITS - SLOWER}")[0] == 0
+    assert main(["bisect", "test_other"]) == 1
+    assert main(["bisect", "test_nothing"]) == 2
+    assert "there are: test_copy, test_other" in capsys.readouterr().err
+
+
+def test_another_model_is_no_loss_and_damage_is_listed(here, capsys):
+    text = Path(FILE).read_text()
+    name = ["-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false"]
+    other = text.replace('model_version = "', 'model_version = "other ')
+    other = re.sub(r"^time = .*$", "time = 1.0", other, flags=re.M)
+    try:
+        for content in (other, "<<<<<<< HEAD\n"):
+            Path(FILE).write_text(content)
+            subprocess.run(["git", *name, "commit", "-qam", "x"], check=True)
+        _, found = printed(capsys, "history")
+        assert "version" in found["baselines"][0]["steps"][-1]["reason"]
+        assert found["baselines"][0]["loss"] == pytest.approx(0.2)
+        assert "a merge left a conflict" in found["unreadable"][0]
+    finally:
+        subprocess.run(["git", "reset", "-q", "--hard", "HEAD~2"], check=True)
+
+
+def test_without_a_repository(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    assert main(["history"]) == 2
+    assert "not a git repository" in capsys.readouterr().err
