@@ -5,7 +5,8 @@ from layer_condition import DEPTHS, draw, loaded
 
 
 def test_shallow_wins_on_small_planes_and_deep_on_large_ones():
-    assert loaded(384, 1) < loaded(384, 32)
+    """The stores of a wave take room as well, so the shallow curve leaves its floor at 384."""
+    assert loaded(368, 1) < loaded(368, 32)
     assert loaded(1024, 32) < loaded(1024, 8) < loaded(1024, 1)
 
 
