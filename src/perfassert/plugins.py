@@ -50,6 +50,11 @@ class Hooks:
         the kernel's name, which is None where the file has only one."""
 
     @hookspec
+    def perfassert_generators(self) -> Mapping[str, Callable[..., Any]]:  # type: ignore[empty-body]
+        """Package (``"tool"``) → function that makes a :class:`~perfassert.Kernel` from an object
+        of one of its types and a launch, for ``perf(object, launch)``."""
+
+    @hookspec
     def perfassert_report_formats(self) -> Mapping[str, Callable[..., str]]:  # type: ignore[empty-body]
         """Name → function that makes a text of a list of predictions, each as ``to_dict()``."""
 

@@ -13,6 +13,7 @@ import pytest
 from perfassert.errors import LaunchError, PerfAssertError, PluginError, PluginWarning
 from perfassert.expect.check import Outcome
 from perfassert.expect.metrics import Kind, all_metrics
+from perfassert.frontends.generators.recognised import kernel_of
 from perfassert.hardware.load import device as load_device
 from perfassert.kernel.description import Kernel
 from perfassert.kernel.launch import Args, Extent, Launch
@@ -56,7 +57,7 @@ class Perf:
     @overload
     def __call__(
         self,
-        kernel: Kernel,
+        kernel: Kernel | Any,
         launch: Launch | None = None,
         *,
         domain: Extent | None = None,
@@ -78,7 +79,7 @@ class Perf:
 
     def __call__(
         self,
-        kernel: Kernel | str | None = None,
+        kernel: Kernel | str | Any | None = None,
         launch: Launch | None = None,
         *,
         launches: str | PathLike[str] | None = None,
@@ -90,6 +91,9 @@ class Perf:
         allow_guesses: bool = False,
     ) -> Prediction | tuple[Prediction, ...]:
         """Predict ``kernel`` for ``launch``, or for ``block`` with ``domain`` or ``grid``.
+
+        An object of Numba, Triton, pystencils, Warp or CuPy is as good as the kernel; types of
+        parameters are those of the arguments.
 
         With ``launches``, a launches file beside the test module, all launches in it: a prediction
         for each. ``kernel`` then names one, or takes the place of the recorded one of its name. A
@@ -103,9 +107,11 @@ class Perf:
                 raise LaunchError("launches= already says grid, block, args and shared_bytes")
             entries = of_kernel(read_launches(self._node.path.parent / launches), kernel)
             return tuple(self._judged(e.kernel, e.launch, allow_guesses) for e in entries)
-        if not isinstance(kernel, Kernel):
+        if kernel is None or isinstance(kernel, str):
             raise LaunchError("give the kernel, or launches= with a launches file")
-        return self._judged(kernel, _launch(*said), allow_guesses)
+        started = _launch(*said)
+        found = kernel if isinstance(kernel, Kernel) else kernel_of(kernel, started)
+        return self._judged(found, started, allow_guesses)
 
     def _judged(self, kernel: Kernel, launch: Launch, allow_guesses: bool) -> Prediction:
         __tracebackhide__ = True

@@ -91,3 +91,11 @@ def by_name(launch: Launch, names: list[str], kernel: str) -> Mapping[str, Any]:
             f"{len(launch.args)} arguments for {kernel!r}, whose parameters are: {', '.join(names)}"
         )
     return dict(zip(names, launch.args, strict=False))
+
+
+def with_args(launch: Launch, args: Mapping[str, Any]) -> Launch:
+    """The launch with other arguments."""
+    return Launch(
+        launch.grid, launch.block, args, launch.shared_bytes, domain=launch.domain,
+        cluster=launch.cluster,
+    )  # fmt: skip

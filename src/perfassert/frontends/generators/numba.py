@@ -16,6 +16,7 @@ from perfassert.frontends.generators.generated import (
     generated,
     package,
     ptx_source,
+    with_args,
 )
 from perfassert.frontends.toolchain.architecture import number
 from perfassert.frontends.toolchain.binary import Source
@@ -153,7 +154,7 @@ class _Call:
         args: dict[str, Any] = {}
         for name, value in given.items():
             args |= self._taken_apart(name, value, given)
-        return Launch(launch.grid, launch.block, args, launch.shared_bytes, domain=launch.domain)
+        return with_args(launch, args)
 
     def _taken_apart(self, name: str, value: Any, given: Mapping[str, Any]) -> dict[str, Any]:
         kind = self.kinds.get(name)

@@ -11,7 +11,7 @@ from typing import Any
 
 from perfassert.errors import KernelSourceError, LaunchError
 from perfassert.frontends.cuda.kernels import CompiledCode, Hints
-from perfassert.frontends.generators.generated import C_TYPES, by_name, package
+from perfassert.frontends.generators.generated import C_TYPES, by_name, package, with_args
 from perfassert.frontends.toolchain.binary import Source
 from perfassert.frontends.toolchain.signature import Declared
 from perfassert.kernel.description import AccessKernel, CompiledKernel, Kernel
@@ -112,7 +112,7 @@ class _Call:
                 continue
             more = self._taken_apart(name, field, value)
             args |= {k: v for k, v in more if k == name or (k in known and k not in given)}
-        return Launch(launch.grid, launch.block, args, launch.shared_bytes, domain=launch.domain)
+        return with_args(launch, args)
 
     def _taken_apart(self, name: str, field: Any, value: Any) -> Iterator[tuple[str, Any]]:
         """Strides are in elements, as pystencils has them."""

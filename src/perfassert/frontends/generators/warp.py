@@ -19,6 +19,7 @@ from perfassert.frontends.generators.generated import (
     generated,
     package,
     ptx_source,
+    with_args,
 )
 from perfassert.frontends.toolchain.architecture import number
 from perfassert.frontends.toolchain.binary import Source
@@ -125,7 +126,7 @@ class _Call:
         given = dict(by_name(launch, list(self.kinds), self.kernel))
         args = {_BOUNDS: self._bounds(given.pop(_BOUNDS, None), launch)}
         args |= {name: self._passed(name, value) for name, value in given.items()}
-        return Launch(launch.grid, launch.block, args, launch.shared_bytes, domain=launch.domain)
+        return with_args(launch, args)
 
     def _bounds(self, dim: Any, launch: Launch) -> Any:
         if isinstance(dim, Mapping):

@@ -1,0 +1,130 @@
+"""Kernel objects of other packages, told by the module of their type: none of it is imported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from perfassert.errors import KernelSourceError, LaunchError, PluginError
+from perfassert.frontends.cuda.triton import from_triton
+from perfassert.frontends.generators.numba import from_numba
+from perfassert.frontends.generators.objects import from_cupy, from_source_object
+from perfassert.frontends.generators.pystencils import from_pystencils
+from perfassert.frontends.generators.warp import from_warp
+from perfassert.kernel.description import Kernel
+from perfassert.kernel.launch import Buffer, Launch
+from perfassert.plugins import Found, gather, guarded
+
+Make = Callable[[Any, Launch], Kernel]
+_WARP = 32  # lanes, as Triton counts threads per warp
+_TRITON = {
+    "float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float64": "fp64", "bool": "i1",
+    "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64",
+    "uint8": "u8", "uint16": "u16", "uint32": "u32", "uint64": "u64",
+}  # fmt: skip
+
+
+def kernel_of(held: Any, launch: Launch) -> Kernel:
+    """The kernel that an object of a generator is; types come from the launch's arguments.
+
+    Raises :class:`~perfassert.KernelSourceError` for an object that nobody knows.
+    """
+    plugged = plugged_generators()
+    for root in _roots(held):
+        make = _OWN.get(root) or plugged.get(root)
+        if make is None:
+            continue
+        made = make(held, launch)
+        if isinstance(made, Kernel):
+            return made
+        raise PluginError(f"what makes kernels of {root} gave {made!r}, which is no Kernel")
+    if any(isinstance(getattr(held, name, None), (str, bytes)) for name in ("ptx", "code")):
+        return from_source_object(held)
+    known = ", ".join(sorted({*_OWN, *plugged.by_name}))
+    raise KernelSourceError(
+        f"{held!r} is no kernel, and nothing known makes one of it: objects of {known} are known, "
+        f"and what has .code or .ptx{plugged.note()}"
+    )
+
+
+def _roots(held: Any) -> Iterator[str]:
+    """The packages of its type and of what that is derived from."""
+    for kind in type(held).__mro__:
+        yield kind.__module__.partition(".")[0]
+
+
+def plugged_generators() -> Found[Make]:
+    """What plug-ins add: a package's name, and what makes kernels of its objects."""
+    return gather("perfassert_generators", _read, _OWN)
+
+
+def _read(plugin: str, given: Any) -> Iterator[tuple[str, Make]]:
+    for name, make in dict(given).items():
+        if not isinstance(name, str) or not name.isidentifier() or not callable(make):
+            raise TypeError(f"{name!r}: {make!r} is no package's name with a function")
+        yield name, guarded(plugin, f"the front end for objects of {name}", make)
+
+
+def _numba(held: Any, launch: Launch) -> Kernel:
+    code = getattr(getattr(held, "py_func", None), "__code__", None)
+    names = code.co_varnames[: code.co_argcount] if code else ()
+    values = [_given(name, i, launch, "pa.from_numba") for i, name in enumerate(names)]
+    return from_numba(held, tuple(map(_example, values)))
+
+
+def _given(name: str, place: int, launch: Launch, by_hand: str) -> Any:
+    args = launch.args
+    known = name in args if isinstance(args, Mapping) else place < len(args)
+    if not known:
+        raise LaunchError(
+            f"the type of {name!r} is that of its argument, and the launch has none; give it in "
+            f"args, or the types in {by_hand}"
+        )
+    value = args[name] if isinstance(args, Mapping) else args[place]
+    if isinstance(value, (tuple, list)):
+        raise LaunchError(
+            f"{name!r} is {value!r}, which says no type; give pa.Buffer(shape, dtype), or the "
+            f"types in {by_hand}"
+        )
+    return value
+
+
+def _example(value: Any) -> Any:
+    """An array as Numba's callers have it, of no size."""
+    if not isinstance(value, Buffer):
+        return value
+    from numpy import empty
+
+    return empty((0,) * len(value.shape), value.dtype)
+
+
+def _triton(held: Any, launch: Launch) -> Kernel:
+    args = launch.args
+    if not isinstance(args, Mapping):
+        raise LaunchError("give args by name: some of a Triton function's are constants")
+    types: dict[str, str] = {}
+    constants: dict[str, Any] = {}
+    for place, parameter in enumerate(getattr(held, "params", ())):
+        name = parameter.name
+        if parameter.is_constexpr:
+            constants |= {name: args[name]} if name in args else {}
+        elif name in args or not parameter.has_default:
+            types[name] = _triton_type(_given(name, place, launch, "pa.from_triton"))
+    return from_triton(held, types, constants, num_warps=max(launch.block[0] // _WARP, 1))
+
+
+def _triton_type(value: Any) -> str:
+    if isinstance(value, Buffer):
+        return f"*{_TRITON.get(value.dtype, value.dtype)}"
+    if isinstance(value, float):
+        return "fp32"
+    return "i32" if not isinstance(value, int) or -(2**31) <= value < 2**31 else "i64"
+
+
+_OWN: Mapping[str, Make] = {
+    "numba": _numba,
+    "triton": _triton,
+    "pystencils": lambda held, launch: from_pystencils(held),
+    "warp": lambda held, launch: from_warp(held),
+    "cupy": lambda held, launch: from_cupy(held),
+}
