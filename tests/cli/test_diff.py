@@ -132,7 +132,7 @@ def check_all(kernels):
     assert kernels["before"]["matched_by"] == "code"
     assert kernels["lost"]["status"] == "gone"
     assert kernels["unsound"]["status"] == "broken"
-    assert "broken.cu" in kernels["unsound"]["reason"]
+    assert kernels["unsound"]["reason"].startswith("broken.cu:1: ")
     assert kernels["same"]["status"] == "same"
     assert (kernels[None]["status"], kernels[None]["head"]) == ("new", "added")
 
@@ -155,8 +155,10 @@ def test_revisions(repository, capsys):
 
 def test_a_revision_and_what_is_not_committed_yet(repository, capsys):
     Path("new.cu").unlink()
+    written(Path(".venv"), {"of_others.cu": "__global__ void other() {}"})
     kernels = compared(capsys, "HEAD", ".")[2]
     assert kernels["added"]["status"] == "gone"
+    assert None not in kernels
 
 
 def test_what_fails(folders, capsys):

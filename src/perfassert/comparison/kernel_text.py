@@ -34,7 +34,7 @@ def text(found: CodeDiff) -> str:
     """What the command prints: a row for each kernel that is not the same."""
     parts = [headline(found)]
     parts += [_block(k) for k in _moved(found)]
-    parts += [f"{file}: broken: {reason}" for file, reason in found.broken.items()]
+    parts += [f"{file}: broken: {reason}" for file, reason in _files(found)]
     return "\n\n".join(parts)
 
 
@@ -42,6 +42,12 @@ def _block(kernel: KernelDiff) -> str:
     head = f"{kernel.status.value}: {kernel.name} ({kernel.pair.known.arch})"
     said = fill(what(kernel), _WIDTH, initial_indent="    ", subsequent_indent="    ")
     return f"{head}\n{said}".rstrip()
+
+
+def _files(found: CodeDiff) -> list[tuple[str, str]]:
+    """Broken files of which no kernel says so already."""
+    told = {k.file for k in found.of(Status.BROKEN)}
+    return [(file, why) for file, why in found.broken.items() if file not in told]
 
 
 def _moved(found: CodeDiff) -> list[KernelDiff]:
@@ -101,7 +107,7 @@ def markdown(found: CodeDiff, limit: int = LIMIT) -> str:
         for k in _moved(found)
     ]  # fmt: skip
     left_out = out.add_table(_HEADER, rows, share=1.0)
-    for file, reason in found.broken.items():
+    for file, reason in _files(found):
         out.add(f"{code(file)} is broken: {words(reason)}")
     return out.text(left_out)
 
@@ -144,7 +150,7 @@ def warnings(found: CodeDiff) -> Iterator[str]:
     worse = found.of(*_ANNOTATED)
     for kernel in worse[:_SHOWN]:
         yield annotation(f"{kernel.name} is {kernel.status.value}", what(kernel), kernel.file)
-    for file, reason in found.broken.items():
+    for file, reason in _files(found):
         yield annotation(f"{file} is broken", reason, file)
     if len(worse) > _SHOWN:
         yield f"::notice::{len(worse) - _SHOWN} more kernels are worse or lost"

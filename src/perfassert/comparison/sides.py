@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -40,6 +41,7 @@ def side(path: Path, reading: Reading, name: str = "") -> Side:
     """
     if not path.exists():
         raise KernelSourceError(f"{path}: there is no such file or folder")
+    folder = path if path.is_dir() else path.parent
     found: list[Placed] = []
     broken: dict[str, str] = {}
     files = _files(path, reading.patterns) if path.is_dir() else [path]
@@ -50,8 +52,9 @@ def side(path: Path, reading: Reading, name: str = "") -> Side:
         except ToolchainMissing:
             raise
         except KernelSourceError as error:
-            broken[shown] = str(error)
-    folder = path if path.is_dir() else path.parent
+            broken[shown] = str(error).replace(
+                f"{folder}{os.sep}", ""
+            )  # it may be a worktree of ours
     return Side(name or str(path), folder, tuple(found), broken)
 
 
@@ -67,13 +70,18 @@ def _files(folder: Path, patterns: Sequence[str]) -> list[Path]:
         if not chosen:
             raise KernelSourceError(f"{folder}: no file is like {', '.join(patterns)}")
         return sorted(chosen)
-    every = sorted(f for f in folder.rglob("*") if f.is_file() and ".git" not in f.parts)
+    every = sorted(f for f in folder.rglob("*") if f.is_file() and not _hidden(f, folder))
     for kinds in (_BUILT, _SOURCES):
         if found := [f for f in every if f.suffix in kinds]:
             return found
     if found := [f for f in every if not f.suffix and holds_code(f)]:
         return found
     raise KernelSourceError(f"{folder}: there is no compiled code and no .cu or .ptx file")
+
+
+def _hidden(file: Path, folder: Path) -> bool:
+    """In ``.git``, ``.venv`` and their like, which a revision does not have."""
+    return any(part.startswith(".") for part in file.relative_to(folder).parts)
 
 
 def without_host_code(base: Side, head: Side) -> tuple[Side, Side]:
