@@ -1,0 +1,81 @@
+"""``from_cute``: a compiled function of CUTLASS' Python DSL → the kernel whose PTX it kept."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+from perfassert.errors import KernelSourceError
+from perfassert.frontends.cuda.kernels import CompiledCode, Hints
+from perfassert.frontends.toolchain import names
+from perfassert.frontends.toolchain.binary import Source
+from perfassert.kernel.description import CompiledKernel
+
+_ENTRY = re.compile(r"\.entry\s+([\w$]+)\s*\(([^)]*)\)")
+_HOW = (
+    "set CUTE_DSL_KEEP_PTX=1, CUTE_DSL_ARCH=sm_90a and CUTE_DSL_DUMP_DIR=<a folder that exists> "
+    "before cutlass is imported, and pass what cute.compile returns"
+)
+
+
+def from_cute(
+    function: Any,
+    kernel: Any = None,
+    *,
+    parameters: Sequence[str] = (),
+    updates_per_thread: int = 1,
+    trip_counts: Mapping[str, int] | None = None,
+    proxies: Mapping[str, str] | None = None,
+) -> CompiledKernel:
+    """A kernel from what ``cute.compile`` returns, through the PTX that it kept.
+
+    ``kernel``: the function under ``@cute.kernel``, or a name, where there are several.
+    ``parameters``: what they are called, by position; without them those of the function, where
+    the compiler kept all of them. The PTX is for the architecture that ``CUTE_DSL_ARCH`` said. For
+    the rest see :func:`~perfassert.from_cuda`.
+
+    Raises :class:`~perfassert.KernelSourceError` where no PTX was kept.
+    """
+    text = _kept(function)
+    where = f"{getattr(kernel, '__name__', kernel) or 'cute'}.ptx"
+    found = {match[1]: match[2].count(".param") for match in _ENTRY.finditer(text)}
+    wanted = getattr(kernel, "__name__", kernel)
+    chosen = _chosen(wanted, list(found), where)
+    named = tuple(parameters) or _names(kernel, found[chosen])
+    said = Hints.checked(updates_per_thread, trip_counts, proxies, None, named)
+    source = Source(Path(where), "ptx", chosen, content=text.encode())
+    return CompiledKernel(
+        name=str(wanted or chosen),
+        updates_per_thread=updates_per_thread,
+        compiled=CompiledCode(source, said),
+    )
+
+
+def _kept(function: Any) -> str:
+    """The text: the DSL has it itself, or where it lies, which may be nowhere."""
+    if not hasattr(function, "__ptx__"):
+        raise KernelSourceError(f"{function!r} is not compiled by CUTLASS' DSL; {_HOW}")
+    held = function.__ptx__
+    if isinstance(held, str) and ".entry" in held:
+        return held
+    if not isinstance(held, str) or not Path(held).is_file():
+        raise KernelSourceError(f"{function!r} kept no PTX ({held!r}); {_HOW}")
+    return Path(held).read_text()
+
+
+def _chosen(wanted: str | None, known: list[str], where: str) -> str:
+    """The compiler's names hold the function's: ``kernel_cutlass_NAME_types_0``."""
+    if wanted is None or wanted in known:
+        return names.choose(wanted, known, where)
+    fits = [name for name in known if f"_{wanted}_" in name]
+    return fits[0] if len(fits) == 1 else names.choose(wanted, known, where)
+
+
+def _names(kernel: Any, count: int) -> tuple[str, ...]:
+    if not callable(kernel):
+        return ()
+    own = tuple(signature(kernel).parameters)
+    return own if len(own) == count else ()
