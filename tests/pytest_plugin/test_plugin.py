@@ -166,6 +166,16 @@ def test_one_test_without_a_device_fails_alone(project, workers):
     result.stdout.fnmatch_lines(["no device given: use @pytest.mark.perf*"])
 
 
+@pytest.mark.parametrize("workers", [(), XDIST], ids=["alone", "xdist"])
+def test_a_run_without_any_device_means_nothing(pytester, workers):
+    pytester.makepyfile(
+        "def test_it(perf): pass\ndef test_other(perf): pass\ndef test_plain(): pass"
+    )
+    result = run(pytester, *workers)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "no device given: use @pytest.mark.perf" in result.stderr.str() + result.stdout.str()
+
+
 def test_a_device_that_a_marker_makes_up_fails_its_test(pytester):
     pytester.makepyfile(
         "import pytest\n@pytest.mark.perf(devices=['a101'])\ndef test_it(perf): pass\n"

@@ -37,6 +37,12 @@ class NoDevice:
         pytest.fail(self.reason, pytrace=False)
 
 
+def no_device_anywhere(devices: Sequence[object]) -> str:
+    """What is wrong with a run whose tests all have none; empty if one of them has."""
+    lacking = [d for d in devices if isinstance(d, NoDevice) and d.reason == _NONE]
+    return _NONE if lacking and len(lacking) == len(devices) else ""
+
+
 def device_parameters(node: pytest.Item | Any, config: pytest.Config) -> list[Any]:
     """One ``pytest.param`` per device, with the device's name as id."""
     try:

@@ -125,6 +125,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if "perf" in getattr(item, "fixturenames", ()):
             item.add_marker("perf")  # behind those of the test: it says nothing of its own
     problems = config.stash[USAGE]
+    if not problems and (missing := _without_devices(items)):
+        problems.append(missing)
     if not problems:
         return
     if hasattr(config, "workeroutput"):  # an xdist worker: the controller reports it
@@ -132,6 +134,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items.clear()
         return
     raise pytest.UsageError(_usage_message(problems))
+
+
+def _without_devices(items: list[pytest.Item]) -> str:
+    """Why the run cannot mean anything: none of its tests has a device."""
+    parameters = [getattr(item, "callspec", None) for item in items]
+    devices = [c.params["perf"] for c in parameters if c is not None and "perf" in c.params]
+    devices += [d for item in items if (d := getattr(item, "perf_device", None)) is not None]
+    if not devices:
+        return ""
+    from perfassert.pytest_plugin.devices import no_device_anywhere
+
+    return no_device_anywhere(devices)
 
 
 def _usage_message(problems: list[str]) -> str:

@@ -53,7 +53,7 @@ class PerfTomlItem(pytest.Item):
         super().__init__(**more)
         self.case = case
         self.funcargs: dict[str, Perf] = {}
-        (self._device,) = device.values
+        (self.perf_device,) = device.values
         self.add_marker(pytest.mark.perf)
         skip, xfail = case.header.skip, case.header.xfail
         if reason := skip.get(device.id) or skip.get(EVERY_DEVICE):
@@ -65,9 +65,9 @@ class PerfTomlItem(pytest.Item):
         """The engines are loaded here, not when the file is collected."""
         from perfassert.pytest_plugin.session import Perf
 
-        if isinstance(self._device, NoDevice):
-            self._device.fail()
-        self.funcargs["perf"] = Perf(self._device, self)
+        if isinstance(self.perf_device, NoDevice):
+            self.perf_device.fail()
+        self.funcargs["perf"] = Perf(self.perf_device, self)
 
     def runtest(self) -> None:
         """As the body of a Python test."""
