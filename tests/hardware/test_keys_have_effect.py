@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
@@ -24,6 +26,17 @@ def accesses(loads, stores=(), shape=(1 << 20,), **more):
     return pa.Kernel.from_accesses("k", fields, loads, stores, **more)
 
 
+ATOMICS = Path(__file__).parents[2] / "validation" / "kernels" / "atomics.cu"
+
+
+def on_one_word():
+    """Atomics in shared memory, which only compiled code has; nothing without a compiler."""
+    if find_spec("nvidia") is None or find_spec("nvidia.cu13") is None:
+        return ()
+    kernel = pa.from_cuda(ATOMICS, "add_shared")
+    return ((kernel, pa.Launch(108, 1024, args={"addresses": 1})),)
+
+
 @cache
 def cases():
     """Kernels and launches at the limits, and compiled ones."""
@@ -38,6 +51,7 @@ def cases():
         *((c.kernel, c.launch) for c in (example(name, 32) for name in EXAMPLES)),
         (copy, launch),
         chains("constant_load"),
+        *on_one_word(),
         (copy, pa.Launch(1, 256)),  # one unit, whose port is the limit
         (accesses(["a[x]"], registers=255), pa.Launch.cover(1 << 20, 128)),
         (accesses(["a[x]"], registers=65), pa.Launch.cover(1 << 20, 256)),
@@ -95,6 +109,8 @@ def differences(devices, key):
 
 @pytest.mark.parametrize("key", [k for k in VALUES if k not in ONLY_DIAGNOSTICS | {"warp_size"}])
 def test_values(devices, key):
+    if key == "shared_atomic_cycles":
+        pytest.importorskip("nvidia.cu13")
     assert any(parts - {"diagnostics"} for parts in differences(devices, key)), (
         f"{key} does nothing"
     )
@@ -165,4 +181,4 @@ def test_rates(large, rate):
     device = pa.device("h100")
     slower = device.replace(matrix={**device.matrix, rate: device.matrix[rate] / 3})
     assert any(pa.predict(*chains(n), slower).time != before.time for n, before in large.items())
-    assert all("derived from" in found.assumptions[-1].text for found in large.values())
+    assert all(any("derived" in a.text for a in found.assumptions) for found in large.values())

@@ -63,7 +63,7 @@ def kernel(tmp_path, change=None, name=""):
     made = pa.from_cuda(path)
     if change is None:
         return made
-    code = Tampered(made.compiled.source, made.compiled.hints, change)
+    code = Tampered(made.compiled.source, made.compiled.hints, change=change)
     return CompiledKernel(name=made.name, compiled=code)
 
 

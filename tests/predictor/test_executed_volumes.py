@@ -239,6 +239,9 @@ def unique(found, block, per=1):
     return 32 * len(np.unique((threads // (block * per)) << 40 | addresses // 32))
 
 
+pytestmark = pytest.mark.xdist_group("executed volumes")  # of what is predicted, all take part
+
+
 @pytest.fixture(scope="module")
 def predicted():
     for tool in ("nvrtc", "nvdisasm"):

@@ -182,7 +182,7 @@ def test_the_nearest_device():
     assert nearest_device(properties).name == "H200"
     from dataclasses import replace
 
-    assert nearest_device(replace(properties, arch="sm_120")).arch == "sm_90"
+    assert nearest_device(replace(properties, arch="sm_121")).arch == "sm_120"
     assert nearest_device(replace(properties, arch="sm_87")).arch == "sm_86"
     assert nearest_device(replace(properties, arch="sm_72")).arch == "sm_70"
     assert default_name(replace(properties, name="NVIDIA GeForce RTX 4090")) == "GeForce-RTX-4090"

@@ -47,10 +47,10 @@ def test_streaming(name, rows, groups, median, percentile_90, record_property):
 
 
 def test_stencils():
-    """Nothing was fitted on the stars, and of the boxes on those that say so."""
+    """On the halves that nothing was fitted on."""
     assert run("boxes_v100").metric("time").unseen.median < 0.08  # reached: 6.7 %
     result = run("stars_v100", 24)
-    assert all(metric.seen.n == 0 for metric in result.metrics)
+    assert all(metric.unseen.n >= 5 for metric in result.metrics)
     assert result.metric("dram_load").unseen.median < 0.06
     assert result.metric("l2_load").unseen.median < 0.07
 

@@ -80,12 +80,20 @@ def _lines(
     for pipeline, scope in nearest.pipelines.items():
         yield f'{pipeline} = "{scope.value}"'
     for operation in nearest.operations.values():
-        yield f"\n[operations.{operation.name}]"
+        name = operation.name if "." not in operation.name else quoted(operation.name)
+        yield f"\n[operations.{name}]"
         yield f'pipeline = "{operation.pipeline}"'
+        if operation.variant and operation.variant != operation.name:
+            yield f"variant = {quoted(operation.variant)}"
         for part in ("issue", "completion"):
             key = f"operations.{operation.name}.{part}"
             number = getattr(operation, part)
             yield f"{part} = {_found(key, 'cycles', 1.0, number, nearest, found)}"
+    if nearest.matrix:
+        yield "\n[matrix]"
+    for rate, number in nearest.matrix.items():
+        entry = _found(f"matrix.{rate}", "madd/cycle", 1.0, number, nearest, found)
+        yield f"{quoted(rate)} = {entry}"
 
 
 def _found(
