@@ -109,7 +109,7 @@ def histogram(skewed=False, n=1 << 18, bins=1 << 14):
 
 def hash_insert(full=0.5, n=1 << 13, size=1 << 18):
     draw = np.random.default_rng(4)
-    keys = draw.permutation(1 << 28)[:n].astype(np.uint32) + 1
+    keys = draw.choice(1 << 28, n, replace=False).astype(np.uint32) + 1
     table = (draw.random(size) < full).astype(np.uint32)
     slot = ((keys * np.uint32(2654435769)) >> np.uint32(7)) & np.uint32(size - 1)
     pending, taken, parts = np.arange(n), table.copy(), []
