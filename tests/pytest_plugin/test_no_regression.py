@@ -441,3 +441,27 @@ def test_two_runs_at_once_lose_nothing(project):
     assert [process.wait() for process in runs] == [0, 0]
     assert baselines(project).read_text().count("kernel_digest") == ENTRIES
     assert [p.name for p in baselines(project).parent.iterdir()] == ["test_copy.toml"]
+
+
+def test_baselines_of_another_name(kept, monkeypatch):
+    usual = baselines(kept).read_bytes()
+    run(kept, "--perf-baseline=cuda-12").assert_outcomes(failed=4)
+    monkeypatch.setenv("SIZE", str(1 << 21))
+    run(kept, "--perf-baseline=cuda-12", "--perf-update").assert_outcomes(passed=4)
+    other = kept.path / "__perf__" / "cuda-12" / "test_copy.toml"
+    assert (baselines(kept).read_bytes(), other.is_file()) == (usual, True)
+    kept.makeini("[pytest]\nperf_baseline = cuda-12\n")
+    run(kept, "--perf-strict").assert_outcomes(passed=4)
+    result = run(kept, "--perf-baseline=", "-k", "test_copy and not blocks")
+    assert "--perf-update " in result.stdout.str()  # the usual ones again, which regressed
+    monkeypatch.setenv("SIZE", str(1 << 22))
+    result = run(kept, "-k", "test_blocks")
+    result.stdout.fnmatch_lines(["*pytest --perf-update --perf-baseline=cuda-12 *"])
+    kept.makepyfile(test_copy="def test_none(perf): pass")
+    run(kept, "--perf-update=prune")
+    assert (other.parent.exists(), baselines(kept).is_file()) == (False, True)
+
+
+@pytest.mark.parametrize("name", ["../x", ".hidden", "a/b", "a b"])
+def test_a_name_becomes_a_folder(project, name):
+    assert run(project, f"--perf-baseline={name}").ret == pytest.ExitCode.USAGE_ERROR

@@ -1,5 +1,6 @@
 """The plug-in as pytest users meet it."""
 
+import re
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -281,3 +282,34 @@ def test_wrong(perf, wrong):
 """
     )
     run(pytester, "--perf-device", "a100", "-k", "wrong").assert_outcomes(passed=7)
+
+
+def section_of(result):
+    """The table of predictions, as lists of cells."""
+    lines = result.stdout.lines
+    start = next(i for i, line in enumerate(lines) if "predicted performance" in line)
+    return [line.split() for line in lines[start + 1 :] if "[" in line and "FAILED" not in line]
+
+
+def test_failures_first_then_as_asked(project):
+    columns = "--perf-columns=test,time,registers,dram_load,occupancy"
+    project.makeini("[pytest]\nperf_sort = block\n")
+    for sort in ("--perf-sort=-block,test", "--perf-sort=block,-test"):
+        found = run(project, "--perf-device", "a100", "--perf-columns=test,block,outcome", sort)
+        rows = section_of(found)
+        assert [row[2] == "failed" for row in rows] == [True] + [False] * (len(rows) - 1)
+        sizes = [int(row[1].split("×")[0]) for row in rows[1:]]
+        assert sizes == sorted(sizes, reverse="-block" in sort)
+        same = [row[0] for row in rows[1:] if row[1] == "256×1×1"]
+        assert same == sorted(same, reverse="-test" in sort)
+        assert len(set(sizes)) > 1
+    text = run(project, "--perf-device", "a100", "-k", "passes", columns).stdout.str()
+    assert re.search(r"^test +time +registers +dram_load +occupancy$", text, re.M)
+    assert re.search(r"^test_passes\S+ +[\d.]+ us +\d+ +8.389 MB +100.0 %$", text, re.M)
+
+
+@pytest.mark.parametrize("option", ["--perf-sort=dram_laod", "--perf-columns=test,dram_laod"])
+def test_unknown_columns(project, option):
+    result = run(project, "--perf-device", "a100", option)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "unknown column 'dram_laod'; did you mean 'dram_load'" in result.stderr.str()

@@ -1,5 +1,6 @@
 """Reports of a session as pytest users meet them."""
 
+import csv
 import json
 import os
 import subprocess
@@ -9,6 +10,7 @@ from xml.etree import ElementTree
 import pytest
 
 import perfassert as pa
+from perfassert.report.spreadsheet import csv_text
 
 TEST_FILE = """
 import pytest
@@ -246,3 +248,29 @@ def test_junit_has_every_metric(project):
     assert float(found["perf.copy#2.time"]) > 0
     assert found["perf.copy.limiter"]
     assert not list(named["test_without"].iter("property"))
+
+
+def test_comma_separated_values(project):
+    run(project, "--perf-report=csv:perf.csv")
+    with (project.path / "perf.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    found = report(project)
+    assert len(rows) == sum(len(test["predictions"]) for test in found["tests"])
+    by_test = {(row["nodeid"], row["label"]): row for row in rows}
+    for test in found["tests"]:
+        for p in test["predictions"]:
+            row = by_test[test["nodeid"], p["label"]]
+            assert (row["outcome"], row["limiter"]) == (test["outcome"], p["limiter"])
+            for name, value in p["metrics"].items():
+                if isinstance(value, float):
+                    assert float(row[name]) == value
+    assert rows[0]["block"] == "256x1x1"
+
+
+def test_no_cell_is_a_formula():
+    prediction = {"label": "=1+2", "note": "", "metrics": {"odd": "@x"}}
+    test = {"nodeid": "-a", "file": "a,b", "line": None, "device": 'x"', "outcome": "passed"}
+    text = csv_text({"tests": [{**test, "predictions": [prediction]}]})
+    (row,) = csv.DictReader(text.splitlines())
+    assert (row["label"], row["odd"], row["nodeid"]) == ("'=1+2", "'@x", "'-a")
+    assert (row["file"], row["line"], row["device"]) == ("a,b", "", 'x"')

@@ -18,14 +18,25 @@ FOLDER = "__perf__"
 _PATIENCE = 10.0  # seconds that another process may hold a file
 
 
-def file_of(module: Path) -> Path:
-    """``__perf__/<module>.toml`` beside a test module."""
-    return module.parent / FOLDER / f"{module.stem}.toml"
+def folder_of(module: Path, name: str = "") -> Path:
+    """``__perf__`` beside a test module; ``name``: of alternative baselines, a folder in it."""
+    return module.parent / FOLDER / name
+
+
+def file_of(module: Path, name: str = "") -> Path:
+    """``<module>.toml`` in that folder."""
+    return folder_of(module, name) / f"{module.stem}.toml"
+
+
+def alternative(file: Path) -> str:
+    """The name of the alternative baselines that a file holds, nothing for the usual ones."""
+    return "" if file.parent.name == FOLDER else file.parent.name
 
 
 def orphans(folder: Path) -> list[Path]:
     """Files of baselines in ``folder`` whose module is no longer beside it."""
-    modules = {p.stem for p in folder.parent.iterdir() if p.is_file()}
+    beside = folder.parent if folder.name == FOLDER else folder.parent.parent
+    modules = {p.stem for p in beside.iterdir() if p.is_file()}
     return sorted(p for p in folder.glob("*.toml") if p.stem not in modules)
 
 
@@ -69,8 +80,16 @@ def write(path: Path, update: Update) -> None:
                 path.unlink(missing_ok=True)
     except OSError as error:
         raise BaselineError(f"{path}: cannot be written: {error.strerror or error}") from None
-    if not entries and not any(path.parent.iterdir()):
-        path.parent.rmdir()
+    if not entries:
+        _drop_empty(path.parent)
+
+
+def _drop_empty(folder: Path) -> None:
+    """The folder of alternative baselines, and the one that it lies in."""
+    for one in (folder, folder.parent) if folder.name != FOLDER else (folder,):
+        if any(one.iterdir()):
+            return
+        one.rmdir()
 
 
 def _replace(path: Path, text: str) -> None:

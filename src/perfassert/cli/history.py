@@ -89,7 +89,7 @@ def _row(line: Line) -> tuple[object, ...]:
             f"{percent(worst.share or 0.0)} {worst.commit.digest[:8]} {worst.commit.subject[:40]}"
         )
     return (
-        line.key.test, line.key.device, len(line.times), first, last, percent(line.loss), said,
+        line.name, line.key.device, len(line.times), first, last, percent(line.loss), said,
     )  # fmt: skip
 
 
@@ -100,6 +100,7 @@ def _to_dict(found: History) -> dict[str, Any]:
 def _line(line: Line) -> dict[str, Any]:
     return {
         "file": line.file,
+        "baselines": line.alternative,
         **line.key._asdict(),
         "loss": line.loss,
         "times": [{"commit": c.digest, "date": c.date, "time": t} for c, t in line.times],

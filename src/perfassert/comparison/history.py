@@ -9,8 +9,8 @@ from pathlib import Path
 
 from perfassert.baseline.compare import foreign
 from perfassert.baseline.components import components, same
-from perfassert.baseline.entry import Entry, Key
-from perfassert.baseline.files import FOLDER
+from perfassert.baseline.entry import DEFAULT_NAME, Entry, Key
+from perfassert.baseline.files import FOLDER, alternative
 from perfassert.baseline.text import parse_file
 from perfassert.comparison.revisions import said
 from perfassert.errors import BaselineError
@@ -52,6 +52,17 @@ class Line:
     key: Key
     times: tuple[tuple[Commit, float], ...]
     steps: tuple[Step, ...]
+
+    @property
+    def alternative(self) -> str:
+        """The name of the alternative baselines that it is one of, if any."""
+        return alternative(Path(self.file))
+
+    @property
+    def name(self) -> str:
+        """The test with what tells its baselines apart, but for the device."""
+        names = [self.key.name] if self.key.name != DEFAULT_NAME else []
+        return ", ".join([self.key.test, *names, *filter(None, [self.alternative])])
 
     @property
     def loss(self) -> float:
@@ -115,7 +126,7 @@ def _step(commit: Commit, key: Key, old: Entry, new: Entry) -> Step | None:
 def _commits(path: Path, revisions: str) -> list[Commit]:
     """Oldest first, those that touch baselines; merges say nothing of their own."""
     below = "" if str(path) == "." else f"{path.as_posix()}/"
-    wanted = path.as_posix() if path.suffix == ".toml" else f":(glob){below}**/{FOLDER}/*.toml"
+    wanted = path.as_posix() if path.suffix == ".toml" else f":(glob){below}**/{FOLDER}/**/*.toml"
     log = said("log", "--reverse", "--topo-order", "--no-renames", "--name-only", "--relative",
                _FORMAT, revisions, "--", wanted)  # fmt: skip
     return [_commit(part) for part in log.split(_MARK)[1:]]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 
 import pytest
 
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 UPDATES = ("all", "new", "prune")
 
 
@@ -14,7 +16,8 @@ UPDATES = ("all", "new", "prune")
 class Mode:
     """``all``: write new and changed baselines; ``new``: only new; ``prune``: drop unused ones.
 
-    ``diff``: show instead of writing. ``strict``: unused baselines fail the run.
+    ``diff``: show instead of writing. ``strict``: unused baselines fail the run. ``name``: of the
+    alternative baselines that are meant, if any.
     """
 
     all: bool = False
@@ -22,11 +25,17 @@ class Mode:
     prune: bool = False
     diff: bool = False
     strict: bool = False
+    name: str = ""
 
     @property
     def writes(self) -> bool:
         """Whether files may change."""
         return (self.all or self.new or self.prune) and not self.diff
+
+    @property
+    def words(self) -> list[str]:
+        """What a command line needs to mean the same baselines."""
+        return [f"--perf-baseline={self.name}"] if self.name else []
 
 
 def add_options(parser: pytest.Parser, group: pytest.OptionGroup) -> None:
@@ -44,6 +53,9 @@ def add_options(parser: pytest.Parser, group: pytest.OptionGroup) -> None:
     ):
         group.addoption(f"--{name}", action="store_true", default=False, help=what)
         parser.addini(name.replace("-", "_"), what, type="bool", default=False)
+    what = "compare with and write baselines of this name, in __perf__/NAME/"
+    group.addoption("--perf-baseline", metavar="NAME", help=what)
+    parser.addini("perf_baseline", what, "string", default="")
     parser.addini("perf_update", "what --perf-update does, always: all, new, prune", type="args")
 
 
@@ -67,7 +79,19 @@ def mode_of(config: pytest.Config) -> Mode:
         always = []
     words = {*asked, *always}
     chosen = {word: word in words for word in UPDATES}
-    return Mode(**chosen, diff=diff, strict=flag("perf-strict"))
+    return Mode(**chosen, diff=diff, strict=flag("perf-strict"), name=_name(config))
+
+
+def _name(config: pytest.Config) -> str:
+    """It becomes a folder on every system."""
+    given = config.getoption("--perf-baseline")
+    name = str(config.getini("perf_baseline") if given is None else given)
+    if name and not _NAME.fullmatch(name):
+        raise pytest.UsageError(
+            f"--perf-baseline: {name!r} is no name; use letters, digits, '.', '-' and '_', as in "
+            "cuda-13"
+        )
+    return name
 
 
 def _in_ci() -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from perfassert.baseline.entry import Entry, Key
-from perfassert.baseline.files import FOLDER, Update, file_of, orphans, read, write
+from perfassert.baseline.files import Update, file_of, folder_of, orphans, read, write
 from perfassert.errors import BaselineError
 from perfassert.hardware.load import device as load_device
 from perfassert.pytest_plugin.baseline_options import Mode
@@ -88,7 +88,7 @@ def finish(told: Told) -> Result:
     devices = [
         word for d in config.getoption("--perf-device") or () for word in ("--perf-device", d)
     ]
-    command = shlex.join([*devices, *given])
+    command = shlex.join([*told.mode.words, *devices, *given])
     result = Result(
         told.mode, records, unused, command, config.invocation_params.dir, problems=problems
     )
@@ -107,12 +107,13 @@ def _unused(told: Told, records: tuple[Record, ...], problems: list[str]) -> Ite
     ran = {r.key.device for r in records} | {load_device(d).name for d in chosen or ()}
     for module, path in told.whole.items():
         skipped = _skipped(told.outcomes, module)
-        for key in _keys(file_of(path), problems):
+        file = file_of(path, told.mode.name)
+        for key in _keys(file, problems):
             left_out = chosen and key.device not in ran
-            needed = (file_of(path), key) in asked or _function(key.test) in skipped
+            needed = (file, key) in asked or _function(key.test) in skipped
             if not left_out and not needed:
-                yield Unused(file_of(path), key)
-    for folder in sorted({path.parent / FOLDER for path in told.whole.values()}):
+                yield Unused(file, key)
+    for folder in sorted({folder_of(path, told.mode.name) for path in told.whole.values()}):
         for file in orphans(folder):
             yield from (Unused(file, key, gone=True) for key in _keys(file, problems))
 

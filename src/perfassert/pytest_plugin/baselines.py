@@ -52,7 +52,10 @@ class Baselines:
         if self.config.getoption("lf", False):  # drops tests while it collects
             return
         after = Counter(_module(item.nodeid) for item in items)
-        folders = {path.parent: (path.parent / _FOLDER).is_dir() for path in places.values()}
+        folders = {
+            path.parent: (path.parent / _FOLDER / self.mode.name).is_dir()
+            for path in places.values()
+        }
         for module, path in places.items():
             if after[module] == before[module] and folders[path.parent]:
                 self.modules[module] = {"path": str(path), "tests": after[module]}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from perfassert.pytest_plugin import guesses
+from perfassert.pytest_plugin import guesses, layout
 from perfassert.pytest_plugin.baseline_options import add_options
 from perfassert.pytest_plugin.baselines import BASELINES, Baselines
 from perfassert.pytest_plugin.reports import REPORTS, Reports
@@ -28,6 +28,7 @@ MARKER = (
     "why the test is expected to fail on it."
 )
 _WORKER_USAGE = pytest.StashKey[list[str]]()  # told by xdist workers, not yet printed
+_LAYOUT = pytest.StashKey[layout.Layout]()
 _OUTPUT_KEY = "perfassert_usage_errors"
 _BASELINES = "__perf__"  # the folder has files of the same names
 
@@ -53,6 +54,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     add_options(parser, group)
     guesses.add_options(parser, group)
+    layout.add_options(parser, group)
     add_report_options(parser, group)
     parser.addini("perf_devices", "devices to predict for, one per line", type="linelist")
     parser.addini("perf_no_toolchain", "fail (the default) or skip", default="fail")
@@ -66,6 +68,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", MARKER)
     config.stash[USAGE] = []
     config.stash[_WORKER_USAGE] = []
+    config.stash[_LAYOUT] = layout.layout_of(config)
     config.stash[BASELINES] = Baselines(config)
     config.pluginmanager.register(config.stash[BASELINES], "perfassert-baselines")
     config.stash[REPORTS] = Reports(config)
@@ -89,7 +92,8 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
 
     https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_collect_file
     """
-    if not file_path.name.endswith(".perf.toml") or file_path.parent.name == _BASELINES:
+    above = {file_path.parent.name, file_path.parent.parent.name}
+    if not file_path.name.endswith(".perf.toml") or _BASELINES in above:
         return None
     from perfassert.pytest_plugin.toml_items import PerfTomlFile
 
@@ -244,4 +248,4 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     if used:
         from perfassert.pytest_plugin.terminal import write_section
 
-        write_section(terminalreporter, used)
+        write_section(terminalreporter, used, config.stash[_LAYOUT])

@@ -36,7 +36,7 @@ class TestBaselines:
         self._device = device
         self._mode = mode
         self._files = files
-        self._path = file_of(node.path)
+        self._path = file_of(node.path, mode.name)
         self._asked: set[str] = set()
 
     def check(
@@ -145,7 +145,7 @@ class TestBaselines:
         module = relative(self._node.path, config.invocation_params.dir)
         test = f"{module}::{_chain(self._node)}"
         devices = config.getoption("--perf-device") and ["--perf-device", self._device]
-        return shlex.join(["pytest", option, *(devices or ()), test])
+        return shlex.join(["pytest", option, *self._mode.words, *(devices or ()), test])
 
 
 def relative(path: Path, folder: Path) -> str:

@@ -10,7 +10,7 @@ from perfassert.report.document import Document, document, to_json
 from perfassert.report.files import replace_file
 from perfassert.report.formats import Format, report_format
 
-_OWN = ("html", "md", "json")
+_OWN = ("html", "md", "json", "csv")
 
 
 def write(
@@ -23,6 +23,10 @@ def write(
 def _text(name: str, report: Document, root: Path) -> str:
     if name == "json":
         return to_json(report)
+    if name == "csv":
+        from perfassert.report.spreadsheet import csv_text
+
+        return csv_text(report)
     if name == "md":
         from perfassert.report.markdown import markdown
 

@@ -170,20 +170,21 @@ class Perf:
         """Note the prediction, and give it back as one that tells what is expected of it."""
         count = self._labels[prediction.kernel] = self._labels.get(prediction.kernel, 0) + 1
         label = prediction.kernel if count == 1 else f"{prediction.kernel}#{count}"
+        metrics = metrics_of(prediction)
         self.records.append(
             {
                 "label": label,
                 "device": prediction.device,
                 "block": list(prediction.block),
-                "time": float(prediction.time),
-                "limiter": prediction.limiter,
+                "grid": list(prediction.grid),
+                "metrics": dict(metrics),
                 "confidence": prediction.confidence,
                 "guess": guesses.worst(prediction),
                 "share": max((a.share for a in prediction.confidence_reasons), default=0.0),
                 "note": note,
             }
         )
-        for name, value in metrics_of(prediction).items():
+        for name, value in metrics.items():
             self._node.user_properties.append((f"perf.{label}.{name}", value))
         outcomes: list[Outcome] = []
         prediction = replace(prediction, on_expect=outcomes.extend)

@@ -2,40 +2,81 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any
 
 import pytest
 
+from perfassert.expect.metrics import Kind, Metric, all_metrics
 from perfassert.pytest_plugin.guesses import GUESSED
+from perfassert.pytest_plugin.layout import Layout
 from perfassert.quantity import Quantity
-from perfassert.report.tables import table
+from perfassert.report.tables import percent, table
 
 _SHOWN = 20
 
+Line = Mapping[str, Any]
 
-def write_section(reporter: Any, reports: Sequence[pytest.TestReport]) -> None:
-    """Write the predictions of ``reports``; more than 20 only with ``-v``."""
-    rows = []
-    for report in sorted(reports, key=lambda r: r.nodeid):
-        test = report.nodeid.rpartition("::")[2]
-        for record in report.perfassert:
-            block = "×".join(map(str, record["block"]))
-            time = Quantity(record["time"], "s")
-            kernel = f"{record['label']} ({record['note']})" if record["note"] else record["label"]
-            known = record["limiter"], record["confidence"]
-            rows.append((test, kernel, block, time, *known, _outcome(report)))
-    shown = rows if reporter.verbosity > 0 else rows[:_SHOWN]
+
+def write_section(reporter: Any, reports: Sequence[pytest.TestReport], layout: Layout) -> None:
+    """Write the predictions of ``reports``, failures first; more than 20 only with ``-v``."""
+    in_order = sorted(reports, key=lambda r: r.nodeid)
+    lines: list[Line] = [
+        {**_own(report, r), **r["metrics"]} for report in in_order for r in report.perfassert
+    ]
+    for name, down in reversed(layout.sort):
+        lines = _sorted(lines, name, down)
+    lines.sort(key=lambda line: line["outcome"] != "failed")
+    shown = lines if reporter.verbosity > 0 else lines[:_SHOWN]
     reporter.section("predicted performance")
     if reporter.verbosity >= 0:
-        header = ("test", "kernel", "block", "time", "limiter", "confidence", "outcome")
-        reporter.write_line(table(header, shown))
-    if len(shown) < len(rows):
-        reporter.write_line(f"… and {len(rows) - len(shown)} more; -v shows all")
-    predictions = f"{len(rows)} prediction{'s' if len(rows) != 1 else ''}"
+        metrics = all_metrics()
+        columns = [(name, metrics.get(name)) for name in layout.columns]
+        rows = [[_text(line.get(name), metric) for name, metric in columns] for line in shown]
+        reporter.write_line(table(layout.columns, rows))
+    if len(shown) < len(lines):
+        reporter.write_line(f"… and {len(lines) - len(shown)} more; -v shows all")
+    predictions = f"{len(lines)} prediction{'s' if len(lines) != 1 else ''}"
     tests = f"{len(reports)} test{'s' if len(reports) != 1 else ''}"
     reporter.write_line(f"{predictions} in {tests}, without a GPU")
     _write_guesses(reporter, [r for report in reports for r in report.perfassert])
+
+
+def _own(report: pytest.TestReport, record: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns that are no metrics."""
+    label, note = record["label"], record["note"]
+    return {
+        "test": report.nodeid.rpartition("::")[2],
+        "kernel": f"{label} ({note})" if note else label,
+        "device": record["device"],
+        "block": tuple(record["block"]),
+        "grid": tuple(record["grid"]),
+        "outcome": _outcome(report),
+    }
+
+
+def _sorted(lines: Sequence[Line], name: str, down: bool) -> list[Line]:
+    """What a prediction lacks stands last, either way; extents go by their size."""
+    having = [line for line in lines if line.get(name) is not None]
+    lacking = [line for line in lines if line.get(name) is None]
+
+    def size(line: Line) -> Any:
+        return prod(line[name]) if isinstance(line[name], tuple) else line[name]
+
+    return [*sorted(having, key=size, reverse=down), *lacking]
+
+
+def _text(value: Any, metric: Metric | None) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, tuple):
+        return "×".join(map(str, value))
+    if metric is not None and metric.kind is Kind.FRACTION:
+        return percent(value, signed=False)
+    return str(Quantity(value, metric.unit if metric else ""))
 
 
 def _write_guesses(reporter: Any, records: Sequence[dict[str, Any]]) -> None:

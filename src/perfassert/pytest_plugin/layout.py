@@ -1,0 +1,60 @@
+"""What the terminal section shows: its columns, and the order of its lines."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+COLUMNS = (
+    "test", "kernel", "device", "block", "grid", "time", "limiter", "confidence", "outcome",
+)  # fmt: skip
+"""Those besides the metrics."""
+_SHOWN = ("test", "kernel", "block", "time", "limiter", "confidence", "outcome")
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """``sort``: columns, and whether each goes from large to small; failures come first anyway."""
+
+    columns: tuple[str, ...] = _SHOWN
+    sort: tuple[tuple[str, bool], ...] = ()
+
+
+def add_options(parser: pytest.Parser, group: pytest.OptionGroup) -> None:
+    """Each with its twin in the ini file."""
+    what = "columns of the section 'predicted performance', as in test,time,dram_load"
+    group.addoption("--perf-columns", metavar="NAME,…", help=what)
+    parser.addini("perf_columns", what, "string", default="")
+    what = "the columns that it is sorted by, behind failures, as in --perf-sort=limiter,-time"
+    group.addoption("--perf-sort", metavar="[-]NAME,…", help=what)
+    parser.addini("perf_sort", what, "string", default="")
+
+
+def layout_of(config: pytest.Config) -> Layout:
+    """From command line, else ini file; :class:`pytest.UsageError` for what is no column."""
+    columns = _words(config, "perf_columns") or list(_SHOWN)
+    keys = [(word.removeprefix("-"), word.startswith("-")) for word in _words(config, "perf_sort")]
+    _check("perf_columns", columns)
+    _check("perf_sort", [name for name, _ in keys])
+    return Layout(tuple(columns), tuple(keys))
+
+
+def _words(config: pytest.Config, name: str) -> list[str]:
+    given = config.getoption(name)
+    text = config.getini(name) if given is None else given
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def _check(option: str, names: list[str]) -> None:
+    others = [name for name in names if name not in COLUMNS]
+    if not others:
+        return  # metrics, those of plug-ins too, are loaded only for who asks
+    from perfassert.errors import close_matches
+    from perfassert.expect.metrics import Kind, all_metrics
+
+    known = (*COLUMNS, *(n for n, m in all_metrics().items() if m.kind is not Kind.ADVICE))
+    for name in others:
+        if name not in known or name == "advice_speedup":
+            hint = close_matches(name, known) or f"; known: {', '.join(dict.fromkeys(known))}"
+            raise pytest.UsageError(f"{option}: unknown column {name!r}{hint}")
