@@ -224,19 +224,19 @@ def test_a_formats_plug_in(project):
     project.makeconftest(
         """
         from perfassert import plugins
-        class Csv:
+        class Lines:
             @plugins.hookimpl
             def perfassert_report_formats(self):
-                return {"csv": lambda found: "".join(f"{p['kernel']},{p['time']}" for p in found)}
-        if "csv" not in plugins.names():
-            plugins.register(Csv(), "csv")
+                return {"lines": lambda found: "".join(f"{p['kernel']},{p['time']}" for p in found)}
+        if "lines" not in plugins.names():
+            plugins.register(Lines(), "lines")
         """
     )
-    run(project, "--perf-report=csv:perf.csv", "-k", "test_rank")
+    run(project, "--perf-report=lines:perf.txt", "-k", "test_rank")
     from perfassert import plugins
 
-    plugins.unregister("csv")
-    assert (project.path / "perf.csv").read_text().startswith("copy,")
+    plugins.unregister("lines")
+    assert (project.path / "perf.txt").read_text().startswith("copy,")
 
 
 def test_junit_has_every_metric(project):
