@@ -70,6 +70,34 @@ def test_an_address_made_under_a_predicate_is_known_under_it(arch):
     assert sorted(a.field for a in accesses) == ["p", "sums", "x", "x"]
 
 
+@pytest.mark.parametrize("arch", [*ARCHITECTURES, "sm_100"])
+def test_a_cube_whose_edge_is_a_power_of_two(arch):
+    program = program_of("guards.cu", "cube", arch)
+    for place in [(0, 0, 0), (63, 63, 63), (64, 0, 0), (0, 64, 0), (0, 0, 64), (3, 70, 67)]:
+        names = variables(program, {}, (9, 9, 9), (8, 8, 8), [p // 8 for p in place],
+                          [p % 8 for p in place])  # fmt: skip
+        assert moved(program, names) == ((4, 4) if max(place) < 64 else (0, 0)), place
+
+
+@pytest.mark.parametrize("device", ["A100-SXM4-40GB", "H100-SXM5-80GB", "B200"])
+@pytest.mark.parametrize("block", [(16, 4, 1), (64, 1, 2), (96, 1, 1), (24, 5, 3)])
+def test_threads_are_those_that_no_guard_masks(device, block):
+    """In several blocks and in one, in rows of threads and of blocks."""
+    grid = tuple(-(-70 // b) for b in block)
+    code = pa.from_cuda(KERNELS / "guards.cu", "cube")
+    prediction = pa.predict(code, pa.Launch(grid, block), device)
+    assert prediction.threads == 64**3
+    assert [a.text for a in prediction.assumptions if "branch" in a.text] == []
+    assert float(prediction.volumes.l2_store.total) == 64**3 * 4
+
+
+@pytest.mark.parametrize("arch", [*ARCHITECTURES, "sm_100"])
+def test_tiles_in_groups_have_closed_forms(arch):
+    program = program_of("guards.cu", "grouped", arch)
+    assert [a.text for a in program.assumptions] == []
+    assert [a.text for i in program.instructions for a in i.accesses if a.unresolved] == []
+
+
 class TestGridsCutUnevenly:
     """Bytes of the launch by hand; times against kernels that have no guard to cut them."""
 

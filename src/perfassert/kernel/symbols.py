@@ -384,7 +384,50 @@ class Symbols:
             return self.one
         if relation == "==" and difference.terms[-1][1] < 0:
             difference = self.scale(difference, -1)
-        return self.call(relation, difference, self.zero)
+        parts = self._parted(relation, difference)
+        return self.call(relation, difference, self.zero) if parts is None else parts
+
+    def _parted(self, relation: str, difference: Value) -> Value | None:
+        """``max(a, b) < c`` as ``a < c and b < c``, and alike: guards that compilers merged."""
+        if relation == "==":
+            return self._all_zero(difference)
+        for monomial, factor in difference.terms:
+            atom = self.atoms[monomial[0]] if len(monomial) == 1 else None
+            if atom is None or not self._parts_below(atom, factor, difference):
+                continue
+            rest = self.sub(difference, self._value({monomial: factor}))
+            left, right = (
+                self.compare("<", self.add(rest, self.scale(a, factor)), self.zero)
+                for a in atom.arguments
+            )
+            least = (atom.function == "min") == (factor > 0)
+            return self.either(left, right) if least else self.both(left, right)
+        return None
+
+    def _parts_below(self, atom: Atom, factor: int, difference: Value) -> bool:
+        """Of several extremes none is taken apart: every one would double the comparisons. Bits of
+        either are below a power of two where both are."""
+        if atom.function in ("min", "max"):
+            extremes = [a for a in difference.atoms if self.atoms[a].function in ("min", "max")]
+            return len(extremes) == 1
+        limit = -difference.offset()
+        return (
+            atom.function == "|" and factor == 1 and len(difference.terms) == 2
+            and limit > 0 and limit & (limit - 1) == 0 and self._atom_nonnegative(atom)
+        )  # fmt: skip
+
+    def _all_zero(self, difference: Value) -> Value | None:
+        """``a | b == 0`` as ``a == 0 and b == 0``, ``x // d == 0`` as ``x < d``."""
+        if len(difference.terms) != 1 or len(difference.terms[0][0]) != 1:
+            return None
+        atom = self.atoms[difference.terms[0][0][0]]
+        if atom.function == "|":
+            left, right = (self.compare("==", a, self.zero) for a in atom.arguments)
+            return self.both(left, right)
+        divided = atom.function == "//" and (atom.arguments[1].constant or 0) > 0
+        if divided and self.nonnegative(atom.arguments[0]):
+            return self.compare("<", *atom.arguments)
+        return None
 
     def _remainders(self, value: Value) -> Iterator[tuple[Value, Value]]:
         """Remainders ``x − d · (x // d)`` that the value may contain, with their divisors."""

@@ -59,3 +59,21 @@ extern "C" __global__ void predicated_two(const float* x, const int* p, float* s
     if (p[i]) w = x[i + n];
     sums[i] = v + w;
 }
+
+// Sizes that are powers of two: compilers ask for the bits above of several coordinates at once.
+extern "C" __global__ void cube(const float* a, float* c) {
+    const long long z = (long long)blockIdx.z * (long long)blockDim.z + (long long)threadIdx.z;
+    const long long y = (long long)blockIdx.y * (long long)blockDim.y + (long long)threadIdx.y;
+    const long long x = (long long)blockIdx.x * (long long)blockDim.x + (long long)threadIdx.x;
+    if (z < 64 && y < 64 && x < 64) c[(z * 64 + y) * 64 + x] = a[(z * 64 + y) * 64 + x];
+}
+
+// Groups of rows of tiles, the last one cut off, as in matrix products.
+extern "C" __global__ void grouped(const float* a, float* c, int m, int n) {
+    int rows = (m + 63) / 64, columns = (n + 63) / 64;
+    int group = blockIdx.x / (8 * columns), height = min(rows - group * 8, 8);
+    int row = group * 8 + blockIdx.x % (8 * columns) % height;
+    int column = blockIdx.x % (8 * columns) / height;
+    int i = (row * 64 + threadIdx.x) % m, j = (column * 64 + threadIdx.x) % n;
+    c[j * m + i] = a[i * n + j];
+}

@@ -61,7 +61,7 @@ _ATOMICS = frozenset(("ATOMG", "ATOM", "RED", "REDG", "ATOMS"))
 _BYTES = {"64": 8, "128": 16, "U8": 1, "S8": 1, "U16": 2, "S16": 2, "F16": 2, "256": 32}
 _SLOW = ("__internal", "__cuda_sm", "slowpath")
 _PTX_COUNTER = "ptx loop:"
-_POINTS = 3
+_POINTS = 8
 _WORDS = 8
 """The most registers that a load writes."""
 
@@ -498,10 +498,14 @@ class _PtxSide:
 
 
 def _point(name: str, generator: random.Random) -> int:
+    """Of a launch that could be: among the first blocks of one over large extents. Behind the last
+    block differences are negative, of which quotients are cut off by one and rounded by another."""
     if name.startswith((COUNTER, _PTX_COUNTER)):
         return 0
-    if name.startswith("threadIdx"):
+    if name.startswith(("threadIdx", "blockIdx")):
         return generator.randrange(8)
+    if name.startswith(ARGUMENT):
+        return generator.randrange(1024, 4096)
     return generator.randrange(8, 4096)
 
 

@@ -200,10 +200,10 @@ def _with_domain(
     full = [b * g for b, g in zip(launch.block, grid, strict=True)]
     tops = []
     seen = [a for a in accesses if a.space == "global"]
-    for i, axis in enumerate(AXES):
-        tops.append(
-            max((a.ranges.get(axis, (0, full[i] - 1))[1] for a in seen), default=full[i] - 1) + 1
-        )
+    for i in range(len(AXES)):
+        names = _names(launch, grid, i)
+        lasts = [min(a.ranges.get(n, (0, full[i] - 1))[1] for n in names) for a in seen]
+        tops.append(max(lasts, default=full[i] - 1) + 1)
     domain = tuple(max(1, min(t, f)) for t, f in zip(tops, full, strict=True))
     trimmed = []
     for access in accesses:
@@ -218,3 +218,14 @@ def _with_domain(
         trimmed.append(replace(access, ranges=ranges) if changed else access)
     work = Launch(grid, launch.block, launch.args, launch.shared_bytes, domain=domain)
     return work, tuple(trimmed)
+
+
+def _names(launch: Launch, grid: tuple[int, ...], number: int) -> list[str]:
+    """What the coordinate is called: in one block its thread's, of one thread its block's."""
+    axis = AXES[number]
+    names = [axis]
+    if launch.grid[number] == grid[number] == 1:
+        names.append(f"threadIdx.{axis}")
+    if launch.block[number] == 1 and launch.grid[number] == grid[number]:
+        names.append(f"blockIdx.{axis}")
+    return names

@@ -465,7 +465,8 @@ def _imad(i: _Step) -> Mapping[str, Value]:
     if i.target[-1] == "Z":
         return {}
     second = i.following(i.target)
-    return {i.target: low, second: high} if i[2] is s.zero else {i.target: low}
+    counted = "U32" in i.modifiers and i.high(2) is s.zero and s.nonnegative(i[2])
+    return {i.target: low, second: high} if counted or i[2] is s.zero else {i.target: low}
 
 
 # An integer division is x · ⌊2³² / d⌋ ≫ 32, corrected twice; the inverse is 1 / d as a float,
@@ -538,10 +539,12 @@ def _lop3(i: _Step) -> Mapping[str, Value]:
     value = _truth(i.s, lut, [i[0], i[1], i[2]])
     if value is None:
         return {}
-    result = {} if i.target == "RZ" else {i.target: value}
-    for predicate in i.predicates:
-        result[predicate] = i.s.compare("!=", value, i.s.zero)
-    return result
+    result = {} if i.target in ("RZ", "URZ") else {i.target: value}
+    some = i.s.compare("!=", value, i.s.zero)
+    if len(i.operands) > 4:  # a predicate behind the table is joined
+        join = i.s.both if "PAND" in i.modifiers else i.s.either
+        some = join(some, i[4])
+    return {**result, **{p: some for p in i.predicates if p[-1] != "T"}}
 
 
 _TWO = {
