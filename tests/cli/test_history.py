@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from perfassert.baseline.entry import DEFAULT_NAME, Key, entry_of
 from perfassert.baseline.text import format_file
 from perfassert.cli.main import main
 
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 COMMITS, SLOWER, FASTER = 200, 137, 180
 FILE = "tests/__perf__/test_ä.toml"
 
@@ -88,6 +90,44 @@ def test_as_a_table(here, capsys, monkeypatch):
     monkeypatch.chdir(here / "tests")
     assert printed(capsys, "history")[1]["baselines"][0]["file"] == FILE.partition("/")[2]
     assert printed(capsys, "history", "__perf__/test_ä.toml")[1]["baselines"]
+
+
+def page_of(here, *arguments):
+    """The page, and what it is drawn from."""
+    assert main(["history", *arguments, "--html", "out/page.html"]) == 0
+    page = (here / "out" / "page.html").read_text("utf-8")
+    return page, json.loads(re.search(r'type="application/json">(.*?)</script>', page, re.S)[1])
+
+
+def test_as_a_page(here, capsys):
+    page, found = page_of(here)
+    assert capsys.readouterr().out == ""
+    assert len(page.encode()) < 100_000
+    assert len(found["commits"]) == COMMITS
+    copy, other = found["lines"]
+    assert [at for at, _ in copy["points"]["time"]] == [0, SLOWER, FASTER]
+    assert copy["points"]["registers"] == [[0, 42], [SLOWER, 47], [FASTER, 44]]
+    assert len(copy["points"]["dram_load"]) == len(other["points"]["time"]) == 1
+    assert "registers 42 → 47" in copy["causes"][str(SLOWER)]
+    assert (copy["breaks"], other["causes"]) == ([], {})
+    _, date, author, subject = found["commits"][SLOWER]
+    assert (author, subject, date[:10]) == ("A", f"change {SLOWER}", "2023-11-14")
+
+
+@pytest.mark.skipif(not CHROMIUM, reason="no Chromium on this machine")
+@pytest.mark.parametrize("width", [1280, 500])
+def test_the_page_in_a_browser(here, tmp_path, width):
+    page_of(here)
+    options = ["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
+               f"--user-data-dir={tmp_path}", f"--window-size={width},900"]  # fmt: skip
+    address = (here / "out" / "page.html").as_uri()
+    done = subprocess.run(
+        [CHROMIUM, *options, "--dump-dom", f"{address}#selftest"],
+        capture_output=True, text=True, timeout=120, check=True,
+    )  # fmt: skip
+    assert 'data-selftest="passed"' in re.search(r"<html[^>]*>", done.stdout)[0]
+    assert "CONSOLE" not in done.stderr
+    assert "+50.0 %" in done.stdout
 
 
 def test_the_commit_is_found(here, capsys):

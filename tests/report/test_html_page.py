@@ -12,6 +12,7 @@ from perfassert.report.document import document
 from perfassert.report.html import html
 from perfassert.report.markdown import markdown
 from perfassert.report.markdown_parts import LIMIT
+from perfassert.report.page import page
 from perfassert.report.sources import sources
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -69,14 +70,25 @@ def many(predicted, count):
 
 def test_a_thousand_predictions_fit(predicted, tmp_path):
     (tmp_path / "kernel.cu").write_text("a\nb<b>\nc\nd\ne\nf\n")
-    page = html(many(predicted, PREDICTIONS), tmp_path)
-    assert len(page.encode()) < LARGEST
-    assert not re.search(r"(src|href)=[\"']?(https?:)?//|@import|url\(", page)
-    assert page.count("</script>") == 2
-    data = json.loads(re.search(r'type="application/json">(.*?)</script>', page, re.S)[1])
+    written = html(many(predicted, PREDICTIONS), tmp_path)
+    assert len(written.encode()) < LARGEST
+    assert not re.search(r"(src|href)=[\"']?(https?:)?//|@import|url\(", written)
+    assert written.count("</script>") == 2
+    data = json.loads(re.search(r'type="application/json">(.*?)</script>', written, re.S)[1])
     assert len(data["rows"]) == PREDICTIONS
     assert data["files"]["kernel.cu"] == {"1": "a", "2": "b<b>", "3": "c", "4": "d"}
     assert len(data["shared"][data["rows"][1]["volumes"]]["dram_load"][2]) == 12
+
+
+def test_no_text_breaks_the_page():
+    """Ends of scripts, numbers that are none, marks that turn the direction, half characters."""
+    text = "</script><!--\u202eevil\u2066\udcff & {SCRIPT}"
+    written = page("report", {"text": text, text: [float("nan"), float("inf")]})
+    data = json.loads(re.search(r'type="application/json">(.*?)</script>', written, re.S)[1])
+    shown = "</script><!--⟨U+202E⟩evil⟨U+2066⟩? & {SCRIPT}"
+    assert data == {"text": shown, shown: [None, None]}
+    assert written.count("</script>") == 2
+    assert "function listing(" in written
 
 
 def test_markdown_fits_into_a_comment(predicted):
@@ -131,12 +143,12 @@ def test_lines_of_executed_code_tell_what_warps_did(tmp_path):
 @pytest.mark.parametrize("count", [0, 60, PREDICTIONS])
 def test_in_a_browser(predicted, tmp_path, width, count):
     (tmp_path / "kernel.cu").write_text("a\nb\nc\n")
-    page = tmp_path / "page.html"
-    page.write_text(html(many(predicted, count), tmp_path), encoding="utf-8")
+    place = tmp_path / "page.html"
+    place.write_text(html(many(predicted, count), tmp_path), encoding="utf-8")
     options = ["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
                f"--user-data-dir={tmp_path / 'profile'}", f"--window-size={width},900"]  # fmt: skip
     done = subprocess.run(
-        [CHROMIUM, *options, "--dump-dom", f"{page.as_uri()}#selftest"],
+        [CHROMIUM, *options, "--dump-dom", f"{place.as_uri()}#selftest"],
         capture_output=True, text=True, timeout=120, check=True,
     )  # fmt: skip
     root = re.search(r"<html[^>]*>", done.stdout)[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ def add(commands: Any) -> None:
     parser.add_argument("path", nargs="?", type=Path, default=Path("."), help="a folder or a file")
     parser.add_argument("--range", default="HEAD", help="commits, as v1.0..HEAD (default: HEAD)")
     parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write a page that shows them")
     parser.set_defaults(command=_history)
     parser = commands.add_parser("bisect", help="the commit that made a baseline slower")
     parser.add_argument("test", help="as in the baselines: test_copy, test_copy[16]")
@@ -34,7 +36,14 @@ def _history(options: argparse.Namespace) -> int:
     from perfassert.comparison.history import history
 
     found = history(options.path, options.range)
-    print(json.dumps(_to_dict(found)) if options.json else _text(found))
+    if options.html:
+        from perfassert.comparison.history_page import history_page
+        from perfassert.report.files import replace_file
+
+        replace_file(options.html, history_page(found, options.range))
+        print(f"written: {options.html}", file=sys.stderr)
+    if options.json or not options.html:
+        print(json.dumps(_to_dict(found)) if options.json else _text(found))
     return 0
 
 

@@ -46,12 +46,23 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One baseline over the commits: its times, oldest first, and the steps between them."""
+    """One baseline over the commits: its states, oldest first, each with the commit that wrote it,
+    and the steps of its time between them."""
 
     file: str
     key: Key
-    times: tuple[tuple[Commit, float], ...]
+    states: tuple[tuple[Commit, Entry], ...]
     steps: tuple[Step, ...]
+
+    @property
+    def times(self) -> tuple[tuple[Commit, float], ...]:
+        """Where it changes."""
+        told: list[tuple[Commit, float]] = []
+        for commit, entry in self.states:
+            time = float(entry.get("time", 0.0))
+            if not told or not same(told[-1][1], time):
+                told.append((commit, time))
+        return tuple(told)
 
     @property
     def alternative(self) -> str:
@@ -75,8 +86,10 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Every baseline, the greatest loss first; ``unreadable``: revisions of files that are none."""
+    """Every baseline, the greatest loss first; ``unreadable``: revisions of files that are none.
+    ``commits``: those that wrote baselines, oldest first."""
 
+    commits: tuple[Commit, ...]
     lines: tuple[Line, ...]
     unreadable: tuple[str, ...]
 
@@ -89,7 +102,7 @@ def history(path: Path, revisions: str = "HEAD") -> History:
     commits = _commits(path, revisions)
     texts = _texts([(c.digest, f) for c in commits for f in c.files])
     known: dict[str, dict[Key, Entry]] = {}
-    times: dict[tuple[str, Key], list[tuple[Commit, float]]] = defaultdict(list)
+    states: dict[tuple[str, Key], list[tuple[Commit, Entry]]] = defaultdict(list)
     steps: dict[tuple[str, Key], list[Step]] = defaultdict(list)
     unreadable = []
     for commit in commits:
@@ -104,12 +117,12 @@ def history(path: Path, revisions: str = "HEAD") -> History:
                 old = known.get(file, {}).get(key)
                 if old is not None and (step := _step(commit, key, old, entry)):
                     steps[file, key].append(step)
-                if old is None or not same(old.get("time"), entry.get("time")):
-                    times[file, key].append((commit, float(entry.get("time", 0.0))))
+                if old != entry:
+                    states[file, key].append((commit, entry))
             known[file] = dict(entries)
-    lines = [Line(f, k, tuple(t), tuple(steps[f, k])) for (f, k), t in times.items()]
+    lines = [Line(f, k, tuple(s), tuple(steps[f, k])) for (f, k), s in states.items()]
     lines.sort(key=lambda line: (-line.loss, line.file, line.key))
-    return History(tuple(lines), tuple(unreadable))
+    return History(tuple(commits), tuple(lines), tuple(unreadable))
 
 
 def _step(commit: Commit, key: Key, old: Entry, new: Entry) -> Step | None:
@@ -118,9 +131,13 @@ def _step(commit: Commit, key: Key, old: Entry, new: Entry) -> Step | None:
         return None
     if reason := foreign(key, old, new):
         return Step(commit, before, after, None, "", reason)
+    return Step(commit, before, after, after / before - 1, cause_of(old, new))
+
+
+def cause_of(old: Entry, new: Entry) -> str:
+    """What differs most between two states, in words."""
     told = sorted(components(old, new), key=lambda c: -abs(c.share or 0.0))
-    cause = "; ".join(map(str, told[:_CAUSES]))
-    return Step(commit, before, after, after / before - 1, cause)
+    return "; ".join(map(str, told[:_CAUSES]))
 
 
 def _commits(path: Path, revisions: str) -> list[Commit]:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from importlib.resources import files
 from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from perfassert.report.document import Document, plain, summary
+from perfassert.report.document import Document, summary
+from perfassert.report.page import page
 
 _AROUND = 2  # lines shown before and after one that costs something
 _WIDEST = 240  # characters of a source line
@@ -23,21 +23,7 @@ _FIELDS = 12  # fields of a volume; the smaller ones are shown as one
 
 def html(report: Document, root: Path) -> str:
     """The page; ``root``: folder that source files are relative to."""
-    data = json.dumps(plain(page_data(report, root)), ensure_ascii=False, separators=(",", ":"))
-    parts = {
-        "STYLE": _asset("report.css"),
-        "DATA": data.replace("<", "\\u003c"),
-        "SCRIPT": _asset("report.js"),
-    }
-    page = _asset("report.html")
-    before, _, rest = page.partition("{STYLE}")
-    middle, _, rest = rest.partition("{DATA}")
-    after, _, end = rest.partition("{SCRIPT}")
-    return "".join((before, parts["STYLE"], middle, parts["DATA"], after, parts["SCRIPT"], end))
-
-
-def _asset(name: str) -> str:
-    return files("perfassert.report").joinpath("assets", name).read_text("utf-8")
+    return page("report", page_data(report, root))
 
 
 class _Shared:

@@ -1,47 +1,3 @@
-"use strict";
-const problems = [];
-window.addEventListener("error", (event) => problems.push(event.message));
-
-const data = JSON.parse(document.getElementById("data").textContent);
-const byId = (id) => document.getElementById(id);
-const SVG = "http://www.w3.org/2000/svg";
-
-// --- elements -----------------------------------------------------------------------------------
-
-function fill(node, attributes, children) {
-  for (const [name, value] of Object.entries(attributes || {}))
-    if (value !== undefined && value !== null && value !== false) node.setAttribute(name, value);
-  for (const child of children.flat(3)) if (child !== null && child !== undefined) node.append(child);
-  return node;
-}
-const el = (tag, attributes, ...children) => fill(document.createElement(tag), attributes, children);
-const svg = (tag, attributes, ...children) =>
-  fill(document.createElementNS(SVG, tag), attributes, children);
-const section = (title, ...body) => el("section", {}, el("h3", {}, title), ...body);
-
-function table(header, rows, numbers, attributes) {
-  const cell = (tag) => (text, i) => el(tag, { class: numbers.includes(i) ? "number" : null }, text);
-  return el("table", { class: "small", ...attributes },
-    el("thead", {}, el("tr", {}, header.map(cell("th")))),
-    el("tbody", {}, rows.map((row) => el("tr", {}, row.map(cell("td"))))));
-}
-
-// --- numbers ------------------------------------------------------------------------------------
-
-const SCALES = {
-  s: [[1, "s"], [1e-3, "ms"], [1e-6, "us"], [1e-9, "ns"]],
-  B: [[1e12, "TB"], [1e9, "GB"], [1e6, "MB"], [1e3, "kB"], [1, "B"]],
-  "": [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"], [1, ""]],
-};
-function quantity(value, unit) {
-  if (value === undefined || value === null) return "";
-  if (!value) return `0 ${unit}`.trim();
-  const rounded = Math.abs(Number(value.toPrecision(4)));
-  const [scale, shown] = SCALES[unit].find(([s]) => rounded >= s) || SCALES[unit].at(-1);
-  return `${Number((value / scale).toPrecision(4))} ${shown}`.trim();
-}
-const percent = (share) => `${(100 * share).toFixed(1)} %`;
-const extent = (of) => of.join("×");
 const BYTES = { l2_load: 1, l2_store: 1, dram_load: 1, dram_store: 1 };
 
 // --- the table ----------------------------------------------------------------------------------
@@ -62,84 +18,22 @@ const COLUMNS = [
   { name: "limiter", value: (r) => r.limiter },
   { name: "occupancy", value: (r) => r.occupancy.fraction, text: (r) => percent(r.occupancy.fraction), number: true },
   { name: "DRAM/update", value: dramPerUpdate, text: (r) => quantity(dramPerUpdate(r), "B"), number: true },
-  { name: "outcome", value: (r) => test(r).outcome },
+  { name: "outcome", value: (r) => test(r).outcome, look: (r) => test(r).outcome },
 ];
-const state = { column: 0, down: false };
 
-function makeRow(row) {
-  const button = el("button", { type: "button", class: "open", "aria-expanded": "false" }, COLUMNS[0].text(row));
-  const line = el("tr", { title: test(row).nodeid }, COLUMNS.map((column, i) => {
-    const text = i ? (column.text || column.value)(row) : button;
-    const look = [column.number && "number", column.name === "outcome" && text].filter(Boolean).join(" ");
-    return el("td", { "data-name": column.name, class: look || null }, text);
-  }));
-  const entry = { row, line, detail: null, button };
-  const words = [test(row).nodeid, row.label, row.note, test(row).device, extent(row.block), row.limiter];
-  entry.words = words.join(" ").toLowerCase();
-  button.addEventListener("click", () => toggle(entry));
-  return entry;
-}
-
-function toggle(entry) {
-  const open = entry.button.getAttribute("aria-expanded") !== "true";
-  entry.button.setAttribute("aria-expanded", String(open));
-  if (open && !entry.detail)
-    entry.detail = el("tr", { class: "detail" }, el("td", { colspan: COLUMNS.length }, details(entry.row)));
-  if (open) entry.line.after(entry.detail);
-  else entry.detail.remove();
-}
-
-const entries = data.rows.map(makeRow);
-
-function shown(entry) {
-  const words = byId("search").value.toLowerCase().split(/\s+/);
-  const chosen = (id, value) => !byId(id).value || byId(id).value === value;
-  return words.every((word) => entry.words.includes(word)) && chosen("device", test(entry.row).device) &&
-    chosen("limiter", entry.row.limiter) && chosen("outcome", test(entry.row).outcome);
-}
-
-function draw() {
-  const { value } = COLUMNS[state.column];
-  const compare = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
-  const order = entries.map((entry, i) => [value(entry.row), i, entry]);
-  order.sort((a, b) => (state.down ? -1 : 1) * compare(a[0], b[0]) || a[1] - b[1]);
-  const lines = order.filter(([, , entry]) => shown(entry)).flatMap(([, , entry]) =>
-    entry.button.getAttribute("aria-expanded") === "true" ? [entry.line, entry.detail] : [entry.line]);
-  byId("predictions").tBodies[0].replaceChildren(...lines);
-  const visible = lines.filter((line) => !line.classList.contains("detail")).length;
-  byId("count").textContent = `${visible} of ${entries.length}`;
-  byId("sort").value = `${state.column}${state.down ? "-" : ""}`;
-  [...byId("predictions").tHead.rows[0].cells].forEach((cell, i) =>
-    cell.setAttribute("aria-sort", i === state.column ? (state.down ? "descending" : "ascending") : "none"));
-}
-
-function sortBy(column, down) {
-  Object.assign(state, { column, down });
-  draw();
-}
-
-function choices(id, values) {
-  const names = [...new Set(values)].sort();
-  byId(id).append(el("option", { value: "" }, "all"), ...names.map((name) => el("option", { value: name }, name)));
-  byId(id).addEventListener("change", draw);
-}
+const list = listing({
+  node: byId("predictions"), columns: COLUMNS, rows: data.rows, details,
+  title: (row) => test(row).nodeid,
+  words: (row) => [test(row).nodeid, row.label, row.note, test(row).device, extent(row.block), row.limiter],
+  chosen: (row) => isChosen("device", test(row).device) && isChosen("limiter", row.limiter) && isChosen("outcome", test(row).outcome),
+});
 
 function start() {
   byId("summary").textContent = `${data.summary}. ${data.errors.length ? `Not run: ${data.errors.join(", ")}. ` : ""}perfassert ${data.version}, model version ${data.model}; no GPU was used.`;
-  byId("predictions").tHead.append(el("tr", {}, COLUMNS.map((column, i) => {
-    const button = el("button", { type: "button" }, column.name);
-    button.addEventListener("click", () => sortBy(i, state.column === i && !state.down));
-    return el("th", { scope: "col", class: column.number ? "number" : null }, button);
-  })));
-  choices("device", entries.map((entry) => test(entry.row).device));
-  choices("limiter", entries.map((entry) => entry.row.limiter));
-  choices("outcome", entries.map((entry) => test(entry.row).outcome));
-  COLUMNS.forEach((column, i) => byId("sort").append(
-    el("option", { value: `${i}` }, `${column.name} ▲`), el("option", { value: `${i}-` }, `${column.name} ▼`)));
-  byId("sort").addEventListener("change", () => sortBy(parseInt(byId("sort").value, 10), byId("sort").value.endsWith("-")));
-  byId("search").addEventListener("input", draw);
-  byId("filters").addEventListener("submit", (event) => event.preventDefault());
-  draw();
+  choices("device", data.rows.map((row) => test(row).device), list.draw);
+  choices("limiter", data.rows.map((row) => row.limiter), list.draw);
+  choices("outcome", data.rows.map((row) => test(row).outcome), list.draw);
+  list.draw();
   for (const test of data.tests.filter((t) => t.message && !data.rows.some((r) => data.tests[r.test] === t)))
     byId("rankings").before(section(`${test.nodeid}: ${test.outcome}`, el("pre", {}, test.message)));
   byId("rankings").hidden = !data.rankings.length;
@@ -262,8 +156,6 @@ function source(file, lines, advice) {
 
 // --- plots --------------------------------------------------------------------------------------
 
-const W = window.innerWidth < 760 ? 360 : 520, H = 300, LEFT = 58, RIGHT = 14, TOP = 12, BOTTOM = 38;
-
 function roofline(row) {
   const performance = row.updates / row.time;
   const levels = [["DRAM", "dram", "--c0"], ["L2", "l2", "--c1"]].map(([name, key, color]) => {
@@ -292,27 +184,6 @@ function roofline(row) {
   return section(`Roofline: ${quantity(performance, "")} updates/s`, axes(x, y, "updates per byte", "updates per second", lines, flat), legend);
 }
 
-function logScale(low, high, from, to) {
-  const scale = (value) => from + ((to - from) * Math.log(value / low)) / Math.log(high / low);
-  const ticks = [];
-  const steps = high / low < 300 ? [1, 2, 5] : [1];
-  for (let p = Math.floor(Math.log10(low)); p <= Math.log10(high); p += 1)
-    ticks.push(...steps.map((s) => s * 10 ** p).filter((v) => v >= low && v <= high));
-  return Object.assign(scale, { low, high, ticks });
-}
-
-function axes(x, y, xName, yName, ...body) {
-  const small = (v) => (v >= 1 ? quantity(v, "") : String(Number(v.toPrecision(2))));
-  return svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": `${yName} over ${xName}` },
-    x.ticks.map((v) => [svg("line", { class: "grid", x1: x(v), x2: x(v), y1: TOP, y2: H - BOTTOM }),
-      svg("text", { class: "faint", x: x(v), y: H - BOTTOM + 14, "text-anchor": "middle" }, small(v))]),
-    y.ticks.map((v) => [svg("line", { class: "grid", x1: LEFT, x2: W - RIGHT, y1: y(v), y2: y(v) }),
-      svg("text", { class: "faint", x: LEFT - 5, y: y(v) + 4, "text-anchor": "end" }, small(v))]),
-    ...body,
-    svg("text", { x: (LEFT + W) / 2, y: H - 6, "text-anchor": "middle" }, xName),
-    svg("text", { transform: `translate(12 ${(H - BOTTOM) / 2}) rotate(-90)`, "text-anchor": "middle" }, yName));
-}
-
 // --- rankings -----------------------------------------------------------------------------------
 
 function ranking(found) {
@@ -327,10 +198,6 @@ function places(found) {
   const best = found.candidates[0].time;
   const rows = found.candidates.map((c, i) => [String(i + 1), c.candidate, quantity(c.time, "s"), i ? `+${percent(c.time / best - 1)}` : "", c.limiter, i && c.tied_with_best ? "tied" : ""]);
   return section("Places", table(["place", "candidate", "time", "to the best", "limiter", ""], rows, [0, 2, 3]));
-}
-
-function linearScale(low, high, from, to, ticks) {
-  return Object.assign((v) => from + ((to - from) * (v - low)) / (high - low || 1), { ticks });
 }
 
 function curve(found) {
@@ -371,57 +238,13 @@ function shapes(found) {
     el("tbody", {}, lines.map((name) => el("tr", {}, el("th", {}, name), columns.map((x) => cell(cells.get(`${x}/${name}`))))))));
 }
 
-// --- self-test: the page opened with #selftest ----------------------------------------------------
-
-function selfTest() {
-  const check = (holds, what) => holds || problems.push(what);
-  const visible = () => [...byId("predictions").tBodies[0].rows].filter((line) => !line.classList.contains("detail"));
-  const rowOf = new Map(entries.map((entry) => [entry.line, entry.row]));
-  COLUMNS.forEach((column, i) => {
-    const button = byId("predictions").tHead.rows[0].cells[i].firstChild;
-    for (let times = 0; times < 2; times += 1) {
-      button.click();
-      const values = visible().map((line) => column.value(rowOf.get(line)));
-      const ordered = values.every((v, k) => !k || (state.down ? values[k - 1] >= v : values[k - 1] <= v));
-      check(ordered && values.length === entries.length, `sorting by ${column.name}`);
-    }
-  });
-  for (const id of ["device", "limiter", "outcome"]) {
-    let sum = 0;
-    for (const { value } of [...byId(id).options].slice(1)) {
-      byId(id).value = value;
-      byId(id).dispatchEvent(new Event("change"));
-      sum += visible().length;
-    }
-    byId(id).value = "";
-    check(sum === entries.length, `filter of ${id}`);
-  }
-  byId("search").value = "no such test at all";
-  byId("search").dispatchEvent(new Event("input"));
-  check(visible().length === 0, "search for nothing");
-  if (entries.length) {
-    byId("search").value = entries[0].row.label.toUpperCase();
-    byId("search").dispatchEvent(new Event("input"));
-    check(visible().length > 0 && visible().length <= entries.length, "search");
-  }
-  byId("search").value = "";
-  sortBy(0, false);
-  for (const entry of entries.slice(0, 100)) {
-    entry.button.click();
-    check(entry.detail.isConnected && entry.detail.querySelector(".bars"), `details of ${entry.row.label}`);
-  }
+start();
+finish(() => {
+  testListing(list, ["device", "limiter", "outcome"]);
+  check(list.entries.slice(0, 100).every((entry) => entry.detail.querySelector(".bars")), "bars");
   for (const node of byId("rankings").querySelectorAll("details")) {
     node.open = true;
     node.dispatchEvent(new Event("toggle"));
     check(node.querySelector("polyline"), "ranking curve");
   }
-  check(document.documentElement.scrollWidth <= window.innerWidth, "wider than the window");
-  check(!document.querySelector("main").textContent.match(/NaN|undefined|Infinity/) || data.rows.length === 0, "a number that is none");
-}
-
-start();
-document.documentElement.dataset.ready = Math.round(performance.now());
-if (location.hash === "#selftest") {
-  selfTest();
-  document.documentElement.dataset.selftest = problems.length ? problems.join("; ") : "passed";
-}
+});

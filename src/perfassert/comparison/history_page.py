@@ -1,0 +1,77 @@
+"""The history of baselines as one HTML file: every metric over the commits that wrote it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from perfassert.baseline.compare import foreign
+from perfassert.baseline.components import same
+from perfassert.baseline.entry import Entry, stored_metrics, unit_of
+from perfassert.comparison.history import Commit, History, Line, cause_of
+from perfassert.expect.metrics import Kind
+from perfassert.report.page import page
+from perfassert.version import VERSION
+
+_DIGITS = 12  # of a commit
+_MORE_IS_BETTER = ("occupancy",)
+
+
+def history_page(found: History, revisions: str) -> str:
+    """``revisions``: as the user named them, for the heading."""
+    return page("history", page_data(found, revisions))
+
+
+def page_data(found: History, revisions: str) -> Mapping[str, Any]:
+    """What the page is drawn from; commits are numbered, values stand where they change."""
+    numbers = {commit.digest: number for number, commit in enumerate(found.commits)}
+    lines = [_line(line, numbers) for line in found.lines]
+    used = {name for line in lines for name in line["points"]}
+    metrics = [m.name for m in stored_metrics() if m.name in used]
+    slower = sum(line.loss > 0 for line in found.lines)
+    return {
+        "summary": f"{len(lines)} baselines, {slower} of them slower than at first, in "
+        f"{len(found.commits)} commits of {revisions} that wrote any. perfassert {VERSION}; "
+        "nothing was predicted again.",
+        "commits": [_commit(commit) for commit in found.commits],
+        "metrics": [[name, unit_of((name,)), name in _MORE_IS_BETTER] for name in metrics],
+        "lines": lines,
+        "unreadable": found.unreadable,
+    }
+
+
+def _commit(commit: Commit) -> Sequence[str]:
+    return commit.digest[:_DIGITS], commit.date, commit.author, commit.subject
+
+
+def _line(line: Line, numbers: Mapping[str, int]) -> Mapping[str, Any]:
+    states = [(numbers[commit.digest], entry) for commit, entry in line.states]
+    causes: dict[int, str] = {}
+    breaks = []
+    for (_, old), (at, new) in pairwise(states):
+        if reason := foreign(line.key, old, new):
+            breaks.append(at)
+        causes[at] = reason or cause_of(old, new)
+    return {
+        "name": line.name,
+        "device": line.key.device,
+        "file": line.file,
+        "points": _points(states),
+        "breaks": breaks,
+        "causes": causes,
+    }
+
+
+def _points(states: Sequence[tuple[int, Entry]]) -> Mapping[str, list[tuple[int, float]]]:
+    """Metric → its values, each with the number of the commit since which it is so."""
+    told: dict[str, list[tuple[int, float]]] = {}
+    for at, entry in states:
+        for metric in stored_metrics():
+            value = entry.get(metric.name)
+            if metric.kind is Kind.NAME or value is None:
+                continue
+            known = told.setdefault(metric.name, [])
+            if not known or not same(known[-1][1], value):
+                known.append((at, float(value)))
+    return told

@@ -1,0 +1,35 @@
+"""Pages as single HTML files that need nothing else: a frame, styles, data, and what draws them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from importlib.resources import files
+from typing import Any
+
+from perfassert.report.document import plain
+
+_DIRECTIONS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+"""Marks that let a text look like another one: they are shown, not obeyed."""
+_SLOT = re.compile(r"\{(STYLE|DATA|SCRIPT)\}")
+
+
+def page(name: str, data: Mapping[str, Any]) -> str:
+    """``assets/<name>.html`` with ``data`` as JSON, the common script and ``assets/<name>.js``.
+
+    No text in ``data`` can end the script that holds it, nor turn the direction of another.
+    """
+    text = json.dumps(plain(data), ensure_ascii=False, separators=(",", ":"))
+    text = text.encode("utf-8", "replace").decode()  # names of files may have half characters
+    shown = _DIRECTIONS.sub(lambda mark: f"⟨U+{ord(mark[0]):04X}⟩", text)
+    parts = {
+        "STYLE": _asset("report.css"),
+        "DATA": shown.replace("<", "\\u003c"),
+        "SCRIPT": f"{_asset('page.js')}\n{_asset(f'{name}.js')}",
+    }
+    return _SLOT.sub(lambda slot: parts[slot[1]], _asset(f"{name}.html"))
+
+
+def _asset(name: str) -> str:
+    return files("perfassert.report").joinpath("assets", name).read_text("utf-8")
