@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from math import prod
 
-from perfassert.engines.volume.estimate import AccessCost
+from perfassert.engines.volume.on_chip import AccessCost
 from perfassert.kernel.bound import BoundAccess
 from perfassert.kernel.description import BoundKernel
 from perfassert.kernel.graph import Node

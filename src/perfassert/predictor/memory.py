@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import prod
 
-from perfassert.engines.volume.estimate import AccessCost, VolumeEstimate
+from perfassert.engines.volume.estimate import VolumeEstimate
+from perfassert.engines.volume.on_chip import AccessCost
 from perfassert.engines.volume.roofline import dram_seconds
 from perfassert.hardware.matrix import WARPS_OF_A_GROUP, MatrixVariant
 from perfassert.hardware.model import Device

@@ -1,0 +1,181 @@
+"""What blocks exchange with the L1 and, through it, with the L2 (Warpspeed §4.3, §4.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from perfassert.engines.volume.executed import (
+    ExecutedGroup,
+    block_footprint,
+    executed_cost,
+    said,
+)
+from perfassert.engines.volume.footprint import block_steps, field_runs
+from perfassert.engines.volume.groups import AccessGroup, of
+from perfassert.engines.volume.representatives import Representative, alike, representatives
+from perfassert.engines.volume.reuse import touched_again
+from perfassert.engines.volume.runs import Runs, shifted, size, to_granules
+from perfassert.engines.volume.warps import WarpCost, warp_cost
+from perfassert.hardware.model import Device
+from perfassert.kernel.access import Direction
+from perfassert.kernel.launch import Launch
+
+
+@dataclass(frozen=True, slots=True)
+class FieldBlocks:
+    """One field between registers and L2, over the whole launch, in bytes."""
+
+    load: WarpCost
+    store: WarpCost
+    compulsory: float
+    lines: float
+    redundant: float
+    told: tuple[str, ...] = ()
+    asked: Mapping[tuple[int, ...], float] = field(default_factory=dict)
+    """What warps ask for, by the numbers of the accesses."""
+
+
+@dataclass(frozen=True, slots=True)
+class AccessCost:
+    """Of one bound access, per warp instruction: cycles of the L1 or shared pipe, wavefronts,
+    sectors asked for, lanes that take part."""
+
+    cycles: float
+    wavefronts: float
+    sectors: float
+    lanes: float
+
+
+def note(accesses: dict[int, AccessCost], members: Iterable[int], cost: WarpCost) -> None:
+    for member in members:
+        count = cost.instructions or 1.0
+        accesses[member] = AccessCost(
+            cost.cycles / count, cost.wavefronts / count, cost.sectors / count, cost.lanes / count
+        )
+
+
+def field_blocks(
+    groups: Sequence[AccessGroup], launch: Launch, device: Device, accesses: dict[int, AccessCost]
+) -> FieldBlocks:
+    costs = {d: WarpCost() for d in Direction}
+    copied = 0.0  # in bulk: bytes of every box, however often
+    asked: dict[tuple[int, ...], float] = {}
+    for group in groups:
+        blocks = representatives([group], launch, device.l1_line_bytes)
+        cost = warp_cost(group, blocks, launch, device)
+        if group.bulk:
+            cost = replace(cost, wavefronts=0.0, tag_cycles=0.0, cycles=0.0)
+            copied += cost.sectors * device.sector_bytes * (group.direction is Direction.LOAD)
+        note(accesses, group.members, cost)
+        costs[group.direction] = costs[group.direction].plus(cost)
+        asked[group.members] = cost.sectors * device.sector_bytes
+    loads = _loads(groups)
+    compulsory, lines = _footprints(loads, launch, device) if loads else (0.0, 0.0)
+    compulsory += copied
+    requested = costs[Direction.LOAD].sectors * device.sector_bytes
+    return FieldBlocks(
+        costs[Direction.LOAD],
+        costs[Direction.STORE],
+        compulsory,
+        lines,
+        max(0.0, requested - compulsory),
+        asked=asked,
+    )
+
+
+def executed_blocks(
+    groups: Sequence[ExecutedGroup], device: Device, accesses: dict[int, AccessCost]
+) -> FieldBlocks:
+    """The same of a field whose addresses were executed."""
+    costs = {d: WarpCost() for d in Direction}
+    for group in groups:
+        cost = executed_cost(group, device)
+        note(accesses, group.members, cost)
+        costs[group.direction] = costs[group.direction].plus(cost)
+    loads = [g for g in groups if g.direction is Direction.LOAD]
+    unique = block_footprint(loads, device.sector_bytes)
+    lines = block_footprint(loads, device.l1_line_bytes)
+    requested = costs[Direction.LOAD].sectors * device.sector_bytes
+    return FieldBlocks(
+        costs[Direction.LOAD],
+        costs[Direction.STORE],
+        unique.total,
+        lines.total,
+        max(0.0, requested - unique.total),
+        tuple(said(groups, unique)),
+    )
+
+
+def _footprints(
+    loads: Sequence[AccessGroup], launch: Launch, device: Device
+) -> tuple[float, float]:
+    """Bytes in sectors and in lines that every block touches, summed over the blocks.
+
+    Blocks of one affine group differ only by a shift, so one footprint serves all of a mask class.
+    """
+    compulsory = lines = 0.0
+    same_shape: dict[tuple[bool, ...], tuple[Representative, Runs]] = {}
+    same = alike(loads, launch)
+    for block in representatives(loads, launch, device.l1_line_bytes):
+        if same and block.partial in same_shape:
+            first, runs = same_shape[block.partial]
+            runs = shifted(runs, _distance(loads[0], first, block, launch))
+        else:
+            runs = field_runs(loads, [block.box], launch, device.sector_bytes)
+            same_shape[block.partial] = (block, runs)
+        sectors = size(to_granules(runs, device.sector_bytes)) * device.sector_bytes
+        compulsory += block.weight * sectors
+        lines += block.weight * size(to_granules(runs, device.l1_line_bytes)) * device.l1_line_bytes
+    return compulsory, lines
+
+
+def _distance(group: AccessGroup, a: Representative, b: Representative, launch: Launch) -> int:
+    """Bytes from the footprint of block ``a`` to that of block ``b``."""
+    steps = block_steps(group, launch)
+    return sum(s * (j - i) for s, i, j in zip(steps, a.block, b.block, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class L1:
+    """What the L1 of a compute unit does with the loads of a block.
+
+    ``oversubscription``: lines that they allocate, over the L1 less shared memory; ``miss``: by
+    field, the share of what a block asks for again that is not there any more.
+    """
+
+    oversubscription: float
+    miss: Mapping[str, float]
+
+
+def l1_behaviour(
+    fields: Mapping[str, Sequence[AccessGroup]],
+    on_chip: Mapping[str, FieldBlocks],
+    launch: Launch,
+    device: Device,
+    shared: int,
+) -> L1:
+    """``shared``: bytes of shared memory of the blocks that a compute unit holds."""
+    capacity = max(device.l1_bytes - shared, device.l1_bytes // 8)
+    curve = device.curves["l1_load"]
+    allocated = sum(f.lines for f in on_chip.values()) / launch.blocks
+    oversubscription = curve.oversubscription(allocated, capacity)
+    far = curve.miss(oversubscription)
+    found = {name: far * f.redundant for name, f in on_chip.items()}
+    loads = {name: _loads(groups) for name, groups in fields.items()}
+    asked = {members: b for f in on_chip.values() for members, b in f.asked.items()}
+    within = touched_again(loads, asked, lambda g: _footprints(g, launch, device), launch.blocks)
+    for near in within:
+        miss = curve.miss(curve.oversubscription(near.needed, capacity))
+        for name, again in near.bytes.items():
+            found[name] += (min(miss, far) - far) * again
+    misses = {
+        name: min(1.0, max(0.0, found[name] / f.redundant)) if f.redundant else far
+        for name, f in on_chip.items()
+    }
+    return L1(oversubscription, misses)
+
+
+def _loads(groups: Sequence[AccessGroup]) -> list[AccessGroup]:
+    """Those that go through the L1."""
+    return [g for g in of(Direction.LOAD, groups) if not g.bulk]
