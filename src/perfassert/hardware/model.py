@@ -135,10 +135,10 @@ class Device:
 
         Raises :class:`DeviceFileError` with near names.
         """
-        found = self.operations.get(name) or self.operations.get(SYNONYMS.get(name, ""))
+        found = self._listed(name)
         if found is None and (variant := MatrixVariant.named(name)):
-            made = self.derived(variant)
-            found = made.operation if made else listed(name, self.operations.values())
+            made = self._derive(variant)
+            found = made.operation if made else None
         if found is None:
             hint = close_matches(name, [*self.operations, *SYNONYMS])
             raise DeviceFileError(f"{self.name}: no operation class {name!r}{hint}")
@@ -150,8 +150,14 @@ class Device:
         None where it is listed, or the file has no matrix instructions. In one that says of its
         class ``tensor`` not which variant that is, all of them cost the same.
         """
-        if variant.name in self.operations or listed(variant.name, self.operations.values()):
-            return None
+        return None if self._listed(variant.name) else self._derive(variant)
+
+    def _listed(self, name: str) -> Operation | None:
+        """The class of a name, a synonym or a matrix variant."""
+        found = self.operations.get(name) or self.operations.get(SYNONYMS.get(name, ""))
+        return found or listed(name, self.operations.values())
+
+    def _derive(self, variant: MatrixVariant) -> Derived | None:
         source = nearest(variant, self.operations.values())
         if source is None:
             one = self.operations.get("tensor")

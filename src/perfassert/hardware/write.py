@@ -36,9 +36,9 @@ def _lines(device: Device) -> Iterator[str]:
         yield f"{key} = {_entry(device, f'values.{key}', getattr(device, key), rule, sources)}"
     yield "\n[pipelines]"
     for pipeline, scope in device.pipelines.items():
-        yield f"{_bare(pipeline)} = {quoted(scope.value)}"
+        yield f"{bare(pipeline)} = {quoted(scope.value)}"
     for operation in device.operations.values():
-        yield f"\n[operations.{_bare(operation.name)}]"
+        yield f"\n[operations.{bare(operation.name)}]"
         yield f"pipeline = {quoted(operation.pipeline)}"
         if operation.variant and operation.variant != operation.name:
             yield f"variant = {quoted(operation.variant)}"
@@ -54,7 +54,8 @@ def _lines(device: Device) -> Iterator[str]:
 _CYCLES = Key({"cycles": 1.0})
 
 
-def _bare(name: str) -> str:
+def bare(name: str) -> str:
+    """A key as TOML takes it: quoted where it has to be."""
     return name if name.replace("_", "").replace("-", "").isalnum() else quoted(name)
 
 

@@ -319,8 +319,9 @@ def _arithmetic(
     those if they are matrix instructions'."""
     warps = -(-launch.threads_per_block // warp_size)
     counts: dict[str, float] = {}
+    variants = {name: MatrixVariant.named(name) for name in {n.operation for n in graph.nodes}}
     for node in graph.nodes:
-        name, flops = _flops(node, program, warp_size)
+        name, flops = _flops(node, variants[node.operation], program, warp_size)
         if flops:
             times = len(node.warps) if node.warps is not None else warps
             for loop in graph.chain(node.loop):
@@ -335,11 +336,13 @@ def _arithmetic(
     return sum(counts.values()), _MATRIX_DTYPES.get(variant.input, "float16"), most
 
 
-def _flops(node: Node, program: Program, warp_size: int) -> tuple[str, float]:
+def _flops(
+    node: Node, variant: MatrixVariant | None, program: Program, warp_size: int
+) -> tuple[str, float]:
     """The type or the matrix variant of an instruction, and the operations of one lane."""
     if node.operation == "move":
         return "", 0.0
-    if variant := MatrixVariant.named(node.operation):
+    if variant is not None:
         together = WARPS_OF_A_GROUP if variant.unit == "wgmma" else 1
         return variant.name, 2 * variant.multiply_adds / together / warp_size
     base = program.instructions[node.program].opcode.partition(".")[0]

@@ -11,7 +11,7 @@ from perfassert.errors import DeviceFileError
 from perfassert.hardware.load import device, devices, load_device
 from perfassert.hardware.model import Device
 from perfassert.hardware.schema import VALUES
-from perfassert.hardware.write import quoted
+from perfassert.hardware.write import bare, quoted
 from perfassert.lab.calibration.driver import CalibrationError, Properties
 from perfassert.lab.calibration.evaluate import Entry, Findings, Missing
 from perfassert.lab.calibration.journal import write_atomic
@@ -80,8 +80,7 @@ def _lines(
     for pipeline, scope in nearest.pipelines.items():
         yield f'{pipeline} = "{scope.value}"'
     for operation in nearest.operations.values():
-        name = operation.name if "." not in operation.name else quoted(operation.name)
-        yield f"\n[operations.{name}]"
+        yield f"\n[operations.{bare(operation.name)}]"
         yield f'pipeline = "{operation.pipeline}"'
         if operation.variant and operation.variant != operation.name:
             yield f"variant = {quoted(operation.variant)}"
