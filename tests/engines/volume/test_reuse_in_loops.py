@@ -37,7 +37,9 @@ def again(groups, asked):
     fields = {}
     for one in groups:
         fields.setdefault(one.field, []).append(one)
-    return touched_again(fields, {g.members: asked[g.field] for g in groups}, footprint, 1)
+    asked_by = {g.members: asked[g.field] for g in groups}
+    nests = touched_again(fields, asked_by, footprint, Direction.LOAD)
+    return [one for nest in nests for one in nest]
 
 
 def test_a_row_is_touched_again_while_its_lines_are_near():
@@ -95,3 +97,47 @@ def test_a_product_of_matrices_loads_a_tile_as_often_as_tiles_need_it(tmp_path, 
     )
     once = 2 * 4 * n * n * (n // 32)  # every block reads 32 rows and 32 columns
     assert float(found.volumes.l2_load.total) == pytest.approx(once, rel=0.1)
+
+
+def predicted(folder, code, launch, device):
+    (file := folder / "kernel.cu").write_text(code)
+    return pa.predict(pa.from_cuda(file), launch, device).volumes.dram_load
+
+
+def test_blocks_of_a_product_share_what_they_load_at_the_same_time(tmp_path):
+    """A wave touches more than the L2 holds, but one iteration of it little."""
+    pytest.importorskip("nvidia.cu13")
+    n = 4096
+    code = """
+    extern "C" __global__ void columns(const float* a, const float* b, float* c, int n) {
+        int column = blockIdx.x * 32 + threadIdx.x % 32, row = blockIdx.y * 32 + threadIdx.x / 32;
+        float sum = 0;
+        for (int k = 0; k < n; ++k) sum += a[row * n + k] * b[k * n + column];
+        c[row * n + column] = sum;
+    }"""
+    launch = pa.Launch((n // 32, n // 32), 1024, args={"n": n})
+    found = predicted(tmp_path, code, launch, "a100")
+    assert 4 * n * n > pa.device("a100").l2_effective_bytes
+    assert float(found.parts["capacity"]) < 0.01 * float(found.total)
+
+
+def test_what_every_sweep_reads_anew_must_fit_into_the_l2_as_a_whole(tmp_path):
+    """Blocks that all read the same array eight times: seven sweeps come back to what is gone."""
+    pytest.importorskip("nvidia.cu13")
+    n, sweeps = 1 << 25, 8
+    code = """
+    extern "C" __global__ void sweep(const float* x, float* out, int n, int sweeps) {
+        float sum = 0;
+        for (int t = 0; t < sweeps; ++t)
+            for (int k = threadIdx.x; k < n; k += 1024) sum += x[k];
+        out[blockIdx.x * 1024 + threadIdx.x] = sum;
+    }"""
+    launch = pa.Launch(108, 1024, args={"n": n, "sweeps": sweeps})
+    found = predicted(tmp_path, code, launch, "a100")
+    device = pa.device("a100")
+    curve = device.curves["l2_load"]
+    gone = curve.miss(curve.oversubscription(4 * n, device.l2_effective_bytes))
+    assert gone > 0.1
+    swept = (sweeps - 1) * 4 * n * gone
+    near = 0.01 * 8 * 4 * n  # the curve is not quite zero for what blocks read at the same time
+    assert swept <= float(found.parts["capacity"]) < swept + near

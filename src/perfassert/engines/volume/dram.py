@@ -5,20 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from perfassert.engines.volume.footprint import field_runs
+from perfassert.engines.volume.groups import AccessGroup
 from perfassert.engines.volume.on_chip import FieldBlocks
-from perfassert.engines.volume.waves import FieldWave, Wave
+from perfassert.engines.volume.reuse import lost, touched_again
+from perfassert.engines.volume.runs import size, to_granules
+from perfassert.engines.volume.waves import FieldGroups, FieldWave, Wave
 from perfassert.hardware.model import Device
+from perfassert.kernel.access import Direction
 from perfassert.kernel.launch import Launch
 
 
 @dataclass(frozen=True, slots=True)
 class Dram:
+    """Bytes by field and part, over the launch."""
+
     load: Mapping[str, Mapping[str, float]]
     store: Mapping[str, Mapping[str, float]]
     diagnostics: Mapping[str, float]
 
 
 def dram_volumes(
+    fields: FieldGroups,
     on_chip: Mapping[str, FieldBlocks],
     sampled: Sequence[Wave],
     launch: Launch,
@@ -32,24 +40,27 @@ def dram_volumes(
     for wave in sampled:
         share = wave.threads / launch.threads
         misses = _layer_misses(wave, device)
-        footprint = sum(f.load + f.store for f in wave.fields.values())
-        load_miss, store_miss = (
-            curve.miss(curve.oversubscription(footprint, device.l2_effective_bytes))
-            for curve in (device.curves["l2_load"], device.curves["l2_store"])
-        )
+        reuse = _Reuse(fields, on_chip, wave, launch, device)
+        read = {name: _read(part, misses) for name, part in wave.fields.items()}
+        asked = {n: share * on_chip[n].loaded(l1_miss[n]) for n in wave.fields}
+        again = {n: max(0.0, asked[n] - sum(read[n].values())) for n in wave.fields}
+        lost = reuse.lost(Direction.LOAD, asked, again)
+        written = {n: share * on_chip[n].store.sectors * device.sector_bytes for n in wave.fields}
+        again = {n: max(0.0, written[n] - p.store) for n, p in wave.fields.items()}
+        evicted = reuse.lost(Direction.STORE, written, again)
         for name, part in wave.fields.items():
-            chip = on_chip[name]
-            written = chip.store.sectors * device.sector_bytes * share
-            evicted = max(0.0, written - part.store) * store_miss if part.store else 0.0
-            if chip.load.instructions or part.partial or evicted:
-                requested = (chip.compulsory + chip.redundant * l1_miss[name]) * share
-                parts = _read(part, requested, misses, load_miss)
-                parts["store_fill"] = part.partial + evicted
+            early = evicted[name] if part.store else 0.0
+            if on_chip[name].load.instructions or part.partial or early:
+                parts = {
+                    **read[name],
+                    "capacity": lost[name] if part.load else 0.0,
+                    "store_fill": part.partial + early,
+                }
                 _accumulate(load.setdefault(name, {}), parts, wave.weight)
             if part.store:
-                parts = {"compulsory": part.store, "capacity": evicted}
+                parts = {"compulsory": part.store, "capacity": early}
                 _accumulate(store.setdefault(name, {}), parts, wave.weight)
-        diagnostics = {"wave_footprint_bytes": footprint, **_described(wave, misses)}
+        diagnostics = {"wave_footprint_bytes": wave.footprint, **_described(wave, misses)}
     return Dram(load, store, diagnostics)
 
 
@@ -64,19 +75,60 @@ def _described(wave: Wave, layer_misses: tuple[float, float]) -> dict[str, float
     }
 
 
-def _read(
-    part: FieldWave, requested: float, layer_misses: tuple[float, float], miss: float
-) -> dict[str, float]:
-    """What a wave reads of a field that it asks the L2 for ``requested`` bytes of."""
-    again_y, again_z = part.overlap_y * layer_misses[0], part.overlap_z * layer_misses[1]
-    fresh = part.load - part.overlap_y - part.overlap_z
-    repeated = max(0.0, requested - (fresh + again_y + again_z))
+def _read(part: FieldWave, layer_misses: tuple[float, float]) -> dict[str, float]:
+    """What a wave reads of a field for the first time."""
     return {
-        "compulsory": fresh,
-        "overlap_y": again_y,
-        "overlap_z": again_z,
-        "capacity": repeated * miss if part.load else 0.0,
+        "compulsory": part.load - part.overlap_y - part.overlap_z,
+        "overlap_y": part.overlap_y * layer_misses[0],
+        "overlap_z": part.overlap_z * layer_misses[1],
     }
+
+
+@dataclass(frozen=True, slots=True)
+class _Reuse:
+    """What blocks of one wave ask the L2 for more than once.
+
+    They are taken to be in the same iterations of their loops.
+    """
+
+    fields: FieldGroups
+    on_chip: Mapping[str, FieldBlocks]
+    wave: Wave
+    launch: Launch
+    device: Device
+
+    def lost(
+        self, direction: Direction, asked: Mapping[str, float], again: Mapping[str, float]
+    ) -> dict[str, float]:
+        """Of ``again``, by field, what the L2 does not hold any more, out of all that is asked."""
+        load = direction is Direction.LOAD
+        curve = self.device.curves["l2_load" if load else "l2_store"]
+        unique = sum(f.load if load else f.store for f in self.wave.fields.values())
+
+        def miss(footprint: float) -> float:
+            return curve.miss(curve.oversubscription(footprint, self.device.l2_effective_bytes))
+
+        within = touched_again(
+            self.fields, self._by_access(direction, asked), self._taken, direction
+        )
+        return lost(again, unique, miss(self.wave.footprint), miss, within)
+
+    def _by_access(
+        self, direction: Direction, asked: Mapping[str, float]
+    ) -> dict[tuple[int, ...], float]:
+        """What reaches the L2 of each group's requests: of all groups of a field the same share."""
+        found: dict[tuple[int, ...], float] = {}
+        for name in self.fields:
+            own = self.on_chip[name].asked[direction]
+            whole = sum(own.values())
+            found |= {members: b / whole * asked[name] for members, b in own.items() if whole}
+        return found
+
+    def _taken(self, groups: Sequence[AccessGroup]) -> tuple[float, float]:
+        runs = field_runs(groups, self.wave.blocks, self.launch, self.device.sector_bytes)
+        grain = self.device.dram_granularity
+        touched = float(size(to_granules(runs, grain)) * grain)
+        return touched, touched
 
 
 def _accumulate(into: dict[str, float], parts: Mapping[str, float], weight: float) -> None:

@@ -91,7 +91,7 @@ def estimate_volumes(
     sampled = waves(fields, launch, device, concurrent)
     resident = occupancy.resident_blocks * device.compute_units
     sampled = with_executed(sampled, executed, launch, device, resident)
-    dram = dram_volumes(on_chip, sampled, launch, device, l1.miss)
+    dram = dram_volumes(fields, on_chip, sampled, launch, device, l1.miss)
     spills = spilled(kernel, started or launch, device, occupancy)
     beside = _beside(kernel, started or launch, device, spills)
     loaded = _loaded(on_chip, l1.miss)

@@ -14,12 +14,15 @@ from perfassert.engines.volume.executed import (
 from perfassert.engines.volume.footprint import block_steps, field_runs
 from perfassert.engines.volume.groups import AccessGroup, of
 from perfassert.engines.volume.representatives import Representative, alike, representatives
-from perfassert.engines.volume.reuse import touched_again
+from perfassert.engines.volume.reuse import lost, touched_again
 from perfassert.engines.volume.runs import Runs, shifted, size, to_granules
 from perfassert.engines.volume.warps import WarpCost, warp_cost
 from perfassert.hardware.model import Device
 from perfassert.kernel.access import Direction
 from perfassert.kernel.launch import Launch
+
+Asked = Mapping[Direction, dict[tuple[int, ...], float]]
+"""Bytes that warps ask for, by the numbers of the accesses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +35,11 @@ class FieldBlocks:
     lines: float
     redundant: float
     told: tuple[str, ...] = ()
-    asked: Mapping[tuple[int, ...], float] = field(default_factory=dict)
-    """What warps ask for, by the numbers of the accesses."""
+    asked: Asked = field(default_factory=lambda: {d: {} for d in Direction})
+
+    def loaded(self, miss: float) -> float:
+        """Bytes from the L2, where the L1 misses a share of what is asked for again."""
+        return self.compulsory + self.redundant * miss
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +66,7 @@ def field_blocks(
 ) -> FieldBlocks:
     costs = {d: WarpCost() for d in Direction}
     copied = 0.0  # in bulk: bytes of every box, however often
-    asked: dict[tuple[int, ...], float] = {}
+    asked: Asked = {d: {} for d in Direction}
     for group in groups:
         blocks = representatives([group], launch, device.l1_line_bytes)
         cost = warp_cost(group, blocks, launch, device)
@@ -69,7 +75,7 @@ def field_blocks(
             copied += cost.sectors * device.sector_bytes * (group.direction is Direction.LOAD)
         note(accesses, group.members, cost)
         costs[group.direction] = costs[group.direction].plus(cost)
-        asked[group.members] = cost.sectors * device.sector_bytes
+        asked[group.direction][group.members] = cost.sectors * device.sector_bytes
     loads = _loads(groups)
     compulsory, lines = _footprints(loads, launch, device) if loads else (0.0, 0.0)
     compulsory += copied
@@ -161,18 +167,24 @@ def l1_behaviour(
     allocated = sum(f.lines for f in on_chip.values()) / launch.blocks
     oversubscription = curve.oversubscription(allocated, capacity)
     far = curve.miss(oversubscription)
-    found = {name: far * f.redundant for name, f in on_chip.items()}
+
+    def taken(loads: Sequence[AccessGroup]) -> tuple[float, float]:
+        sectors, lines = _footprints(loads, launch, device)
+        return sectors, lines / launch.blocks
+
     loads = {name: _loads(groups) for name, groups in fields.items()}
-    asked = {members: b for f in on_chip.values() for members, b in f.asked.items()}
-    within = touched_again(loads, asked, lambda g: _footprints(g, launch, device), launch.blocks)
-    for near in within:
-        miss = curve.miss(curve.oversubscription(near.needed, capacity))
-        for name, again in near.bytes.items():
-            found[name] += (min(miss, far) - far) * again
-    misses = {
-        name: min(1.0, max(0.0, found[name] / f.redundant)) if f.redundant else far
-        for name, f in on_chip.items()
-    }
+    asked: dict[tuple[int, ...], float] = {}
+    for f in on_chip.values():
+        asked |= f.asked[Direction.LOAD]
+    redundant = {name: f.redundant for name, f in on_chip.items()}
+    found = lost(
+        redundant,
+        sum(f.compulsory for f in on_chip.values()),
+        far,
+        lambda needed: curve.miss(curve.oversubscription(needed, capacity)),
+        touched_again(loads, asked, taken, Direction.LOAD),
+    )
+    misses = {n: min(1.0, found[n] / again) if again else far for n, again in redundant.items()}
     return L1(oversubscription, misses)
 
 

@@ -1,33 +1,36 @@
-"""How much a cache must hold for what a block's loops touch again.
+"""How much a cache must hold for what loops touch again: a block's the L1, a wave's the L2.
 
-The paper's kernels have no loops: what a block touches is what the L1 must hold (§4.5). A loop that
+The paper's kernels have no loops: what a block touches is what the L1 must hold, what a wave
+touches the L2 (§4.5). A loop that
 walks through rows touches its lines again within a few iterations, however many it has. So the
 footprint is taken of windows of consecutive iterations, from one of the innermost loops to all:
 with ``F(w)`` the sectors of a window of ``w`` of ``n`` iterations, a cache that keeps just such a
 window loads ``V(w) = ⌈n / w⌉ · F(w)``. What is touched again between one window and the next
-larger, ``V(w) − V(w')``, hits where the lines of ``w'`` iterations fit. Without loops that is the
-paper's formula.
+larger, ``V(w) − V(w')``, hits where the lines of ``w'`` iterations fit. What lies in no loop is a
+window of its own. Without loops that is the paper's formula.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, takewhile
 
 from perfassert.engines.volume.groups import AccessGroup
+from perfassert.kernel.access import Direction
 
 _STEP = 4
-"""How many times as long as the one before a window is."""
+"""How many times as long as the one before a window is; the last one up to twice as many."""
+_NEGLIGIBLE = 1e-2
 Footprint = Callable[[Sequence[AccessGroup]], tuple[float, float]]
-"""Loads of one field → bytes in sectors and in lines that all blocks touch, block by block."""
+"""Accesses of one field → bytes that are moved, and bytes of the cache that they take."""
 Window = Mapping[str, int]
 """Loop → consecutive iterations of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """What is touched again, in bytes over the launch: by field, and the lines that a block must
-    keep for it to hit."""
+    """What is touched again, in bytes: by field, and what of the cache it takes for it to hit."""
 
     bytes: Mapping[str, float]
     needed: float
@@ -37,50 +40,76 @@ def touched_again(
     fields: Mapping[str, Sequence[AccessGroup]],
     asked: Mapping[tuple[int, ...], float],
     footprint: Footprint,
-    blocks: int,
-) -> tuple[Again, ...]:
-    """Reuse within loops, from near to far; what lies beyond all iterations is not among it.
+    direction: Direction,
+) -> Iterator[Iterator[Again]]:
+    """Reuse within each nest of loops, from near to far, found as it is asked for; what lies beyond
+    all iterations is not among it.
 
-    ``fields``: their loads; ``asked``: bytes that warps ask for, by members of a group.
+    ``fields``: their accesses, of which those of one ``direction`` are counted and all take room;
+    ``asked``: bytes that those ask for, by members of a group.
     """
-    found: list[Again] = []
     for nest in _nests(fields).values():
         before = {
             key: sum(asked.get(group.members, 0.0) for group in groups)
             for key, groups in nest.items()
         }
-        found += _of_nest(nest, before, footprint, blocks)
-    return tuple(found)
+        if any(place[1] is direction for place in nest):
+            yield _of_nest(nest, before, footprint, direction)
 
 
-_Place = tuple[str, tuple[str, ...]]
-"""A field, and the loops around some of its loads."""
+def lost(
+    redundant: Mapping[str, float],
+    unique: float,
+    far: float,
+    miss: Callable[[float], float],
+    within: Iterable[Iterable[Again]],
+) -> dict[str, float]:
+    """Bytes that miss of what is asked for again, by field.
+
+    At the most the share ``far`` of it; of what each nest of loops touches again ``within`` it, as
+    ``miss`` says for what that takes. Windows are looked at only where they can matter beside the
+    ``unique`` bytes.
+    """
+    found = {name: far * bytes for name, bytes in redundant.items()}
+    if sum(found.values()) <= _NEGLIGIBLE * unique:
+        return found
+    for near in chain.from_iterable(takewhile(lambda a: miss(a.needed) < far, n) for n in within):
+        saved = far - miss(near.needed)
+        for name, bytes in near.bytes.items():
+            found[name] = max(0.0, found[name] - saved * bytes)
+    return found
+
+
+_Place = tuple[str, Direction, tuple[str, ...]]
+"""A field, and the loops around some of its accesses."""
 _Nest = dict[_Place, list[AccessGroup]]
 
 
 def _nests(fields: Mapping[str, Sequence[AccessGroup]]) -> dict[str, _Nest]:
-    """By outermost loop: the accesses of a field that lie in the same loops."""
+    """By outermost loop, "" for none: the accesses of a field that lie in the same loops."""
     nests: dict[str, _Nest] = {}
+    if not any(group.loops for groups in fields.values() for group in groups):
+        return nests
     for name, groups in fields.items():
         for group in groups:
-            if group.loops:
-                nest = nests.setdefault(group.loops[0], {})
-                nest.setdefault((name, group.loops), []).append(group)
+            nest = nests.setdefault(group.loops[0] if group.loops else "", {})
+            nest.setdefault((name, group.direction, group.loops), []).append(group)
     return nests
 
 
 def _of_nest(
-    nest: _Nest, before: dict[_Place, float], footprint: Footprint, blocks: int
+    nest: _Nest, before: dict[_Place, float], footprint: Footprint, direction: Direction
 ) -> Iterator[Again]:
     for window in _windows(nest):
         volumes: dict[str, float] = {}
         needed = 0.0
         for key, groups in nest.items():
-            sectors, lines = footprint([_within(group, window) for group in groups])
-            loaded = sectors * _count(groups[0], window)
-            volumes[key[0]] = volumes.get(key[0], 0.0) + before[key] - loaded
-            before[key] = loaded
-            needed += lines / blocks
+            moved, taken = footprint([_within(group, window) for group in groups])
+            needed += taken
+            if key[1] is direction:
+                moved *= _count(groups[0], window)
+                volumes[key[0]] = volumes.get(key[0], 0.0) + before[key] - moved
+                before[key] = moved
         yield Again({name: max(0.0, bytes) for name, bytes in volumes.items()}, needed)
 
 
@@ -98,7 +127,7 @@ def _windows(nest: _Nest) -> Iterator[dict[str, int]]:
         here = [loop for loop in trips if depth[loop] == level]
         size, most = 1, max(trips[loop] for loop in here)
         while size < most:
-            size = min(size * _STEP, most)
+            size = size * _STEP if size * _STEP * 2 <= most else most
             window |= {loop: min(size, trips[loop]) for loop in here}
             yield dict(window)
 

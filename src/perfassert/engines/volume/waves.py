@@ -63,13 +63,19 @@ class FieldWave:
 
 @dataclass(frozen=True, slots=True)
 class Wave:
-    """One wave: its share of the launch, its fields, the volumes of its layers in bytes."""
+    """One wave: its share of the launch, blocks, fields, and the volumes of its layers in bytes."""
 
     threads: int
     weight: float
+    blocks: Sequence[BlockBox]
     fields: Mapping[str, FieldWave]
     layer_y: float
     layer_z: float
+
+    @property
+    def footprint(self) -> float:
+        """Bytes that it touches."""
+        return sum(f.load + f.store for f in self.fields.values())
 
     @property
     def pages(self) -> int:
@@ -92,8 +98,7 @@ def waves(fields: FieldGroups, launch: Launch, device: Device, concurrent: int) 
     while not wave.threads:  # all masked: nearer to the start there is work
         start //= 2
         wave = _wave(fields, launch, device, start, concurrent, 1.0)
-    weight = launch.threads / wave.threads
-    return [Wave(wave.threads, weight, wave.fields, wave.layer_y, wave.layer_z)]
+    return [replace(wave, weight=launch.threads / wave.threads)]
 
 
 def _parts(fields: FieldGroups, launch: Launch, concurrent: int) -> list[tuple[int, int]]:
@@ -160,7 +165,7 @@ def _wave(
     layer_y = _layer(fields, (row, 1, 1), launch, device) if before_y and grid[1] > 1 else 0.0
     layer_z = _layer(fields, (row, grid[1], 1), launch, device) if before_z and grid[2] > 1 else 0.0
     threads = threads_in(current, launch)
-    return Wave(threads, weight, parts, layer_y, layer_z)
+    return Wave(threads, weight, current, parts, layer_y, layer_z)
 
 
 def _layer(fields: FieldGroups, box: tuple[int, int, int], launch: Launch, device: Device) -> float:
