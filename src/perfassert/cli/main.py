@@ -24,6 +24,7 @@ from perfassert.cli import (
     predict,
     rank,
     record,
+    schema,
     validate,
 )
 from perfassert.errors import ExpectationFailed, PerfAssertError
@@ -85,6 +86,7 @@ def _parser() -> argparse.ArgumentParser:
         history,
         init,
         kernels,
+        schema,
         validate,
         calibrate,
         measure,

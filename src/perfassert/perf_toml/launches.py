@@ -20,10 +20,10 @@ from perfassert.kernel.launch import Launch
 from perfassert.perf_toml.descriptions import DescriptionReader
 
 SCHEMA = 1
-_TOP = ("schema", "recorded", "kernels", "launch")
-_RECORDED = ("by", "command", "device", "launches")
-_LAUNCH = ("grid", "block", "args", "shared_bytes")
-_ENTRY = ("kernel", "count", "cluster", "constants", *_LAUNCH)
+TOP = ("schema", "recorded", "kernels", "launch")
+RECORDED = ("by", "command", "device", "launches")
+LAUNCH = ("grid", "block", "args", "shared_bytes")
+ENTRY = ("kernel", "count", "cluster", "constants", *LAUNCH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +79,14 @@ def _kernel_label(entry: RecordedLaunch) -> str:
 
 class _LaunchesReader(DescriptionReader):
     error = RecordError
-    launch_keys = _LAUNCH
+    launch_keys = LAUNCH
 
     def entries(self) -> tuple[RecordedLaunch, ...]:
-        self.known("", self.table, _TOP)
+        self.known("", self.table, TOP)
         if self.table.get("schema") != SCHEMA:
             self.fail("schema", f"must be {SCHEMA}: is it a launches file of this version?")
         recorded = self.section("recorded", self.table.get("recorded", {}))
-        self.known("recorded", recorded, _RECORDED)
+        self.known("recorded", recorded, RECORDED)
         device = self.string("recorded.device", recorded.get("device", ""))
         given = self.table.get("launch", [])
         if not isinstance(given, list) or not given:
@@ -96,14 +96,14 @@ class _LaunchesReader(DescriptionReader):
 
     def _entry(self, key: str, value: Any, device: str) -> RecordedLaunch:
         table = self.section(key, value)
-        self.known(key, table, _ENTRY)
+        self.known(key, table, ENTRY)
         label = self.string(f"{key}.kernel", table.get("kernel"))
         count = table.get("count", 1)
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:
             self.fail(f"{key}.count", f"must be a whole number above 0, not {count!r}")
         described = self._described(key, label, table.get("constants"))
         name = self.string(f"kernels.{label}.name", described.get("name", label))
-        launch = self.make_launch(key, {k: v for k, v in table.items() if k in _LAUNCH})
+        launch = self.make_launch(key, {k: v for k, v in table.items() if k in LAUNCH})
         if "cluster" in table:
             launch = Launch(
                 launch.grid, launch.block, launch.args, launch.shared_bytes, domain=launch.domain,

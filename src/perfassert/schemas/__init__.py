@@ -1,0 +1,1 @@
+"""JSON Schemas of the files that people and programs write for, or read from, perfassert."""

@@ -1,0 +1,34 @@
+"""Every schema by its name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+
+from perfassert.expect.metrics import METRICS, Metric
+from perfassert.schemas.data_files import device, suite
+from perfassert.schemas.parts import Schema
+from perfassert.schemas.perf_toml import launches_file, perf_toml
+from perfassert.schemas.report import report
+
+_MAKERS: Mapping[str, Callable[[], Schema]] = {
+    "device": device,
+    "launches": launches_file,
+    "report": report,
+    "suite": suite,
+}
+
+
+def schema(name: str, metrics: Mapping[str, Metric] = METRICS) -> Schema:
+    """``metrics``: those that can be expected in tests, perhaps with those of plug-ins."""
+    return perf_toml(metrics) if name == "perf-toml" else _MAKERS[name]()
+
+
+def file_name(name: str) -> str:
+    """Under which it is published, with its version: ``perf-toml-1.json``."""
+    return f"{name}-{str(schema(name)['$id']).rpartition(':')[2]}.json"
+
+
+def to_json(made: Schema) -> str:
+    """As it is published."""
+    return json.dumps(made, indent=1, ensure_ascii=False) + "\n"

@@ -1,0 +1,75 @@
+"""What schemas are put together from. Keys are those of the readers: none is forgotten."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+Schema = Mapping[str, Any]
+DRAFT = "http://json-schema.org/draft-07/schema#"
+"""What editors of TOML know, too."""
+
+TEXT: Schema = {"type": "string"}
+NUMBER: Schema = {"type": "number"}
+FLAG: Schema = {"type": "boolean"}
+WHOLE: Schema = {"type": "integer"}
+CELL: Schema = {"type": ["number", "string"]}
+EXPRESSION: Schema = {"type": ["integer", "string"]}
+"""A whole number, or an expression of such."""
+
+
+def listed(of: Schema, least: int = 0) -> Schema:
+    """A list of them, at least so many."""
+    return {"type": "array", "items": of, **({"minItems": least} if least else {})}
+
+
+def either(*ways: Schema) -> Schema:
+    """Any of them."""
+    return {"anyOf": list(ways)}
+
+
+def named(of: Schema) -> Schema:
+    """A table of any keys with such values."""
+    return {"type": "object", "additionalProperties": of}
+
+
+def one_of(words: Iterable[object]) -> Schema:
+    """One of these values."""
+    return {"enum": list(words)}
+
+
+def closed(
+    keys: Iterable[str], of: Mapping[str, Schema], required: Iterable[str] = (), **more: Any
+) -> Schema:
+    """A table with no other keys; one without a schema in ``of`` is an error here."""
+    properties = {key: of[key] for key in keys}
+    needed = {"required": sorted(required)} if required else {}
+    return {
+        "type": "object", "properties": properties, "additionalProperties": False, **needed, **more,
+    }  # fmt: skip
+
+
+def described(schema: Schema, text: str) -> Schema:
+    """With what an editor shows beside the key."""
+    return {**schema, "description": text}
+
+
+def at(name: str) -> Schema:
+    """What a schema defines once and uses in several places."""
+    return {"$ref": f"#/definitions/{name}"}
+
+
+STRINGS = either(TEXT, listed(TEXT))
+EXPRESSIONS = either(EXPRESSION, {**listed(EXPRESSION, 1), "maxItems": 8})
+EXTENT = either(EXPRESSION, {**listed(EXPRESSION, 1), "maxItems": 3})
+
+
+def document(name: str, version: int, title: str, schema: Schema, **definitions: Schema) -> Schema:
+    """A whole schema; ``version`` grows with what is no longer valid or means something else."""
+    return {
+        "$schema": DRAFT,
+        "$id": f"urn:perfassert:schema:{name}:{version}",
+        "title": title,
+        **schema,
+        **({"definitions": definitions} if definitions else {}),
+    }

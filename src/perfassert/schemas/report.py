@@ -1,0 +1,137 @@
+"""What ``pytest --perf-report=json:PATH`` writes, and ``perfassert predict --json`` prints."""
+
+from __future__ import annotations
+
+from perfassert.expect.metrics import METRICS
+from perfassert.prediction.prediction import CONFIDENCES, LIMITERS
+from perfassert.prediction.volumes import UNITS
+from perfassert.report.document import FORMAT, SCHEMA
+from perfassert.schemas.parts import (
+    CELL,
+    FLAG,
+    NUMBER,
+    TEXT,
+    WHOLE,
+    Schema,
+    at,
+    closed,
+    described,
+    document,
+    either,
+    listed,
+    named,
+    one_of,
+)
+
+_NULL: Schema = {"type": "null"}
+_EXTENT = {**listed(WHOLE, 3), "maxItems": 3}
+_OUTCOMES = ("passed", "failed", "skipped", "xfailed", "xpassed")
+
+
+def _whole(of: dict[str, Schema], optional: tuple[str, ...] = ()) -> Schema:
+    return closed(of, of, [key for key in of if key not in optional])
+
+
+def report() -> Schema:
+    """Numbers in base units; null is a number that is none."""
+    table = {
+        "format": one_of([FORMAT]),
+        "schema": one_of([SCHEMA]),
+        "perfassert": described(TEXT, "version of the package"),
+        "model_version": TEXT,
+        "errors": described(listed(TEXT), "node IDs of what could not be collected or set up"),
+        "tests": listed(_test()),
+    }
+    return document(
+        "report", SCHEMA, "Report of a session", _whole(table), prediction=_prediction(),
+        assumption=_assumption(), volume=_volume(),
+    )  # fmt: skip
+
+
+def _test() -> Schema:
+    ranked = {
+        "candidate": TEXT, "kernel": TEXT, "grid": _EXTENT, "block": _EXTENT, "time": NUMBER,
+        "limiter": one_of(LIMITERS), "tied_with_best": FLAG,
+    }  # fmt: skip
+    ranking = {"label": TEXT, "band": NUMBER, "candidates": listed(_whole(ranked))}
+    baseline = {"name": TEXT, "status": TEXT, "moved": TEXT, "metric": TEXT}
+    return _whole(
+        {
+            "nodeid": TEXT, "file": TEXT, "line": either(WHOLE, _NULL), "device": TEXT,
+            "outcome": one_of(_OUTCOMES), "message": either(TEXT, _NULL),
+            "predictions": listed(at("prediction")), "rankings": listed(_whole(ranking)),
+            "baselines": listed(_whole(baseline, ("metric",))),
+        }
+    )  # fmt: skip
+
+
+def _prediction() -> Schema:
+    occupancy = {
+        "fraction": NUMBER,
+        "resident_blocks": WHOLE,
+        "warps_per_unit": WHOLE,
+        "limited_by": TEXT,
+    }
+    count = either(NUMBER, _NULL)
+    resources = {
+        "registers": WHOLE,
+        "shared_bytes": WHOLE,
+        "spill_bytes": count,
+        "instructions": count,
+    }
+    band = {"error": count, "band": NUMBER, "suite": TEXT}
+    limits = one_of(("", *LIMITERS))
+    own = {
+        "kernel": TEXT, "device": TEXT, "device_digest": TEXT, "model_version": TEXT,
+        "grid": _EXTENT, "block": _EXTENT, "threads": WHOLE, "updates": WHOLE, "warps": WHOLE,
+        "blocks": WHOLE, "time": NUMBER, "cycles": NUMBER, "spread": NUMBER, "limiter": limits,
+        "bounds": named(NUMBER), "roofline_time": NUMBER, "roofline_limiter": limits,
+        "volumes": _whole(dict.fromkeys(UNITS, at("volume"))), "occupancy": _whole(occupancy),
+        "resources": _whole(resources), "stalls": named(NUMBER),
+        "advice": either(listed(_advice()), _NULL), "assumptions": listed(at("assumption")),
+        "exact": listed(TEXT), "error_bands": named(_whole(band)),
+        "confidence": one_of(CONFIDENCES), "confidence_reasons": listed(at("assumption")),
+        "diagnostics": {"type": "object"},
+    }  # fmt: skip
+    metrics = dict.fromkeys(METRICS, CELL)
+    added = {
+        "label": TEXT, "note": TEXT,
+        "metrics": {"type": "object", "properties": metrics},  # and those of plug-ins
+        "expectations": listed(_expectation()), "sources": named(listed(_line())),
+    }  # fmt: skip
+    return _whole({**own, **added}, ("stalls", "advice"))
+
+
+def _advice() -> Schema:
+    known = {
+        "optimizer": TEXT, "category": TEXT, "speedup": NUMBER, "importance": NUMBER,
+        "suggestion": TEXT, "hotspots": listed({"type": "object"}),
+        "simulated": either(NUMBER, _NULL),
+    }  # fmt: skip
+    return {"type": "object", "properties": known, "required": sorted(known)}
+
+
+def _expectation() -> Schema:
+    share = either(NUMBER, _NULL)
+    return _whole(
+        {
+            "metric": TEXT, "expected": TEXT, "predicted": TEXT, "difference": share,
+            "slack": share, "model_error": share, "known_error": TEXT, "error_suite": TEXT,
+            "verdict": TEXT,
+        }
+    )  # fmt: skip
+
+
+def _line() -> Schema:
+    costs = {"line": WHOLE, "instructions": NUMBER, "wavefronts": NUMBER, "sectors": NUMBER}
+    return _whole({**costs, "executed": TEXT}, ("executed",))
+
+
+def _assumption() -> Schema:
+    span = either({"type": "array", "items": [TEXT, WHOLE, WHOLE]}, _NULL)
+    return _whole({"text": TEXT, "span": span, "stands_for": TEXT, "share": NUMBER})
+
+
+def _volume() -> Schema:
+    of = {"total": NUMBER, "parts": named(NUMBER), "fields": named(at("volume"))}
+    return _whole(of, ("parts", "fields"))
