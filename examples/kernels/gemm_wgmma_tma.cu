@@ -1,13 +1,20 @@
 // C = A Bᵀ, half precision in, single precision out, for Hopper: one warp brings tiles to shared
 // memory through tensor maps, STAGES ahead; two warp groups multiply them with wgmma. A ring of
 // mbarriers says which stage is full, another one which is empty. A is m x k, B is n x k, row by
-// row; m and n multiples of 128, k of 64. Blocks of 384 threads: the producer's group and two
-// consumers', 64 x 128 of C each. sm_90a.
+// row; m and n multiples of the tile, k of 64. Blocks of 384 threads: the producer's group and two
+// consumers', 64 x TILE_N of C each; with other TILE_M one consumer's group for every 64 rows. sm_90a.
 #ifndef STAGES
 #define STAGES 4
 #endif
+#ifndef TILE_M
+#define TILE_M 128
+#endif
+#ifndef TILE_N
+#define TILE_N 128
+#endif
 
-constexpr int TILE_M = 128, TILE_N = 128, TILE_K = 64;
+constexpr int TILE_K = 64, GROUPS = TILE_M / 64, THREADS = 128 * (GROUPS + 1);
+constexpr int REGISTERS = GROUPS <= 2 ? 232 : GROUPS == 3 ? 152 : 112;  // of a consumer's threads
 constexpr int STAGE_BYTES = (TILE_M + TILE_N) * TILE_K * 2;
 
 struct alignas(64) Map { unsigned char opaque[128]; };  // a CUtensorMap
@@ -38,27 +45,35 @@ __device__ __forceinline__ unsigned long long descriptor(unsigned address)
     return (unsigned long long)(address & 0x3ffff) >> 4 | 1ull << 16 | 64ull << 32 | 1ull << 62;
 }
 
-__device__ __forceinline__ void multiply(float (&d)[64], unsigned long long a, unsigned long long b)
+#define FOUR(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
+#define SIXTEEN(i) FOUR(i), FOUR(i + 4), FOUR(i + 8), FOUR(i + 12)
+#define THIRTY_TWO(i) SIXTEEN(i), SIXTEEN(i + 16)
+#define FIRST "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
+              "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define SECOND ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
+               "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define THIRD ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, " \
+              "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
+#define FOURTH ", %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, " \
+               "%110, %111, %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, " \
+               "%124, %125, %126, %127"
+#define MULTIPLY "wgmma.mma_async.sync.aligned.m64n"
+
+__device__ __forceinline__ void multiply(float (&d)[TILE_N / 2], unsigned long long a, unsigned long long b)
 {
-    asm volatile(
-        "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 "
-        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
-        "%64, %65, 1, 1, 1, 0, 0;"
-        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
-          "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
-          "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
-          "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]),
-          "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]),
-          "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]),
-          "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),
-          "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
-        : "l"(a), "l"(b));
+#if TILE_N == 64
+    asm volatile(MULTIPLY "64k16.f32.f16.f16 {" FIRST "}, %32, %33, 1, 1, 1, 0, 0;"
+                 : THIRTY_TWO(0) : "l"(a), "l"(b));
+#elif TILE_N == 128
+    asm volatile(MULTIPLY "128k16.f32.f16.f16 {" FIRST SECOND "}, %64, %65, 1, 1, 1, 0, 0;"
+                 : THIRTY_TWO(0), THIRTY_TWO(32) : "l"(a), "l"(b));
+#else
+    asm volatile(MULTIPLY "256k16.f32.f16.f16 {" FIRST SECOND THIRD FOURTH "}, %128, %129, 1, 1, 1, 0, 0;"
+                 : THIRTY_TWO(0), THIRTY_TWO(32), THIRTY_TWO(64), THIRTY_TWO(96) : "l"(a), "l"(b));
+#endif
 }
 
-extern "C" __global__ void __launch_bounds__(384)
+extern "C" __global__ void __launch_bounds__(THREADS)
 gemm_wgmma_tma(const __grid_constant__ Map a, const __grid_constant__ Map b, float* __restrict__ c,
                int n, int k)
 {
@@ -69,7 +84,7 @@ gemm_wgmma_tma(const __grid_constant__ Map a, const __grid_constant__ Map b, flo
     if (threadIdx.x == 0)
         for (int i = 0; i < STAGES; ++i) {
             asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(full + i)));
-            asm volatile("mbarrier.init.shared::cta.b64 [%0], 2;" ::"r"(shared_address(empty + i)));
+            asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(empty + i)), "n"(GROUPS));
         }
     asm volatile("fence.mbarrier_init.release.cluster;");
     __syncthreads();
@@ -92,8 +107,8 @@ gemm_wgmma_tma(const __grid_constant__ Map a, const __grid_constant__ Map b, flo
         return;
     }
 
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
-    float sums[64] = {};
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(REGISTERS));
+    float sums[TILE_N / 2] = {};
     for (int step = 0; step < steps; ++step) {
         const unsigned tile = shared_address(tiles) + stage * STAGE_BYTES;
         wait(shared_address(full + stage), parity);
@@ -114,7 +129,7 @@ gemm_wgmma_tma(const __grid_constant__ Map a, const __grid_constant__ Map b, flo
     c += ((size_t)blockIdx.y * TILE_M + (group - 1) * 64 + warp * 16 + lane / 4) * n +
          blockIdx.x * TILE_N + lane % 4 * 2;
 #pragma unroll
-    for (int j = 0; j < 16; ++j)
+    for (int j = 0; j < TILE_N / 8; ++j)
 #pragma unroll
         for (int upper = 0; upper < 2; ++upper)
             *(float2*)(c + (size_t)(8 * upper) * n + 8 * j) =

@@ -193,6 +193,8 @@ MATRIX_KERNELS = [
     ("softmax", {}, EVERYWHERE),
     ("layer_norm", {}, EVERYWHERE),
     ("gemm_wgmma_tma", {}, ("sm_90",)),
+    ("gemm_wgmma_tma", {"TILE_M": 256}, ("sm_90",)),
+    ("gemm_wgmma_tma", {"TILE_N": 256, "STAGES": 3}, ("sm_90",)),
     ("gemm_tcgen05", {}, ("sm_100",)),
 ]
 MATRIX_CASES = [(name, d, arch) for name, d, archs in MATRIX_KERNELS for arch in archs]
