@@ -23,6 +23,7 @@ from perfassert.frontends.cuda.block_kinds import Standing, standing
 from perfassert.frontends.cuda.channels import assign_channels
 from perfassert.frontends.cuda.executed_counts import Counts
 from perfassert.frontends.cuda.items import Item
+from perfassert.frontends.cuda.iterations import groups, looked_at
 from perfassert.kernel.affine import IntArray
 from perfassert.kernel.expression import AXES
 from perfassert.kernel.graph import (
@@ -448,11 +449,12 @@ class _Walk:
         if int(trips[mask].min()) != most:
             self.binder.assume("the threads of a warp leave a loop together, with the last one",
                                loop.span)  # fmt: skip
-        self.set_counter(index, most // 2)
-        body = self.region(index, mask)
-        if loop.last is None or loop.last >= loop.blocks:
-            return [Item(trips=most, body=body)] if body else []
-        return self.left_early(index, mask, most, body)
+        whole = loop.last is None or loop.last >= loop.blocks
+        items = self.iterations(index, mask, most if whole else most - 1)
+        if whole:
+            return items
+        self.set_counter(index, most - 1)  # left at its top: the last runs only what lies before
+        return items + self.region(index, mask, loop.last or frozenset())
 
     def warps_differ(self, trips: IntArray, mask: BoolArray) -> bool:
         """Whether some warps of the block run the loop more often than others."""
@@ -460,13 +462,45 @@ class _Walk:
         each = shaped.max(axis=1)[mask.reshape(shaped.shape).any(axis=1)]
         return bool((each != each[0]).any())
 
-    def left_early(self, index: int, mask: BoolArray, most: int, body: list[Item]) -> list[Item]:
-        """A loop that is left at its top: the last iteration runs only what lies before."""
-        last = self.program.loops[index].last or frozenset()
-        self.set_counter(index, most - 1)
-        tail = self.region(index, mask, last)
-        items = [Item(trips=most - 1, body=body)] if most > 1 and body else []
-        return items + tail
+    def iterations(self, index: int, mask: BoolArray, trips: int) -> list[Item]:
+        """Of a loop that stays one, or becomes several where its iterations decide differently."""
+        items: list[Item] = []
+        alike = self.alike(index, trips) if index in self.varying else []
+        if len(alike) > 1:
+            said = f"the {trips} iterations of a loop are taken in {len(alike)} groups that differ"
+            self.binder.assume(said, self.program.loops[index].span)
+        for iteration, count in alike or [(trips // 2, trips)] if trips > 0 else ():
+            self.set_counter(index, iteration)
+            if body := self.region(index, mask):
+                items.append(Item(trips=count, body=body))
+        return items
+
+    def alike(self, index: int, trips: int) -> list[tuple[int, int]]:
+        """Iterations that stand for groups of them; none where that is not known, or too many."""
+        if not looked_at(trips, len(self.everyone)):
+            return []
+        held = self.names, self.memo
+        every = {f"{COUNTER}{index}": np.arange(trips, dtype=np.int64)[:, None]}
+        self.names, self.memo = {**held[0], **every}, {}
+        shape = (trips, len(self.everyone))
+        decisions = [np.broadcast_to(self.value(v) != 0, shape) for v in self.deciding(index)]
+        self.names, self.memo = held
+        return groups(decisions, trips)
+
+    def deciding(self, index: int) -> list[Value]:
+        """Parts of conditions in a loop that depend on its counter, and on no loop's within."""
+        program, inside = self.program, self.program.chain
+        blocks = [b for b in program.blocks.values() if index in inside(b.loop)]
+        values = [b.condition for b in blocks]
+        values += [
+            g for b in blocks for i in range(b.start, b.stop)
+            if (g := program.instructions[i].guard) is not None
+        ]  # fmt: skip
+        values += [x.entry for x in program.loops if x.parent >= 0 and index in inside(x.parent)]
+        within = {x.index for x in program.loops if x.index != index and index in inside(x.index)}
+        parts = {part.index: part for v in values for part in self.symbols.conjuncts(v)}
+        counters = {key: self.counters(part) for key, part in parts.items()}
+        return [p for k, p in parts.items() if index in counters[k] and not within & counters[k]]
 
     def unrolled(self, index: int, mask: BoolArray, trips: IntArray, most: int) -> list[Item]:
         loop = self.program.loops[index]

@@ -1,0 +1,39 @@
+"""Which iterations of a loop decide the same: each such group is simulated as a loop of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+BoolArray = npt.NDArray[np.bool_]
+MOST_GROUPS = 64
+_MOST_DECISIONS = 2**24
+"""Iterations times lanes, beyond which it takes too long to look at each of them."""
+
+
+def looked_at(trips: int, lanes: int) -> bool:
+    """Whether the decisions of all iterations may be evaluated."""
+    return trips * lanes <= _MOST_DECISIONS
+
+
+def groups(decisions: Sequence[BoolArray], trips: int) -> list[tuple[int, int]]:
+    """One iteration of each group of them, and how many it stands for.
+
+    ``decisions``: each of shape (trips, lanes). Runs of iterations in their order; where there are
+    more than ``MOST_GROUPS`` of these, all that decide the same together, in the order of the
+    first. Empty where these are too many as well.
+    """
+    if not decisions:
+        return []
+    rows = np.concatenate([np.packbits(lanes, axis=1) for lanes in decisions], axis=1)
+    starts = np.flatnonzero(np.r_[True, (rows[1:] != rows[:-1]).any(axis=1)])
+    if len(starts) <= MOST_GROUPS:
+        counts = np.diff(np.r_[starts, trips])
+        return [(s + n // 2, n) for s, n in zip(starts.tolist(), counts.tolist(), strict=True)]
+    _, first, counts = np.unique(rows, axis=0, return_index=True, return_counts=True)
+    if len(first) > MOST_GROUPS:
+        return []
+    order = np.argsort(first)
+    return list(zip(first[order].tolist(), counts[order].tolist(), strict=True))

@@ -1,0 +1,70 @@
+"""Loops whose iterations decide differently: what is issued equals what execution counts."""
+
+import numpy as np
+import pytest
+
+import perfassert as pa
+from perfassert.frontends.cuda.iterations import MOST_GROUPS, groups
+
+pytest.importorskip("nvidia.cu13")
+
+EVERY_64TH = """
+extern "C" __global__ void rare(float* out, int n) {
+    float sum = out[threadIdx.x];
+    #pragma unroll 1
+    for (int i = 0; i < n; ++i) {
+        sum += 1.5f;
+        if (i % 64 == 0) {
+            #pragma unroll
+            for (int j = 0; j < 200; ++j) sum = sum * 0.25f + 1.0f;
+        }
+    }
+    out[threadIdx.x] = sum;
+}"""
+TAIL = """
+extern "C" __global__ void tail(float* out, int n) {
+    float sum = out[threadIdx.x];
+    #pragma unroll 1
+    for (int i = 0; i < n; ++i) {
+        sum += 1.5f;
+        if (i * 32 + threadIdx.x >= 3200) {
+            #pragma unroll
+            for (int j = 0; j < 200; ++j) sum = sum * 0.25f + 1.0f;
+        }
+    }
+    out[threadIdx.x] = sum;
+}"""
+
+
+def issued(folder, code, n):
+    (file := folder / "kernel.cu").write_text(code)
+    found = pa.predict(pa.from_cuda(file), pa.Launch(1, 64, args={"n": n}), "a100")
+    return float(found.resources.instructions)
+
+
+def of_a_step(folder, code, n):
+    """Instructions of one step of the body that is taken now and then: two lengths of it."""
+    longer = issued(folder, code, n)
+    return (longer - issued(folder, code.replace("j < 200", "j < 100"), n)) / 100
+
+
+@pytest.mark.parametrize("trips", [256, 6400])  # runs of iterations; so many that they are mixed
+def test_a_branch_that_is_taken_now_and_then_counts_as_often(tmp_path, trips):
+    assert of_a_step(tmp_path, EVERY_64TH, trips) == pytest.approx(2 * trips / 64)
+
+
+def test_a_branch_that_begins_in_the_middle_of_a_loop(tmp_path):
+    """From iteration 100 on in the first warp, an iteration earlier in the second."""
+    assert of_a_step(tmp_path, TAIL, 400) == pytest.approx(300 + 301)
+
+
+def test_groups_are_runs_or_all_that_decide_the_same():
+    now_and_then = (np.arange(256) % 64 == 0)[:, None]
+    assert groups([now_and_then], 256) == [
+        (0, 1), (32, 63), (64, 1), (96, 63), (128, 1), (160, 63), (192, 1), (224, 63)
+    ]  # fmt: skip
+    often = (np.arange(6400) % 64 == 0)[:, None]
+    assert groups([often], 6400) == [(0, 100), (1, 6300)]
+    assert groups([], 10) == []
+    apart = np.eye(2 * MOST_GROUPS, dtype=bool)
+    assert groups([apart], len(apart)) == []
