@@ -13,6 +13,8 @@ from perfassert.frontends.toolchain import tools
 SOURCE = """
 import triton
 import triton.language as tl
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
 
 
 @triton.jit
@@ -53,6 +55,17 @@ def tuned(x, BLOCK: tl.constexpr):
 
 def plain(x):
     pass
+
+
+@gluon.jit
+def transposed(target, source, n, TILE: gl.constexpr, rows: gl.constexpr, columns: gl.constexpr):
+    i = gl.arange(0, TILE, layout=gl.SliceLayout(1, rows))
+    j = gl.arange(0, TILE, layout=gl.SliceLayout(0, rows))
+    tile = gl.load(source + gl.program_id(0) * TILE + i[:, None] * n + j[None, :])
+    turned = gl.convert_layout(tile, columns)
+    i = gl.arange(0, TILE, layout=gl.SliceLayout(1, columns))
+    j = gl.arange(0, TILE, layout=gl.SliceLayout(0, columns))
+    gl.store(target + gl.program_id(0) * TILE * n + j[None, :] * n + i[:, None], turned)
 """
 TYPES = {"target": "*fp32", "source": "*fp32", "n": "i32", "stride": "i32", "factor": "fp32"}
 needs_nvdisasm = pytest.mark.skipif(tools.find("nvdisasm") is None, reason="nvdisasm is missing")
@@ -198,3 +211,21 @@ def test_offsets_that_wrap_around_have_one_address(functions, arch):
     tiles = from_triton(functions.grouped, types, {"BLOCK": 128})
     program = describe(tiles.compiled.binary(arch, {"m": 2048, "n": 2048}))
     assert [a.text for a in program.assumptions] == []
+
+
+@needs_nvdisasm
+@pytest.mark.parametrize("device", ["A100-SXM4-40GB", "H100-SXM5-80GB"])
+def test_functions_of_gluon(functions, device):
+    """Rows in, columns out, each of 128 bytes: what is read and written once, through a tile."""
+    from triton.experimental.gluon import language as gl
+
+    rows = gl.BlockedLayout([1, 4], [4, 8], [4, 1], [1, 0])
+    columns = gl.BlockedLayout([4, 1], [8, 4], [1, 4], [0, 1])
+    types = {"target": "*fp32", "source": "*fp32", "n": "i32"}
+    constants = {"TILE": 32, "rows": rows, "columns": columns}
+    kernel = from_triton(functions.transposed, types, constants)
+    prediction = pa.predict(kernel, pa.Launch(64, 128, {"n": 2048}), device)
+    moved = 64 * 32 * 32 * 4
+    assert float(prediction.volumes.l2_load.total) == moved
+    assert float(prediction.volumes.l2_store.total) == moved
+    assert [a.text for a in prediction.assumptions if a.stands_for] == []

@@ -1,4 +1,7 @@
-"""``from_triton``: a JIT function → a :class:`Kernel`, compiled by Triton without a GPU."""
+"""``from_triton``: a JIT function → a :class:`Kernel`, compiled by Triton without a GPU.
+
+Functions under ``@gluon.jit`` are Triton's, too; their layouts are constants.
+"""
 
 from __future__ import annotations
 
@@ -138,7 +141,6 @@ class TritonSource:
     ) -> tuple[Binary, int]:
         triton = _triton()
         from triton.backends.compiler import GPUTarget
-        from triton.compiler import ASTSource
 
         types = dict(self.types) | dict.fromkeys(ones, "constexpr")
         constants = dict(self.constants) | dict.fromkeys(ones, 1)
@@ -146,7 +148,7 @@ class TritonSource:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # Triton's own, about Triton
-                source = ASTSource(self.function, types, constants, dict(attrs))
+                source = _source_type(self.function)(self.function, types, constants, dict(attrs))
                 made = triton.compile(source, target=target, options=dict(self.options))
             ptx, cubin, metadata = made.asm["ptx"], made.asm["cubin"], made.metadata
         except Exception as error:  # whatever a compiler in this process raises
@@ -233,12 +235,21 @@ def _triton() -> ModuleType:
     return module
 
 
+def _source_type(function: Any) -> Any:
+    """Triton's class for what is compiled: functions of Gluon have one of their own."""
+    from triton.compiler import ASTSource
+
+    if not getattr(function, "is_gluon", lambda: False)():
+        return ASTSource
+    from triton.experimental.gluon._runtime import GluonASTSource
+
+    return GluonASTSource
+
+
 def _jit_function(triton: ModuleType, given: Any) -> Any:
     """``given``, if Triton can compile it as it is."""
     kind = type(given).__name__
     if isinstance(given, triton.JITFunction):
-        if getattr(given, "is_gluon", lambda: False)():
-            raise KernelSourceError(f"{given.__name__!r} is a Gluon function; only Triton's work")
         return given
     if kind in ("Autotuner", "Heuristics"):
         raise KernelSourceError(
