@@ -1,9 +1,12 @@
 """Files of baselines: merged on writing, replaced at once, locked meanwhile."""
 
+import errno
 import os
+import random
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 
@@ -12,6 +15,7 @@ from perfassert.baseline import files
 from perfassert.baseline.entry import Key
 from perfassert.baseline.files import Update, file_of, orphans, read, write
 
+fcntl = pytest.importorskip("fcntl")
 ENTRY = {"time": 1e-5, "model_version": "0", "device_digest": "d", "kernel_digest": "k"}
 
 
@@ -69,11 +73,92 @@ def test_a_lock_that_stays_is_named(file, monkeypatch):
     monkeypatch.setattr(files, "_PATIENCE", 0.05)
     write(file, Update({key(1): ENTRY}))
     lock = file.with_name(".test_module.toml.lock")
-    lock.touch()
+    held = files._taken(lock)
     with pytest.raises(pa.BaselineError, match=r"delete .*\.test_module\.toml\.lock"):
         write(file, Update({key(2): ENTRY}))
     assert lock.exists()
     assert read(file).keys() == {key(1)}
+    os.close(held)
+    lock.unlink(missing_ok=True)
+
+
+def test_a_file_system_without_locks(file, monkeypatch):
+    def none(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", none)
+    write(file, Update({key(1): ENTRY}))
+    write(file, Update({key(2): ENTRY}))
+    assert read(file).keys() == {key(1), key(2)}
+    assert os.listdir(file.parent) == [file.name]
+
+
+def test_a_writer_that_is_killed_loses_and_blocks_nothing(file):
+    """Anywhere between opening and replacing; 500 times where PERFASSERT_EXHAUSTIVE is set."""
+    write(file, Update({key(1): ENTRY}))
+    code = (
+        "import sys; from pathlib import Path; from perfassert.baseline.files import *\n"
+        "from perfassert.baseline.entry import Key\n"
+        f"entry = {ENTRY!r}\n"
+        "print('ready', flush=True)\n"
+        "while True:\n"
+        "    for i in range(50):\n"
+        "        write(Path(sys.argv[1]), Update({Key(f'o_{i}', 'default', 'A'): entry}))\n"
+        "        write(Path(sys.argv[1]), Update({}, frozenset({Key(f'o_{i}', 'default', 'A')})))"
+    )
+    draw = random.Random(0)
+    for _ in range(500 if os.environ.get("PERFASSERT_EXHAUSTIVE") else 5):
+        process = subprocess.Popen(
+            [sys.executable, "-c", code, str(file)], stdout=subprocess.PIPE, text=True
+        )
+        process.stdout.readline()
+        time.sleep(draw.uniform(0, 0.02))
+        process.kill()
+        process.communicate()
+        assert read(file)[key(1)] == ENTRY
+    write(file, Update({key(2): ENTRY}))
+    assert {key(1), key(2)} <= set(read(file))
+
+
+REMARKED = """\
+# at the top
+{}
+# about the first
+# in two lines
+[test_1.default.A100]
+time = 1e-05  # 10 us
+  # indented
+model_version = "0"
+# about what is gone
+l2 = 3
+device_digest = "d"
+kernel_digest = "k"
+
+# about the second
+[test_2.default.A100]
+time = 1e-05  # 10 us
+model_version = "0"
+device_digest = "d"
+kernel_digest = "k"
+# at the end
+"""
+
+
+def test_remarks_of_people_are_kept(file):
+    write(file, Update({key(1): ENTRY, key(2): ENTRY}))
+    head = file.read_text().partition("\n[")[0]
+    file.write_text(REMARKED.format(head))
+    write(file, Update({key(1): {**ENTRY, "time": 2e-5}, key(0): ENTRY}))
+    text = file.read_text()
+    assert text.startswith("# at the top\n# Predicted")
+    assert text.endswith('kernel_digest = "k"\n\n# at the end\n')
+    assert "\n\n# about the first\n# in two lines\n# about what is gone\n[test_1." in text
+    assert '# indented\nmodel_version = "0"' in text
+    write(file, Update({key(1): {**ENTRY, "time": 2e-5}}))
+    assert file.read_text() == text
+    write(file, Update(dropped=frozenset({key(2)})))
+    assert "about the second" not in file.read_text()
+    assert "about the first" in file.read_text()
 
 
 def test_a_broken_file_is_left_as_it_is(file):

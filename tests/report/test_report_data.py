@@ -1,11 +1,14 @@
 """Predictions without their diagnosis; files that are replaced; Markdown of hostile names."""
 
+from dataclasses import replace
+
 import pytest
 
 import perfassert as pa
 from perfassert.report.document import document, to_json
 from perfassert.report.files import replace_file
 from perfassert.report.markdown_parts import Capped, code, fenced, words
+from perfassert.report.prediction import text as told
 
 
 @pytest.fixture
@@ -79,3 +82,8 @@ def test_a_capped_text_says_what_is_missing():
     assert text.add_table(("x",), [["1"] * 1] * 50, share=0.5) > 0
     assert "… and 3 more" in text.text(3)
     assert len(text.text(3)) <= 400
+
+
+def test_a_time_that_start_phases_move_says_so(prediction):
+    assert "start phases" not in told(replace(prediction, spread=0.09))
+    assert "± 24%" in told(replace(prediction, spread=0.49))

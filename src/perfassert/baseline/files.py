@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 import time
@@ -9,10 +10,17 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 
 from perfassert.baseline.entry import Entry, Key
-from perfassert.baseline.text import format_file, parse_file
+from perfassert.baseline.text import format_file, parse_file, remarks_of
 from perfassert.errors import BaselineError
+
+fcntl: ModuleType | None
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None
 
 FOLDER = "__perf__"
 _PATIENCE = 10.0  # seconds that another process may hold a file
@@ -75,7 +83,8 @@ def write(path: Path, update: Update) -> None:
         with _locked(path):
             entries = update.applied(read(path))
             if entries:
-                _replace(path, format_file(entries))
+                old = path.read_text("utf-8-sig") if path.exists() else ""
+                _replace(path, format_file(entries, remarks_of(old)))
             else:
                 path.unlink(missing_ok=True)
     except OSError as error:
@@ -116,23 +125,47 @@ def _umask() -> int:
 
 @contextmanager
 def _locked(path: Path, now: Callable[[], float] = time.monotonic) -> Iterator[None]:
-    """One process at a time, by a file that exists while one writes."""
+    """One process at a time. A process that is killed holds nothing, but on Windows, where
+    the lock is that a file exists; on a file system without locks the later write counts."""
     lock = path.with_name(f".{path.name}.lock")
     end = now() + _PATIENCE
-    while True:
-        try:
-            os.close(os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
-            break
-        except (FileExistsError, PermissionError) as error:
-            if isinstance(error, PermissionError) and os.name != "nt":
-                raise
-            if now() > end:
-                raise BaselineError(
-                    f"{path}: another process has been writing it for {_PATIENCE:.0f} s; if none "
-                    f"is, delete {lock} and run the update again"
-                ) from None
-            time.sleep(0.01)
+    while (held := _taken(lock)) is None:
+        if now() > end:
+            raise BaselineError(
+                f"{path}: another process has been writing it for {_PATIENCE:.0f} s; if none "
+                f"is, delete {lock} and run the update again"
+            )
+        time.sleep(0.01)
     try:
         yield
     finally:
+        if os.name == "nt":  # which deletes no file that is open
+            os.close(held)
         lock.unlink(missing_ok=True)
+        if os.name != "nt":
+            os.close(held)
+
+
+def _taken(lock: Path) -> int | None:
+    """The open lock file, None while another process has it."""
+    try:
+        if fcntl is None:
+            return os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY)
+        handle = os.open(lock, os.O_CREAT | os.O_WRONLY)
+    except (FileExistsError, PermissionError) as error:
+        if isinstance(error, PermissionError) and os.name != "nt":
+            raise
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if lock.exists() and os.path.samestat(os.fstat(handle), lock.stat()):
+            return handle
+    except BlockingIOError:
+        pass
+    except OSError as error:
+        if error.errno in (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS):
+            return handle  # no locks here: writes are whole, the later one counts
+        os.close(handle)
+        raise
+    os.close(handle)
+    return None

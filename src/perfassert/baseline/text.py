@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite
 from typing import Any
 
@@ -46,20 +46,55 @@ _RESTORE = "restore the file from version control, or delete it and run pytest -
 _REMAKE = "undo the edit, or delete the table and run pytest --perf-update"
 
 
-def format_file(entries: Mapping[Key, Entry]) -> str:
+Remarks = Mapping[tuple[str, ...], Sequence[str]]
+"""Comments that people wrote on lines of their own, by the table or key that they stand above."""
+
+
+def format_file(entries: Mapping[Key, Entry], remarks: Remarks | None = None) -> str:
     """The whole file; the same for the same entries, in whatever order they come."""
-    tables = (format_entry(key, entries[key]) for key in sorted(entries))
-    return "\n".join([_HEADER, *("\n".join(lines) + "\n" for lines in tables)])
+    kept = remarks or {}
+    tables = (format_entry(key, entries[key], kept) for key in sorted(entries))
+    first, last = (_block(kept.get(at, ())) for at in (("format",), ()))
+    parts = [first + _HEADER, *(_block(lines) for lines in tables), last]
+    return "\n".join(part for part in parts if part)
 
 
-def format_entry(key: Key, entry: Entry) -> list[str]:
-    """The table of one baseline, line by line."""
+def _block(lines: Sequence[str]) -> str:
+    return "".join(f"{line}\n" for line in lines)
+
+
+def format_entry(key: Key, entry: Entry, remarks: Remarks | None = None) -> list[str]:
+    """The table of one baseline, line by line; remarks on keys that are gone stand above it."""
     updates = entry.get("updates", 0)
-    lines = [f"[{_dotted(key)}]"]
+    above = dict(remarks or {})
+    lines: list[str] = []
     for path, value in leaves(entry):
         comment = _comment(path, value, updates)
+        lines += above.pop((*key, *path), ())
         lines.append(f"{_dotted(path)} = {_value(value)}{comment and f'  # {comment}'}")
-    return lines
+    left = [line for at in sorted(above) if at[: len(key)] == tuple(key) for line in above[at]]
+    return [*left, f"[{_dotted(key)}]", *lines]
+
+
+def remarks_of(text: str) -> Remarks:
+    """What people wrote into a file on lines of their own."""
+    own = set(_HEADER.splitlines())
+    found: dict[tuple[str, ...], list[str]] = {}
+    waiting: list[str] = []
+    header: tuple[str, ...] = ()
+    for line in text.splitlines():
+        if line.lstrip().startswith("#"):
+            waiting += [line.strip()] if line not in own else []
+            continue
+        here = _path_of(line)
+        if not here:
+            continue
+        if line.lstrip().startswith("["):
+            header, here = here, ()
+        if waiting:
+            found.setdefault((*header, *here), []).extend(waiting)
+            waiting = []
+    return {**found, (): waiting} if waiting else found
 
 
 def _dotted(path: tuple[str, ...]) -> str:

@@ -6,9 +6,19 @@ import re
 from pathlib import Path
 from typing import Any
 
-from perfassert.errors import LaunchError, PerfAssertError, PerfFileError, close_matches
+from perfassert.confined import outside
+from perfassert.errors import (
+    KernelSourceError,
+    LaunchError,
+    PerfAssertError,
+    PerfFileError,
+    close_matches,
+)
 from perfassert.frontends.files import OWN
 from perfassert.frontends.tables import ACCESSES, KernelTableReader
+from perfassert.frontends.toolchain.binary import Source
+from perfassert.frontends.toolchain.options import check_of_file
+from perfassert.kernel.contents import file_and_part
 from perfassert.kernel.description import Kernel
 from perfassert.kernel.field import Field
 from perfassert.kernel.integers import evaluate_integer, integer_names
@@ -90,6 +100,7 @@ class DescriptionReader(KernelTableReader):
 
     def _from_code(self, key: str, source: str, table: dict[str, Any]) -> Kernel:
         path = self.path.parent / self.string(f"{key}.{source}", table[source])
+        self._inside(f"{key}.{source}", path)
         if not path.is_file():
             near = close_matches(path.name, (p.name for p in path.parent.glob("*")))
             self.fail(f"{key}.{source}", f"there is no file {str(table[source])!r}{near}")
@@ -101,7 +112,7 @@ class DescriptionReader(KernelTableReader):
             "constants": self._constants,
             "defines": self._defines,
             "include_dirs": self._folders,
-            "options": self.strings,
+            "options": self._options,
             "arch": self.string,
             "toolchain": self.string,
             "parameters": self.strings,
@@ -123,8 +134,29 @@ class DescriptionReader(KernelTableReader):
                 self.fail(f"{key}.{name}", f"must be a number or a string, not {text!r}")
         return table
 
+    def _options(self, key: str, value: Any) -> tuple[str, ...]:
+        """Such as change the code; the file may be a stranger's."""
+        given = tuple(self.strings(key, value))
+        try:
+            check_of_file(Source(self.path, "cuda", options=given))
+        except KernelSourceError as error:
+            self.fail(key, str(error))
+        return given
+
+    def _inside(self, key: str, path: Path) -> None:
+        if why := outside(path):
+            self.fail(key, why)
+
+    def file(self, key: str, value: Any) -> str:
+        found = super().file(key, value)
+        self._inside(key, Path(file_and_part(found)[0]))
+        return found
+
     def _folders(self, key: str, value: Any) -> tuple[Path, ...]:
-        return tuple(self.path.parent / folder for folder in self.strings(key, value))
+        folders = tuple(self.path.parent / folder for folder in self.strings(key, value))
+        for folder in folders:
+            self._inside(key, folder)
+        return folders
 
     def make_launch(self, key: str, value: Any) -> Launch:
         """A :class:`Launch`, by ``domain`` or by ``grid``."""

@@ -6,12 +6,15 @@ hook that needs it, so that a run without ``perf`` pays nothing.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from perfassert.confined import FOLDER
 from perfassert.pytest_plugin import guesses, layout
 from perfassert.pytest_plugin.baseline_options import add_options
 from perfassert.pytest_plugin.baselines import BASELINES, Baselines
@@ -52,12 +55,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=None,
         help="what becomes of tests that need NVIDIA's compiler where it is not installed",
     )
+    group.addoption(
+        "--perf-confined",
+        action="store_true",
+        help="sources, headers and data lie below the root folder, or are refused",
+    )
     add_options(parser, group)
     guesses.add_options(parser, group)
     layout.add_options(parser, group)
     add_report_options(parser, group)
     parser.addini("perf_devices", "devices to predict for, one per line", type="linelist")
     parser.addini("perf_no_toolchain", "fail (the default) or skip", default="fail")
+    parser.addini(
+        "perf_confined", "sources, headers and data lie below the root folder", type="bool"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -66,6 +77,10 @@ def pytest_configure(config: pytest.Config) -> None:
     https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_configure
     """
     config.addinivalue_line("markers", MARKER)
+    confined = config.getoption("--perf-confined") or config.getini("perf_confined")
+    if confined and not os.environ.get(FOLDER):
+        os.environ[FOLDER] = str(config.rootpath)  # of the tools that we start, too
+        config.add_cleanup(partial(os.environ.__delitem__, FOLDER))
     config.stash[USAGE] = []
     config.stash[_WORKER_USAGE] = []
     config.stash[_LAYOUT] = layout.layout_of(config)

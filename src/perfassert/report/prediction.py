@@ -6,6 +6,7 @@ from perfassert.prediction.prediction import Prediction
 from perfassert.report.tables import table
 from perfassert.report.trust import trust
 
+_FAR = 0.1  # share of the time by which start phases may differ and nothing is said of it
 _ESTIMATED = ("time", "l2_load", "l2_store", "dram_load", "dram_store", "registers", "occupancy")
 
 
@@ -16,6 +17,7 @@ def text(prediction: Prediction) -> str:
     shared = v.shared_wavefronts.total
     rows: list[tuple[object, ...]] = [
         ("time", prediction.time),
+        *_phases(prediction),
         ("confidence", prediction.confidence),
         ("limiter", prediction.limiter),
         ("roofline time", prediction.roofline_time),
@@ -40,3 +42,10 @@ def text(prediction: Prediction) -> str:
     if prediction.assumptions:
         parts.append("Assumptions:\n" + "\n".join(f"- {a}" for a in prediction.assumptions))
     return "\n\n".join(parts)
+
+
+def _phases(prediction: Prediction) -> list[tuple[object, ...]]:
+    """How far the time moves with the phase in which blocks start, where that is much."""
+    if prediction.spread < _FAR:
+        return []
+    return [("over start phases", f"± {prediction.spread / 2:.0%}")]

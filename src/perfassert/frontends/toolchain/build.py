@@ -12,6 +12,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from perfassert.confined import outside
 from perfassert.errors import KernelSourceError, ToolchainMissing
 from perfassert.kernel.program import Member
 from perfassert.source import Assumption
@@ -22,7 +23,7 @@ from .binary import Binary, Parameter, Source, Unset, from_dict, to_dict
 from .compilers import Compiled
 from .elf import Cubin
 from .fixture import from_fixture, parameter_base, to_fixture
-from .includes import Closure, closure
+from .includes import Closure, check_confined, closure
 from .modules import Job
 
 Layout = Sequence[tuple[int, int]]
@@ -198,6 +199,8 @@ def _read(source: Source) -> bytes:
             raise KernelSourceError(f"{source.path}: a toolchain needs a source that is compiled")
     if source.kind in ("cubin", "sass") and source.options:
         raise KernelSourceError(f"{source.path}: options need a source that is compiled")
+    if source.content is None and (beyond := outside(source.path)):
+        raise KernelSourceError(beyond)
     try:
         content = source.path.read_bytes() if source.content is None else source.content
     except (OSError, ValueError) as error:
@@ -214,7 +217,10 @@ def _files(source: Source, content: bytes) -> Closure:
     if source.kind != "cuda":
         return Closure({source.path: content}, True)
     extra = [o.value or "" for o in options.parsed(source) if o.name == "--pre-include"]
-    return closure(source.path.resolve(), content, options.search_dirs(source), extra)
+    folders = options.search_dirs(source)
+    found = closure(source.path.resolve(), content, folders, extra)
+    check_confined(found, folders)
+    return found
 
 
 def _mentioned(text: str, files: Mapping[Path, bytes]) -> dict[str, str]:

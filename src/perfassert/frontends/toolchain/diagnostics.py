@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 
+from perfassert.confined import is_source
 from perfassert.errors import KernelSourceError
 
-from .tools import HEADERS
+from .tools import HEADERS, include_dirs
 
 _CUDA = re.compile(
     r"^(?P<file>.+?)\((?P<line>\d+)\): (?:catastrophic |fatal )?error(?: #[\w-]+)?: (?P<text>.*)$"
@@ -55,12 +57,25 @@ def failure(
         )
         return KernelSourceError(f"{where}: {said}{_remedy(log)}")
     at, first = found[0]
+    if not _tellable(first["file"]):
+        return KernelSourceError(
+            f"{first['file']}:{first['line']}: it does not compile; what the compiler says is not "
+            "shown, as that is no source file"
+        )
     shown = _following(lines[at + 1 :]) or _quoted(texts or {}, first["file"], int(first["line"]))
     rest = f"\n({len(found) - 1} more)" if len(found) > 1 else ""
     place = f"{first['file']}:{first['line']}: {first['text'].strip()}"
     hint = "\noption -arch=sm_…a (or f) compiles for features of one architecture"
     rest += hint if _FEATURE.search(first["text"]) else ""
     return KernelSourceError("\n".join([place, *shown]) + rest + _remedy(first["text"]))
+
+
+def _tellable(file: str) -> bool:
+    """Messages repeat what they are about: of a file with secrets that was included, those."""
+    path = Path(file)
+    if is_source(path) or not path.is_file():  # the compiler's own names: of a map, of a command
+        return True
+    return any(Path(folder) in path.parents for folder in include_dirs())
 
 
 def _remedy(said: str) -> str:

@@ -8,6 +8,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from perfassert.confined import FOLDER, confining, is_source, named, outside, reaches_outside
+from perfassert.errors import KernelSourceError
+
 _DIRECTIVE = re.compile(rb"^[ \t]*#[ \t]*include(?:_next)?\b[ \t]*(.*)$", re.MULTILINE)
 _PROBE = re.compile(rb"__has_include(?:_next)?\s*\(\s*([^)]*)\)")
 _NAMED = re.compile(rb'"([^"\n]+)"|<([^>\n]+)>')
@@ -64,3 +67,25 @@ def _reach(name: str, folders: Iterable[Path], files: dict[Path, bytes], queue: 
         except (OSError, ValueError):
             continue
         queue.append(path)
+
+
+def check_confined(found: Closure, folders: Sequence[Path]) -> None:
+    """Where sources are confined: every file lies in their folder, is code, and names what it
+    includes; raises :class:`KernelSourceError`."""
+    if confining() is None:
+        return
+    real = {path.resolve() for path in found.files}
+    for path, content in found.files.items():
+        if why := outside(path):
+            raise KernelSourceError(f"#include: {why}")
+        if path.suffix and not is_source(path):
+            raise KernelSourceError(f"#include: {path} is no source file; {FOLDER} is set")
+        if said := reaches_outside(content):
+            raise KernelSourceError(f"{path}: {said[:60]!r} cannot be followed; {FOLDER} is set")
+        for name in named(content):
+            upwards = Path(name).is_absolute() or ".." in Path(name).parts
+            places = ((at / name).resolve() for at in (path.parent, *folders))
+            if upwards and real.isdisjoint(places):
+                raise KernelSourceError(
+                    f"{path}: #include of {name!r} leads out of what {FOLDER} allows"
+                )

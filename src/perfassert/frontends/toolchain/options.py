@@ -207,3 +207,33 @@ def _next(words: list[str]) -> Option:
     if not words:
         raise KernelSourceError(f"option {word} needs a value")
     return Option(_NAMES[word], words.pop(0))
+
+
+_OF_FILES = frozenset(
+    (
+        "--maxrregcount", "--std", "-I", "-D", "-U", "--ftz", "--fmad", "--prec-div", "--prec-sqrt",
+        "--use_fast_math", "-use_fast_math", "--relocatable-device-code", "--optimize",
+        "--diag-suppress", "--restrict", "-restrict", "-w", "--disable-warnings",
+        "--extra-device-vectorization", "--default-device", "-default-device",
+        "-Wno-deprecated-gpu-targets", "--split-compile",
+    )
+) | {dashes + name for dashes in ("-", "--") for name in _LAMBDA}  # fmt: skip
+_FOR_PTXAS = re.compile(
+    r"-O[0-3]|-v|--verbose|-w|--?(?:dlcm|dscm|flcm|fscm|def-load-cache|def-store-cache)=\w+"
+    r"|--?(?:maxrregcount|fmad|opt-level|allow-expensive-optimizations)=\w+"
+    r"|--?warn-(?:on-)?(?:spills|lmem-usage|local-memory-usage|double-usage)"
+)
+
+
+def check_of_file(source: Source) -> None:
+    """Options that a file asks for, who may be a stranger's: those that change the code, none that
+    runs, reads or writes elsewhere. Raises :class:`KernelSourceError` with the option."""
+    for option in parsed(source):
+        words = (option.value or "").replace(",", " ").split()
+        inner = option.name == "--ptxas-options"
+        if inner and all(map(_FOR_PTXAS.fullmatch, words)):
+            continue
+        if inner or option.name not in _OF_FILES:
+            raise KernelSourceError(
+                f"option {option} is not among those that a file may ask for; give it in Python"
+            )

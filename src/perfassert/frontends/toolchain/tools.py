@@ -33,6 +33,16 @@ _MEMORY_PER_BYTE = (
     2000  # measured: ptxas 160 for the PTX of 120 kernels, nvdisasm 75 for their code
 )
 
+_MEMORY = 16 << 30  # bytes of address space for a tool without a limit of its own
+_PASSED_ON = frozenset(
+    "PATH HOME TMPDIR TMP TEMP LD_LIBRARY_PATH LIBRARY_PATH CPATH C_INCLUDE_PATH "
+    "CPLUS_INCLUDE_PATH CUDA_HOME CUDA_PATH NVCC_PREPEND_FLAGS NVCC_APPEND_FLAGS NVCC_CCBIN "
+    "INCLUDE LIB LIBPATH "
+    "SYSTEMROOT WINDIR SYSTEMDRIVE COMSPEC PATHEXT PROGRAMFILES PROGRAMDATA USERPROFILE "
+    "LOCALAPPDATA PROCESSOR_ARCHITECTURE NUMBER_OF_PROCESSORS CONDA_PREFIX NIX_CFLAGS_COMPILE "
+    "COVERAGE_PROCESS_START COVERAGE_PROCESS_CONFIG".split()
+)
+
 _LIBRARIES = (
     "cu13/lib/libnvrtc.so.*[0-9]",
     "cu13/bin/x86_64/nvrtc64_*_0.dll",
@@ -231,7 +241,8 @@ def run_tool(
 ) -> ToolRun:
     """Runs one tool without a shell; past the time limit it and its children are ended.
 
-    ``memory``: bytes that it may ask for, where the system can bound that.
+    ``memory``: bytes that it may ask for, where the system can bound that. Of the environment it
+    gets what tools need, no more.
 
     :class:`KernelSourceError` names a tool that hangs, :class:`ToolchainMissing` one that cannot
     be started.
@@ -248,12 +259,13 @@ def run_tool(
             text=True,
             encoding="utf-8",
             errors="replace",
-            env={**os.environ, "LC_ALL": "C"},
+            env=_environment(cwd),
             start_new_session=os.name == "posix",
         )
     except OSError as error:
         raise ToolchainMissing(f"{name} cannot be started: {error}") from error
-    if memory is not None and sys.platform == "linux":
+    if sys.platform == "linux":
+        memory = _MEMORY if memory is None else memory
         with contextlib.suppress(OSError):  # it has ended already
             resource.prlimit(process.pid, resource.RLIMIT_AS, (memory, memory))
     with process:
@@ -269,6 +281,12 @@ def run_tool(
             _end(process)
             raise
     return ToolRun(process.returncode, stdout, stderr)
+
+
+def _environment(cwd: str | None) -> dict[str, str]:
+    """What tools need of ours: compilers can read their environment, where secrets may be."""
+    kept = {k: v for k, v in os.environ.items() if k.upper() in _PASSED_ON}
+    return {**kept, "LC_ALL": "C", **({"TMPDIR": cwd} if cwd else {})}
 
 
 def _end(process: subprocess.Popen[str]) -> None:

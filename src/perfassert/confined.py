@@ -1,0 +1,70 @@
+"""Files of strangers: what a pull request's sources may reach, and whose lines may be shown.
+
+``PERFASSERT_CONFINED`` names the one folder that sources, headers and data may lie in, beside the
+tools' own headers; unset, they may lie anywhere. Environment, as whoever sends a pull request
+edits every file that pytest reads its settings from.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+FOLDER = "PERFASSERT_CONFINED"
+_SOURCES = frozenset(
+    ".cu .cuh .c .cc .cpp .cxx .h .hh .hpp .hxx .inl .inc .ipp .tpp .def .ptx .py .jl".split()
+)
+_INCLUDE = re.compile(
+    rb"(?:#|%:)(?:\s|/\*.*?\*/)*(?:include(?:_next)?|import|embed)\b(?:\s|/\*.*?\*/)*"
+    rb"(\"[^\"\n]*\"|<[^>\n]*>|[^\n]*)",
+    re.DOTALL,
+)
+"""More than the preprocessor takes for one: comments, strings and other lines count, too."""
+_SPELLED = (b"??/", b"??=")
+"""Trigraphs of a line's continuation and of ``#``."""
+
+
+def confining() -> Path | None:
+    """The folder that everything must lie in, or None."""
+    named = os.environ.get(FOLDER)
+    return Path(named).resolve() if named else None
+
+
+def outside(path: Path) -> str:
+    """Why a file may not be read; empty where it may. Links count as what they lead to."""
+    within = confining()
+    if within is None:
+        return ""
+    real = path.resolve()
+    if within != real and within not in real.parents:
+        return f"{path} lies outside of {within}, which {FOLDER} allows"
+    return ""
+
+
+def reaches_outside(content: bytes) -> str:
+    """What a text includes in a way that cannot be followed; empty where there is nothing.
+
+    Names that go up or start at the root are followed elsewhere, with the folders searched.
+    """
+    text = content.replace(b"\\\r\n", b"").replace(b"\\\n", b"")
+    if any(mark in text for mark in _SPELLED):
+        return "a trigraph"
+    for found in _INCLUDE.finditer(text):
+        name = found[1].strip()
+        if name[:1] not in (b'"', b"<") or len(name) < 2 or b"embed" in found[0][: -len(name)]:
+            return found[0].decode(errors="replace").strip()
+    return ""
+
+
+def named(content: bytes) -> list[str]:
+    """What a text includes by a name."""
+    text = content.replace(b"\\\r\n", b"").replace(b"\\\n", b"")
+    names = (found[1].strip() for found in _INCLUDE.finditer(text))
+    return [n[1:-1].decode("utf-8", "surrogateescape") for n in names if n[:1] in (b'"', b"<")]
+
+
+def is_source(file: str | Path) -> bool:
+    """Whether a file's lines may be shown: by its suffix, it is code and no secret."""
+    path = Path(file)
+    return path.suffix.lower() in _SOURCES and not path.name.startswith(".")

@@ -1,0 +1,211 @@
+"""What comes with a pull request is data: it reads no file outside, and tells nobody's secrets."""
+
+import json
+import os
+import sys
+
+import pytest
+
+from perfassert.confined import FOLDER, is_source, reaches_outside
+from perfassert.errors import KernelSourceError, PerfFileError
+from perfassert.frontends.toolchain import tools
+from perfassert.frontends.toolchain.binary import Source
+from perfassert.frontends.toolchain.build import build, prepared
+from perfassert.frontends.toolchain.options import check_of_file
+from perfassert.perf_toml.read import read_perf_file
+
+SECRET = "TOKEN=hunter2"
+KERNEL = "__global__ void k(float* x) { x[threadIdx.x] = 1; }\n"
+ALLOWED = [
+    "-O1", "-maxrregcount=32", "--maxrregcount 64", "-std=c++17", "-I../shared", "-DN=3", "-UN",
+    "--use_fast_math", "-ftz=true", "-fmad=false", "-arch=sm_90", "-rdc=true", "-lineinfo",
+    "-gencode=arch=compute_80,code=sm_80", "--extended-lambda", "-Xptxas=-O3,-dlcm=ca,-v", "-w",
+]  # fmt: skip
+REFUSED = [
+    "-ccbin=./evil", "--compiler-bindir=./evil", "-Xcompiler=-wrapper,./evil", "--options-file=x",
+    "-optf=x", "-include=s.env", "--pre-include=/etc/passwd", "-isystem-after=x", "-o=x", "-run",
+    "--compiler-options=-fplugin=evil.so", "-Xptxas=-o,/tmp/x", "-Xptxas=--options-file=x",
+    "--keep-dir=/tmp", "--output-directory=/tmp", "-Xlinker=x", "-L/tmp", "-lx", "--dryrun",
+    "--nvlink-options=x", "--archive-options=x", "--dependency-output=x", "-MF=x", "--keep",
+]  # fmt: skip
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """A folder that sources are confined to, beside a secret."""
+    (tmp_path / "s.env").write_text(SECRET)
+    (tmp_path / "secret.h").write_text(f"#define {SECRET.replace('=', ' ')}")
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "s.env").write_text(SECRET)
+    (folder / "own.cuh").write_text("#include <cstdint>\n#define ONE 1\n")
+    monkeypatch.setenv(FOLDER, str(folder))
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.mark.parametrize("option", ALLOWED)
+def test_options_that_change_code(option):
+    check_of_file(Source("k.cu", "cuda", options=(option,)))
+
+
+@pytest.mark.parametrize("option", REFUSED)
+def test_options_that_run_read_or_write_elsewhere(option):
+    with pytest.raises(KernelSourceError):
+        check_of_file(Source("k.cu", "cuda", options=(option,)))
+
+
+def test_options_of_a_file_are_checked(tmp_path):
+    (tmp_path / "k.cu").write_text(KERNEL)
+    toml = tmp_path / "k.perf.toml"
+    toml.write_text(
+        '[[test]]\nname = "t"\nkernel = { cuda = "k.cu", options = ["-ccbin=./evil"] }\n'
+        'launch = { grid = 1, block = 32 }\nexpect = { time = "< 1 s" }\n'
+    )
+    with pytest.raises(PerfFileError, match=r"-ccbin|--compiler-bindir.*not among those"):
+        read_perf_file(toml)
+
+
+INSIDE = [
+    '#include "own.cuh"', "#include <cuda_runtime.h>", '#include "sub/../own.cuh"',
+    '# include "own.cuh" // own', '// as in #include "own.cuh"',
+]  # fmt: skip
+BEYOND = [
+    '#include "../secret.h"', '#include "{0}/secret.h"', "#include <{0}/secret.h>",
+    "#include </etc/passwd>", '#include "s.env"', '#inc\\\nlude "../secret.h"',
+    '%:include "../secret.h"', '#/**/include "../secret.h"', '/**/ #include "../secret.h"',
+    '#define F "../secret.h"\n#include F', '??=include "../secret.h"', '#inc??/\nlude "s.env"',
+    'auto a = R"(/*)";\n#include "../secret.h"\nauto b = R"(*/)";', "#embed </etc/passwd>",
+    "#include <../../../../../../../../../../etc/passwd>", '#include "link.h"',
+    '#import "../secret.h"',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("line", INSIDE)
+def test_headers_of_the_project_and_of_the_tools(project, line):
+    (project / "sub").mkdir()
+    (project / "k.cu").write_text(f"{line}\n{KERNEL}")
+    assert project / "k.cu" in prepared(Source(project / "k.cu", "cuda"), "sm_80").files.files
+
+
+@pytest.mark.parametrize("line", BEYOND)
+def test_nothing_else_is_included(project, line):
+    (project / "link.h").symlink_to(project.parent / "secret.h")
+    (project / "k.cu").write_text(f"{line.format(project.parent)}\n{KERNEL}")
+    with pytest.raises(KernelSourceError) as caught:
+        prepared(Source(project / "k.cu", "cuda"), "sm_80")
+    assert "hunter2" not in str(caught.value)
+
+
+def test_sources_data_and_folders_lie_inside(project):
+    outside = project.parent / "k.cu"
+    outside.write_text(KERNEL)
+    with pytest.raises(KernelSourceError, match="lies outside of"):
+        prepared(Source(outside, "cuda"), "sm_80")
+    (project / "k.cu").write_text(KERNEL)
+    for kernel, args in [
+        ('{ cuda = "../k.cu" }', "{}"),
+        ('{ cuda = "../none.cu" }', "{}"),  # not even whether it is there
+        ('{ cuda = "k.cu", include_dirs = [".."] }', "{}"),
+        ('{ cuda = "k.cu" }', '{ x = { shape = 3, data = "../numbers.npy" } }'),
+    ]:
+        (project / "k.perf.toml").write_text(
+            f'[[test]]\nname = "t"\nkernel = {kernel}\n'
+            f'launch = {{ grid = 1, block = 32, args = {args} }}\nexpect = {{ time = "< 1 s" }}\n'
+        )
+        with pytest.raises(PerfFileError, match="lies outside of"):
+            read_perf_file(project / "k.perf.toml")
+
+
+def test_without_the_variable_all_is_as_ever(project, monkeypatch):
+    monkeypatch.delenv(FOLDER)
+    (project / "k.cu").write_text(f'#include "../secret.h"\n{KERNEL}')
+    found = prepared(Source(project / "k.cu", "cuda"), "sm_80").files.files
+    assert any(path.name == "secret.h" for path in found)
+
+
+@pytest.mark.parametrize("text", ["int includes;", "#if 1", "// include <x>", '"#" include'])
+def test_what_includes_nothing(text):
+    assert reaches_outside(text.encode()) == ""
+
+
+class TestMessages:
+    @pytest.fixture(autouse=True)
+    def toolchain(self, tmp_path, monkeypatch):
+        if tools.find("nvrtc") is None:
+            pytest.skip("NVRTC is not installed")
+        monkeypatch.setenv("PERFASSERT_CACHE_DIR", str(tmp_path / "cache"))
+
+    @pytest.mark.parametrize("how", ["#include", "options"])
+    def test_a_secret_is_not_repeated(self, tmp_path, how):
+        """Confined or not: a compiler quotes what it does not understand."""
+        (tmp_path / "s.env").write_text(SECRET)
+        start = '#include "s.env"\n' if how == "#include" else ""
+        (tmp_path / "k.cu").write_text(start + KERNEL)
+        given = () if start else ("-include=s.env",)
+        with pytest.raises(KernelSourceError) as caught:
+            build(Source(tmp_path / "k.cu", "cuda", options=given), "sm_80")
+        assert "hunter2" not in str(caught.value)
+        assert "TOKEN" not in str(caught.value)
+
+    def test_a_header_s_message_is_kept(self, tmp_path):
+        (tmp_path / "own.cuh").write_text("int a = nothing_of_that_name;")
+        (tmp_path / "k.cu").write_text(f'#include "own.cuh"\n{KERNEL}')
+        with pytest.raises(KernelSourceError, match="nothing_of_that_name"):
+            build(Source(tmp_path / "k.cu", "cuda"), "sm_80")
+
+
+class TestTools:
+    def test_they_do_not_get_secrets(self, monkeypatch, tmp_path):
+        monkeypatch.setenv("GITHUB_TOKEN", "hunter2")
+        code = "import json, os; print(json.dumps(dict(os.environ)))"
+        run = tools.run_tool("python", [sys.executable, "-I", "-c", code], cwd=str(tmp_path))
+        seen = json.loads(run.stdout)
+        assert "GITHUB_TOKEN" not in seen
+        assert seen["PATH"] == os.environ["PATH"]
+        assert seen["TMPDIR"] == str(tmp_path)
+
+    @pytest.mark.skipif(sys.platform != "linux", reason="memory is bounded on Linux")
+    def test_memory_is_bounded(self, monkeypatch):
+        monkeypatch.setattr(tools, "_MEMORY", 1 << 28)
+        run = tools.run_tool("python", [sys.executable, "-I", "-c", "bytes(1 << 29)"])
+        assert run.status
+        assert "MemoryError" in run.stderr
+
+
+def test_lines_of_other_files_are_not_shown(tmp_path):
+    """PTX and machine code say themselves which file their lines are of."""
+    from perfassert.report.html import _files
+
+    (tmp_path / "s.env").write_text(SECRET)
+    (tmp_path / "k.cu").write_text(KERNEL)
+    told = {"s.env": [{"line": 1}], "k.cu": [{"line": 1}], "/etc/passwd": [{"line": 1}]}
+    assert list(_files([{"predictions": [{"sources": told}]}], tmp_path)) == ["k.cu"]
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [("k.cu", True), ("K.CUH", True), ("jit.py", True), (".env", False), ("id_rsa", False),
+     (".hidden.py", False), ("s.env", False), ("a.pem", False), ("vector", False)],
+)  # fmt: skip
+def test_files_whose_lines_may_be_shown(name, shown):
+    assert is_source(name) is shown
+
+
+@pytest.mark.parametrize(
+    ("ini", "given"), [("perf_confined = true", ("-n", "1")), ("", ("--perf-confined",))]
+)
+def test_the_option_and_its_ini_key(pytester, monkeypatch, ini, given):
+    monkeypatch.delenv(FOLDER, raising=False)
+    folder = pytester.mkdir("project")
+    (folder / "pytest.ini").write_text(f"[pytest]\n{ini}\nperf_devices = a100\n")
+    (pytester.path / "k.cu").write_text(KERNEL)
+    (folder / "k.perf.toml").write_text(
+        '[[test]]\nname = "t"\nkernel = { cuda = "../k.cu" }\n'
+        'launch = { grid = 1, block = 32 }\nexpect = { time = "< 1 s" }\n'
+    )
+    monkeypatch.chdir(folder)
+    found = pytester.runpytest(*given)
+    found.stdout.fnmatch_lines(["*k.perf.toml:3: *lies outside of*"])
+    assert found.ret != 0
+    assert FOLDER not in os.environ
