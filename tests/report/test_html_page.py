@@ -9,7 +9,7 @@ import pytest
 
 import perfassert as pa
 from perfassert.report.document import document
-from perfassert.report.html import html
+from perfassert.report.html import html, page_data
 from perfassert.report.markdown import markdown
 from perfassert.report.markdown_parts import LIMIT
 from perfassert.report.page import page
@@ -61,7 +61,9 @@ def many(predicted, count):
         one["expectations"] = [expectation]
         tests.append(
             {"nodeid": f"test_a.py::test_many[{i:04}]", "file": "test_a.py", "line": 3,
-             "device": one["device"], "outcome": outcome, "predictions": [one], "baselines": [],
+             "device": one["device"], "outcome": outcome, "predictions": [one],
+             "baselines": [{"name": "default", "status": "regressed" if i % 50 == 0 else "compared",
+                            "moved": "time 1 us → 2 us", "label": one["label"]}] if i % 2 else [],
              "message": "time is `2 us`, expected\n\n| a | b |" if outcome == "failed" else None,
              "rankings": [ranking] if i == 0 else []}
         )  # fmt: skip
@@ -89,6 +91,32 @@ def test_no_text_breaks_the_page():
     assert data == {"text": shown, shown: [None, None]}
     assert written.count("</script>") == 2
     assert "function listing(" in written
+
+
+def test_files_outside_of_the_project_are_called_by_their_end(predicted, tmp_path):
+    report = many(predicted, 1)
+    one = report["tests"][0]["predictions"][0]
+    cost = [{"line": 1, "instructions": 1.0, "wavefronts": 0.0, "sectors": 0.0}]
+    one["sources"] = {f"/opt/{v}/include/cub/block.cuh": cost for v in ("a", "b")} | {"k.cu": cost}
+    span = ["/opt/a/include/cub/block.cuh", 7, 1]
+    one["assumptions"] = [{"text": "guessed", "span": span, "stands_for": "", "share": 0.5}]
+    data = page_data(report, tmp_path)
+    row = data["rows"][0]
+    names = {f"…/{v}/include/cub/block.cuh" for v in ("a", "b")}
+    assert set(data["shared"][row["sources"]]) == {*names, "k.cu"}
+    assert data["shared"][row["assumptions"]][0]["span"][0] == "…/a/include/cub/block.cuh"
+    assert "/opt" not in html(report, tmp_path)
+
+
+def test_a_row_has_its_own_baseline(predicted, tmp_path):
+    report = many(predicted, 2)
+    first, second = report["tests"]
+    said = {"name": "default", "status": "regressed", "moved": "time 1 us → 2 us (+100.0 %)"}
+    first["baselines"] = [{**said, "label": first["predictions"][0]["label"]}]
+    second["baselines"] = [{**said, "label": "another"}]
+    rows = page_data(report, tmp_path)["rows"]
+    assert rows[0]["baseline"]["moved"].startswith("time ")
+    assert "baseline" not in rows[1]
 
 
 def test_markdown_fits_into_a_comment(predicted):

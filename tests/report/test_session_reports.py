@@ -274,3 +274,30 @@ def test_no_cell_is_a_formula():
     (row,) = csv.DictReader(text.splitlines())
     assert (row["label"], row["odd"], row["nodeid"]) == ("'=1+2", "'@x", "'-a")
     assert (row["file"], row["line"], row["device"]) == ("a,b", "", 'x"')
+
+
+def test_a_regression_names_what_regressed(pytester, monkeypatch):
+    """And not what improved beside it."""
+    pytester.makepyfile(
+        test_copy="""
+        import os
+        import perfassert as pa
+
+        def test_copy(perf):
+            n = int(os.environ["SIZE"])
+            fields = [pa.Field("a", shape=(n,)), pa.Field("b", shape=(n,))]
+            more = {"registers": 64 if n == 4096 else 32}
+            kernel = pa.Kernel.from_accesses("copy", fields, ["a[x]"], ["b[x]"], **more)
+            perf(kernel, domain=n, block=64)
+            perf.no_regression(perf(kernel, domain=n, block=128), registers=0)
+        """
+    )
+    monkeypatch.delenv("CI", raising=False)
+    monkeypatch.setenv("SIZE", "4096")
+    run(pytester, "--perf-update").assert_outcomes(passed=2)
+    monkeypatch.setenv("SIZE", str(1 << 22))
+    for test in report(pytester)["tests"]:
+        (baseline,) = test["baselines"]
+        assert (baseline["status"], baseline["label"]) == ("regressed", "copy#2")
+        assert baseline["moved"].startswith("time ")
+        assert "registers" not in baseline["moved"]

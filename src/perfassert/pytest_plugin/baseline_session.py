@@ -42,6 +42,7 @@ class Record:
     moved: str
     old: Entry | None = None
     new: Entry | None = None
+    label: str = ""
 
     @classmethod
     def read(cls, data: Mapping[str, Any]) -> Record:

@@ -38,7 +38,7 @@ def evidence(
         ],
         "rankings": perf.rankings,
         "baselines": [
-            {"name": r["key"][1], "status": r["status"], "moved": r["moved"]}
+            {"name": r["key"][1], **{key: r[key] for key in ("status", "moved", "label")}}
             for r in perf.baselines.records
         ],
     }
@@ -75,6 +75,7 @@ def _prediction(seen: Predicted, advice: bool, root: Path) -> dict[str, Any]:
     except PerfAssertError:  # what it cannot say is no reason to lose the rest
         data = p.to_dict(diagnosis=False)
     for assumption in (*data["assumptions"], *data["confidence_reasons"]):
+        assumption["text"] = assumption["text"].replace(f"{root}/", "")
         if assumption["span"]:
             assumption["span"][0] = relative(assumption["span"][0], root)
     metrics = dict(metrics_of(p))

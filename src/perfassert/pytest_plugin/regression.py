@@ -38,12 +38,22 @@ class TestBaselines:
         self._files = files
         self._path = file_of(node.path, mode.name)
         self._asked: set[str] = set()
+        self._label = ""
 
     def check(
-        self, p: Prediction, tolerance: str | None, name: str | None, metrics: Mapping[str, object]
+        self,
+        p: Prediction,
+        tolerance: str | None,
+        name: str | None,
+        metrics: Mapping[str, object],
+        label: str = "",
     ) -> None:
-        """Compare or, if that is what was asked for, note what is to be written."""
+        """Compare or, if that is what was asked for, note what is to be written.
+
+        ``label``: what the prediction is called in reports.
+        """
         __tracebackhide__ = True
+        self._label = label
         wanted, named = tolerances(tolerance, metrics)
         key, entries = self._key(p, name), self._entries()
         old, new = entries.get(key), entry_of(p)
@@ -60,7 +70,7 @@ class TestBaselines:
             raise BaselineError(f"{error}; {self._accept('--perf-update')}") from None
         regressed, improved = found.of(Verdict.REGRESSED), found.of(Verdict.IMPROVED)
         status = "regressed" if regressed else "improved" if improved else "compared"
-        self._note(key, status, old, new, improved)
+        self._note(key, status, old, new, regressed or improved)
         if regressed:
             command = self._command("--perf-update")
             raise ExpectationFailed(failure_text(found, command, explanation(found, p)))
@@ -132,7 +142,7 @@ class TestBaselines:
     ) -> None:
         """``moved``: what the terminal is to say about it."""
         record: dict[str, Any] = {"file": str(self._path), "key": list(key), "status": status}
-        record["moved"] = "; ".join(map(str, moved))
+        record |= {"moved": "; ".join(map(str, moved)), "label": self._label}
         if self._mode.writes or self._mode.diff:
             record |= {"old": old, "new": new}
         self.records.append(record)

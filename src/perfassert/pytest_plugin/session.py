@@ -161,10 +161,14 @@ class Perf:
         """
         __tracebackhide__ = True
         try:
-            self.baselines.check(prediction, tolerance, name, metrics)
+            self.baselines.check(prediction, tolerance, name, metrics, self._label_of(prediction))
         except PerfAssertError as error:
             raise error.with_traceback(None) from None  # its way helps nobody
         return prediction
+
+    def _label_of(self, prediction: Prediction) -> str:
+        """Of one of this test's own."""
+        return next((seen.label for seen in self.predicted if seen.prediction is prediction), "")
 
     def _record(self, prediction: Prediction, note: str = "") -> Prediction:
         """Note the prediction, and give it back as one that tells what is expected of it."""

@@ -7,7 +7,7 @@ once; ``assets/report.js`` draws the table, and details when somebody opens them
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -44,12 +44,15 @@ class _Shared:
 
 def page_data(report: Document, root: Path) -> dict[str, Any]:
     """What the page is drawn from. Keys of ``rows`` are those of predictions, where they exist."""
-    shared = _Shared()
+    shared, names = _Shared(), _names(report["tests"])
     tests, rows, rankings = [], [], []
     for number, test in enumerate(report["tests"]):
         kept = ("nodeid", "file", "line", "device", "outcome", "message", "baselines")
         tests.append({key: test[key] for key in kept if test[key]})
-        rows += [{"test": number, **_row(p, shared)} for p in test["predictions"]]
+        said = {b["label"]: b for b in test["baselines"] if b.get("label")}
+        for p in test["predictions"]:
+            found = {"baseline": said[p["label"]]} if p["label"] in said else {}
+            rows.append({"test": number, **_row(_named(p, names), shared), **found})
         rankings += [{"test": number, **_short(r)} for r in test["rankings"]]
     return {
         "summary": summary(report),
@@ -60,13 +63,47 @@ def page_data(report: Document, root: Path) -> dict[str, Any]:
         "rows": rows,
         "rankings": rankings,
         "shared": shared.values,
-        "files": _files(report["tests"], root),
+        "files": {names[f]: lines for f, lines in _files(report["tests"], root).items()},
     }
+
+
+def _names(tests: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """Files as the page calls them: where one lies outside of the project, so much of its path as
+    tells it from others, and nothing of the machine."""
+    files = {f for test in tests for p in test["predictions"] for f in _mentioned(p)}
+    outside = {f: Path(f).parts for f in files if Path(f).is_absolute()}
+
+    def end(file: str) -> str:
+        parts = outside[file]
+        for count in range(2, len(parts)):
+            if sum(other[-count:] == parts[-count:] for other in outside.values()) == 1:
+                return "…/" + "/".join(parts[-count:])
+        return file
+
+    return {file: end(file) if file in outside else file for file in sorted(files)}
+
+
+def _mentioned(p: Mapping[str, Any]) -> Iterator[str]:
+    yield from p["sources"]
+    for key in _ASSUMED:
+        yield from (a["span"][0] for a in p[key] if a["span"])
+
+
+def _named(p: Mapping[str, Any], names: Mapping[str, str]) -> Mapping[str, Any]:
+    """The prediction with its files called so."""
+
+    def assumption(given: Mapping[str, Any]) -> Mapping[str, Any]:
+        span = given["span"]
+        return {**given, "span": [names[span[0]], *span[1:]] if span else span}
+
+    assumed = {key: [assumption(a) for a in p[key]] for key in _ASSUMED}
+    return {**p, **assumed, "sources": {names[f]: lines for f, lines in p["sources"].items()}}
 
 
 _PLAIN = ("label", "note", "block", "grid", "updates", "time", "limiter", "roofline_time",
           "roofline_limiter", "spread", "occupancy", "resources", "bounds",
           "confidence")  # fmt: skip
+_ASSUMED = ("assumptions", "confidence_reasons")
 _SHARED = ("expectations", "assumptions", "confidence_reasons", "sources", "stalls", "advice")
 
 

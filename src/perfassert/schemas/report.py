@@ -54,13 +54,13 @@ def _test() -> Schema:
         "limiter": one_of(LIMITERS), "tied_with_best": FLAG,
     }  # fmt: skip
     ranking = {"label": TEXT, "band": NUMBER, "candidates": listed(_whole(ranked))}
-    baseline = {"name": TEXT, "status": TEXT, "moved": TEXT, "metric": TEXT}
+    baseline = {"name": TEXT, "status": TEXT, "moved": TEXT, "label": TEXT}
     return _whole(
         {
             "nodeid": TEXT, "file": TEXT, "line": either(WHOLE, _NULL), "device": TEXT,
             "outcome": one_of(_OUTCOMES), "message": either(TEXT, _NULL),
             "predictions": listed(at("prediction")), "rankings": listed(_whole(ranking)),
-            "baselines": listed(_whole(baseline, ("metric",))),
+            "baselines": listed(_whole(baseline, ("label",))),
         }
     )  # fmt: skip
 

@@ -19,11 +19,13 @@ const svg = (tag, attributes, ...children) =>
   fill(document.createElementNS(SVG, tag), attributes, children);
 const section = (title, ...body) => el("section", {}, el("h3", {}, title), ...body);
 
+/* A column that is empty in every row is left out. */
 function table(header, rows, numbers, attributes) {
-  const cell = (tag) => (text, i) => el(tag, { class: numbers.includes(i) ? "number" : null }, text);
+  const kept = header.map((_, i) => i).filter((i) => !i || rows.some((row) => row[i] !== "" && row[i] !== undefined));
+  const cells = (tag, row) => kept.map((i) => el(tag, { class: numbers.includes(i) ? "number" : null }, row[i]));
   return el("table", { class: "small", ...attributes },
-    el("thead", {}, el("tr", {}, header.map(cell("th")))),
-    el("tbody", {}, rows.map((row) => el("tr", {}, row.map(cell("td"))))));
+    el("thead", {}, el("tr", {}, cells("th", header))),
+    el("tbody", {}, rows.map((row) => el("tr", {}, cells("td", row)))));
 }
 
 // --- numbers ------------------------------------------------------------------------------------
@@ -47,8 +49,9 @@ const extent = (of) => of.join("×");
 
 // --- a table that sorts, filters and opens --------------------------------------------------------
 
-/* columns: { name, value, text, number, look }; a row is drawn by their text, or value. `chosen` says
-   whether the filters show a row; a row opens to what `details` makes of it. */
+/* columns: { name, value, order, text, number, look }; a row is drawn by their text, or value, and sorted
+   by their order, or value. `chosen` says whether the filters show a row; a row opens to what `details`
+   makes of it, and does so by itself where `opens` says so. */
 function listing({ node, columns, rows, words, title, chosen, details, opens }) {
   const state = { column: 0, down: false };
 
@@ -83,7 +86,7 @@ function listing({ node, columns, rows, words, title, chosen, details, opens }) 
   entries.filter((entry) => opens && opens(entry.row)).forEach(toggle);
 
   function draw() {
-    const { value } = columns[state.column];
+    const value = columns[state.column].order || columns[state.column].value;
     const compare = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
     const order = entries.map((entry, i) => [value(entry.row), i, entry]);
     order.sort((a, b) => (state.down ? -1 : 1) * compare(a[0], b[0]) || a[1] - b[1]);
@@ -179,7 +182,7 @@ function testListing(list, filters) {
     const button = list.node.tHead.rows[0].cells[i].firstChild;
     for (let times = 0; times < 2; times += 1) {
       button.click();
-      const values = visible().map((line) => column.value(rowOf.get(line)));
+      const values = visible().map((line) => (column.order || column.value)(rowOf.get(line)));
       const ordered = values.every((v, k) => !k || (list.state.down ? values[k - 1] >= v : values[k - 1] <= v));
       check(ordered && values.length === list.entries.length, `sorting by ${column.name}`);
     }

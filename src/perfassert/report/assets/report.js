@@ -6,11 +6,23 @@ const shared = (row, key) => (row[key] === undefined ? null : data.shared[row[ke
 const test = (row) => data.tests[row.test];
 const total = (row, name) => (shared(row, "volumes")[name] || [0])[0];
 const dramPerUpdate = (row) => (total(row, "dram_load") + total(row, "dram_store")) / row.updates;
-const shortName = (id) => id.slice(id.lastIndexOf("::") + 1).replace(/^:/, "");
+/* The name of a test without its device, which has a column of its own. */
+function shortName({ nodeid, device }) {
+  const name = nodeid.slice(nodeid.lastIndexOf("::") + 1).replace(/^:/, "");
+  return name.replace(`[${device}]`, "").replace(`[${device}-`, "[");
+}
+const OUTCOMES = ["failed", "xpassed", "xfailed", "skipped", "passed"];
+const failed = (row) => test(row).outcome === "failed";
+
+/* What the baseline says of a prediction: what regressed, else what improved. */
+const BASELINES = ["regressed", "missing", "incomparable", "improved", "changed", "new", "compared"];
+const baseline = (row) => row.baseline || { status: "" };
+const baselineText = ({ status, moved }) => (status === "compared" ? "as before" : `${status}${moved ? `: ${moved.split("; ")[0]}` : ""}`);
+const baselineLook = ({ status }) => ({ regressed: "failed", missing: "failed", incomparable: "failed", improved: "passed" })[status] || "faint";
 const threads = (row) => row.block.reduce((a, b) => a * b);
 
 const COLUMNS = [
-  { name: "test", value: (r) => test(r).nodeid, text: (r) => shortName(test(r).nodeid) },
+  { name: "test", value: (r) => test(r).nodeid, text: (r) => shortName(test(r)) },
   { name: "kernel", value: (r) => r.label, text: (r) => (r.note ? `${r.label} (${r.note})` : r.label) },
   { name: "device", value: (r) => test(r).device },
   { name: "block", value: threads, text: (r) => extent(r.block), number: true },
@@ -18,24 +30,22 @@ const COLUMNS = [
   { name: "limiter", value: (r) => r.limiter },
   { name: "occupancy", value: (r) => r.occupancy.fraction, text: (r) => percent(r.occupancy.fraction), number: true },
   { name: "DRAM/update", value: dramPerUpdate, text: (r) => quantity(dramPerUpdate(r), "B"), number: true },
-  { name: "outcome", value: (r) => test(r).outcome, look: (r) => test(r).outcome },
+  ...(data.rows.some((r) => r.baseline) ? [{
+    name: "baseline", value: (r) => baselineText(baseline(r)), look: (r) => baselineLook(baseline(r)),
+    order: (r) => (r.baseline ? BASELINES.indexOf(baseline(r).status) : BASELINES.length),
+  }] : []),
+  { name: "outcome", value: (r) => test(r).outcome, order: (r) => OUTCOMES.indexOf(test(r).outcome), look: (r) => test(r).outcome },
 ];
-
-const list = listing({
-  node: byId("predictions"), columns: COLUMNS, rows: data.rows, details,
-  title: (row) => test(row).nodeid,
-  words: (row) => [test(row).nodeid, row.label, row.note, test(row).device, extent(row.block), row.limiter],
-  chosen: (row) => isChosen("device", test(row).device) && isChosen("limiter", row.limiter) && isChosen("outcome", test(row).outcome),
-});
+const OPEN = 3; // failed predictions that are open from the start
 
 function start() {
   byId("summary").textContent = `${data.summary}. ${data.errors.length ? `Not run: ${data.errors.join(", ")}. ` : ""}perfassert ${data.version}, model version ${data.model}; no GPU was used.`;
   choices("device", data.rows.map((row) => test(row).device), list.draw);
   choices("limiter", data.rows.map((row) => row.limiter), list.draw);
   choices("outcome", data.rows.map((row) => test(row).outcome), list.draw);
-  list.draw();
+  list.sortBy(COLUMNS.length - 1, false); // failures first
   for (const test of data.tests.filter((t) => t.message && !data.rows.some((r) => data.tests[r.test] === t)))
-    byId("rankings").before(section(`${test.nodeid}: ${test.outcome}`, el("pre", {}, test.message)));
+    byId("rankings").before(section(`${test.nodeid}: ${test.outcome}`, message(test.message)));
   byId("rankings").hidden = !data.rankings.length;
   byId("rankings").append(...data.rankings.map(ranking));
 }
@@ -45,9 +55,13 @@ function start() {
 function details(row) {
   const own = test(row);
   const wide = (node) => node && (node.classList.add("wide"), node);
+  const said = own.baselines && own.baselines.filter((b) => b.status !== "compared");
   return el("div", { class: "panels" },
     wide(el("section", {}, facts(row))),
+    failed(row) && own.message && wide(section("Why it failed", message(own.message))),
     shared(row, "expectations") && wide(expectations(shared(row, "expectations"))),
+    said && said.length ? wide(section("Baselines", el("ul", {}, said.map((b) =>
+      el("li", {}, el("b", { class: baselineLook(b) }, b.status), ` ${b.name}${b.moved ? `: ${b.moved}` : ""}`))))) : null,
     bounds(row), roofline(row),
     Object.entries(shared(row, "volumes")).filter(([, [, parts]]) => Object.keys(parts).length).map(([name, v]) => volume(row, name, v)),
     shared(row, "stalls") && stalls(shared(row, "stalls")),
@@ -55,16 +69,20 @@ function details(row) {
     Object.entries(shared(row, "sources") || {}).map(([file, lines]) => wide(source(file, lines, shared(row, "advice") || []))),
     shared(row, "assumptions") && wide(section("Assumptions", el("ul", {}, shared(row, "assumptions").map((a) =>
       el("li", {}, a.span ? `${a.text} (${a.span[0]}:${a.span[1]})` : a.text))))),
-    own.baselines && wide(section("Baselines", el("ul", {}, own.baselines.map((b) =>
-      el("li", {}, `${b.name}: ${b.status}${b.moved ? `: ${b.moved}` : ""}`))))),
-    own.message && wide(section("Message", el("pre", {}, own.message))));
+    !failed(row) && own.message && wide(section("Message", message(own.message))));
+}
+
+/* Its first line; what follows is folded away: the page shows the same as tables. */
+function message(text) {
+  const [first, ...rest] = text.split("\n");
+  return [el("p", { class: "said" }, first), rest.length ? el("details", {}, el("summary", {}, "the whole message"), el("pre", {}, text)) : null];
 }
 
 function facts(row) {
   const { occupancy: o, resources: r } = row;
   const roof = row.roofline_time ? [`roofline ${quantity(row.roofline_time, "s")} (${row.roofline_limiter})`] : [];
   const optional = (value, text) => (value ? [text] : []);
-  return el("p", {}, [
+  return el("p", { class: "said" }, [
     test(row).nodeid, `${test(row).file}:${test(row).line || ""}`,
     `grid ${extent(row.grid)}, block ${extent(row.block)}`,
     `time ${quantity(row.time, "s")} ± ${percent((row.spread || 0) / 2)}`, ...roof,
@@ -88,36 +106,50 @@ function expectations(found) {
   return section("Expectations", table(["verdict", "metric", "expected", "predicted", "difference", "headroom"], rows, [3, 4, 5]));
 }
 
-function bars(items) {
-  const largest = Math.max(...items.map(([, value]) => value));
-  return el("div", { class: "bars" }, items.map(([name, value, text]) => [
+/* [name, value, text, color]; the track is `whole` long. */
+function bars(items, whole) {
+  return el("div", { class: "bars" }, items.map(([name, value, text, color]) => [
     el("span", {}, name),
-    el("span", { class: "track" }, el("i", { style: `width:${(100 * value) / largest}%` })),
+    el("span", { class: "track" }, el("i", { style: `width:${(100 * value) / whole}%${color ? `;background:${color}` : ""}` })),
     el("span", { class: "number" }, text)]));
 }
 
 function bounds(row) {
   const alone = Object.entries(row.bounds).filter(([, t]) => t > 0).sort((a, b) => b[1] - a[1]);
-  return section(`Time of each limiter alone (limiter: ${row.limiter})`,
-    bars([["predicted", row.time, quantity(row.time, "s")], ...alone.map(([name, t]) => [name, t, quantity(t, "s")])]));
+  const items = [["predicted", row.time, quantity(row.time, "s"), "var(--text)"], ...alone.map(([name, t]) => [name, t, quantity(t, "s")])];
+  return section(`Time of each limiter alone (limiter: ${row.limiter})`, bars(items, Math.max(...items.map(([, t]) => t))));
 }
 
 function stalls(shares) {
   const rows = Object.entries(shares).sort((a, b) => b[1] - a[1]);
-  return section("Where warps wait", bars(rows.map(([name, share]) => [name.replaceAll("_", " "), share, percent(share)])));
+  return section("Where warps wait: shares of all samples, full width is 100 %",
+    bars(rows.map(([name, share]) => [name.replaceAll("_", " "), share, percent(share), STALLS[name]]), 1));
 }
+
+/* A part has one colour wherever it stands. */
+const PARTS = {
+  compulsory: "--c0", loads: "--c0", total: "--c0", written_through: "--c0", capacity: "--c1", stores: "--c1",
+  overlap_y: "--c2", overlap_z: "--c3", store_fill: "--c4", atomics: "--c5",
+};
+const OTHER_PARTS = ["--c5", "--c4", "--c2", "--c3"];
+const partColor = (name) => `var(${PARTS[name] || OTHER_PARTS[[...name].reduce((sum, c) => sum + c.codePointAt(0), 0) % OTHER_PARTS.length]})`;
+const STALLS = {
+  selected: "var(--good)", not_selected: "var(--c5)", memory_dependency: "var(--c1)", memory_throttle: "var(--bad)",
+  synchronization: "var(--c3)", execution_dependency: "var(--c0)", shared_dependency: "var(--c4)",
+};
 
 function volume(row, name, [sum, parts, fields]) {
   const unit = BYTES[name] ? "B" : "";
   const keys = Object.keys(parts).sort((a, b) => parts[b] - parts[a]);
-  const color = (i) => `background:var(--c${i % 6})`;
+  const plain = (key) => key.replaceAll("_", " ");
   const cells = (of) => keys.map((key) => quantity(of[key], unit));
   const add = (of) => Object.values(of).reduce((a, b) => a + b, 0);
-  const rows = Object.entries(fields).map(([field, of]) => [field, ...cells(of), quantity(add(of), unit)]);
+  const rows = Object.entries(fields).map(([field, of]) => [field, ...cells(of), ...(keys.length > 1 ? [quantity(add(of), unit)] : [])]);
+  const header = ["field", ...keys.map(plain), ...(keys.length > 1 ? ["total"] : [])];
   return section(`${name}: ${quantity(sum, unit)}, ${quantity(sum / row.updates, unit)} per update`,
-    el("div", { class: "track" }, keys.map((key, i) => el("i", { style: `width:${(100 * parts[key]) / sum}%;${color(i)}` }))),
-    el("div", { class: "legend" }, keys.map((key, i) => el("span", {}, el("i", { style: color(i) }), `${key} ${percent(parts[key] / sum)}`))),
-    rows.length ? table(["field", ...keys, "total"], rows, [...keys.map((_, i) => i + 1), keys.length + 1]) : null);
+    el("div", { class: "track" }, keys.map((key) => el("i", { style: `width:${(100 * parts[key]) / sum}%;background:${partColor(key)}` }))),
+    el("div", { class: "legend" }, keys.map((key) => el("span", {}, el("i", { style: `background:${partColor(key)}` }), `${plain(key)} ${percent(parts[key] / sum)}`))),
+    rows.length ? table(header, rows, header.map((_, i) => i).slice(1)) : null);
 }
 
 function advice(found) {
@@ -170,11 +202,19 @@ function roofline(row) {
   const x = logScale(Math.min(...xs) / 4, Math.max(...xs) * 8, LEFT, W - RIGHT);
   const y = logScale(Math.min(...ys) / 6, Math.max(...ys, ...levels.map((l) => l.x * l.bandwidth)) * 2, H - BOTTOM, TOP);
   const right = x.high;
+  const steep = (Math.atan2(y(ys[0] * 10) - y(ys[0]), x(xs[0] * 10) - x(xs[0])) * 180) / Math.PI;
+  const leftmost = Math.min(...xs);
   const lines = levels.map((level) => {
+    const color = `var(${level.color})`, beside = level.x === leftmost && levels.length > 1 ? -9 : 9;
     const end = Math.min(right, y.high / level.bandwidth), begin = Math.max(x.low, y.low / level.bandwidth);
-    return [svg("line", { x1: x(begin), y1: y(begin * level.bandwidth), x2: x(end), y2: y(end * level.bandwidth), stroke: `var(${level.color})`, "stroke-width": 2 }),
-      svg("circle", { cx: x(level.x), cy: y(performance), r: 5, fill: `var(${level.color})` }, svg("title", {}, `${level.name}: ${quantity(1 / level.x, "B")} per update`)),
-      svg("line", { x1: x(level.x), y1: y(performance), x2: x(level.x), y2: H - BOTTOM, stroke: `var(${level.color})`, "stroke-dasharray": "2 4" })];
+    const near = end / (end / begin) ** 0.04;
+    return [svg("line", { x1: x(begin), y1: y(begin * level.bandwidth), x2: x(end), y2: y(end * level.bandwidth), stroke: color, "stroke-width": 2 }),
+      svg("text", { class: "label", transform: `translate(${x(near)} ${y(near * level.bandwidth)}) rotate(${steep})`, y: -6, "text-anchor": "end", style: `fill:${color}` },
+        `${level.name} ${quantity(level.bandwidth, "B")}/s`),
+      svg("line", { x1: x(level.x), y1: y(performance), x2: x(level.x), y2: H - BOTTOM, stroke: color, "stroke-dasharray": "2 4" }),
+      svg("circle", { cx: x(level.x), cy: y(performance), r: 5, fill: color }, svg("title", {}, `${level.name}: ${quantity(1 / level.x, "B")} per update`)),
+      svg("text", { class: "label", x: x(level.x) + beside, y: y(performance) + 14, "text-anchor": beside < 0 ? "end" : "start", style: `fill:${color}` },
+        `${level.name} ${quantity(1 / level.x, "B")}`)];
   });
   const flat = ceilings.map((roof) => [
     svg("line", { x1: LEFT, x2: W - RIGHT, y1: y(roof.y), y2: y(roof.y), stroke: "var(--faint)", "stroke-width": 1.5 }),
@@ -226,21 +266,31 @@ function shapes(found) {
   const lines = [...new Map(found.candidates.map((c) => [`${c.block[1]}×${c.block[2]}`, c.block])).entries()]
     .sort((a, b) => a[1][1] * a[1][2] - b[1][1] * b[1][2] || a[1][1] - b[1][1]).map(([name]) => name);
   if (cells.size < 2) return null;
-  const worst = Math.max(found.candidates.at(-1).time / best - 1, 0.01);
+  const worst = Math.max(found.candidates.at(-1).time / best, 1.01);
   const cell = (c) => {
-    if (!c) return el("td", {}, "");
-    const share = c.time / best - 1;
-    const good = Math.round(55 * (1 - Math.min(1, share / worst)));
-    return el("td", { title: `${c.candidate}: ${quantity(c.time, "s")}, ${c.limiter}`, style: `background:color-mix(in srgb, var(--c2) ${good}%, color-mix(in srgb, var(--c1) ${55 - good}%, transparent))` }, share < 5e-4 ? "best" : `+${percent(share)}`);
+    if (!c) return el("td", { class: "none" }, "");
+    const share = c.time / best - 1, far = Math.log(1 + share) / Math.log(worst);
+    return el("td", { title: `${c.candidate}: ${quantity(c.time, "s")}, ${c.limiter}`, style: `background:color-mix(in oklab, var(--far) ${Math.round(100 * far)}%, var(--near))` },
+      share < 5e-4 ? el("b", {}, "best") : share < 1 ? `+${percent(share)}` : `${Number((1 + share).toPrecision(2))}×`);
   };
+  const scale = el("div", { class: "legend" }, el("span", { class: "ramp" }), `best to ${Number(worst.toPrecision(3))} times the best, logarithmic`);
   return section("Block shapes: x across, y×z down", el("table", { class: "small map" },
     el("thead", {}, el("tr", {}, el("th", {}, ""), columns.map((x) => el("th", {}, String(x))))),
-    el("tbody", {}, lines.map((name) => el("tr", {}, el("th", {}, name), columns.map((x) => cell(cells.get(`${x}/${name}`))))))));
+    el("tbody", {}, lines.map((name) => el("tr", {}, el("th", {}, name), columns.map((x) => cell(cells.get(`${x}/${name}`))))))), scale);
 }
+
+const list = listing({
+  node: byId("predictions"), columns: COLUMNS, rows: data.rows, details,
+  title: (row) => test(row).nodeid,
+  opens: (row) => failed(row) && data.rows.filter(failed).indexOf(row) < OPEN,
+  words: (row) => [test(row).nodeid, row.label, row.note, test(row).device, extent(row.block), row.limiter],
+  chosen: (row) => isChosen("device", test(row).device) && isChosen("limiter", row.limiter) && isChosen("outcome", test(row).outcome),
+});
 
 start();
 finish(() => {
   testListing(list, ["device", "limiter", "outcome"]);
+  list.sortBy(COLUMNS.length - 1, false);
   check(list.entries.slice(0, 100).every((entry) => entry.detail.querySelector(".bars")), "bars");
   for (const node of byId("rankings").querySelectorAll("details")) {
     node.open = true;
