@@ -15,8 +15,10 @@ SOURCE = Path(__file__).parents[1] / "advisor_kernels" / "pairs.cu"
 N = 1 << 20
 LAUNCH = ["--device", "a100", "--grid", "216", "--block", "64", "--arg", f"n={N}"]
 ROLLED = ["advise", str(SOURCE), "--kernel", "rolled", *LAUNCH]
-ADVICE = {"optimizer", "category", "speedup", "importance", "suggestion", "hotspots", "simulated"}
-HOTSPOT = {"def", "use", "distance", "importance", "speedup", "instructions"}
+ADVICE = {"optimizer", "category", "speedup", "importance", "suggestion", "hotspots",
+          "formula_speedup", "context"}  # fmt: skip
+HOTSPOT = {"def", "use", "distance", "importance", "speedup", "instructions", "function", "loop",
+           "stall", "inlined_at"}  # fmt: skip
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -55,8 +57,8 @@ class TestText:
         assert "warps are" in out
         assert "memory_dependency" in out
         assert "Code optimizers\n===" in out
-        assert "Loop Unrolling: estimated speedup 1." in out
-        assert "x simulated), importance" in out
+        assert "1. Loop Unrolling: 5." in out
+        assert "x as fast, by simulation of the change (the paper's formula: 1." in out
         assert "instructions apart" in out
 
     def test_of_a_profile(self, capsys, page):
@@ -64,7 +66,8 @@ class TestText:
         out = capsys.readouterr().out
         assert f"samples: {page}" in out
         assert "warps are" not in out
-        assert "simulated" not in out
+        assert "by simulation" not in out
+        assert "by the formula of the paper" in out
         assert "1. Code Reordering" in out or "1. Loop Unrolling" in out
 
     def test_nothing_to_say(self, capsys, program, tmp_path):
@@ -101,7 +104,9 @@ class TestJson:
         data = self.read(capsys, "--samples", str(page))
         assert (data["samples"], data["stalls"]) == (str(page), {})
         assert {"Loop Unrolling", "Code Reordering"} <= {a["optimizer"] for a in data["advice"]}
-        assert all(a["simulated"] is None for a in data["advice"])
+        for advice in data["advice"]:
+            assert advice["speedup"] == advice["formula_speedup"]
+            assert advice["context"]["estimate"] == "formula"
 
 
 class TestErrors:

@@ -88,17 +88,19 @@ def of_warps(first, others):
 
 @pytest.mark.parametrize(("first", "others"), [(64 + 7 * 16, 48), (64 + 7 * 48, 16)])
 def test_warp_balance_takes_the_trips_that_data_decides(first, others):
-    """Not more than all that is waited for: the longest warp's trips over the mean."""
+    """What even warps are predicted to bring, which is no more than all that is waited for: the
+    longest warp's trips over the mean."""
     found, even = balanced(of_warps(first, others)), balanced(of_warps(64, 64))
     assert of_warps(first, others).sum() == of_warps(64, 64).sum()
     worth = advice(found, "Warp Balance").speedup
     assert found.advice[0].optimizer == "Warp Balance"
-    assert 0.6 * first / 64 < worth <= first / 64
-    assert advice(even, "Warp Balance").speedup < 1.1
+    assert worth == pytest.approx(float(found.time) / float(even.time), rel=0.05)
+    assert worth <= first / 64
+    assert advice(even, "Warp Balance") is None
     assert even.time < found.time < first / 64 * even.time
 
 
 def test_warps_that_nobody_described_are_taken_for_alike():
     unknown = balanced(pa.Buffer(N // 32, "int32"))
     assert unknown.confidence == "guessed"
-    assert advice(unknown, "Warp Balance").speedup < 1.1
+    assert advice(unknown, "Warp Balance") is None

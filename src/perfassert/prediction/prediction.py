@@ -47,10 +47,12 @@ class Resources:
 class Advice:
     """One suggestion of the advisor.
 
-    ``importance``: share of all samples that it is about. ``speedup``: by the paper's estimator, if
-    all hotspots are mended; ``simulated``: by simulating with the cost of the hotspots halved, or
-    with the other launch, where there is a simulation. ``hotspots``: definition and use, how many
-    instructions lie between them, their own importance and speedup.
+    ``importance``: share of all samples that it is about. ``speedup``: old over new predicted time,
+    with the change carried out on the model; ``formula_speedup``: by the paper's estimator, if all
+    hotspots are mended. ``hotspots``: definition and use, how many instructions lie between them,
+    their own importance and speedup by the formula. ``context``: of the hottest one, ``function``,
+    ``loop`` and ``stall``; ``estimate``, whether ``speedup`` is by ``"simulation"`` or, where the
+    optimizer states no change of the model, by the ``"formula"`` too.
     """
 
     optimizer: str
@@ -59,7 +61,8 @@ class Advice:
     importance: float
     suggestion: str
     hotspots: tuple[Mapping[str, Any], ...] = ()
-    simulated: float | None = None
+    formula_speedup: float = 1.0
+    context: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +265,8 @@ def _slots(value: Any) -> dict[str, Any]:
 
 def advice_data(advice: Advice) -> dict[str, Any]:
     """Plain data that JSON can hold."""
-    return _slots(advice) | {"hotspots": [dict(h) for h in advice.hotspots]}
+    hotspots = [dict(h) for h in advice.hotspots]
+    return _slots(advice) | {"hotspots": hotspots, "context": dict(advice.context)}
 
 
 def _read_advice(data: Mapping[str, Any]) -> Advice:

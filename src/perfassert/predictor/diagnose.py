@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
+from math import inf
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -13,8 +14,8 @@ from perfassert.engines.advisor.advise import advise
 from perfassert.engines.advisor.blame import Blame, BlameResult, blame
 from perfassert.engines.advisor.case import AccessFacts, Case, Match, Proposal
 from perfassert.engines.advisor.code import Code, CodeBlock, CodeInstruction, CodeLoop
+from perfassert.engines.advisor.optimizer import LATENCY_HIDING
 from perfassert.engines.advisor.optimizers import all_optimizers
-from perfassert.engines.pipeline.configuration import Unit
 from perfassert.engines.pipeline.results import Totals
 from perfassert.engines.pipeline.simulate import run_bounded
 from perfassert.errors import KernelError
@@ -29,17 +30,16 @@ from perfassert.kernel.program import Program
 from perfassert.kernel.roles import Role, node_space, off_chip, space_of
 from perfassert.kernel.samples import STALLS, Count, Samples
 from perfassert.prediction.prediction import Advice, Diagnosis, Prediction
-from perfassert.predictor.model import Model, estimated, make_model
+from perfassert.predictor.model import Model, estimated
+from perfassert.predictor.resimulation import Predict, Resimulation
 from perfassert.predictor.sampling import samples
-from perfassert.predictor.time import changed_time, loaded_model
-from perfassert.predictor.whatif import with_changes
+from perfassert.predictor.time import loaded_model
 from perfassert.quantity import round_significant
 
 _LIMIT = 400_000  # simulated instructions: shares settle long before
-_TRIED = 5  # suggestions that are simulated too
+_WORTH = 1.005  # times as fast by the formula: less is not worth a suggestion
+_LEAST_GAIN, _MOST_BAND = 0.02, 0.05  # shares of the time
 _THROUGHPUT = ("dram", "l2", "l1", "shared", "atomics", "compute", "issue")
-Predict = Callable[[Kernel, Launch, Device], Prediction]
-"""What predicts again; handed in, as predictions hand over to their diagnosis."""
 
 
 def diagnose(prediction: Any, predict: Predict) -> Diagnosis:
@@ -48,15 +48,40 @@ def diagnose(prediction: Any, predict: Predict) -> Diagnosis:
     stalls, case = MappingProxyType(profiled.stalls), profiled.case
     if case is None:
         return Diagnosis(stalls, None)
-    advised = advise(case, all_optimizers())
-    again = _Again(prediction, predict, profiled.model)
-    return Diagnosis(
-        stalls,
-        tuple(
-            _rounded(replace(advice, simulated=again.speedup(match) if i < _TRIED else None))
-            for i, (advice, match) in enumerate(advised)
-        ),
-    )
+    again = Resimulation(prediction, predict, profiled.model, case)
+    return Diagnosis(stalls, _worth_it(advise(case, all_optimizers()), again))
+
+
+def _worth_it(advised: Iterable[tuple[Advice, Match]], again: Resimulation) -> tuple[Advice, ...]:
+    """Suggestions by what simulation says of them, the best first; none within its own error."""
+    band = gain_band(again.prediction)
+    found = [resimulated(advice, match, again) for advice, match in advised]
+    worth = [_rounded(a) for a in found if a is not None and a.speedup > 1 + band]
+    return tuple(sorted(worth, key=lambda a: (-a.speedup, a.optimizer)))
+
+
+def resimulated(advice: Advice, match: Match, again: Resimulation) -> Advice | None:
+    """The suggestion with the simulated speedup; None where the change cannot be made."""
+    if match.change is None and match.changes is None:
+        return _by_formula(advice) if advice.speedup >= _WORTH else None
+    hiding = advice.category == LATENCY_HIDING or match.same_work
+    if hiding and again.case.within_headroom(inf) <= 1 + gain_band(again.prediction):
+        return None  # the busiest server leaves nothing to hide
+    speedup = again.speedup(match)
+    if speedup is None:
+        return None
+    context = {**advice.context, "estimate": "simulation"}
+    return replace(advice, speedup=speedup, context=context)
+
+
+def _by_formula(advice: Advice) -> Advice:
+    return replace(advice, context={**advice.context, "estimate": "formula"})
+
+
+def gain_band(prediction: Prediction) -> float:
+    """How far a gain has to lie from none. Two simulations of one launch share their errors; what
+    they do not share is how they move with the start phases, which are the same ones, though."""
+    return min(max(_LEAST_GAIN, prediction.spread), _MOST_BAND)
 
 
 def advisor_case(prediction: Prediction, predict: Predict) -> Case | None:
@@ -93,9 +118,14 @@ def _profile(prediction: Any, predict: Predict) -> _Profiled:
 
 
 def advise_measured(
-    kernel: Kernel, samples: MeasuredSamples, launch: Launch, device: Device | str | Path
+    kernel: Kernel,
+    samples: MeasuredSamples,
+    launch: Launch,
+    device: Device | str | Path,
 ) -> tuple[Advice, ...]:
     """Advice for samples that were measured on a real GPU, joined to the code by address.
+
+    The formula decides: a simulation would start from stalls that are not the measured ones.
 
     ``samples``: from :func:`perfassert.read_samples`. Raises
     :class:`~perfassert.SamplesError` where the binary is not the one that was measured, and
@@ -106,14 +136,15 @@ def advise_measured(
     if not isinstance(kernel, CompiledKernel):
         raise KernelError(f"kernel {kernel.name!r}: samples belong to compiled code")
     target = load_device(device)
-    model = make_model(estimated(kernel, launch, target), launch, target)
+    model = loaded_model(estimated(kernel, launch, target), launch, target)
     assert isinstance(model.case.kernel, BoundKernel)
     program = model.case.kernel.program
     code = Code.of(program)
     found = _joined(samples, program)
     blamed = blame(code, found, latency_bounds(code, target))
     case = _case(model, code, found, blamed)
-    return tuple(_rounded(advice) for advice, _ in advise(case, all_optimizers()))
+    advised = (advice for advice, _ in advise(case, all_optimizers()))
+    return tuple(_rounded(_by_formula(a)) for a in advised if a.speedup >= _WORTH)
 
 
 def _joined(samples: MeasuredSamples, program: Program) -> Samples:
@@ -146,7 +177,7 @@ def _rounded(advice: Advice) -> Advice:
         advice,
         speedup=short(advice.speedup),
         importance=short(advice.importance),
-        simulated=None if advice.simulated is None else short(advice.simulated),
+        formula_speedup=short(advice.formula_speedup),
         hotspots=hotspots,
     )
 
@@ -323,50 +354,3 @@ def _shapes(launch: Launch) -> list[tuple[int, int, int]]:
     shapes = [(w, plane // w, z) for w in sorted(widths, reverse=True)]
     assert launch.domain is not None
     return [s for s in shapes if s != launch.block and s[1] <= launch.domain[1]]
-
-
-@dataclass(frozen=True)
-class _Again:
-    """The second estimate: the description changed, and simulated again."""
-
-    prediction: Any
-    predict: Predict
-    model: Model
-
-    def speedup(self, match: Match) -> float | None:
-        """Old over new time; None where nothing can be changed."""
-        if match.changes is not None:
-            after = self.predict(*with_changes(self.prediction, match.changes))
-            return float(self.prediction.time) / float(after.time)
-        sources = {b.source for b in match.blames}
-        changed = _halved(self.model.unit, self.model.graph, sources)
-        if _nodes(changed) == _nodes(self.model.unit):  # nothing, or barriers alone
-            return None
-        return float(self.prediction.time) / changed_time(self.model, changed).seconds
-
-
-def _nodes(unit: Unit) -> list[object]:
-    return [program.nodes for program in unit.programs]
-
-
-def _halved(unit: Unit, graph: InstructionGraph, sources: set[int]) -> Unit:
-    """λ, Λ and what is demanded of the servers halved for some instructions."""
-    chosen = {n.index for n in graph.nodes if (n.program if n.program >= 0 else n.index) in sources}
-    programs = tuple(
-        replace(
-            p,
-            nodes=tuple(
-                replace(
-                    n,
-                    issue=-(-n.issue // 2),
-                    completion=-(-n.completion // 2),
-                    demands=tuple((s, -(-t // 2)) for s, t in n.demands),
-                )
-                if n.graph_node in chosen and not n.fence
-                else n
-                for n in p.nodes
-            ),
-        )
-        for p in unit.programs
-    )
-    return replace(unit, programs=programs)

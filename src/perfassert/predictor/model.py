@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import prod
+from typing import Protocol
 
 from perfassert.engines.pipeline.bounds import Bounds, bounds
 from perfassert.engines.pipeline.configuration import Unit
@@ -36,7 +37,7 @@ _GRAIN = 64  # derived costs are multiples of 1/64 cycle, so that periods exist
 @dataclass(frozen=True, slots=True)
 class Case:
     """A kernel bound to its launch, and what it moves; ``threads``: unmasked ones;
-    ``working``: blocks that have one."""
+    ``working``: blocks that have one; ``work``: the launch that the volumes are of."""
 
     kernel: Description
     device: Device
@@ -45,17 +46,22 @@ class Case:
     threads: int
     shared_bytes: int
     working: int
+    work: Launch
 
 
 def estimated(kernel: Kernel, launch: Launch, device: Device) -> Case:
     """Bind the kernel to the launch and estimate what it moves."""
-    described, work = bound(kernel, launch, device)
+    return case_of(*bound(kernel, launch, device), launch, device)
+
+
+def case_of(described: Description, work: Launch, launch: Launch, device: Device) -> Case:
+    """Estimate what a kernel that is bound moves; ``work``: the launch that its volumes are of."""
     shared = described.shared_bytes + launch.shared_bytes
     held = occupancy(device, launch.threads_per_block, described.registers, shared)
     estimate = estimate_volumes(described, work, device, held, launch)
     own = described.working if isinstance(described, BoundKernel) else None
     working = own or prod(launch.working_grid(work))
-    return Case(described, device, held, estimate, work.threads, shared, working)
+    return Case(described, device, held, estimate, work.threads, shared, working, work)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +94,17 @@ class Model:
         return frozenset(n.index for n in self.graph.nodes if n.operation == BLOCK_LAUNCH)
 
 
-def make_model(case: Case, launch: Launch, device: Device) -> Model:
+class Edit(Protocol):
+    """A change of the graph before what its nodes cost is known, and after."""
+
+    def graph(self, graph: InstructionGraph) -> InstructionGraph:
+        """Other nodes, in other bodies."""
+
+    def costs(self, graph: InstructionGraph, latencies: dict[str, LatencyRule]) -> InstructionGraph:
+        """Other demands and classes, which ``latencies`` are added for."""
+
+
+def make_model(case: Case, launch: Launch, device: Device, edit: Edit | None = None) -> Model:
     """The graph with what its memory accesses cost, on the unit that has most blocks.
 
     Raises :class:`~perfassert.errors.GraphError` for a graph without trip counts or latencies.
@@ -96,11 +112,15 @@ def make_model(case: Case, launch: Launch, device: Device) -> Model:
     kernel, estimate = case.kernel, case.estimate
     by_hand = isinstance(kernel, GraphKernel)
     graph = _graph(kernel).bound(dict(launch.scalar_args()))
+    if edit is not None:
+        graph = edit.graph(graph)
     active = min(device.compute_units, case.working)
     memory = MemorySystem(kernel, estimate, device, active)
     given = kernel.latencies if isinstance(kernel, GraphKernel) else {}
     graph = memory.apply(graph, given)
-    latencies = {**given, **memory.latencies}
+    latencies: dict[str, LatencyRule] = {**given, **memory.latencies}
+    if edit is not None:
+        graph = edit.costs(graph, latencies)
     if device.block_launch_cycles and not by_hand:
         graph = _with_block_launch(graph)
         stores = bool(estimate.volumes.l2_store.total)
@@ -206,7 +226,7 @@ def _latencies(
     result = dict(given)
     for node in graph.nodes:
         if node.operation not in result:
-            result[node.operation] = _device_latency(node, device)
+            result[node.operation] = device_latency(node, device)
     return result
 
 
@@ -217,7 +237,8 @@ def _with_block_launch(graph: InstructionGraph) -> InstructionGraph:
     return replace(graph, nodes=(*graph.nodes, launch), body=(first, *graph.body))
 
 
-def _device_latency(node: Node, device: Device) -> Latency:
+def device_latency(node: Node, device: Device) -> Latency:
+    """What the device file says of a node's class; :class:`GraphError` where it says nothing."""
     try:
         return _latency_of(node.operation, device)
     except DeviceFileError as error:

@@ -23,7 +23,7 @@ from perfassert.kernel.description import BoundKernel
 from perfassert.kernel.launch import Launch
 from perfassert.predictor.dealing import Alone, unevenness
 from perfassert.predictor.memory import L2, LOAD_STORE_UNIT, QUEUE
-from perfassert.predictor.model import Case, Model, make_model, uneven_work
+from perfassert.predictor.model import Case, Edit, Model, make_model, uneven_work
 from perfassert.source import Assumption
 
 _SERVER = {
@@ -73,13 +73,13 @@ class Run:
     uneven: float = 1.0
 
 
-def loaded_model(case: Case, launch: Launch, device: Device) -> Model:
+def loaded_model(case: Case, launch: Launch, device: Device, edit: Edit | None = None) -> Model:
     """The model of a launch at the clock that its load leaves.
 
     With ρ, the share of the time at the nominal clock f for which matrix units are busy, that is
     f − ρ · (f − s), where s is what the device sustains under their load.
     """
-    model = make_model(case, launch, device)
+    model = make_model(case, launch, device, edit)
     sustained = device.sustained_clock_hz
     pipelines = _matrix_pipelines(model) if sustained else ()
     busy = max((model.bounds.pipelines.get(name, 0.0) for name in pipelines), default=0.0)
@@ -87,7 +87,7 @@ def loaded_model(case: Case, launch: Launch, device: Device) -> Model:
         return model
     share = busy / (launch_time(model).busy * device.clock_hz)
     clock = device.clock_hz - share * (device.clock_hz - sustained)
-    return make_model(case, launch, device.replace(clock_hz=clock))
+    return make_model(case, launch, device.replace(clock_hz=clock), edit)
 
 
 def _matrix_pipelines(model: Model) -> Iterator[str]:

@@ -49,9 +49,8 @@ def stalls(prediction: Prediction) -> str:
 
 def one(advice: Advice) -> str:
     """Headline, what to do, hotspots."""
-    again = "" if advice.simulated is None else f" ({advice.simulated:.2f}x simulated)"
     head = (
-        f"{advice.optimizer}: estimated speedup {advice.speedup:.2f}x{again}, "
+        f"{advice.optimizer}: {advice.speedup:.2f}x as fast, {_by(advice)}; "
         f"importance {percent(advice.importance, signed=False)}"
     )
     text = [head, indented(fill(advice.suggestion, _WIDTH, break_on_hyphens=False))]
@@ -64,6 +63,13 @@ def one(advice: Advice) -> str:
         header = ("definition", "use", "instructions apart", "importance", "speedup")
         text.append(indented(table(header, rows)))
     return "\n".join(text)
+
+
+def _by(advice: Advice) -> str:
+    """Which of the two estimates it is, and what the other one says."""
+    if advice.context.get("estimate") == "formula":
+        return "by the formula of the paper"
+    return f"by simulation of the change (the paper's formula: {advice.formula_speedup:.2f}x)"
 
 
 def to_dict(prediction: Prediction, advice: Sequence[Advice], source: str) -> dict[str, Any]:

@@ -132,9 +132,7 @@ def _advice(data: Data) -> Iterator[str]:
 
 
 def _speedup(advice: Data) -> str:
-    simulated = advice["simulated"]
-    again = "" if simulated is None else f" ({simulated:.2f}× simulated)"
-    return f"{advice['speedup']:.2f}×{again}"
+    return f"{advice['speedup']:.2f}× (formula {advice['formula_speedup']:.2f}×)"
 
 
 def _assumption(data: Data) -> str:

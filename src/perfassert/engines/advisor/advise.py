@@ -13,7 +13,6 @@ from perfassert.engines.advisor.optimizer import LATENCY_HIDING, Optimizer, spee
 from perfassert.kernel.samples import Count
 from perfassert.prediction.prediction import Advice
 
-_WORTH = 1.005  # times as fast: less is not worth a suggestion
 _HOTSPOTS = 5
 
 
@@ -40,15 +39,16 @@ def own_optimizers() -> Sequence[Optimizer]:
 
 
 def advise(case: Case, optimizers: Sequence[Optimizer]) -> tuple[tuple[Advice, Match], ...]:
-    """Suggestions, the largest estimated speedup first; equal ones by name."""
+    """Suggestions with the formula's estimate, the largest first; equal ones by name.
+
+    Those that bring nothing by the formula are among them: a simulation may know better.
+    """
     found = []
     for optimizer in optimizers:
         match = optimizer.match(case)
         if match is None:
             continue
         estimate = speedup(case, match, optimizer.category)
-        if estimate < _WORTH:
-            continue
         advice = Advice(
             optimizer.name,
             optimizer.category,
@@ -56,6 +56,8 @@ def advise(case: Case, optimizers: Sequence[Optimizer]) -> tuple[tuple[Advice, M
             match.count.all / case.total.all if match.blames else 1.0,
             match.suggestion,
             _hotspots(case, match, estimate, optimizer.category),
+            estimate,
+            _context(case, match),
         )
         found.append((advice, match))
     return tuple(sorted(found, key=lambda pair: (-pair[0].speedup, pair[0].optimizer)))
@@ -84,9 +86,34 @@ def _hotspots(case: Case, match: Match, whole: float, category: str) -> tuple[di
                 whole, eliminated(case.total.all, samples.latency if hides else samples.all)
             ),
             "instructions": [case.instruction(n).label for n in (blame.source, blame.use)],
+            **_around(case, blame),
         }
         for places, (blame, samples) in hottest
     )
+
+
+def _context(case: Case, match: Match) -> dict[str, Any]:
+    """Where the hottest blame lies; nothing of suggestions that are about the launch."""
+    if not match.blames:
+        return {}
+    return _around(case, max(match.blames, key=lambda b: b.count.all))
+
+
+def _around(case: Case, blame: Blame) -> dict[str, Any]:
+    """Function, loop and reason of a blame; the line of the caller where the use was inlined."""
+    use = case.instruction(blame.use)
+    calls = [span.short for span in use.inlined]
+    found = {"function": use.function, "loop": _loop(case, use.loop), "stall": blame.cls}
+    return {**found, "inlined_at": calls[-1] if calls else ""}
+
+
+def _loop(case: Case, loop: int) -> str:
+    """``"loop at a.cu:30, 128 trips"``, or ``""`` outside of loops."""
+    if loop < 0:
+        return ""
+    span, trips = case.code.loops[loop].span, case.trips.get(loop)
+    where = f"loop at {span.short}" if span is not None else f"loop {loop}"
+    return where if trips is None else f"{where}, {trips:g} trips"
 
 
 def _place(case: Case, number: int) -> str:

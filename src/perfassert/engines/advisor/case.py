@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from perfassert.engines.advisor.blame import Blame
+from perfassert.engines.advisor.change import Change
 from perfassert.engines.advisor.code import Code, CodeInstruction
 from perfassert.errors import DeviceFileError
 from perfassert.hardware.model import Device
@@ -92,6 +93,10 @@ class Case:
         resident = min(self.occupancy.resident_blocks, -(-self.blocks // self.device.compute_units))
         return resident * self.warps_per_block / self.device.schedulers_per_unit
 
+    def where(self, *spaces: str) -> frozenset[int]:
+        """Numbers of the instructions that touch one of these memories."""
+        return frozenset(i.index for i in self.code.instructions if i.space in spaces)
+
     def instruction(self, number: int) -> CodeInstruction:
         """By number."""
         return self.code.instructions[number]
@@ -152,8 +157,9 @@ class Match:
 
     ``blames`` with the samples that it would remove or hide; ``hidden`` of latency hiding: how many
     latency samples the active ones of the scopes can hide (else None); ``speedup`` where the
-    optimizer has its own estimate; ``changes``: of the launch, for a second estimate by simulation;
-    ``same_work``: no server gets less to do, so that none of them can be beaten.
+    optimizer has its own estimate; ``change``: of the model, or ``changes`` of the launch as
+    :func:`perfassert.whatif` takes them, to be simulated again; ``same_work``: no server gets less
+    to do, so that none of them can be beaten.
     """
 
     suggestion: str
@@ -162,6 +168,7 @@ class Match:
     speedup: float | None = None
     changes: Mapping[str, object] | None = None
     same_work: bool = False
+    change: Change | None = None
 
     @property
     def count(self) -> Count:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from perfassert.engines.advisor.blame import Blame
 from perfassert.engines.advisor.case import Case, Match, lines
+from perfassert.engines.advisor.change import Change
 from perfassert.engines.advisor.code import Code
 from perfassert.engines.advisor.optimizer import LATENCY_HIDING
 from perfassert.kernel.roles import Role
@@ -44,6 +45,7 @@ class LoopUnrolling:
             "iterations are on their way while this one computes",
             found,
             filled(case, groups),
+            change=Change(unrolled=frozenset(by_loop)),
         )
 
 
@@ -66,6 +68,7 @@ class CodeReordering:
             "the next step before computing this one",
             found,
             hidden,
+            change=Change(reordered=frozenset(case.instruction(b.use).loop for b in found)),
         )
 
 
@@ -98,6 +101,10 @@ class FunctionInlining:
             "those of the caller",
             found,
             min(waits, case.active_in(body | case.function_bodies.get("", frozenset()))),
+            change=Change(
+                removed=_returns(case.code, small) | _for_calls(case.code, small, calls) | calls,
+                reordered=frozenset(case.instruction(n).loop for n in body | calls),
+            ),
         )
 
 
@@ -122,6 +129,7 @@ class AsynchronousCopy:
             f"__pipeline_memcpy_async) and compute on the tile before ({where})",
             found,
             _hidden(case, found, lambda b: case.scope(b.use)),
+            change=Change(asynchronous={b.use: b.source for b in found}),
         )
 
 
@@ -183,6 +191,27 @@ def _calls(code: Code, functions: Collection[str]) -> set[int]:
         and any(code.instructions[code.blocks[t].start].function in functions
                 for t in b.successors if t in code.blocks)
     }  # fmt: skip
+
+
+def _returns(code: Code, functions: Collection[str]) -> frozenset[int]:
+    """Instructions after which control leaves one of these functions."""
+    ends = [(b, code.instructions[b.stop - 1]) for b in code.blocks.values() if b.stop > b.start]
+    return frozenset(
+        last.index for b, last in ends
+        if last.function in functions and last.operation == "branch"
+        and any(code.instructions[code.blocks[t].start].function != last.function
+                for t in b.successors if t in code.blocks)
+    )  # fmt: skip
+
+
+def _for_calls(code: Code, functions: Collection[str], calls: Collection[int]) -> frozenset[int]:
+    """Moves of constants and of the address to return to, around calls and in the functions."""
+    around = {code.instructions[n].block for n in calls}
+    return frozenset(
+        i.index for i in code.instructions
+        if i.operation == "move" and not i.uses
+        and (i.block in around or i.function in functions)
+    )  # fmt: skip
 
 
 class _BetweenBarriers:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from perfassert.engines.advisor.case import Case, Match
+from perfassert.engines.advisor.change import Change
 from perfassert.engines.advisor.estimators import Parallelism, parallel
 from perfassert.engines.advisor.optimizer import PARALLEL
 from perfassert.hardware.occupancy import occupancy
@@ -30,6 +31,7 @@ class BlockIncrease:
             f"{case.blocks} blocks leave {units - case.blocks} of {units} compute units idle: "
             f"make {split[width]} blocks of {width * case.device.warp_size} threads of them",
             speedup=case.within_headroom(speedup, units / case.blocks),
+            change=Change(threads=width * case.device.warp_size),
         )
 
 
@@ -65,6 +67,7 @@ class ThreadIncrease:
             f"blocks of {case.threads} threads fill {case.occupancy.fraction:.0%} of the warp "
             f"slots: use {threads} threads per block ({best.fraction:.0%})",
             speedup=case.within_headroom(speedup, 1 / lanes),
+            change=Change(threads=threads),
         )
 
 
@@ -87,7 +90,7 @@ class OccupancyIncrease:
         found = _one_block_more(case)
         if found is None:
             return None
-        how, blocks, changes = found
+        how, blocks, change = found
         old = case.warps_per_scheduler
         total = case.blocks * case.warps_per_block
         speedup = parallel(
@@ -98,11 +101,11 @@ class OccupancyIncrease:
         return Match(
             f"{resident} blocks reside on a unit, limited by {limit}: {how} lets {blocks} reside",
             speedup=case.within_headroom(speedup),
-            changes=changes,
+            change=change,
         )
 
 
-def _one_block_more(case: Case) -> tuple[str, int, dict[str, object]] | None:
+def _one_block_more(case: Case) -> tuple[str, int, Change] | None:
     """The smallest cut in registers or shared memory that lets more blocks reside."""
     resident = case.occupancy.resident_blocks
     if case.occupancy.limited_by == "registers":
@@ -110,7 +113,7 @@ def _one_block_more(case: Case) -> tuple[str, int, dict[str, object]] | None:
             held = occupancy(case.device, case.threads, registers, case.shared_bytes)
             if held.resident_blocks > resident:
                 text = f"{registers} instead of {case.registers} registers per thread"
-                return text, held.resident_blocks, {"registers": registers}
+                return text, held.resident_blocks, Change(registers=registers)
         return None
     device = case.device
     room = device.shared_bytes_per_unit // (resident + 1) - device.shared_reserved_bytes
@@ -119,7 +122,7 @@ def _one_block_more(case: Case) -> tuple[str, int, dict[str, object]] | None:
     if held.resident_blocks <= resident:
         return None
     text = f"{room} instead of {case.shared_bytes} B of shared memory per block"
-    return text, held.resident_blocks, {}
+    return text, held.resident_blocks, Change(shared_bytes=max(0, room))
 
 
 class BlockShape:

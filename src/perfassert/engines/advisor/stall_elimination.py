@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from perfassert.engines.advisor.blame import Blame
 from perfassert.engines.advisor.case import AccessFacts, Case, Match, lines
+from perfassert.engines.advisor.change import Change
 from perfassert.engines.advisor.code import CodeInstruction
 from perfassert.engines.advisor.optimizer import STALL_ELIMINATION
 from perfassert.kernel.roles import Role
@@ -39,6 +40,7 @@ class RegisterReuse:
             f"{spilled}are spilled to local memory{_at(case, found)}: split the loop or kernel, "
             "recompute instead of keeping, or allow more registers (launch bounds, maxrregcount)",
             found,
+            change=Change(removed=case.where("local"), unspilled=True),
         )
 
 
@@ -59,7 +61,9 @@ class StrengthReduction:
         ]  # fmt: skip
         if not found:
             return None
-        return Match(self.say(case, found, divisions), found)
+        return Match(
+            self.say(case, found, divisions), found, change=self.change(case, found, divisions)
+        )
 
     def slow(self, case: Case, number: int) -> bool:
         """Whether an instruction is arithmetic of long latency."""
@@ -72,6 +76,20 @@ class StrengthReduction:
     def mixed(self, case: Case) -> bool:
         """Whether float is widened to double on the way."""
         return any(_widens(i) for i in case.code.instructions)
+
+    def change(self, case: Case, found: list[Blame], divisions: frozenset[int]) -> Change:
+        """Floats stay floats; a division becomes a few whole-number instructions; what else is slow
+        takes half of its time."""
+        code = case.code.instructions
+        narrowed = {i.index: "fp32" for i in code if i.operation == "fp64" and self.mixed(case)}
+        widening = {i.index for i in code if _widens(i)} if narrowed else set()
+        left = _left_of_divisions(case, divisions) if divisions else {}
+        other = {b.source for b in found} - divisions - widening - narrowed.keys()
+        return Change(
+            removed=frozenset(widening) | (divisions - left.keys()),
+            classes={**narrowed, **left},
+            cheaper=frozenset(other),
+        )
 
     def say(self, case: Case, found: list[Blame], divisions: frozenset[int]) -> str:
         sources = [case.instruction(b.source) for b in found]
@@ -89,6 +107,20 @@ class StrengthReduction:
 
 def _widens(i: CodeInstruction) -> bool:
     return Role.WIDENS in i.roles
+
+
+def _left_of_divisions(case: Case, divisions: frozenset[int]) -> dict[int, str]:
+    """What stands for them: a product's upper half, a shift, the sign and a remainder instead of a
+    reciprocal, two products and two corrections."""
+    by_line: dict[tuple[str, int], list[int]] = {}
+    for n in sorted(divisions):
+        i = case.instruction(n)
+        by_line.setdefault((str(i.span), i.loop), []).append(n)
+    kept = (n for own in by_line.values() for n in own[::_OF_A_DIVISION])
+    return dict.fromkeys(kept, "imad")
+
+
+_OF_A_DIVISION = 3  # instructions stands one by a constant
 
 
 def division_instructions(case: Case) -> frozenset[int]:
@@ -121,6 +153,42 @@ def math_instructions(case: Case) -> frozenset[int]:
         if roles >= _PRECISE and Role.BEGINS_DIVISION not in roles:
             library.update(i.index for i in members if i.operation in _FLOATING)
     return frozenset(library)
+
+
+def _around_math(case: Case, math: frozenset[int]) -> frozenset[int]:
+    """What only serves precise functions: constants, exponents, branches around slow paths. Of the
+    instructions on their lines those whose results reach neither memory nor another line."""
+    code = case.code.instructions
+    spans = {str(code[n].span) for n in math if Role.IN_LIBRARY not in code[n].roles}
+    headers = {loop.header for loop in case.code.loops}
+    closing = {b.stop - 1 for b in case.code.blocks.values() if headers.intersection(b.successors)}
+    found: set[int] = set()
+    needed: set[str] = set()
+    for i in reversed(code):
+        serves = str(i.span) in spans and i.space is None and i.index not in math
+        serves = serves and i.operation in _SERVING and i.index not in closing
+        if serves and needed.isdisjoint(i.defines):
+            found.add(i.index)
+            continue
+        needed.difference_update(i.defines if not i.predicate else ())
+        if i.index not in math:
+            needed.update(i.uses)
+    return frozenset(found)
+
+
+_SERVING = frozenset({"int32", "imad", "move", "convert", "compare", "branch"})
+
+
+def _of_fast_math(case: Case, math: frozenset[int]) -> frozenset[int]:
+    """What is left of precise functions: the approximations, and beside them one instruction of
+    three, that scales arguments and results or is the author's own."""
+    own = [n for n in sorted(math) if Role.IN_LIBRARY not in case.instruction(n).roles]
+    kept = [n for n in own if Role.APPROXIMATES in case.instruction(n).roles]
+    rest = [n for n in own if Role.APPROXIMATES not in case.instruction(n).roles]
+    return frozenset((*kept, *rest[::_OF_A_FUNCTION]))
+
+
+_OF_A_FUNCTION = 3
 
 
 _FLOATING = frozenset({"fp32", "sfu", "compare", "convert", "convert_wide"})
@@ -160,6 +228,7 @@ class FastMath:
             "precise mathematical functions: where the accuracy allows it use the intrinsics "
             f"(__expf, __fdividef, __sinf …) or compile with -use_fast_math{_at(case, found)}",
             found,
+            change=Change(removed=(math - _of_fast_math(case, math)) | _around_math(case, math)),
         )
 
 
@@ -177,6 +246,7 @@ class WarpBalance:
             f"or synchronize fewer of them (__syncwarp, cooperative groups){_at(case, found)}",
             found,
             same_work=True,
+            change=Change(balanced=True),
         )
 
 
@@ -204,7 +274,9 @@ class MemoryTransactionReduction:
                 "global accesses come faster than they are served: load wider types (float4), "
                 "keep what is reused in registers or shared memory, tables in constant memory"
             )
-        return Match(f"{text}{_at(case, found)}", found)
+        sources = frozenset(b.source for b in found)
+        change = Change(constant=sources & uniform, halved=sources - uniform)
+        return Match(f"{text}{_at(case, found)}", found, change=change)
 
     def uniform(self, case: Case, number: int) -> bool:
         """Whether a load touches one sector for the whole warp."""
@@ -243,6 +315,7 @@ class Coalescing:
             f"a warp touches {worst.sectors:.3g} sectors where {worst.ideal_sectors:.3g} would do: "
             f"let neighbouring threads access neighbouring elements{_at(case, found)}",
             found,
+            change=Change(coalesced=frozenset(b.source for b in found)),
         )
 
 
@@ -268,6 +341,7 @@ class SharedBankConflictRemoval:
             "would do: pad the rows of the array in shared memory by one element, or swizzle the "
             f"index{_at(case, found)}",
             found,
+            change=Change(conflict_free=frozenset(b.source for b in found)),
         )
 
 

@@ -1,0 +1,84 @@
+"""Accesses of compiled code at their best: neighbouring threads touch neighbouring elements."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from math import prod
+
+from perfassert.kernel.affine import Affine
+from perfassert.kernel.bound import BoundAccess
+from perfassert.kernel.buffer import Buffer
+from perfassert.kernel.description import BoundKernel
+from perfassert.kernel.expression import AXES
+from perfassert.kernel.launch import Launch
+
+_UNKNOWN = 62  # bits: of a field that nothing is known of, no address is beyond the end
+
+
+def coalesced(kernel: BoundKernel, chosen: frozenset[int], launch: Launch) -> BoundKernel:
+    """The kernel with these accesses laid out anew: first the threads of a block, then blocks, then
+    iterations, then accesses of the same kind, as far as the field reaches; beyond it they meet
+    what others have touched. Executed accesses keep their addresses."""
+    planes: dict[tuple[str, tuple[object, ...]], dict[int, int]] = {}
+    for number in sorted(chosen):
+        a = kernel.bound[number]
+        if a.touched is None:
+            known = planes.setdefault((a.field, a.address.terms), {})
+            known.setdefault(a.address.constant, len(known))
+    bound = tuple(
+        _laid_out(a, planes[a.field, a.address.terms], _room(a, launch), launch)
+        if number in chosen and a.touched is None
+        else a
+        for number, a in enumerate(kernel.bound)
+    )
+    return replace(kernel, bound=bound)
+
+
+def _room(access: BoundAccess, launch: Launch) -> int:
+    """Bytes of the field; what the access reaches, where nothing is known of it."""
+    given = launch.args.get(access.field) if isinstance(launch.args, Mapping) else None
+    if isinstance(given, Buffer) and given.shape:
+        return prod(given.shape) * access.bytes
+    if any(not isinstance(symbol, str) for symbol, _ in access.address.terms):
+        return access.bytes << _UNKNOWN
+    extents = _extents(access, launch)
+    reach = sum(abs(c) * (extents.get(str(s), 1) - 1) for s, c in access.address.terms)
+    return reach + access.bytes
+
+
+def _extents(access: BoundAccess, launch: Launch) -> dict[str, int]:
+    """How many values each symbol takes."""
+    found: dict[str, int] = {}
+    for axis, threads, blocks in zip(AXES, launch.block, launch.grid, strict=True):
+        found[axis] = threads * blocks
+        found[f"threadIdx.{axis}"] = threads
+        found[f"blockIdx.{axis}"] = blocks
+    for name in access.loops:
+        low, high = access.ranges.get(name, (0, 0))
+        found[name] = high - low + 1
+    return found
+
+
+def _laid_out(
+    access: BoundAccess, planes: Mapping[int, int], room: int, launch: Launch
+) -> BoundAccess:
+    used = set(access.address.symbols())
+    extents = _extents(access, launch)
+    digits: list[tuple[str, int]] = []
+    for part in ("threadIdx", "blockIdx"):
+        digits += [
+            (f"{part}.{a}", extents[f"{part}.{a}"]) for a in AXES
+            if used & {a, f"{part}.{a}"}
+        ]  # fmt: skip
+    digits += [(name, extents[name]) for name in reversed(access.loops) if name in used]
+    terms: list[tuple[str, int]] = []
+    stride = access.bytes
+    for name, extent in digits:
+        inner = name.startswith(("threadIdx", "blockIdx"))
+        if extent > 1 and (inner or stride * extent <= room):
+            terms.append((name, stride))
+            stride *= extent
+    own = planes[access.address.constant]
+    constant = stride * own if stride * len(planes) <= room else access.address.constant
+    return replace(access, address=Affine(constant, tuple(terms)))

@@ -1,0 +1,133 @@
+"""A graph without some of its instructions, with shared work, with copies that need no register."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from perfassert.kernel.graph import BodyItem, Edge, InstructionGraph, ItemKind, Node, Source
+
+OUTSIDE = -1
+
+
+def number_of(node: Node) -> int:
+    """The instruction that a node is a copy of."""
+    return node.program if node.program >= 0 else node.index
+
+
+def with_nodes(graph: InstructionGraph, changed: Mapping[int, Node]) -> InstructionGraph:
+    """The graph with other nodes of the same numbers."""
+    return replace(graph, nodes=tuple(changed.get(n.index, n) for n in graph.nodes))
+
+
+def with_bodies(
+    graph: InstructionGraph, made: Callable[[int, Sequence[BodyItem]], Sequence[BodyItem]]
+) -> InstructionGraph:
+    """The graph with other bodies, ``made`` of loop and body; :data:`OUTSIDE` is no loop."""
+    loops = tuple(replace(x, body=tuple(made(x.index, x.body))) for x in graph.loops)
+    return replace(graph, loops=loops, body=tuple(made(OUTSIDE, graph.body)))
+
+
+def without(graph: InstructionGraph, gone: Collection[int]) -> InstructionGraph:
+    """Without these nodes. What they waited for, the next one of their body waits for."""
+    changed: dict[int, Node] = {}
+
+    def left(_: int, body: Sequence[BodyItem]) -> Sequence[BodyItem]:
+        kept: list[BodyItem] = []
+        waiting: list[Edge] = []
+        for item in body:
+            if item.kind is ItemKind.NODE and item.number in gone:
+                waiting += graph.nodes[item.number].edges
+                continue
+            kept.append(item)
+            if waiting and item.kind is ItemKind.NODE:
+                node = graph.nodes[item.number]
+                changed[item.number] = replace(node, edges=(*node.edges, *waiting))
+                waiting = []
+        return kept
+
+    return with_nodes(with_bodies(graph, left), changed)
+
+
+def nodes_of(graph: InstructionGraph, chosen: Collection[int]) -> frozenset[int]:
+    """Nodes that are copies of these instructions."""
+    return frozenset(n.index for n in graph.nodes if number_of(n) in chosen)
+
+
+def inside(graph: InstructionGraph, body: Sequence[BodyItem]) -> Iterator[Node]:
+    """All nodes of a body and of the loops in it."""
+    for item in body:
+        if item.kind is ItemKind.NODE:
+            yield graph.nodes[item.number]
+        else:
+            yield from inside(graph, graph.loops[item.number].body)
+
+
+def balanced(graph: InstructionGraph, warps: int) -> InstructionGraph:
+    """All warps of a block do the same: what only some do is shared among all.
+
+    Loops that only some warps run have as many fewer iterations, of single instructions as many
+    are left. Warps that meet at channels have tasks of their own and stay as they are.
+    """
+    if graph.channels:
+        return graph
+    own = {
+        x.index: len(set().union(*sets))
+        for x in graph.loops
+        if (sets := [n.warps or () for n in inside(graph, x.body) if not n.fence]) and all(sets)
+    }
+    outermost = {x for x in own if graph.loops[x].parent not in own}
+    loops = tuple(
+        replace(x, each=(), trips=max(1, round(graph.trips(x.index) * own[x.index] / warps)))
+        if x.index in outermost
+        else replace(x, each=())
+        for x in graph.loops
+    )
+    shared = {n.index for loop in outermost for n in inside(graph, graph.loops[loop].body)}
+    gone = _others_share(graph, shared, warps)
+    nodes = tuple(replace(n, warps=None) for n in graph.nodes)
+    return without(replace(graph, nodes=nodes, loops=loops), gone)
+
+
+def _others_share(graph: InstructionGraph, shared: Collection[int], warps: int) -> frozenset[int]:
+    """Single instructions of some warps that no warp executes once all take part."""
+    gone: set[int] = set()
+    owed = 0.0
+    for n in graph.nodes:
+        if n.warps is None or n.index in shared:
+            continue
+        owed += len(n.warps) / warps
+        if owed < 1:
+            gone.add(n.index)
+        else:
+            owed -= 1
+    return frozenset(gone)
+
+
+def asynchronous(graph: InstructionGraph, pairs: Mapping[int, int]) -> InstructionGraph:
+    """Stores to shared memory become part of the loads that they are given with: the next barrier
+    waits for these, in a loop for those of the iteration before."""
+    loads: dict[int, list[int]] = {}
+    for n in graph.nodes:
+        loads.setdefault(number_of(n), []).append(n.index)
+    changed: dict[int, Node] = {}
+
+    def left(loop: int, body: Sequence[BodyItem]) -> Sequence[BodyItem]:
+        kept: list[BodyItem] = []
+        copied: list[int] = []
+        for item in body:
+            node = graph.nodes[item.number] if item.kind is ItemKind.NODE else None
+            if node is not None and number_of(node) in pairs:
+                given = loads.get(pairs[number_of(node)], ())
+                own = [p for p in given if graph.nodes[p].loop == loop]
+                copied += own
+                if own:
+                    continue
+            if node is not None and node.fence and copied:
+                waits = [Edge((Source(p, loop, int(loop >= 0)),)) for p in copied]
+                changed[node.index] = replace(node, edges=(*node.edges, *waits))
+                copied = []
+            kept.append(item)
+        return kept
+
+    return with_nodes(with_bodies(graph, left), changed)

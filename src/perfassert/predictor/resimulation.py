@@ -1,0 +1,270 @@
+"""What a change would bring: the launch simulated again with it, by the one clock.
+
+Of the launch as it is all is kept: what its accesses move is estimated again only where a change
+moves data, its graph is bound once, and times are compared with the one that was predicted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import prod
+from typing import Any
+
+from perfassert.engines.advisor.case import Case as AdvisorCase
+from perfassert.engines.advisor.case import Match
+from perfassert.engines.advisor.change import Change
+from perfassert.errors import PerfAssertError
+from perfassert.hardware.model import Device
+from perfassert.kernel.description import BoundKernel, Kernel
+from perfassert.kernel.graph import InstructionGraph, Latency, LatencyRule, Node
+from perfassert.kernel.launch import Launch
+from perfassert.kernel.roles import node_space, off_chip
+from perfassert.prediction.prediction import Prediction
+from perfassert.predictor.changed_accesses import coalesced
+from perfassert.predictor.changed_costs import changed_estimate
+from perfassert.predictor.changed_graph import (
+    OUTSIDE,
+    asynchronous,
+    balanced,
+    number_of,
+    with_nodes,
+    without,
+)
+from perfassert.predictor.memory import LOAD_STORE_UNIT
+from perfassert.predictor.model import Case, Model, case_of, device_latency
+from perfassert.predictor.scheduling import scheduled, settled
+from perfassert.predictor.time import launch_time, loaded_model
+from perfassert.predictor.unrolling import factor, unrolled
+from perfassert.predictor.whatif import with_changes
+
+Predict = Callable[[Kernel, Launch, Device], Prediction]
+"""What predicts again; handed in, as predictions hand over to their diagnosis."""
+_WORD = 4  # bytes of a register
+_FLOATING = ("fp32", "fp64", "fp16")
+
+
+@dataclass(frozen=True)
+class Resimulation:
+    """One launch, to be simulated with changes. ``prediction``: of the launch as it is."""
+
+    prediction: Any
+    predict: Predict
+    model: Model
+    case: AdvisorCase
+
+    def speedup(self, match: Match) -> float | None:
+        """Old over new time; None where the match says of nothing how it would change, or where
+        the changed launch is none that the device can run."""
+        try:
+            seconds = self._seconds(match)
+        except PerfAssertError:
+            return None
+        return None if seconds is None else float(self.prediction.time) / seconds
+
+    def _seconds(self, match: Match) -> float | None:
+        if match.changes is not None:
+            return float(self.predict(*with_changes(self.prediction, match.changes)).time)
+        change = match.change
+        if change is None:
+            return None
+        if change.threads is not None:
+            return self._relaunched(change.threads)
+        edit = _Edit(change, self.model, self.case)
+        case, launch = self._moved(change, edit)
+        return launch_time(loaded_model(case, launch, case.device, edit)).seconds
+
+    def _relaunched(self, threads: int) -> float:
+        """Blocks of so many threads, of the same shape as far as that goes, and as many of them as
+        cover the same threads."""
+        launch = self.prediction.origin[1]
+        block = _resized(launch.block, threads)
+        changes: dict[str, object] = {"block": block}
+        if launch.domain is None:
+            changes["grid"] = tuple(
+                -(-g * b // n) for g, b, n in zip(launch.grid, launch.block, block, strict=True)
+            )
+        return float(self.predict(*with_changes(self.prediction, changes)).time)
+
+    def _moved(self, change: Change, edit: _Edit) -> tuple[Case, Launch]:
+        """What accesses cost and move after the change."""
+        before, (_, launch, device) = self.model.case, self.prediction.origin
+        described = before.kernel
+        if isinstance(described, BoundKernel):
+            described = _calculated(_accessed(described, change, edit, launch), change)
+        registers = edit.registers()
+        if registers != described.registers:
+            described = replace(described, registers=registers)
+        if change.shared_bytes is not None:
+            dynamic = min(launch.shared_bytes, change.shared_bytes)
+            described = replace(described, shared_bytes=change.shared_bytes - dynamic)
+            launch = Launch(launch.grid, launch.block, launch.args, dynamic,
+                            domain=launch.domain, cluster=launch.cluster)  # fmt: skip
+        same = described is before.kernel
+        case = before if same else case_of(described, before.work, launch, device)
+        return replace(case, estimate=changed_estimate(case, change, edit.copies)), launch
+
+
+def _accessed(kernel: BoundKernel, change: Change, edit: _Edit, launch: Launch) -> BoundKernel:
+    """The kernel with other accesses."""
+    if change.coalesced:
+        kernel = coalesced(kernel, edit.touched(change.coalesced), launch)
+    spaces = dict.fromkeys(edit.touched(change.constant), "constant")
+    if change.unspilled:
+        spaces |= {n: "register" for n, a in enumerate(kernel.bound) if a.space == "local"}
+        kernel = replace(kernel, spill_bytes=0)
+    if spaces:
+        bound = tuple(
+            replace(a, space=spaces[n]) if n in spaces else a for n, a in enumerate(kernel.bound)
+        )
+        kernel = replace(kernel, bound=bound)
+    return kernel
+
+
+def _calculated(kernel: BoundKernel, change: Change) -> BoundKernel:
+    """The kernel with the flops that are left, and in the type of most of them."""
+    if not change.removed and not change.classes:
+        return kernel
+    graph = kernel.graph
+    before = after = 0.0
+    for node in graph.nodes:
+        if node.operation in _FLOATING:
+            times = prod(map(graph.trips, graph.chain(node.loop)))
+            before += times
+            after += times * (number_of(node) not in change.removed)
+    narrower = "fp32" in change.classes.values()
+    return replace(
+        kernel,
+        flops=kernel.flops * after / before if before else kernel.flops,
+        arithmetic="fp32" if narrower else kernel.arithmetic,
+    )
+
+
+def _resized(block: tuple[int, int, int], threads: int) -> tuple[int, int, int]:
+    """A block of so many threads: the last extents above 1 shrink first, the first one grows."""
+    sides = list(block)
+    for axis in (2, 1, 0):
+        while sides[axis] > 1 and sides[0] * sides[1] * sides[2] > threads:
+            sides[axis] = -(-sides[axis] // 2)
+    whole = sides[0] * sides[1] * sides[2]
+    if whole != threads and block[1] == block[2] == 1:
+        return threads, 1, 1
+    sides[0] *= max(1, threads // whole)
+    return sides[0], sides[1], sides[2]
+
+
+@dataclass(frozen=True)
+class _Edit:
+    """A change of the code, carried out on the graph."""
+
+    change: Change
+    model: Model
+    case: AdvisorCase
+
+    @cached_property
+    def copies(self) -> Mapping[int, tuple[int, ...]]:
+        """Nodes of the unchanged graph by instruction."""
+        found: dict[int, list[int]] = {}
+        launching = self.model.launch_nodes
+        for node in self.model.graph.nodes:
+            if node.index not in launching:
+                found.setdefault(number_of(node), []).append(node.index)
+        return {n: tuple(nodes) for n, nodes in found.items()}
+
+    def touched(self, instructions: Iterable[int]) -> frozenset[int]:
+        """Numbers of their accesses."""
+        nodes = self.model.graph.nodes
+        return frozenset(
+            t for i in instructions for n in self.copies.get(i, ()) for t in nodes[n].touches
+        )
+
+    @cached_property
+    def loops(self) -> Mapping[int, frozenset[int]]:
+        """Loops of the graph by the loop of the code that they stand for."""
+        found: dict[int, set[int]] = {OUTSIDE: {OUTSIDE}}
+        code, graph = self.case.code, self.model.graph
+        for node in graph.nodes:
+            number = number_of(node)
+            if number < len(code.instructions):
+                own = code.instructions[number].loop
+                if len(code.chain(own)) == len(graph.chain(node.loop)):
+                    found.setdefault(own, set()).add(node.loop)
+        return {loop: frozenset(loops) for loop, loops in found.items()}
+
+    def of(self, loops: Iterable[int]) -> frozenset[int]:
+        """Loops of the graph that stand for these."""
+        return frozenset(x for loop in loops for x in self.loops.get(loop, ()))
+
+    def registers(self) -> int:
+        """What was spilled, and what copies of a loop's body load, is held in registers."""
+        change, kernel, graph = self.change, self.model.case.kernel, self.model.graph
+        if change.registers is not None:
+            return change.registers
+        more = (kernel.spill_bytes or 0) // _WORD if change.unspilled else 0
+        for loop in self.of(change.unrolled) if not kernel.spill_bytes else ():
+            nodes = [n for n in graph.nodes if n.loop == loop and n.produces]
+            loads = [n for n in nodes if off_chip(node_space(n))]
+            more += (factor(graph, loop) - 1) * len(loads)
+        return min(kernel.registers + more, self.model.device.max_registers_per_thread)
+
+    def graph(self, graph: InstructionGraph) -> InstructionGraph:
+        """The changes of instructions and their order."""
+        change = self.change
+        if change.balanced:
+            graph = balanced(graph, self.model.warps)
+        gone = {n for i in change.removed | change.constant for n in self.copies.get(i, ())}
+        kernel = self.model.case.kernel
+        program = kernel.program if isinstance(kernel, BoundKernel) else None
+        accesses = kernel.bound if isinstance(kernel, BoundKernel) else ()
+        if gone:
+            graph = without(graph, gone)
+        if change.classes:
+            graph = with_nodes(graph, self._reclassed(graph))
+        if gone and program is not None:
+            emptier = frozenset(graph.nodes[n].loop for n in gone)
+            graph = settled(graph, emptier, self.model.device, program, accesses)
+        if change.asynchronous:
+            graph = asynchronous(graph, change.asynchronous)
+        if loops := self.of(change.unrolled):
+            graph = unrolled(graph, loops)
+        if loops or change.reordered:
+            graph = scheduled(graph, loops | self.of(change.reordered), self.model.device, program,
+                              accesses, bool(change.reordered))  # fmt: skip
+        return graph
+
+    def _reclassed(self, graph: InstructionGraph) -> dict[int, Node]:
+        classes = {
+            n: name for i, name in self.change.classes.items() for n in self.copies.get(i, ())
+        }
+        return {
+            n: replace(graph.nodes[n], operation=name, stall=self._stall(graph.nodes[n], name))
+            for n, name in classes.items()
+        }
+
+    def _stall(self, node: Node, operation: str) -> int:
+        """No longer than the new operation takes."""
+        return min(node.stall, max(1, round(self.model.device.operation(operation).completion)))
+
+    def costs(self, graph: InstructionGraph, latencies: dict[str, LatencyRule]) -> InstructionGraph:
+        """Arithmetic of half the cost; accesses with half of the transactions."""
+        cheaper = {n for i in self.change.cheaper for n in self.copies.get(i, ())}
+        halved = {n for i in self.change.halved for n in self.copies.get(i, ())}
+        changed = {}
+        for node in graph.nodes:
+            if node.index not in cheaper and node.index not in halved:
+                continue
+            rule = latencies.get(node.operation) or device_latency(node, self.model.device)
+            if not isinstance(rule, Latency):
+                continue
+            less = replace(rule, issue=rule.issue / 2)
+            if node.index in cheaper:
+                less = replace(less, completion=rule.completion / 2)
+            name = f"{node.operation}, half"
+            latencies[name] = less
+            demands = tuple(
+                (server, cycles / 2 if server == LOAD_STORE_UNIT else cycles)
+                for server, cycles in node.demands
+            )
+            changed[node.index] = replace(node, operation=name, demands=demands)
+        return with_nodes(graph, changed)

@@ -1,0 +1,331 @@
+"""Instructions of a body scheduled anew, as a compiler or author could: within dependences, and
+never past a barrier.
+
+Loads come as early as they can, everything else as soon as its operands are there. Registers are
+taken to be renamed, so that only true dependences count; accesses of one field keep their order
+where one of them writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from heapq import heappop, heappush
+
+from perfassert.errors import DeviceFileError
+from perfassert.hardware.model import Device
+from perfassert.kernel.access import Direction
+from perfassert.kernel.bound import BoundAccess
+from perfassert.kernel.graph import BodyItem, Edge, InstructionGraph, ItemKind, Node, Source
+from perfassert.kernel.program import Program
+from perfassert.kernel.roles import node_space
+from perfassert.predictor.changed_graph import OUTSIDE, inside, with_bodies, with_nodes
+
+_AHEAD = 4  # trips from which on loading for the next iteration is worth its first one
+
+
+def scheduled(
+    graph: InstructionGraph,
+    loops: frozenset[int],
+    device: Device,
+    program: Program | None,
+    bound: Sequence[BoundAccess],
+    ahead: bool,
+) -> InstructionGraph:
+    """The bodies of these loops (:data:`OUTSIDE`: the rest) scheduled anew.
+
+    ``ahead``: innermost loops load for the next iteration, unless that needs what this one loads.
+    """
+    work = _Scheduling(graph, device, program, bound)
+    for loop in sorted(loops):
+        if ahead and loop != OUTSIDE:
+            work.load_ahead(loop)
+    return work.graph_with(loops)
+
+
+def settled(
+    graph: InstructionGraph,
+    loops: frozenset[int],
+    device: Device,
+    program: Program | None,
+    bound: Sequence[BoundAccess],
+) -> InstructionGraph:
+    """The bodies of these loops in their order, with the stall counts that are still needed."""
+    return _Scheduling(graph, device, program, bound, anew=False).graph_with(loops)
+
+
+@dataclass(slots=True)
+class _Step:
+    """An item of a body, with what it waits for: step → cycles after its issue."""
+
+    item: BodyItem
+    node: Node | None
+    cycles: int
+    waits: dict[int, int] = field(default_factory=dict)
+    fixed: dict[int, int] = field(default_factory=dict)
+    height: int = 0
+    feeds: bool = False
+
+
+class _Scheduling:
+    def __init__(
+        self,
+        graph: InstructionGraph,
+        device: Device,
+        program: Program | None,
+        bound: Sequence[BoundAccess],
+        anew: bool = True,
+    ) -> None:
+        self.anew = anew
+        self.graph = graph
+        self.device = device
+        self.program = program
+        self.bound = bound
+        self.changed: dict[int, Node] = {}
+        self.ahead: dict[int, int] = {}  # node → loop in which it loads for the next iteration
+
+    def graph_with(self, loops: frozenset[int]) -> InstructionGraph:
+        graph = with_bodies(
+            self.graph, lambda loop, body: self.body(body) if loop in loops else body
+        )
+        return with_nodes(graph, {**{n: self.node(n) for n in self.ahead}, **self.changed})
+
+    def node(self, number: int) -> Node:
+        return self.changed.get(number, self.graph.nodes[number])
+
+    def load_ahead(self, loop: int) -> None:
+        """Note loads whose results the next iteration of the loop may use."""
+        body = self.graph.loops[loop].body
+        nodes = [self.graph.nodes[i.number] for i in body if i.kind is ItemKind.NODE]
+        straight = len(nodes) == len(body) and not any(n.fence or n.signal for n in nodes)
+        if not straight or self.graph.trips(loop) < _AHEAD:
+            return
+        loads = {n.index for n in nodes if self.is_load(n)}
+        tainted: set[str] = set()
+        for _ in range(2):  # the second time with what the first left in registers
+            for n in nodes:
+                defines, uses = self.registers(n)
+                if n.index in loads and tainted.isdisjoint(uses):
+                    tainted.update(defines)
+                elif not tainted.isdisjoint(uses):
+                    loads.discard(n.index)
+                    tainted.update(defines)
+        self.ahead.update(dict.fromkeys(loads, loop))
+
+    def is_load(self, node: Node) -> bool:
+        return node.produces and node_space(node) == "global" and not self.writes(node)
+
+    def writes(self, node: Node) -> bool:
+        accesses = [self.bound[i] for i in node.touches if i < len(self.bound)]
+        stores = any(a.direction is Direction.STORE or a.atomic for a in accesses)
+        return stores or node.operation.startswith("atomic") or node.operation.endswith("store")
+
+    def registers(self, node: Node) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """What it defines and uses; under a predicate, the old value too. Nodes of a graph by hand
+        are their own registers."""
+        if self.program is None or node.program < 0:
+            read = {s.producer for e in node.edges for s in e.sources if not s.distance}
+            return (str(node.index),), tuple(map(str, sorted(read)))
+        i = self.program.instructions[node.program]
+        return i.defines, (*i.uses, *i.defines) if i.predicate else i.uses
+
+    def completion(self, node: Node) -> int:
+        try:
+            return max(1, round(self.device.operation(node.operation).completion))
+        except DeviceFileError:
+            return max(1, node.stall)
+
+    def body(self, body: Sequence[BodyItem]) -> Sequence[BodyItem]:
+        """Segments between barriers, each scheduled; a branch at the end stays there."""
+        result: list[BodyItem] = []
+        segment: list[BodyItem] = []
+        for place, item in enumerate(body):
+            last = place == len(body) - 1
+            if self.waits_for_others(item) or (last and self.branches(item)):
+                result += [*self.segment(segment), item]
+                segment = []
+            else:
+                segment.append(item)
+        return [*result, *self.segment(segment)]
+
+    def waits_for_others(self, item: BodyItem) -> bool:
+        found = inside(self.graph, [item])
+        return any(n.fence or n.signal is not None for n in found)
+
+    def branches(self, item: BodyItem) -> bool:
+        return item.kind is ItemKind.NODE and self.graph.nodes[item.number].operation == "branch"
+
+    def segment(self, items: Sequence[BodyItem]) -> list[BodyItem]:
+        if len(items) < 2:
+            return list(items)
+        steps = [self.step(item) for item in items]
+        self.depend(steps)
+        order = _ordered(steps) if self.anew else list(range(len(steps)))
+        self.settle([steps[n] for n in order], steps)
+        return [steps[n].item for n in order]
+
+    def step(self, item: BodyItem) -> _Step:
+        if item.kind is ItemKind.NODE:
+            return _Step(item, self.graph.nodes[item.number], 1)
+        loop = self.graph.loops[item.number]
+        once = sum(max(1, n.stall) for n in inside(self.graph, loop.body))
+        return _Step(item, None, max(1, once * self.graph.trips(item.number)))
+
+    def depend(self, steps: Sequence[_Step]) -> None:
+        """Who waits for whom: registers, memory, and what the graph says."""
+        place = {n.index: k for k, s in enumerate(steps) for n in self.members(s)}
+        defined: dict[str, tuple[int, Node]] = {}
+        memory: dict[tuple[str, str], list[tuple[int, bool]]] = {}
+        for k, step in enumerate(steps):
+            own: dict[str, Node] = {}
+            for node in self.members(step):
+                defines, uses = self.registers(node)
+                for name in uses:
+                    if name in defined and name not in own:
+                        self.wait(steps, k, *defined[name])
+                own.update(dict.fromkeys(defines, node))
+                for edge in node.edges:
+                    self.follow(steps, k, node, edge, place)
+                for key, writes in self.touched(node):
+                    for before, wrote in memory.get(key, ()):
+                        if before != k and (wrote or writes):
+                            step.waits.setdefault(before, 1)
+                    memory.setdefault(key, []).append((k, writes))
+            defined.update((name, (k, node)) for name, node in own.items())
+
+    def members(self, step: _Step) -> Iterator[Node]:
+        return inside(self.graph, [step.item])
+
+    def touched(self, node: Node) -> Iterator[tuple[tuple[str, str], bool]]:
+        """Memory whose order matters: global by field, shared as a whole; branches and stores."""
+        writes = self.writes(node)
+        for number in node.touches if self.bound else ():
+            access = self.bound[number]
+            yield (access.space, access.field if access.space == "global" else ""), writes
+        if writes or node.operation == "branch":
+            yield ("control", ""), node.operation == "branch"
+
+    def wait(self, steps: Sequence[_Step], k: int, before: int, node: Node) -> None:
+        """For a register: of a load as long as memory takes, else for a fixed time."""
+        if before == k or self.ahead.get(node.index, OUTSIDE) >= 0:
+            return
+        instruction = self.program.instructions[node.program] if self.program else None
+        varies = instruction is None or instruction.sets >= 0
+        cycles = self.far(node) if varies else self.completion(node)
+        steps[k].waits[before] = max(steps[k].waits.get(before, 0), cycles)
+        if not varies:
+            steps[k].fixed[before] = max(steps[k].fixed.get(before, 0), cycles)
+
+    def far(self, node: Node) -> int:
+        return round(self.device.l2_latency) if self.is_load(node) else self.completion(node)
+
+    def follow(
+        self, steps: Sequence[_Step], k: int, node: Node, edge: Edge, place: Mapping[int, int]
+    ) -> None:
+        """An edge of the graph; one that only stands for a register read or a barrier that others
+        share is left out, if both lie here."""
+        for source in edge.sources:
+            before = place.get(source.producer, k)
+            if before < k and source.distance == 0 and self.true(source.producer, node):
+                self.wait(steps, k, before, self.graph.nodes[source.producer])
+
+    def true(self, producer: int, node: Node) -> bool:
+        """Whether a wait is for a result that is used, as far as registers tell."""
+        defines, _ = self.registers(self.graph.nodes[producer])
+        if self.program is None or not defines:
+            own = self.graph.nodes[producer]
+            frees = self.program is not None and own.program >= 0 and not own.produces
+            return not frees
+        return not set(defines).isdisjoint(self.registers(node)[1])
+
+    def settle(self, order: Sequence[_Step], steps: Sequence[_Step]) -> None:
+        """Stall counts and edges of nodes in their new order."""
+        issue: dict[int, int] = {}
+        now = 0
+        place = {id(s): n for n, s in enumerate(steps)}
+        before: _Step | None = None
+        for step in order:
+            ready = max((issue[p] + c for p, c in step.fixed.items()), default=0)
+            at = max(now + 1, ready)
+            if before is not None and before.node is not None and self.program is not None:
+                stall = at - now
+                self.changed[before.node.index] = replace(
+                    self.node(before.node.index), stall=max(1, stall)
+                )
+            issue[place[id(step)]] = at
+            now, before = at, step
+        inner = {n.index for s in steps for n in self.members(s)}
+        for step in steps:
+            if step.node is not None:
+                self.rewire(step, steps, inner)
+
+    def rewire(self, step: _Step, steps: Sequence[_Step], inner: set[int]) -> None:
+        """Edges to what it reads in the segment, and those that it had to what lies elsewhere."""
+        assert step.node is not None
+        node = self.node(step.node.index)
+        kept = tuple(
+            self.advanced(edge)
+            for edge in node.edges
+            if any(s.distance or s.producer not in inner or self.true(s.producer, node)
+                   for s in edge.sources)
+        )  # fmt: skip
+        there = {s.producer for e in kept for s in e.sources}
+        more = tuple(
+            Edge((Source(p.index, node.loop, 0),))
+            for before, cycles in step.waits.items()
+            if cycles > 1 and before not in step.fixed and (p := steps[before].node) is not None
+            and p.index not in there and p.produces
+        )  # fmt: skip
+        self.changed[node.index] = replace(node, edges=(*kept, *more))
+
+    def advanced(self, edge: Edge) -> Edge:
+        """A load for the next iteration was issued one earlier."""
+        return Edge(
+            tuple(
+                replace(s, distance=s.distance + 1)
+                if s.loop >= 0 and self.ahead.get(s.producer) == s.loop
+                else s
+                for s in edge.sources
+            )
+        )
+
+
+def _ordered(steps: Sequence[_Step]) -> list[int]:
+    """Greedy: what loads need first, then the longest way to the end."""
+    users: list[list[int]] = [[] for _ in steps]
+    for k, step in enumerate(steps):
+        for before in step.waits:
+            users[before].append(k)
+    for k in range(len(steps) - 1, -1, -1):
+        step = steps[k]
+        step.height = step.cycles + max(
+            (steps[u].waits[k] + steps[u].height for u in users[k]), default=0
+        )
+        loads = step.node is not None and step.node.produces and node_space(step.node) == "global"
+        step.feeds = loads or any(steps[u].feeds for u in users[k] if step.node is not None)
+    left = [len(step.waits) for step in steps]
+    ready: list[tuple[bool, int, int]] = []
+    later = [(0, k) for k, n in enumerate(left) if not n]
+    at = [0] * len(steps)
+    order: list[int] = []
+    now = 0
+    while ready or later:
+        while later and later[0][0] <= now:
+            _, k = heappop(later)
+            heappush(ready, (not steps[k].feeds, -steps[k].height, k))
+        if not ready:
+            now = later[0][0]
+            continue
+        _, _, k = heappop(ready)
+        if steps[k].node is None and any(steps[n].feeds for _, n in later):
+            heappush(ready, (not steps[k].feeds, -steps[k].height, k))  # a loop can wait for loads
+            now = later[0][0]
+            continue
+        order.append(k)
+        for user in users[k]:
+            at[user] = max(at[user], now + steps[user].waits[k])
+            left[user] -= 1
+            if not left[user]:
+                heappush(later, (at[user], user))
+        now += steps[k].cycles
+    return order
