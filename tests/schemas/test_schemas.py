@@ -37,6 +37,7 @@ LAUNCHES = """
 schema = 1
 [recorded]
 by = "perfassert 0.2.0"
+command = ["./app"]
 device = "A100-SXM4-40GB"
 [kernels.axpy]
 cubin = "code/axpy.cubin"

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perfassert.cli.sources import add_compilation, compilation_of
+from perfassert.cli.toml_text import toml_text, toml_value
 from perfassert.errors import KernelSourceError, LaunchError, PerfFileError
 
 if TYPE_CHECKING:
@@ -166,15 +167,15 @@ def _python(plan: Plan) -> Iterator[str]:
     yield ""
     yield "import perfassert as pa"
     yield ""
-    yield f"SOURCE = Path(__file__).parent / {_text(plan.source)}"
-    yield f"pytestmark = pytest.mark.perf(devices=[{', '.join(map(_text, plan.devices))}])"
+    yield f"SOURCE = Path(__file__).parent / {toml_text(plan.source)}"
+    yield f"pytestmark = pytest.mark.perf(devices=[{', '.join(map(toml_text, plan.devices))}])"
     more = "".join(f", {key}={value!r}" for key, value in plan.given.items())
     for kernel in plan.kernels:
         yield ""
         yield ""
-        yield f"@pytest.mark.skip(reason={_text(_FILL_IN)})"
+        yield f"@pytest.mark.skip(reason={toml_text(_FILL_IN)})"
         yield f"def test_{kernel.test}(perf: pa.Perf) -> None:"
-        yield f"    kernel = pa.from_{plan.kind}(SOURCE, {_text(kernel.name)}{more})"
+        yield f"    kernel = pa.from_{plan.kind}(SOURCE, {toml_text(kernel.name)}{more})"
         if kernel.others:
             yield f"    # structures to be given as well: {', '.join(kernel.others)}"
         args = f", args={json.dumps(kernel.args)}" if kernel.args else ""
@@ -184,30 +185,17 @@ def _python(plan: Plan) -> Iterator[str]:
 
 def _toml(plan: Plan) -> Iterator[str]:
     yield f"# Predicted performance of the kernels in {plan.source}."
-    more = "".join(f", {key} = {_toml_value(value)}" for key, value in plan.given.items())
+    more = "".join(f", {key} = {toml_value(value)}" for key, value in plan.given.items())
     for kernel in plan.kernels:
         yield ""
         yield "[[test]]"
-        yield f"name = {_text(kernel.test)}"
-        yield f"devices = {_toml_value(plan.devices)}"
-        source = f"{plan.kind} = {_text(plan.source)}, name = {_text(kernel.name)}{more}"
+        yield f"name = {toml_text(kernel.test)}"
+        yield f"devices = {toml_value(plan.devices)}"
+        source = f"{plan.kind} = {toml_text(plan.source)}, name = {toml_text(kernel.name)}{more}"
         yield f"kernel = {{ {source} }}"
-        args = f", args = {_toml_value(kernel.args)}" if kernel.args else ""
+        args = f", args = {toml_value(kernel.args)}" if kernel.args else ""
         yield f"launch = {{ domain = {_DOMAIN}, block = {_BLOCK}{args} }}"
         if kernel.others:
             yield f"# structures to be given as well: {', '.join(kernel.others)}"
         yield 'baseline = { tolerance = "2 %" }'
-        yield f"skip = {_text(_FILL_IN)}"
-
-
-def _toml_value(value: Any) -> str:
-    if isinstance(value, dict):
-        return f"{{ {', '.join(f'{_text(k)} = {_toml_value(v)}' for k, v in value.items())} }}"
-    if isinstance(value, (list, tuple)):
-        return f"[{', '.join(map(_toml_value, value))}]"
-    return _text(value) if isinstance(value, str) else repr(value)
-
-
-def _text(value: str) -> str:
-    """A string that Python and TOML read alike."""
-    return json.dumps(value, ensure_ascii=False)
+        yield f"skip = {toml_text(_FILL_IN)}"

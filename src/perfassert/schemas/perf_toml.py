@@ -23,6 +23,7 @@ from perfassert.schemas.parts import (
     EXTENT,
     FLAG,
     NUMBER,
+    STRINGS,
     TEXT,
     Schema,
     at,
@@ -129,7 +130,7 @@ def launches_file() -> Schema:
         "cluster": described(EXTENT, "blocks of a cluster"),
         "constants": named(at("constant")),
     }
-    recorded = {"by": TEXT, "command": TEXT, "device": TEXT, "launches": EXPRESSION}
+    recorded = {"by": TEXT, "command": STRINGS, "device": TEXT, "launches": EXPRESSION}
     table = {
         "schema": one_of([launches.SCHEMA]),
         "recorded": closed(launches.RECORDED, recorded),

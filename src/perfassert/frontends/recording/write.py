@@ -106,7 +106,7 @@ def _kernel(one: Recorded, label: str, stem: str) -> str:
     names = ", ".join(quoted(p.name) for p in one.code.parameters)
     lines = [
         f"# {demangle(one.code.mangled)}",
-        f"[kernels.{_key(label)}]",
+        f"[kernels.{key(label)}]",
         f"{kind} = {quoted(code_name(stem, one))}",
         f"name = {quoted(one.code.mangled)}",
     ]
@@ -123,11 +123,11 @@ def _launch(one: Recorded, label: str, stem: str) -> str:
     if one.shared_bytes:
         lines.append(f"shared_bytes = {one.shared_bytes}")
     if one.constants:
-        items = (f"{_key(k)} = {quoted(f'{stem}.npz:{v}')}" for k, v in one.constants.items())
+        items = (f"{key(k)} = {quoted(f'{stem}.npz:{v}')}" for k, v in one.constants.items())
         lines.append(f"constants = {{ {', '.join(items)} }}")
     if one.args:
         lines.append("[launch.args]")
-        lines += [f"{_key(name)} = {_value(value, stem)}" for name, value in one.args.items()]
+        lines += [f"{key(name)} = {_value(value, stem)}" for name, value in one.args.items()]
     return "\n".join([*lines, ""])
 
 
@@ -153,5 +153,6 @@ def _buffer(pointer: Pointer, stem: str) -> str:
     return f"{{ {', '.join(items)} }}"
 
 
-def _key(name: str) -> str:
+def key(name: str) -> str:
+    """As TOML has it: quoted where it must be."""
     return name if name and set(name) <= _BARE else quoted(name)

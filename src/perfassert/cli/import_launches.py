@@ -1,0 +1,124 @@
+"""``perfassert launches import``: a launches file from a profile of a real GPU."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from perfassert.cli.sources import add_compilation, compilation_of
+from perfassert.cli.toml_text import toml_value
+from perfassert.errors import RecordError, UnknownDevice
+
+if TYPE_CHECKING:
+    from perfassert.frontends.profiles.launch import Profile
+    from perfassert.frontends.profiles.write import Code
+    from perfassert.hardware.model import Device
+
+
+def add(commands: Any) -> None:
+    """Register the command."""
+    parser = commands.add_parser("launches", help="launches files: import one from a profile")
+    actions = parser.add_subparsers(title="actions", required=True, metavar="ACTION")
+    parser = actions.add_parser(
+        "import", help="from Nsight Compute's CSV, or Nsight Systems' SQLite"
+    )
+    what = "of ncu --csv --print-units base --section LaunchStats, or of nsys export --type sqlite"
+    parser.add_argument("profile", type=Path, metavar="PROFILE", help=what)
+    parser.add_argument(
+        "--code", type=Path, action="append", required=True, metavar="FILE",
+        help="where the kernels are: CUDA, PTX, objects, libraries, programs (repeatable)",
+    )  # fmt: skip
+    parser.add_argument("--device", help="default: the one that the profile names")
+    parser.add_argument(
+        "-o", "--output", type=Path, default=Path("launches.toml"), metavar="FILE",
+        help="default: launches.toml",
+    )  # fmt: skip
+    parser.add_argument("--force", action="store_true", help="replace what is there")
+    add_compilation(parser)
+    parser.set_defaults(command=_import)
+
+
+def _import(options: argparse.Namespace) -> int:
+    """Kernels without code are told, and left out; it is an error where none is left."""
+    from perfassert.frontends.profiles.read import read_profile
+    from perfassert.frontends.profiles.write import launches_text
+    from perfassert.report.files import replace_file
+
+    output: Path = options.output
+    if output.exists() and not options.force:
+        raise RecordError(f"{output} is there already; --force replaces it, -o names another")
+    found = read_profile(options.profile)
+    device = _device(options.device, found)
+    codes, left_out = _codes(options, found, device)
+    for reason in left_out:
+        print(f"perfassert: left out: {reason}", file=sys.stderr)
+    if not codes:
+        files = ", ".join(map(str, options.code))
+        raise RecordError(f"{options.profile}: no kernel of it is in {files}")
+    replace_file(output, launches_text(found, codes, device.name))
+    shapes = [one for one in found.launches if one.shape.name in codes]
+    kernels = len({code.mangled for code in codes.values()})
+    count = sum(one.count for one in shapes)
+    print(f"{count} launches of {kernels} kernels, {len(shapes)} distinct: {output}")
+    print("next: fill in the arguments, which no profile has")
+    return 0
+
+
+def _device(named: str | None, found: Profile) -> Device:
+    """NVIDIA's names are those of device files but for spaces."""
+    from perfassert.hardware.load import device
+
+    if named:
+        return device(named)
+    try:
+        return device(found.device.removeprefix("NVIDIA ").replace(" ", "-"))
+    except UnknownDevice:
+        said = f"it is of {found.device!r}" if found.device else "it does not name one"
+        raise RecordError(f"the profile's device is not known ({said}); give --device") from None
+
+
+def _codes(
+    options: argparse.Namespace, found: Profile, device: Device
+) -> tuple[dict[str, Code], list[str]]:
+    """By the names of the profile; and why others have none."""
+    from perfassert.frontends.cuda.inventory import kernels
+    from perfassert.frontends.profiles.match import matching
+
+    given = compilation_of(options)
+    known: dict[str, Path] = {}
+    for path in options.code:
+        more = given if path.suffix == ".cu" else {}
+        for info in kernels(path, device.arch, **more):
+            known.setdefault(info.mangled, path)
+    codes: dict[str, Code] = {}
+    left_out: list[str] = []
+    for name in dict.fromkeys(one.shape.name for one in found.launches):
+        fitting = matching(name, tuple(known))
+        if len(fitting) == 1:
+            codes[name] = _code(known[fitting[0]], fitting[0], device, options)
+        else:
+            why = "several kernels fit" if fitting else "no kernel is called so"
+            left_out.append(f"{name}: {why}")
+    return codes, left_out
+
+
+def _code(path: Path, mangled: str, device: Device, options: argparse.Namespace) -> Code:
+    from perfassert.frontends.files import frontend_of
+    from perfassert.frontends.profiles.write import Code
+
+    reader = frontend_of(str(path))
+    given = compilation_of(options) if reader.name == "cuda" else {}
+    compiled = reader.make(path, mangled, **given).compiled  # type: ignore[attr-defined]
+    known = compiled.binary(device.arch).parameters
+    parameters = {p.name: "" if p.pointer else p.dtype for p in known}
+    if folders := given.get("include_dirs"):  # no path of this machine goes into the file
+        given["include_dirs"] = [_seen_from(options.output, Path(f)) for f in folders]
+    said = "\n".join(f"{key} = {toml_value(value)}" for key, value in given.items())
+    return Code(reader.name, _seen_from(options.output, path), mangled, parameters, said)
+
+
+def _seen_from(output: Path, path: Path) -> str:
+    return Path(os.path.relpath(path, output.parent)).as_posix()

@@ -1,0 +1,119 @@
+"""``ncu --csv``: a line for each metric of a launch (``--page details``, the default), or one for
+each launch with a column for each metric, units below the header (``--page raw``)."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from perfassert.errors import RecordError
+from perfassert.frontends.profiles.launch import Extent, Profile, Shape, profile
+from perfassert.quantity import round_significant
+
+_HOW = "write it with: ncu --csv --print-units base --section LaunchStats PROGRAM > launches.csv"
+_NEEDED = ("ID", "Kernel Name", "Block Size", "Grid Size")
+_SHARED = ("Dynamic Shared Memory Per Block", "launch__shared_mem_per_block_dynamic")
+_TIME = ("Duration", "gpu__time_duration.sum", "gpu__time_duration.avg")
+_CLUSTER_AXES = tuple(f"launch__cluster_dim_{axis}" for axis in "xyz")
+_SECONDS = {
+    "s": 1.0, "second": 1.0, "ms": 1e-3, "msecond": 1e-3, "us": 1e-6, "usecond": 1e-6, "ns": 1e-9,
+    "nsecond": 1e-9,
+}  # fmt: skip
+_BYTES = ("byte", "byte/block", "")
+
+Told = dict[str, tuple[str, str]]
+"""Metric → value and unit."""
+
+
+def read_ncu(path: Path) -> Profile:
+    """The launches; :class:`~perfassert.RecordError` with the line for what is no such file."""
+    try:
+        text = path.read_text("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise RecordError(f"{path}: cannot be read: {error}") from None
+    lines = text.splitlines()
+    start = next((i for i, line in enumerate(lines) if line.startswith('"ID",')), None)
+    if start is None:
+        raise RecordError(f"{path}: is neither a CSV of Nsight Compute nor a database; {_HOW}")
+    header, *rows = csv.reader(line for line in lines[start:] if line.startswith('"'))
+    if missing := [name for name in _NEEDED if name not in header]:
+        raise RecordError(f"{path}:{start + 1}: has no column {missing[0]!r}; {_HOW}")
+    return profile(_launches(str(path), header, [row for row in rows if len(row) == len(header)]))
+
+
+def _launches(
+    place: str, header: Sequence[str], rows: Sequence[Sequence[str]]
+) -> Iterator[tuple[Shape, float | None]]:
+    """In the order of the launches' numbers, of which several processes may have the same."""
+    found: dict[tuple[str, ...], tuple[Mapping[str, str], Told]] = {}
+    units: Sequence[str] = [""] * len(header)
+    for row in rows:
+        line = dict(zip(header, row, strict=True))
+        if not line["ID"]:
+            units = row
+            continue
+        key = line.get("Process ID", ""), line["ID"]
+        told = found.setdefault(key, (line, {}))[1]
+        if "Metric Name" in line:
+            told[line["Metric Name"]] = line["Metric Value"], line.get("Metric Unit", "")
+        else:
+            told.update({n: (v, u) for n, v, u in zip(header, row, units, strict=True)})
+    if not found:
+        raise RecordError(f"{place}: has no launch; {_HOW}")
+    for (_, number), (first, told) in found.items():
+        yield _shape(f"{place}: launch {number}", first, told), _time(told)
+
+
+def _shape(place: str, line: Mapping[str, str], told: Told) -> Shape:
+    return Shape(
+        name=line["Kernel Name"],
+        grid=_extent(place, "Grid Size", line["Grid Size"]),
+        block=_extent(place, "Block Size", line["Block Size"]),
+        shared_bytes=_shared(place, told),
+        cluster=_cluster(place, told),
+    )
+
+
+def _extent(place: str, what: str, text: str) -> Extent:
+    words = [word.replace(",", "") for word in re.split(r",\s+", text.strip().strip("()"))]
+    numbers = [int(word) for word in words if word.isdecimal()]
+    if not 1 <= len(numbers) <= 3 or len(numbers) != len(words):
+        raise RecordError(f"{place}: {what} is {text!r}, not three numbers")
+    x, y, z = (max(1, n) for n in (*numbers, 1, 1)[:3])
+    return x, y, z
+
+
+def _shared(place: str, told: Told) -> int | None:
+    found = next((told[name] for name in _SHARED if name in told), None)
+    if found is None:
+        return None
+    value, unit = found
+    number = _number(value)
+    if number is None or (number and unit not in _BYTES):
+        raise RecordError(
+            f"{place}: dynamic shared memory is {value} {unit}, which is rounded; {_HOW}"
+        )
+    return int(number)
+
+
+def _cluster(place: str, told: Told) -> Extent:
+    if all(name in told for name in _CLUSTER_AXES):
+        x, y, z = (max(1, int(_number(told[name][0]) or 1)) for name in _CLUSTER_AXES)
+        return x, y, z
+    return (1, 1, 1)
+
+
+def _time(told: Told) -> float | None:
+    value, unit = next((told[name] for name in _TIME if name in told), ("", ""))
+    number, scale = _number(value), _SECONDS.get(unit)
+    return None if number is None or scale is None else round_significant(number * scale)
+
+
+def _number(text: str) -> float | None:
+    """With separators of thousands, as ``1,205.00``."""
+    try:
+        return float(text.replace(",", ""))
+    except ValueError:
+        return None

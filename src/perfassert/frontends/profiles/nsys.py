@@ -1,0 +1,75 @@
+"""``nsys export --type sqlite``: the table of kernels, by the columns that the version has.
+
+https://docs.nvidia.com/nsight-systems/UserGuide (SQLite schema reference)
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from perfassert.errors import RecordError
+from perfassert.frontends.profiles.launch import Extent, Profile, Shape, profile
+
+MAGIC = b"SQLite format 3\x00"
+_KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
+_NAMES = ("mangledName", "demangledName", "shortName")
+_NEEDED = ("start", "end", "gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ")
+
+
+def read_nsys(path: Path) -> Profile:
+    """The launches of all devices; :class:`~perfassert.RecordError` where there are none."""
+    try:
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as database:
+            database.row_factory = sqlite3.Row
+            columns = _columns(database, path)
+            return profile(_launches(database, columns), _device(database))
+    except sqlite3.Error as error:
+        raise RecordError(
+            f"{path}: cannot be read as an export of Nsight Systems: {error}"
+        ) from None
+
+
+def _columns(database: sqlite3.Connection, path: Path) -> set[str]:
+    columns = {row["name"] for row in database.execute(f"PRAGMA table_info({_KERNELS})")}
+    if not columns:
+        raise RecordError(f"{path}: has no kernels; profile with nsys profile --trace=cuda")
+    missing = [c for c in _NEEDED if c not in columns]
+    if missing or not columns & set(_NAMES):
+        lacking = ", ".join(missing) or " or ".join(_NAMES)
+        raise RecordError(f"{path}: {_KERNELS} lacks {lacking}; export it with a newer nsys")
+    return columns
+
+
+def _launches(
+    database: sqlite3.Connection, columns: set[str]
+) -> Iterator[tuple[Shape, float | None]]:
+    names = dict(database.execute("SELECT id, value FROM StringIds").fetchall())
+    for row in database.execute(f"SELECT * FROM {_KERNELS} ORDER BY start, rowid"):
+        name = next((names[row[c]] for c in _NAMES if c in columns and names.get(row[c])), "")
+        shape = Shape(
+            name=name,
+            grid=_extent(row, "grid"),
+            block=_extent(row, "block"),
+            shared_bytes=row["dynamicSharedMemory"] if "dynamicSharedMemory" in columns else None,
+            cluster=_extent(row, "cluster") if "clusterX" in columns else (1, 1, 1),
+        )
+        yield shape, (row["end"] - row["start"]) * 1e-9
+
+
+def _extent(row: Mapping[str, Any], what: str) -> Extent:
+    """Clusters that a launch does not have are zeros."""
+    x, y, z = (max(1, int(row[f"{what}{axis}"] or 1)) for axis in "XYZ")
+    return x, y, z
+
+
+def _device(database: sqlite3.Connection) -> str:
+    """Where there is one kind of GPU."""
+    tables = {row[0] for row in database.execute("SELECT name FROM sqlite_master")}
+    if "TARGET_INFO_GPU" not in tables:
+        return ""
+    found = {str(row[0]) for row in database.execute("SELECT name FROM TARGET_INFO_GPU")}
+    return found.pop() if len(found) == 1 else ""

@@ -1,0 +1,20 @@
+"""A profile of whichever kind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from perfassert.errors import RecordError
+from perfassert.frontends.profiles.launch import Profile
+from perfassert.frontends.profiles.ncu import read_ncu
+from perfassert.frontends.profiles.nsys import MAGIC, read_nsys
+
+
+def read_profile(path: Path) -> Profile:
+    """By how the file begins; :class:`~perfassert.RecordError` for what is no profile."""
+    try:
+        with path.open("rb") as file:
+            begin = file.read(len(MAGIC))
+    except OSError as error:
+        raise RecordError(f"{path}: cannot be read: {error.strerror}") from None
+    return read_nsys(path) if begin == MAGIC else read_ncu(path)

@@ -1,0 +1,99 @@
+"""Launches of a profile as a launches file. Arguments are left for its reader to fill in: no
+profiler sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from perfassert.frontends.profiles.launch import Launched, Profile
+from perfassert.frontends.recording.write import SCHEMA, key
+from perfassert.frontends.toolchain.names import base_name, demangle
+from perfassert.hardware.write import quoted
+from perfassert.quantity import Quantity
+from perfassert.version import VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """Where a kernel's code is: ``kind`` and ``path`` as launches files name them; ``given``: lines
+    for the compiler; ``parameters``: name → type, empty for a pointer."""
+
+    kind: str
+    path: str
+    mangled: str
+    parameters: Mapping[str, str]
+    given: str = ""
+
+
+def launches_text(found: Profile, codes: Mapping[str, Code], device: str) -> str:
+    """``codes``: by the names that the profile has; launches of others are left out."""
+    launches = [one for one in found.launches if one.shape.name in codes]
+    labels = _labels([codes[one.shape.name] for one in launches])
+    blocks = [_head(sum(one.count for one in launches), device)]
+    kernels = {codes[one.shape.name].mangled: codes[one.shape.name] for one in launches}
+    blocks += [_kernel(code, labels[code.mangled]) for code in kernels.values()]
+    for one in launches:
+        code = codes[one.shape.name]
+        blocks.append("\n".join(_launch(one, code, labels[code.mangled])) + "\n")
+    return "\n".join(blocks)
+
+
+def _labels(codes: Sequence[Code]) -> dict[str, str]:
+    """Mangled name → the kernel's own, numbered where several have it."""
+    found: dict[str, str] = {}
+    for code in codes:
+        base = base_name(demangle(code.mangled))
+        names = (base if n == 1 else f"{base}-{n}" for n in range(1, len(codes) + 2))
+        if code.mangled not in found:
+            found[code.mangled] = next(name for name in names if name not in found.values())
+    return found
+
+
+def _head(count: int, device: str) -> str:
+    return "\n".join(
+        (
+            "# Launches of a profile, which has no arguments: give those that decide what is done.",
+            f"schema = {SCHEMA}",
+            "",
+            "[recorded]",
+            f"by = {quoted(f'perfassert {VERSION}')}",
+            f"device = {quoted(device)}",
+            f"launches = {count}",
+            "",
+        )
+    )
+
+
+def _kernel(code: Code, label: str) -> str:
+    lines = [
+        f"# {demangle(code.mangled)}",
+        f"[kernels.{key(label)}]",
+        f"{code.kind} = {quoted(code.path)}",
+        f"name = {quoted(code.mangled)}",
+    ]
+    return "\n".join([*lines, *([code.given] if code.given else []), ""])
+
+
+def _launch(one: Launched, code: Code, label: str) -> Iterator[str]:
+    shape = one.shape
+    yield "[[launch]]"
+    if one.seconds:
+        many = f", median of {len(one.seconds)}" if len(one.seconds) > 1 else ""
+        yield f"# measured: {Quantity(median(one.seconds), 's')}{many}"
+    yield f"kernel = {quoted(label)}"
+    if one.count > 1:
+        yield f"count = {one.count}"
+    yield f"grid = {list(shape.grid)}"
+    yield f"block = {list(shape.block)}"
+    if shape.cluster != (1, 1, 1):
+        yield f"cluster = {list(shape.cluster)}"
+    if shape.shared_bytes is None:
+        yield "# shared_bytes = 0 # dynamic shared memory, of which the profile says nothing"
+    elif shape.shared_bytes:
+        yield f"shared_bytes = {shape.shared_bytes}"
+    if code.parameters:
+        yield "# [launch.args]"
+        for name, kind in code.parameters.items():
+            yield f"# {key(name)} = {'{ shape = 0 }' if not kind else 0} # {kind or 'a pointer'}"
