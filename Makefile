@@ -41,6 +41,7 @@ bench: $(VENV)/ready
 	$(BIN)/python benchmarks/pipeline.py
 	$(BIN)/python benchmarks/compiled.py
 	$(BIN)/python benchmarks/advice.py
+	$(BIN)/python benchmarks/advice_pairs.py
 	$(BIN)/python benchmarks/execution.py
 	$(BIN)/python benchmarks/checked.py
 	$(BIN)/python benchmarks/startup.py

@@ -65,8 +65,8 @@ def report(name: str, kernel: pa.Kernel) -> None:
     assert program is not None
     assert case is not None
     measured = replace(case.samples, edges=None)
-    bounds = latency_bounds(DEVICE)
     code, reading = timed(lambda: Code.of(program))
+    bounds = latency_bounds(code, DEVICE)
     _, known = timed(lambda: blame(code, case.samples, bounds))
     blamed, sliced = timed(lambda: blame(code, measured, bounds))
     again = replace(case, blames=blamed.blames)

@@ -1,0 +1,74 @@
+"""Kernels of tests/advisor_kernels before and after a piece of advice is taken, by optimizer."""
+
+from pathlib import Path
+
+import perfassert as pa
+
+SOURCE = Path(__file__).parents[1] / "advisor_kernels" / "pairs.cu"
+N = 1 << 20
+STREAM = pa.Launch(N // 256, 256, args={"n": N})
+DIVIDED = pa.Launch(N // 256, 256, args={"n": N, "d": 7})
+FEW = pa.Launch(216, 64, args={"n": N})
+
+
+def predicted(name, launch=STREAM, device="a100", **settings):
+    return pa.predict(pa.from_cuda(SOURCE, kernel=name, **settings), launch, device)
+
+
+def plane(block):
+    width = 1024
+    return pa.Launch.cover((width, width), block, args={"width": width})
+
+
+def square(block):
+    nx = ny = 4096
+    return pa.Launch.cover((nx, ny), block, args={"nx": nx, "ny": ny})
+
+
+PAIRS = {
+    "Register Reuse": (
+        lambda: predicted("many_values", options=("-maxrregcount=32",)),
+        lambda: predicted("many_values"),
+    ),
+    "Strength Reduction": (
+        lambda: predicted("double_constant"),
+        lambda: predicted("float_constant"),
+    ),
+    "Strength Reduction (division)": (
+        lambda: predicted("runtime_division", DIVIDED),
+        lambda: predicted("constant_division", DIVIDED),
+    ),
+    "Function Split": (
+        lambda: predicted("long_code", device="RTX-2080-Ti"),
+        lambda: predicted("long_code", device="RTX-2080-Ti", defines={"STEPS": 16}),
+    ),
+    "Fast Math": (lambda: predicted("precise"), lambda: predicted("approximate")),
+    "Warp Balance": (lambda: predicted("imbalanced"), lambda: predicted("balanced")),
+    "Memory Transaction Reduction": (
+        lambda: predicted("global_table"),
+        lambda: predicted("constant_table"),
+    ),
+    "Loop Unrolling": (lambda: predicted("rolled", FEW), lambda: predicted("unrolled", FEW)),
+    "Code Reordering": (
+        lambda: predicted("gather_at_once", FEW),
+        lambda: predicted("gather_ahead", FEW),
+    ),
+    "Function Inlining": (lambda: predicted("calls"), lambda: predicted("inlines")),
+    "Block Increase": (
+        lambda: predicted("work", pa.Launch(16, 1024, args={"n": N})),
+        lambda: predicted("work", pa.Launch(128, 128, args={"n": N})),
+    ),
+    "Thread Increase": (
+        lambda: predicted("plane", plane((4, 4))),
+        lambda: predicted("plane", plane((32, 8))),
+    ),
+    "Coalescing": (lambda: predicted("strided"), lambda: predicted("contiguous")),
+    "Shared Bank Conflict Removal": (
+        lambda: predicted("conflicts"),
+        lambda: predicted("padded"),
+    ),
+    "Block Shape": (
+        lambda: predicted("smooth", square((4, 64))),
+        lambda: predicted("smooth", square((64, 4))),
+    ),
+}
