@@ -20,7 +20,7 @@ from perfassert.hardware.model import Device
 from perfassert.kernel.description import BoundKernel, Kernel
 from perfassert.kernel.graph import InstructionGraph, Latency, LatencyRule, Node
 from perfassert.kernel.launch import Launch
-from perfassert.kernel.roles import node_space, off_chip
+from perfassert.kernel.roles import node_space
 from perfassert.prediction.prediction import Prediction
 from perfassert.predictor.changed_accesses import coalesced
 from perfassert.predictor.changed_costs import changed_estimate
@@ -34,7 +34,7 @@ from perfassert.predictor.changed_graph import (
 )
 from perfassert.predictor.memory import LOAD_STORE_UNIT
 from perfassert.predictor.model import Case, Model, case_of, device_latency
-from perfassert.predictor.scheduling import scheduled, settled
+from perfassert.predictor.scheduling import IN_FLIGHT, scheduled, settled
 from perfassert.predictor.time import launch_time, loaded_model
 from perfassert.predictor.unrolling import factor, unrolled
 from perfassert.predictor.whatif import with_changes
@@ -201,12 +201,14 @@ class _Edit:
         change, kernel, graph = self.change, self.model.case.kernel, self.model.graph
         if change.registers is not None:
             return change.registers
-        more = (kernel.spill_bytes or 0) // _WORD if change.unspilled else 0
+        spilled = (kernel.spill_bytes or 0) // _WORD if change.unspilled else 0
+        loaded = 0
         for loop in self.of(change.unrolled) if not kernel.spill_bytes else ():
             nodes = [n for n in graph.nodes if n.loop == loop and n.produces]
-            loads = [n for n in nodes if off_chip(node_space(n))]
-            more += (factor(graph, loop) - 1) * len(loads)
-        return min(kernel.registers + more, self.model.device.max_registers_per_thread)
+            loads = [n for n in nodes if node_space(n) == "global"]
+            loaded = max(loaded, (factor(graph, loop) - 1) * len(loads))
+        most = self.model.device.max_registers_per_thread
+        return min(kernel.registers + spilled + min(loaded, IN_FLIGHT), most)
 
     def graph(self, graph: InstructionGraph) -> InstructionGraph:
         """The changes of instructions and their order."""

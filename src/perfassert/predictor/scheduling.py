@@ -1,9 +1,9 @@
 """Instructions of a body scheduled anew, as a compiler or author could: within dependences, and
 never past a barrier.
 
-Loads come as early as they can, everything else as soon as its operands are there. Registers are
-taken to be renamed, so that only true dependences count; accesses of one field keep their order
-where one of them writes.
+Loads come as early as they can and registers last, everything else as soon as its operands are
+there. Registers are taken to be renamed, so that only true dependences count; accesses of one field
+keep their order where one of them writes.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from perfassert.kernel.program import Program
 from perfassert.kernel.roles import node_space
 from perfassert.predictor.changed_graph import OUTSIDE, inside, with_bodies, with_nodes
 
+IN_FLIGHT = 16
+"""Loads that may be on their way beside those of the code as it is: each needs a register."""
 _AHEAD = 4  # trips from which on loading for the next iteration is worth its first one
 
 
@@ -291,7 +293,8 @@ class _Scheduling:
 
 
 def _ordered(steps: Sequence[_Step]) -> list[int]:
-    """Greedy: what loads need first, then the longest way to the end."""
+    """Greedy: what loads need first, as long as registers are left, then the longest way to the
+    end."""
     users: list[list[int]] = [[] for _ in steps]
     for k, step in enumerate(steps):
         for before in step.waits:
@@ -301,31 +304,80 @@ def _ordered(steps: Sequence[_Step]) -> list[int]:
         step.height = step.cycles + max(
             (steps[u].waits[k] + steps[u].height for u in users[k]), default=0
         )
-        loads = step.node is not None and step.node.produces and node_space(step.node) == "global"
-        step.feeds = loads or any(steps[u].feeds for u in users[k] if step.node is not None)
-    left = [len(step.waits) for step in steps]
-    ready: list[tuple[bool, int, int]] = []
-    later = [(0, k) for k, n in enumerate(left) if not n]
-    at = [0] * len(steps)
-    order: list[int] = []
-    now = 0
-    while ready or later:
-        while later and later[0][0] <= now:
-            _, k = heappop(later)
-            heappush(ready, (not steps[k].feeds, -steps[k].height, k))
-        if not ready:
-            now = later[0][0]
-            continue
-        _, _, k = heappop(ready)
-        if steps[k].node is None and any(steps[n].feeds for _, n in later):
-            heappush(ready, (not steps[k].feeds, -steps[k].height, k))  # a loop can wait for loads
-            now = later[0][0]
-            continue
-        order.append(k)
-        for user in users[k]:
-            at[user] = max(at[user], now + steps[user].waits[k])
-            left[user] -= 1
-            if not left[user]:
-                heappush(later, (at[user], user))
-        now += steps[k].cycles
-    return order
+        step.feeds = _loads(step) or any(steps[u].feeds for u in users[k] if steps[u].node)
+    return _Greedy(steps, users).order()
+
+
+def _loads(step: _Step) -> bool:
+    return step.node is not None and step.node.produces and node_space(step.node) == "global"
+
+
+class _Greedy:
+    """List scheduling of one segment; ``left``: what steps still wait for, ``unread``: who is still
+    to read what was loaded."""
+
+    def __init__(self, steps: Sequence[_Step], users: Sequence[Sequence[int]]) -> None:
+        self.steps = steps
+        self.users = users
+        self.left = [len(step.waits) for step in steps]
+        self.unread = [len(u) if _loads(s) else 0 for s, u in zip(steps, users, strict=True)]
+        self.at = [0] * len(steps)
+        self.first: list[tuple[int, int]] = []
+        self.others: list[tuple[int, int]] = []
+        self.later = [(0, k) for k, n in enumerate(self.left) if not n]
+        self.live = 0
+        self.most = self.lived() + IN_FLIGHT
+
+    def lived(self) -> int:
+        """Loads that are unread at a time in the order as it is."""
+        unread = list(self.unread)
+        live = most = 0
+        for k, step in enumerate(self.steps):
+            for before in step.waits:
+                if unread[before]:
+                    unread[before] -= 1
+                    live -= not unread[before]
+            live += bool(unread[k])
+            most = max(most, live)
+        return most
+
+    def order(self) -> list[int]:
+        result: list[int] = []
+        now = 0
+        while self.first or self.others or self.later:
+            while self.later and self.later[0][0] <= now:
+                _, k = heappop(self.later)
+                heap = self.first if self.steps[k].feeds else self.others
+                heappush(heap, (-self.steps[k].height, k))
+            chosen = self.next()
+            if chosen is None:
+                now = self.later[0][0]
+                continue
+            result.append(chosen)
+            self.issue(chosen, now)
+            now += self.steps[chosen].cycles
+        return result
+
+    def next(self) -> int | None:
+        """What comes now; None: wait. A loop waits for what loads need, if that is to come."""
+        full = self.live >= self.most
+        if self.first and not (full and (self.others or self.later)):
+            return heappop(self.first)[1]
+        loop = bool(self.others) and self.steps[self.others[0][1]].node is None
+        if self.others and not (
+            loop and not full and any(self.steps[k].feeds for _, k in self.later)
+        ):
+            return heappop(self.others)[1]
+        return None if self.later else heappop(self.first or self.others)[1]
+
+    def issue(self, k: int, now: int) -> None:
+        for before in self.steps[k].waits:
+            if self.unread[before]:
+                self.unread[before] -= 1
+                self.live -= not self.unread[before]
+        self.live += bool(self.unread[k])
+        for user in self.users[k]:
+            self.at[user] = max(self.at[user], now + self.steps[user].waits[k])
+            self.left[user] -= 1
+            if not self.left[user]:
+                heappush(self.later, (self.at[user], user))

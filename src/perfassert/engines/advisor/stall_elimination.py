@@ -71,6 +71,8 @@ class StrengthReduction:
         matrix = i.operation.startswith(_MATRIX)
         if i.space is not None or matrix or i.operation in _NOT_ARITHMETIC:
             return False
+        if Role.APPROXIMATES in i.roles:
+            return False  # there is nothing cheaper than the approximation
         return case.latency(number) >= _LONG or (i.operation == "fp64" and self.mixed(case))
 
     def mixed(self, case: Case) -> bool:
