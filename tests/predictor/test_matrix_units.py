@@ -1,10 +1,13 @@
 """Kernels that do nothing but multiply: the documented rate, the measured latency."""
 
+from pathlib import Path
+
 import pytest
 
 import perfassert as pa
 
 UNROLLED, TRIPS = 64, 200
+EXAMPLES = Path(__file__).parents[2] / "examples" / "kernels"
 # PTX: instruction, registers of A, B, accumulator, their constraint
 VARIANTS = {
     "tensor.m16n8k16.f16.f32": ("m16n8k16.row.col.f32.f16.f16.f32", 4, 2, 4, "f"),
@@ -79,3 +82,16 @@ def test_the_clock_falls_with_the_load(tmp_path, warps):
     assert any("the clock is taken to fall" in a.text for a in found.assumptions)
     steady = device.replace(sustained_clock_hz=0.0)
     assert multiplied(tmp_path, "tensor.m16n8k16.f16.f32", 1, warps, steady).time < found.time
+
+
+def test_stages_cost_nothing_where_as_many_blocks_fit():
+    """Blocks that share a unit do not lock in step: 236, 243 and 242 TFLOPS."""
+    pytest.importorskip("nvidia.cu13")
+    times = []
+    for stages in (2, 3, 4):
+        kernel = pa.from_cuda(EXAMPLES / "gemm_cp_async.cu", defines={"STAGES": stages})
+        args = {"n": 8192, "k": 8192}
+        found = pa.predict(kernel, pa.Launch((64, 64), 128, args, stages * 16384), "a100")
+        assert found.occupancy.resident_blocks == 2
+        times.append(float(found.time))
+    assert max(times[1:]) < times[0] < 1.1 * min(times)

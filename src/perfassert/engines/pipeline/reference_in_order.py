@@ -91,13 +91,20 @@ class InOrderMachine(Machine[LineWarp]):
             ]
             if not able:
                 return
-            warp = self.arbitration(able, self.last_served[scheduler])
+            warp = self.arbitration(able, self.goes_on(able, self.last_served[scheduler]))
             for copy, free in enumerate(self.free_at):
                 if free <= self.now:
                     self.opportunities[scheduler][copy].append(self.now)
             self.last_served[scheduler] = warp.index
             self.first_scheduler = (scheduler + 1) % self.unit.schedulers
             self.issue_next(warp)
+
+    def goes_on(self, able: Sequence[LineWarp], last: int) -> int:
+        """The warp served last, or -1 where it could have issued a whole cycle ago and found its
+        pipeline occupied: greed ends with a stall."""
+        enough = self.cycle if self.unit.width else 1
+        held = any(w.index == last and self.now - w.ready_since >= enough for w in able)
+        return -1 if held and self.unit.oldest_first else last
 
     def issue_next(self, warp: LineWarp) -> None:
         """Issue a warp's next instruction; the one after it is next from now on."""

@@ -360,8 +360,11 @@ class InOrder : public Engine<InOrder<Heard, kNarrow>, InOrderState<Heard>> {
       if (s.last_served[sched] >= 0) prefer(s.last_served[sched], schedulers[sched]);
   }
 
-  // The warp to issue next on a scheduler, or -1: the last one served or else the oldest, or the
-  // next one after the last one served. An issue is an opportunity for all whose pipeline is free.
+  // A warp that could have issued a whole cycle ago and found its pipeline occupied.
+  bool held(const Warp& warp, i64 now) const { return now - warp.ready >= (u.width ? u.ticks : 1); }
+
+  // The warp to issue next on a scheduler, or -1: the last one served until it is held, or else the
+  // oldest, or the next one after the last one served. An issue is an opportunity for all whose pipeline is free.
   [[gnu::always_inline]] i64 choose(i64 sched, Scheduler& at) {
     return kNarrow || words == 1 ? choose_in_word(at) : choose_in_words(sched, at);
   }
@@ -379,7 +382,8 @@ class InOrder : public Engine<InOrder<Heard, kNarrow>, InOrderState<Heard>> {
     if (!any) return -1;
     if (u.oldest_first) {
       i64 bit = last < 0 ? 0 : places[last].bit;
-      return last >= 0 && able[bit / 64] >> (bit % 64) & 1 ? last : warp_at[first_from(0)];
+      bool goes_on = last >= 0 && able[bit / 64] >> (bit % 64) & 1 && !held(s.warps[last], s.now);
+      return goes_on ? last : warp_at[first_from(0)];
     }
     i64 following = first_from(last + 1);
     return following >= 0 ? following : first_from(0);
@@ -396,6 +400,7 @@ class InOrder : public Engine<InOrder<Heard, kNarrow>, InOrderState<Heard>> {
     }
     if (__builtin_expect(!able, 0)) return -1;
     std::uint64_t first = able & at.preferred;
+    if (u.oldest_first && first && held(s.warps[warp_at[__builtin_ctzll(first)]], now)) first = 0;
     return warp_at[__builtin_ctzll(first ? first : able)];
   }
   // The first able place that is not below `from`, or -1.
@@ -640,6 +645,7 @@ class InOrder : public Engine<InOrder<Heard, kNarrow>, InOrderState<Heard>> {
     if (a.at_barrier && clip(a.resume, s.now) != clip(b.resume, before.now)) return false;
     if (!a.at_barrier) {
       if (!same_time(a.ready, s.now, b.ready, before.now)) return false;
+      if (u.oldest_first && a.eligible && held(a, s.now) != held(b, before.now)) return false;
       if (a.ready > a.head_since && a.blamed != b.blamed) return false;
       if (a.eligible && u.width == 1) {
         i64 at = scheduler(w) * u.pipes + head(w).pipe;
