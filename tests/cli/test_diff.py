@@ -213,6 +213,16 @@ def test_a_head_that_cannot_be_built(repository, capfd):
     assert git(repository, "worktree", "list").count("\n") == 1
 
 
+def test_a_base_that_is_broken_in_part_is_nothing_to_compare_with(tmp_path, capsys):
+    """Else the kernels of the head's file would be new, which no limit holds."""
+    good = "__global__ void k(float* x) { x[threadIdx.x] = 1; }"
+    base = written(tmp_path / "base", {"a.cu": good, "b.cu": "__global__ void f( {"})
+    head = written(tmp_path / "head", {"a.cu": good, "b.cu": good.replace("k(", "f(")})
+    assert main(["diff", str(base), str(head), "--arch", "sm_80"]) == 2
+    assert "b.cu of " in capsys.readouterr().err
+    assert main(["diff", str(head), str(head), "--arch", "sm_80"]) == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

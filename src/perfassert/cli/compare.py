@@ -29,6 +29,12 @@ def add(commands: Any) -> None:
     form.add_argument("--json", action="store_true", help="print JSON")
     form.add_argument("--markdown", action="store_true", help="print a pull-request comment")
     parser.add_argument(
+        "--require-all",
+        action="store_true",
+        help="every prediction of either side must have been compared: new ones fail, too, and so "
+        "do two files without any",
+    )
+    parser.add_argument(
         "--allow-gone",
         action="store_true",
         help="predictions that the head does not have, or cannot make, are no failure",
@@ -57,6 +63,10 @@ def _compare(options: argparse.Namespace) -> int:
         tell(warnings(found), text.markdown(found), stream)
     lost = () if options.allow_gone else found.of(Status.GONE, Status.BROKEN)
     if found.of(Status.SLOWER) or lost:
+        return FAILED
+    if options.require_all and (not found.items or found.of(Status.NEW)):
+        said = "there is nothing to compare" if not found.items else "some predictions are new"
+        print(f"perfassert: {said} (--require-all)", file=sys.stderr)
         return FAILED
     if found.of(Status.INCOMPARABLE):
         print("perfassert: some predictions are incomparable", file=sys.stderr)

@@ -101,6 +101,9 @@ def _compared(
     from perfassert.comparison.sides import without_host_code
 
     base, head = without_host_code(opened[0].side, opened[1].side)
+    now = {placed.file for placed in head.kernels}
+    for file in sorted(now & base.broken.keys()):
+        raise KernelSourceError(f"{file} of {base.name}: {base.broken[file]}")
     found = diff(base, head, limits, options.block or _BLOCKS, device)
     times = None
     if options.launches is not None:

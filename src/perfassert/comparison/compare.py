@@ -131,6 +131,7 @@ def compare(base: ReportFile, head: ReportFile, tolerance: str = DEFAULT_TOLERAN
             head.predictions.get(key),
             wanted,
             head.why_missing(key.test),
+            base.why_missing(key.test),
         )
         for key in keys
     ]
@@ -145,7 +146,11 @@ def _item(
     head: Reported | None,
     wanted: Mapping[str, Tolerance],
     broken: str,
+    never: str,
 ) -> Item:
+    """``broken``: why the head may not have it; ``never``: why the base may not."""
+    if base is None and never:
+        return Item(key, Status.INCOMPARABLE, base, head, reason=f"the base is broken: {never}")
     if base is None:
         return Item(key, Status.NEW, base, head)
     if head is None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -66,7 +68,7 @@ class ReportFile:
 def read(path: Path) -> ReportFile:
     """Raises :class:`ReportError` where the file is not of perfassert, or of another schema."""
     try:
-        data = json.loads(path.read_bytes())
+        data = json.loads(path.read_bytes(), parse_constant=_no_number, parse_float=_finite)
     except OSError as error:
         raise ReportError(f"{path}: cannot be read: {error.strerror}") from None
     except ValueError as error:
@@ -84,6 +86,17 @@ def read(path: Path) -> ReportFile:
         raise ReportError(f"{path}: is damaged: {type(error).__name__}: {error}") from None
 
 
+def _no_number(text: str) -> None:
+    raise ValueError(f"{text} is no number that can be compared")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not isfinite(value):
+        raise ValueError(f"{text} is no number that can be compared")
+    return value
+
+
 def _report(path: Path, data: Mapping[str, Any]) -> ReportFile:
     if data["format"] != FORMAT:
         raise ReportError(f"{path}: is a {data['format']!r}, not a {FORMAT!r}")
@@ -92,7 +105,11 @@ def _report(path: Path, data: Mapping[str, Any]) -> ReportFile:
             f"{path}: has schema {data.get('schema')}, and this version reads {SCHEMA}; write it "
             "again with this version"
         )
-    found = dict(_tests(data["tests"]))
+    listed = list(_tests(data["tests"]))
+    found = dict(listed)
+    if len(found) < len(listed):
+        twice = next(key for key, count in Counter(key for key, _ in listed).items() if count > 1)
+        raise ReportError(f"{path}: {twice.label} of {twice.test!r} is there twice")
     broken = dict(_broken(data))
     return ReportFile(path, data["model_version"], found, single=False, broken=broken)
 

@@ -112,12 +112,15 @@ def _improved(result: Result) -> Iterator[str]:
 
 
 def _unused(result: Result) -> Iterator[str]:
-    if not result.unused or (result.mode.prune and result.mode.writes):
+    pruned = result.mode.prune and result.mode.writes
+    left = [u for u in result.unused if u.skipped or not pruned]
+    if not left:
         return
     fails = " fail the run (--perf-strict)" if result.mode.strict else ""
     yield f"unused baselines{fails}; drop them: {_command('--perf-update=prune', result)}"
-    for unused in result.unused:
+    for unused in left:
         why = " (its module is gone)" if unused.gone else ""
+        why = " (its test was skipped)" if unused.skipped else why
         yield f"  {_place(unused.file, result)}: {unused.key}{why}"
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from perfassert.baseline.entry import Entry, Key
-from perfassert.baseline.files import Update, file_of, folder_of, orphans, read, write
+from perfassert.baseline.files import FOLDER, Update, file_of, folder_of, orphans, read, write
 from perfassert.errors import BaselineError
 from perfassert.hardware.load import device as load_device
 from perfassert.pytest_plugin.baseline_options import Mode
@@ -52,11 +52,13 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Unused:
-    """A baseline that no test asked for; ``gone``: its whole module is no longer there."""
+    """A baseline that no test asked for; ``gone``: its whole module is no longer there;
+    ``skipped``: its test is, and was skipped."""
 
     file: Path
     key: Key
     gone: bool = False
+    skipped: bool = False
 
 
 @dataclass
@@ -74,7 +76,8 @@ class Result:
     @property
     def fails(self) -> bool:
         """Whether the run fails although its tests passed."""
-        kept = self.unused and not (self.mode.prune and self.mode.writes)
+        pruned = self.mode.prune and self.mode.writes
+        kept = [u for u in self.unused if u.skipped or not pruned]
         return bool(self.problems or (self.mode.strict and kept))
 
 
@@ -111,12 +114,28 @@ def _unused(told: Told, records: tuple[Record, ...], problems: list[str]) -> Ite
         file = file_of(path, told.mode.name)
         for key in _keys(file, problems):
             left_out = chosen and key.device not in ran
-            needed = (file, key) in asked or _function(key.test) in skipped
-            if not left_out and not needed:
-                yield Unused(file, key)
-    for folder in sorted({folder_of(path, told.mode.name) for path in told.whole.values()}):
+            waits = _function(key.test) in skipped
+            if not left_out and (file, key) not in asked and (told.mode.strict or not waits):
+                yield Unused(file, key, skipped=waits)
+    for folder in _folders(told):
         for file in orphans(folder):
             yield from (Unused(file, key, gone=True) for key in _keys(file, problems))
+
+
+def _folders(told: Told) -> list[Path]:
+    """Of baselines: beside the modules that ran whole; where all counts, below what was run, too,
+    since a folder whose modules are all gone has none."""
+    found = {folder_of(path, told.mode.name) for path in told.whole.values()}
+    given = [told.config.invocation_params.dir / arg for arg in told.config.args]
+    if told.mode.strict and not told.config.getoption("lf", False):
+        found |= {
+            folder / told.mode.name
+            for place in given
+            if place.is_dir()
+            for folder in place.rglob(FOLDER)
+            if (folder / told.mode.name).is_dir()
+        }
+    return sorted(found)
 
 
 def _keys(file: Path, problems: list[str]) -> list[Key]:
@@ -148,7 +167,7 @@ def _write(result: Result) -> None:
             wanted.setdefault(record.file, {})[record.key] = record.new
     dropped: dict[Path, set[Key]] = {}
     if mode.prune:
-        for unused in result.unused:
+        for unused in (u for u in result.unused if not u.skipped):
             dropped.setdefault(unused.file, set()).add(unused.key)
     for file in sorted({*wanted, *dropped}):
         try:

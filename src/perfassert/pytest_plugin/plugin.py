@@ -237,6 +237,10 @@ def pytest_runtest_makereport(
         report.perfassert_wanted = True  # type: ignore[attr-defined]
     perf = getattr(item, "funcargs", {}).get("perf")
     if report.when == "call" and perf is not None:
+        from perfassert.pytest_plugin.swallowed import swallowed
+
+        if report.passed and not hasattr(report, "wasxfail") and (hidden := swallowed(perf)):
+            report.outcome, report.longrepr = "failed", hidden
         report.perfassert = perf.records  # type: ignore[attr-defined]
         report.perfassert_baselines = perf.baselines.records  # type: ignore[attr-defined]
         error = call.excinfo.value if call.excinfo else None

@@ -1,0 +1,30 @@
+"""Failures that a test kept to itself: an ``except`` or ``pytest.raises`` around them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from perfassert.pytest_plugin.session import Perf
+
+_FAILED = ("regressed", "missing", "incomparable")
+"""What a record is called whose call has raised an error."""
+
+
+def swallowed(perf: Perf) -> str:
+    """What failed in a test that passed; empty where nothing did."""
+    found = [f"{r['key'][0]}: its baseline is {r['status']}"
+             if r["status"] != "regressed" else f"{r['key'][0]}: it regressed"
+             for r in perf.baselines.records if r["status"] in _FAILED]  # fmt: skip
+    for seen in perf.predicted:
+        found += [
+            f"{seen.label}: {o.metric.name} is {o.predicted}, expected {o.condition.text}"
+            for o in seen.outcomes
+            if not o.passed
+        ]
+    if not found:
+        return ""
+    return (
+        "the test passed although these failed in it; an except or pytest.raises hides that:\n"
+        + "\n".join(found)
+    )

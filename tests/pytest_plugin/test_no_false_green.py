@@ -1,0 +1,275 @@
+"""The ways in which a regression could pass, each tried: plain, under --perf-strict, by compare.
+
+``docs/security.md`` lists them with the name of the test here, or of the one elsewhere.
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from perfassert.cli.main import main
+from perfassert.confined import FOLDER
+
+KERNEL = """
+import os
+import pytest
+import perfassert as pa
+
+N = int(os.environ.get("SIZE", 1 << 20))
+
+def copy(n=N):
+    return pa.Kernel.from_accesses(
+        name="copy", fields=[pa.Field("a", shape=(n,)), pa.Field("b", shape=(n,))],
+        loads=["a[x]"], stores=["b[x]"])
+"""
+GATE = "\ndef test_copy(perf):\n    perf.no_regression(perf(copy(), domain=N, block=256))\n"
+QUIET = ("-p", "no:randomly", "-p", "no:cacheprovider")
+pytestmark = pytest.mark.usefixtures("loaded")
+
+
+@pytest.fixture(autouse=True)
+def _usual(monkeypatch):
+    for name in ("CI", "SIZE", FOLDER):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def kept(pytester):
+    """A gate with a baseline, in a folder of its own beside a plain test."""
+    pytester.makeini("[pytest]\nperf_devices = a100")
+    folder = pytester.mkdir("gates")
+    (folder / "test_gate.py").write_text(KERNEL + GATE)
+    pytester.makepyfile(test_plain="def test_plain():\n    pass\n")
+    assert run(pytester, "--perf-update").ret == 0
+    return pytester
+
+
+def run(project, *arguments):
+    return project.runpytest_inprocess(*QUIET, *arguments)
+
+
+def gate(project) -> Path:
+    return project.path / "gates" / "test_gate.py"
+
+
+def baselines(project) -> Path:
+    return project.path / "gates" / "__perf__" / "test_gate.toml"
+
+
+def reported(project, name):
+    """A JSON report of a run as it is now, whatever becomes of it."""
+    run(project, f"--perf-report=json:{name}")
+    return str(project.path / name)
+
+
+def compared(project, capsys, change):
+    """What ``compare`` makes of a change: exit code and statuses."""
+    base = reported(project, "base.json")
+    change()
+    code = main(["compare", base, reported(project, "head.json"), "--json"])
+    return code, json.loads(capsys.readouterr().out.splitlines()[-1])["counts"]
+
+
+class TestSwallowed:
+    """An ``except`` around a failure leaves a test that passes."""
+
+    @pytest.mark.parametrize("catch", ["except Exception", "except AssertionError", "raises"])
+    @pytest.mark.parametrize("call", ["perf.no_regression(p)", "p.expect(time='< 1 ns')"])
+    def test_it_fails_all_the_same(self, kept, monkeypatch, catch, call):
+        around = "with pytest.raises(BaseException):\n        {0}\n"
+        if catch != "raises":
+            around = f"try:\n        {{0}}\n    {catch}:\n        pass\n"
+        body = f"\ndef test_copy(perf):\n    p = perf(copy(), domain=N, block=256)\n    {around}"
+        gate(kept).write_text(KERNEL + body.format(call))
+        monkeypatch.setenv("SIZE", str(1 << 22))
+        result = run(kept)
+        result.assert_outcomes(passed=1, failed=1)
+        result.stdout.fnmatch_lines(["the test passed although these failed in it*"])
+
+    def test_a_missing_baseline_is_not_swallowed(self, kept):
+        baselines(kept).unlink()
+        body = (
+            "\ndef test_copy(perf):\n    try:\n        perf.no_regression(perf(copy(), domain=N, "
+        )
+        gate(kept).write_text(f"{KERNEL}{body}block=256))\n    except Exception:\n        pass\n")
+        run(kept).assert_outcomes(passed=1, failed=1)
+
+    def test_expected_failures_stay_what_they_are(self, kept, monkeypatch):
+        marked = GATE.replace("\ndef", "\n@pytest.mark.perf(xfail={'a100': 'known'})\ndef")
+        gate(kept).write_text(KERNEL + marked)
+        monkeypatch.setenv("SIZE", str(1 << 22))
+        run(kept).assert_outcomes(passed=1, xfailed=1)
+
+
+def test_a_worker_that_dies(kept):
+    """No report of its test comes; the run fails, and nothing is written."""
+    text = baselines(kept).read_bytes()
+    gate(kept).write_text(KERNEL + GATE.replace("    perf.no", "    os._exit(0)\n    perf.no"))
+    result = kept.runpytest_subprocess(*QUIET, "-n", "1", "--perf-update")
+    assert result.ret != 0
+    assert baselines(kept).read_bytes() == text
+
+
+VANISHED = {
+    "skipped": GATE.replace("\ndef", "\n@pytest.mark.skip\ndef"),
+    "skipped inside": GATE.replace("    perf.no", "    pytest.skip()\n    perf.no"),
+    "renamed away": GATE.replace("def test_copy(perf)", "def copies(perf)"),
+    "call removed": "\ndef test_copy(perf):\n    perf(copy(), domain=N, block=256)\n",
+    "another of its name": f"{GATE}\ndef test_copy():\n    pass\n",
+    "device left out": GATE.replace("\ndef", "\n@pytest.mark.perf(devices=['l40'])\ndef").replace(
+        "perf.no_regression(", "(lambda p: p)("
+    ),
+}
+
+
+@pytest.mark.parametrize("way", VANISHED)
+def test_a_gate_that_vanished_fails_under_strict(kept, way):
+    """pytest alone sees a test that passes, is skipped, or none."""
+    gate(kept).write_text(KERNEL + VANISHED[way] + "\ndef test_other():\n    pass\n")
+    assert run(kept).ret == 0
+    result = run(kept, "--perf-strict")
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["unused baselines fail the run*", "*test_copy*"])
+
+
+def test_a_module_that_is_gone_fails_under_strict(kept):
+    """Even where nothing else is left in its folder, and the run has no baselines at all."""
+    gate(kept).unlink()
+    assert run(kept).ret == 0
+    result = run(kept, "--perf-strict")
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["*(its module is gone)"])
+    run(kept, "--perf-strict", "--perf-update=prune")
+    assert not baselines(kept).exists()
+
+
+def test_a_moved_gate_needs_its_baseline(kept):
+    gate(kept).rename(gate(kept).with_name("test_moved.py"))
+    run(kept).assert_outcomes(passed=1, failed=1)
+
+
+def test_pruning_keeps_what_is_skipped(kept):
+    gate(kept).write_text(KERNEL + VANISHED["skipped"])
+    text = baselines(kept).read_bytes()
+    run(kept, "--perf-strict", "--perf-update=prune")
+    assert baselines(kept).read_bytes() == text
+
+
+def test_a_device_that_the_ini_file_no_longer_has(kept):
+    kept.makeini("[pytest]\nperf_devices = l40")
+    run(kept).assert_outcomes(passed=1, failed=1)
+    kept.makeini("[pytest]\nperf_devices =")
+    assert run(kept).ret != 0
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"format = 1\n", b"\xff\xfe", None],
+    ids=["empty", "no table", "binary", "gone"],
+)
+def test_a_baseline_that_is_gone(kept, content):
+    baselines(kept).unlink()
+    if content is not None:
+        baselines(kept).write_bytes(content)
+    run(kept).assert_outcomes(passed=1, failed=1)
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-1.0", "1e999", "1e300000", '"1"', "true"])
+def test_a_time_that_nothing_exceeds(kept, monkeypatch, value):
+    lines = baselines(kept).read_text().splitlines(keepends=True)
+    at = next(i for i, line in enumerate(lines) if line.startswith("time ="))
+    lines[at] = f"time = {value}\n"
+    baselines(kept).write_text("".join(lines))
+    monkeypatch.setenv("SIZE", str(1 << 22))
+    run(kept).assert_outcomes(passed=1, failed=1)
+
+
+ODD = [
+    "a b",
+    "a]b",
+    "a[b",
+    "a-b",
+    "ä",
+    "a\nb",
+    "a::b",
+    "a.b",
+    "a100",
+    "A100-SXM4-40GB",
+    '"',
+    "\\",
+    "",
+]
+
+
+def test_parameters_of_odd_names_have_a_baseline_each(kept, monkeypatch):
+    gate(kept).write_text(
+        KERNEL
+        + f"\n@pytest.mark.parametrize('odd', {ODD!r})"
+        + GATE.replace("(perf)", "(perf, odd)")
+    )
+    run(kept, "--perf-update", "--perf-update=prune")
+    run(kept, "--perf-strict").assert_outcomes(passed=1 + len(ODD))
+    monkeypatch.setenv("SIZE", str(1 << 22))
+    run(kept).assert_outcomes(passed=1, failed=len(ODD))
+
+
+class TestCompared:
+    """What ``compare`` says of two runs: exit 0 only where every prediction was compared."""
+
+    @pytest.mark.parametrize("way", VANISHED)
+    def test_a_gate_that_vanished(self, kept, capsys, way):
+        if way in ("call removed",):
+            pytest.skip("its prediction is still there, and compared")
+        code, counts = compared(kept, capsys, lambda: gate(kept).write_text(KERNEL + VANISHED[way]))
+        assert code == 1
+        assert "gone" in counts
+
+    def test_a_module_that_no_longer_imports(self, kept, capsys):
+        code, counts = compared(kept, capsys, lambda: gate(kept).write_text("1 / 0"))
+        assert (code, counts) == (1, {"broken": 1})
+
+    def test_a_base_that_was_broken_is_nothing_to_compare_with(self, kept, capsys):
+        text = gate(kept).read_text()
+        gate(kept).write_text("1 / 0")
+        code, counts = compared(kept, capsys, lambda: gate(kept).write_text(text))
+        assert (code, counts) == (2, {"incomparable": 1})
+
+    def test_an_empty_base_is_new_and_fails_where_all_is_required(self, kept, capsys):
+        text = gate(kept).read_text()
+        gate(kept).write_text("")
+        code, counts = compared(kept, capsys, lambda: gate(kept).write_text(text))
+        assert (code, counts) == (0, {"new": 1})
+        files = [str(kept.path / name) for name in ("base.json", "head.json")]
+        assert main(["compare", *files, "--require-all"]) == 1
+        assert main(["compare", files[0], files[0]]) == 0
+        assert main(["compare", files[0], files[0], "--require-all"]) == 1
+        assert "nothing to compare (--require-all)" in capsys.readouterr().err
+        assert main(["compare", files[1], files[1], "--require-all"]) == 0
+
+    @pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity", "1e999"])
+    def test_numbers_that_are_none(self, kept, capsys, value):
+        head = Path(reported(kept, "head.json"))
+        data = json.loads(head.read_text())
+        time = data["tests"][-1]["predictions"][0]["time"]
+        text = head.read_text()
+        assert f'"time": {time}' in text
+        head.write_text(text.replace(f'"time": {time}', f'"time": {value}'))
+        assert main(["compare", str(head), str(head)]) == 2
+        assert "no number that can be compared" in capsys.readouterr().err
+
+    def test_a_prediction_that_is_there_twice(self, kept, capsys):
+        head = Path(reported(kept, "head.json"))
+        data = json.loads(head.read_text())
+        data["tests"] *= 2
+        head.write_text(json.dumps(data))
+        assert main(["compare", str(head), str(head)]) == 2
+        assert "is there twice" in capsys.readouterr().err
+
+    def test_a_report_of_another_version(self, kept, capsys):
+        base, head = (Path(reported(kept, f"{side}.json")) for side in ("base", "head"))
+        text = head.read_text()
+        for key, code in (("schema", 2), ("model_version", 2)):
+            data = {**json.loads(text), key: 99 if key == "schema" else "99"}
+            head.write_text(json.dumps(data))
+            assert main(["compare", str(base), str(head)]) == code
