@@ -165,6 +165,15 @@ def test_a_report_is_valid(pytester):
         def test_ranks(perf):
             perf.rank([64, 128], kernel=COPY, domain=4096).expect(best_in=[64, 128])
 
+        def test_advised(perf):
+            g = pa.InstructionGraph.builder()
+            with g.loop(trips=64) as body:
+                x = g.op("load")
+                g.op("ffma", x, body.carried("s"), name="s")
+            latencies = {"load": pa.Latency(4, 400, "global"), "ffma": pa.Latency(2, 4, "fma")}
+            kernel = pa.Kernel.from_graph("sums", g.build(), latencies=latencies, registers=20)
+            assert perf(kernel, grid=8, block=64).stalls
+
         def test_baseline(perf):
             perf.no_regression(perf(COPY, domain=4096, block=64))
         """
@@ -172,6 +181,7 @@ def test_a_report_is_valid(pytester):
     options = ("-p", "no:cacheprovider", "--perf-device=a100", "--perf-report=json:r.json")
     pytester.runpytest_inprocess(*options)
     found = json.loads((pytester.path / "r.json").read_text("utf-8"))
-    assert len(found["tests"]) == 3
+    assert len(found["tests"]) == 4
+    assert any(p.get("advice") for test in found["tests"] for p in test["predictions"])
     assert problems("report", found) == []
     assert problems("report", {**found, "schema": 1}) != []

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 from perfassert.expect.metrics import METRICS
-from perfassert.prediction.prediction import CONFIDENCES, LIMITERS
+from perfassert.prediction.prediction import CONFIDENCES, LIMITERS, Advice
 from perfassert.prediction.volumes import UNITS
 from perfassert.report.document import FORMAT, SCHEMA
 from perfassert.schemas.parts import (
@@ -105,10 +107,11 @@ def _prediction() -> Schema:
 def _advice() -> Schema:
     known = {
         "optimizer": TEXT, "category": TEXT, "speedup": NUMBER, "importance": NUMBER,
-        "suggestion": TEXT, "hotspots": listed({"type": "object"}),
-        "simulated": either(NUMBER, _NULL),
+        "suggestion": TEXT, "hotspots": listed({"type": "object"}), "formula_speedup": NUMBER,
+        "context": {"type": "object"},
     }  # fmt: skip
-    return {"type": "object", "properties": known, "required": sorted(known)}
+    names = [field.name for field in fields(Advice)]
+    return closed(names, known, names)
 
 
 def _expectation() -> Schema:

@@ -156,7 +156,7 @@ function advice(found) {
   if (!found.length) return section("Advice", "no suggestion");
   return section("Advice", el("ol", {}, found.map((a) => el("li", {},
     el("b", {}, a.optimizer), ` (${a.category}): ${a.speedup.toFixed(2)}×`,
-    a.simulated ? `, ${a.simulated.toFixed(2)}× simulated` : "", `, importance ${percent(a.importance)}. `, a.suggestion,
+    a.context.estimate === "formula" ? " by the paper's formula" : ` simulated (formula ${a.formula_speedup.toFixed(2)}×)`, `, importance ${percent(a.importance)}. `, a.suggestion,
     a.hotspots && a.hotspots.length ? table(["definition", "use", "importance", "speedup"], a.hotspots.slice(0, 5).map((h) =>
       [h.def, h.use, percent(h.importance), `${h.speedup.toFixed(2)}×`]), [2, 3]) : null))));
 }
