@@ -36,16 +36,31 @@ extern "C" __global__ void tail(float* out, int n) {
 }"""
 
 
-def issued(folder, code, n):
+BY_DATA = """
+extern "C" __global__ void rare(const int* x, float* out, int n) {
+    float sum = out[threadIdx.x];
+    #pragma unroll 1
+    for (int i = 0; i < n; ++i) {
+        sum += 1.5f;
+        if (x[i * 64 + threadIdx.x]) {
+            #pragma unroll
+            for (int j = 0; j < 200; ++j) sum = sum * 0.25f + 1.0f;
+        }
+    }
+    out[threadIdx.x] = sum;
+}"""
+
+
+def issued(folder, code, n, **args):
     (file := folder / "kernel.cu").write_text(code)
-    found = pa.predict(pa.from_cuda(file), pa.Launch(1, 64, args={"n": n}), "a100")
+    found = pa.predict(pa.from_cuda(file), pa.Launch(1, 64, args={"n": n, **args}), "a100")
     return float(found.resources.instructions)
 
 
-def of_a_step(folder, code, n):
+def of_a_step(folder, code, n, **args):
     """Instructions of one step of the body that is taken now and then: two lengths of it."""
-    longer = issued(folder, code, n)
-    return (longer - issued(folder, code.replace("j < 200", "j < 100"), n)) / 100
+    longer = issued(folder, code, n, **args)
+    return (longer - issued(folder, code.replace("j < 200", "j < 100"), n, **args)) / 100
 
 
 @pytest.mark.parametrize("trips", [256, 6400])  # runs of iterations; so many that they are mixed
@@ -58,13 +73,20 @@ def test_a_branch_that_begins_in_the_middle_of_a_loop(tmp_path):
     assert of_a_step(tmp_path, TAIL, 400) == pytest.approx(300 + 301)
 
 
+def test_data_decide_now_and_then(tmp_path):
+    """In one of five iterations, in the first warp."""
+    trips = 400
+    x = (np.arange(trips * 64) % (5 * 64) == 7).astype(np.int32)
+    assert of_a_step(tmp_path, BY_DATA, trips, x=x) == pytest.approx(trips / 5)
+
+
 def test_groups_are_runs_or_all_that_decide_the_same():
     now_and_then = (np.arange(256) % 64 == 0)[:, None]
     assert groups([now_and_then], 256) == [
-        (0, 1), (32, 63), (64, 1), (96, 63), (128, 1), (160, 63), (192, 1), (224, 63)
+        (0, 1), (32, 64), (64, 65), (96, 128), (128, 129), (160, 192), (192, 193), (224, 256)
     ]  # fmt: skip
     often = (np.arange(6400) % 64 == 0)[:, None]
-    assert groups([often], 6400) == [(0, 100), (1, 6300)]
+    assert groups([often], 6400) == [(0, 100), (1, 6400)]
     assert groups([], 10) == []
     apart = np.eye(2 * MOST_GROUPS, dtype=bool)
     assert groups([apart], len(apart)) == []

@@ -20,7 +20,7 @@ from perfassert.kernel.program import Program
 from perfassert.predictor.arguments import arguments
 from perfassert.predictor.checked import checked
 
-_GUESSED = ("address", "trip count")
+_GUESSED = ("address", "trip count", "branch")
 _THREADS = 2048  # of the blocks that say how many more can be afforded
 _LIMITS = Limits(lane_instructions=20_000_000, instructions=400_000)  # about a second
 _INSTRUCTIONS = 400_000  # of warps, beyond those: half spread, half in a row

@@ -48,12 +48,21 @@ class Counts:
             return None
         return np.divide(own, around, out=np.zeros_like(own), where=around > 0)
 
-    def chosen(self, instruction: int, loop: int) -> frozenset[int] | None:
-        """As many warps as execute the instruction on average, those that do so most often."""
+    def warps_of(self, instruction: int, loop: int) -> float | None:
+        """Warps that execute the instruction for each iteration of a loop around it, on average."""
         shares = self.per(instruction, loop)
-        if shares is None:
+        return None if shares is None else float(np.minimum(shares, 1.0).sum())
+
+    def chosen(self, instruction: int, loop: int, place: float) -> frozenset[int] | None:
+        """The warps that execute the instruction most often.
+
+        As many as do so on average: one of them only in a part of the iterations, which ``place``,
+        between 0 and 1, tells apart.
+        """
+        shares, mean = self.per(instruction, loop), self.warps_of(instruction, loop)
+        if shares is None or mean is None:
             return None
-        count = round(float(np.minimum(shares, 1.0).sum()))
+        count = int(mean) + (mean % 1 > place)
         order = np.argsort(-shares, kind="stable")
         return frozenset(order[:count].tolist())
 

@@ -19,7 +19,7 @@ def looked_at(trips: int, lanes: int) -> bool:
 
 
 def groups(decisions: Sequence[BoolArray], trips: int) -> list[tuple[int, int]]:
-    """One iteration of each group of them, and how many it stands for.
+    """One iteration of each group of them, and how many there are up to the group's end.
 
     ``decisions``: each of shape (trips, lanes). Runs of iterations in their order; where there are
     more than ``MOST_GROUPS`` of these, all that decide the same together, in the order of the
@@ -30,10 +30,10 @@ def groups(decisions: Sequence[BoolArray], trips: int) -> list[tuple[int, int]]:
     rows = np.concatenate([np.packbits(lanes, axis=1) for lanes in decisions], axis=1)
     starts = np.flatnonzero(np.r_[True, (rows[1:] != rows[:-1]).any(axis=1)])
     if len(starts) <= MOST_GROUPS:
-        counts = np.diff(np.r_[starts, trips])
-        return [(s + n // 2, n) for s, n in zip(starts.tolist(), counts.tolist(), strict=True)]
+        ends = [*starts[1:].tolist(), trips]
+        return [((s + e) // 2, e) for s, e in zip(starts.tolist(), ends, strict=True)]
     _, first, counts = np.unique(rows, axis=0, return_index=True, return_counts=True)
     if len(first) > MOST_GROUPS:
         return []
     order = np.argsort(first)
-    return list(zip(first[order].tolist(), counts[order].tolist(), strict=True))
+    return list(zip(first[order].tolist(), np.cumsum(counts[order]).tolist(), strict=True))

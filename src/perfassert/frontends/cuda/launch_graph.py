@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Union
 
 import numpy as np
@@ -44,6 +45,8 @@ _UNROLLED_TRIPS = 64
 _MAX_ITEMS = 60_000
 _STAGES = 64
 """Iterations that are looked at to tell which barriers a loop goes round."""
+_NOTICED = 0.02
+"""Of a loop's instructions: by less, no group of its iterations is simulated apart."""
 _OFF = "move"
 """Class of an instruction that all lanes of a warp have predicated off: it takes an issue slot."""
 BoolArray = npt.NDArray[np.bool_]
@@ -141,6 +144,7 @@ class _Walk:
         self.count = 0
         self.order = 0
         self.apart_now: set[int] = set()  # loops that are being taken apart
+        self.places: dict[int, float] = {}  # of the iteration among those of its loop, from 0 to 1
         self.varying = self._varying()
         self.of_block = self._of_block()
         self.by_iteration = any(map(self.counters, self.of_block))
@@ -384,7 +388,7 @@ class _Walk:
         """The warps that run a block whose condition depends on data, if the sample tells."""
         if all(self.holds(part) is not None for part in self.symbols.conjuncts(condition)):
             return None
-        return self.counts.chosen(block.start, block.loop)
+        return self.counts.chosen(block.start, block.loop, self.places.get(block.loop, 0.5))
 
     def among(
         self, here: frozenset[int] | None, chosen: frozenset[int] | None
@@ -430,11 +434,16 @@ class _Walk:
         tail = [] if whole else self.region(index, mask, last or frozenset())
         if not any(each):
             return tail
-        trips = max(1, round(sum(each) / len(each)))
-        body = self.region(index, mask)
-        differ = each if len(set(each)) > 1 else ()
-        trips = trips if differ else each[0]
-        return [*([Item(trips=trips, each=differ, body=body)] if body else []), *tail]
+        items = []
+        for (_, before), (iteration, after) in pairwise([(0, 0), *self.cut(index, max(each))]):
+            own = tuple(n * after // max(each) - n * before // max(each) for n in each)
+            self.set_counter(index, iteration)
+            self.places[index] = (before + after) / 2 / max(each)
+            if any(own) and (body := self.region(index, mask)):
+                differ = own if len(set(own)) > 1 else ()
+                trips = max(1, round(sum(own) / len(own))) if differ else own[0]
+                items.append(Item(trips=trips, each=differ, body=body))
+        return items + tail
 
     def entered(self, index: int, mask: BoolArray) -> list[Item]:
         """The loop for the lanes that reach it."""
@@ -465,27 +474,55 @@ class _Walk:
     def iterations(self, index: int, mask: BoolArray, trips: int) -> list[Item]:
         """Of a loop that stays one, or becomes several where its iterations decide differently."""
         items: list[Item] = []
-        alike = self.alike(index, trips) if index in self.varying else []
-        if len(alike) > 1:
-            said = f"the {trips} iterations of a loop are taken in {len(alike)} groups that differ"
-            self.binder.assume(said, self.program.loops[index].span)
-        for iteration, count in alike or [(trips // 2, trips)] if trips > 0 else ():
+        for (_, before), (iteration, after) in pairwise([(0, 0), *self.cut(index, trips)]):
             self.set_counter(index, iteration)
+            self.places[index] = (before + after) / 2 / trips
             if body := self.region(index, mask):
-                items.append(Item(trips=count, body=body))
+                items.append(Item(trips=after - before, body=body))
         return items
 
-    def alike(self, index: int, trips: int) -> list[tuple[int, int]]:
-        """Iterations that stand for groups of them; none where that is not known, or too many."""
-        if not looked_at(trips, len(self.everyone)):
+    def cut(self, index: int, trips: int) -> list[tuple[int, int]]:
+        """One iteration of each group that decides the same, and how many there are up to its end:
+        the middle one for all where they do, or where there are too many groups."""
+        if trips <= 0:
+            return []
+        found: list[tuple[int, int]] = []
+        if looked_at(trips, len(self.everyone)) and self.count < _MAX_ITEMS:
+            found = groups(
+                [*self.decisions_of(index, trips), *self.now_and_then(index, trips)], trips
+            )
+        if len(found) > 1:
+            said = f"the {trips} iterations of a loop are taken in {len(found)} groups that differ"
+            self.binder.assume(said, self.program.loops[index].span)
+        return found or [(trips // 2, trips)]
+
+    def decisions_of(self, index: int, trips: int) -> list[BoolArray]:
+        """By iteration and lane, what is decided by the counter of a loop."""
+        if index not in self.varying:
             return []
         held = self.names, self.memo
         every = {f"{COUNTER}{index}": np.arange(trips, dtype=np.int64)[:, None]}
         self.names, self.memo = {**held[0], **every}, {}
         shape = (trips, len(self.everyone))
-        decisions = [np.broadcast_to(self.value(v) != 0, shape) for v in self.deciding(index)]
+        found = [np.broadcast_to(self.value(v) != 0, shape) for v in self.deciding(index)]
         self.names, self.memo = held
-        return groups(decisions, trips)
+        return found
+
+    def now_and_then(self, index: int, trips: int) -> list[BoolArray]:
+        """By iteration, whether one warp more executes a block that data decides, so that as many
+        do on average as in executed blocks; of blocks that matter."""
+        parts: list[tuple[float, float]] = []
+        whole = 0.0
+        for block in self.program.blocks.values():
+            if block.loop != index or block.skipped:
+                continue
+            mean = self.counts.warps_of(block.start, index)
+            length = block.stop - block.start
+            whole += length * (self.warps if mean is None else mean)
+            if mean is not None and self.executed(block.condition, block) is not None:
+                parts.append((mean % 1, length * abs(mean - round(mean))))
+        places = (np.arange(trips)[:, None] + 0.5) / trips
+        return [places < part for part, lost in parts if lost > _NOTICED * whole]
 
     def deciding(self, index: int) -> list[Value]:
         """Parts of conditions in a loop that depend on its counter, and on no loop's within."""
@@ -508,6 +545,7 @@ class _Walk:
         self.apart_now.add(index)
         for iteration in range(most):
             self.set_counter(index, iteration)
+            self.places[index] = (iteration + 0.5) / most
             made = self.region(index, mask & (trips > iteration))
             if runs and _kind(runs[-1][1]) == _kind(made):
                 runs[-1] = runs[-1][0] + 1, runs[-1][1]
