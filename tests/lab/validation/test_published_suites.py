@@ -33,3 +33,12 @@ def test_a_fluid_on_several_gpus():
     time = run("lattice_boltzmann", 4)
     assert time.seen.n == 0
     assert time.summary.mean < 0.13
+
+
+@pytest.mark.skipif(not os.environ.get("PERFASSERT_EXHAUSTIVE"), reason="takes a minute")
+def test_matrix_products_and_attention():
+    """Reached: 12.3 % in the mean, 8.5 % in the median, over five GPUs."""
+    time = run("matrix_kernels")
+    assert time.seen.n == 0
+    assert time.summary.mean < 0.15
+    assert time.summary.spearman > 0.95
