@@ -18,7 +18,7 @@ ROLLED = ["advise", str(SOURCE), "--kernel", "rolled", *LAUNCH]
 ADVICE = {"optimizer", "category", "speedup", "importance", "suggestion", "hotspots",
           "formula_speedup", "context"}  # fmt: skip
 HOTSPOT = {"def", "use", "distance", "importance", "speedup", "instructions", "function", "loop",
-           "stall", "inlined_at"}  # fmt: skip
+           "stall", "inlined_at", "file", "line"}  # fmt: skip
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -58,7 +58,10 @@ class TestText:
         assert "memory_dependency" in out
         assert "Code optimizers\n===" in out
         assert "1. Loop Unrolling: 5." in out
-        assert "x as fast, by simulation of the change (the paper's formula: 1." in out
+        assert "x as fast (formula 1." in out
+        assert "the launch simulated again with the change made" in " ".join(out.split())
+        assert "loop at pairs.cu:88, 64 trips" in out
+        assert "pairs.cu:88: for (int k = 0; k < N; ++k) s = s * 0.5f + in[i + k * n];" in out
         assert "instructions apart" in out
 
     def test_of_a_profile(self, capsys, page):
@@ -66,8 +69,7 @@ class TestText:
         out = capsys.readouterr().out
         assert f"samples: {page}" in out
         assert "warps are" not in out
-        assert "by simulation" not in out
-        assert "by the formula of the paper" in out
+        assert "x as fast by the formula, importance" in out
         assert "1. Code Reordering" in out or "1. Loop Unrolling" in out
 
     def test_nothing_to_say(self, capsys, program, tmp_path):
@@ -87,7 +89,7 @@ class TestJson:
     def test_of_the_simulation(self, capsys):
         data = self.read(capsys)
         assert set(data) == {"kernel", "device", "grid", "block", "time", "limiter", "samples",
-                             "stalls", "advice", "confidence", "confidence_reasons",
+                             "stalls", "bound", "advice", "confidence", "confidence_reasons",
                              "assumptions"}  # fmt: skip
         assert (data["kernel"], data["samples"]) == ("rolled", "simulation")
         assert (data["grid"], data["block"]) == ([216, 1, 1], [64, 1, 1])
@@ -107,6 +109,27 @@ class TestJson:
         for advice in data["advice"]:
             assert advice["speedup"] == advice["formula_speedup"]
             assert advice["context"]["estimate"] == "formula"
+
+
+class TestCoverage:
+    def test_before_and_after_pruning(self, capsys):
+        assert main([*ROLLED, "--coverage"]) == 0
+        assert "\nSingle-dependency coverage: " in capsys.readouterr().out
+        assert main([*ROLLED, "--coverage", "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)["coverage"]
+        assert 0 < found["before"] <= found["after"] <= 1
+
+    def test_of_a_profile_it_is_not(self, page, capsys):
+        assert main([*ROLLED, "--coverage", "--samples", str(page)]) == 2
+        assert "leave --coverage out" in capsys.readouterr().err
+
+
+def test_what_the_busiest_server_leaves(capsys):
+    launch = ["--device", "a100", "--grid", "4096", "--block", "256", "--arg", f"n={N}"]
+    assert main(["advise", str(SOURCE), "--kernel", "contiguous", *launch]) == 0
+    out = capsys.readouterr().out
+    assert "Limited by DRAM at 100.0 %: only less traffic helps." in out
+    assert "No suggestion" in out
 
 
 class TestErrors:

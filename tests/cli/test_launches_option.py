@@ -77,6 +77,16 @@ def test_advice_for_each(path, capsys):
     ]  # fmt: skip
 
 
+def test_advice_is_ranked_by_share_of_time(path, capsys):
+    assert main(["advise", "--launches", path, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["launches"]
+    shares = [one["share"] for one in found]
+    assert shares == sorted(shares, reverse=True)
+    assert sum(shares) == pytest.approx(1)
+    assert main(["advise", "--launches", path]) == 0
+    assert f"{found[0]['label']}: " in capsys.readouterr().out.split(" of the time of all")[0]
+
+
 def test_one_that_cannot_be_predicted_is_shown_beside_the_others(path, capsys):
     text = (
         Path(path)

@@ -8,6 +8,9 @@ from typing import Any
 
 from perfassert.cli.launches import Work, add_work, work
 from perfassert.errors import LaunchError
+from perfassert.prediction.prediction import Prediction
+from perfassert.quantity import round_significant
+from perfassert.report.tables import percent
 
 
 def add(commands: Any) -> None:
@@ -16,29 +19,58 @@ def add(commands: Any) -> None:
     add_work(parser)
     parser.add_argument("--samples", metavar="CSV", help="source page of Nsight Compute, as SASS")
     parser.add_argument("--sampled-launch", type=int, metavar="N", help="of several in --samples")
+    parser.add_argument(
+        "--coverage",
+        action="store_true",
+        help="single-dependency coverage before, after pruning",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(command=_advise)
 
 
 def _advise(options: argparse.Namespace) -> int:
+    from perfassert.predictor import predict
+
     asked = work(options)
-    if options.samples is not None and len(asked) > 1:
-        raise LaunchError("--samples are of one launch; choose it with --kernel")
-    made = [_advised(one, options) for one in asked]
+    if options.samples is not None and (len(asked) > 1 or options.coverage):
+        said = "choose it with --kernel" if len(asked) > 1 else "leave --coverage out"
+        raise LaunchError(f"--samples are of one launch of a real GPU; {said}")
+    found = [(one, predict(one.kernel, one.launch, one.device)) for one in asked]
+    found.sort(key=lambda pair: -_seconds(*pair))
+    whole = sum(_seconds(*pair) for pair in found)
+    made = [_advised(one, prediction, options) for one, prediction in found]
     if options.json:
-        found = [{"label": one.label, **m} for one, m in zip(asked, made, strict=True)]
-        print(json.dumps({"launches": found} if options.launches is not None else made[0]))
+        shares = [_seconds(*pair) / whole for pair in found]
+        data = [
+            {"label": one.label, "count": one.count, "share": round_significant(share), **m}
+            for (one, _), share, m in zip(found, shares, made, strict=True)
+        ]
+        print(json.dumps({"launches": data} if options.launches is not None else made[0]))
     else:
-        print("\n\n".join(made))
+        several = len(found) > 1
+        print("\n\n".join(
+            f"{_heading(*pair, whole)}\n\n{text}" if several else text
+            for pair, text in zip(found, made, strict=True)
+        ))  # fmt: skip
     return 0
 
 
-def _advised(one: Work, options: argparse.Namespace) -> Any:
-    """Text, or data for JSON."""
-    from perfassert.predictor import advise, predict
-    from perfassert.report.advice import report, to_dict
+def _seconds(one: Work, prediction: Prediction) -> float:
+    return float(prediction.time) * one.count
 
-    prediction = predict(one.kernel, one.launch, one.device)
+
+def _heading(one: Work, prediction: Prediction, whole: float) -> str:
+    """Which launch, and its share of the time of all."""
+    share = percent(_seconds(one, prediction) / whole, signed=False)
+    text = f"{one.label}: {share} of the time of all launches"
+    return f"{text} ({one.count} alike)" if one.count > 1 else text
+
+
+def _advised(one: Work, prediction: Prediction, options: argparse.Namespace) -> Any:
+    """Text, or data for JSON."""
+    from perfassert.predictor import advise, single_dependencies
+    from perfassert.report.advice import coverage, report, to_dict
+
     if options.samples is None:
         advice, source = prediction.advice or (), "simulation"
     else:
@@ -46,4 +78,12 @@ def _advised(one: Work, options: argparse.Namespace) -> Any:
 
         samples = read_samples(options.samples, options.kernel, options.sampled_launch)
         advice, source = advise(one.kernel, samples, one.launch, one.device), samples.file
-    return (to_dict if options.json else report)(prediction, advice, source)
+    single = single_dependencies(prediction) if options.coverage else None
+    if options.json:
+        more = {} if single is None else {"coverage": dict(zip(_PRUNING, single, strict=True))}
+        return to_dict(prediction, advice, source) | more
+    text = report(prediction, advice, source)
+    return text if single is None else f"{text}\n\n{coverage(*single)}"
+
+
+_PRUNING = ("before", "after")

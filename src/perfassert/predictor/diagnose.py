@@ -89,6 +89,12 @@ def advisor_case(prediction: Prediction, predict: Predict) -> Case | None:
     return _profile(prediction, predict).case
 
 
+def coverage(prediction: Prediction, predict: Predict) -> tuple[float, float]:
+    """Single dependency coverage before and after pruning (GPA §VI.C): the share of nodes of the
+    dependency graph that have no operand with several sources."""
+    return _profile(prediction, predict).coverage
+
+
 @dataclass(frozen=True, slots=True)
 class _Profiled:
     """The simulation with its samples blamed; ``case``: None without instructions."""
@@ -96,6 +102,7 @@ class _Profiled:
     model: Model
     stalls: dict[str, float]
     case: Case | None
+    coverage: tuple[float, float]
 
 
 def _profile(prediction: Any, predict: Predict) -> _Profiled:
@@ -110,11 +117,12 @@ def _profile(prediction: Any, predict: Predict) -> _Profiled:
     found = _with_fetches(_samples(model, totals, slower), model, alone)
     blamed = blame(code, found, latency_bounds(code, device))
     stalls = stall_shares(blamed.blames, found.total.all)
+    single = blamed.coverage_before, blamed.coverage_after
     if isinstance(kernel, AccessKernel):
-        return _Profiled(model, stalls, None)
+        return _Profiled(model, stalls, None, single)
     headroom, shapes = _headroom(prediction), partial(_better_shape, prediction, predict, program)
     case = _case(model, code, found, blamed, headroom, shapes)
-    return _Profiled(model, stalls, case)
+    return _Profiled(model, stalls, case, single)
 
 
 def advise_measured(

@@ -19,7 +19,7 @@ from perfassert.kernel.executed import Issued
 from perfassert.kernel.launch import Launch
 from perfassert.prediction.prediction import Diagnosis, OccupancyResult, Prediction, Resources
 from perfassert.predictor.confidence import trust
-from perfassert.predictor.diagnose import diagnose
+from perfassert.predictor.diagnose import coverage, diagnose
 from perfassert.predictor.errors import error_bands, exact_metrics
 from perfassert.predictor.measured_volumes import with_measured
 from perfassert.predictor.model import Case, Model, estimated
@@ -175,6 +175,12 @@ def _diagnostics(model: Model, time: Time) -> dict[str, float]:
     }
     found = {**model.case.estimate.diagnostics, **simulated}
     return {name: round_significant(value) for name, value in found.items()}
+
+
+def single_dependencies(prediction: Prediction) -> tuple[float, float]:
+    """How much of a prediction's dependency graph has a single source per operand, before and after
+    pruning (GPA §VI.C)."""
+    return coverage(prediction, predict)
 
 
 def access_costs(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from textwrap import fill
 from typing import Any
 
@@ -15,6 +16,22 @@ _SECTIONS = (
     ("Parallel optimizers", ("parallel",)),
 )
 _WIDTH = 96
+_SHOWN = 0.005  # of the samples: hotspots below are left out
+_BUSY = 0.8  # of the time: a server that is busy for so long leaves little else to be won
+_ONLY = {
+    "dram": ("DRAM", "less traffic"),
+    "l2": ("the L2", "less traffic between L1 and L2"),
+    "l1": ("the L1", "fewer or better coalesced accesses"),
+    "shared": ("shared memory", "fewer accesses or bank conflicts"),
+    "atomics": ("atomics on one address", "spreading them"),
+    "compute": ("arithmetic", "less or cheaper arithmetic"),
+    "issue": ("issue slots", "fewer instructions"),
+}
+_EXPLAINED = (
+    "Speedups: the launch simulated again with the change made. In parentheses the paper's "
+    "formula, which knows the stall samples but not what the change costs or what limits the "
+    "launch next."
+)
 
 
 def report(prediction: Prediction, advice: Sequence[Advice], source: str) -> str:
@@ -29,14 +46,35 @@ def report(prediction: Prediction, advice: Sequence[Advice], source: str) -> str
         parts.append("Assumptions:\n" + "\n".join(f"- {a}" for a in prediction.assumptions))
     if source == "simulation":
         parts.append(stalls(prediction))
+        parts += filter(None, [bound(prediction)])
+    if advice:
+        parts.append(fill(_EXPLAINED, _WIDTH))
+    texts = _Texts()
     for title, categories in _SECTIONS:
         own = [a for a in advice if a.category in categories]
         if own:
             parts.append(f"{title}\n{'=' * len(title)}")
-            parts += [f"{n}. {one(a)}" for n, a in enumerate(own, 1)]
+            parts += [f"{n}. {one(a, texts)}" for n, a in enumerate(own, 1)]
     if not advice:
-        parts.append("No suggestion: no optimizer finds a pattern that it could improve.")
+        parts.append("No suggestion: no optimizer finds a pattern whose mending is worth it.")
     return "\n\n".join(parts)
+
+
+def bound(prediction: Prediction) -> str:
+    """What the busiest server leaves to be won, where that is little; else empty."""
+    servers = {name: float(prediction.bounds.get(name, 0.0)) for name in _ONLY}
+    busiest = max(servers, key=lambda name: servers[name])
+    share = servers[busiest] / float(prediction.time)
+    if share < _BUSY:
+        return ""
+    what, only = _ONLY[busiest]
+    return f"Limited by {what} at {percent(min(1.0, share), signed=False)}: only {only} helps."
+
+
+def coverage(before: float, after: float) -> str:
+    """How much of the dependency graph names one source per operand."""
+    shares = [percent(value, signed=False) for value in (before, after)]
+    return f"Single-dependency coverage: {shares[0]} before pruning, {shares[1]} after"
 
 
 def stalls(prediction: Prediction) -> str:
@@ -47,29 +85,65 @@ def stalls(prediction: Prediction) -> str:
     )
 
 
-def one(advice: Advice) -> str:
-    """Headline, what to do, hotspots."""
-    head = (
-        f"{advice.optimizer}: {advice.speedup:.2f}x as fast, {_by(advice)}; "
-        f"importance {percent(advice.importance, signed=False)}"
-    )
+class _Texts:
+    """Lines of source files, as far as they can be read; each file once."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, list[str]] = {}
+
+    def line(self, file: str, number: int) -> str:
+        """Without its indentation; empty where there is none."""
+        if file not in self._files:
+            try:
+                text = Path(file).read_text("utf-8", errors="replace") if file else ""
+            except OSError:
+                text = ""
+            self._files[file] = text.splitlines()
+        lines = self._files[file]
+        return lines[number - 1].strip() if 0 < number <= len(lines) else ""
+
+
+def one(advice: Advice, texts: _Texts | None = None) -> str:
+    """Headline, what to do, hotspots; the lines themselves where ``texts`` can find them."""
+    head = f"{advice.optimizer}: {_by(advice)}, importance {_share(advice.importance)}"
     text = [head, indented(fill(advice.suggestion, _WIDTH, break_on_hyphens=False))]
-    if advice.hotspots:
+    hot = [h for h in advice.hotspots if h["importance"] >= _SHOWN] or advice.hotspots[:1]
+    if hot:
         rows = [
-            (h["def"], h["use"], h["distance"] or "", percent(h["importance"], signed=False),
-             f"{h['speedup']:.2f}x")
-            for h in advice.hotspots
+            (h["def"], h["use"], h["distance"] or "", h.get("stall", ""), _where(h),
+             _share(h["importance"]))
+            for h in hot
         ]  # fmt: skip
-        header = ("definition", "use", "instructions apart", "importance", "speedup")
+        header = ("definition", "use", "instructions apart", "waits", "in", "importance")
         text.append(indented(table(header, rows)))
+    if texts is not None:
+        text += _lines(hot, texts)
     return "\n".join(text)
+
+
+def _share(value: float) -> str:
+    return percent(value, signed=False)
+
+
+def _where(hotspot: Mapping[str, Any]) -> str:
+    """Loop, function, and where it was inlined."""
+    function, inlined = hotspot.get("function"), hotspot.get("inlined_at")
+    parts = [hotspot.get("loop") or "", function or "", f"inlined at {inlined}" if inlined else ""]
+    return ", ".join(filter(None, parts))
+
+
+def _lines(hotspots: Sequence[Mapping[str, Any]], texts: _Texts) -> list[str]:
+    """The text of every line that something is defined in, once."""
+    shown = dict.fromkeys((h["def"], h.get("file", ""), h.get("line", 0)) for h in hotspots)
+    found = [(place, texts.line(file, line)) for place, file, line in shown]
+    return [f"  {place}: {fill(text, _WIDTH)}" for place, text in found if text]
 
 
 def _by(advice: Advice) -> str:
     """Which of the two estimates it is, and what the other one says."""
     if advice.context.get("estimate") == "formula":
-        return "by the formula of the paper"
-    return f"by simulation of the change (the paper's formula: {advice.formula_speedup:.2f}x)"
+        return f"{advice.speedup:.2f}x as fast by the formula"
+    return f"{advice.speedup:.2f}x as fast (formula {advice.formula_speedup:.2f}x)"
 
 
 def to_dict(prediction: Prediction, advice: Sequence[Advice], source: str) -> dict[str, Any]:
@@ -85,6 +159,7 @@ def to_dict(prediction: Prediction, advice: Sequence[Advice], source: str) -> di
         "limiter": prediction.limiter,
         "samples": source,
         "stalls": dict(prediction.stalls) if source == "simulation" else {},
+        "bound": bound(prediction),
         "advice": [advice_data(a) for a in advice],
         "confidence": prediction.confidence,
         "confidence_reasons": [assumption_data(a) for a in prediction.confidence_reasons],

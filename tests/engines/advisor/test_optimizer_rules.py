@@ -8,7 +8,7 @@ from advisor_listing import code_of
 import perfassert as pa
 from perfassert.engines.advisor.advise import advise
 from perfassert.engines.advisor.blame import blame
-from perfassert.engines.advisor.case import Case, lines
+from perfassert.engines.advisor.case import AccessFacts, Case, lines
 from perfassert.engines.advisor.code import Code
 from perfassert.engines.advisor.latency_hiding import (
     CodeReordering,
@@ -16,8 +16,13 @@ from perfassert.engines.advisor.latency_hiding import (
     LoopUnrolling,
     filled,
 )
-from perfassert.engines.advisor.parallel import BlockIncrease, ThreadIncrease
+from perfassert.engines.advisor.parallel import (
+    BlockIncrease,
+    ThreadIncrease,
+    without_contention,
+)
 from perfassert.engines.advisor.stall_elimination import (
+    MemoryTransactionReduction,
     WarpBalance,
     division_instructions,
     math_instructions,
@@ -110,6 +115,50 @@ class TestScopes:
         assert CodeReordering().match(case_of(text, counts)).hidden == pytest.approx(20)
 
 
+class TestBarriersInLoops:
+    MEETING = LOOP.replace("@P0 BRA", "BAR\n    @P0 BRA")
+
+    def test_no_iteration_overlaps_the_next(self):
+        free = case_of(LOOP, WAITS, [(-1, "top", ["top"], None)])
+        meeting = case_of(self.MEETING, WAITS, [(-1, "top", ["top"], None)])
+        assert LoopUnrolling().match(free).change.unrolled == {0}
+        assert LoopUnrolling().match(meeting) is None
+
+
+TWO = """
+    LDG R0 <- R2 | set=0
+    LDG R1 <- R3 | set=1
+    FADD R4 <- R0 | wait=0
+    FADD R5 <- R1 R4 | wait=1
+"""
+
+
+class TestTwins:
+    def match(self, *uniform):
+        counts = {
+            **active(0, 1, 2, 3),
+            (2, "memory_dependency"): Count(30.0, 30.0),
+            (3, "memory_dependency"): Count(20.0, 20.0),
+        }
+        facts = {n: AccessFacts(1.0 if n in uniform else 4.0, 4.0, 1.0, 1.0) for n in (0, 1)}
+        case = case_of(TWO, counts, accesses=facts)
+        loads = tuple(
+            replace(i, operation="global_load", space="global") if i.index in facts else i
+            for i in case.code.instructions
+        )
+        return MemoryTransactionReduction().match(
+            replace(case, code=replace(case.code, instructions=loads))
+        )
+
+    def test_a_load_whose_twin_still_waits_is_worth_nothing(self):
+        assert self.match(0) is None
+
+    def test_two_of_them_are(self):
+        found = self.match(0, 1)
+        assert found.count.all == 50.0
+        assert found.change.constant == {0, 1}
+
+
 class TestHotspots:
     def test_latency_hiding_mends_latency_samples_only(self):
         counts = {**active(0, 1, 2, 3, 4, each=100.0), (2, "memory_dependency"): Count(100.0, 40.0)}
@@ -191,6 +240,19 @@ class TestFunctionsOfTheCompiler:
 
     def test_a_library_routine_is_precise_on_any_line(self):
         assert math_instructions(self.case([], [Role.IN_LIBRARY])) == {1}
+
+
+CONTENDED = {(0, "selected"): Count(50.0, 0.0), (0, "pipe_busy"): Count(50.0, 50.0)}
+
+
+class TestContention:
+    @pytest.mark.parametrize(
+        ("share", "warps", "factor"),
+        [(1.0, 4.0, 1.0), (2.0, 8.0, 1.0), (0.5, 2.0, 100 / 75), (0.5, 1.0, 2.0)],
+    )
+    def test_it_falls_with_the_warps_that_compete(self, share, warps, factor):
+        case = case_of("MOV R9 <- R8", CONTENDED)
+        assert without_contention(case, share, warps) == pytest.approx(factor)
 
 
 class TestParallelism:

@@ -100,11 +100,18 @@ def _context(case: Case, match: Match) -> dict[str, Any]:
 
 
 def _around(case: Case, blame: Blame) -> dict[str, Any]:
-    """Function, loop and reason of a blame; the line of the caller where the use was inlined."""
-    use = case.instruction(blame.use)
-    calls = [span.short for span in use.inlined]
-    found = {"function": use.function, "loop": _loop(case, use.loop), "stall": blame.cls}
-    return {**found, "inlined_at": calls[-1] if calls else ""}
+    """Function, loop and reason of a blame; file and line of the definition, and the line of the
+    caller where that was inlined."""
+    source, use = case.instruction(blame.source), case.instruction(blame.use)
+    calls = [span.short for span in source.inlined]
+    return {
+        "function": use.function,
+        "loop": _loop(case, use.loop),
+        "stall": blame.cls,
+        "inlined_at": calls[-1] if calls else "",
+        "file": source.span.file if source.span is not None else "",
+        "line": source.span.line if source.span is not None else 0,
+    }
 
 
 def _loop(case: Case, loop: int) -> str:
@@ -113,7 +120,7 @@ def _loop(case: Case, loop: int) -> str:
         return ""
     span, trips = case.code.loops[loop].span, case.trips.get(loop)
     where = f"loop at {span.short}" if span is not None else f"loop {loop}"
-    return where if trips is None else f"{where}, {trips:g} trips"
+    return where if trips is None else f"{where}, {trips:g} trip{'s' * (trips != 1)}"
 
 
 def _place(case: Case, number: int) -> str:

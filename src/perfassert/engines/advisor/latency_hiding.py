@@ -27,7 +27,8 @@ class LoopUnrolling:
         by_loop: dict[int, list[Blame]] = {}
         for blame in _waits(case):
             loop = case.common_loop(blame.source, blame.use)
-            if loop >= 0 and blame.distance and case.trips.get(loop, 2.0) > 1:
+            repeats = loop >= 0 and case.trips.get(loop, 2.0) > 1
+            if repeats and blame.distance and not _meets(case, loop):
                 by_loop.setdefault(loop, []).append(blame)
         if not by_loop:
             return None
@@ -47,6 +48,11 @@ class LoopUnrolling:
             filled(case, groups),
             change=Change(unrolled=frozenset(by_loop)),
         )
+
+
+def _meets(case: Case, loop: int) -> bool:
+    """Whether warps wait for each other in every iteration, so that none can overlap the next."""
+    return any(case.instruction(n).synchronizes for n in case.loop_body(loop))
 
 
 class CodeReordering:

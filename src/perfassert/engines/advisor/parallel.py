@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from perfassert.engines.advisor.case import Case, Match
 from perfassert.engines.advisor.change import Change
-from perfassert.engines.advisor.estimators import Parallelism, parallel
+from perfassert.engines.advisor.estimators import Parallelism, parallel, stall_elimination
 from perfassert.engines.advisor.optimizer import PARALLEL
 from perfassert.hardware.occupancy import occupancy
 
@@ -26,7 +26,10 @@ class BlockIncrease:
             return None
         old = case.warps_per_scheduler
         new = load / case.device.schedulers_per_unit
-        speedup = parallel(case.issue_probability, Parallelism(old, old), Parallelism(new, new))
+        factor = without_contention(case, new / old, new)
+        speedup = parallel(
+            case.issue_probability, Parallelism(old, old), Parallelism(new, new), factor
+        )
         return Match(
             f"{case.blocks} blocks leave {units - case.blocks} of {units} compute units idle: "
             f"make {split[width]} blocks of {width * case.device.warp_size} threads of them",
@@ -62,6 +65,7 @@ class ThreadIncrease:
             case.issue_probability,
             Parallelism(case.warps_per_scheduler, total),
             Parallelism(resident, executed),
+            without_contention(case, lanes, resident),
         )
         return Match(
             f"blocks of {case.threads} threads fill {case.occupancy.fraction:.0%} of the warp "
@@ -69,6 +73,14 @@ class ThreadIncrease:
             speedup=case.within_headroom(speedup, 1 / lanes),
             change=Change(threads=threads),
         )
+
+
+def without_contention(case: Case, share: float, warps: float) -> float:
+    """f: stalls of warps that compete for pipes, for the memory queue and for issue slots are there
+    for the ``share`` of warps that is left of them; with one per scheduler there are none."""
+    contended = sum(b.count.all for b in case.of("pipe_busy", "memory_throttle", "not_selected"))
+    gone = 1.0 if warps <= 1 else max(0.0, 1 - share)
+    return stall_elimination(case.total.all, contended * gone)
 
 
 def _shared(case: Case, threads: int) -> int:

@@ -262,7 +262,7 @@ class MemoryTransactionReduction:
         found = [
             b for b in case.blames
             if (b.cls == "memory_throttle" and self.wide(case, b.source))
-            or (b.cls in ("memory_dependency", "memory_throttle") and b.source in uniform)
+            or (b.source in uniform and self.credited(case, b, uniform))
         ]  # fmt: skip
         if not found:
             return None
@@ -279,6 +279,18 @@ class MemoryTransactionReduction:
         sources = frozenset(b.source for b in found)
         change = Change(constant=sources & uniform, halved=sources - uniform)
         return Match(f"{text}{_at(case, found)}", found, change=change)
+
+    def credited(self, case: Case, blame: Blame, uniform: set[int]) -> bool:
+        """Whether a stall goes with its load: it took room in the queue, or nothing is waited for
+        meanwhile that stays in global memory."""
+        if blame.cls == "memory_throttle":
+            return True
+        return blame.cls == "memory_dependency" and not any(
+            b.source not in uniform
+            and case.instruction(b.source).block == case.instruction(blame.source).block
+            and b.source < blame.use and blame.source < b.use
+            for b in case.of("memory_dependency")
+        )  # fmt: skip
 
     def uniform(self, case: Case, number: int) -> bool:
         """Whether a load touches one sector for the whole warp."""
