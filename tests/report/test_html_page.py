@@ -59,6 +59,10 @@ def many(predicted, count):
             "verdict": "FAIL" if outcome == "failed" else "ok",
         }  # fmt: skip
         one["expectations"] = [expectation]
+        one["timeline"] = {
+            "reasons": ["selected", "memory_dependency"], "places": ["a.cu:1", "a.cu:2"],
+            "warps": [{"start": w, "spans": [0, 1, 0, 1, 400, 1, 0, 1, 1]} for w in range(4)],
+        }  # fmt: skip
         tests.append(
             {"nodeid": f"test_a.py::test_many[{i:04}]", "file": "test_a.py", "line": 3,
              "device": one["device"], "outcome": outcome, "predictions": [one],

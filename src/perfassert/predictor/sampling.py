@@ -83,7 +83,7 @@ class _Sampler:
             if {use, producer} & self.skipped:
                 continue
             edge = self.number(use), self.number(producer)
-            self.add(edge[0], _reason(self.graph.nodes[producer]), ticks, idle)
+            self.add(edge[0], reason_of(self.graph.nodes[producer]), ticks, idle)
             self.edges[edge] = self.edges.get(edge, Count()).plus(self.count(ticks, idle))
         self.behind_dram(slower)
         return Samples(self.counts, self.issued, self.edges)
@@ -117,7 +117,7 @@ class _Sampler:
             return
 
 
-def _reason(producer: Node) -> str:
+def reason_of(producer: Node) -> str:
     """Why one waits for a node; operands that are not read yet are no result."""
     if not producer.produces:
         return "execution_dependency"

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from perfassert.errors import PerfAssertError
+from perfassert.prediction.prediction import Prediction
+from perfassert.predictor import timeline, timeline_data
 from perfassert.pytest_plugin.session import Perf, Predicted, metrics_of
 from perfassert.report.sources import relative, sources
 
@@ -87,4 +89,14 @@ def _prediction(seen: Predicted, advice: bool, root: Path) -> dict[str, Any]:
         "metrics": metrics,
         "expectations": [outcome.to_dict() for outcome in seen.outcomes],
         "sources": sources(p, root),
+        **({"timeline": shown} if "stalls" in data and (shown := _timeline(p)) else {}),
     }
+
+
+def _timeline(p: Prediction) -> dict[str, Any] | None:
+    """Of what is diagnosed anyway: it takes a simulation of its own."""
+    try:
+        lanes = timeline(p)
+    except PerfAssertError:
+        return None
+    return timeline_data(lanes) if lanes else None

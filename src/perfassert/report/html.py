@@ -104,7 +104,15 @@ _PLAIN = ("label", "note", "block", "grid", "updates", "time", "limiter", "roofl
           "roofline_limiter", "spread", "occupancy", "resources", "bounds",
           "confidence")  # fmt: skip
 _ASSUMED = ("assumptions", "confidence_reasons")
-_SHARED = ("expectations", "assumptions", "confidence_reasons", "sources", "stalls", "advice")
+_SHARED = (
+    "expectations",
+    "assumptions",
+    "confidence_reasons",
+    "sources",
+    "stalls",
+    "advice",
+    "timeline",
+)
 
 
 def _row(p: Mapping[str, Any], shared: _Shared) -> dict[str, Any]:

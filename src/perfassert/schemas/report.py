@@ -100,8 +100,15 @@ def _prediction() -> Schema:
         "label": TEXT, "note": TEXT,
         "metrics": {"type": "object", "properties": metrics},  # and those of plug-ins
         "expectations": listed(_expectation()), "sources": named(listed(_line())),
+        "timeline": _timeline(),
     }  # fmt: skip
-    return _whole({**own, **added}, ("stalls", "advice"))
+    return _whole({**own, **added}, ("stalls", "advice", "timeline"))
+
+
+def _timeline() -> Schema:
+    warp = {"start": WHOLE, "spans": described(listed(WHOLE), "reason, cycles, place, again")}
+    of = {"reasons": listed(TEXT), "places": listed(TEXT), "warps": listed(_whole(warp))}
+    return _whole(of)
 
 
 def _advice() -> Schema:

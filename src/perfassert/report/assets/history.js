@@ -61,26 +61,10 @@ function course(row) {
 // --- details ------------------------------------------------------------------------------------
 
 function details(row) {
-  const plot = el("div", {});
-  const last = data.commits.length - 1;
-  const range = [0, last];
-  const shown = el("span", { class: "faint" });
-  const redraw = () => {
-    plot.replaceChildren(chart(row, range[0], Math.max(range[1], range[0] + 1)));
-    shown.textContent = `${commit(range[0]).date.slice(0, 10)} to ${commit(Math.min(range[1], last)).date.slice(0, 10)}`;
-  };
-  const slider = (text, i) => {
-    const input = el("input", { type: "range", min: 0, max: last, value: range[i], step: 1 });
-    input.addEventListener("input", () => {
-      range[i] = i ? Math.max(Number(input.value), range[0] + 1) : Math.min(Number(input.value), Math.max(0, range[1] - 1));
-      redraw();
-    });
-    return el("label", {}, text, input);
-  };
-  redraw();
+  const day = (i) => commit(i).date.slice(0, 10);
   return el("div", { class: "panels" },
-    el("section", { class: "wide" }, el("h3", {}, `${metric()[0]} of ${row.name} on ${row.device}`), plot,
-      last > 1 ? el("div", { class: "zoom" }, slider("from commit", 0), slider("to commit", 1), shown) : null),
+    el("section", { class: "wide" }, el("h3", {}, `${metric()[0]} of ${row.name} on ${row.device}`),
+      zoomed(data.commits.length - 1, "commit", (from, to) => chart(row, from, to), (from, to) => `${day(from)} to ${day(to)}`)),
     el("section", { class: "wide" }, el("h3", {}, "Steps, the greatest loss first"), steps(row)),
     el("p", { class: "faint wide" }, `Kept in ${row.file}.`));
 }

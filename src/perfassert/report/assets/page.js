@@ -11,7 +11,7 @@ const SVG = "http://www.w3.org/2000/svg";
 function fill(node, attributes, children) {
   for (const [name, value] of Object.entries(attributes || {}))
     if (value !== undefined && value !== null && value !== false) node.setAttribute(name, value);
-  for (const child of children.flat(3)) if (child !== null && child !== undefined) node.append(child);
+  for (const child of children.flat(3)) if (child !== null && child !== undefined && child !== false) node.append(child);
   return node;
 }
 const el = (tag, attributes, ...children) => fill(document.createElement(tag), attributes, children);
@@ -169,6 +169,25 @@ function axes(x, y, xName, yName, ...body) {
     ...body,
     svg("text", { x: (LEFT + W) / 2, y: H - 6, "text-anchor": "middle" }, xName),
     svg("text", { transform: `translate(12 ${(H - BOTTOM) / 2}) rotate(-90)`, "text-anchor": "middle" }, yName));
+}
+
+/* What `draw(from, to)` makes of a range up to `last`, with sliders that choose it; `shown` says it. */
+function zoomed(last, what, draw, shown) {
+  const plot = el("div", {}), said = el("span", { class: "faint" }), range = [0, last];
+  const redraw = () => {
+    plot.replaceChildren(draw(range[0], Math.max(range[1], range[0] + 1)));
+    said.textContent = shown(range[0], Math.min(range[1], last));
+  };
+  const slider = (text, i) => {
+    const input = el("input", { type: "range", min: 0, max: last, value: range[i], step: 1 });
+    input.addEventListener("input", () => {
+      range[i] = i ? Math.max(Number(input.value), range[0] + 1) : Math.min(Number(input.value), Math.max(0, range[1] - 1));
+      redraw();
+    });
+    return el("label", {}, text, input);
+  };
+  redraw();
+  return [plot, last > 1 ? el("div", { class: "zoom" }, slider(`from ${what}`, 0), slider(`to ${what}`, 1), said) : null];
 }
 
 // --- self-test: a page opened with #selftest ------------------------------------------------------

@@ -65,6 +65,7 @@ function details(row) {
     bounds(row), roofline(row),
     Object.entries(shared(row, "volumes")).filter(([, [, parts]]) => Object.keys(parts).length).map(([name, v]) => volume(row, name, v)),
     shared(row, "stalls") && stalls(shared(row, "stalls")),
+    shared(row, "timeline") && wide(timeline(shared(row, "timeline"))),
     shared(row, "advice") && wide(advice(shared(row, "advice"))),
     Object.entries(shared(row, "sources") || {}).map(([file, lines]) => wide(source(file, lines, shared(row, "advice") || []))),
     shared(row, "assumptions") && wide(section("Assumptions", el("ul", {}, shared(row, "assumptions").map((a) =>
@@ -136,6 +137,7 @@ const partColor = (name) => `var(${PARTS[name] || OTHER_PARTS[[...name].reduce((
 const STALLS = {
   selected: "var(--good)", not_selected: "var(--c5)", memory_dependency: "var(--c1)", memory_throttle: "var(--bad)",
   synchronization: "var(--c3)", execution_dependency: "var(--c0)", shared_dependency: "var(--c4)",
+  pipe_busy: "var(--c2)", launch: "var(--line)", drain: "none",
 };
 
 function volume(row, name, [sum, parts, fields]) {
@@ -224,6 +226,39 @@ function roofline(row) {
   return section(`Roofline: ${quantity(performance, "")} updates/s`, axes(x, y, "updates per byte", "updates per second", lines, flat), legend);
 }
 
+/* Warps of one scheduler over cycles; what they wait for by colour, the line in the tool tip. */
+function timeline({ reasons, places, warps }) {
+  const lanes = warps.map(({ start, spans }) => {
+    let at = start;
+    return Array.from({ length: spans.length / 3 }, (_, i) => {
+      const [reason, cycles, place] = spans.slice(3 * i, 3 * i + 3);
+      at += cycles;
+      return { reason: reasons[reason], place: places[place], from: at - cycles, to: at };
+    });
+  });
+  const last = Math.max(...lanes.map((lane) => lane.at(-1).to));
+  const plain = (name) => name.replaceAll("_", " ");
+  return section("Time line of one scheduler: its warps over the first cycles of a compute unit", el("div", { class: "legend" }, reasons.filter((name) => name !== "drain").map((name) =>
+    el("span", {}, el("i", { style: `background:${stallColor(name)}` }), name === "selected" ? "issues" : plain(name)))),
+    zoomed(last, "cycle", (from, to) => timelinePlot(lanes, from, to), (from, to) => `${from} to ${to} of ${last} cycles`));
+}
+
+const stallColor = (name) => STALLS[name] || "var(--bar)";
+
+function timelinePlot(lanes, from, to) {
+  const w = Math.max(300, Math.min(1150, window.innerWidth - 90)), left = 34, tall = 14, h = lanes.length * tall + 26;
+  const x = linearScale(from, to, left, w - 6);
+  const spans = lanes.flatMap((lane, i) => lane.filter((s) => s.to > from && s.from < to).map((s) => {
+    const begin = x(Math.max(s.from, from)), end = x(Math.min(s.to, to));
+    return svg("rect", { x: begin.toFixed(1), y: i * tall + 2, width: Math.max(0.4, end - begin).toFixed(1), height: tall - 3, style: `fill:${stallColor(s.reason)}` },
+      svg("title", {}, `${s.reason.replaceAll("_", " ")}, ${s.to - s.from} cycles from ${s.from}${s.place ? `, before ${s.place}` : ""}`));
+  }));
+  const ticks = roundTicks(from, to, Math.floor(w / 110)).map((v) => [svg("line", { class: "grid", x1: x(v), x2: x(v), y1: 0, y2: h - 20 }),
+    svg("text", { class: "faint", x: x(v), y: h - 6, "text-anchor": "middle" }, String(v))]);
+  const names = lanes.map((_, i) => svg("text", { class: "faint", x: left - 5, y: i * tall + 11, "text-anchor": "end" }, String(i)));
+  return svg("svg", { class: "whole", viewBox: `0 0 ${w} ${h}`, role: "img", "aria-label": `warps over cycles ${from} to ${to}` }, ticks, names, spans);
+}
+
 // --- rankings -----------------------------------------------------------------------------------
 
 function ranking(found) {
@@ -292,6 +327,15 @@ finish(() => {
   testListing(list, ["device", "limiter", "outcome"]);
   list.sortBy(COLUMNS.length - 1, false);
   check(list.entries.slice(0, 100).every((entry) => entry.detail.querySelector(".bars")), "bars");
+  for (const { row, detail } of list.entries.slice(0, 100).filter((entry) => shared(entry.row, "timeline"))) {
+    const [from] = detail.querySelectorAll(".zoom input"), bars = () => detail.querySelectorAll("svg.whole rect").length;
+    const all = bars();
+    from.value = from.max;
+    from.dispatchEvent(new Event("input"));
+    check(all > 0 && bars() > 0 && bars() < all, `time line of ${row.label}`);
+    from.value = 0;
+    from.dispatchEvent(new Event("input"));
+  }
   for (const node of byId("rankings").querySelectorAll("details")) {
     node.open = true;
     node.dispatchEvent(new Event("toggle"));

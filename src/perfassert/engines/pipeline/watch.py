@@ -1,0 +1,79 @@
+"""What the warps of one scheduler do, cycle by cycle, from the start: by the reference engine,
+which tells every wait with its reason."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+
+from perfassert.engines.pipeline.configuration import Unit
+from perfassert.engines.pipeline.events import Event, Issued, Stall, Stalled
+from perfassert.engines.pipeline.reference_in_order import InOrderMachine
+
+_LONGEST = 40_000  # instructions of a warp, all of which the reference keeps in memory
+_LATEST = 20_000.0  # cycles, where hardly anything happens
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A warp waits before ``node``, or issues it (``reason`` None); times in cycles. ``producer``:
+    the graph node that it waits for, or -1."""
+
+    block: int
+    warp: int
+    start: float
+    length: float
+    node: int
+    reason: Stall | None
+    producer: int = -1
+
+
+def watch(unit: Unit, most: int) -> tuple[Interval, ...]:
+    """About the first ``most`` intervals, in the order in which they end.
+
+    There are none where the unit does not issue in order, or a warp runs too many instructions.
+    """
+    if not unit.in_order or max(p.length for p in unit.programs) > _LONGEST:
+        return ()
+    watching = _Watching(unit, most)
+    with suppress(_Enough):
+        InOrderMachine(unit, [watching]).run()
+    return tuple(watching.intervals)
+
+
+class _Enough(Exception):
+    """Ends a run before its end."""
+
+
+class _Watching:
+    def __init__(self, unit: Unit, most: int) -> None:
+        self.intervals: list[Interval] = []
+        self._cycle = unit.pipelines.ticks
+        self._slot = self._cycle if unit.width == 1 else 0  # without a limit an issue takes none
+        self._most = most
+        self._stalls: dict[tuple[int, int], list[Stalled]] = {}
+
+    def hear(self, event: Event) -> None:
+        """A warp's stalls are told right before the issue that ends them."""
+        if isinstance(event, Stalled):
+            self._stalls.setdefault((event.block, event.warp), []).append(event)
+        elif isinstance(event, Issued):
+            stalls = self._stalls.pop((event.block, event.warp), [])
+            if event.scheduler == 0:
+                self._enter(event, stalls)
+            if len(self.intervals) >= self._most or event.time > _LATEST * self._cycle:
+                raise _Enough
+
+    def _enter(self, issue: Issued, stalls: list[Stalled]) -> None:
+        at = issue.time - sum(stall.ticks for stall in stalls)
+        for stall in stalls:
+            self._add(issue, at, stall.ticks, stall.reason, stall.producer)
+            at += stall.ticks
+        self._add(issue, at, self._slot, None, -1)
+
+    def _add(self, issue: Issued, at: int, ticks: int, reason: Stall | None, producer: int) -> None:
+        start, length = at / self._cycle, ticks / self._cycle
+        node = issue.node.graph_node
+        self.intervals.append(
+            Interval(issue.block, issue.warp, start, length, node, reason, producer)
+        )

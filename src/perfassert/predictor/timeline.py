@@ -1,0 +1,128 @@
+"""The time line of one scheduler of a compute unit: its warps over the first cycles of a launch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from perfassert.engines.pipeline.events import Stall
+from perfassert.engines.pipeline.watch import Interval, watch
+from perfassert.kernel.description import BoundKernel
+from perfassert.kernel.samples import SELECTED
+from perfassert.prediction.prediction import Prediction
+from perfassert.predictor.memory import QUEUE
+from perfassert.predictor.model import Model, estimated
+from perfassert.predictor.sampling import reason_of
+from perfassert.predictor.time import loaded_model
+
+LAUNCH, DRAIN = "launch", "drain"
+"""Waiting for the block to begin, and to end; beside the reasons of stalls."""
+_MOST = 3000  # intervals
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Whole cycles that a warp spends for one reason; ``place``: the line that it is about to
+    issue."""
+
+    start: int
+    end: int
+    reason: str
+    place: str
+
+
+Lane = tuple[Span, ...]
+"""What happens in the place of one resident warp, which another block takes over."""
+
+
+def timeline(prediction: Prediction) -> tuple[Lane, ...]:
+    """Warps in the order of the unit. None of a prediction that was not made here, or where warps
+    run too many instructions to be watched."""
+    if prediction.origin is None:
+        return ()
+    kernel, launch, device = prediction.origin
+    model = loaded_model(estimated(kernel, launch, device), launch, device)
+    known = _Reasons(model)
+    warps: dict[tuple[int, int], list[Span]] = {}
+    for one in watch(model.unit, _MOST):
+        spans = warps.setdefault((one.block, one.warp), [])
+        span = Span(round(one.start), round(one.start + one.length), *known.of(one))
+        if spans and (spans[-1].reason, spans[-1].place) == (span.reason, span.place):
+            spans[-1] = Span(spans[-1].start, span.end, span.reason, span.place)
+        elif span.end > span.start:
+            spans.append(span)
+    return _lanes({at: spans for at, spans in sorted(warps.items()) if spans})
+
+
+def _lanes(warps: Mapping[tuple[int, int], Sequence[Span]]) -> tuple[Lane, ...]:
+    """The warps of a later block follow those whose places they take."""
+    lanes: list[tuple[int, list[Span]]] = []
+    for (_, warp), spans in warps.items():
+        begin = spans[0].start
+        free = (one for number, one in lanes if number == warp and one[-1].end <= begin)
+        if (lane := next(free, None)) is None:
+            lanes.append((warp, list(spans)))
+            continue
+        if lane[-1].end < begin:
+            lane.append(Span(lane[-1].end, begin, DRAIN, ""))
+        lane += spans
+    return tuple(tuple(lane) for _, lane in lanes)
+
+
+class _Reasons:
+    """As the shares of stalls are named."""
+
+    def __init__(self, model: Model) -> None:
+        self.graph = model.graph
+        self.launch = model.launch_nodes
+        names = model.unit.pipelines.names
+        self.queued = {
+            n.graph_node for p in model.unit.programs for n in p.nodes if names[n.pipeline] == QUEUE
+        }
+        kernel: Any = model.case.kernel
+        self.program = kernel.program if isinstance(kernel, BoundKernel) else None
+
+    def of(self, one: Interval) -> tuple[str, str]:
+        """Reason and place."""
+        return self.reason(one), self.place(one.node)
+
+    def reason(self, one: Interval) -> str:
+        if {one.node, one.producer} & self.launch:
+            return LAUNCH
+        if one.reason is None:
+            return SELECTED
+        if one.reason is Stall.DEPENDENCE and one.producer >= 0:
+            return reason_of(self.graph.nodes[one.producer])
+        if one.reason is Stall.PIPELINE:
+            return "memory_throttle" if one.node in self.queued else "pipe_busy"
+        return {
+            Stall.STALL_COUNT: "execution_dependency",
+            Stall.BARRIER: "synchronization",
+            Stall.NOT_SELECTED: "not_selected",
+        }.get(one.reason, "other")
+
+    def place(self, node: int) -> str:
+        """The source line, else what the operation is called."""
+        number = self.graph.nodes[node].program
+        if self.program is not None and number >= 0:
+            span = self.program.instructions[number].span
+            if span is not None and span.line:
+                return span.short
+        return self.graph.nodes[node].operation
+
+
+def timeline_data(lanes: Sequence[Lane]) -> dict[str, Any]:
+    """Plain data: for each warp its first cycle, and reason, length and place of its spans, one
+    after the other; reasons and places by their numbers."""
+    reasons = list(dict.fromkeys(span.reason for lane in lanes for span in lane))
+    places = list(dict.fromkeys(span.place for lane in lanes for span in lane))
+
+    def numbers(span: Span) -> tuple[int, int, int]:
+        return reasons.index(span.reason), span.end - span.start, places.index(span.place)
+
+    warps = [
+        {"start": lane[0].start, "spans": [n for span in lane for n in numbers(span)]}
+        for lane in lanes
+    ]
+    return {"reasons": reasons, "places": places, "warps": warps}
