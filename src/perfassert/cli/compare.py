@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from perfassert.cli.forms import add_forms
+
 OK, FAILED, USAGE = 0, 1, 2
 
 
@@ -25,9 +27,6 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--tolerance", default="2 %", help="how far times may grow: '2 %%', '2 %% or 1 us'"
     )
-    form = parser.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="print JSON")
-    form.add_argument("--markdown", action="store_true", help="print a pull-request comment")
     parser.add_argument(
         "--require-all",
         action="store_true",
@@ -39,11 +38,7 @@ def add(commands: Any) -> None:
         action="store_true",
         help="predictions that the head does not have, or cannot make, are no failure",
     )
-    parser.add_argument(
-        "--github",
-        action="store_true",
-        help="print annotations too, and add to the job's summary (GITHUB_STEP_SUMMARY)",
-    )
+    add_forms(parser)
     parser.set_defaults(command=_compare)
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from perfassert.cli.forms import add_forms
 from perfassert.cli.sources import add_compilation, compilation_of
 from perfassert.errors import KernelSourceError, LaunchError
 
@@ -65,14 +66,7 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--allow-gone", action="store_true", help="kernels that are gone or broken are no failure"
     )
-    form = parser.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="print JSON")
-    form.add_argument("--markdown", action="store_true", help="print a pull-request comment")
-    parser.add_argument(
-        "--github",
-        action="store_true",
-        help="print annotations too, and add to the job's summary (GITHUB_STEP_SUMMARY)",
-    )
+    add_forms(parser)
     parser.set_defaults(command=_diff)
 
 
