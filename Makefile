@@ -19,7 +19,7 @@ VALIDATE = $(BIN)/perfassert validate --data $(MEASURED)
 # Tests start many processes: what one has compiled the next one reads.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test lint bench counts accuracy accuracy-check clean
+.PHONY: demo test fuzz lint bench counts accuracy accuracy-check clean
 
 demo: $(VENV)/ready
 	$(BIN)/python -m pytest examples -q -v
@@ -29,6 +29,12 @@ demo: $(VENV)/ready
 
 test: $(VENV)/ready
 	$(BIN)/python -m pytest -n auto --dist loadgroup $(PYTEST_OPTIONS)
+
+# So many inputs of each parser, other ones each time: FUZZ=50000 is about an hour on two cores.
+FUZZ ?= 5000
+
+fuzz: $(VENV)/ready
+	PERFASSERT_FUZZ=$(FUZZ) $(BIN)/python -m pytest tests/fuzz -k damage -n auto
 
 lint: $(VENV)/ready-lint
 	$(BIN)/ruff check .

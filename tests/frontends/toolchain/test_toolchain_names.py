@@ -190,3 +190,9 @@ def test_parameters_without_a_source():
         ("s", False, None),
     ]
     assert [p.name for p in signature.parameters("k", [(0, 4)], [TEXT], ptx)] == ["arg0"]
+
+
+@pytest.mark.parametrize("name", ["_ZN1aE3addB3", "_Z1k\0v", "_Z1k\udc80v", "_Z" + "N" * 5000])
+def test_names_that_no_compiler_gives(name):
+    """Found by tests/fuzz: the parser fails while it writes what it has read."""
+    assert isinstance(names.demangle(name), str)

@@ -39,7 +39,7 @@ def _by_abi(mangled: str) -> str | None:
     try:
         abi = import_module("perfassert.frontends.toolchain._abi")
         found: str | None = abi.demangle(mangled)
-    except (ImportError, UnicodeEncodeError):
+    except (ImportError, ValueError):  # no such letters, a NUL
         return None
     return found
 
@@ -50,9 +50,10 @@ def _by_parser(mangled: str) -> str | None:
         from itanium_demangler import parse  # type: ignore[import-untyped,unused-ignore]
 
         tree = parse(mangled)
+        text = "" if tree is None else str(tree)
     except Exception:  # the demangler stops at what it does not know with errors of any kind
         return None
-    if tree is None or "<Node " in (text := str(tree)):
+    if not text or "<Node " in text:
         return None
     text = _TAGS.sub(lambda tags: _in_order(tags[0], mangled), text)
     return re.sub(r"\(bool\)([01])", lambda m: ("false", "true")[int(m[1])], text)

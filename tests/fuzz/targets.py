@@ -1,0 +1,224 @@
+"""Parsers of what comes from outside: what each reads, and texts that it takes as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import mutations
+
+import perfassert as pa
+from perfassert.baseline import tolerance
+from perfassert.baseline.text import format_file, parse_file, remarks_of
+from perfassert.cli.values import values
+from perfassert.comparison import limits, read
+from perfassert.confined import named, reaches_outside
+from perfassert.errors import KernelError
+from perfassert.expect.condition import parse_condition
+from perfassert.expect.metrics import metric
+from perfassert.frontends.cuda.ptx import PtxCode, parse_ptx
+from perfassert.frontends.cuda.ptx_text import kernels
+from perfassert.frontends.cuda.sass import parse_listing
+from perfassert.frontends.cuda.sass_code import place
+from perfassert.frontends.nsight import read_samples
+from perfassert.frontends.toolchain import names, options, signature
+from perfassert.frontends.toolchain.binary import Source
+from perfassert.frontends.toolchain.containers import begins_as_code
+from perfassert.hardware.load import load_device
+from perfassert.kernel.contents import check_generator
+from perfassert.kernel.integers import evaluate_integer, integer_names
+from perfassert.kernel.symbols import Symbols
+from perfassert.lab.validation.read import read_suite
+from perfassert.perf_toml.launches import launches
+from perfassert.perf_toml.read import read_perf_file
+from perfassert.quantity import parse_quantity
+from perfassert.report.document import document, to_json
+
+ROOT = Path(__file__).parents[2]
+FIXTURES = ROOT / "tests" / "frontends" / "fixtures"
+NUMBERS = ["0", "1", "-1", "0x7fffffff", "2**63", "1e999", "nan", "inf", "9" * 400, "1_000", "٣"]
+SIGNS = [*"()[]{}<>=!+-*/%,.;:@#$&|^~\"'\\ \t\r\n\0`?_", "//", "**", "<<", ">>", "==", "\u202e"]
+
+
+@dataclass(frozen=True)
+class Target:
+    """``read`` takes content and an empty folder; ``seeds`` are read without an error;
+    ``words``: what damage puts in."""
+
+    read: Callable[[bytes, Path], object]
+    seeds: tuple[bytes, ...]
+    words: tuple[str, ...] = ()
+
+
+def of_text(read: Callable[[str], object], seeds: list[str], words: str = "") -> Target:
+    """Of a parser of text."""
+    return Target(
+        lambda content, folder: read(content.decode("utf-8", "replace")),
+        tuple(s.encode() for s in seeds),
+        (*words.split(), *NUMBERS, *SIGNS),
+    )
+
+
+def of_file(
+    read: Callable[[Path], object], name: str, seeds: list[bytes], words: str = ""
+) -> Target:
+    """Of a parser of a file."""
+
+    def written(content: bytes, folder: Path) -> object:
+        path = folder / name
+        path.write_bytes(content)
+        return read(path)
+
+    return Target(written, tuple(seeds), (*words.split(), *NUMBERS, *SIGNS))
+
+
+def _access(text: str) -> object:
+    fields = [pa.Field("a", shape=(64, 64)), pa.Field("i", "int32", shape=(64,))]
+    return pa.Kernel.from_accesses(
+        "k", fields, [text], proxies=dict.fromkeys(["i[x]"] if "i[x]" in text else [], "x")
+    )
+
+
+def _integer(text: str) -> int:
+    integer_names(text, KernelError)
+    return evaluate_integer(text, {"n": 5, "m": 70000}, KernelError)
+
+
+def _condition(text: str) -> list[object]:
+    found: list[object] = []
+    for name in ("time", "dram_load", "occupancy", "registers", "limiter"):
+        try:
+            found.append(parse_condition(metric(name), text))
+        except pa.ExpectationError as error:
+            found.append(error)
+    if all(isinstance(f, pa.ExpectationError) for f in found):
+        raise found[0]  # type: ignore[misc]
+    return found
+
+
+def _baseline(text: bytes) -> object:
+    entries = parse_file(text, "f.toml")
+    return format_file(entries, remarks_of(text.decode("utf-8-sig")))
+
+
+def _ptx(text: str) -> object:
+    return [PtxCode(parse_ptx(text, name, "k.ptx"), Symbols()) for name in kernels(text)]
+
+
+def _named(text: str) -> object:
+    plain = names.demangle(text)
+    return (
+        plain,
+        names.without_parameters(plain),
+        names.parameter_types(plain),
+        names.base_name(plain),
+    )
+
+
+def _source(text: str) -> object:
+    return signature.global_functions(text), reaches_outside(text.encode()), named(text.encode())
+
+
+def _options(text: str) -> object:
+    source = Source(Path("k.cu"), "cuda", options=tuple(text.splitlines()))
+    options.check_of_file(source)
+    return options.for_nvrtc(source), options.targets(source)
+
+
+def _tensor_map(text: str) -> object:
+    given = [int(word) if word.lstrip("-").isdecimal() else word for word in text.split()]
+    half = len(given) // 2
+    return pa.TensorMap(given[:half], given[half:])  # type: ignore[arg-type]
+
+
+def _report() -> bytes:
+    kernel = pa.Kernel.from_accesses("k", [pa.Field("a", shape=(4096,))], ["a[x]"])
+    data = pa.predict(kernel, pa.Launch.cover(4096, 64), "a100").to_dict(diagnosis=False)
+    told = {**data, "label": "k", "note": "", "metrics": {}, "expectations": [], "sources": {}}
+    test = {"nodeid": "t.py::t", "file": "t.py", "line": 1, "device": data["device"],
+            "outcome": "passed", "message": None, "predictions": [told], "rankings": [],
+            "baselines": []}  # fmt: skip
+    return to_json(document([test])).encode()
+
+
+def _baselines() -> bytes:
+    kernel = pa.Kernel.from_accesses("k", [pa.Field("a", shape=(4096,))], ["a[x]"])
+    from perfassert.baseline.entry import Key, entry_of
+
+    found = entry_of(pa.predict(kernel, pa.Launch.cover(4096, 64), "a100"))
+    return format_file({Key("t", "default", found["device_digest"]): found}).encode()
+
+
+LISTING = (FIXTURES / "saxpy.sass").read_bytes()
+PTX = """.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry k(.param .u64 a, .param .u32 n) {
+.reg .pred %p<3>; .reg .b32 %r<8>; .reg .b64 %rd<5>;
+ld.param.u64 %rd1, [a]; ld.param.u32 %r1, [n]; mov.u32 %r2, %tid.x; mov.u32 %r3, 0;
+L: setp.ge.s32 %p1, %r3, %r1; @%p1 bra E;
+mad.lo.s32 %r4, %r3, 128, %r2; mul.wide.s32 %rd2, %r4, 4; add.s64 %rd3, %rd1, %rd2;
+ld.global.f32 %r5, [%rd3+16]; st.global.f32 [%rd3], %r5; add.s32 %r3, %r3, 1; bra L;
+E: ret;
+}
+"""
+LAUNCHES = b"""schema = 1
+[kernels.k]
+accesses = { fields = [{ name = "a", shape = [64] }], loads = ["a[x]"] }
+[[launch]]
+kernel = "k"
+grid = 8
+block = [64, 2]
+args = { n = 3 }
+"""
+PERF = b"""[constants]\nn = 4096
+[[test]]\nname = "t"
+kernel = { accesses = { fields = [{ name = "a", shape = ["{n}"] }], loads = ["a[x + 1]"] } }
+launch = { domain = "{n}", block = "{B}", args = { x = { shape = 8, fill = "random(0, 8)" } } }
+expect = { time = "< 1 s", dram_load = "8 B/thread +- 1 %" }
+parametrize = { B = [64, 128] }
+"""
+TARGETS: dict[str, Target] = {
+    "addresses": of_text(_access, ["a[y, x]", "a[y + 1, 2 * (x - 3)]", "a[i[x], x % 8 // 2]"],
+                         "a i x y z threadIdx.x blockIdx.y blockDim"),
+    "whole numbers": of_text(_integer, ["n // 16 + 3", "-(n * m) % 7", "-7 // 2"], "n m"),
+    "conditions": of_text(_condition, ["< 1 ms", "8 B/thread ± 1 %", "== 4 B/update", "dram | l2",
+                                       "1 us .. 2 us", ">= 50 %"], "us B/thread % or ±"),
+    "quantities": of_text(parse_quantity, ["3 us", "1.5 GB/s", "8 B/thread"], "us GB/s B/update"),
+    "tolerances": of_text(lambda t: tolerance.parse(metric("time"), t),
+                          ["2 %", "2 % or 1 us", "+2 % -10 %"], "% us or + - same"),
+    "limits": of_text(limits.parse, ["registers +8", "spill_bytes +0, occupancy -10 %, new"],
+                      "registers occupancy time + - % new"),
+    "generators": of_text(
+        lambda t: check_generator(pa.Buffer((8,), "int32", fill=t, seed=1), {"n": 5}),
+        ["random(0, 8)", "arange % 7", "constant 3", "sorted random(0, n)", "permutation",
+         "random(0, 5)"], "random arange constant csr_rows n sorted"),
+    "arguments": of_text(
+        lambda t: values([f"x={t}"], "--arg"), ["3", "1.5", "Buffer(65, fill='arange')", "1, 2"],
+        "Buffer( fill='random(0, 3)' dtype='int32' null (2, 3)"),
+    "tensor maps": of_text(_tensor_map, ["64 64 8 8", "128 64"], "8 64 256 65536"),
+    "names": of_text(_named, ["_Z4copyIfEvPT_i", "_ZN1a3addB3twoB3oneEi", "ns::f<3, int>(int*)"],
+                     "_Z N I E K S_ T_ B"),
+    "sources": of_text(_source, ["__global__ void k(float* a) {}\n", '#include "a.h"\n',
+                                 "template <int N> __global__ void __launch_bounds__(64) k() {}"],
+                       "__global__ void template < > #include /* */ //"),
+    "options": of_text(_options, ["-O1\n-DN=3", "-arch=sm_80", "-Xptxas=-v,-O3"],
+                       "-arch -gencode arch=compute_80,code=sm_80 -Xptxas -D"),
+    "PTX": of_text(_ptx, [PTX], ".reg .b32 %r1 %rd3 bra @%p1 .param ld.global.f32 .entry"),
+    "listings": of_text(lambda t: place(parse_listing(t, "k.sass")), [LISTING.decode()],
+                        "R1 UR4 P0 @!P0 LDG.E IMAD.WIDE c[0x0][0x160] .L_x_1 desc[UR4]"),
+    "machine code": Target(lambda c, f: (begins_as_code(c), mutations.elf(c, f / "k.cubin")), ()),
+    "device files": of_file(load_device, "d.toml",
+                            [(ROOT / "devices" / "A100-SXM4-40GB.toml").read_bytes()],
+                            "value source grade [a] [[a]] = extends"),
+    "baselines": Target(lambda c, f: _baseline(c), (_baselines(),), (*NUMBERS, *SIGNS)),
+    "perf.toml": of_file(read_perf_file, "t.perf.toml", [PERF], "kernel launch expect {B} cuda"),
+    "launches": of_file(launches, "l.toml", [LAUNCHES], "kernel grid block args data shape"),
+    "suites": of_file(read_suite, "s.toml",
+                      [(ROOT / "validation" / "stars_v100.toml").read_bytes()], "[[case]] file"),
+    "samples": of_file(read_samples, "s.csv", [(FIXTURES / "nsight" / "samples.csv").read_bytes()],
+                       "stall_wait Address Source , 0x10"),
+    "reports": of_file(read.read, "r.json", [_report()],
+                       "null true [] {} tests predictions NaN"),
+}  # fmt: skip
