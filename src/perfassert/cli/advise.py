@@ -24,6 +24,13 @@ def add(commands: Any) -> None:
         action="store_true",
         help="single-dependency coverage before, after pruning",
     )
+    parser.add_argument(
+        "--try",
+        type=int,
+        metavar="N",
+        dest="attempts",
+        help="make up to N mechanical changes on a copy, compile and predict them",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(command=_advise)
 
@@ -35,6 +42,10 @@ def _advise(options: argparse.Namespace) -> int:
     if options.samples is not None and (len(asked) > 1 or options.coverage):
         said = "choose it with --kernel" if len(asked) > 1 else "leave --coverage out"
         raise LaunchError(f"--samples are of one launch of a real GPU; {said}")
+    if options.attempts is not None and (options.launches is not None or options.samples):
+        raise LaunchError("--try is of one source and its own prediction; leave the profile out")
+    if options.attempts is not None and options.attempts < 1:
+        raise LaunchError(f"--try: how many changes, at least 1, not {options.attempts}")
     found = [(one, predict(one.kernel, one.launch, one.device)) for one in asked]
     found.sort(key=lambda pair: -_seconds(*pair))
     whole = sum(_seconds(*pair) for pair in found)
@@ -68,7 +79,10 @@ def _heading(one: Work, prediction: Prediction, whole: float) -> str:
 
 def _advised(one: Work, prediction: Prediction, options: argparse.Namespace) -> Any:
     """Text, or data for JSON."""
+    from perfassert.cli.attempts import report as attempted
+    from perfassert.cli.attempts import to_data, tried
     from perfassert.predictor import advise, single_dependencies
+    from perfassert.predictor.diagnose import gain_band
     from perfassert.report.advice import coverage, report, to_dict
 
     if options.samples is None:
@@ -78,12 +92,17 @@ def _advised(one: Work, prediction: Prediction, options: argparse.Namespace) -> 
 
         samples = read_samples(options.samples, options.kernel, options.sampled_launch)
         advice, source = advise(one.kernel, samples, one.launch, one.device), samples.file
+    done = None if options.attempts is None else tried(one, prediction, options, options.attempts)
     single = single_dependencies(prediction) if options.coverage else None
     if options.json:
-        more = {} if single is None else {"coverage": dict(zip(_PRUNING, single, strict=True))}
+        more: dict[str, Any] = {} if done is None else {"tried": to_data(done)}
+        if single is not None:
+            more["coverage"] = dict(zip(_PRUNING, single, strict=True))
         return to_dict(prediction, advice, source) | more
-    text = report(prediction, advice, source)
-    return text if single is None else f"{text}\n\n{coverage(*single)}"
+    parts = [report(prediction, advice, source)]
+    parts += [] if done is None else [attempted(done, gain_band(prediction))]
+    parts += [] if single is None else [coverage(*single)]
+    return "\n\n".join(parts)
 
 
 _PRUNING = ("before", "after")

@@ -1,0 +1,72 @@
+"""Mechanical edits of CUDA source that change no result; None where they find no place."""
+
+from __future__ import annotations
+
+import re
+
+_LOOP = re.compile(r"\s*(?:for|while)\b")
+_UNROLL = re.compile(r"\s*#\s*pragma\s+unroll\b")
+_BOUNDS = r"__launch_bounds__\s*\([^)]*\)"
+
+
+def unrolled(text: str, line: int, factor: int) -> str | None:
+    """``#pragma unroll factor`` before the loop that begins on that line."""
+    lines = text.splitlines(keepends=True)
+    if not 0 < line <= len(lines) or not _LOOP.match(lines[line - 1]):
+        return None
+    indent = re.match(r"[ \t]*", lines[line - 1])
+    pragma = f"{indent.group() if indent else ''}#pragma unroll {factor}\n"
+    before = line - 2
+    if before >= 0 and _UNROLL.match(lines[before]):
+        if lines[before] == pragma:
+            return None
+        lines[before] = pragma
+    else:
+        lines.insert(line - 1, pragma)
+    return "".join(lines)
+
+
+def bounded(text: str, kernel: str, threads: int) -> str | None:
+    """``__launch_bounds__(threads)`` on a kernel that states none."""
+    found = _declaration(text, kernel)
+    if found is None or re.search(_BOUNDS, found.group()):
+        return None
+    place = found.start("name")
+    return f"{text[:place]}__launch_bounds__({threads}) {text[place:]}"
+
+
+def restricted(text: str, kernel: str) -> str | None:
+    """``__restrict__`` on every pointer among the kernel's parameters."""
+    found = _declaration(text, kernel)
+    if found is None:
+        return None
+    start = found.end()
+    stop = _closing(text, start)
+    parameters = text[start:stop]
+    made = ",".join(map(_restrict, parameters.split(",")))
+    return None if made == parameters else f"{text[:start]}{made}{text[stop:]}"
+
+
+def _restrict(parameter: str) -> str:
+    if "*" not in parameter or "__restrict" in parameter or "(" in parameter:
+        return parameter
+    head, _, name = parameter.rpartition("*")
+    return f"{head}* __restrict__ {name.lstrip()}"
+
+
+def _declaration(text: str, kernel: str) -> re.Match[str] | None:
+    """Up to the opening parenthesis of its parameters."""
+    name = re.escape(re.sub(r"<.*", "", kernel).split("(")[0].rpartition("::")[2].strip())
+    return re.search(
+        rf"__global__[^;{{}}]*?\bvoid\s+(?:{_BOUNDS}\s*)?(?P<name>{name})\s*\(", text
+    )  # fmt: skip
+
+
+def _closing(text: str, start: int) -> int:
+    """The parenthesis that closes the one before ``start``."""
+    depth = 1
+    for place in range(start, len(text)):
+        depth += (text[place] == "(") - (text[place] == ")")
+        if not depth:
+            return place
+    return start

@@ -1,0 +1,100 @@
+"""``advise --try``: edits of a source's text, and what becomes of a copy with them."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import perfassert as pa
+from perfassert.cli.main import main
+from perfassert.cli.source_edits import bounded, restricted, unrolled
+
+SOURCE = """template <class T>
+__global__ void scale(T* out, const T* in,
+                      int n) {
+#pragma unroll 1
+  for (int k = 0; k < 4; ++k) out[k] = in[k];
+}
+extern "C" __global__ void bound(const float* __restrict__ in, float (*out)[4]) {
+    while (in[0] > 0) out[0][0] = 1;
+}
+"""
+
+
+class TestEdits:
+    def test_a_pragma_takes_the_place_of_another(self):
+        made = unrolled(SOURCE, 5, 8)
+        assert "\n  #pragma unroll 8\n  for (" in made
+        assert "unroll 1\n" not in made
+        assert len(made.splitlines()) == len(SOURCE.splitlines())
+
+    def test_a_pragma_before_a_loop_without_one(self):
+        assert "\n    #pragma unroll 2\n    while (" in unrolled(SOURCE, 8, 2)
+
+    @pytest.mark.parametrize("line", [0, 1, 4, 99])
+    def test_what_is_no_loop_stays(self, line):
+        assert unrolled(SOURCE, line, 4) is None
+
+    def test_bounds(self):
+        made = bounded(SOURCE, "scale<float>", 128)
+        assert "__global__ void __launch_bounds__(128) scale(" in made
+        assert bounded(made, "scale<float>", 128) is None
+        assert bounded(SOURCE, "absent", 128) is None
+
+    def test_every_pointer_is_restricted_once(self):
+        made = restricted(SOURCE, "scale")
+        assert "scale(T* __restrict__ out, const T* __restrict__ in,\n" in made
+        assert restricted(made, "scale") is None
+        assert restricted(SOURCE, "bound") is None  # a pointer to an array is left alone
+
+
+PAIRS = Path(__file__).parents[1] / "advisor_kernels" / "pairs.cu"
+LISTING = Path(pa.__file__).parent / "sensitivity" / "listings" / "saxpy.sass"
+ROLLED = ["advise", str(PAIRS), "--kernel", "rolled", "--device", "a100", "--grid", "216",
+          "--block", "64", "--arg", f"n={1 << 20}"]  # fmt: skip
+
+
+@pytest.fixture
+def toolchain():
+    try:
+        pa.kernels(PAIRS, arch="sm_80")
+    except pa.ToolchainMissing as missing:
+        pytest.skip(str(missing))
+
+
+@pytest.mark.usefixtures("toolchain")
+class TestCopies:
+    def test_what_wins_comes_with_a_patch(self, capsys):
+        before = PAIRS.read_text()
+        assert main([*ROLLED, "--try", "2", "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)["tried"]
+        lines = [f"#pragma unroll {n}, line 88" for n in (4, 8)]
+        assert [t["change"] for t in found] == lines
+        for one in found:
+            assert one["optimizer"] == "Loop Unrolling"
+            assert one["speedup"] > 2
+            assert "+  #pragma unroll" in one["patch"]
+        assert found[1]["speedup"] == pytest.approx(found[1]["estimate"], rel=0.1)
+        assert PAIRS.read_text() == before
+
+    def test_as_text(self, capsys):
+        assert main([*ROLLED, "--try", "1"]) == 0
+        out = capsys.readouterr().out
+        assert "tried on a copy" in out
+        assert "#pragma unroll 4, line 88: " in out
+        assert "--- a/pairs.cu" in out
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [(["--try", "0"], "at least 1"), (["--try", "2", "--samples", "x.csv"], "leave the profile")],
+)
+def test_what_does_not_go_together(more, message, capsys):
+    assert main([*ROLLED, *more]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_only_source_can_be_changed(capsys):
+    command = ["advise", str(LISTING), "--device", "a100", "--grid", "4", "--block", "256"]
+    assert main([*command, "--arg", "n=1024", "--try", "1"]) == 2
+    assert "give a .cu" in capsys.readouterr().err
