@@ -12,6 +12,7 @@ from perfassert.cli import (
     advise,
     calibrate,
     compare,
+    completion,
     devices,
     diff,
     docs,
@@ -94,4 +95,5 @@ def _parser() -> argparse.ArgumentParser:
         measure,
     ):
         module.add(commands)
+    completion.add(commands, _parser)
     return parser

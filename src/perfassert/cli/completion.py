@@ -1,0 +1,47 @@
+"""``perfassert completion``: commands, options and devices in the shell, by shtab."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from perfassert.errors import PerfAssertError
+
+_SHELLS = ("bash", "zsh", "tcsh")
+
+
+def add(commands: Any, parser: Callable[[], argparse.ArgumentParser]) -> None:
+    """Register the command; ``parser``: makes the one that is to be completed."""
+    one = commands.add_parser("completion", help="print what makes a shell complete perfassert")
+    one.add_argument("shell", choices=_SHELLS)
+    one.set_defaults(command=lambda options: _completion(options, parser()))
+
+
+def _completion(options: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
+    try:
+        import shtab
+    except ImportError:
+        raise PerfAssertError(
+            'completion is written by shtab: pip install "perfassert[completion]"'
+        ) from None
+    from perfassert.hardware.load import devices
+
+    for action in _actions(parser):
+        if "--device" in action.option_strings:
+            action.choices = devices()
+        elif action.type is Path or action.metavar == "FILE":
+            action.complete = shtab.FILE  # type: ignore[attr-defined]
+    print(shtab.complete(parser, options.shell))
+    return 0
+
+
+def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
+    """Of all commands."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for below in dict.fromkeys(action.choices.values()):
+                yield from _actions(below)
+        else:
+            yield action
