@@ -1,10 +1,14 @@
 """Loops whose iterations decide differently: what is issued equals what execution counts."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import perfassert as pa
+from perfassert.frontends.cuda.executed_counts import contradiction
 from perfassert.frontends.cuda.iterations import MOST_GROUPS, groups
+from perfassert.predictor.model import estimated
 
 pytest.importorskip("nvidia.cu13")
 
@@ -90,3 +94,14 @@ def test_groups_are_runs_or_all_that_decide_the_same():
     assert groups([], 10) == []
     apart = np.eye(2 * MOST_GROUPS, dtype=bool)
     assert groups([apart], len(apart)) == []
+
+
+def test_executed_blocks_that_say_otherwise_are_a_disagreement(tmp_path):
+    (file := tmp_path / "kernel.cu").write_text(BY_DATA)
+    launch = pa.Launch(1, 64, args={"n": 40, "x": np.ones(40 * 64, np.int32)})
+    kernel = estimated(pa.from_cuda(file), launch, pa.device("a100")).kernel
+    assert contradiction(kernel.graph, kernel.work, 2, 1.0) == ""
+    counts = {address: tuple(2 * n for n in count) for address, count in kernel.work.counts.items()}
+    more = replace(kernel.work, counts=counts)
+    assert "executed ones have" in contradiction(kernel.graph, more, 2, 1.0)
+    assert "executed ones have" in contradiction(kernel.graph, kernel.work, 2, 0.5)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from math import prod
 
 import numpy as np
 import numpy.typing as npt
 
 from perfassert.kernel.executed import Work
+from perfassert.kernel.graph import InstructionGraph
 from perfassert.kernel.program import Program
 
 FloatArray = npt.NDArray[np.float64]
+_AGREES = 0.2
+"""Of the instructions of a block: by more, the simulated one does not stand for executed ones."""
 
 
 class Counts:
@@ -81,3 +85,19 @@ class Counts:
     def meets(self, loop: int) -> bool:
         """Whether a barrier is in the loop."""
         return any(loop in self.program.chain(inner) for inner in self.fenced)
+
+
+def contradiction(graph: InstructionGraph, work: Work | None, warps: int, blocks: float) -> str:
+    """That the launch issues another number of instructions than its executed blocks say, if so.
+
+    ``blocks``: so many like that of the graph for each block of the launch.
+    """
+    executed = 0.0 if work is None else sum(float(np.sum(n)) for n in work.counts.values())
+    issued = blocks * sum(
+        (warps if node.warps is None else len(node.warps))
+        * prod(map(graph.trips, graph.chain(node.loop)))
+        for node in graph.nodes
+    )
+    if not executed or abs(issued / executed - 1) <= _AGREES:
+        return ""
+    return f"{issued:.4g} instructions of a block are simulated, executed ones have {executed:.4g}"

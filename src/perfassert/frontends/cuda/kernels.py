@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from math import prod
 from os import PathLike
 from pathlib import Path
 from typing import Any, Union
@@ -19,6 +20,7 @@ from perfassert.frontends.cuda.binding import (
 from perfassert.frontends.cuda.constants import with_constants
 from perfassert.frontends.cuda.describe import describe
 from perfassert.frontends.cuda.executed_accesses import with_touched
+from perfassert.frontends.cuda.executed_counts import contradiction
 from perfassert.frontends.cuda.grid_strides import normalised
 from perfassert.frontends.cuda.launch_graph import launch_graph, standing_block
 from perfassert.frontends.cuda.proxies import read_proxies
@@ -44,6 +46,7 @@ from perfassert.kernel.graph import InstructionGraph, Node
 from perfassert.kernel.launch import Launch
 from perfassert.kernel.machine import MachineCode, UnsetConstant
 from perfassert.kernel.program import Program
+from perfassert.source import DISAGREEMENT
 
 AnyPath = Union[str, "PathLike[str]"]
 _FLOPS = {
@@ -212,6 +215,11 @@ class Hints:
         stands = standing_block(program, binder, warp_size, launch.working_grid(work))
         graph = launch_graph(program, binder, touches, warp_size, stands.block)
         flops, dtype, arithmetic = _arithmetic(graph, program, launch, warp_size)
+        if executed is not None:
+            warps = -(-launch.threads_per_block // warp_size)
+            blocks = (stands.working or prod(launch.working_grid(work))) / launch.blocks
+            if said := contradiction(graph, executed.work, warps, blocks):
+                binder.assume(said, stands_for=DISAGREEMENT)
         aligned = {n: b.alignment for n, b in arguments.buffers.items()}
         names = dict.fromkeys(a.field for a in bound)
         kernel = BoundKernel(
