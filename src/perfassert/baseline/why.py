@@ -10,6 +10,8 @@ from typing import Any
 from perfassert.baseline.compare import Comparison
 from perfassert.baseline.components import Component
 from perfassert.baseline.entry import Entry
+from perfassert.baseline.lines import unnamed
+from perfassert.baseline.stalls import grown_stall
 from perfassert.errors import PerfAssertError
 from perfassert.kernel.description import CompiledKernel
 from perfassert.prediction.prediction import Prediction
@@ -18,20 +20,6 @@ from perfassert.predictor.whatif import with_changes
 from perfassert.report.tables import percent
 
 _CAUSE = 0.3  # of the difference: what brings back less is not called the cause
-_SEEN = 0.1  # of the samples: a stall that is rarer is no explanation
-_MOVED = 0.02  # of the samples: a smaller change of stalls is not worth a word
-_WORDS = {
-    "memory_dependency": "waiting for memory",
-    "local_memory_dependency": "waiting for spilled registers",
-    "shared_dependency": "waiting for shared memory",
-    "memory_throttle": "waiting for the load-store unit",
-    "synchronization": "waiting at barriers",
-    "pipe_busy": "waiting for busy pipelines",
-    "execution_dependency": "waiting for results of arithmetic",
-    "constant_dependency": "waiting for constants",
-    "instruction_fetch": "waiting for instructions",
-    "not_selected": "ready but not selected",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +30,11 @@ class Cause:
     changes: Mapping[str, Any]
 
 
-def why(found: Comparison, prediction: Prediction) -> str:
+def why(found: Comparison, prediction: Prediction, base: Prediction | None = None) -> str:
     """One sentence, or ``""`` where the time has not risen.
 
-    ``prediction``: what is compared with the baseline; it must know its kernel.
+    ``prediction``: what is compared with the baseline; it must know its kernel. ``base``: the
+    prediction that it is compared with, where more is known of it than its baseline.
     """
     before, after = float(found.old["time"]), float(found.new["time"])
     if after <= before or prediction.origin is None:
@@ -61,7 +50,7 @@ def why(found: Comparison, prediction: Prediction) -> str:
             best, undone, share = cause, other, brought_back
     rise = f"time {percent(after / before - 1)}"
     if best is None or undone is None:
-        return f"{rise}: no single component brings the time back when it is undone"
+        return f"{rise}: {unnamed(prediction, base, before, after)}"
     back = "all of it" if share > 0.995 else f"{100 * share:.0f} % of it"
     parts = [f"{rise}: {best.text}; undone, {back} is gone"]
     parts += _moved(undone, prediction)
@@ -165,13 +154,5 @@ def _moved(before: Prediction, after: Prediction) -> list[str]:
     words = []
     if before.limiter != after.limiter:
         words.append(f"limited by {after.limiter} instead of {before.limiter}")
-    grown = {
-        reason: share - before.stalls.get(reason, 0.0)
-        for reason, share in after.stalls.items()
-        if reason in _WORDS and share >= _SEEN
-    }
-    worst = max(grown, key=lambda key: (grown[key], key), default=None)
-    if worst is not None and grown[worst] > _MOVED:
-        shares = [percent(p.stalls.get(worst, 0.0), signed=False) for p in (before, after)]
-        words.append(f"{_WORDS[worst]} {shares[0]} → {shares[1]} of the warps' time")
-    return words
+    stall = grown_stall(before.stalls, after.stalls)
+    return [*words, stall] if stall else words

@@ -145,7 +145,7 @@ def _explained(item: Item, tolerance: str) -> Item:
     key = EntryKey(item.key.test, item.key.label, item.key.device)
     old, new = entry_of(item.base.prediction), entry_of(item.head.prediction)
     found = baselines.compare(key, old, new, tolerances(tolerance, {})[0])
-    return replace(item, reason=why(found, item.head.prediction))
+    return replace(item, reason=why(found, item.head.prediction, item.base.prediction))
 
 
 def _too_much(item: Item, limits: Limits) -> Iterator[str]:

@@ -1,0 +1,78 @@
+"""What slows a kernel down where no component of its baseline explains it: what the advisor would
+mend, and how stalls and accesses of its lines differ from those of the kernel before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from perfassert.baseline.stalls import grown_stall
+from perfassert.prediction.prediction import Advice, Prediction
+from perfassert.predictor import LineCost, line_costs
+
+_CAUSE = 0.3  # of the difference: what brings back less is not called the cause
+_SAME = 0.9  # of its worth now: advice that was worth as much before is no news
+_MORE = 1.1  # times as much of a line: less is not worth a word
+
+
+def unnamed(prediction: Prediction, base: Prediction | None, before: float, after: float) -> str:
+    """A sentence of the cause; times in seconds."""
+    mended = max(_new_advice(prediction, base), key=lambda a: a.speedup, default=None)
+    if mended is not None:
+        share = min(1.0, (after - after / mended.speedup) / (after - before))
+        if share > _CAUSE:
+            back = "all of it" if share > 0.995 else f"{100 * share:.0f} % of it"
+            return f"{_pattern(mended)}; mended, {back} would be gone"
+    found = [] if base is None else _differences(base, prediction)
+    return "; ".join(found) or "no single component brings the time back when it is undone"
+
+
+def _new_advice(now: Prediction, base: Prediction | None) -> Iterator[Advice]:
+    """Simulated advice that was not there before, or was worth less."""
+    old = {a.optimizer: a.speedup for a in (base.advice if base is not None else ()) or ()}
+    for advice in now.advice or ():
+        simulated = advice.context.get("estimate") == "simulation"
+        if simulated and old.get(advice.optimizer, 1.0) < _SAME * advice.speedup:
+            yield advice
+
+
+def _pattern(advice: Advice) -> str:
+    """``"a warp touches 16 sectors where 2 would do, gelu.cu:14"``."""
+    found, _, rest = advice.suggestion.partition(": ")
+    if not rest or not advice.hotspots:
+        return advice.suggestion
+    return f"{found}, {advice.hotspots[0]['def']}"
+
+
+def _differences(base: Prediction, now: Prediction) -> list[str]:
+    """The line that has grown most, and the stall."""
+    lines = _grown(base, now) if base.origin is not None else ()
+    grown = max(lines, key=lambda g: g.more, default=None)
+    found = [] if grown is None else [grown.text]
+    stall = grown_stall(base.stalls, now.stalls)
+    return [*found, stall] if stall else found
+
+
+@dataclass(frozen=True, slots=True)
+class _Grown:
+    more: float
+    text: str
+
+
+def _grown(base: Prediction, now: Prediction) -> Iterator[_Grown]:
+    """Lines that ask for more sectors or wavefronts, as a share of what the kernel asks for."""
+    old = {_place(c): c for c in line_costs(base)}
+    costs = line_costs(now)
+    for what in ("sectors", "wavefronts", "instructions"):
+        whole = sum(getattr(c, what) for c in costs)
+        for cost in costs:
+            then = old.get(_place(cost))
+            before, after = (0.0 if c is None else getattr(c, what) for c in (then, cost))
+            if after > _MORE * before:
+                text = f"{before:.3g} → {after:.3g} {what} of a warp, {_place(cost)}"
+                yield _Grown((after - before) / whole, text)
+
+
+def _place(cost: LineCost) -> str:
+    return f"{PurePath(cost.file).name}:{cost.line}"
