@@ -5,11 +5,25 @@ A message says where, what, and the next step.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+
+
+def printable(text: str, lines: bool = True) -> str:
+    """Names and messages of others, for people: control characters and marks that turn text around
+    are spelled out, and no line is a command to GitHub; ``lines``: those of the text stay."""
+    if text.isprintable() and "::" not in text[:64]:
+        return text
+    kept = "\n\t" if lines else ""
+    spelled = "".join(c if c.isprintable() or c in kept else repr(c)[1:-1] for c in text)
+    return re.sub(r"^([ \t]*)::", r"\1\\::", spelled, flags=re.MULTILINE)
 
 
 class PerfAssertError(Exception):
     """Base of every error that perfassert raises on purpose."""
+
+    def __str__(self) -> str:
+        return printable(super().__str__())
 
 
 class UnitError(PerfAssertError):
@@ -94,6 +108,9 @@ class ReportError(PerfAssertError):
 
 class ExpectationFailed(AssertionError):
     """At least one expectation does not hold; the message is a table."""
+
+    def __str__(self) -> str:
+        return printable(super().__str__())
 
 
 def close_matches(word: str, known: Iterable[str]) -> str:

@@ -9,7 +9,7 @@ from typing import TextIO
 
 from perfassert.comparison.compare import Comparison, Item, Status
 from perfassert.comparison.text import kernel, times
-from perfassert.errors import ReportError
+from perfassert.errors import ReportError, printable
 
 _SHOWN = 10  # warnings that GitHub shows of one step
 
@@ -46,7 +46,7 @@ def _missing(item: Item) -> str:
 
 
 def _data(text: str) -> str:
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return printable(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
 def _property(text: str) -> str:

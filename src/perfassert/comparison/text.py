@@ -7,6 +7,7 @@ from typing import Any
 
 from perfassert.baseline.components import Component, shown
 from perfassert.comparison.compare import Comparison, Item, Status
+from perfassert.errors import printable
 from perfassert.report.markdown_parts import LIMIT, Capped, code, details, words
 from perfassert.report.markdown_parts import table as markdown_table
 from perfassert.report.tables import percent, table
@@ -42,7 +43,7 @@ def text(found: Comparison) -> str:
             parts.append(f"{_title(item)}\n{table(_COMPONENTS, rows)}")
     if len(moved) > _EXPLAINED:
         parts.append(f"… and {len(moved) - _EXPLAINED} more; --json has all")
-    return "\n\n".join(parts)
+    return printable("\n\n".join(parts))
 
 
 def markdown(found: Comparison, limit: int = LIMIT) -> str:

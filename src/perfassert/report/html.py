@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from perfassert.confined import is_source
+from perfassert.errors import printable
 from perfassert.report.document import Document, summary
 from perfassert.report.page import page
 
@@ -165,6 +166,8 @@ def _short(value: Any) -> Any:
     if isinstance(value, float) and isfinite(value):
         rounded = float(f"{value:.5g}")
         return int(rounded) if rounded.is_integer() and abs(rounded) < 1e15 else rounded
+    if isinstance(value, str):
+        return printable(value)
     if isinstance(value, Mapping):
         return {key: _short(inner) for key, inner in value.items() if inner is not None}
     if isinstance(value, (list, tuple)):

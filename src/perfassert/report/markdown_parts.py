@@ -6,6 +6,8 @@ import html
 import re
 from collections.abc import Iterable, Sequence
 
+from perfassert.errors import printable
+
 LIMIT = 65_536
 """Characters that GitHub takes in one comment."""
 _RESERVE = 200  # for the last line, which says what was left out
@@ -14,13 +16,17 @@ _SPECIAL = re.compile(r"[\\`*\[\]|~#@!]|(?<!\w)_|_(?!\w)|:(?=\w)")
 
 def code(text: str) -> str:
     """A name in code type, whatever is in it."""
-    escaped = html.escape(" ".join(text.split()), quote=False)
+    escaped = html.escape(_line(text), quote=False)
     return f"<code>{_SPECIAL.sub(_entity, escaped)}</code>"
 
 
 def words(text: object) -> str:
     """Text in which nothing has a meaning to Markdown."""
-    return _SPECIAL.sub(_entity, html.escape(" ".join(str(text).split()), quote=False))
+    return _SPECIAL.sub(_entity, html.escape(_line(str(text)), quote=False))
+
+
+def _line(text: str) -> str:
+    return printable(" ".join(text.split()), lines=False)
 
 
 def _entity(match: re.Match[str]) -> str:
@@ -29,6 +35,7 @@ def _entity(match: re.Match[str]) -> str:
 
 def fenced(text: str) -> str:
     """A block of preformatted text."""
+    text = printable(text)
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}text\n{text}\n{fence}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from perfassert.errors import printable
 from perfassert.prediction.prediction import Prediction
 from perfassert.report.tables import table
 from perfassert.report.trust import trust
@@ -34,13 +35,15 @@ def text(prediction: Prediction) -> str:
     ]
     bounds = sorted(prediction.bounds.items(), key=lambda item: -item[1])
     parts = [
-        f"{prediction.kernel} on {prediction.device}: grid {grid}, block {block}",
+        printable(f"{prediction.kernel} on {prediction.device}: grid {grid}, block {block}", False),
         table(("metric", "value"), rows),
         table(("limiter", "alone"), [(k, b) for k, b in bounds if b]),
     ]
     parts.append(trust(prediction, _ESTIMATED))
     if prediction.assumptions:
-        parts.append("Assumptions:\n" + "\n".join(f"- {a}" for a in prediction.assumptions))
+        parts.append(
+            "Assumptions:\n" + "\n".join(printable(f"- {a}", False) for a in prediction.assumptions)
+        )
     return "\n\n".join(parts)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from io import StringIO
 from typing import Any
 
+from perfassert.errors import printable
 from perfassert.report.document import Document, plain
 
 _TEST = ("nodeid", "file", "line", "device", "outcome")
@@ -42,5 +43,6 @@ def _cell(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return "x".join(map(str, value))
     if isinstance(value, str):
+        value = printable(value, lines=False)
         return f"'{value}" if value.startswith(_FORMULA) else value
     return plain(value)

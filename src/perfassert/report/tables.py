@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from perfassert.errors import printable
+
 
 def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """A plain table; cells are shown as they are, first column to the left."""
     from tabulate import tabulate
 
     text: str = tabulate(
-        [[str(cell) for cell in row] for row in rows],
-        headers=list(header),
+        [[printable(str(cell)) for cell in row] for row in rows],
+        headers=list(map(printable, header)),
         tablefmt="simple",
         disable_numparse=True,
     )
