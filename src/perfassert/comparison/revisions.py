@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, gettempdir
 
 from perfassert.errors import KernelSourceError
 
@@ -44,14 +46,32 @@ def checked_out(revision: str) -> Iterator[Checkout]:
     """
     of = Path(said("rev-parse", "--show-toplevel").strip()).resolve()
     below = Path.cwd().resolve().relative_to(of)
-    with TemporaryDirectory(prefix="perfassert-") as place:
-        root = Path(place).resolve() / "tree"
-        said("worktree", "add", "--detach", "--quiet", str(root), f"{revision}^{{commit}}")
+    commit = said("rev-parse", "--verify", f"{revision}^{{commit}}").strip()
+    with _folder(f"{of} {commit}") as place:
+        root = place.resolve() / "tree"
+        said("worktree", "add", "--detach", "--quiet", str(root), commit)
         try:
             yield Checkout(root / below, root, of)
         finally:
             _git(["worktree", "remove", "--force", str(root)])
             _git(["worktree", "prune"])
+
+
+@contextmanager
+def _folder(of: str) -> Iterator[Path]:
+    """A temporary folder, the same for the same commit: paths count for what compilers said, which
+    is then found again. Another one where that is taken."""
+    place = Path(gettempdir(), f"perfassert-{hashlib.sha256(of.encode()).hexdigest()[:16]}")
+    try:
+        place.mkdir(mode=0o700)
+    except OSError:
+        with TemporaryDirectory(prefix="perfassert-") as other:
+            yield Path(other)
+        return
+    try:
+        yield place
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
 
 
 def build(command: str, checkout: Checkout, name: str) -> str:
