@@ -8,7 +8,9 @@ pointer that may come from the same parameter.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from heapq import heappop, heappush
 
 from perfassert.kernel.machine import Kind, MachineCode, MachineInstruction, Micro, Source, Space
 
@@ -33,6 +35,13 @@ class _Slicer:
     def __init__(self, code: MachineCode) -> None:
         self.code = code
         self.before = _predecessors(code)
+        self.masks = [
+            [
+                (_bits(o.targets), _bits(o.sources), _bits(o.sources[:_ADDRESS]))
+                for o in i.operations
+            ]
+            for i in code.instructions
+        ]
         self.bases: Mapping[Part, int] | None = None
         self.wanted: set[Part] = set()
 
@@ -50,10 +59,10 @@ class _Slicer:
         count = len(self.code.instructions)
         live_after = [0] * count
         wanted: set[Part] = set()
-        work = list(range(count))
+        work = [-index for index in reversed(range(count))]  # a heap: the last one first
         queued = [True] * count
         while work:
-            index = work.pop()
+            index = -heappop(work)
             queued[index] = False
             live = self._through(index, live_after[index], stores, wanted)
             for before in self.before[index]:
@@ -61,7 +70,7 @@ class _Slicer:
                     live_after[before] |= live
                     if not queued[before]:
                         queued[before] = True
-                        work.append(before)
+                        heappush(work, -before)
         return wanted
 
     def _through(self, index: int, live: int, stores: set[Part], wanted: set[Part]) -> int:
@@ -71,15 +80,15 @@ class _Slicer:
         matters = False
         for part in reversed(range(len(instruction.operations))):
             operation = instruction.operations[part]
-            mine = _bits(operation.targets) & live
-            take = bool(mine) or operation.kind in _DECIDES or (index, part) in stores
+            targets, sources, address = self.masks[index][part]
+            take = bool(targets & live) or operation.kind in _DECIDES or (index, part) in stores
             if not guarded:
-                live &= ~_bits(operation.targets)
+                live &= ~targets
             if take:
                 wanted.add((index, part))
-                live |= _bits(operation.sources)
+                live |= sources
             elif operation.memory is not None:
-                live |= _bits(operation.sources[:_ADDRESS])
+                live |= address
             matters |= take or operation.memory is not None
         if guarded and matters:
             live |= 1 << instruction.guard
@@ -122,26 +131,39 @@ def pointer_bases(code: MachineCode) -> dict[Part, int]:
     Other spaces have no bases. A loaded value counts for nothing: it is taken for an index where
     a parameter is added to it, and for a pointer of unknown origin where none is.
     """
-    first = _parameter_bits(code)
     states: list[dict[int, int] | None] = [None] * len(code.instructions)
     after = _successors(code)
-    states[0] = dict(first)
-    work = [0]
+    straight = _straight(after)
+    states[0] = dict(_parameter_bits(code))
+    work = [0]  # a heap: what comes first in the code, so that most of it is gone through once
+    queued = {0}
     found: dict[Part, int] = {}
     while work:
-        index = work.pop()
+        index = heappop(work)
+        queued.discard(index)
         held = states[index]
         assert held is not None
         state = dict(held)
         _forward(code.instructions[index], index, state, found)
+        while straight[index]:
+            index += 1
+            _forward(code.instructions[index], index, state, found)
         for following in after[index]:
             target = states[following]
             if target is None:
                 states[following] = dict(state)
-                work.append(following)
-            elif _join(target, state):
-                work.append(following)
+            elif not _join(target, state):
+                continue
+            if following not in queued:
+                queued.add(following)
+                heappush(work, following)
     return found
+
+
+def _straight(after: Sequence[tuple[int, ...]]) -> list[bool]:
+    """Whether an instruction is followed by the next one alone, which only it comes before."""
+    arrivals = Counter(following for own in after for following in own)
+    return [own == (i + 1,) and arrivals[i + 1] == 1 for i, own in enumerate(after)]
 
 
 def _forward(
@@ -181,6 +203,12 @@ def _parameter_bits(code: MachineCode) -> dict[int, int]:
                 if slot.size == 8 and slot.offset <= preset.value < slot.offset + 8:
                     bits[preset.register] = 1 << place
     return bits
+
+
+def _masks(operation: Micro) -> tuple[int, int, int]:
+    """Registers that it writes, that it reads, and that the address is made of."""
+    sources = operation.sources
+    return _bits(operation.targets), _bits(sources), _bits(sources[:_ADDRESS])
 
 
 def _bits(registers: tuple[int, ...]) -> int:
