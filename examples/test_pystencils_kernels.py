@@ -5,6 +5,7 @@ import pytest
 import perfassert as pa
 
 ps = pytest.importorskip("pystencils")
+lattice_boltzmann = pytest.importorskip("kernels.lattice_boltzmann")
 
 SIDE = 128
 BLOCKS = [(32, 4, 2), (64, 2, 2), (8, 8, 4), (1, 16, 16)]
@@ -53,3 +54,16 @@ def test_blocks_along_rows_are_the_best(perf):
     kernel = pa.from_pystencils(star())
     ranking = perf.rank(BLOCKS, kernel=kernel, domain=(SIDE,) * 3)
     assert ranking.position((1, 16, 16)) == len(BLOCKS)
+
+
+def test_a_lattice_boltzmann_step(perf, cuda):
+    """Nineteen floats in, nineteen out: no block saves any, rows of warps take least. Rows begin
+    and end within sectors, which are read before they are written: 19 · 2 · 32 B for 128 cells."""
+    inner = (SIDE,) * 3
+    shapes = [(32, 4, 2), (64, 4, 1), (128, 1, 1), (16, 4, 4), (8, 8, 4), (4, 8, 8)]
+    kernel = cuda(lattice_boltzmann.pull_and_relax(SIDE + 2))
+    launch = pa.Launch.cover(inner, (128, 1, 1))
+    perf(kernel, launch).expect(dram_load="76 .. 87 B/update", limiter="dram | compute")
+    ranking = perf.rank(shapes, kernel=kernel, domain=inner)
+    assert ranking.position((4, 8, 8)) == len(shapes)
+    assert ranking.best[0] >= 32
