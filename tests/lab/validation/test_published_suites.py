@@ -37,7 +37,7 @@ def test_a_fluid_on_several_gpus():
 
 @pytest.mark.skipif(not os.environ.get("PERFASSERT_EXHAUSTIVE"), reason="takes a minute")
 def test_matrix_products_and_attention():
-    """Reached: 12.3 % in the mean, 8.5 % in the median, over five GPUs."""
+    """Reached: 12.3 % in the mean, 8.5 % in the median, over six GPUs."""
     time = run("matrix_kernels")
     assert time.seen.n == 0
     assert time.summary.mean < 0.15
