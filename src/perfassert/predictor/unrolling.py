@@ -79,6 +79,8 @@ class _Unrolling:
         return len(self.before.nodes) + (copy - 1) * len(self.body) + self.place[node]
 
     def node(self, node: Node, copy: int | None) -> Node:
+        if not copy and not any(s.producer in self.place for e in node.edges for s in e.sources):
+            return node
         edges = tuple(
             Edge(tuple(self.source(source, copy) for source in edge.sources)) for edge in node.edges
         )

@@ -14,6 +14,7 @@ from perfassert.kernel.roles import Role
 
 _WAITS = ("memory_dependency", "execution_dependency", "shared_dependency")
 _CADENCE = 2  # cycles: of a stall count
+_WORTH = 0.01  # of the samples: loops with fewer waits are left as they are
 _SMALL = 3000  # instructions: larger functions are not worth inlining
 _NEAR = 32  # instructions between definition and use that still count as close together
 
@@ -46,8 +47,20 @@ class LoopUnrolling:
             "iterations are on their way while this one computes",
             found,
             filled(case, groups),
-            change=Change(unrolled=frozenset(by_loop)),
+            change=Change(
+                unrolled=_hot(case, ((loop, b) for loop, own in by_loop.items() for b in own))
+            ),
         )
+
+
+def _hot(case: Case, found: Iterable[tuple[int, Blame]]) -> frozenset[int]:
+    """Loops in which enough is waited to be worth a change, and always the hottest."""
+    waits: dict[int, float] = {}
+    for loop, blame in found:
+        waits[loop] = waits.get(loop, 0.0) + blame.count.latency
+    most = max(waits.values(), default=0.0)
+    least = min(most, _WORTH * case.total.all)
+    return frozenset(loop for loop, count in waits.items() if count >= least)
 
 
 def _meets(case: Case, loop: int) -> bool:
@@ -74,7 +87,7 @@ class CodeReordering:
             "the next step before computing this one",
             found,
             hidden,
-            change=Change(reordered=frozenset(case.instruction(b.use).loop for b in found)),
+            change=Change(reordered=_hot(case, ((case.instruction(b.use).loop, b) for b in found))),
         )
 
 
