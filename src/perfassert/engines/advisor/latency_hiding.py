@@ -19,6 +19,12 @@ _SMALL = 3000  # instructions: larger functions are not worth inlining
 _NEAR = 32  # instructions between definition and use that still count as close together
 
 
+_BY_HAND = (
+    "by hand, several iterations at a time and the rest apart; with #pragma unroll alone each copy "
+    "may keep its exit, which nothing is loaded ahead of"
+)
+
+
 class LoopUnrolling:
     """Waits within an iteration of a loop that other iterations could fill."""
 
@@ -42,8 +48,9 @@ class LoopUnrolling:
         hottest = max(by_loop, key=lambda loop: sum(b.count.latency for b in by_loop[loop]))
         span = case.code.loops[hottest].span
         where = f" at {span.short}" if span is not None else ""
+        how = "#pragma unroll, or by hand" if case.code.loops[hottest].trips else _BY_HAND
         return Match(
-            f"unroll the loop{where} (#pragma unroll, or by hand), so that loads of the next "
+            f"unroll the loop{where} ({how}), so that loads of the next "
             "iterations are on their way while this one computes",
             found,
             filled(case, groups),
