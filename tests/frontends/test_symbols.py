@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfassert.frontends.cuda.control_flow import EXIT, Jump, analyse
+from perfassert.frontends.cuda.recurrences import entered_ring
 from perfassert.kernel.symbols import Symbols, divided_by
 
 NAMES = ("threadIdx.x", "laneid", "n", "m")
@@ -243,3 +244,25 @@ def test_flow_against_brute_force(nodes):
         around = [x for x in flow.loops if block.index in x.blocks]
         innermost = min(around, key=lambda x: len(x.blocks)).index if around else -1
         assert block.loop == innermost
+
+
+@pytest.mark.parametrize("start", [-1, -5, 2, 7])
+@pytest.mark.parametrize("size", [2, 3, 5])
+def test_a_ring_that_is_entered_from_outside(start, size):
+    """Stages of a pipeline: ``r + 1``, but 0 behind the last one."""
+    s = Symbols()
+    register, counter = s.variable("r"), s.variable("loop:0")
+    more = s.add(register, s.one)
+    value = s.select(s.compare("<", more, s.number(size)), more, s.zero)
+    atom = register.terms[0][0][0]
+    found = entered_ring(s, atom, value, s.number(start), counter)
+    seen = [start]
+    for _ in range(3 * size):
+        seen.append(seen[-1] + 1 if seen[-1] + 1 < size else 0)
+    if found is None:
+        assert start < -1  # several steps lead into the ring
+        return
+    now, after = found
+    at = {"loop:0": np.arange(3 * size)}
+    assert s.evaluate(now, at).tolist() == seen[:-1]
+    assert s.evaluate(after, at).tolist() == seen[1:]

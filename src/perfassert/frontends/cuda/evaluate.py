@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from perfassert.frontends.cuda.control_flow import EXIT, Block, Edge, Flow, NaturalLoop
-from perfassert.frontends.cuda.recurrences import closed_form
+from perfassert.frontends.cuda.recurrences import closed_form, entered_ring
 from perfassert.kernel.symbols import Atom, Monomial, Symbols, Value
 
 Environment = dict[str, Value]
@@ -431,10 +431,11 @@ class _Evaluation:
             for register, (atom, value) in list(pending.items()):
                 if value is None or register not in before:
                     continue
-                form = self._recurrence(
-                    atom, s.substitute(value, solved, memo), before[register], counter,
-                    open_atoms, mark,
-                )  # fmt: skip
+                own, first = s.substitute(value, solved, memo), before[register]
+                form = self._recurrence(atom, own, first, counter, open_atoms, mark)
+                if form is None and s.lone_atom(own) and s.inside(own) & open_atoms == {atom}:
+                    form, after = entered_ring(s, atom, own, first, counter) or (None, own)
+                    solved |= {own.terms[0][0][0]: after} if form is not None else {}
                 if form is not None:
                     solved[atom] = form
                     del pending[register]

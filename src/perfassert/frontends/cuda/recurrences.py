@@ -78,6 +78,22 @@ def _cyclic(s: Symbols, atom: int, value: Value, first: Value, counter: Value) -
     return s.add(first, s.scale(rounds, moved - start))
 
 
+def entered_ring(
+    s: Symbols, atom: int, value: Value, first: Value, counter: Value
+) -> tuple[Value, Value] | None:
+    """Of a ring that is entered from outside, as in −1, 0, 1, 2, 0, 1, …: the register, and what
+    it becomes, which alone is a place in a ring."""
+    k, start = counter.terms[0][0][0], first.constant
+    if start is None or k in s.inside(value):
+        return None
+    entry = s.substitute(value, {atom: first}, {})
+    ring = None if entry.constant in (None, start) else _cyclic(s, atom, value, entry, counter)
+    if ring is None:
+        return None
+    before = s.substitute(ring, {k: s.add(counter, s.number(-1))}, {})
+    return s.select(s.compare("==", counter, s.zero), first, before), ring
+
+
 def _quadratic(s: Symbols, step: Value, first: Value, counter: Value) -> Value | None:
     linear = s.linear_in(step, counter.terms[0][0][0])
     if linear is None:
