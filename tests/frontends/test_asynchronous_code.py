@@ -176,6 +176,24 @@ def test_blocks_of_a_cluster_wait_for_their_warps(cluster):
     assert bool(found) == launch.clustered  # else it is a barrier of the block
 
 
+def test_what_is_multicast_is_read_once_and_arrives_in_every_block():
+    """Rows of 128 bytes pass shared memory in a cycle, those of the others of the cluster, too."""
+    device, steps, blocks, cycles = pa.device(H100), 64, 132, {}
+    tensor = pa.TensorMap((32 * steps, 32 * blocks), (32, 32), "float32")
+    for parts in (1, 2, 4):
+        kernel = pa.from_cuda(KERNELS / "asynchronous.cu", "together", defines={"PARTS": parts})
+        launch = pa.Launch(blocks, 128, {"from": tensor, "n": steps}, cluster=parts)
+        p = pa.predict(kernel, launch, device)
+        assert p.confidence != "guessed"
+        assert float(p.volumes.l2_load.fields["from"].total) == 32 * steps * 32 * blocks * 4
+        cycles[parts] = float(p.bounds["l1"]) * device.clock_hz
+        received = parts * steps * 32 * 32 * 4
+        assert float(p.bounds["l2"]) * device.clock_hz >= received / device.l2_port_bytes_per_cycle
+    for parts in (2, 4):
+        more = (parts - 1) * steps * 32
+        assert cycles[parts] - cycles[1] == pytest.approx(more, rel=0.01)
+
+
 def test_clusters_divide_the_grid():
     assert pa.Launch.cover((1000, 5), (32, 1), cluster=(4, 2)).grid == (32, 6, 1)
     with pytest.raises(pa.LaunchError, match="a grid of 7×1×1 blocks is no multiple of clusters"):

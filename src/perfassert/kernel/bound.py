@@ -21,7 +21,8 @@ class BoundAccess:
     ``touched``: where executed blocks went, which then counts instead of address and conditions;
     copies of one instruction have it in common. ``merged``: lanes of an atomic on one address are
     one operation. ``instruction``: its number in the program.
-    ``pieces``: of a bulk copy, into how many loops of its own take it apart (0: none).
+    ``pieces``: of a bulk copy, into how many loops of its own take it apart (0: none);
+    ``reaches``: blocks whose shared memory it is written to.
     """
 
     field: str
@@ -40,3 +41,4 @@ class BoundAccess:
     pieces: int = 0
     instruction: int = -1
     merged: bool = False
+    reaches: int = 1

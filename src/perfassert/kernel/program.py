@@ -73,6 +73,7 @@ class BulkCopy:
 
     ``address``: of the tensor map where there are ``coordinates`` (innermost first), else of
     ``size`` bytes in ``field``. ``unresolved`` says what has no closed form, else empty.
+    ``multicast``: to shared memory of all blocks of the cluster.
     """
 
     direction: Direction
@@ -81,6 +82,7 @@ class BulkCopy:
     size: Value | None
     field: str = ""
     unresolved: str = ""
+    multicast: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,6 +80,7 @@ class MemorySystem:
         self.spaces = [a.space for a in kernel.bound] if isinstance(kernel, BoundKernel) else []
         self.past_l1 = _past_l1(kernel)
         self.pieces = [a.pieces for a in kernel.bound] if isinstance(kernel, BoundKernel) else []
+        self.reaches = [a.reaches for a in kernel.bound] if isinstance(kernel, BoundKernel) else []
         self.fields = [(a.field, a.direction is Direction.LOAD) for a in _accesses(kernel)]
         share = device.l2_bandwidth / device.clock_hz / active
         self.sector_cycles = device.sector_bytes / min(share, device.l2_port_bytes_per_cycle)
@@ -152,8 +153,12 @@ class MemorySystem:
         name = f"{node.operation} {_grained(completion):g}"
         issue = _grained(operation.issue)
         self.latencies[name] = Latency(issue, _grained(completion), COPIES, "unit")
-        demands = ((LOAD_STORE_UNIT, bytes_ / device.l1_bytes_per_cycle),
-                   (L2, sectors * self.sector_cycles))  # fmt: skip
+        # What the block starts for others of its cluster, they start for it: read once, it arrives
+        # in each of them.
+        received = self.reaches[number] * bytes_
+        demands = ((LOAD_STORE_UNIT, received / device.l1_bytes_per_cycle),
+                   (L2, max(sectors * self.sector_cycles,
+                            received / device.l2_port_bytes_per_cycle)))  # fmt: skip
         return replace(
             node, operation=name, demands=tuple((s, _grained(c)) for s, c in demands if c > 0)
         )

@@ -73,6 +73,37 @@ extern "C" __global__ void edge(const __grid_constant__ Map from, float* to)
     to[threadIdx.x] = box[threadIdx.x];
 }
 
+// Blocks of a cluster bring a part of each row of boxes for all of them: PARTS of 32 x 32.
+#ifndef PARTS
+#define PARTS 2
+#endif
+extern "C" __global__ void together(const __grid_constant__ Map from, float* to, int n)
+{
+    __shared__ __align__(128) float box[32 * 32 * PARTS];
+    __shared__ unsigned long long barrier;
+    const unsigned full = shared_address(&barrier), mine = blockIdx.x % PARTS;
+    if (threadIdx.x == 0)
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(full));
+    asm volatile("barrier.cluster.arrive.release.aligned;");
+    asm volatile("barrier.cluster.wait.acquire.aligned;");
+    for (int i = 0; i < n; ++i) {
+        if (threadIdx.x == 0) {
+            asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(full), "n"(4096 * PARTS));
+            asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
+#if PARTS > 1
+                         ".multicast::cluster [%0], [%1, {%2, %3}], [%4], %5;"
+#else
+                         " [%0], [%1, {%2, %3}], [%4];"
+#endif
+                         ::"r"(shared_address(box + 1024 * mine)), "l"(&from), "r"(blockIdx.x * 32), "r"(i * 32),
+                           "r"(full), "h"((unsigned short)((1 << PARTS) - 1)) : "memory");
+        }
+        wait(full, i & 1);
+        to[threadIdx.x] = box[threadIdx.x];
+        __syncthreads();
+    }
+}
+
 // All blocks of a cluster wait for one another, between dependent launches.
 extern "C" __global__ void clustered(const float* from, float* to)
 {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from math import prod
 
 import numpy as np
 
@@ -645,6 +646,7 @@ def _bulk(
     return replace(
         made, loops=(*made.loops, *own), ranges={**made.ranges, **own}, pieces=max(box.pieces, 1),
         conditions=(*made.conditions, *clipped), rests_on=(*made.rests_on, *guesses),
+        reaches=prod(binder.launch.cluster) if copy.multicast else 1,
     )  # fmt: skip
 
 

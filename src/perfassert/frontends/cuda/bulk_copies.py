@@ -55,8 +55,13 @@ def bulk_copy(instruction: Instruction, values: Sequence[Value]) -> BulkCopy | N
     loads = instruction.base == "UTMALDG" or instruction.modifiers[:1] == ("S",)
     direction = Direction.LOAD if loads else Direction.STORE
     if instruction.base == "UBLKCP":
-        return BulkCopy(direction, values[0], (), values[1])
-    return BulkCopy(direction, values[0], tuple(values[1:]), None)
+        return BulkCopy(direction, values[0], (), values[1], multicast=_multicast(instruction))
+    coordinates = tuple(values[1:])
+    return BulkCopy(direction, values[0], coordinates, None, multicast=_multicast(instruction))
+
+
+def _multicast(instruction: Instruction) -> bool:
+    return "MULTICAST" in instruction.modifiers
 
 
 def _registers(first: Operand, start: int, count: int) -> tuple[Operand, ...]:
