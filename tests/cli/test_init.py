@@ -10,6 +10,7 @@ from perfassert.frontends.toolchain import tools
 
 KERNELS = """
 struct Configuration { int a; float c[4]; };
+#include "step.cuh"
 namespace ns {
 template <class T, int N> __global__ void smooth(T* a, const T* b, int n, T w) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -20,7 +21,7 @@ template __global__ void ns::smooth<float, STEP>(float*, const float*, int, floa
 __global__ void fill(int* a, Configuration c) { a[threadIdx.x] = c.a; }
 """
 QUIET = ("-p", "no:randomly", "-p", "no:cacheprovider")
-SOURCE = ["init", "sources/k.cu", "--device", "a100", "-DSTEP=2"]
+SOURCE = ["init", "sources/k.cu", "--device", "a100", "-DSTEP=2", "-I", "headers"]
 
 
 @pytest.fixture
@@ -30,6 +31,8 @@ def project(pytester, loaded, monkeypatch):
             pytest.skip(f"{name} is not installed")
     monkeypatch.delenv("CI", raising=False)
     Path("sources").mkdir()
+    Path("headers").mkdir()
+    Path("headers/step.cuh").touch()
     Path("sources/k.cu").write_text(KERNELS)
     return pytester
 

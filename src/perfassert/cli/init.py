@@ -111,7 +111,10 @@ def _plan(options: argparse.Namespace) -> Plan:
     found = tuple(_found(list(chosen.values()), known))
     shown = os.path.relpath(source, options.output.parent)
     if folders := given.get("include_dirs"):  # no path of this machine goes into the file
-        given["include_dirs"] = [os.path.relpath(f, source.parent) for f in folders]
+        seen_from = source.parent  # which from_cuda takes them from; tests without Python: theirs
+        if options.output.name.endswith(_TOML):
+            seen_from = options.output.parent
+        given["include_dirs"] = [Path(os.path.relpath(f, seen_from)).as_posix() for f in folders]
     return Plan(Path(shown).as_posix(), reader.name, given, devices, found)
 
 
