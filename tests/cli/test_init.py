@@ -37,7 +37,7 @@ def project(pytester, loaded, monkeypatch):
     return pytester
 
 
-@pytest.mark.parametrize("name", ["test_perf.py", "gate/kernels.perf.toml"])
+@pytest.mark.parametrize("name", ["test_perf.py", "gate/below/kernels.perf.toml"])
 def test_what_it_writes_runs_once_it_is_filled_in(project, name, capsys):
     assert main([*SOURCE, "-o", name, "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {
