@@ -55,18 +55,19 @@ def test_writers_at_once_lose_nothing(file):
         "for i in range(10):\n"
         "    write(Path(sys.argv[1]), Update({Key(f'{sys.argv[2]}_{i}', 'default', 'A'): entry}))"
     )
+    count = 50 if os.environ.get("PERFASSERT_EXHAUSTIVE") else 2
     running = [
-        subprocess.Popen([sys.executable, "-c", code, str(file), name]) for name in ("a", "b")
+        subprocess.Popen([sys.executable, "-c", code, str(file), f"w{n}"]) for n in range(count)
     ]
-    assert [process.wait() for process in running] == [0, 0]
-    assert len(read(file)) == 20
+    assert [process.wait() for process in running] == [0] * count
+    assert len(read(file)) == 10 * count
     threads = [threading.Thread(target=write, args=(file, Update({key(i): ENTRY})))
                for i in range(8)]  # fmt: skip
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(read(file)) == 28
+    assert len(read(file)) == 10 * count + 8
 
 
 def test_a_lock_that_stays_is_named(file, monkeypatch):
@@ -183,6 +184,46 @@ def test_a_failure_while_writing_leaves_the_old_file(file, monkeypatch):
             write(file, Update({key(2): ENTRY}))
     assert file.read_bytes() == before
     assert os.listdir(file.parent) == [file.name]
+
+
+def test_a_link_stays_one(file, tmp_path):
+    elsewhere = tmp_path / "elsewhere" / "kept.toml"
+    write(elsewhere, Update({key(1): ENTRY}))
+    file.parent.mkdir()
+    file.symlink_to(elsewhere)
+    write(file, Update({key(2): ENTRY}))
+    assert file.is_symlink()
+    assert read(elsewhere).keys() == {key(1), key(2)}
+    assert os.listdir(elsewhere.parent) == [elsewhere.name]
+
+
+@pytest.mark.parametrize("ends", [b"\r\n", b"\n"])
+def test_line_ends_of_another_system(file, ends):
+    write(file, Update({key(1): ENTRY}))
+    file.write_bytes(file.read_bytes().replace(b"\n", ends))
+    assert read(file) == {key(1): ENTRY}
+    write(file, Update({key(2): ENTRY}))
+    assert read(file).keys() == {key(1), key(2)}
+    assert b"\r" not in file.read_bytes()
+
+
+def test_a_file_that_is_too_large(file, monkeypatch):
+    write(file, Update({key(1): ENTRY}))
+    monkeypatch.setattr(files, "_LARGEST", 100)
+    with pytest.raises(pa.BaselineError, match="more than a file of baselines may have"):
+        read(file)
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root writes anywhere")
+def test_a_folder_that_cannot_be_written(file):
+    write(file, Update({key(1): ENTRY}))
+    file.parent.chmod(0o555)
+    try:
+        with pytest.raises(pa.BaselineError, match="cannot be written"):
+            write(file, Update({key(2): ENTRY}))
+        assert read(file).keys() == {key(1)}
+    finally:
+        file.parent.chmod(0o755)
 
 
 def test_files_without_their_module(file):

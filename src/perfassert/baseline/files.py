@@ -24,6 +24,7 @@ except ImportError:  # not on Windows
 
 FOLDER = "__perf__"
 _PATIENCE = 10.0  # seconds that another process may hold a file
+_LARGEST = 64 << 20  # bytes: some ten thousand baselines
 
 
 def folder_of(module: Path, name: str = "") -> Path:
@@ -51,11 +52,14 @@ def orphans(folder: Path) -> list[Path]:
 def read(path: Path) -> dict[Key, Entry]:
     """The entries of a file, none where it does not exist; :class:`BaselineError` if it is bad."""
     try:
-        content = path.read_bytes()
+        size = path.stat().st_size
+        content = path.read_bytes() if size <= _LARGEST else b""
     except FileNotFoundError:
         return {}
     except OSError as error:
         raise BaselineError(f"{path}: cannot be read: {error.strerror}") from None
+    if size > _LARGEST:
+        raise BaselineError(f"{path}: {size >> 20} MB are more than a file of baselines may have")
     return parse_file(content, str(path))
 
 
@@ -76,8 +80,10 @@ def write(path: Path, update: Update) -> None:
     """Apply an update to what the file holds now: another process may have written meanwhile.
 
     The file is replaced at once; a file that cannot be read is left as it is, and
-    :class:`BaselineError` says why. Without entries it goes, and its folder if that is empty.
+    :class:`BaselineError` says why. Without entries it goes, and its folder if that is empty. A
+    link stays one.
     """
+    path = path.resolve() if path.is_symlink() else path
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with _locked(path):
@@ -128,9 +134,11 @@ def _locked(path: Path, now: Callable[[], float] = time.monotonic) -> Iterator[N
     """One process at a time. A process that is killed holds nothing, but on Windows, where
     the lock is that a file exists; on a file system without locks the later write counts."""
     lock = path.with_name(f".{path.name}.lock")
-    end = now() + _PATIENCE
+    begin, seen = now(), _state(path, lock)
     while (held := _taken(lock)) is None:
-        if now() > end:
+        if (state := _state(path, lock)) != seen:  # others get on: it is our turn later
+            begin, seen = now(), state
+        if now() > begin + _PATIENCE:
             raise BaselineError(
                 f"{path}: another process has been writing it for {_PATIENCE:.0f} s; if none "
                 f"is, delete {lock} and run the update again"
@@ -144,6 +152,18 @@ def _locked(path: Path, now: Callable[[], float] = time.monotonic) -> Iterator[N
         lock.unlink(missing_ok=True)
         if os.name != "nt":
             os.close(held)
+
+
+def _state(*places: Path) -> tuple[tuple[int, int], ...]:
+    """Changes when another process has written, or has taken the lock."""
+    found = []
+    for place in places:
+        try:
+            stat = place.stat()
+            found.append((stat.st_ino, stat.st_mtime_ns))
+        except OSError:
+            found.append((0, 0))
+    return tuple(found)
 
 
 def _taken(lock: Path) -> int | None:
