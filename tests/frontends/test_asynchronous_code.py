@@ -1,5 +1,6 @@
 """Producers and consumers in compiled code: who waits for whom, and what bulk copies move."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -227,6 +228,32 @@ def test_every_opcode_of_the_matrix_kernels_has_a_class(name, defines, arch):
     assert not [a.text for a in program.assumptions if a.stands_for == "opcode"]
     multiplies = {i.operation for i in program.instructions if "MMA." in i.opcode}
     assert not {"tensor", "wgmma", "tcgen05"} & multiplies  # each by its shape and types
+
+
+NEWEST = {"sm_80": "A100-SXM4-40GB", "sm_90": H100, "sm_100": "B200", "sm_120": "RTX-5090"}
+PREDICTED = MATRIX_CASES if os.environ.get("PERFASSERT_EXHAUSTIVE") else MATRIX_CASES[-1:]
+
+
+@pytest.mark.parametrize(("name", "defines", "arch"), PREDICTED)
+def test_no_matrix_kernel_is_a_guess(name, defines, arch):
+    kernel = pa.from_cuda(EXAMPLES / f"{name}.cu", defines=defines)
+    rows, columns = defines.get("TILE_M", 128), defines.get("TILE_N", 128)
+    stages = defines.get("STAGES", 4 if name.endswith(("tma", "tcgen05")) else 3)
+    sizes = {"n": 1024, "k": 1024}
+    maps = {field: pa.TensorMap((1024, 1024), (height, 64), swizzle=128)
+            for field, height in (("a", rows), ("b", columns))}  # fmt: skip
+    grid = (1024 // columns, 1024 // rows, defines.get("SPLIT", 1))
+    launch = {
+        "flash_attention": pa.Launch((16, 8), 128, {"length": 1024, "scale": 0.1}),
+        "softmax": pa.Launch(1024, 256, {"n": 4096}),
+        "layer_norm": pa.Launch(1024, 128, {"n": 1024}),
+        "gemm_cp_async": pa.Launch(grid, 128, sizes, stages * 16384),
+        "gemm_wgmma_tma": pa.Launch(
+            grid, 128 + 2 * rows, sizes | maps, stages * (rows + columns) * 128 + 1024
+        ),
+        "gemm_tcgen05": pa.Launch(grid, 192, sizes | maps, stages * 32768 + 1024),
+    }[name]
+    assert pa.predict(kernel, launch, NEWEST[arch]).confidence != "guessed"
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,19 @@ A100_SPARSE = {
 }
 # arXiv 2501.12084, tables 8 and 9, H800: cycles of one in a chain; A in shared memory, in registers
 WGMMA = {256: (128, 128), 128: (64, 64), 64: (32, 32), 32: (24, 16), 16: (20, 13), 8: (18, 13)}
+# Cycles of one in a chain, between two (None: not measured): DocumentSASS notes on sm_86, arXiv
+# 2402.13499 (H800), an sm_120 SASS study; its QMMA of plain and of block-scaled 8-bit floats
+SINGLE = {
+    ("RTX-3090", "tensor.m16n8k16.f16.f16"): (24, None),
+    ("RTX-3090", "tensor.m16n8k16.f16.f32"): (33.5, None),
+    ("RTX-3090", "tensor.m8n8k4.f64.f64"): (38.5, None),
+    ("H100-SXM5-80GB", "tensor.m16n8k16.f16.f32"): (24, None),
+    ("H100-SXM5-80GB", "wgmma.m64n256k16.f16.f32.ss"): (None, 128),
+    ("RTX-4090", "tensor.m16n8k16.f16.f32"): (None, 32),
+    ("RTX-5090", "tensor.m16n8k16.f16.f32"): (35, None),
+    ("RTX-5090", "tensor.m16n8k32.e4m3.f32"): (34.7, 32),
+    ("RTX-5090", "tensor.m16n8k32.mxf8.f32"): (29, 16.1),
+}
 # SemiAnalysisAI/microbench-blackwell @9a068d8, B200: cycles until seen complete, between two
 TCGEN05 = {
     "m128n256k16.bf16.f32.ss": (264, 128), "m128n128k16.bf16.f32.ss": (200, 64),
@@ -59,6 +72,14 @@ def test_a100_latency_and_rate(name, measured):
     dense = variant.m * variant.n * variant.k
     documented = 1.13 if ".s4." in name or ".b1." in name else 1.06  # never seen in full
     assert 0.98 < 4 * dense / found.issue / rate < documented
+
+
+@pytest.mark.parametrize(("device", "name"), SINGLE)
+def test_single_instructions_take_as_long_as_measured(device, name):
+    latency, interval = SINGLE[device, name]
+    found = pa.device(device).operation(name)
+    assert latency is None or found.completion == pytest.approx(latency, rel=0.02)
+    assert interval is None or found.issue == pytest.approx(interval, rel=0.02)
 
 
 @pytest.mark.parametrize("n", WGMMA)
