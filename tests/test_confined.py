@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +15,7 @@ from perfassert.frontends.toolchain.build import build, prepared
 from perfassert.frontends.toolchain.options import check_of_file
 from perfassert.perf_toml.read import read_perf_file
 
+ROOT = Path(__file__).parents[1]
 SECRET = "TOKEN=hunter2"
 KERNEL = "__global__ void k(float* x) { x[threadIdx.x] = 1; }\n"
 ALLOWED = [
@@ -193,7 +195,7 @@ def test_files_whose_lines_may_be_shown(name, shown):
 
 
 @pytest.mark.parametrize(
-    ("ini", "given"), [("perf_confined = true", ("-n", "1")), ("", ("--perf-confined",))]
+    ("ini", "given"), [("perf_confined = true", ()), ("", ("--perf-confined",))]
 )
 def test_the_option_and_its_ini_key(pytester, monkeypatch, ini, given):
     monkeypatch.delenv(FOLDER, raising=False)
@@ -209,3 +211,23 @@ def test_the_option_and_its_ini_key(pytester, monkeypatch, ini, given):
     found.stdout.fnmatch_lines(["*k.perf.toml:3: *lies outside of*"])
     assert found.ret != 0
     assert FOLDER not in os.environ
+
+
+def test_the_setting_for_forks_runs_no_python(pytester, monkeypatch):
+    """The command of docs/security.md, where everything that could be run ends the run."""
+    page = (ROOT / "docs" / "security.md").read_text("utf-8")
+    command = " ".join(page.partition("- run: >-\n")[2].partition("  env:")[0].split())
+    folder = pytester.mkdir("kernels")
+    for place in (pytester.path, folder):
+        for name in ("conftest.py", "test_evil.py", "evil.py"):
+            (place / name).write_text("raise SystemExit('run')")
+        (place / "pytest.ini").write_text("[pytest]\naddopts = -p evil\npythonpath = .\n")
+    (folder / "k.cu").write_text(KERNEL)
+    (folder / "k.perf.toml").write_text(
+        '[[test]]\nname = "t"\nkernel = { cuda = "../k.cu" }\n'
+        'launch = { grid = 1, block = 32 }\nexpect = { time = "< 1 s" }\n'
+    )
+    monkeypatch.setenv(FOLDER, str(folder))
+    found = pytester.runpytest(*command.split()[1:], plugins=())
+    found.stdout.fnmatch_lines(["*k.perf.toml:3: *lies outside of*"])
+    assert "SystemExit" not in found.stdout.str()
