@@ -131,7 +131,7 @@ class Runner:
             ),
             "GH_COMMENTS": str(self.comments),
             "GITHUB_REPOSITORY": "a/b",
-            "PERFASSERT_CACHE_DIR": str(place / "cache"),
+            "PERFASSERT_CACHE_DIR": str(place.parent / "cache"),  # of all tests
         }
 
     def checkout(self, origin: Path, branch: str) -> Path:
@@ -205,7 +205,8 @@ def test_pull_requests_of_a_repository(origin, tmp_path):
     assert (foreign, "1 same" in own["body"]) == (other, True)
 
     commit(origin, "change", SPILLS)
-    code, printed, summary = runner.run(runner.checkout(origin, "change"), arch="sm_80")
+    work = runner.checkout(origin, "change")
+    code, printed, summary = runner.run(work, arch="sm_80")
     assert code == 1, printed
     assert "::warning file=sums.cu" in printed
     assert "::error::perfassert" in printed
@@ -215,7 +216,7 @@ def test_pull_requests_of_a_repository(origin, tmp_path):
     assert "1 worse" in worse["body"]
 
     runner.environment["GH_READ_ONLY"] = "1"  # as in a pull request from a fork
-    code, printed, summary = runner.run(runner.checkout(origin, "change"), arch="sm_80")
+    code, printed, summary = runner.run(work, arch="sm_80")
     assert (code, runner.told()) == (1, [foreign, worse])
     assert "::notice::perfassert: this token may not comment" in printed
     assert "1 worse" in summary
@@ -240,7 +241,7 @@ def test_the_job_for_gitlab(origin, tmp_path):
     work = tmp_path / "gitlab"
     git(tmp_path, "clone", "-q", "--branch", "change", str(origin), str(work))
     given = {
-        **runner.environment, **job["variables"], "PERFASSERT_CACHE_DIR": str(tmp_path / "cache"),
+        **job["variables"], **runner.environment,
         "PERFASSERT_INSTALL": "", "PERFASSERT_DEVICE": "a100", "PERFASSERT_TOKEN": "secret",
         "CI_MERGE_REQUEST_DIFF_BASE_SHA": git(origin, "rev-parse", "main"), "CI_JOB_NAME": "perf",
     }  # fmt: skip
