@@ -77,6 +77,14 @@ class TestCopies:
         assert found[1]["speedup"] == pytest.approx(found[1]["estimate"], rel=0.1)
         assert PAIRS.read_text() == before
 
+    def test_a_block_with_a_row_of_its_own_is_not_resized(self, capsys):
+        source = Path(__file__).parents[2] / "examples" / "kernels" / "softmax.cu"
+        launch = ["--device", "a100", "--grid", "4096", "--block", "256", "--arg", "n=4096"]
+        assert main(["advise", str(source), *launch, "--try", "3", "--json"]) == 0
+        tried = {t["change"]: t for t in json.loads(capsys.readouterr().out)["tried"]}
+        assert tried["block 512×1×1"]["speedup"] is None
+        assert tried["block 512×1×1"]["error"] == "other blocks do other work"
+
     def test_as_text(self, capsys):
         assert main([*ROLLED, "--try", "1"]) == 0
         out = capsys.readouterr().out

@@ -154,6 +154,8 @@ def _predicted(
     attempt: Attempt, work: Work, before: Prediction, options: argparse.Namespace, text: str
 ) -> Tried:
     from perfassert.predictor import predict
+    from perfassert.predictor.model import estimated
+    from perfassert.predictor.relaunching import resizable, same_work
     from perfassert.predictor.whatif import with_changes
 
     advice = {a.optimizer: a.speedup for a in before.advice or ()}
@@ -170,11 +172,17 @@ def _predicted(
         try:
             kernel = kernel_of(argparse.Namespace(**{**vars(options), **said}))
             launch = work.launch
+            if attempt.block is not None and not resizable(estimated(*before.origin).kernel):
+                return Tried(attempt, estimate, None, "the code fixes the size of its blocks")
             if attempt.block is not None:
                 launch = with_changes(before, _relaunch(launch, attempt.block))[1]
             after = predict(kernel, launch, work.device)
         except PerfAssertError as error:
             return Tried(attempt, estimate, None, f"{type(error).__name__}: {error}")
+    if attempt.block is not None and not same_work(before, after):
+        return Tried(attempt, estimate, None, "other blocks do other work")
+    if "guessed" in (before.confidence, after.confidence):
+        return Tried(attempt, estimate, None, "rests on guesses: give arguments, trip counts")
     speedup = float(before.time) / float(after.time)
     return Tried(attempt, estimate, speedup, patch=_patch(attempt, source, text))
 

@@ -31,6 +31,7 @@ from perfassert.kernel.roles import Role, node_space, off_chip, space_of
 from perfassert.kernel.samples import STALLS, Count, Samples
 from perfassert.prediction.prediction import Advice, Diagnosis, Prediction
 from perfassert.predictor.model import Model, estimated
+from perfassert.predictor.relaunching import axes_asked_for
 from perfassert.predictor.resimulation import Predict, Resimulation
 from perfassert.predictor.sampling import samples
 from perfassert.predictor.time import loaded_model
@@ -69,7 +70,8 @@ def resimulated(advice: Advice, match: Match, again: Resimulation) -> Advice | N
         return None  # the busiest server leaves nothing to hide
     speedup = again.speedup(match)
     if speedup is None:
-        return None
+        resized = match.change is not None and match.change.threads is not None
+        return _by_formula(advice) if resized and advice.speedup >= _WORTH else None
     context = {**advice.context, "estimate": "simulation"}
     return replace(advice, speedup=speedup, context=context)
 
@@ -343,15 +345,8 @@ def _better_shape(prediction: Any, predict: Predict, program: Program | None) ->
 
 def _asks_for_shape(program: Program) -> bool:
     """Whether the code reads the size of its block in every direction that it uses."""
-    symbols = program.symbols
-    names = {
-        symbols.atoms[a].name
-        for i in program.instructions
-        for access in i.accesses
-        for a in symbols.inside(access.address)
-    }
-    used = {n[-1] for n in names if n.startswith("threadIdx.")}
-    return len(used) > 1 and all(f"blockDim.{axis}" in names for axis in used)
+    used, asked = axes_asked_for(program)
+    return len(used) > 1 and used <= asked
 
 
 def _shapes(launch: Launch) -> list[tuple[int, int, int]]:

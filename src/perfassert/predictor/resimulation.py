@@ -34,6 +34,7 @@ from perfassert.predictor.changed_graph import (
 )
 from perfassert.predictor.memory import LOAD_STORE_UNIT
 from perfassert.predictor.model import Case, Model, case_of, device_latency
+from perfassert.predictor.relaunching import resizable, same_work
 from perfassert.predictor.scheduling import IN_FLIGHT, scheduled, settled
 from perfassert.predictor.time import launch_time, loaded_model
 from perfassert.predictor.unrolling import factor, unrolled
@@ -75,9 +76,11 @@ class Resimulation:
         case, launch = self._moved(change, edit)
         return launch_time(loaded_model(case, launch, case.device, edit)).seconds
 
-    def _relaunched(self, threads: int) -> float:
+    def _relaunched(self, threads: int) -> float | None:
         """Blocks of so many threads, of the same shape as far as that goes, and as many of them as
-        cover the same threads."""
+        cover the same threads; None for code that would have to be written for them."""
+        if not resizable(self.model.case.kernel):
+            return None
         launch = self.prediction.origin[1]
         block = _resized(launch.block, threads)
         changes: dict[str, object] = {"block": block}
@@ -85,7 +88,8 @@ class Resimulation:
             changes["grid"] = tuple(
                 -(-g * b // n) for g, b, n in zip(launch.grid, launch.block, block, strict=True)
             )
-        return float(self.predict(*with_changes(self.prediction, changes)).time)
+        after = self.predict(*with_changes(self.prediction, changes))
+        return float(after.time) if same_work(self.prediction, after) else None
 
     def _moved(self, change: Change, edit: _Edit) -> tuple[Case, Launch]:
         """What accesses cost and move after the change."""
