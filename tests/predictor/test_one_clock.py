@@ -7,18 +7,20 @@ devices that take turns; on all of them with PERFASSERT_EXHAUSTIVE=1.
 import os
 from pathlib import Path
 
+import advice_pairs as pairs
 import pytest
-import test_advice_pairs as pairs
 from star3d25pt import star3d25pt
 
 import perfassert as pa
-from perfassert.engines.pipeline.configuration import Unit
+from perfassert.engines.advisor.case import Match
+from perfassert.engines.advisor.change import Change
 from perfassert.lab.validation.build import make_device, make_kernel, make_launch, row_names
 from perfassert.lab.validation.read import read_suite
 from perfassert.perf_toml.cases import TestCase
 from perfassert.perf_toml.read import read_perf_file
-from perfassert.predictor.model import estimated, make_model
-from perfassert.predictor.time import changed_time
+from perfassert.predictor.model import estimated
+from perfassert.predictor.resimulation import Resimulation
+from perfassert.predictor.time import loaded_model
 
 ROOT = Path(__file__).parents[2]
 STORY = ROOT / "examples" / "story" / "kernels"
@@ -129,7 +131,8 @@ def test_an_unchanged_kernel_takes_as_long_as_it_was_predicted_to(block):
         ["b[y, x]"],
     )
     launch, device = pa.Launch.cover((size, size), block), pa.device("a100")
-    model = make_model(estimated(jacobi, launch, device), launch, device)
-    assert isinstance(model.unit, Unit)
-    again = changed_time(model, model.unit)
-    assert float(pa.predict(jacobi, launch, device).time) == pytest.approx(again.seconds, rel=1e-9)
+    prediction = pa.predict(jacobi, launch, device)
+    model = loaded_model(estimated(jacobi, launch, device), launch, device)
+    unchanged = Resimulation(prediction, pa.predict, model, None)
+    edited = Match("nothing", change=Change(balanced=True))
+    assert unchanged.speedup(edited) == pytest.approx(1, rel=1e-9)

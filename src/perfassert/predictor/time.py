@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from statistics import fmean
 
-from perfassert.engines.pipeline.bounds import bounds
 from perfassert.engines.pipeline.configuration import Unit
 from perfassert.engines.pipeline.results import Totals
 from perfassert.engines.pipeline.simulate import run_bounded
@@ -30,9 +29,6 @@ _SERVER = {
     "global": "memory", "shared": "shared", "local": "shared", "barrier": "latency",
     QUEUE: "issue", LOAD_STORE_UNIT: "load-store", L2: "l2",
 }  # fmt: skip
-_MEANS = {"load-store": ("l1", "shared"), "memory": ("dram",)}
-"""Limiters that a server counts for where they are not its own name; the latencies of a hand-made
-graph stand for all of memory."""
 _SATURATED = 0.5  # of the time: a server that is busy for so long is the limiter
 _LIMIT = 4_000_000  # simulated instructions without a recurrence, before extrapolation
 _ISSUED_LIMIT = 400_000  # the same where there are issue slots: less seldom recurs
@@ -100,24 +96,6 @@ def _matrix_pipelines(model: Model) -> Iterator[str]:
 def launch_time(model: Model) -> Time:
     """The time of a launch: its simulated unit and DRAM behind it, never below any bound."""
     return _combined(model, _roofline(model))
-
-
-def changed_time(model: Model, unit: Unit) -> Time:
-    """The time of the launch with another unit, whose instructions cost more or less.
-
-    What the volumes say of a server is taken to change as the unit's demand for it does. With the
-    unit as it was the time is :func:`launch_time`'s.
-    """
-    limits = bounds(unit)
-    share: dict[str, float] = {}
-    for pipeline, cycles in model.bounds.pipelines.items():
-        if cycles:
-            now = limits.pipelines.get(pipeline, 0.0) / cycles
-            for name in _MEANS.get(_server(pipeline), (_server(pipeline),)):
-                share[name] = min(share.get(name, now), now)
-    alone = {name: seconds * share.get(name, 1.0) for name, seconds in _roofline(model).items()}
-    shared = model.shared_cycles * share.get("shared", 1.0)
-    return _combined(replace(model, unit=unit, bounds=limits, shared_cycles=shared), alone)
 
 
 def _roofline(model: Model) -> Mapping[str, float]:
