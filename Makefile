@@ -19,7 +19,7 @@ VALIDATE = $(BIN)/perfassert validate --data $(MEASURED)
 # Tests start many processes: what one has compiled the next one reads.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test fuzz lint bench counts accuracy accuracy-check clean
+.PHONY: demo test fuzz sanitize lint bench counts accuracy accuracy-check clean
 
 demo: $(VENV)/ready
 	$(BIN)/python -m pytest examples -q -v
@@ -35,6 +35,9 @@ FUZZ ?= 5000
 
 fuzz: $(VENV)/ready
 	PERFASSERT_FUZZ=$(FUZZ) $(BIN)/python -m pytest tests/fuzz -k damage -n auto
+
+sanitize: $(VENV)/ready
+	$(BIN)/python tests/sanitize.py
 
 lint: $(VENV)/ready-lint
 	$(BIN)/ruff check .
