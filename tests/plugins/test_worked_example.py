@@ -43,7 +43,7 @@ def test_the_command_line_sees_it(installed, tmp_path):
     if "not installed" in done.stderr:
         pytest.skip(done.stderr)
     assert done.returncode == 0, done.stderr
-    assert "Vectorized Loads: estimated speedup" in done.stdout
+    assert "Vectorized Loads: " in done.stdout
     without = run(advise, installed | {"PERFASSERT_NO_PLUGINS": "vectorized-loads"}, tmp_path)
     assert without.returncode == 0, without.stderr
     assert "Vectorized Loads" not in without.stdout
