@@ -105,7 +105,7 @@ def test_a_pointer_that_nobody_gave_is_not_null(bias, fields):
 def test_arguments_by_position():
     assert set(loaded(predicted("guarded", (None, None, None, N)))) == {"x"}
     assert set(loaded(predicted("guarded", (None, 1, None, N)))) == {"x", "bias"}
-    assert stored(predicted("bits", (None, 1.0, 1.0))) == 4 * 0x3F8
+    assert stored(predicted("bits", (pa.Buffer(N, "float32"), 1.0, 1.0))) == 4 * 0x3F8
     with pytest.raises(pa.LaunchError, match="needs its argument 'n'"):
         predicted("guarded", (None, None, None, None))
 

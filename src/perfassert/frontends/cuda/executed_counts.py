@@ -87,17 +87,22 @@ class Counts:
         return any(loop in self.program.chain(inner) for inner in self.fenced)
 
 
-def contradiction(graph: InstructionGraph, work: Work | None, warps: int, blocks: float) -> str:
-    """That the launch issues another number of instructions than its executed blocks say, if so.
+def contradiction(graph: InstructionGraph, work: Work | None, warps: int, share: float) -> str:
+    """That executed blocks issue another number of instructions than the simulated one, if so.
 
-    ``blocks``: so many like that of the graph for each block of the launch.
+    ``share``: so much of the launch is blocks like that of the graph; the others have nothing to do
+    and are as the shortest of the executed ones.
     """
     executed = 0.0 if work is None else sum(float(np.sum(n)) for n in work.counts.values())
-    issued = blocks * sum(
+    if work is None or not executed:
+        return ""
+    issued = sum(
         (warps if node.warps is None else len(node.warps))
         * prod(map(graph.trips, graph.chain(node.loop)))
         for node in graph.nodes
     )
-    if not executed or abs(issued / executed - 1) <= _AGREES:
+    idle = min(work.blocks) * executed
+    mean = share * issued + (1 - share) * idle if share < 1 else issued
+    if abs(mean / executed - 1) <= _AGREES:
         return ""
-    return f"{issued:.4g} instructions of a block are simulated, executed ones have {executed:.4g}"
+    return f"{mean:.4g} instructions of a block are simulated, executed ones have {executed:.4g}"

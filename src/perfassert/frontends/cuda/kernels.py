@@ -217,8 +217,8 @@ class Hints:
         flops, dtype, arithmetic = _arithmetic(graph, program, launch, warp_size)
         if executed is not None:
             warps = -(-launch.threads_per_block // warp_size)
-            blocks = (stands.working or prod(launch.working_grid(work))) / launch.blocks
-            if said := contradiction(graph, executed.work, warps, blocks):
+            share = (stands.working or prod(launch.working_grid(work))) / launch.blocks
+            if said := contradiction(graph, executed.work, warps, share):
                 binder.assume(said, stands_for=DISAGREEMENT)
         aligned = {n: b.alignment for n, b in arguments.buffers.items()}
         names = dict.fromkeys(a.field for a in bound)
