@@ -27,8 +27,9 @@ demo: $(VENV)/ready
 	@echo "--- and one expectation that fails on purpose:"
 	@$(BIN)/python -m pytest examples/demo_failing.py -q; test $$? -eq 1
 
+# A file's tests share what its fixtures have compiled, so they run in one process.
 test: $(VENV)/ready
-	$(BIN)/python -m pytest -n auto --dist loadgroup $(PYTEST_OPTIONS)
+	$(BIN)/python -m pytest -n auto --dist loadfile $(PYTEST_OPTIONS)
 
 # So many inputs of each parser, other ones each time: FUZZ=50000 is about an hour on two cores.
 FUZZ ?= 5000
