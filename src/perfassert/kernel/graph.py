@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from math import prod
 from numbers import Real
 from typing import TYPE_CHECKING, NamedTuple, Protocol, Union
 
@@ -210,6 +211,14 @@ class InstructionGraph:
         if isinstance(trips, str):
             raise GraphError(f"loop {loop}: trips {trips!r} need launch arguments; bind the graph")
         return trips
+
+    def times(self, node: Node) -> int:
+        """How often a warp that takes part executes a node."""
+        return prod(map(self.trips, self.chain(node.loop)))
+
+    def executions(self, node: Node, warps: int) -> int:
+        """How often the warps of a block, of which there are so many, execute a node together."""
+        return (warps if node.warps is None else len(node.warps)) * self.times(node)
 
     def trips_of(self, loop: int, warp: int) -> int:
         """Trip count of a loop in one warp of a block."""

@@ -80,11 +80,8 @@ def _executions(kernel: BoundKernel) -> dict[int, float]:
     graph = kernel.graph
     found: dict[int, float] = {}
     for node in graph.nodes:
-        trips = 1.0
-        for loop in graph.chain(node.loop):
-            trips *= graph.trips(loop)
         for number in node.touches:
-            found[number] = found.get(number, 0.0) + trips
+            found[number] = found.get(number, 0.0) + graph.times(node)
     return found
 
 

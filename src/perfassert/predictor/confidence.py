@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from math import prod
 
 from perfassert.engines.volume.on_chip import AccessCost
 from perfassert.kernel.bound import BoundAccess
@@ -88,10 +87,9 @@ class _Weights:
 
 def _weight(node: Node, model: Model, kernel: BoundKernel) -> _Weight:
     graph, costs = kernel.graph, model.case.estimate.accesses
-    chain = graph.chain(node.loop)
-    warps = model.warps if node.warps is None else len(node.warps)
-    times = warps * prod(map(graph.trips, chain))
-    executed = frozenset(_stand_ins(node.rests_on, *(graph.loops[i].rests_on for i in chain)))
+    times = graph.executions(node, model.warps)
+    around = (graph.loops[i].rests_on for i in graph.chain(node.loop))
+    executed = frozenset(_stand_ins(node.rests_on, *around))
     addressed = frozenset(_stand_ins(*(kernel.bound[i].rests_on for i in node.touches)))
     sectors = times * sum(_sectors(kernel.bound[i], costs.get(i)) for i in node.touches)
     return _Weight(times, sectors, executed, executed | addressed)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
 
 from perfassert.kernel.description import BoundKernel, CompiledKernel
 from perfassert.kernel.executed import Extremes, Issued, Work
-from perfassert.kernel.graph import InstructionGraph, Node
 from perfassert.kernel.program import Program
 from perfassert.prediction.prediction import Prediction
 from perfassert.predictor.model import estimated
@@ -43,7 +41,7 @@ def line_costs(prediction: Prediction) -> tuple[LineCost, ...]:
         if span is None or not span.line:
             continue
         line = sums.setdefault((span.file, span.line), [0.0, 0.0, 0.0])
-        times = _executions(graph, node)
+        times = graph.times(node)
         known = [case.estimate.accesses[n] for n in node.touches if n in case.estimate.accesses]
         line[0] += times
         line[1] += times * sum(access.wavefronts for access in known)
@@ -81,7 +79,3 @@ def _told(one: Issued, sectors: Extremes | None) -> str:
 
 def _extremes(values: Extremes) -> str:
     return "/".join(f"{n:.3g}" for n in values)
-
-
-def _executions(graph: InstructionGraph, node: Node) -> float:
-    return float(prod(graph.trips(loop) for loop in graph.chain(node.loop)))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from math import prod
 
 from perfassert.engines.volume.estimate import VolumeEstimate
 from perfassert.engines.volume.on_chip import AccessCost
@@ -94,7 +93,7 @@ class MemorySystem:
         nodes = []
         for node in graph.nodes:
             # Volumes of hand-made graphs count once whatever the trips, those of code do not.
-            trips = 1 if self.counted else prod(map(graph.trips, graph.chain(node.loop)))
+            trips = 1 if self.counted else graph.times(node)
             nodes.append(node if node.operation in given else self.node(node, max(1, trips)))
         return replace(graph, nodes=tuple(nodes))
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import prod
 from typing import Any
 
 from perfassert.engines.advisor.case import Case as AdvisorCase
@@ -134,7 +133,7 @@ def _calculated(kernel: BoundKernel, change: Change) -> BoundKernel:
     before = after = 0.0
     for node in graph.nodes:
         if node.operation in _FLOATING:
-            times = prod(map(graph.trips, graph.chain(node.loop)))
+            times = graph.times(node)
             before += times
             after += times * (number_of(node) not in change.removed)
     narrower = "fp32" in change.classes.values()

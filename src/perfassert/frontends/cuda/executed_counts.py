@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from math import prod
 
 import numpy as np
 import numpy.typing as npt
@@ -96,11 +95,7 @@ def contradiction(graph: InstructionGraph, work: Work | None, warps: int, share:
     executed = 0.0 if work is None else sum(float(np.sum(n)) for n in work.counts.values())
     if work is None or not executed:
         return ""
-    issued = sum(
-        (warps if node.warps is None else len(node.warps))
-        * prod(map(graph.trips, graph.chain(node.loop)))
-        for node in graph.nodes
-    )
+    issued = sum(graph.executions(node, warps) for node in graph.nodes)
     idle = min(work.blocks) * executed
     mean = share * issued + (1 - share) * idle if share < 1 else issued
     if abs(mean / executed - 1) <= _AGREES:

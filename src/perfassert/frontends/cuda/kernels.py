@@ -331,9 +331,7 @@ def _arithmetic(
     for node in graph.nodes:
         name, flops = _flops(node, variants[node.operation], program, warp_size)
         if flops:
-            times = len(node.warps) if node.warps is not None else warps
-            for loop in graph.chain(node.loop):
-                times *= graph.trips(loop)
+            times = graph.executions(node, warps)
             counts[name] = counts.get(name, 0.0) + times * flops / warps
     if not counts:
         return 0.0, "float32", ""
