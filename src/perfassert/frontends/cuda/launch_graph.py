@@ -176,9 +176,8 @@ class _Walk:
     def _of_block(self) -> tuple[Value, ...]:
         """Decided parts of conditions and trip counts that differ from block to block."""
         program, s = self.program, self.symbols
-        values = [b.condition for b in program.blocks.values()]
+        values = [v for block in program.blocks.values() for v in self.conditions(block)]
         values += [v for x in program.loops for v in (x.entry, x.trips) if v is not None]
-        values += [i.guard for i in program.instructions if i.guard is not None]
         names = {f"blockIdx.{a}" for i, a in enumerate(AXES) if self.binder.launch.grid[i] > 1}
         parts = {part.index: part for value in values for part in s.conjuncts(value)}
         return tuple(
@@ -193,12 +192,7 @@ class _Walk:
         program = self.program
         found: set[int] = set()
         for block in program.blocks.values():
-            values = [block.condition]
-            values += [
-                g for i in range(block.start, block.stop)
-                if (g := program.instructions[i].guard) is not None
-            ]  # fmt: skip
-            for value in values:
+            for value in self.conditions(block):
                 found |= self.counters(value)
         for loop in program.loops:
             if loop.parent >= 0:
@@ -206,6 +200,11 @@ class _Walk:
                 if loop.trips is not None:
                     found |= self.counters(loop.trips)
         return frozenset(found)
+
+    def conditions(self, block: ProgramBlock) -> list[Value]:
+        """That of a block, and the guards of its instructions."""
+        own = self.program.instructions[block.start : block.stop]
+        return [block.condition, *(i.guard for i in own if i.guard is not None)]
 
     def counters(self, value: Value) -> set[int]:
         """Loops on whose counter the decided parts of a condition depend."""
@@ -513,7 +512,7 @@ class _Walk:
         do on average as in executed blocks; of blocks that matter."""
         parts: list[tuple[float, float]] = []
         whole = 0.0
-        for block in self.program.blocks.values():
+        for block in self.program.blocks.values() if self.counts.work is not None else ():
             if block.loop != index or block.skipped:
                 continue
             mean = self.counts.warps_of(block.start, index)
@@ -528,11 +527,7 @@ class _Walk:
         """Parts of conditions in a loop that depend on its counter, and on no loop's within."""
         program, inside = self.program, self.program.chain
         blocks = [b for b in program.blocks.values() if index in inside(b.loop)]
-        values = [b.condition for b in blocks]
-        values += [
-            g for b in blocks for i in range(b.start, b.stop)
-            if (g := program.instructions[i].guard) is not None
-        ]  # fmt: skip
+        values = [v for b in blocks for v in self.conditions(b)]
         values += [x.entry for x in program.loops if x.parent >= 0 and index in inside(x.parent)]
         within = {x.index for x in program.loops if x.index != index and index in inside(x.index)}
         parts = {part.index: part for v in values for part in self.symbols.conjuncts(v)}
