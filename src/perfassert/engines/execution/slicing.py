@@ -35,13 +35,7 @@ class _Slicer:
     def __init__(self, code: MachineCode) -> None:
         self.code = code
         self.before = _predecessors(code)
-        self.masks = [
-            [
-                (_bits(o.targets), _bits(o.sources), _bits(o.sources[:_ADDRESS]))
-                for o in i.operations
-            ]
-            for i in code.instructions
-        ]
+        self.masks = [[_masks(o) for o in i.operations] for i in code.instructions]
         self.bases: Mapping[Part, int] | None = None
         self.wanted: set[Part] = set()
 
