@@ -44,7 +44,7 @@ def dram_volumes(
         read = {name: _read(part, misses) for name, part in wave.fields.items()}
         asked = {n: share * on_chip[n].loaded(l1_miss[n]) for n in wave.fields}
         again = {n: max(0.0, asked[n] - sum(read[n].values())) for n in wave.fields}
-        lost = reuse.lost(Direction.LOAD, asked, again)
+        missed = reuse.lost(Direction.LOAD, asked, again)
         written = {n: share * on_chip[n].store.sectors * device.sector_bytes for n in wave.fields}
         again = {n: max(0.0, written[n] - p.store) for n, p in wave.fields.items()}
         evicted = reuse.lost(Direction.STORE, written, again)
@@ -53,7 +53,7 @@ def dram_volumes(
             if on_chip[name].load.instructions or part.partial or early:
                 parts = {
                     **read[name],
-                    "capacity": lost[name] if part.load else 0.0,
+                    "capacity": missed[name] if part.load else 0.0,
                     "store_fill": part.partial + early,
                 }
                 _accumulate(load.setdefault(name, {}), parts, wave.weight)
@@ -118,10 +118,11 @@ class _Reuse:
     ) -> dict[tuple[int, ...], float]:
         """What reaches the L2 of each group's requests: of all groups of a field the same share."""
         found: dict[tuple[int, ...], float] = {}
-        for name in self.fields:
-            own = self.on_chip[name].asked[direction]
-            whole = sum(own.values())
-            found |= {members: b / whole * asked[name] for members, b in own.items() if whole}
+        for name, groups in self.fields.items():
+            own = self.on_chip[name].asked
+            members = [g.members for g in groups if g.direction is direction]
+            whole = sum(own[m] for m in members)
+            found |= {m: own[m] / whole * asked[name] for m in members if whole}
         return found
 
     def _taken(self, groups: Sequence[AccessGroup]) -> tuple[float, float]:
@@ -138,14 +139,13 @@ def _accumulate(into: dict[str, float], parts: Mapping[str, float], weight: floa
 
 def _layer_misses(wave: Wave, device: Device) -> tuple[float, float]:
     """Layer conditions: the share of each overlap that is no longer cached."""
-    new = sum(f.load + f.store for f in wave.fields.values())
     curve = device.curves["l2_layer"]
     overlap_y = sum(f.overlap_y for f in wave.fields.values())
     overlap_z = sum(f.overlap_z for f in wave.fields.values())
     capacity = device.l2_effective_bytes
     return (
-        curve.miss((wave.layer_y + new - overlap_y) / capacity),
-        curve.miss((wave.layer_z + new - overlap_z) / capacity),
+        curve.miss((wave.layer_y + wave.footprint - overlap_y) / capacity),
+        curve.miss((wave.layer_z + wave.footprint - overlap_z) / capacity),
     )
 
 

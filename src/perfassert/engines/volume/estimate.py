@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from perfassert.engines.volume.binding import bind_groups, shared_groups
 from perfassert.engines.volume.contention import on_one_address
@@ -40,6 +41,7 @@ from perfassert.kernel.launch import Launch
 from perfassert.prediction.volumes import Volume, Volumes
 from perfassert.source import Assumption
 
+_Group = TypeVar("_Group", AccessGroup, ExecutedGroup)
 _STREAMED_BELOW = 1.05
 """A field that a block requests less than so many times per sector counts as streamed."""
 
@@ -81,7 +83,7 @@ def estimate_volumes(
     """
     fields = _by_field(bind_groups(kernel, launch))
     accesses: dict[int, AccessCost] = {}
-    executed = _by_name(executed_groups(kernel, "global"))
+    executed = _by_field(executed_groups(kernel, "global"))
     on_chip = {name: field_blocks(g, launch, device, accesses) for name, g in fields.items()}
     on_chip |= {name: executed_blocks(g, device, accesses) for name, g in executed.items()}
     shared = _shared(kernel, started or launch, device, accesses)
@@ -170,16 +172,13 @@ def _shared(
     kernel: Description, launch: Launch, device: Device, accesses: dict[int, AccessCost]
 ) -> dict[str, dict[str, float]]:
     """Wavefronts of shared memory, loads and stores apart."""
+    groups, executed = shared_groups(kernel, launch), executed_groups(kernel, "shared")
+    costs = [(g.direction, g.members, shared_cost(g, launch, device)) for g in groups]
+    costs += [(g.direction, g.members, executed_shared_cost(g, device)) for g in executed]
     parts: dict[str, float] = {}
-    for group in shared_groups(kernel, launch):
-        cost = shared_cost(group, launch, device)
-        note(accesses, group.members, cost)
-        name = "loads" if group.direction is Direction.LOAD else "stores"
-        parts[name] = parts.get(name, 0.0) + cost.wavefronts
-    for own in executed_groups(kernel, "shared"):
-        cost = executed_shared_cost(own, device)
-        note(accesses, own.members, cost)
-        name = "loads" if own.direction is Direction.LOAD else "stores"
+    for direction, members, cost in costs:
+        note(accesses, members, cost)
+        name = "loads" if direction is Direction.LOAD else "stores"
         parts[name] = parts.get(name, 0.0) + cost.wavefronts
     return {"shared": parts} if parts else {}
 
@@ -209,15 +208,8 @@ class _Maker:
         return Volume.make(parts, unit, self.threads, self.updates, each)
 
 
-def _by_field(groups: Sequence[AccessGroup]) -> dict[str, list[AccessGroup]]:
-    fields: dict[str, list[AccessGroup]] = {}
-    for group in groups:
-        fields.setdefault(group.field, []).append(group)
-    return fields
-
-
-def _by_name(groups: Sequence[ExecutedGroup]) -> dict[str, list[ExecutedGroup]]:
-    fields: dict[str, list[ExecutedGroup]] = {}
+def _by_field(groups: Sequence[_Group]) -> dict[str, list[_Group]]:
+    fields: dict[str, list[_Group]] = {}
     for group in groups:
         fields.setdefault(group.field, []).append(group)
     return fields

@@ -21,9 +21,6 @@ from perfassert.hardware.model import Device
 from perfassert.kernel.access import Direction
 from perfassert.kernel.launch import Launch
 
-Asked = Mapping[Direction, dict[tuple[int, ...], float]]
-"""Bytes that warps ask for, by the numbers of the accesses."""
-
 
 @dataclass(frozen=True, slots=True)
 class FieldBlocks:
@@ -35,7 +32,8 @@ class FieldBlocks:
     lines: float
     redundant: float
     told: tuple[str, ...] = ()
-    asked: Asked = field(default_factory=lambda: {d: {} for d in Direction})
+    asked: Mapping[tuple[int, ...], float] = field(default_factory=dict)
+    """What warps ask for, by the numbers of the accesses."""
 
     def loaded(self, miss: float) -> float:
         """Bytes from the L2, where the L1 misses a share of what is asked for again."""
@@ -54,6 +52,7 @@ class AccessCost:
 
 
 def note(accesses: dict[int, AccessCost], members: Iterable[int], cost: WarpCost) -> None:
+    """Enter the cost of a group, all of its warp instructions together, for each of its members."""
     for member in members:
         count = cost.instructions or 1.0
         accesses[member] = AccessCost(
@@ -64,9 +63,10 @@ def note(accesses: dict[int, AccessCost], members: Iterable[int], cost: WarpCost
 def field_blocks(
     groups: Sequence[AccessGroup], launch: Launch, device: Device, accesses: dict[int, AccessCost]
 ) -> FieldBlocks:
+    """Of the accesses of one field; ``accesses`` takes what each of them costs."""
     costs = {d: WarpCost() for d in Direction}
     copied = 0.0  # in bulk: bytes of every box, however often
-    asked: Asked = {d: {} for d in Direction}
+    asked: dict[tuple[int, ...], float] = {}
     for group in groups:
         blocks = representatives([group], launch, device.l1_line_bytes)
         cost = warp_cost(group, blocks, launch, device)
@@ -75,7 +75,7 @@ def field_blocks(
             copied += cost.sectors * device.sector_bytes * (group.direction is Direction.LOAD)
         note(accesses, group.members, cost)
         costs[group.direction] = costs[group.direction].plus(cost)
-        asked[group.direction][group.members] = cost.sectors * device.sector_bytes
+        asked[group.members] = cost.sectors * device.sector_bytes
     loads = _loads(groups)
     compulsory, lines = _footprints(loads, launch, device) if loads else (0.0, 0.0)
     compulsory += copied
@@ -161,7 +161,8 @@ def l1_behaviour(
     device: Device,
     shared: int,
 ) -> L1:
-    """``shared``: bytes of shared memory of the blocks that a compute unit holds."""
+    """What of the loads leaves the L1; ``shared``: bytes of shared memory of the blocks that a
+    compute unit holds."""
     capacity = max(device.l1_bytes - shared, device.l1_bytes // 8)
     curve = device.curves["l1_load"]
     allocated = sum(f.lines for f in on_chip.values()) / launch.blocks
@@ -173,9 +174,7 @@ def l1_behaviour(
         return sectors, lines / launch.blocks
 
     loads = {name: _loads(groups) for name, groups in fields.items()}
-    asked: dict[tuple[int, ...], float] = {}
-    for f in on_chip.values():
-        asked |= f.asked[Direction.LOAD]
+    asked = {members: b for f in on_chip.values() for members, b in f.asked.items()}
     redundant = {name: f.redundant for name, f in on_chip.items()}
     found = lost(
         redundant,

@@ -1,9 +1,9 @@
 """How much a cache must hold for what loops touch again: a block's the L1, a wave's the L2.
 
 The paper's kernels have no loops: what a block touches is what the L1 must hold, what a wave
-touches the L2 (§4.5). A loop that
-walks through rows touches its lines again within a few iterations, however many it has. So the
-footprint is taken of windows of consecutive iterations, from one of the innermost loops to all:
+touches the L2 (§4.5). A loop that walks through rows touches its lines again within a few
+iterations, however many it has. So the footprint is taken of windows of consecutive iterations,
+from one of the innermost loops to all:
 with ``F(w)`` the sectors of a window of ``w`` of ``n`` iterations, a cache that keeps just such a
 window loads ``V(w) = ⌈n / w⌉ · F(w)``. What is touched again between one window and the next
 larger, ``V(w) − V(w')``, hits where the lines of ``w'`` iterations fit. What lies in no loop is a
@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, takewhile
 
 from perfassert.engines.volume.groups import AccessGroup
 from perfassert.kernel.access import Direction
@@ -73,10 +72,13 @@ def lost(
     found = {name: far * bytes for name, bytes in redundant.items()}
     if sum(found.values()) <= _NEGLIGIBLE * unique:
         return found
-    for near in chain.from_iterable(takewhile(lambda a: miss(a.needed) < far, n) for n in within):
-        saved = far - miss(near.needed)
-        for name, bytes in near.bytes.items():
-            found[name] = max(0.0, found[name] - saved * bytes)
+    for nest in within:
+        for near in nest:
+            saved = far - miss(near.needed)
+            if saved <= 0:
+                break  # larger windows need more
+            for name, bytes in near.bytes.items():
+                found[name] = max(0.0, found[name] - saved * bytes)
     return found
 
 
