@@ -1,4 +1,5 @@
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,16 @@ def test_help_and_version(capsys):
     assert main(["--version"]) == 0
     assert capsys.readouterr().out.startswith("perfassert ")
     assert main(["--help"]) == 0
+
+
+def test_every_command_has_help(capsys):
+    """A lone percent sign in a default made an internal error of it."""
+    assert main(["--help"]) == 0
+    commands = re.findall(r"^    ([a-z]+)\b", capsys.readouterr().out, re.M)
+    assert len(commands) > 15
+    for command in commands:
+        assert main([command, "--help"]) == 0
+        assert f"perfassert {command}" in capsys.readouterr().out
 
 
 def test_internal_errors_are_told_apart(capsys, monkeypatch):

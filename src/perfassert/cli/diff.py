@@ -61,7 +61,7 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--fail-on", metavar="LIMITS",
         help="how far numbers may move: 'spill_bytes +0, registers +8, occupancy -10 %%, new' "
-        f"(default: '{_LIMITS}', with launches '{_LIMITS}, {_TIME}')",
+        f"(default: '{_LIMITS}', with launches '{_LIMITS}, {_TIME.replace('%', '%%')}')",
     )  # fmt: skip
     parser.add_argument(
         "--allow-gone", action="store_true", help="kernels that are gone or broken are no failure"
