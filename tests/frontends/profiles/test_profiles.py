@@ -114,6 +114,29 @@ def test_nsight_systems_by_the_columns_it_has(tmp_path):
         read_profile(tmp_path / "c.sqlite")
 
 
+def test_a_database_that_was_damaged(tmp_path):
+    place = tmp_path / "a.sqlite"
+    database(place, COLUMNS, [(None, None, *ROWS[0][2:])])
+    with pytest.raises(pa.RecordError, match="no whole numbers: {'start': None"):
+        read_profile(place)
+    with closing(sqlite3.connect(place)) as made, made:
+        made.execute("DROP TABLE StringIds")
+    with pytest.raises(pa.RecordError, match="no table StringIds"):
+        read_profile(place)
+
+
+def test_a_view_is_not_computed(tmp_path):
+    """It could be without end."""
+    place = tmp_path / "a.sqlite"
+    database(place, COLUMNS, ROWS)
+    endless = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT x, x FROM n"
+    with closing(sqlite3.connect(place)) as made, made:
+        made.execute("DROP TABLE StringIds")
+        made.execute(f"CREATE VIEW StringIds (id, value) AS {endless}")
+    with pytest.raises(pa.RecordError, match="no table StringIds"):
+        read_profile(place)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -122,7 +145,12 @@ def test_nsight_systems_by_the_columns_it_has(tmp_path):
         (HEAD.replace('"Grid Size"', '"Grid"'), ":1: has no column 'Grid Size'"),
         (HEAD, "has no launch"),
         (details().replace("(256, 1, 1)", "()"), "launch 0: Block Size is '()'"),
-        (details("2.05", "Kbyte/block"), "2.05 Kbyte/block, which is rounded"),
+        (details("2.05", "Kbyte/block"), "2.05 Kbyte/block, which is no count or rounded"),
+        (details("inf"), "which is no count"),
+        (details("-64"), "which is no count"),
+        (details().replace("256", "9" * 5000), "launch 0: Block Size is"),
+        (details().replace('"Metric Value"', '"Value"'), "has no column 'Metric Value'"),
+        (details().replace("axpy", "a" * 200_000), "is no CSV: field larger than field limit"),
     ],
 )
 def test_what_is_no_profile(tmp_path, text, message):

@@ -6,6 +6,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from math import isfinite
 from pathlib import Path
 
 from perfassert.errors import RecordError
@@ -16,6 +17,7 @@ _HOW = "write it with: ncu --csv --print-units base --section LaunchStats PROGRA
 _NEEDED = ("ID", "Kernel Name", "Block Size", "Grid Size")
 _SHARED = ("Dynamic Shared Memory Per Block", "launch__shared_mem_per_block_dynamic")
 _TIME = ("Duration", "gpu__time_duration.sum", "gpu__time_duration.avg")
+_DIGITS = 20  # more than any extent has
 _CLUSTER_AXES = tuple(f"launch__cluster_dim_{axis}" for axis in "xyz")
 _SECONDS = {
     "s": 1.0, "second": 1.0, "ms": 1e-3, "msecond": 1e-3, "us": 1e-6, "usecond": 1e-6, "ns": 1e-9,
@@ -37,8 +39,12 @@ def read_ncu(path: Path) -> Profile:
     start = next((i for i, line in enumerate(lines) if line.startswith('"ID",')), None)
     if start is None:
         raise RecordError(f"{path}: is neither a CSV of Nsight Compute nor a database; {_HOW}")
-    header, *rows = csv.reader(line for line in lines[start:] if line.startswith('"'))
-    if missing := [name for name in _NEEDED if name not in header]:
+    try:
+        header, *rows = csv.reader(line for line in lines[start:] if line.startswith('"'))
+    except csv.Error as error:
+        raise RecordError(f"{path}: is no CSV: {error}; {_HOW}") from None
+    needed = [*_NEEDED, *(["Metric Value"] if "Metric Name" in header else [])]
+    if missing := [name for name in needed if name not in header]:
         raise RecordError(f"{path}:{start + 1}: has no column {missing[0]!r}; {_HOW}")
     return profile(_launches(str(path), header, [row for row in rows if len(row) == len(header)]))
 
@@ -78,7 +84,7 @@ def _shape(place: str, line: Mapping[str, str], told: Told) -> Shape:
 
 def _extent(place: str, what: str, text: str) -> Extent:
     words = [word.replace(",", "") for word in re.split(r",\s+", text.strip().strip("()"))]
-    numbers = [int(word) for word in words if word.isdecimal()]
+    numbers = [int(word) for word in words if word.isdecimal() and len(word) < _DIGITS]
     if not 1 <= len(numbers) <= 3 or len(numbers) != len(words):
         raise RecordError(f"{place}: {what} is {text!r}, not three numbers")
     x, y, z = (max(1, n) for n in (*numbers, 1, 1)[:3])
@@ -91,9 +97,10 @@ def _shared(place: str, told: Told) -> int | None:
         return None
     value, unit = found
     number = _number(value)
-    if number is None or (number and unit not in _BYTES):
+    if number is None or number < 0 or (number and unit not in _BYTES):
         raise RecordError(
-            f"{place}: dynamic shared memory is {value} {unit}, which is rounded; {_HOW}"
+            f"{place}: dynamic shared memory is {value} {unit}, which is no count or rounded; "
+            f"{_HOW}"
         )
     return int(number)
 
@@ -112,8 +119,9 @@ def _time(told: Told) -> float | None:
 
 
 def _number(text: str) -> float | None:
-    """With separators of thousands, as ``1,205.00``."""
+    """With separators of thousands, as ``1,205.00``; None for what is none."""
     try:
-        return float(text.replace(",", ""))
+        number = float(text.replace(",", ""))
     except ValueError:
         return None
+    return number if isfinite(number) else None

@@ -26,7 +26,7 @@ def read_nsys(path: Path) -> Profile:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as database:
             database.row_factory = sqlite3.Row
             columns = _columns(database, path)
-            return profile(_launches(database, columns), _device(database))
+            return profile(_launches(path, database, columns), _device(database))
     except sqlite3.Error as error:
         raise RecordError(
             f"{path}: cannot be read as an export of Nsight Systems: {error}"
@@ -34,9 +34,9 @@ def read_nsys(path: Path) -> Profile:
 
 
 def _columns(database: sqlite3.Connection, path: Path) -> set[str]:
-    columns = {row["name"] for row in database.execute(f"PRAGMA table_info({_KERNELS})")}
-    if not columns:
+    if _KERNELS not in _tables(database):
         raise RecordError(f"{path}: has no kernels; profile with nsys profile --trace=cuda")
+    columns = {row["name"] for row in database.execute(f"PRAGMA table_info({_KERNELS})")}
     missing = [c for c in _NEEDED if c not in columns]
     if missing or not columns & set(_NAMES):
         lacking = ", ".join(missing) or " or ".join(_NAMES)
@@ -45,19 +45,33 @@ def _columns(database: sqlite3.Connection, path: Path) -> set[str]:
 
 
 def _launches(
-    database: sqlite3.Connection, columns: set[str]
+    path: Path, database: sqlite3.Connection, columns: set[str]
 ) -> Iterator[tuple[Shape, float | None]]:
+    if "StringIds" not in _tables(database):
+        raise RecordError(f"{path}: has no table StringIds; export it anew")
     names = dict(database.execute("SELECT id, value FROM StringIds").fetchall())
     for row in database.execute(f"SELECT * FROM {_KERNELS} ORDER BY start, rowid"):
-        name = next((names[row[c]] for c in _NAMES if c in columns and names.get(row[c])), "")
-        shape = Shape(
-            name=name,
-            grid=_extent(row, "grid"),
-            block=_extent(row, "block"),
-            shared_bytes=row["dynamicSharedMemory"] if "dynamicSharedMemory" in columns else None,
-            cluster=_extent(row, "cluster") if "clusterX" in columns else (1, 1, 1),
-        )
-        yield shape, (row["end"] - row["start"]) * 1e-9
+        try:
+            yield _shape(row, columns, names), (int(row["end"]) - int(row["start"])) * 1e-9
+        except (TypeError, ValueError, OverflowError):
+            told = str(dict(row))[:200]
+            raise RecordError(f"{path}: this launch has no whole numbers: {told}") from None
+
+
+def _shape(row: sqlite3.Row, columns: set[str], names: Mapping[Any, Any]) -> Shape:
+    shared = row["dynamicSharedMemory"] if "dynamicSharedMemory" in columns else None
+    return Shape(
+        name=next((str(names[row[c]]) for c in _NAMES if c in columns and names.get(row[c])), ""),
+        grid=_extent(row, "grid"),
+        block=_extent(row, "block"),
+        shared_bytes=None if shared is None else max(0, int(shared)),
+        cluster=_extent(row, "cluster") if "clusterX" in columns else (1, 1, 1),
+    )
+
+
+def _tables(database: sqlite3.Connection) -> set[str]:
+    """Tables only: a view could compute for ever."""
+    return {row[0] for row in database.execute("SELECT name FROM sqlite_master WHERE type='table'")}
 
 
 def _extent(row: Mapping[str, Any], what: str) -> Extent:
@@ -68,8 +82,7 @@ def _extent(row: Mapping[str, Any], what: str) -> Extent:
 
 def _device(database: sqlite3.Connection) -> str:
     """Where there is one kind of GPU."""
-    tables = {row[0] for row in database.execute("SELECT name FROM sqlite_master")}
-    if "TARGET_INFO_GPU" not in tables:
+    if "TARGET_INFO_GPU" not in _tables(database):
         return ""
     found = {str(row[0]) for row in database.execute("SELECT name FROM TARGET_INFO_GPU")}
     return found.pop() if len(found) == 1 else ""
