@@ -31,11 +31,15 @@ demo: $(VENV)/ready
 test: $(VENV)/ready
 	$(BIN)/python -m pytest -n auto --dist loadfile $(PYTEST_OPTIONS)
 
-# So many inputs of each parser, other ones each time: FUZZ=50000 is about an hour on two cores.
+# So many inputs of each parser by Hypothesis, other ones each time, then so many seconds of each guided
+# by coverage, an hour in all. What that found worth keeping stays in .fuzz for the next time.
 FUZZ ?= 5000
+GUIDED ?= 120
 
 fuzz: $(VENV)/ready
 	PERFASSERT_FUZZ=$(FUZZ) $(BIN)/python -m pytest tests/fuzz -k damage -n auto
+	$(BIN)/python -m pip install --quiet --group fuzz
+	$(BIN)/python tests/fuzz/guided.py $(GUIDED)
 
 sanitize: $(VENV)/ready
 	$(BIN)/python tests/sanitize.py

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
+import tempfile
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,11 +20,13 @@ from perfassert.confined import named, reaches_outside
 from perfassert.errors import KernelError
 from perfassert.expect.condition import parse_condition
 from perfassert.expect.metrics import metric
+from perfassert.frontends.cuda.compile_commands import device_options, entries
 from perfassert.frontends.cuda.ptx import PtxCode, parse_ptx
 from perfassert.frontends.cuda.ptx_text import kernels
 from perfassert.frontends.cuda.sass import parse_listing
 from perfassert.frontends.cuda.sass_code import place
 from perfassert.frontends.nsight import read_samples
+from perfassert.frontends.profiles.read import read_profile
 from perfassert.frontends.toolchain import names, options, signature
 from perfassert.frontends.toolchain.binary import Source
 from perfassert.frontends.toolchain.containers import begins_as_code
@@ -132,6 +137,26 @@ def _tensor_map(text: str) -> object:
     return pa.TensorMap(given[:half], given[half:])  # type: ignore[arg-type]
 
 
+def _commands(path: Path) -> object:
+    """What they name is left alone: it would be compiled."""
+    return [device_options(words) for _, _, words in entries(path)]
+
+
+def _database() -> bytes:
+    """As Nsight Systems exports one."""
+    extents = ", ".join(f"{what}{axis}" for what in ("grid", "block") for axis in "XYZ")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "p.sqlite")
+        with closing(sqlite3.connect(path)) as database:
+            database.executescript(
+                "CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT);"
+                f"CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start, end, {extents}, demangledName);"
+                "INSERT INTO StringIds VALUES (1, 'copy(float *)');"
+                "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (0, 900, 8, 1, 1, 64, 1, 1, 1);"
+            )
+        return path.read_bytes()
+
+
 def _report() -> bytes:
     kernel = pa.Kernel.from_accesses("k", [pa.Field("a", shape=(4096,))], ["a[x]"])
     data = pa.predict(kernel, pa.Launch.cover(4096, 64), "a100").to_dict(diagnosis=False)
@@ -163,6 +188,13 @@ ld.global.f32 %r5, [%rd3+16]; st.global.f32 [%rd3], %r5; add.s32 %r3, %r3, 1; br
 E: ret;
 }
 """
+PROFILE = b"""==PROF== Connected
+"ID","Process ID","Kernel Name","Block Size","Grid Size","Metric Name","Metric Unit","Metric Value"
+"0","7","copy(float *)","(64, 1, 1)","(8, 1, 1)","Duration","nsecond","1,205"
+"0","7","copy(float *)","(64, 1, 1)","(8, 1, 1)","Dynamic Shared Memory Per Block","byte/block","64"
+"""
+COMMANDS = b"""[{"directory": "/b", "file": "k.cu", "command": "nvcc -I inc -O3 -c k.cu -o k.o"},
+ {"directory": "/b", "file": "l.cu", "arguments": ["nvcc", "-DN=3", "-std=c++17", "l.cu"]}]"""
 LAUNCHES = b"""schema = 1
 [kernels.k]
 accesses = { fields = [{ name = "a", shape = [64] }], loads = ["a[x]"] }
@@ -208,7 +240,8 @@ TARGETS: dict[str, Target] = {
     "PTX": of_text(_ptx, [PTX], ".reg .b32 %r1 %rd3 bra @%p1 .param ld.global.f32 .entry"),
     "listings": of_text(lambda t: place(parse_listing(t, "k.sass")), [LISTING.decode()],
                         "R1 UR4 P0 @!P0 LDG.E IMAD.WIDE c[0x0][0x160] .L_x_1 desc[UR4]"),
-    "machine code": Target(lambda c, f: (begins_as_code(c), mutations.elf(c, f / "k.cubin")), ()),
+    "machine code": Target(lambda c, f: (begins_as_code(c), mutations.elf(c, f / "k.cubin")),
+                           ((FIXTURES / "loop.cubin").read_bytes(),), (*NUMBERS, *SIGNS)),
     "device files": of_file(load_device, "d.toml",
                             [(ROOT / "devices" / "A100-SXM4-40GB.toml").read_bytes()],
                             "value source grade [a] [[a]] = extends"),
@@ -219,6 +252,11 @@ TARGETS: dict[str, Target] = {
                       [(ROOT / "validation" / "stars_v100.toml").read_bytes()], "[[case]] file"),
     "samples": of_file(read_samples, "s.csv", [(FIXTURES / "nsight" / "samples.csv").read_bytes()],
                        "stall_wait Address Source , 0x10"),
+    "profiles": of_file(read_profile, "p.csv", [PROFILE],
+                        "Duration (64,1,1) 1,205 nsecond byte/block launch__cluster_dim_x"),
+    "databases": of_file(read_profile, "p.sqlite", [_database()]),
+    "compilation databases": of_file(_commands, "compile_commands.json", [COMMANDS],
+                                     "arguments command -I -optf -o output"),
     "reports": of_file(read.read, "r.json", [_report()],
                        "null true [] {} tests predictions NaN"),
 }  # fmt: skip

@@ -26,13 +26,8 @@ def kernels_of_build(path: Path, arch: str | None) -> tuple[KernelInfo, ...]:
 
     :class:`KernelSourceError` for what is no compilation database, or has no CUDA.
     """
-    try:
-        entries = json.loads(path.read_text("utf-8"))
-        read = [_entry(entry) for entry in entries]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise KernelSourceError(f"{path} is no compilation database: {error!r}") from None
     found: list[KernelInfo] = []
-    cuda = [entry for entry in read if entry[0].suffix == ".cu"]
+    cuda = [entry for entry in entries(path) if entry[0].suffix == ".cu"]
     if not cuda:
         raise KernelSourceError(f"{path} has no entry of a .cu file; name the object files instead")
     for source, product, words in cuda:
@@ -43,8 +38,15 @@ def kernels_of_build(path: Path, arch: str | None) -> tuple[KernelInfo, ...]:
     return tuple(found)
 
 
+def entries(path: Path) -> list[tuple[Path, Path | None, list[str]]]:
+    """Source, product and command line of each; :class:`KernelSourceError` for another file."""
+    try:
+        return [_entry(entry) for entry in json.loads(path.read_text("utf-8"))]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise KernelSourceError(f"{path} is no compilation database: {error!r}") from None
+
+
 def _entry(entry: Mapping[str, Any]) -> tuple[Path, Path | None, list[str]]:
-    """Source, product and command line."""
     folder = Path(entry["directory"])
     words = list(entry.get("arguments") or shlex.split(entry["command"]))
     product = entry.get("output")
