@@ -74,7 +74,7 @@ def _tables(database: sqlite3.Connection) -> set[str]:
     return {row[0] for row in database.execute("SELECT name FROM sqlite_master WHERE type='table'")}
 
 
-def _extent(row: Mapping[str, Any], what: str) -> Extent:
+def _extent(row: sqlite3.Row, what: str) -> Extent:
     """Clusters that a launch does not have are zeros."""
     x, y, z = (max(1, int(row[f"{what}{axis}"] or 1)) for axis in "XYZ")
     return x, y, z
