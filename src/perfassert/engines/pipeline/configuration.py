@@ -49,3 +49,11 @@ class Unit:
             result.append(tuple(own))
             count = result[-1][-1] + 1
         return tuple(result)
+
+    @property
+    def runs_on(self) -> frozenset[int]:
+        """Copies of pipelines without a queue whose time does not fit the slots."""
+        depths, ticks = self.pipelines.depths, self.pipelines.ticks
+        nodes = (n for program in self.programs for n in program.nodes if self.width)
+        found = {n.pipeline for n in nodes if not depths[n.pipeline] and n.issue % ticks}
+        return frozenset(copy for pipeline in found for copy in self.copies[pipeline])

@@ -72,6 +72,7 @@ class Machine(Generic[W]):
         self.codes = [unroll(program) for program in unit.programs]
         self.copies = unit.copies
         self.free_at = [0] * (self.copies[-1][-1] + 1)
+        self.runs_on = unit.runs_on
         self.slots: list[Block[W] | None] = [None] * unit.resident
         self.launched = 0
         self.completions: list[tuple[int, int, W, int]] = []
@@ -204,7 +205,7 @@ class Machine(Generic[W]):
     def issue(self, warp: W, place: int, copy: int) -> None:
         """An instruction takes its pipeline and servers; at a barrier it waits for the block."""
         node = warp.code.nodes[place]
-        self.free_at[copy] = self.now + node.issue
+        self.occupy(copy, node.issue)
         done = self.serve(node, copy)
         self.used[warp.scheduler] += 1
         warp.issued += 1
@@ -217,6 +218,13 @@ class Machine(Generic[W]):
             self.arrive(warp, node)
         else:
             self.schedule(warp, place, done - self.now + node.completion)
+
+    def occupy(self, copy: int, ticks: int) -> None:
+        """Issue slots lie at whole cycles, what a pipeline takes need not: it goes on where it was
+        done, if that was less than a cycle ago."""
+        free = self.free_at[copy]
+        runs_on = copy in self.runs_on and self.now - free < self.cycle
+        self.free_at[copy] = (free if runs_on else self.now) + ticks
 
     def arrive(self, warp: W, node: ProgramNode) -> None:
         """The last warp to come to a barrier lets all go on: it is what each issued last."""

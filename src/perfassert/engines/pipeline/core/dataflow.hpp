@@ -36,7 +36,7 @@ class Dataflow : public Engine<Dataflow<Heard>, FlowState<Heard>> {
   using Base = Engine<Dataflow, State>;
   friend Base;
   using Base::u, Base::s, Base::simulated, Base::anchor, Base::flagged_grid;
-  using Base::tell, Base::flag, Base::has_slot, Base::same_unit, Base::shift_unit;
+  using Base::tell, Base::flag, Base::has_slot, Base::same_unit, Base::shift_unit, Base::occupy, Base::busy;
   using Base::keeps_phases, Base::hash_channels, Base::channel_bytes;
 
  public:
@@ -330,7 +330,7 @@ class Dataflow : public Engine<Dataflow<Heard>, FlowState<Heard>> {
     if (warp.ready[pipe].empty()) able[copy].erase(key);
     s.last_served[copy] = w;
     const Node& node = program(w).nodes[warp.live[number].node];
-    s.free_at[copy] = s.now + node.issue;
+    occupy(copy, node.issue);
     ++s.used[w % u.schedulers];
     ++simulated;
     tell(Issued{s.now, block_of(w), w, w % u.schedulers, warp.live[number].node, node.origin, node.op,
@@ -450,7 +450,7 @@ class Dataflow : public Engine<Dataflow<Heard>, FlowState<Heard>> {
     Hash h;
     hash_channels(h);
     for (i64 w : s.last_served) h.add(w);
-    for (i64 t : s.free_at) h.add(clip(t, s.now));
+    for (i64 c = 0; c < u.copies; ++c) h.add(busy(s, c));
     for (size_t w = 0; w < s.warps.size(); ++w) {
       const FlowWarp& warp = s.warps[w];
       if (!s.slots[w / u.warps].live) continue;

@@ -176,12 +176,21 @@ template <class Self, class State> class Engine {
     return s.used[sched] < u.width;
   }
 
+  // An instruction that is issued now occupies its pipeline for some ticks.
+  void occupy(i64 copy, i64 ticks) {
+    i64& free = s.free_at[copy];
+    free = either(s.now - free < u.runs_on[copy], free, s.now) + ticks;
+  }
+
+  // How far a pipeline is from standing still at a time.
+  i64 busy(const State& t, i64 copy) const { return clip(t.free_at[copy], t.now - u.runs_on[copy]); }
+
   // Whether pipelines, slots and arbitration stand as they did, relative to the time.
   bool same_unit(const State& before) const {
     if (s.last_served != before.last_served || s.by_age != before.by_age) return false;
     if (u.width && (s.now - before.now) % u.ticks) return false;
     for (i64 c = 0; c < u.copies; ++c)
-      if (clip(s.free_at[c], s.now) != clip(before.free_at[c], before.now)) return false;
+      if (busy(s, c) != busy(before, c)) return false;
     if (u.width)
       for (i64 i = 0; i < u.schedulers; ++i) {
         i64 x = s.used_at[i] == s.now ? s.used[i] : 0;

@@ -30,7 +30,7 @@ class InOrder : public Engine<InOrder<Heard, kNarrow>, InOrderState<Heard>> {
   using Base = Engine<InOrder, State>;
   friend Base;
   using Base::u, Base::s, Base::simulated, Base::anchor, Base::flagged_grid;
-  using Base::cycle, Base::tell, Base::flag, Base::has_slot, Base::same_unit, Base::shift_unit;
+  using Base::cycle, Base::tell, Base::flag, Base::has_slot, Base::same_unit, Base::shift_unit, Base::occupy, Base::busy;
   using Base::keeps_phases, Base::hash_channels, Base::channel_bytes;
 
  public:
@@ -440,7 +440,7 @@ class InOrder : public Engine<InOrder<Heard, kNarrow>, InOrderState<Heard>> {
     if (word_count() > 1) empty = none(mask);
     at.active &= ~((std::uint64_t)empty << node.pipe);
     i64 copy = at.copies[node.pipe];
-    s.free_at[copy] = s.now + node.issue;
+    occupy(copy, node.issue);
     i64 done = node.served ? serve(c, node, at, copy) : s.now;
     if (kNarrow) { s.used_at[sched] = s.now; s.used[sched] = 1; }
     else ++s.used[sched];
@@ -614,7 +614,7 @@ class InOrder : public Engine<InOrder<Heard, kNarrow>, InOrderState<Heard>> {
     hash_channels(h);
     h.add(s.first_scheduler);
     for (i64 w : s.last_served) h.add(w);
-    for (i64 t : s.free_at) h.add(clip(t, s.now));
+    for (i64 c = 0; c < u.copies; ++c) h.add(busy(s, c));
     for (i64 t : s.queued) h.add(clip(t, s.now));
     for (size_t w = 0; w < s.warps.size(); ++w) {
       const Warp& warp = s.warps[w];

@@ -45,6 +45,7 @@ struct Unit {
   std::vector<i64> variant;
   std::vector<i64> per_scheduler;
   std::vector<i64> depth;  // per pipeline: places of the queue behind it, 0 for none; -1: a server
+  std::vector<i64> runs_on;  // per copy of a pipeline: ticks after which it has stood still
   std::vector<i64> arrivals;  // per channel of a block: those that complete a phase
   std::vector<Program> programs;
   std::vector<std::vector<i64>> copy;  // [pipe][scheduler] -> number of the pipeline's copy
@@ -104,6 +105,16 @@ Program read_program(Reader& in) {
   return p;
 }
 
+// Issue slots lie at whole cycles, what a pipeline takes need not: it goes on where it was done, if
+// that was less than a cycle ago. One with a queue is fed from there.
+void find_running_on(Unit& u) {
+  u.runs_on.assign(u.copies, 0);
+  for (auto& p : u.programs)
+    for (auto& n : p.nodes)
+      if (u.width && u.depth[n.pipe] == 0 && n.issue % u.ticks)
+        for (i64 copy : u.copy[n.pipe]) u.runs_on[copy] = u.ticks;
+}
+
 Unit read_unit(Reader& in) {
   Unit u;
   i64 programs = in.next();
@@ -123,6 +134,7 @@ Unit read_unit(Reader& in) {
       u.copy.back().push_back(u.copies + (u.per_scheduler[i] ? s : 0));
     u.copies += u.per_scheduler[i] ? u.schedulers : 1;
   }
+  find_running_on(u);
   return u;
 }
 
