@@ -5,7 +5,7 @@ import os
 import pytest
 
 import perfassert as pa
-from perfassert.frontends.cuda.triton import from_triton
+from perfassert.frontends.generators.triton import from_triton
 from perfassert.frontends.toolchain import tools
 
 pytest.importorskip("triton")

@@ -41,12 +41,12 @@ if TYPE_CHECKING:
     from perfassert.frontends.cuda.kernels import from_cubin as from_cubin
     from perfassert.frontends.cuda.kernels import from_cuda as from_cuda
     from perfassert.frontends.cuda.kernels import from_ptx as from_ptx
-    from perfassert.frontends.cuda.triton import from_triton as from_triton
     from perfassert.frontends.generators.cute import from_cute as from_cute
     from perfassert.frontends.generators.numba import from_numba as from_numba
     from perfassert.frontends.generators.objects import from_cupy as from_cupy
     from perfassert.frontends.generators.objects import from_source_object as from_source_object
     from perfassert.frontends.generators.pystencils import from_pystencils as from_pystencils
+    from perfassert.frontends.generators.triton import from_triton as from_triton
     from perfassert.frontends.generators.warp import from_warp as from_warp
     from perfassert.frontends.nsight import read_samples as read_samples
     from perfassert.hardware.load import device as device
@@ -89,11 +89,11 @@ _HOMES = {
     ),
     "frontends.cuda.inventory": ("KernelInfo", "kernels"),
     "frontends.cuda.kernels": ("from_cubin", "from_cuda", "from_ptx"),
-    "frontends.cuda.triton": ("from_triton",),
     "frontends.generators.cute": ("from_cute",),
     "frontends.generators.numba": ("from_numba",),
     "frontends.generators.objects": ("from_cupy", "from_source_object"),
     "frontends.generators.pystencils": ("from_pystencils",),
+    "frontends.generators.triton": ("from_triton",),
     "frontends.generators.warp": ("from_warp",),
     "kernel.description": ("Kernel",),
     "kernel.field": ("Field",),

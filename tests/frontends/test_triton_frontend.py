@@ -7,7 +7,7 @@ import pytest
 
 import perfassert as pa
 from perfassert.frontends.cuda.describe import describe
-from perfassert.frontends.cuda.triton import from_triton
+from perfassert.frontends.generators.triton import from_triton
 from perfassert.frontends.toolchain import tools
 
 SOURCE = """

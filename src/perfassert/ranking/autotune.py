@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Union
 
 from perfassert.errors import KernelSourceError, LaunchError, RankingError
-from perfassert.frontends.cuda.triton import from_triton
+from perfassert.frontends.generators.triton import from_triton
 from perfassert.hardware.load import device as load_device
 from perfassert.hardware.model import Device
 from perfassert.kernel.description import Kernel

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from perfassert.errors import KernelSourceError, LaunchError, PluginError
-from perfassert.frontends.cuda.triton import from_triton
 from perfassert.frontends.generators.numba import from_numba
 from perfassert.frontends.generators.objects import from_cupy, from_source_object
 from perfassert.frontends.generators.pystencils import from_pystencils
+from perfassert.frontends.generators.triton import from_triton
 from perfassert.frontends.generators.warp import from_warp
 from perfassert.kernel.description import Kernel
 from perfassert.kernel.launch import Buffer, Launch

@@ -9,12 +9,14 @@ import re
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from operator import index
 from types import ModuleType
 from typing import Any
 
-from perfassert.errors import KernelSourceError, LaunchError, ToolchainMissing, close_matches
+from perfassert.errors import KernelSourceError, LaunchError, close_matches
 from perfassert.frontends.cuda.kernels import Hints
+from perfassert.frontends.generators.generated import by_name, package, with_args
 from perfassert.frontends.toolchain.architecture import number
 from perfassert.frontends.toolchain.binary import Binary, Parameter
 from perfassert.frontends.toolchain.build import Layout, from_compiler
@@ -23,6 +25,7 @@ from perfassert.kernel.description import BoundKernel, CompiledKernel
 from perfassert.kernel.launch import Buffer, Launch
 from perfassert.source import SourceSpan
 
+_OLDEST = (3, 9)
 _SCRATCH = ("global_scratch", "profile_scratch")  # pointers that Triton appends, in this order
 _DIVISIBLE = ["tt.divisibility", 16]
 _INTEGER = re.compile(r"[iu](?:8|16|32|64)")
@@ -191,7 +194,8 @@ class TritonCode:
 
         Raises :class:`LaunchError` for a block that is not what Triton would start.
         """
-        args = self._by_name(launch)
+        names = [n for n, t in self.source.types.items() if t != "constexpr"]
+        args = by_name(launch, names, self.source.function.__name__)
         binary, warps = self.source.build(arch, args)
         block = (warps * warp_size, 1, 1)
         if launch.block != block:
@@ -200,39 +204,17 @@ class TritonCode:
                 f"use block={block[0]}, not {_shown(launch.block)}, or another num_warps"
             )
         kept = {n: v for n, v in args.items() if self._remains(n, binary)}
-        named = Launch(
-            launch.grid, launch.block, kept, launch.shared_bytes, domain=launch.domain,
-            cluster=launch.cluster,
-        )  # fmt: skip
-        return self.hints.bind(binary, named, warp_size)
+        return self.hints.bind(binary, with_args(launch, kept), warp_size)
 
     def _remains(self, name: str, binary: Binary) -> bool:
         """Not so for a parameter that has become a constant."""
         return name not in self.source.types or any(p.name == name for p in binary.parameters)
 
-    def _by_name(self, launch: Launch) -> dict[str, Any]:
-        if isinstance(launch.args, Mapping):
-            return dict(launch.args)
-        names = [n for n, t in self.source.types.items() if t != "constexpr"]
-        if len(launch.args) > len(names):
-            raise LaunchError(
-                f"{len(launch.args)} arguments for {self.source.function.__name__!r}, whose "
-                f"parameters are: {', '.join(names)}"
-            )
-        return dict(zip(names, launch.args, strict=False))
-
 
 def _triton() -> ModuleType:
-    try:
-        import triton
-        import triton.compiler
-    except ImportError as error:
-        raise ToolchainMissing(
-            f"triton cannot be imported ({error}); "
-            'install it with: pip install "perfassert[triton]"'
-        ) from None
-    module: ModuleType = triton
-    return module
+    """Triton, with its compiler as an attribute."""
+    package("triton.compiler", "triton", _OLDEST, "triton")
+    return import_module("triton")
 
 
 def _source_type(function: Any) -> Any:
