@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from perfassert.frontends.cuda.kernels import from_cuda as from_cuda
     from perfassert.frontends.cuda.kernels import from_ptx as from_ptx
     from perfassert.frontends.generators.cute import from_cute as from_cute
+    from perfassert.frontends.generators.inductor import InductorKernel as InductorKernel
+    from perfassert.frontends.generators.inductor import from_inductor as from_inductor
     from perfassert.frontends.generators.numba import from_numba as from_numba
     from perfassert.frontends.generators.objects import from_cupy as from_cupy
     from perfassert.frontends.generators.objects import from_source_object as from_source_object
@@ -90,6 +92,7 @@ _HOMES = {
     "frontends.cuda.inventory": ("KernelInfo", "kernels"),
     "frontends.cuda.kernels": ("from_cubin", "from_cuda", "from_ptx"),
     "frontends.generators.cute": ("from_cute",),
+    "frontends.generators.inductor": ("InductorKernel", "from_inductor"),
     "frontends.generators.numba": ("from_numba",),
     "frontends.generators.objects": ("from_cupy", "from_source_object"),
     "frontends.generators.pystencils": ("from_pystencils",),

@@ -9,14 +9,13 @@ from perfassert.errors import KernelSourceError, LaunchError, PluginError
 from perfassert.frontends.generators.numba import from_numba
 from perfassert.frontends.generators.objects import from_cupy, from_source_object
 from perfassert.frontends.generators.pystencils import from_pystencils
-from perfassert.frontends.generators.triton import from_triton
+from perfassert.frontends.generators.triton import WARP, from_triton
 from perfassert.frontends.generators.warp import from_warp
 from perfassert.kernel.description import Kernel
 from perfassert.kernel.launch import Buffer, Launch
 from perfassert.plugins import Found, gather, guarded
 
 Make = Callable[[Any, Launch], Kernel]
-_WARP = 32  # lanes, as Triton counts threads per warp
 _TRITON = {
     "float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float64": "fp64", "bool": "i1",
     "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64",
@@ -110,7 +109,7 @@ def _triton(held: Any, launch: Launch) -> Kernel:
             constants |= {name: args[name]} if name in args else {}
         elif name in args or not parameter.has_default:
             types[name] = _triton_type(_given(name, place, launch, "pa.from_triton"))
-    return from_triton(held, types, constants, num_warps=max(launch.block[0] // _WARP, 1))
+    return from_triton(held, types, constants, num_warps=max(launch.block[0] // WARP, 1))
 
 
 def _triton_type(value: Any) -> str:

@@ -26,6 +26,8 @@ from perfassert.kernel.launch import Buffer, Launch
 from perfassert.source import SourceSpan
 
 _OLDEST = (3, 9)
+WARP = 32
+"""Threads, as Triton counts them."""
 _SCRATCH = ("global_scratch", "profile_scratch")  # pointers that Triton appends, in this order
 _DIVISIBLE = ["tt.divisibility", 16]
 _INTEGER = re.compile(r"[iu](?:8|16|32|64)")
@@ -64,7 +66,7 @@ def from_triton(
     Raises :class:`~perfassert.KernelSourceError` for what is no JIT function and for a signature
     that is not its; compile errors come when the kernel is first predicted.
     """
-    triton = _triton()
+    triton = triton_module()
     function = _jit_function(triton, jit_function)
     types, constants = _parameters(function, signature, dict(constexprs or {}))
     options = _options(num_warps, num_stages, maxnreg)
@@ -142,12 +144,12 @@ class TritonSource:
     def _build(
         self, arch: str, ones: tuple[str, ...], attrs: Mapping[tuple[int, ...], Any]
     ) -> tuple[Binary, int]:
-        triton = _triton()
+        triton = triton_module()
         from triton.backends.compiler import GPUTarget
 
         types = dict(self.types) | dict.fromkeys(ones, "constexpr")
         constants = dict(self.constants) | dict.fromkeys(ones, 1)
-        target = GPUTarget("cuda", number(arch), 32)
+        target = GPUTarget("cuda", number(arch), WARP)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # Triton's own, about Triton
@@ -211,7 +213,7 @@ class TritonCode:
         return name not in self.source.types or any(p.name == name for p in binary.parameters)
 
 
-def _triton() -> ModuleType:
+def triton_module() -> ModuleType:
     """Triton, with its compiler as an attribute."""
     package("triton.compiler", "triton", _OLDEST, "triton")
     return import_module("triton")

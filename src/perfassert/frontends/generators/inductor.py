@@ -1,0 +1,364 @@
+"""``from_inductor``: what ``torch.compile`` wrote to its cache → its kernels, as candidates.
+
+The files are read as text: neither are they imported nor is PyTorch. Their layout is that of
+torch/_inductor/codegen/wrapper.py and triton.py, from 2.4 to 2.9.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from perfassert.errors import KernelSourceError
+from perfassert.frontends.generators.inductor_configs import (
+    Config,
+    blocks_of,
+    configurations,
+    fits,
+)
+from perfassert.frontends.generators.triton import WARP, from_triton
+from perfassert.frontends.generators.triton_text import TritonText
+from perfassert.kernel.description import CompiledKernel
+from perfassert.kernel.launch import Launch
+from perfassert.source import SourceSpan
+
+_MARK = "async_compile.triton("
+_KERNEL_PATH = re.compile(r"#\s*kernel path:\s*(\S+)")
+_AXES = "xyz"
+_MOST_ROWS = 65535  # blocks of a grid along y, says CUDA
+_DIVISIBLE = "tt.divisibility"
+_SHOWN = {"num_warps": "warps", "num_stages": "stages"}
+
+
+@dataclass(frozen=True)
+class InductorKernel:
+    """A Triton kernel of ``torch.compile``, for one shape. ``span``: where its text begins.
+    ``calls``: how often the program launches it. ``candidates``: label → kernel and launch, as
+    :func:`~perfassert.rank` takes them. ``chosen``: the label of what the cache says is used.
+    ``refused``: why there is no candidate."""
+
+    name: str
+    span: SourceSpan
+    calls: int
+    candidates: Mapping[str, tuple[CompiledKernel, Launch]]
+    chosen: str | None = None
+    refused: str | None = None
+
+    @property
+    def kernel(self) -> CompiledKernel:
+        """With the chosen configuration, or with the first one."""
+        return self._first[0]
+
+    @property
+    def launch(self) -> Launch:
+        """With the chosen configuration, or with the first one."""
+        return self._first[1]
+
+    @property
+    def _first(self) -> tuple[CompiledKernel, Launch]:
+        if self.refused:
+            raise KernelSourceError(self.refused)
+        return self.candidates[self.chosen or next(iter(self.candidates))]
+
+
+def from_inductor(
+    path: str | Path,
+    *,
+    sizes: Mapping[str, int] | None = None,
+    configs: Mapping[str, Sequence[Mapping[str, int]]] | None = None,
+    proxies: Mapping[str, str] | None = None,
+) -> tuple[InductorKernel, ...]:
+    """The Triton kernels that ``torch.compile`` wrote: of an ``output_code.py``, or of all such
+    files in a folder (its cache, ``torch_compile_debug``), in the order in which they are launched.
+
+    ``sizes``: of dynamic shapes, ``{"s0": 4096}``. ``configs``: kernel → configurations to try,
+    ``{"XBLOCK": 1024, "num_warps": 4}``, instead of those that Inductor would. Extern kernels (of
+    libraries) and kernels of a CPU are left out. ``proxies`` as in :func:`~perfassert.from_cuda`.
+
+    A kernel with a grid, a heuristic or a helper that is not known has its reason in ``refused``.
+    Raises :class:`~perfassert.KernelSourceError` with file and line for what is none of
+    Inductor's and for dynamic shapes without a size.
+    """
+    found = [
+        one
+        for file in _files(Path(path))
+        for one in _Program(file, sizes or {}, configs or {}, proxies).kernels()
+    ]
+    if not found:
+        raise KernelSourceError(f"{path}: launches no Triton kernel of a GPU")
+    unknown = {*(configs or {})} - {one.name for one in found}
+    if unknown:
+        raise KernelSourceError(f"{path}: launches no kernel {min(unknown)!r}")
+    return tuple(found)
+
+
+def _files(path: Path) -> list[Path]:
+    if not path.exists():
+        raise KernelSourceError(f"{path}: there is no such file or folder")
+    if path.is_file():
+        return [path]
+    found = [p for p in sorted(path.rglob("*.py")) if _MARK in p.read_text("utf-8", "replace")]
+    if not found:
+        raise KernelSourceError(
+            f"{path}: no file in it calls {_MARK}...); give the folder of TORCHINDUCTOR_CACHE_DIR, "
+            "or the output_code.py of TORCH_COMPILE_DEBUG=1"
+        )
+    return found
+
+
+@dataclass(frozen=True)
+class _Program:
+    """A file with kernels as texts, and the function that launches them."""
+
+    path: Path
+    sizes: Mapping[str, int]
+    configs: Mapping[str, Sequence[Mapping[str, int]]]
+    proxies: Mapping[str, str] | None
+
+    def kernels(self) -> Iterator[InductorKernel]:
+        """One for each kernel and shape."""
+        text = self.path.read_text("utf-8", "replace")
+        whole = TritonText.read(self.path, text)
+        texts = dict(self._texts(whole.tree))
+        if not texts:
+            raise KernelSourceError(
+                f"{self.path}: has no {_MARK}...); give the output_code.py, which launches kernels"
+            )
+        launched: dict[tuple[str, tuple[int, ...]], list[ast.Call]] = {}
+        for name, call in _calls(whole.tree, texts):
+            given = texts[name].numbers(whole, call, self.sizes)
+            launched.setdefault((name, given), []).append(call)
+        for (name, given), calls in launched.items():
+            chosen = _best_config(self.path, text, texts[name].line)
+            yield self._kernel(texts[name], given, len(calls), chosen)
+
+    def _texts(self, tree: ast.Module) -> Iterator[tuple[str, _Described]]:
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call):
+                continue
+            call, target = node.value, node.targets[0]
+            if ast.unparse(call.func) + "(" != _MARK or not isinstance(target, ast.Name):
+                continue
+            source = call.args[1] if len(call.args) > 1 else None
+            if isinstance(source, ast.Constant) and isinstance(source.value, str):
+                described = _Described.read(self.path, source.value, source.lineno)
+                if described.meta.get("device_type", "cuda") == "cuda":
+                    yield target.id, described
+
+    def _kernel(
+        self, described: _Described, given: tuple[int, ...], calls: int, chosen: Config | None
+    ) -> InductorKernel:
+        name = described.name
+        span = SourceSpan(str(self.path), described.node.lineno)
+        tried = [dict(c) for c in self.configs.get(name, ())] or described.configurations()
+        tried = ([chosen] if chosen else []) + [c for c in tried if c != chosen]
+        try:
+            function = described.text.jit(name)
+            candidates = {
+                _label(config): described.candidate(function, config, given, self.proxies)
+                for config in tried or described.unknown()
+            }
+        except KernelSourceError as error:
+            return InductorKernel(name, span, calls, {}, refused=str(error))
+        return InductorKernel(name, span, calls, candidates, _label(chosen) if chosen else None)
+
+
+@dataclass(frozen=True)
+class _Described:
+    """A kernel's text, and the arguments of the decorator that says how it is launched."""
+
+    text: TritonText
+    name: str
+    heuristic: str
+    given: Mapping[str, Any]
+    line: int
+
+    @classmethod
+    def read(cls, path: Path, source: str, line: int) -> _Described:
+        """``line``: of the file, where the string begins."""
+        text = TritonText.read(path, source, line)
+        for function in text.functions.values():
+            for decorator in function.decorator_list:
+                if isinstance(decorator, ast.Call):
+                    heuristic = ast.unparse(decorator.func).rpartition(".")[2]
+                    given = {str(k.arg): text.literal(k.value) for k in decorator.keywords}
+                    return cls(text, function.name, heuristic, given, line)
+        raise KernelSourceError(f"{path}:{line}: no function of it is under @triton_heuristics")
+
+    @property
+    def node(self) -> ast.FunctionDef:
+        return self.text.functions[self.name]
+
+    @property
+    def meta(self) -> Mapping[str, Any]:
+        """What Triton is told; the device is told in several ways."""
+        meta = dict(self.given.get("triton_meta", {}))
+        device = meta.get("device")
+        kind = device.get("type") if isinstance(device, Mapping) else meta.get("device_type")
+        return {**meta, "device_type": kind or "cuda"}
+
+    @property
+    def parameters(self) -> list[str]:
+        return self.text.parameters(self.name)[0]
+
+    @property
+    def passed(self) -> list[str]:
+        """Parameters that a launch passes; the others are constants of the configuration."""
+        names, fixed = self.text.parameters(self.name)
+        return [name for name in names if name not in fixed]
+
+    @property
+    def types(self) -> dict[str, str]:
+        """By name; PyTorch up to 2.5 has them by place."""
+        signature = self.meta.get("signature", {})
+        names = self.parameters
+        return {names[k] if isinstance(k, int) else str(k): v for k, v in signature.items()}
+
+    def numbers(self, whole: TritonText, call: ast.Call, sizes: Mapping[str, int]) -> Any:
+        """What a launch passes that is no pointer, then the grid where it passes that, too."""
+        wanted = [*self.passed, *_extra(self.given)]
+        if len(call.args) != len(wanted):
+            whole.refuse(
+                call, f"{self.name!r} is launched with {len(call.args)} arguments, not {wanted}"
+            )
+        for keyword in call.keywords:
+            value = keyword.value
+            if keyword.arg == "grid" and not ast.unparse(value).startswith("grid("):
+                whole.refuse(call, f"the grid {ast.unparse(value)} is not known here")
+        pointers = {name for name, kind in self.types.items() if kind.startswith("*")}
+        pairs = zip(wanted, call.args, strict=True)
+        return tuple(whole.integer(arg, sizes) for name, arg in pairs if name not in pointers)
+
+    def configurations(self) -> list[Config]:
+        """What Inductor tries, and what runs with this function."""
+        found = configurations(self.heuristic, self.given)
+        return [config for config in found if fits(config, self.parameters)]
+
+    def unknown(self) -> NoReturn:
+        """For a heuristic whose configurations are not known."""
+        self.text.refuse(
+            self.node,
+            f"what triton_heuristics.{self.heuristic} tries for {self.name!r} is not known; give "
+            f"configs={{{self.name!r}: [{{'XBLOCK': 1024, 'num_warps': 4}}]}}",
+        )
+
+    def candidate(
+        self,
+        function: Any,
+        config: Config,
+        given: tuple[int, ...],
+        proxies: Mapping[str, str] | None,
+    ) -> tuple[CompiledKernel, Launch]:
+        """One configuration, with the launch that Inductor would make."""
+        types = self.types
+        scalars = [n for n in self.passed if not types.get(n, "").startswith("*")]
+        values = dict(zip([*scalars, *_extra(self.given)], given, strict=True))
+        constants = self._constants() | dict(blocks_of(config, self.parameters))
+        kernel = from_triton(
+            function,
+            {n: types[n] for n in self.passed if n not in constants},
+            constants,
+            num_warps=config.get("num_warps", 4),
+            num_stages=config.get("num_stages"),
+            attrs=_attributes(self.meta),
+            proxies=proxies,
+        )
+        args = {name: values[name] for name in scalars if name not in constants}
+        grid = self._grid(config, values)
+        return kernel, Launch(grid, config.get("num_warps", 4) * WARP, args)
+
+    def _constants(self) -> dict[str, Any]:
+        """Sizes that are 1, and what a template fixes."""
+        names = self.parameters
+        given = self.meta.get("constants", {})
+        return {names[k] if isinstance(k, int) else str(k): v for k, v in given.items()}
+
+    def _grid(self, config: Config, values: Mapping[str, int]) -> tuple[int, int, int]:
+        kind = self.given.get("inductor_meta", {}).get("grid_type", "Grid1D")
+        if extra := _extra(self.given):
+            x, y, z = (values[name] for name in extra)
+            return x, y, z
+        sizes = {**self._constants(), **values}
+        x, y, z = (
+            -(-sizes.get(f"{axis}numel", 1) // config.get(f"{axis.upper()}BLOCK", 1))
+            for axis in _AXES
+        )
+        if kind == "Grid2DWithYZOverflow" and y > _MOST_ROWS:
+            z = -(-y // _MOST_ROWS)
+            return x, -(-y // z), z
+        if kind not in ("Grid1D", "Grid2D", "Grid3D", "Grid2DWithYZOverflow"):
+            self.text.refuse(self.node, f"the grid of {self.name!r} is a {kind}, not known here")
+        return x, y, z
+
+
+def _extra(given: Mapping[str, Any]) -> Sequence[str]:
+    """The grid, where the launch says it: three arguments behind the kernel's own."""
+    return tuple(given.get("inductor_meta", {}).get("extra_launcher_args", ()))
+
+
+def _attributes(meta: Mapping[str, Any]) -> dict[tuple[int, ...], Any]:
+    """What Triton may rely on, as its ``ASTSource`` takes it; three spellings of three versions."""
+    said: Mapping[Any, Any] = next(iter(meta.get("configs", ())), {})
+    if all(isinstance(key, tuple) for key in said):
+        return {key: [list(pair) for pair in pairs] for key, pairs in said.items()}
+    places = said.get("arg_properties", {}).get(_DIVISIBLE) or said.get("divisible_by_16", ())
+    return {(int(place),): [[_DIVISIBLE, 16]] for place in places}
+
+
+def _calls(tree: ast.Module, texts: Mapping[str, Any]) -> Iterator[tuple[str, ast.Call]]:
+    """Launches from top to bottom, with the sizes that are computed before them put in."""
+    nodes = (n for n in ast.walk(tree) if isinstance(n, (ast.Assign, ast.Expr)))
+    sizes: dict[str, ast.expr] = {}
+    for node in sorted(nodes, key=lambda n: n.lineno):
+        call, target = node.value, node.targets[0] if isinstance(node, ast.Assign) else None
+        if isinstance(target, ast.Name) and isinstance(call, (ast.BinOp, ast.UnaryOp)):
+            sizes[target.id] = _PutIn(sizes).visit(call)
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
+            name = ast.unparse(call.func.value)
+            if call.func.attr == "run" and name in texts:
+                yield name, _PutIn(sizes).visit(call)
+
+
+class _PutIn(ast.NodeTransformer):
+    """Expressions in the place of their names."""
+
+    def __init__(self, expressions: Mapping[str, ast.expr]) -> None:
+        self.expressions = expressions
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        found = self.expressions.get(node.id, node)
+        return ast.copy_location(found, node)
+
+
+def _best_config(path: Path, text: str, line: int) -> Config | None:
+    """What tuning found, in ``HASH.best_config`` beside the kernel's own file in the cache."""
+    above = _KERNEL_PATH.findall("\n".join(text.splitlines()[:line]))
+    if not above:
+        return None
+    stem = Path(above[-1]).stem
+    for folder in (path.parent.parent / stem[1:3], path.parent):
+        found = folder / f"{stem}.best_config"
+        if found.is_file():
+            return _config(found)
+    return None
+
+
+def _config(path: Path) -> Config:
+    try:
+        read = json.loads(path.read_text("utf-8"))
+        kept = {k: v for k, v in read.items() if k.endswith("BLOCK") or k in _SHOWN}
+    except (ValueError, AttributeError) as error:
+        raise KernelSourceError(f"{path}: is no configuration: {error}") from None
+    if not all(type(value) is int and value > 0 for value in kept.values()):
+        raise KernelSourceError(f"{path}: {kept} are not whole numbers above 0")
+    return kept
+
+
+def _label(config: Mapping[str, int]) -> str:
+    """``"XBLOCK=1024 warps=4 stages=1"``."""
+    return " ".join(f"{_SHOWN.get(name, name)}={value}" for name, value in config.items())

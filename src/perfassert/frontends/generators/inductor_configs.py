@@ -1,0 +1,122 @@
+"""The configurations that ``torch.compile`` tries of a kernel, from what stands in its file.
+
+The tiles are those of ``max-autotune`` in PyTorch 2.8 (``pointwise``, ``_reduction_configs`` and
+``_persistent_reduction_configs`` of torch/_inductor/runtime/triton_heuristics.py); other versions
+try others, which a launch may not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import prod
+from typing import Any
+
+Config = dict[str, int]
+_FEWEST, _MOST = 256, 1024  # elements of a tile along one axis
+_PERSISTENT = 4096  # elements of a tile that holds whole rows
+_LONGEST = 2048  # elements of a row that are taken at once
+
+
+def configurations(heuristic: str, given: Mapping[str, Any]) -> list[Config]:
+    """Without repetitions; ``given``: the arguments of ``triton_heuristics.NAME``. Empty for a
+    heuristic that is not known."""
+    said = {k: int(given[k]) for k in ("num_warps", "num_stages") if k in given}
+    if heuristic in _TILES:
+        found = _TILES[heuristic](_hints(heuristic, given.get("size_hints", {})))
+    elif heuristic in ("template", "foreach"):
+        found = [{}]
+    else:  # fixed_config, user_autotune
+        found = [given["config"]] if "config" in given else [*given.get("configs", ())]
+    unique = {tuple(sorted({**config, **said}.items())): config for config in found}
+    return [{**config, **said} for config in unique.values()]
+
+
+def _hints(heuristic: str, given: Any) -> dict[str, int]:
+    """Extents by axis, in powers of two; lists are those of PyTorch up to 2.5, x last but for r."""
+    if isinstance(given, Mapping):
+        return {str(axis): int(extent) for axis, extent in given.items()}
+    extents = tuple(given)
+    if "reduction" in heuristic:
+        return dict(zip(("x", "r"), extents, strict=False))
+    return dict(zip("xyz", reversed(extents), strict=False))
+
+
+def _pointwise(hints: Mapping[str, int]) -> list[Config]:
+    whole = max(_FEWEST, min(prod(hints.values()) // 128, _MOST))
+    if len(hints) == 1:
+        return [_tile(hints, [whole], 256), _tile(hints, [whole // 2], 64)]
+    if len(hints) == 2:
+        flat, long = ((32, 32), (64, 64), (256, 16), (16, 256)), ((whole, 1), (1, whole))
+        return [_tile(hints, tile, 256) for tile in (*flat, *long)]
+    cubes = ((16, 16, 16), (64, 8, 8), (8, 64, 8), (8, 8, 64))
+    bars = ((whole, 1, 1), (1, whole, 1), (1, 1, whole))
+    return [_tile(hints, tile, 256) for tile in (*cubes, *bars)]
+
+
+def _tile(hints: Mapping[str, int], tile: Sequence[int], per_warp: int) -> Config:
+    """Cut to the extents, then grown along the other axes to as many elements."""
+    wanted = prod(tile) // (8 if prod(hints.values()) < prod(tile) else 1)
+    blocks = {axis: min(n, hints[axis]) for axis, n in zip(hints, tile, strict=True)}
+    for axis in blocks:
+        while blocks[axis] < hints[axis] and prod(blocks.values()) < wanted:
+            blocks[axis] *= 2
+    elements = prod(blocks.values())
+    warps = _warps(elements // per_warp, 4 if elements >= 128 else 1, 8)
+    return _named(blocks, warps)
+
+
+def _reduction(hints: Mapping[str, int]) -> list[Config]:
+    rows, (axis, length) = hints["x"], _reduced(hints)
+    longest = min(length, _LONGEST)
+    few = 2 * (256 // length) if length <= 256 else 1
+    tiles = [(1, longest), (64, 8), (few, longest), (64, 64), (8, 512)]
+    found = [_rows(rows, axis, length, x, r, 16) for x, r in tiles]
+    return [*found, {**_rows(rows, axis, length, 64, 4, 16), "num_warps": 8}]
+
+
+def _persistent(hints: Mapping[str, int]) -> list[Config]:
+    """The whole row is one tile, so that its length is no parameter."""
+    rows, (axis, length) = hints["x"], _reduced(hints)
+    fit = (x for x in (1, 8, 32, 128) if x == 1 or (x <= rows and x * length <= _PERSISTENT))
+    return [_rows(rows, axis, length, x, length, 8) for x in fit]
+
+
+def _reduced(hints: Mapping[str, int]) -> tuple[str, int]:
+    return next((axis, extent) for axis, extent in hints.items() if axis.startswith("r"))
+
+
+def _rows(rows: int, axis: str, length: int, x: int, r: int, most: int) -> Config:
+    blocks = {"x": min(x, rows), axis: min(r, length)}
+    wanted = x * r // (8 if rows * length < x * r else 1)
+    for name, extent in (("x", rows), (axis, length)):
+        while blocks[name] < extent and prod(blocks.values()) < wanted:
+            blocks[name] *= 2
+    return _named(blocks, _warps(prod(blocks.values()) // 128, 2, most))
+
+
+def _warps(wanted: int, fewest: int, most: int) -> int:
+    """A power of two."""
+    return 1 << (min(max(wanted, fewest), most) - 1).bit_length()
+
+
+def _named(blocks: Mapping[str, int], warps: int) -> Config:
+    """``"x"`` is ``XBLOCK``, ``"r0_"`` is ``R0_BLOCK``."""
+    named = {f"{axis.upper()}BLOCK": block for axis, block in blocks.items()}
+    return {**named, "num_warps": warps, "num_stages": 1}
+
+
+def fits(config: Mapping[str, int], parameters: Sequence[str]) -> bool:
+    """Not where the function has one row per block for good, and the tile has several."""
+    return "XBLOCK" in parameters or config.get("XBLOCK", 1) == 1
+
+
+def blocks_of(config: Mapping[str, int], parameters: Sequence[str]) -> Iterator[tuple[str, int]]:
+    """What of it the function takes as constants."""
+    return ((name, value) for name, value in config.items() if name in parameters)
+
+
+_TILES: Mapping[str, Callable[[Mapping[str, int]], list[Config]]] = {
+    "pointwise": _pointwise,
+    "reduction": _reduction,
+    "persistent_reduction": _persistent,
+}
