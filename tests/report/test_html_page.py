@@ -89,7 +89,7 @@ def test_a_thousand_predictions_fit(predicted, tmp_path):
 def test_no_text_breaks_the_page():
     """Ends of scripts, numbers that are none, marks that turn the direction, half characters."""
     text = "</script><!--\u202eevil\u2066\udcff & {SCRIPT}"
-    written = page("report", {"text": text, text: [float("nan"), float("inf")]})
+    written = page("report", "title", {"text": text, text: [float("nan"), float("inf")]})
     data = json.loads(re.search(r'type="application/json">(.*?)</script>', written, re.S)[1])
     shown = "</script><!--⟨U+202E⟩evil⟨U+2066⟩? & {SCRIPT}"
     assert data == {"text": shown, shown: [None, None]}

@@ -20,7 +20,7 @@ _MORE_IS_BETTER = ("occupancy",)
 
 def history_page(found: History, revisions: str) -> str:
     """``revisions``: as the user named them, for the heading."""
-    return page("history", page_data(found, revisions))
+    return page("history", "Predicted performance over the commits", page_data(found, revisions))
 
 
 def page_data(found: History, revisions: str) -> Mapping[str, Any]:

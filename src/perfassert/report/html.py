@@ -25,7 +25,7 @@ _FIELDS = 12  # fields of a volume; the smaller ones are shown as one
 
 def html(report: Document, root: Path) -> str:
     """The page; ``root``: folder that source files are relative to."""
-    return page("report", page_data(report, root))
+    return page("report", "Predicted performance", page_data(report, root))
 
 
 class _Shared:

@@ -12,11 +12,12 @@ from perfassert.report.document import plain
 
 _DIRECTIONS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 """Marks that let a text look like another one: they are shown, not obeyed."""
-_SLOT = re.compile(r"\{(STYLE|DATA|SCRIPT)\}")
+_SLOT = re.compile(r"\{(TITLE|CONNECT|STYLE|MAIN|DATA|SCRIPT)\}")
 
 
-def page(name: str, data: Mapping[str, Any]) -> str:
-    """``assets/<name>.html`` with ``data`` as JSON, the common script and ``assets/<name>.js``.
+def page(name: str, title: str, data: Mapping[str, Any], *, served: bool = False) -> str:
+    """``assets/<name>.html`` in the common frame, with ``data`` as JSON, the common script and
+    ``assets/<name>.js``; ``served``: it may ask the server that it came from, else nobody.
 
     No text in ``data`` can end the script that holds it, nor turn the direction of another.
     """
@@ -24,11 +25,14 @@ def page(name: str, data: Mapping[str, Any]) -> str:
     text = text.encode("utf-8", "replace").decode()  # names of files may have half characters
     shown = _DIRECTIONS.sub(lambda mark: f"⟨U+{ord(mark[0]):04X}⟩", text)
     parts = {
+        "TITLE": title,
+        "CONNECT": "; connect-src 'self'" if served else "",
+        "MAIN": _asset(f"{name}.html"),
         "STYLE": _asset("report.css"),
         "DATA": shown.replace("<", "\\u003c"),
         "SCRIPT": f"{_asset('page.js')}\n{_asset(f'{name}.js')}",
     }
-    return _SLOT.sub(lambda slot: parts[slot[1]], _asset(f"{name}.html"))
+    return _SLOT.sub(lambda slot: parts[slot[1]], _asset("frame.html"))
 
 
 def _asset(name: str) -> str:
