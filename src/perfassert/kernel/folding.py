@@ -1,0 +1,85 @@
+"""Thread folding: a thread makes several neighbouring updates (Warpspeed §5.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import product
+from math import prod
+from typing import NoReturn
+
+from perfassert.errors import KernelError
+from perfassert.kernel.access import Access
+from perfassert.kernel.affine import bind
+from perfassert.kernel.description import AccessKernel
+from perfassert.kernel.expression import (
+    AXES,
+    COORDINATES,
+    Constant,
+    Expression,
+    Operation,
+    Variable,
+    variables,
+)
+
+
+def folded(
+    kernel: AccessKernel, fold: Sequence[int], names: Mapping[str, int] | None = None
+) -> AccessKernel:
+    """The kernel whose threads make ``fold`` = (x, y, z) updates each; what several of them load
+    is loaded once. ``names``: arguments that expressions use.
+
+    Registers stay as they are given. Raises :class:`~perfassert.errors.KernelError` for a factor
+    below 1, and for expressions in ``threadIdx`` and ``blockIdx``, which do not say what to fold.
+    """
+    if len(fold) != len(AXES) or min(fold) < 1:
+        raise KernelError(f"folding must be three whole numbers from 1 on, not {tuple(fold)}")
+    updates = prod(fold)
+    if updates == 1:
+        return kernel
+    accesses = {
+        _meaning(moved, names or {}): moved
+        for access in kernel.accesses
+        for moved in _moved(access, fold)
+    }
+    return replace(
+        kernel,
+        accesses=tuple(accesses.values()),
+        flops=kernel.flops * updates,
+        updates_per_thread=kernel.updates_per_thread * updates,
+    )
+
+
+def _moved(access: Access, fold: Sequence[int]) -> Iterator[Access]:
+    """The access of each update that a thread makes."""
+    used = {v.name for subscript in access.subscripts for v in variables(subscript)}
+    if own := sorted((used & set(COORDINATES)) - set(AXES)):
+        raise KernelError(f"{access.span}: folding needs x, y and z instead of {', '.join(own)}")
+    for steps in product(*map(range, fold)):
+        places = {a: (f, s) for a, f, s in zip(AXES, fold, steps, strict=True)}
+        subscripts = tuple(_substituted(s, places) for s in access.subscripts)
+        yield replace(access, subscripts=subscripts)
+
+
+def _substituted(expression: Expression, places: Mapping[str, tuple[int, int]]) -> Expression:
+    """``y`` → ``factor * y + step``."""
+    if isinstance(expression, Operation):
+        left, right = (_substituted(e, places) for e in (expression.left, expression.right))
+        return replace(expression, left=left, right=right)
+    if not isinstance(expression, Variable) or expression.name not in places:
+        return expression
+    at = expression.column, expression.text
+    factor, step = places[expression.name]
+    first = expression if factor == 1 else Operation("*", Constant(factor), expression, *at)
+    return first if step == 0 else Operation("+", first, Constant(step), *at)
+
+
+def _meaning(access: Access, names: Mapping[str, int]) -> tuple[object, ...]:
+    """The same for two accesses of the same element, however they are written."""
+
+    def fail(reason: str, column: int, text: str) -> NoReturn:
+        raise KernelError(f"{access.span}: {reason}")
+
+    forms = [bind(subscript, names, fail) for subscript in access.subscripts]
+    shape = tuple((form.constant, frozenset(form.terms)) for form in forms)
+    return access.field, access.direction, shape
