@@ -108,7 +108,7 @@ def _plan(options: argparse.Namespace) -> Plan:
     reader = frontend_of(str(source))
     made = [reader.make(source, i.mangled, **given) for i in chosen.values()]
     known = [m.compiled.binary(arch).parameters for m in made]  # type: ignore[attr-defined]
-    found = tuple(_found(list(chosen.values()), known))
+    found = tuple(suggested(list(chosen.values()), known))
     shown = os.path.relpath(source, options.output.parent)
     if folders := given.get("include_dirs"):  # no path of this machine goes into the file
         seen_from = source.parent  # which from_cuda takes them from; tests without Python: theirs
@@ -131,8 +131,8 @@ def _devices_of(infos: Sequence[KernelInfo], source: Path) -> Iterator[str]:
     yield from (by_arch[arch] for arch in archs if arch in by_arch)
 
 
-def _found(infos: Sequence[KernelInfo], known: Sequence[Sequence[Any]]) -> Iterator[Found]:
-    """Overloads are told apart by their mangled names."""
+def suggested(infos: Sequence[KernelInfo], known: Sequence[Sequence[Any]]) -> Iterator[Found]:
+    """``known``: the parameters of each kernel. Overloads are told apart by their mangled names."""
     names = [info.name for info in infos]
     taken: set[str] = set()
     for info, parameters in zip(infos, known, strict=True):

@@ -25,7 +25,7 @@ _FIELDS = 12  # fields of a volume; the smaller ones are shown as one
 
 def html(report: Document, root: Path) -> str:
     """The page; ``root``: folder that source files are relative to."""
-    return page("report", "Predicted performance", page_data(report, root))
+    return page("report", "Predicted performance", page_data(report, root), "prediction")
 
 
 class _Shared:
@@ -106,6 +106,7 @@ _PLAIN = ("label", "note", "block", "grid", "updates", "time", "limiter", "roofl
           "confidence")  # fmt: skip
 _ASSUMED = ("assumptions", "confidence_reasons")
 _SHARED = (
+    "volumes",
     "expectations",
     "assumptions",
     "confidence_reasons",
@@ -117,10 +118,15 @@ _SHARED = (
 
 
 def _row(p: Mapping[str, Any], shared: _Shared) -> dict[str, Any]:
-    row = {key: _short(p[key]) for key in _PLAIN if p[key]}
-    row["volumes"] = shared.add(_volumes(p["volumes"]))
+    return {k: shared.add(v) if k in _SHARED else v for k, v in drawn(p).items()}
+
+
+def drawn(p: Mapping[str, Any]) -> dict[str, Any]:
+    """What pages draw of a prediction, given as plain data with ``label`` and ``note``."""
+    row = {key: _short(p[key]) for key in _PLAIN if p.get(key)}
+    row["volumes"] = _volumes(p["volumes"])
     found = {**p, "advice": [_advice(a) for a in p.get("advice") or ()]}
-    row.update({key: shared.add(_short(found[key])) for key in _SHARED if found.get(key)})
+    row.update({k: _short(found[k]) for k in _SHARED if k not in row and found.get(k)})
     return row
 
 

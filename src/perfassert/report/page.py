@@ -15,9 +15,10 @@ _DIRECTIONS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _SLOT = re.compile(r"\{(TITLE|CONNECT|STYLE|MAIN|DATA|SCRIPT)\}")
 
 
-def page(name: str, title: str, data: Mapping[str, Any], *, served: bool = False) -> str:
-    """``assets/<name>.html`` in the common frame, with ``data`` as JSON, the common script and
-    ``assets/<name>.js``; ``served``: it may ask the server that it came from, else nobody.
+def page(name: str, title: str, data: Mapping[str, Any], *more: str, served: bool = False) -> str:
+    """``assets/<name>.html`` in the common frame, with ``data`` as JSON, the common script, those
+    in ``more`` and ``assets/<name>.js``; ``served``: it may ask the server that it came from, else
+    nobody.
 
     No text in ``data`` can end the script that holds it, nor turn the direction of another.
     """
@@ -30,7 +31,7 @@ def page(name: str, title: str, data: Mapping[str, Any], *, served: bool = False
         "MAIN": _asset(f"{name}.html"),
         "STYLE": _asset("report.css"),
         "DATA": shown.replace("<", "\\u003c"),
-        "SCRIPT": f"{_asset('page.js')}\n{_asset(f'{name}.js')}",
+        "SCRIPT": "\n".join(_asset(f"{one}.js") for one in ("page", *more, name)),
     }
     return _SLOT.sub(lambda slot: parts[slot[1]], _asset("frame.html"))
 
