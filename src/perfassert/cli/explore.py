@@ -1,0 +1,92 @@
+"""``perfassert explore``: a page on this machine where expressions and launches are tried."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from perfassert.cli.sources import add_compilation, compilation_of
+from perfassert.errors import KernelSourceError, LaunchError
+
+if TYPE_CHECKING:
+    from perfassert.hardware.model import Device
+
+
+def add(commands: Any) -> None:
+    """Register the command."""
+    parser = commands.add_parser(
+        "explore", help="open a local page: type address expressions, move the launch, see why"
+    )
+    parser.add_argument("source", nargs="?", type=Path, help="a .cu or .ptx file to begin with")
+    parser.add_argument(
+        "--device", default="A100-SXM4-40GB", metavar="NAME",
+        help="to begin with: a name, an alias or a device file (default: %(default)s)",
+    )  # fmt: skip
+    add_compilation(parser)
+    parser.add_argument("--port", type=int, default=0, help="default: one that is free")
+    parser.add_argument("--open", action="store_true", help="open the page in a browser")
+    parser.add_argument("--json", action="store_true", help="print the address as JSON")
+    parser.set_defaults(command=_explore)
+
+
+def _explore(options: argparse.Namespace) -> int:
+    from perfassert.cli.explored import Explorer
+    from perfassert.cli.local_server import LocalServer
+
+    source: Path | None = options.source
+    if source is not None and not source.is_file():
+        raise KernelSourceError(f"{source}: there is no such file")
+    devices = _devices(options.device)
+    with TemporaryDirectory(prefix="perfassert-") as folder:
+        explorer = Explorer(Path(folder), source, compilation_of(options), devices)
+        answers = {
+            "predict": explorer.predict, "rank": explorer.rank, "kernels": explorer.kernels,
+        }  # fmt: skip
+        try:
+            server = LocalServer(options.port, explore_page(source, devices), answers, folder)
+        except (OSError, OverflowError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise LaunchError(f"--port {options.port}: {reason}; give another") from None
+        with server:
+            _say(server.address, options)
+            try:
+                server.serve_forever()
+            except KeyboardInterrupt:
+                return 0
+    return 0
+
+
+def _say(address: str, options: argparse.Namespace) -> None:
+    shown = f"{address}  (Ctrl-C ends it; who knows the address may ask)"
+    print(json.dumps({"address": address}) if options.json else shown, flush=True)
+    if options.open:
+        import webbrowser
+
+        webbrowser.open(address)
+
+
+def _devices(first: str) -> Mapping[str, Device]:
+    """Every device, the one to begin with first."""
+    from perfassert.hardware.load import device, devices
+
+    own = device(first)
+    return {own.name: own, **{name: device(name) for name in devices() if name != own.name}}
+
+
+def explore_page(source: Path | None, devices: Mapping[str, Device]) -> str:
+    """What the browser gets."""
+    from perfassert.kernel.field import ITEM_BYTES
+    from perfassert.report.page import page
+    from perfassert.version import VERSION
+
+    data = {
+        "version": VERSION,
+        "devices": list(devices),
+        "dtypes": list(ITEM_BYTES),
+        "file": source.name if source else None,
+    }
+    return page("explore", "Explore a kernel", data, "prediction", served=True)

@@ -1,0 +1,234 @@
+"""What ``perfassert explore`` answers: a question as plain data → a prediction as plain data.
+
+Questions come from a form: kernels are address expressions, which are parsed and never evaluated,
+or CUDA source, which is compiled and never run.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from perfassert.cli.init import suggested
+from perfassert.cli.rank import shapes
+from perfassert.cli.sources import extent_of
+from perfassert.cli.toml_text import toml_text, toml_value
+from perfassert.cli.values import values
+from perfassert.errors import KernelError, LaunchError
+from perfassert.frontends.files import OWN, frontend_of
+from perfassert.frontends.tables import KernelTableReader
+from perfassert.hardware.model import Device
+from perfassert.kernel.access import Access
+from perfassert.kernel.description import AccessKernel, Kernel
+from perfassert.kernel.expression import AXES, to_text
+from perfassert.kernel.field import Field
+from perfassert.kernel.folding import folded
+from perfassert.kernel.integers import evaluate_integer
+from perfassert.kernel.launch import Launch, extent
+from perfassert.prediction.prediction import Prediction
+
+Data = Mapping[str, Any]
+Extent = tuple[int, int, int]
+_NAME = "explored"
+_SENT = "kernel.cu"
+_KERNEL = ("accesses", "cuda", "kernel")
+_KEYS = ("device", "domain", "block", "fold", "args", *_KERNEL)
+
+
+class _Questions(KernelTableReader):
+    """Reads them; a key is place enough."""
+
+    def __init__(self) -> None:
+        super().__init__(Path())
+
+    def place(self, key: str) -> str:
+        return key
+
+    def expression(self, key: str, value: Any) -> int:
+        """Evaluated at once: there are no names."""
+        found = super().expression(key, value)
+        try:
+            return evaluate_integer(str(found), {}, self.error)
+        except self.error as error:
+            self.fail(key, str(error))
+
+
+class Explorer:
+    """Answers questions; keeps the last kernel, as the next question is mostly about it again.
+
+    ``folder``: for source that is sent. ``file``: the one on the command line, compiled as
+    ``given`` says. ``devices``: those that may be asked for, by name.
+    """
+
+    def __init__(
+        self, folder: Path, file: Path | None, given: Data, devices: Mapping[str, Device]
+    ) -> None:
+        self._folder = folder
+        self._file = file
+        self._given = given
+        self._devices = devices
+        self._read = _Questions()
+        self._last: tuple[str, Kernel] | None = None
+
+    def predict(self, question: Data) -> Data:
+        """The prediction, its layer conditions, and the test that would keep it."""
+        from perfassert.predictor import predict
+        from perfassert.report.html import drawn
+
+        kernel, launch, device = self._asked(question)
+        p = predict(kernel, launch, device)
+        data = {**p.to_dict(diagnosis=False), "label": p.kernel, "note": ""}
+        named = self._file.name if self._file and "cuda" not in question else _SENT
+        test = "".join(f"{line}\n" for line in _test(kernel, p, launch, named))
+        return {**drawn(data), "layers": _layers(p, device), "test": test}
+
+    def rank(self, question: Data) -> Data:
+        """Every shape of powers of two with as many threads as the block."""
+        from perfassert.ranking.ranking import rank
+
+        kernel, launch, device = self._asked(question)
+        domain = launch.domain or launch.extent
+        threads = 1 << (launch.threads_per_block.bit_length() - 1)
+        candidates = {
+            "×".join(map(str, block)): (kernel, Launch.cover(domain, block, launch.args))
+            for block in shapes(threads, domain, device)
+        }
+        return {"label": kernel.name, "threads": threads, **rank(candidates, device).to_dict()}
+
+    def kernels(self, question: Data) -> Data:
+        """Those in the source, each with arguments to begin with."""
+        from perfassert.frontends.cuda.inventory import kernels
+
+        arch = self._device(question).arch
+        path, given = self._source(question)
+        infos = [*{i.mangled: i for i in kernels(path, arch, **given)}.values()]
+        if not infos:
+            raise KernelError(f"{path.name} has no __global__ function")
+        made = [frontend_of(str(path)).make(path, i.mangled, **given) for i in infos]
+        known = [m.compiled.binary(arch).parameters for m in made]  # type: ignore[attr-defined]
+        found = suggested(infos, known)
+        return {"kernels": [[k.name, "\n".join(map(_argument, k.args.items()))] for k in found]}
+
+    def _asked(self, question: Data) -> tuple[Kernel, Launch, Device]:
+        self._read.known("", question, _KEYS)
+        device = self._device(question)
+        block, domain = (self._extent(question, key) for key in ("block", "domain"))
+        written = self._text(question, "args").splitlines()
+        args = values(filter(str.strip, written), "arguments")
+        kernel = self._kernel(question)
+        if isinstance(kernel, AccessKernel):
+            fold = self._extent(question, "fold")
+            domain = _threads(domain, fold)
+            names = {k: v for k, v in args.items() if isinstance(v, int)}
+            kernel = folded(kernel, fold, names)
+        return kernel, Launch.cover(domain, block, args), device
+
+    def _device(self, question: Data) -> Device:
+        name = self._text(question, "device")
+        if name not in self._devices:
+            raise LaunchError(f"device: there is no {name!r} in the list")
+        return self._devices[name]
+
+    def _text(self, question: Data, key: str) -> str:
+        return self._read.string(key, question.get(key, ""))
+
+    def _extent(self, question: Data, key: str) -> Extent:
+        return extent(key, extent_of(self._text(question, key), key))
+
+    def _kernel(self, question: Data) -> Kernel:
+        key = json.dumps({k: question.get(k) for k in _KERNEL}, sort_keys=True)
+        if self._last is None or self._last[0] != key:
+            self._last = key, self._described(question)
+        return self._last[1]
+
+    def _described(self, question: Data) -> Kernel:
+        if "accesses" not in question:
+            path, more = self._source(question)
+            name = self._text(question, "kernel") or None
+            return frontend_of(str(path)).make(path, name, **more)
+        given = self._read.accesses("kernel", question["accesses"])
+        fields = [Field(**field) for field in given.pop("fields")]
+        return Kernel.from_accesses(**{"name": _NAME, **given}, fields=fields)
+
+    def _source(self, question: Data) -> tuple[Path, Data]:
+        """The file of the command line, or the source that was sent, the last one only."""
+        if "cuda" not in question:
+            if self._file is None:
+                raise KernelError("no source was sent: choose a .cu file, or give expressions")
+            return self._file, self._given
+        path = self._folder / _SENT
+        path.write_text(self._text(question, "cuda"), "utf-8")
+        return path, {}
+
+
+def _argument(pair: tuple[str, float]) -> str:
+    return f"{pair[0]} = {pair[1]}"
+
+
+def _threads(domain: Extent, fold: Extent) -> Extent:
+    """The domain in threads; whole ones."""
+    for axis, updates, factor in zip(AXES, domain, fold, strict=True):
+        if updates % factor:
+            raise LaunchError(
+                f"folding: {factor} updates of a thread in {axis} do not divide the domain's "
+                f"{updates}; choose another"
+            )
+    x, y, z = (n // f for n, f in zip(domain, fold, strict=True))
+    return x, y, z
+
+
+def _layers(p: Prediction, device: Device) -> list[dict[str, Any]]:
+    """Layer conditions: does the L2 still hold what the next row, or plane, of blocks shares?"""
+    found = []
+    for axis in ("y", "z"):
+        if (needed := p.diagnostics.get(f"layer_{axis}_bytes")) is None:
+            continue
+        again = p.volumes.dram_load.parts.get(f"overlap_{axis}", 0.0)
+        missed = p.diagnostics[f"layer_{axis}_miss"]
+        held = device.l2_effective_bytes
+        found.append({"axis": axis, "needed": needed, "held": held, "missed": missed,
+                      "again": float(again)})  # fmt: skip
+    return found
+
+
+def _test(kernel: Kernel, p: Prediction, launch: Launch, file: str) -> Iterator[str]:
+    """The same as a test in ``*.perf.toml``, whose baseline keeps it."""
+    yield "[[test]]"
+    yield f"name = {toml_text(_NAME)}"
+    yield f"devices = {toml_value([p.device])}"
+    numbers = {k: v for k, v in dict(launch.args).items() if isinstance(v, (int, float))}
+    args = f", args = {toml_value(numbers)}" if numbers else ""
+    domain, block = map(toml_value, (launch.domain, launch.block))
+    yield f"launch = {{ domain = {domain}, block = {block}{args} }}"
+    yield 'baseline = { tolerance = "2 %" }'
+    if isinstance(kernel, AccessKernel):
+        yield from _accesses(kernel)
+    else:
+        own = next((n for n, o in OWN.items() if Path(file).suffix in o.suffixes), "cubin")
+        yield f"kernel = {{ {own} = {toml_text(file)}, name = {toml_text(p.kernel)} }}"
+
+
+def _accesses(kernel: AccessKernel) -> Iterator[str]:
+    lists = {
+        "fields": [toml_value(_field(f)) for f in kernel.fields.values()],
+        "loads": [*map(_written, kernel.loads)],
+        "stores": [*map(_written, kernel.stores)],
+    }
+    yield ""
+    yield "[test.kernel.accesses]"
+    for key, entries in lists.items():
+        yield f"{key} = ["
+        yield from (f"  {entry}," for entry in entries)
+        yield "]"
+    for key in ("flops", "dtype", "registers", "shared_bytes", "updates_per_thread", "ilp"):
+        yield f"{key} = {toml_value(getattr(kernel, key))}"
+
+
+def _field(field: Field) -> Data:
+    return {"name": field.name, "dtype": field.dtype, "shape": field.shape, "halo": field.halo}
+
+
+def _written(access: Access) -> str:
+    return toml_text(f"{access.field}[{', '.join(map(to_text, access.subscripts))}]")

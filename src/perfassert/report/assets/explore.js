@@ -1,0 +1,202 @@
+const shared = (row, key) => row[key] ?? null;
+const FIELD = { name: "", dtype: "float64", shape: "", halo: "0" };
+const MOST_TRIED = 12, PAUSE = 200; // milliseconds without a change before it is asked
+/* id → [name, factor or extent along each axis, largest power of two of each] */
+const SLIDERS = [["block", "Threads of a block", [32, 4, 2], [10, 10, 6]], ["fold", "Updates of a thread", [1, 1, 1], [3, 3, 3]]];
+const START = {
+  fields: [{ ...FIELD, name: "src", shape: "256, 512, 512", halo: "1" }, { ...FIELD, name: "dst", shape: "256, 512, 512" }],
+  loads: ["src[z, y, x]", ...["x", "y", "z"].flatMap((axis) => [-1, 1].map((step) =>
+    `src[${["z", "y", "x"].map((a) => (a === axis ? `${a} ${step < 0 ? "-" : "+"} 1` : a)).join(", ")}]`))].join("\n"),
+  stores: "dst[z, y, x]", flops: "8", registers: "32", domain: "512, 512, 256",
+};
+let sent = null, asked = 0, last = null;
+const tried = [];
+
+// --- the question -------------------------------------------------------------------------------
+
+const axes3 = ["x", "y", "z"];
+const slider = (id, axis) => byId(`${id}-${axis}`);
+const sizes = (id) => axes3.map((axis) => 2 ** Number(slider(id, axis).value));
+
+function fieldRow(field) {
+  const input = (key, text, size) => el("label", {}, text, el("input", { "data-key": key, value: field[key], size, spellcheck: "false" }));
+  const dtype = el("select", { "data-key": "dtype" }, data.dtypes.map((name) => el("option", { selected: name === field.dtype }, name)));
+  const drop = el("button", { type: "button", title: "remove this field", "aria-label": "remove this field" }, "×");
+  const row = el("div", { class: "row field" }, input("name", "Field", 5), el("label", {}, "of", dtype), input("shape", "shape z, y, x", 12), input("halo", "halo", 3), drop);
+  drop.addEventListener("click", () => { row.remove(); later(); });
+  return row;
+}
+
+function addSlider(id, text, values, most) {
+  const controls = axes3.map((axis, i) => {
+    const shown = el("output", { for: `${id}-${axis}` });
+    const input = el("input", { type: "range", id: `${id}-${axis}`, min: 0, max: most[i], step: 1, value: Math.log2(values[i]) });
+    input.addEventListener("input", () => showSizes());
+    return el("label", {}, `${axis} `, input, shown);
+  });
+  byId("sliders").append(el("div", { role: "group", "aria-label": text, id }, el("h3", {}, text), controls));
+}
+
+function showSizes() {
+  for (const [id] of SLIDERS)
+    axes3.forEach((axis, i) => { slider(id, axis).nextSibling.textContent = sizes(id)[i]; });
+}
+
+const lines = (id) => byId(id).value.split("\n").map((line) => line.trim()).filter(Boolean);
+const list = (text) => text.split(",").map((part) => part.trim()).filter(Boolean);
+
+function accesses() {
+  const fields = [...byId("fields").children].map((row) => {
+    const of = Object.fromEntries([...row.querySelectorAll("[data-key]")].map((node) => [node.dataset.key, node.value.trim()]));
+    const halo = list(of.halo || "0");
+    return { ...of, shape: list(of.shape), halo: halo.length === 1 ? halo[0] : halo };
+  });
+  const flops = Number(byId("flops").value);
+  return { fields, loads: lines("loads"), stores: lines("stores"), dtype: byId("dtype").value,
+    flops: Number.isInteger(flops) ? byId("flops").value.trim() || "0" : flops, registers: byId("registers").value.trim() };
+}
+
+function question() {
+  const launch = { device: byId("device").value, domain: byId("domain").value, block: sizes("block").join(",") };
+  if (byId("way").value === "accesses") return { ...launch, fold: sizes("fold").join(","), accesses: accesses() };
+  return { ...launch, args: byId("args").value, kernel: byId("kernel").value, ...(sent === null ? {} : { cuda: sent }) };
+}
+
+async function ask(what, about) {
+  const response = await fetch(what, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(about) });
+  const found = await response.json();
+  if (found.error) throw new Error(found.error);
+  return found;
+}
+
+/* What `then` shows of the answer; of several questions the last one counts. */
+async function answered(what, about, then) {
+  const number = (asked += 1);
+  document.body.setAttribute("aria-busy", "true");
+  try {
+    const found = await ask(what, about);
+    if (number === asked) { byId("error").textContent = ""; then(found); }
+  } catch (error) {
+    if (number === asked) byId("error").textContent = error.message;
+  }
+  if (number === asked) document.body.removeAttribute("aria-busy");
+}
+
+let waiting = 0;
+function later() {
+  clearTimeout(waiting);
+  waiting = setTimeout(now, PAUSE);
+}
+function now() {
+  const about = question();
+  if (about.kernel !== "") answered("predict", about, (found) => show(found, about));
+}
+
+// --- the answer ---------------------------------------------------------------------------------
+
+const FIGURES = [
+  ["time", "s", (row) => row.time],
+  ...["dram_load", "dram_store", "l2_load", "l2_store", "l1_wavefronts"].map((name) =>
+    [`${name.replaceAll("_", " ")} per update`, BYTES[name] ? "B" : "", (row) => total(row, name) / row.updates]),
+  ["occupancy", "%", (row) => row.occupancy.fraction],
+];
+
+function show(row, about) {
+  byId("ranked").replaceChildren();
+  byId("headline").replaceChildren(
+    el("p", { class: "big" }, quantity(row.time, "s"), el("span", { class: "faint" }, ` limited by ${row.limiter}, ${quantity(row.updates / row.time, "")} updates/s`)),
+    figures(row), row.confidence ? el("p", { class: "faint" }, `confidence: ${row.confidence}`) : "");
+  byId("answer").replaceChildren(...[
+    bounds(row), layers(row), roofline(row),
+    ...Object.entries(row.volumes).filter(([, [, parts]]) => Object.keys(parts).length).map(([name, v]) => volume(row, name, v)),
+    row.assumptions && section("Assumptions", el("ul", {}, row.assumptions.map((a) => el("li", {}, a.span ? `${a.text} (${a.span[0]}:${a.span[1]})` : a.text)))),
+  ].filter(Boolean));
+  byId("test").textContent = row.test;
+  byId("keep").hidden = false;
+  remember(row, about);
+  last = row;
+}
+
+function figures(row) {
+  const rows = FIGURES.map(([name, unit, value]) => {
+    const [now, before] = [value(row), last && value(last)];
+    const moved = before && now !== before ? signed(now / before - 1) : "";
+    return [name, quantity(now, unit), moved];
+  });
+  return table(["", "", "to the last"], rows, [1, 2]);
+}
+
+function layers(row) {
+  if (!row.layers.length) return null;
+  const held = row.layers[0].held;
+  const items = row.layers.map((one) => [`${one.axis}: ${one.missed < 0.5 ? "holds" : "broken"}`, Math.min(one.needed, 2 * held),
+    `${quantity(one.needed, "B")}, ${percent(one.missed)} again`, one.missed < 0.5 ? "var(--good)" : "var(--bad)"]);
+  return section(`Layer conditions: what the next row (y) or plane (z) of blocks shares, to ${quantity(held, "B")} of L2`,
+    bars([...items, ["L2", held, quantity(held, "B"), "var(--faint)"]], 2 * held),
+    el("p", { class: "faint" }, row.layers.map((one) => `${one.axis}: ${quantity(one.again / row.updates, "B")} per update loaded again`).join("; ")));
+}
+
+function remember(row, about) {
+  const key = JSON.stringify(about);
+  if (tried.some((one) => one.key === key)) return;
+  tried.unshift({ key, row, about, block: extent(sizes("block")), fold: about.fold ? extent(sizes("fold")) : "" });
+  tried.length = Math.min(tried.length, MOST_TRIED);
+  const best = Math.min(...tried.map((one) => one.row.time));
+  const rows = tried.map((one) => [one.about.device, one.block, one.fold, one.about.domain, quantity(one.row.time, "s"),
+    one.row.time === best ? "best" : `+${percent(one.row.time / best - 1)}`, one.row.limiter]);
+  byId("tried").hidden = tried.length < 2;
+  byId("tried").replaceChildren(el("h2", {}, "Tried so far"), el("div", { class: "scroll" },
+    table(["device", "block", "folding", "domain", "time", "to the best", "limiter"], rows, [4, 5])));
+}
+
+function showRanking(found) {
+  const title = `Every shape of ${found.threads} threads: best of ${found.candidates.length} is ${found.candidates[0].candidate}`;
+  byId("ranked").replaceChildren(el("h2", { class: "wide" }, title), shapes(found), curve(found));
+}
+
+// --- start --------------------------------------------------------------------------------------
+
+async function choose(file) {
+  sent = file ? await file.text() : null;
+  await answered("kernels", { device: byId("device").value, ...(sent === null ? {} : { cuda: sent }) }, ({ kernels }) => {
+    byId("kernel").replaceChildren(...kernels.map(([name, args]) => el("option", { value: name, "data-args": args }, name)));
+    byId("said").textContent = `${file ? file.name : data.file}: ${kernels.length} kernels`;
+    chosen();
+  });
+}
+
+function chosen() {
+  const [option] = byId("kernel").selectedOptions;
+  byId("args").value = option ? option.dataset.args : "";
+  later();
+}
+
+function changeWay() {
+  const cuda = byId("way").value === "cuda";
+  byId("cuda").hidden = !cuda;
+  byId("accesses").hidden = cuda;
+  byId("fold").hidden = cuda;
+  byId("counted").textContent = cuda ? "Threads in x, y, z" : "Updates in x, y, z";
+  later();
+}
+
+byId("summary").textContent = `perfassert ${data.version}; predicted on this machine, no GPU is used.`;
+byId("fields").append(...START.fields.map(fieldRow));
+for (const id of ["loads", "stores", "flops", "registers", "domain"]) byId(id).value = START[id];
+byId("dtype").append(...data.dtypes.map((name) => el("option", { selected: name === "float64" }, name)));
+byId("device").append(...data.devices.map((name) => el("option", {}, name)));
+SLIDERS.forEach((one) => addSlider(...one));
+showSizes();
+byId("another").addEventListener("click", () => byId("fields").append(fieldRow(FIELD)));
+byId("way").addEventListener("change", changeWay);
+byId("source").addEventListener("change", () => choose(byId("source").files[0]));
+byId("kernel").addEventListener("change", chosen);
+byId("question").addEventListener("input", (event) => { if (!["source", "kernel", "way"].includes(event.target.id)) later(); });
+byId("question").addEventListener("submit", (event) => event.preventDefault());
+byId("rank").addEventListener("click", () => answered("rank", question(), showRanking));
+if (data.file) {
+  byId("way").value = "cuda";
+  changeWay();
+  choose(null);
+}
+now();

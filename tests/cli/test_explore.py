@@ -1,0 +1,237 @@
+"""``perfassert explore``: what it shows is what ``predict`` says, and only its page may ask."""
+
+import http.client
+import json
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+import perfassert as pa
+from perfassert.cli.explore import explore_page
+from perfassert.cli.explored import Explorer
+from perfassert.cli.local_server import LocalServer
+from perfassert.cli.main import main
+from perfassert.frontends.toolchain import tools
+
+needs_tools = pytest.mark.skipif(
+    tools.find("nvrtc") is None or tools.find("nvdisasm") is None,
+    reason="nvrtc or nvdisasm is not installed",
+)
+A100 = "A100-SXM4-40GB"
+FIELDS = [
+    {"name": "src", "dtype": "float64", "shape": ["64", "32*2", "64"], "halo": "1"},
+    {"name": "dst", "dtype": "float64", "shape": ["64", "64", "64"], "halo": "0"},
+]
+LOADS = ["src[z, y, x]", "src[z, y + 1, x]", "src[z, y - 1, x]", "src[z - 1, y, x]"]
+ACCESSES = {
+    "fields": FIELDS, "loads": LOADS, "stores": ["dst[z, y, x]"], "flops": "4", "registers": "32",
+}  # fmt: skip
+QUESTION = {
+    "device": A100, "domain": "64, 64, 64", "block": "16,2,8", "fold": "1,1,1",
+    "accesses": ACCESSES,
+}  # fmt: skip
+CODE = """
+__global__ void scale(float* a, float f, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) a[i] *= f;
+}
+"""
+
+
+@pytest.fixture
+def explorer(tmp_path):
+    devices = {name: pa.device(name) for name in (A100, "L40")}
+    return Explorer(tmp_path, None, {}, devices)
+
+
+def written(fold=(1, 1, 1)):
+    """The same kernel, by hand."""
+    x, y, z = fold
+    fields = [pa.Field(n, shape=(64, 64, 64), halo=h) for n, h in (("src", 1), ("dst", 0))]
+    steps = [(i, j) for i in range(y) for j in range(z)]
+    offsets = {(dz + j, dy + i) for i, j in steps for dz, dy in [(0, 0), (0, 1), (0, -1), (-1, 0)]}
+    return pa.Kernel.from_accesses(
+        "explored", fields, [f"src[{z} * z + {dz}, {y} * y + {dy}, x]" for dz, dy in offsets],
+        [f"dst[{z} * z + {j}, {y} * y + {i}, x]" for i, j in steps],
+        flops=4 * x * y * z, updates_per_thread=x * y * z,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("fold", [(1, 1, 1), (1, 2, 1), (1, 2, 4)])
+def test_it_shows_what_predict_says(explorer, fold):
+    shown = explorer.predict({**QUESTION, "fold": ",".join(map(str, fold))})
+    domain = tuple(64 // f for f in fold)
+    p = pa.predict(written(fold), pa.Launch.cover(domain, (16, 2, 8)), A100)
+    assert shown["time"] == pytest.approx(float(p.time), rel=1e-4)
+    assert (shown["limiter"], shown["updates"]) == (p.limiter, p.updates)
+    for name, (total, *_) in shown["volumes"].items():
+        assert total == pytest.approx(float(getattr(p.volumes, name).total), rel=1e-4)
+    y, z = shown["layers"]
+    assert y["needed"] == p.diagnostics["layer_y_bytes"]
+    assert z["missed"] == p.diagnostics["layer_z_miss"]
+    assert z["held"] == pa.device(A100).l2_effective_bytes
+
+
+def test_the_test_that_it_offers_predicts_the_same(explorer, pytester, monkeypatch):
+    shown = explorer.predict({**QUESTION, "fold": "1,2,4"})
+    pytester.makefile(".perf.toml", explored=shown["test"])
+    monkeypatch.delenv("CI", raising=False)
+    options = ("--perf-update", "--perf-report=json:out.json", "-p", "no:cacheprovider")
+    done = pytester.runpytest_subprocess(*options)
+    done.assert_outcomes(passed=1)
+    report = json.loads(Path("out.json").read_text("utf-8"))
+    assert report["tests"][0]["predictions"][0]["time"] == pytest.approx(shown["time"], rel=1e-4)
+
+
+def test_a_ranking_has_every_shape(explorer):
+    found = explorer.rank(QUESTION)
+    assert found["threads"] == 256
+    assert len({c["candidate"] for c in found["candidates"]}) == len(found["candidates"]) > 10
+    one = next(c for c in found["candidates"] if c["candidate"] == "16×2×8")
+    assert one["time"] == pytest.approx(explorer.predict(QUESTION)["time"], rel=1e-4)
+
+
+@needs_tools
+def test_code_is_compiled_for_the_device_at_hand(tmp_path):
+    explorer = Explorer(tmp_path, None, {}, {"L40": pa.device("L40")})
+    asked = {"device": "L40", "cuda": CODE}
+    assert explorer.kernels(asked) == {"kernels": [["scale", "f = 1.0\nn = 1048576"]]}
+    launch = {"domain": "1048576", "block": "256", "args": "n = 1024 * 1024\n\nf = 2.0"}
+    shown = explorer.predict({**asked, **launch, "kernel": "scale"})
+    source = tmp_path / "own.cu"
+    source.write_text(CODE)
+    given = {"n": 1 << 20, "f": 2.0}
+    launch = pa.Launch.cover(1 << 20, 256, given)
+    p = pa.predict(pa.from_cuda(source), launch, "L40")
+    assert shown["time"] == pytest.approx(float(p.time), rel=1e-4)
+    assert 'cuda = "kernel.cu", name = "scale"' in shown["test"]
+
+
+# --- the server -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def served(explorer, tmp_path):
+    answers = {"predict": explorer.predict}
+    server = LocalServer(0, explore_page(None, {A100: pa.device(A100)}), answers, str(tmp_path))
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def request(server, method="POST", path=None, body=None, **headers):
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_address[1], timeout=30)
+    content = json.dumps(QUESTION) if body is None else body
+    said = {
+        "Content-Type": "application/json",
+        **{k.replace("_", "-"): v for k, v in headers.items()},
+    }
+    where = f"{server.path}predict" if path is None else path
+    connection.request(method, where, content if method == "POST" else None, said)
+    response = connection.getresponse()
+    text = response.read().decode()
+    connection.close()
+    return response, text
+
+
+def test_the_page_and_an_answer(served):
+    response, text = request(served, "GET", served.path)
+    assert (response.status, response.getheader("Cache-Control")) == (200, "no-store")
+    assert "connect-src 'self'" in text
+    response, text = request(served, Origin=served.address.removesuffix(served.path))
+    p = pa.predict(written(), pa.Launch.cover((64, 64, 64), (16, 2, 8)), A100)
+    assert response.status == 200
+    assert json.loads(text)["time"] == pytest.approx(float(p.time), rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("status", "change"),
+    [
+        (404, {"path": "/predict"}),
+        (404, {"path": "/guessed/predict"}),
+        (404, {"path": "/../../etc/passwd", "method": "GET"}),
+        (404, {"path": "/", "method": "GET"}),
+        (403, {"Host": "rebound.example:80"}),
+        (403, {"Origin": "http://elsewhere.example"}),
+        (403, {"Origin": "null"}),
+        (415, {"Content_Type": "text/plain"}),
+        (400, {"body": "{"}),
+        (400, {"body": "[]"}),
+        (413, {"Content_Length": "99999999999"}),
+        (501, {"method": "PUT"}),
+    ],
+)
+def test_what_is_refused(served, status, change):
+    assert request(served, **change)[0].status == status
+
+
+def test_the_file_of_a_word_that_is_known_is_not_served(served):
+    for name in ("report.css", "..%2f..%2fetc%2fpasswd", "../explore.js", "unknown"):
+        assert request(served, path=f"{served.path}{name}")[0].status == 404
+        assert request(served, "GET", f"{served.path}{name}")[0].status == 404
+
+
+def test_it_listens_on_this_machine_alone(served):
+    assert served.server_address[0] == "127.0.0.1"
+    assert len(served.path) > 30
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"accesses": {**ACCESSES, "loads": ["src[z, y, x + q(1)]"]}},
+         "loads[0]: only + - * // % and parentheses over integers are allowed\n"
+         "  src[z, y, x + q(1)]\n                ^"),
+        ({"accesses": {**ACCESSES, "loads": ["src[z, y, x + 9]"]}},
+         "loads[0]: subscript 2 of 'src'"),
+        ({"accesses": {**ACCESSES, "stores": ["__import__('os')"]}}, "stores[0]: an access is"),
+        ({"accesses": {**ACCESSES, "fields": [{"name": "src"}]}}, "fields[0].shape: missing"),
+        ({"accesses": {**ACCESSES, "registers": "many"}}, "kernel.registers: "),
+        ({"block": "0,1,1"}, "block"),
+        ({"fold": "1,1,3"}, "3 updates of a thread in z do not divide the domain's 64"),
+        ({"device": "../secret.toml"}, "device: there is no '../secret.toml' in the list"),
+        ({"color": "red"}, "color: unknown key"),
+        ({"block": 7}, "block: must be a string, not 7"),
+    ],
+)  # fmt: skip
+def test_an_error_has_its_place(served, change, message):
+    response, text = request(served, body=json.dumps({**QUESTION, **change}))
+    assert response.status == 422
+    assert message in json.loads(text)["error"]
+
+
+@needs_tools
+def test_what_is_sent_is_not_called_by_a_folder(explorer, served, tmp_path):
+    launch = {"device": A100, "domain": "64", "block": "32"}
+    body = json.dumps({**launch, "cuda": "__global__ void k() { nonsense; }\n"})
+    response, text = request(served, body=body)
+    assert response.status == 422
+    assert "kernel.cu" in text
+    assert str(tmp_path) not in text
+
+
+def test_the_command_says_its_address():
+    command = [sys.executable, "-m", "perfassert", "explore", "--json", "--device", "l40"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
+        address = json.loads(running.stdout.readline())["address"]
+        host, _, path = address.removeprefix("http://").partition("/")
+        connection = http.client.HTTPConnection(host, timeout=30)
+        connection.request("GET", f"/{path}")
+        page = connection.getresponse().read().decode()
+        running.terminate()
+    assert '"devices":["L40"' in page
+
+
+def test_what_cannot_be_opened(tmp_path, capsys):
+    assert main(["explore", str(tmp_path / "none.cu")]) == 2
+    assert main(["explore", "--port", "99999"]) == 2
+    assert main(["explore", "--device", "l4000"]) == 2
+    said = capsys.readouterr().err
+    assert "there is no such file" in said
+    assert "--port 99999" in said
