@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from perfassert.frontends.cuda.kernels import from_cuda as from_cuda
     from perfassert.frontends.cuda.kernels import from_ptx as from_ptx
     from perfassert.frontends.generators.cute import from_cute as from_cute
+    from perfassert.frontends.generators.helion import from_helion as from_helion
     from perfassert.frontends.generators.inductor import InductorKernel as InductorKernel
     from perfassert.frontends.generators.inductor import from_inductor as from_inductor
     from perfassert.frontends.generators.numba import from_numba as from_numba
@@ -92,6 +93,7 @@ _HOMES = {
     "frontends.cuda.inventory": ("KernelInfo", "kernels"),
     "frontends.cuda.kernels": ("from_cubin", "from_cuda", "from_ptx"),
     "frontends.generators.cute": ("from_cute",),
+    "frontends.generators.helion": ("from_helion",),
     "frontends.generators.inductor": ("InductorKernel", "from_inductor"),
     "frontends.generators.numba": ("from_numba",),
     "frontends.generators.objects": ("from_cupy", "from_source_object"),

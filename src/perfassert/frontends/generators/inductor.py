@@ -22,7 +22,7 @@ from perfassert.frontends.generators.inductor_configs import (
     fits,
 )
 from perfassert.frontends.generators.triton import WARP, from_triton
-from perfassert.frontends.generators.triton_text import TritonText
+from perfassert.frontends.generators.triton_text import PutIn, TritonText
 from perfassert.kernel.description import CompiledKernel
 from perfassert.kernel.launch import Launch
 from perfassert.source import SourceSpan
@@ -317,22 +317,11 @@ def _calls(tree: ast.Module, texts: Mapping[str, Any]) -> Iterator[tuple[str, as
     for node in sorted(nodes, key=lambda n: n.lineno):
         call, target = node.value, node.targets[0] if isinstance(node, ast.Assign) else None
         if isinstance(target, ast.Name) and isinstance(call, (ast.BinOp, ast.UnaryOp)):
-            sizes[target.id] = _PutIn(sizes).visit(call)
+            sizes[target.id] = PutIn(sizes).visit(call)
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
             name = ast.unparse(call.func.value)
             if call.func.attr == "run" and name in texts:
-                yield name, _PutIn(sizes).visit(call)
-
-
-class _PutIn(ast.NodeTransformer):
-    """Expressions in the place of their names."""
-
-    def __init__(self, expressions: Mapping[str, ast.expr]) -> None:
-        self.expressions = expressions
-
-    def visit_Name(self, node: ast.Name) -> ast.expr:
-        found = self.expressions.get(node.id, node)
-        return ast.copy_location(found, node)
+                yield name, PutIn(sizes).visit(call)
 
 
 def _best_config(path: Path, text: str, line: int) -> Config | None:

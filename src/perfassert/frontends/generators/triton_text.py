@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 
 from perfassert.errors import KernelSourceError, close_matches
 from perfassert.frontends.generators.triton import triton_module
-from perfassert.kernel.integers import evaluate_integer, integer_names
+from perfassert.kernel.integers import evaluate_integer
 
 _MODULES = {
     "tl": "triton.language",
@@ -55,6 +55,14 @@ class TritonText:
             at = (getattr(error, "lineno", None) or 1) + line - 1
             raise KernelSourceError(f"{path}:{at}: is no Python: {error}") from None
         return cls(path, ast.increment_lineno(tree, line - 1))
+
+    @classmethod
+    def of_file(cls, path: Path) -> TritonText:
+        """The whole file."""
+        try:
+            return cls.read(path, path.read_text("utf-8"))
+        except (OSError, UnicodeDecodeError) as error:
+            raise KernelSourceError(f"{path}: cannot be read: {error}") from None
 
     @cached_property
     def functions(self) -> Mapping[str, ast.FunctionDef]:
@@ -113,26 +121,42 @@ class TritonText:
 
     def integer(self, node: ast.expr, sizes: Mapping[str, int]) -> int:
         """A size; ``sizes``: of what is known when the program runs, by how the text writes it."""
-        plain = _text(_Plain(sizes).visit(ast.parse(_text(node), mode="eval").body))
-        if unknown := integer_names(plain, KernelSourceError) - {*sizes}:
-            shown = min(unknown)
+        plain = _Plain(sizes)
+        text = _text(plain.visit(ast.parse(_text(node), mode="eval").body))
+        for shown in plain.unknown:
             self.refuse(
                 node,
                 f"the shape is dynamic: {shown!r} has no value; give sizes={{{shown!r}: 4096}}"
                 f"{close_matches(shown, sizes)}",
             )
-        return evaluate_integer(plain, sizes, KernelSourceError)
+        try:
+            return evaluate_integer(text, {}, KernelSourceError)
+        except KernelSourceError as error:
+            self.refuse(node, str(error))
 
     def refuse(self, node: ast.AST, why: str) -> NoReturn:
         """:class:`~perfassert.KernelSourceError` with the line."""
         raise KernelSourceError(f"{self.path}:{getattr(node, 'lineno', 1)}: {why}")
 
 
+class PutIn(ast.NodeTransformer):
+    """Expressions in the place of their names."""
+
+    def __init__(self, expressions: Mapping[str, ast.expr]) -> None:
+        self.expressions = expressions
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        found = self.expressions.get(node.id, node)
+        return ast.copy_location(found, node)
+
+
 class _Plain(ast.NodeTransformer):
-    """``triton.cdiv`` is a quotient rounded up; what is in ``sizes`` is its value."""
+    """Numbers in the place of what is in ``sizes``; ``unknown``: what has none.
+    ``triton.cdiv`` is a quotient rounded up."""
 
     def __init__(self, sizes: Mapping[str, int]) -> None:
         self.sizes = sizes
+        self.unknown: list[str] = []
 
     def visit(self, node: ast.AST) -> Any:
         text = _text(node)
@@ -141,8 +165,9 @@ class _Plain(ast.NodeTransformer):
         if isinstance(node, ast.Call) and text.startswith("triton.cdiv("):
             args = [self.visit(arg) for arg in node.args]
             return ast.Call(ast.Name("ceil_div", ast.Load()), args, [])
-        if isinstance(node, ast.Call):  # ``x.size(0)``: a name that nobody gave
-            return ast.Name(text, ast.Load())
+        if isinstance(node, (ast.Call, ast.Name)):
+            self.unknown.append(text)
+            return ast.Constant(1)
         return super().visit(node)
 
 

@@ -1,0 +1,156 @@
+"""``from_helion``: the Triton code that Helion prints → a kernel and its launch.
+
+The layout is that of helion/_compiler/generate_ast.py and device_function.py, 0.2 to 1.5.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from perfassert.errors import KernelSourceError, close_matches
+from perfassert.frontends.generators.triton import WARP, from_triton
+from perfassert.frontends.generators.triton_text import PutIn, TritonText
+from perfassert.kernel.description import CompiledKernel
+from perfassert.kernel.launch import Launch
+
+_LAUNCHER = "_launcher"
+
+
+def from_helion(
+    path: str | Path,
+    signature: Mapping[str, str],
+    *,
+    kernel: str | None = None,
+    sizes: Mapping[str, int] | None = None,
+    updates_per_thread: int = 1,
+    trip_counts: Mapping[str, int] | None = None,
+    proxies: Mapping[str, str] | None = None,
+) -> tuple[CompiledKernel, Launch]:
+    """A kernel and its launch from a file with what ``kernel.bind(args).to_triton_code(config)``
+    of Helion gives, or what ``HELION_PRINT_OUTPUT_CODE=1`` prints.
+
+    ``signature``: Triton's types of the pointers, ``{"x": "*fp16"}``, and of what is no whole
+    number. ``sizes``: of dynamic shapes, as the text writes them, ``{"x.size(0)": 4096}``.
+    ``kernel``: which one of several. The file is read as text; neither Helion nor PyTorch is
+    imported. For the rest see :func:`~perfassert.from_cuda`.
+
+    Raises :class:`~perfassert.KernelSourceError` with file and line for what is none of Helion's,
+    for dynamic shapes without a size, and for code that reaches beyond Triton's language.
+    """
+    text = TritonText.of_file(Path(path))
+    launch = _chosen(text, tuple(_launches(text)), kernel)
+    launch.check(signature)
+    types, args, constants = launch.parameters(signature, sizes or {})
+    warps = launch.option("num_warps") or 4
+    made = from_triton(
+        text.jit(launch.name),
+        types,
+        constants,
+        num_warps=warps,
+        num_stages=launch.option("num_stages"),
+        maxnreg=launch.option("maxnreg"),
+        updates_per_thread=updates_per_thread,
+        trip_counts=trip_counts,
+        proxies=proxies,
+    )
+    return made, Launch(launch.grid(sizes or {}), warps * WARP, args)
+
+
+@dataclass(frozen=True)
+class _Launched:
+    """``call``: ``_launcher(kernel, grid, arguments, num_warps=4)``, its numbers put in."""
+
+    text: TritonText
+    name: str
+    call: ast.Call
+
+    def option(self, name: str) -> int | None:
+        """What Triton is told beside the arguments."""
+        found = (k.value for k in self.call.keywords if k.arg == name)
+        return next((self.text.integer(value, {}) for value in found), None)
+
+    def check(self, signature: Mapping[str, str]) -> None:
+        """As many arguments as parameters, and a type for parameters alone."""
+        names, _ = self.text.parameters(self.name)
+        if len(names) != len(self.call.args) - 2:
+            self.text.refuse(self.call, f"{self.name!r} has the parameters {', '.join(names)}")
+        for name in signature:
+            if name not in names:
+                self.text.refuse(
+                    self.call,
+                    f"{self.name!r} has no parameter {name!r}{close_matches(name, names)}",
+                )
+
+    def parameters(
+        self, signature: Mapping[str, str], sizes: Mapping[str, int]
+    ) -> tuple[dict[str, str], dict[str, int], dict[str, Any]]:
+        """Types, arguments of the launch, and constants."""
+        names, fixed = self.text.parameters(self.name)
+        types, args, constants = dict(signature), {}, {}
+        for name, given in zip(names, self.call.args[2:], strict=True):
+            if name in fixed:
+                constants[name] = self._constant(given, sizes)
+            elif name not in signature:
+                args[name] = self._number(name, given, sizes)
+                types[name] = "i32" if abs(args[name]) < 2**31 else "i64"
+        return types, args, constants
+
+    def _constant(self, given: ast.expr, sizes: Mapping[str, int]) -> Any:
+        if isinstance(given, ast.Constant):
+            return given.value
+        return self.text.integer(given, sizes)
+
+    def _number(self, name: str, given: ast.expr, sizes: Mapping[str, int]) -> int:
+        if isinstance(given, ast.Name) and given.id not in sizes:
+            self.text.refuse(
+                given,
+                f"parameter {name!r} of {self.name!r} needs a type in the signature, such as "
+                f"'*fp16', or where it is a number a value: sizes={{{given.id!r}: 4096}}",
+            )
+        return self.text.integer(given, sizes)
+
+    def grid(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
+        """Blocks."""
+        given = self.call.args[1]
+        axes = given.elts if isinstance(given, ast.Tuple) else [given]
+        return tuple(self.text.integer(axis, sizes) for axis in axes)
+
+
+def _launches(text: TritonText) -> Iterator[_Launched]:
+    """By the functions beside the kernels; what they assign that is a number is put in."""
+    for function in text.tree.body:
+        if not isinstance(function, ast.FunctionDef) or function.name in text.functions:
+            continue
+        known: dict[str, ast.expr] = {}
+        for node in ast.walk(function):
+            target = node.targets[0] if isinstance(node, ast.Assign) else None
+            if isinstance(target, ast.Name) and isinstance(node, ast.Assign):
+                known |= {target.id: node.value} if _is_number(node.value) else {}
+            call = node.value if isinstance(node, (ast.Expr, ast.Assign)) else None
+            if isinstance(call, ast.Call) and ast.unparse(call.func) == _LAUNCHER:
+                name = ast.unparse(call.args[0]) if call.args else ""
+                if name in text.functions and len(call.args) > 1:
+                    yield _Launched(text, name, PutIn(known).visit(call))
+
+
+def _is_number(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and type(node.value) is int
+
+
+def _chosen(text: TritonText, launches: tuple[_Launched, ...], kernel: str | None) -> _Launched:
+    names = [launch.name for launch in launches]
+    if not launches:
+        raise KernelSourceError(
+            f"{text.path}: launches no Triton kernel with {_LAUNCHER}(...); write what Helion "
+            "prints with HELION_PRINT_OUTPUT_CODE=1 into the file"
+        )
+    fits = [
+        one for one in launches if kernel in (None, one.name, one.name.removeprefix("_helion_"))
+    ]
+    if len(fits) != 1:
+        raise KernelSourceError(f"{text.path}: name one of its kernels: {', '.join(names)}")
+    return fits[0]
