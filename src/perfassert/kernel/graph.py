@@ -136,6 +136,11 @@ class Node:
         """Whether it names an access of global memory."""
         return self.access is not None and self.space in (None, "global")
 
+    @property
+    def instruction(self) -> int:
+        """The instruction of the program that it is a copy of; by hand, its own number."""
+        return self.program if self.program >= 0 else self.index
+
     def __str__(self) -> str:
         return f"node {self.name or self.index} ({self.operation})"
 

@@ -10,11 +10,6 @@ from perfassert.kernel.graph import BodyItem, Edge, InstructionGraph, ItemKind, 
 OUTSIDE = -1
 
 
-def number_of(node: Node) -> int:
-    """The instruction that a node is a copy of."""
-    return node.program if node.program >= 0 else node.index
-
-
 def with_nodes(graph: InstructionGraph, changed: Mapping[int, Node]) -> InstructionGraph:
     """The graph with other nodes of the same numbers."""
     return replace(graph, nodes=tuple(changed.get(n.index, n) for n in graph.nodes))
@@ -47,11 +42,6 @@ def without(graph: InstructionGraph, gone: Collection[int]) -> InstructionGraph:
         return kept
 
     return with_nodes(with_bodies(graph, left), changed)
-
-
-def nodes_of(graph: InstructionGraph, chosen: Collection[int]) -> frozenset[int]:
-    """Nodes that are copies of these instructions."""
-    return frozenset(n.index for n in graph.nodes if number_of(n) in chosen)
 
 
 def inside(graph: InstructionGraph, body: Sequence[BodyItem]) -> Iterator[Node]:
@@ -109,7 +99,7 @@ def asynchronous(graph: InstructionGraph, pairs: Mapping[int, int]) -> Instructi
     waits for these, in a loop for those of the iteration before."""
     loads: dict[int, list[int]] = {}
     for n in graph.nodes:
-        loads.setdefault(number_of(n), []).append(n.index)
+        loads.setdefault(n.instruction, []).append(n.index)
     changed: dict[int, Node] = {}
 
     def left(loop: int, body: Sequence[BodyItem]) -> Sequence[BodyItem]:
@@ -117,8 +107,8 @@ def asynchronous(graph: InstructionGraph, pairs: Mapping[int, int]) -> Instructi
         copied: list[int] = []
         for item in body:
             node = graph.nodes[item.number] if item.kind is ItemKind.NODE else None
-            if node is not None and number_of(node) in pairs:
-                given = loads.get(pairs[number_of(node)], ())
+            if node is not None and node.instruction in pairs:
+                given = loads.get(pairs[node.instruction], ())
                 own = [p for p in given if graph.nodes[p].loop == loop]
                 copied += own
                 if own:

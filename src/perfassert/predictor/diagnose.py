@@ -289,7 +289,7 @@ def _trips(code: Code, graph: InstructionGraph) -> dict[int, float]:
     """Trips of the code's loops, where the graph kept them as loops."""
     result: dict[int, float] = {}
     for node in graph.nodes:
-        number = node.program if node.program >= 0 else node.index
+        number = node.instruction
         if number >= len(code.instructions):
             continue
         own, here = code.chain(code.instructions[number].loop), graph.chain(node.loop)

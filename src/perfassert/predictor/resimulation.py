@@ -27,7 +27,6 @@ from perfassert.predictor.changed_graph import (
     OUTSIDE,
     asynchronous,
     balanced,
-    number_of,
     with_nodes,
     without,
 )
@@ -102,8 +101,7 @@ class Resimulation:
         if change.shared_bytes is not None:
             dynamic = min(launch.shared_bytes, change.shared_bytes)
             described = replace(described, shared_bytes=change.shared_bytes - dynamic)
-            launch = Launch(launch.grid, launch.block, launch.args, dynamic,
-                            domain=launch.domain, cluster=launch.cluster)  # fmt: skip
+            launch = replace(launch, shared_bytes=dynamic)
         same = described is before.kernel
         case = before if same else case_of(described, before.work, launch, device)
         return replace(case, estimate=changed_estimate(case, change, edit.copies)), launch
@@ -135,7 +133,7 @@ def _calculated(kernel: BoundKernel, change: Change) -> BoundKernel:
         if node.operation in _FLOATING:
             times = graph.times(node)
             before += times
-            after += times * (number_of(node) not in change.removed)
+            after += times * (node.instruction not in change.removed)
     narrower = "fp32" in change.classes.values()
     return replace(
         kernel,
@@ -172,7 +170,7 @@ class _Edit:
         launching = self.model.launch_nodes
         for node in self.model.graph.nodes:
             if node.index not in launching:
-                found.setdefault(number_of(node), []).append(node.index)
+                found.setdefault(node.instruction, []).append(node.index)
         return {n: tuple(nodes) for n, nodes in found.items()}
 
     def touched(self, instructions: Iterable[int]) -> frozenset[int]:
@@ -188,7 +186,7 @@ class _Edit:
         found: dict[int, set[int]] = {OUTSIDE: {OUTSIDE}}
         code, graph = self.case.code, self.model.graph
         for node in graph.nodes:
-            number = number_of(node)
+            number = node.instruction
             if number < len(code.instructions):
                 own = code.instructions[number].loop
                 if len(code.chain(own)) == len(graph.chain(node.loop)):

@@ -89,8 +89,7 @@ class _Sampler:
         return Samples(self.counts, self.issued, self.edges)
 
     def number(self, node: int) -> int:
-        program = self.graph.nodes[node].program
-        return program if program >= 0 else node
+        return self.graph.nodes[node].instruction
 
     def count(self, ticks: int, idle: int) -> Count:
         return Count(ticks / self.ticks, idle / self.ticks)

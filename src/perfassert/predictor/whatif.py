@@ -74,17 +74,9 @@ def _relaunched(launch: Launch, changes: Mapping[str, Any]) -> Launch:
         grid = changes["grid"]
         return Launch(grid, block, args, launch.shared_bytes, cluster=launch.cluster)
     if "block" not in changes:
-        return replace_args(launch, args)
+        return replace(launch, args=args)
     domain = launch.extent if launch.domain is None else launch.domain
     return Launch.cover(domain, block, args, launch.shared_bytes, cluster=launch.cluster)
-
-
-def replace_args(launch: Launch, args: Any) -> Launch:
-    """The launch with other arguments."""
-    return Launch(
-        launch.grid, launch.block, args, launch.shared_bytes, domain=launch.domain,
-        cluster=launch.cluster,
-    )  # fmt: skip
 
 
 def _described(kernel: Kernel, changes: Mapping[str, Any]) -> Kernel:
