@@ -5,9 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from perfassert.engines.advisor.code import Code
 from perfassert.kernel.graph import BodyItem, Edge, InstructionGraph, ItemKind, Node, Source
 
 OUTSIDE = -1
+
+
+def copies_of_loops(code: Code, graph: InstructionGraph) -> dict[int, list[int]]:
+    """Loops of the graph by the loop of the code that they are copies of, where it is still one;
+    in the order of the nodes."""
+    found: dict[int, dict[int, None]] = {}
+    for node in graph.nodes:
+        if node.instruction >= len(code.instructions):
+            continue
+        own, here = code.chain(code.instructions[node.instruction].loop), graph.chain(node.loop)
+        if len(own) == len(here):
+            for a, b in zip(own, here, strict=True):
+                found.setdefault(a, {}).setdefault(b)
+    return {loop: list(copies) for loop, copies in found.items()}
 
 
 def with_nodes(graph: InstructionGraph, changed: Mapping[int, Node]) -> InstructionGraph:

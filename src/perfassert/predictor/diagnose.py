@@ -30,6 +30,7 @@ from perfassert.kernel.program import Program
 from perfassert.kernel.roles import Role, node_space, off_chip, space_of
 from perfassert.kernel.samples import STALLS, Count, Samples
 from perfassert.prediction.prediction import Advice, Diagnosis, Prediction
+from perfassert.predictor.changed_graph import copies_of_loops
 from perfassert.predictor.model import Model, estimated
 from perfassert.predictor.relaunching import axes_asked_for
 from perfassert.predictor.resimulation import Predict, Resimulation
@@ -287,15 +288,8 @@ def _headroom(prediction: Prediction) -> float | None:
 
 def _trips(code: Code, graph: InstructionGraph) -> dict[int, float]:
     """Trips of the code's loops, where the graph kept them as loops."""
-    result: dict[int, float] = {}
-    for node in graph.nodes:
-        number = node.instruction
-        if number >= len(code.instructions):
-            continue
-        own, here = code.chain(code.instructions[number].loop), graph.chain(node.loop)
-        if len(own) == len(here):
-            result.update({a: float(graph.trips(b)) for a, b in zip(own, here, strict=True)})
-    return result
+    copies = copies_of_loops(code, graph)
+    return {loop: float(graph.trips(own[-1])) for loop, own in copies.items()}
 
 
 def _access_facts(model: Model) -> dict[int, AccessFacts]:

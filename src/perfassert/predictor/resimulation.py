@@ -6,7 +6,7 @@ moves data, its graph is bound once, and times are compared with the one that wa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -27,6 +27,7 @@ from perfassert.predictor.changed_graph import (
     OUTSIDE,
     asynchronous,
     balanced,
+    copies_of_loops,
     with_nodes,
     without,
 )
@@ -181,17 +182,9 @@ class _Edit:
         )
 
     @cached_property
-    def loops(self) -> Mapping[int, frozenset[int]]:
+    def loops(self) -> Mapping[int, Sequence[int]]:
         """Loops of the graph by the loop of the code that they stand for."""
-        found: dict[int, set[int]] = {OUTSIDE: {OUTSIDE}}
-        code, graph = self.case.code, self.model.graph
-        for node in graph.nodes:
-            number = node.instruction
-            if number < len(code.instructions):
-                own = code.instructions[number].loop
-                if len(code.chain(own)) == len(graph.chain(node.loop)):
-                    found.setdefault(own, set()).add(node.loop)
-        return {loop: frozenset(loops) for loop, loops in found.items()}
+        return {OUTSIDE: [OUTSIDE], **copies_of_loops(self.case.code, self.model.graph)}
 
     def of(self, loops: Iterable[int]) -> frozenset[int]:
         """Loops of the graph that stand for these."""
