@@ -31,12 +31,12 @@ class LoopUnrolling:
     name, category = "Loop Unrolling", LATENCY_HIDING
 
     def match(self, case: Case) -> Match | None:
-        by_loop: dict[int, list[Blame]] = {}
+        waiting: dict[int, list[Blame]] = {}
         for blame in _waits(case):
             loop = case.common_loop(blame.source, blame.use)
-            repeats = loop >= 0 and case.trips.get(loop, 2.0) > 1
-            if repeats and blame.distance and not _meets(case, loop):
-                by_loop.setdefault(loop, []).append(blame)
+            if blame.distance:
+                waiting.setdefault(loop, []).append(blame)
+        by_loop = {loop: own for loop, own in waiting.items() if _overlaps(case, loop)}
         if not by_loop:
             return None
         groups = []
@@ -70,9 +70,10 @@ def _hot(case: Case, found: Iterable[tuple[int, Blame]]) -> frozenset[int]:
     return frozenset(loop for loop, count in waits.items() if count >= least)
 
 
-def _meets(case: Case, loop: int) -> bool:
-    """Whether warps wait for each other in every iteration, so that none can overlap the next."""
-    return any(case.instruction(n).synchronizes for n in case.loop_body(loop))
+def _overlaps(case: Case, loop: int) -> bool:
+    """Whether there is a next iteration, which warps begin without waiting for each other."""
+    repeats = loop >= 0 and case.trips.get(loop, 2.0) > 1
+    return repeats and not any(case.instruction(n).synchronizes for n in case.loop_body(loop))
 
 
 class CodeReordering:

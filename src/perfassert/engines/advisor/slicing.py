@@ -156,9 +156,8 @@ class Slicer:
         self, name: str, block: int, stop: int, state: _State, found: set[int]
     ) -> _State | None:
         """Back from ``stop`` to the start of its block; None where the search ends on the way."""
-        for place in reversed(self._inside[block].get(name, ())):
-            if place >= stop:
-                continue
+        places = self._inside[block].get(name, ())
+        for place in reversed(places[: bisect_left(places, stop)]):
             state = self._passed(block, place, stop, state)
             stop = place
             found.add(place)

@@ -99,6 +99,7 @@ class _Follower:
     def __init__(self, program: Program, trips: list[int]) -> None:
         self.program = program
         self.trips = trips
+        self.chains = {n: program.chain(n) for n in range(NO_LOOP, len(program.loops))}
         self.done: dict[tuple[int, tuple[int, ...]], int] = {}
         self.counters: dict[int, int] = {}
         self.latest = 0
@@ -138,16 +139,12 @@ class _Follower:
 
     def iteration(self, loop: int) -> tuple[int, ...]:
         """Where the loop and those around it stand."""
-        if loop == NO_LOOP:
-            return ()
-        return tuple(self.counters[c] for c in self.program.chain(loop))
+        return tuple([self.counters[c] for c in self.chains[loop]])
 
     def place(self, producer: int, loop: int, distance: int) -> tuple[int, tuple[int, ...]] | None:
         """The producer's instance; none where it is the last of a loop that was shortened."""
-        if self.program.nodes[producer].loop == NO_LOOP:
-            return producer, ()
         counters, inside = [], loop != NO_LOOP
-        for level in self.program.chain(self.program.nodes[producer].loop):
+        for level in self.chains[self.program.nodes[producer].loop]:
             if inside:
                 counters.append(self.counters[level] - (distance if level == loop else 0))
             elif self.trips[level] == self.program.loops[level].trips:
