@@ -90,10 +90,7 @@ class _Scheduling:
         graph = with_bodies(
             self.graph, lambda loop, body: self.body(body) if loop in loops else body
         )
-        return with_nodes(graph, {**{n: self.node(n) for n in self.ahead}, **self.changed})
-
-    def node(self, number: int) -> Node:
-        return self.changed.get(number, self.graph.nodes[number])
+        return with_nodes(graph, self.changed)
 
     def load_ahead(self, loop: int) -> None:
         """Note loads whose results the next iteration of the loop may use."""
@@ -242,29 +239,19 @@ class _Scheduling:
 
     def settle(self, order: Sequence[_Step], steps: Sequence[_Step]) -> None:
         """Stall counts and edges of nodes in their new order."""
-        issue: dict[int, int] = {}
-        now = 0
-        place = {id(s): n for n, s in enumerate(steps)}
-        before: _Step | None = None
-        for step in order:
-            ready = max((issue[p] + c for p, c in step.fixed.items()), default=0)
-            at = max(now + 1, ready)
-            if before is not None and before.node is not None and self.program is not None:
-                stall = at - now
-                self.changed[before.node.index] = replace(
-                    self.node(before.node.index), stall=max(1, stall)
-                )
-            issue[place[id(step)]] = at
-            now, before = at, step
+        stalls = _stalls(order, steps) if self.program is not None else {}
         inner = {n.index for s in steps for n in self.members(s)}
         for step in steps:
             if step.node is not None:
-                self.rewire(step, steps, inner)
+                own, edges = step.node, self.rewired(step.node, step, steps, inner)
+                stall = stalls.get(own.index, own.stall)
+                if (stall, edges) != (own.stall, own.edges):
+                    self.changed[own.index] = replace(own, stall=stall, edges=edges)
 
-    def rewire(self, step: _Step, steps: Sequence[_Step], inner: set[int]) -> None:
+    def rewired(
+        self, node: Node, step: _Step, steps: Sequence[_Step], inner: set[int]
+    ) -> tuple[Edge, ...]:
         """Edges to what it reads in the segment, and those that it had to what lies elsewhere."""
-        assert step.node is not None
-        node = self.node(step.node.index)
         kept = tuple(
             self.advanced(edge)
             for edge in node.edges
@@ -278,10 +265,12 @@ class _Scheduling:
             if cycles > 1 and before not in step.fixed and (p := steps[before].node) is not None
             and p.index not in there and p.produces
         )  # fmt: skip
-        self.changed[node.index] = replace(node, edges=(*kept, *more))
+        return *kept, *more
 
     def advanced(self, edge: Edge) -> Edge:
         """A load for the next iteration was issued one earlier."""
+        if not any(s.producer in self.ahead for s in edge.sources):
+            return edge
         return Edge(
             tuple(
                 replace(s, distance=s.distance + 1)
@@ -290,6 +279,21 @@ class _Scheduling:
                 for s in edge.sources
             )
         )
+
+
+def _stalls(order: Sequence[_Step], steps: Sequence[_Step]) -> dict[int, int]:
+    """Cycles from each node to what follows it, by its number."""
+    place = {id(s): n for n, s in enumerate(steps)}
+    issue: dict[int, int] = {}
+    found: dict[int, int] = {}
+    now, before = 0, None
+    for step in order:
+        at = max([now + 1, *(issue[p] + c for p, c in step.fixed.items())])
+        if before is not None:
+            found[before.index] = at - now
+        issue[place[id(step)]] = at
+        now, before = at, step.node
+    return found
 
 
 def _ordered(steps: Sequence[_Step]) -> list[int]:

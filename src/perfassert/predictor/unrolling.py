@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from itertools import accumulate
 
 from perfassert.kernel.graph import (
     BodyItem,
@@ -13,6 +15,7 @@ from perfassert.kernel.graph import (
     Node,
     Source,
 )
+from perfassert.predictor.changed_graph import OUTSIDE
 
 _MOST = 8  # copies of a body: more need more registers than there are
 _OTHERWISE = 4  # where no number of copies divides the trips
@@ -21,11 +24,9 @@ _OTHERWISE = 4  # where no number of copies divides the trips
 def unrolled(graph: InstructionGraph, loops: frozenset[int]) -> InstructionGraph:
     """The innermost ones of these loops unrolled; those that run once or wait for other warps in
     every iteration stay."""
-    for loop in sorted(loops):
-        count = factor(graph, loop)
-        if count > 1:
-            graph = _Unrolling(graph, loop, count).graph()
-    return graph
+    counts = {loop: factor(graph, loop) for loop in sorted(loops)}
+    counts = {loop: count for loop, count in counts.items() if count > 1}
+    return _Unrolling(graph, counts).graph() if counts else graph
 
 
 def factor(graph: InstructionGraph, loop: int) -> int:
@@ -40,59 +41,67 @@ def factor(graph: InstructionGraph, loop: int) -> int:
 
 
 class _Unrolling:
-    def __init__(self, graph: InstructionGraph, loop: int, count: int) -> None:
+    """``counts``: copies of the bodies by loop; ``first``: number of the second copy's first
+    node."""
+
+    def __init__(self, graph: InstructionGraph, counts: Mapping[int, int]) -> None:
         self.before = graph
-        self.loop = loop
-        self.count = count
-        self.body = [item.number for item in graph.loops[loop].body]
-        self.place = {n: k for k, n in enumerate(self.body)}
+        self.counts = counts
+        self.bodies = {loop: [item.number for item in graph.loops[loop].body] for loop in counts}
+        self.place = {n: (x, k) for x, body in self.bodies.items() for k, n in enumerate(body)}
+        more = [(count - 1) * len(self.bodies[x]) for x, count in counts.items()]
+        ends = accumulate(more, initial=len(graph.nodes))
+        self.first = dict(zip(counts, ends, strict=False))
 
     def graph(self) -> InstructionGraph:
-        before, count = self.before, self.count
-        nodes = [self.node(n, 0 if n.index in self.place else None) for n in before.nodes]
-        body = list(self.copies(0))
-        for copy in range(1, count):
-            nodes += [
-                replace(self.node(before.nodes[n], copy), index=self.number(n, copy))
-                for n in self.body
-            ]
-            body += self.copies(copy)
-        loops = tuple(self.shorter(x, body) if x.index == self.loop else x for x in before.loops)
-        return replace(before, nodes=tuple(nodes), loops=loops)
+        nodes = [self.node(n, 0) for n in self.before.nodes]
+        for loop, count in self.counts.items():
+            for copy in range(1, count):
+                nodes += [self.node(self.before.nodes[n], copy) for n in self.bodies[loop]]
+        loops = tuple(self.shorter(x) if x.index in self.counts else x for x in self.before.loops)
+        return replace(self.before, nodes=tuple(nodes), loops=loops)
 
-    def shorter(self, loop: Loop, body: list[int]) -> Loop:
+    def shorter(self, loop: Loop) -> Loop:
         """What trips leave over is rounded up to a whole iteration."""
+        count = self.counts[loop.index]
+        body = [n for copy in range(count) for n in self.copies(loop.index, copy)]
+        trips = -(-self.before.trips(loop.index) // count)
+        each = tuple(-(-n // count) for n in loop.each)
         items = tuple(BodyItem(ItemKind.NODE, n) for n in body)
-        trips = -(-self.before.trips(loop.index) // self.count)
-        each = tuple(-(-n // self.count) for n in loop.each)
         return replace(loop, trips=trips, each=each, body=items)
 
-    def copies(self, copy: int) -> list[int]:
+    def copies(self, loop: int, copy: int) -> list[int]:
         """Only the last one branches back."""
-        last = self.before.nodes[self.body[-1]]
-        branches = last.operation == "branch" and copy < self.count - 1
-        return [self.number(n, copy) for n in (self.body[:-1] if branches else self.body)]
+        body = self.bodies[loop]
+        last = self.before.nodes[body[-1]]
+        branches = last.operation == "branch" and copy < self.counts[loop] - 1
+        return [self.number(n, copy) for n in (body[:-1] if branches else body)]
 
     def number(self, node: int, copy: int) -> int:
         if not copy:
             return node
-        return len(self.before.nodes) + (copy - 1) * len(self.body) + self.place[node]
+        loop, place = self.place[node]
+        return self.first[loop] + (copy - 1) * len(self.bodies[loop]) + place
 
-    def node(self, node: Node, copy: int | None) -> Node:
-        if not copy and not any(s.producer in self.place for e in node.edges for s in e.sources):
-            return node
+    def node(self, node: Node, copy: int) -> Node:
+        read = any(s.producer in self.place for e in node.edges for s in e.sources)
+        if not read:
+            return replace(node, index=self.number(node.index, copy)) if copy else node
+        own = self.place[node.index][0] if node.index in self.place else OUTSIDE
         edges = tuple(
-            Edge(tuple(self.source(source, copy) for source in edge.sources)) for edge in node.edges
+            Edge(tuple(self.source(source, own, copy) for source in edge.sources))
+            for edge in node.edges
         )
-        return replace(node, edges=edges)
+        return replace(node, index=self.number(node.index, copy), edges=edges)
 
-    def source(self, source: Source, copy: int | None) -> Source:
-        """What a node of that copy, or outside of the loop (None), reads."""
+    def source(self, source: Source, own: int, copy: int) -> Source:
+        """What that copy of a node in loop ``own`` reads."""
         producer, loop, distance = source.producer, source.loop, source.distance
         if producer not in self.place:
             return source
-        if copy is None or loop != self.loop:
-            return Source(self.number(producer, self.count - 1), loop, distance)
+        around = self.place[producer][0]
+        count = self.counts[around]
+        if around != own or loop != own:
+            return Source(self.number(producer, count - 1), loop, distance)
         earlier = copy - distance
-        place = self.number(producer, earlier % self.count)
-        return Source(place, loop, -(earlier // self.count))
+        return Source(self.number(producer, earlier % count), loop, -(earlier // count))
