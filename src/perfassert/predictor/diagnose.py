@@ -31,11 +31,11 @@ from perfassert.kernel.roles import Role, node_space, off_chip, space_of
 from perfassert.kernel.samples import STALLS, Count, Samples
 from perfassert.prediction.prediction import Advice, Diagnosis, Prediction
 from perfassert.predictor.changed_graph import copies_of_loops
-from perfassert.predictor.model import Model, estimated
+from perfassert.predictor.model import Model
 from perfassert.predictor.relaunching import axes_asked_for
 from perfassert.predictor.resimulation import Predict, Resimulation
 from perfassert.predictor.sampling import samples
-from perfassert.predictor.time import loaded_model
+from perfassert.predictor.time import launch_model
 from perfassert.quantity import round_significant
 
 _LIMIT = 400_000  # simulated instructions: shares settle long before
@@ -67,9 +67,10 @@ def resimulated(advice: Advice, match: Match, again: Resimulation) -> Advice | N
     if match.change is None and match.changes is None:
         return _by_formula(advice) if advice.speedup >= _WORTH else None
     hiding = advice.category == LATENCY_HIDING or match.same_work
-    if hiding and again.case.within_headroom(inf) <= 1 + gain_band(again.prediction):
+    worth = 1 + gain_band(again.prediction)
+    if hiding and again.case.within_headroom(inf) <= worth:
         return None  # the busiest server leaves nothing to hide
-    speedup = again.speedup(match)
+    speedup = again.speedup(match, worth)
     if speedup is None:
         resized = match.change is not None and match.change.threads is not None
         return _by_formula(advice) if resized and advice.speedup >= _WORTH else None
@@ -110,7 +111,7 @@ class _Profiled:
 
 def _profile(prediction: Any, predict: Predict) -> _Profiled:
     origin, launch, device = prediction.origin
-    model = loaded_model(estimated(origin, launch, device), launch, device)
+    model = launch_model(origin, launch, device)
     kernel = model.case.kernel
     program = kernel.program if isinstance(kernel, BoundKernel) else None
     code = Code.of(program) if program is not None else graph_code(model.graph)
@@ -147,7 +148,7 @@ def advise_measured(
     if not isinstance(kernel, CompiledKernel):
         raise KernelError(f"kernel {kernel.name!r}: samples belong to compiled code")
     target = load_device(device)
-    model = loaded_model(estimated(kernel, launch, target), launch, target)
+    model = launch_model(kernel, launch, target)
     assert isinstance(model.case.kernel, BoundKernel)
     program = model.case.kernel.program
     code = Code.of(program)

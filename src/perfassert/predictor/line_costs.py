@@ -8,7 +8,7 @@ from perfassert.kernel.description import BoundKernel, CompiledKernel
 from perfassert.kernel.executed import Extremes, Issued, Work
 from perfassert.kernel.program import Program
 from perfassert.prediction.prediction import Prediction
-from perfassert.predictor.model import estimated
+from perfassert.predictor.time import launch_model
 from perfassert.quantity import round_significant
 
 
@@ -31,7 +31,7 @@ def line_costs(prediction: Prediction) -> tuple[LineCost, ...]:
     if prediction.origin is None or not isinstance(prediction.origin[0], CompiledKernel):
         return ()
     kernel, launch, device = prediction.origin
-    case = estimated(kernel, launch, device)
+    case = launch_model(kernel, launch, device).case
     assert isinstance(case.kernel, BoundKernel)
     program = case.kernel.program
     graph = case.kernel.graph.bound(dict(launch.scalar_args()))

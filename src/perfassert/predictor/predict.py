@@ -9,7 +9,6 @@ from pathlib import Path
 from types import MappingProxyType
 
 from perfassert.errors import LaunchError
-from perfassert.frontends.cuda.kernels import CompiledCode
 from perfassert.hardware.load import device as load_device
 from perfassert.hardware.matrix import MatrixVariant
 from perfassert.hardware.model import Device
@@ -22,8 +21,8 @@ from perfassert.predictor.confidence import trust
 from perfassert.predictor.diagnose import coverage, diagnose
 from perfassert.predictor.errors import error_bands, exact_metrics
 from perfassert.predictor.measured_volumes import with_measured
-from perfassert.predictor.model import Case, Model, estimated
-from perfassert.predictor.time import Time, launch_time, loaded_model
+from perfassert.predictor.model import Model, estimated
+from perfassert.predictor.time import Time, launch_model, launch_time, loaded_model, version_of
 from perfassert.quantity import Quantity, round_significant
 from perfassert.source import Assumption
 from perfassert.version import MODEL_VERSION
@@ -54,18 +53,15 @@ def predict(
     _check_block(launch, target)
     if volumes is not None:
         return _phenomenological(kernel, launch, target, volumes)
-    code = kernel.compiled if isinstance(kernel, CompiledKernel) else None
-    if code is None:
-        return _predicted(kernel, launch, target, "")
-    if isinstance(code, CompiledCode):  # compiled again if its file has changed
-        return _predicted(kernel, launch, target, code.binary(target.arch).digest)
-    return _predicted.__wrapped__(kernel, launch, target, "")
+    version = version_of(kernel, target)
+    predicted = _predicted if version is not None else _predicted.__wrapped__
+    return predicted(kernel, launch, target, version)
 
 
 @lru_cache(maxsize=512)
-def _predicted(kernel: Kernel, launch: Launch, target: Device, digest: str) -> Prediction:
+def _predicted(kernel: Kernel, launch: Launch, target: Device, version: str | None) -> Prediction:
     """Predictions are immutable: the same question has the same answer."""
-    return _of(estimated(kernel, launch, target), kernel, launch, target)
+    return _of(launch_model(kernel, launch, target), kernel, launch, target)
 
 
 def _phenomenological(
@@ -74,7 +70,7 @@ def _phenomenological(
     """With measured volumes. It does not know its kernel: what is predicted again has others."""
     warps = -(-launch.threads_per_block // target.warp_size)
     case, given = with_measured(estimated(kernel, launch, target), launch, warps, volumes)
-    found = _of(case, kernel, launch, target)
+    found = _of(loaded_model(case, launch, target), kernel, launch, target)
     return replace(
         found,
         assumptions=(*found.assumptions, *given),
@@ -83,9 +79,8 @@ def _phenomenological(
     )
 
 
-def _of(case: Case, kernel: Kernel, launch: Launch, target: Device) -> Prediction:
-    model = loaded_model(case, launch, target)
-    time = launch_time(model)
+def _of(model: Model, kernel: Kernel, launch: Launch, target: Device) -> Prediction:
+    case, time = model.case, launch_time(model)
     bound, held, estimate = case.kernel, case.held, case.estimate
     roofline_limiter = max(time.roofline, key=lambda key: time.roofline[key])
     bands = error_bands(model, time.limiter)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import inf
 from typing import Any
 
 from perfassert.engines.advisor.case import Case as AdvisorCase
@@ -16,7 +17,8 @@ from perfassert.engines.advisor.case import Match
 from perfassert.engines.advisor.change import Change
 from perfassert.errors import PerfAssertError
 from perfassert.hardware.model import Device
-from perfassert.kernel.description import BoundKernel, Kernel
+from perfassert.hardware.occupancy import occupancy
+from perfassert.kernel.description import BoundKernel, Description, Kernel
 from perfassert.kernel.graph import InstructionGraph, Latency, LatencyRule, Node
 from perfassert.kernel.launch import Launch
 from perfassert.kernel.roles import node_space
@@ -35,7 +37,7 @@ from perfassert.predictor.memory import LOAD_STORE_UNIT
 from perfassert.predictor.model import Case, Model, case_of, device_latency
 from perfassert.predictor.relaunching import resizable, same_work
 from perfassert.predictor.scheduling import IN_FLIGHT, scheduled, settled
-from perfassert.predictor.time import launch_time, loaded_model
+from perfassert.predictor.time import launch_time, least_seconds, loaded_model
 from perfassert.predictor.unrolling import factor, unrolled
 from perfassert.predictor.whatif import with_changes
 
@@ -54,16 +56,20 @@ class Resimulation:
     model: Model
     case: AdvisorCase
 
-    def speedup(self, match: Match) -> float | None:
+    def speedup(self, match: Match, worth: float = 0.0) -> float | None:
         """Old over new time; None where the match says of nothing how it would change, or where
-        the changed launch is none that the device can run."""
+        the changed launch is none that the device can run. What cannot be above ``worth`` is not
+        simulated, and the most that it could be is returned."""
+        before = float(self.prediction.time)
         try:
-            seconds = self._seconds(match)
+            seconds = self._seconds(match, before / worth if worth else inf)
         except PerfAssertError:
             return None
-        return None if seconds is None else float(self.prediction.time) / seconds
+        return None if seconds is None else before / seconds
 
-    def _seconds(self, match: Match) -> float | None:
+    def _seconds(self, match: Match, enough: float) -> float | None:
+        """The time after the change, or what it cannot fall below, if that is not below
+        ``enough``."""
         if match.changes is not None:
             return float(self.predict(*with_changes(self.prediction, match.changes)).time)
         change = match.change
@@ -73,7 +79,9 @@ class Resimulation:
             return self._relaunched(change.threads)
         edit = _Edit(change, self.model, self.case)
         case, launch = self._moved(change, edit)
-        return launch_time(loaded_model(case, launch, case.device, edit)).seconds
+        model = loaded_model(case, launch, case.device, edit)
+        least = least_seconds(model)
+        return least if least > enough else launch_time(model).seconds
 
     def _relaunched(self, threads: int) -> float | None:
         """Blocks of so many threads, of the same shape as far as that goes, and as many of them as
@@ -92,10 +100,11 @@ class Resimulation:
 
     def _moved(self, change: Change, edit: _Edit) -> tuple[Case, Launch]:
         """What accesses cost and move after the change."""
-        before, (_, launch, device) = self.model.case, self.prediction.origin
-        described = before.kernel
-        if isinstance(described, BoundKernel):
-            described = _calculated(_accessed(described, change, edit, launch), change)
+        launch, described = self.prediction.origin[1], self.model.case.kernel
+        accessed = described
+        if isinstance(accessed, BoundKernel):
+            accessed = _accessed(accessed, change, edit, launch)
+            described = _calculated(accessed, change)
         registers = edit.registers()
         if registers != described.registers:
             described = replace(described, registers=registers)
@@ -103,9 +112,17 @@ class Resimulation:
             dynamic = min(launch.shared_bytes, change.shared_bytes)
             described = replace(described, shared_bytes=change.shared_bytes - dynamic)
             launch = replace(launch, shared_bytes=dynamic)
-        same = described is before.kernel
-        case = before if same else case_of(described, before.work, launch, device)
+        case = self._estimated(described, launch, accessed is not self.model.case.kernel)
         return replace(case, estimate=changed_estimate(case, change, edit.copies)), launch
+
+    def _estimated(self, described: Description, launch: Launch, moved: bool) -> Case:
+        """The estimate stays where neither accesses nor the blocks that reside have changed."""
+        before, device = self.model.case, self.prediction.origin[2]
+        shared = described.shared_bytes + launch.shared_bytes
+        held = occupancy(device, launch.threads_per_block, described.registers, shared)
+        if moved or held != before.held or shared != before.shared_bytes:
+            return case_of(described, before.work, launch, device)
+        return replace(before, kernel=described)
 
 
 def _accessed(kernel: BoundKernel, change: Change, edit: _Edit, launch: Launch) -> BoundKernel:

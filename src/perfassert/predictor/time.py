@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from statistics import fmean
 
 from perfassert.engines.pipeline.configuration import Unit
@@ -16,13 +17,14 @@ from perfassert.engines.pipeline.results import Totals
 from perfassert.engines.pipeline.simulate import run_bounded
 from perfassert.engines.volume.roofline import roofline
 from perfassert.frontends.access_graph import ARITHMETIC
+from perfassert.frontends.cuda.kernels import CompiledCode
 from perfassert.hardware.matrix import MatrixVariant
 from perfassert.hardware.model import Device
-from perfassert.kernel.description import BoundKernel
+from perfassert.kernel.description import BoundKernel, CompiledKernel, Kernel
 from perfassert.kernel.launch import Launch
 from perfassert.predictor.dealing import Alone, unevenness
 from perfassert.predictor.memory import L2, LOAD_STORE_UNIT, QUEUE
-from perfassert.predictor.model import Case, Edit, Model, make_model, uneven_work
+from perfassert.predictor.model import Case, Edit, Model, estimated, make_model, uneven_work
 from perfassert.source import Assumption
 
 _SERVER = {
@@ -69,6 +71,26 @@ class Run:
     uneven: float = 1.0
 
 
+def version_of(kernel: Kernel, device: Device) -> str | None:
+    """What tells a kernel from itself after its file has changed; None where nothing does."""
+    code = kernel.compiled if isinstance(kernel, CompiledKernel) else None
+    if isinstance(code, CompiledCode):  # compiled again if its file has changed
+        return code.binary(device.arch).digest
+    return "" if code is None else None
+
+
+def launch_model(kernel: Kernel, launch: Launch, device: Device) -> Model:
+    """The model of a launch, whose stalls, advice and time line ask for it again."""
+    version = version_of(kernel, device)
+    model = _launch_model if version is not None else _launch_model.__wrapped__
+    return model(kernel, launch, device, version)
+
+
+@lru_cache(maxsize=8)  # those of all predictions would fill the memory
+def _launch_model(kernel: Kernel, launch: Launch, device: Device, version: str | None) -> Model:
+    return loaded_model(estimated(kernel, launch, device), launch, device)
+
+
 def loaded_model(case: Case, launch: Launch, device: Device, edit: Edit | None = None) -> Model:
     """The model of a launch at the clock that its load leaves.
 
@@ -98,6 +120,14 @@ def launch_time(model: Model) -> Time:
     return _combined(model, _roofline(model))
 
 
+def least_seconds(model: Model) -> float:
+    """What no simulation of the launch comes below, without one."""
+    device, limits = model.device, _limits(model, _roofline(model))
+    alone = max(model.masked_cycles, _least_cycles(model)) / device.clock_hz
+    together = behind_dram(alone, model.dram_seconds, device.dram_knee)
+    return max(together, *limits.values()) + device.launch_overhead
+
+
 def _roofline(model: Model) -> Mapping[str, float]:
     kernel, volumes = model.case.kernel, model.case.estimate.volumes
     own = kernel.arithmetic if isinstance(kernel, BoundKernel) else ""
@@ -112,14 +142,9 @@ def _server(pipeline: str) -> str:
 
 def _combined(model: Model, alone: Mapping[str, float]) -> Time:
     device = model.device
-    run = _run(model)
-    issue = model.own * model.blocks / device.schedulers_per_unit
-    dispatch = 0.0 if model.by_hand else model.launch.blocks * device.block_dispatch_cycles
-    cycles = max(run.cycles + model.masked_cycles, issue, dispatch)
-    limits = _limits({**alone, "issue": issue / device.clock_hz}, model)
-    turns = model.case.estimate.meeting * device.l2_atomic_cycles
-    if turns:
-        limits["atomics"] = turns / device.clock_hz
+    run, dispatch = _run(model), _dispatch_cycles(model)
+    cycles = max(run.cycles + model.masked_cycles, _least_cycles(model))
+    limits = _limits(model, alone)
     together = behind_dram(cycles / device.clock_hz, model.dram_seconds, device.dram_knee)
     busy = max(together, *limits.values())
     seconds = busy + device.launch_overhead
@@ -129,6 +154,19 @@ def _combined(model: Model, alone: Mapping[str, float]) -> Time:
     limits["parallelism"] = max(idling, waited, dispatch / device.clock_hz)
     limiter = _limiter(limits, seconds, model, run.uneven, dispatch / device.clock_hz)
     return Time(seconds, busy, limits, alone, limiter, run)
+
+
+def _least_cycles(model: Model) -> float:
+    """Of issue slots, and of starting blocks."""
+    return max(_issue_cycles(model), _dispatch_cycles(model))
+
+
+def _issue_cycles(model: Model) -> float:
+    return model.own * model.blocks / model.device.schedulers_per_unit
+
+
+def _dispatch_cycles(model: Model) -> float:
+    return 0.0 if model.by_hand else model.launch.blocks * model.device.block_dispatch_cycles
 
 
 def behind_dram(alone: float, dram: float, knee: float) -> float:
@@ -235,10 +273,10 @@ def _extrapolated(totals: Totals, instructions: int) -> tuple[tuple[Assumption, 
     return (Assumption(text),), totals.end + rate * (instructions - count)
 
 
-def _limits(alone: Mapping[str, float], model: Model) -> dict[str, float]:
+def _limits(model: Model, alone: Mapping[str, float]) -> dict[str, float]:
     """Seconds that each limiter would take alone: of the roofline and of the simulated unit."""
-    limits = {**alone, "shared": 0.0}
     clock_hz = model.device.clock_hz
+    limits = {**alone, "issue": _issue_cycles(model) / clock_hz, "shared": 0.0}
     for pipeline, cycles in model.bounds.pipelines.items():
         name = _server(pipeline)
         if name == "load-store":  # serves both; it counts for the one that needs it more
@@ -250,6 +288,9 @@ def _limits(alone: Mapping[str, float], model: Model) -> dict[str, float]:
         if name != "latency":
             limits[name] = max(limits.get(name, 0.0), cycles / clock_hz)
     limits["latency"] = model.bounds.path / clock_hz
+    turns = model.case.estimate.meeting * model.device.l2_atomic_cycles
+    if turns:
+        limits["atomics"] = turns / clock_hz
     return limits
 
 

@@ -12,9 +12,9 @@ from perfassert.kernel.description import BoundKernel
 from perfassert.kernel.samples import SELECTED
 from perfassert.prediction.prediction import Prediction
 from perfassert.predictor.memory import QUEUE
-from perfassert.predictor.model import Model, estimated
+from perfassert.predictor.model import Model
 from perfassert.predictor.sampling import reason_of
-from perfassert.predictor.time import loaded_model
+from perfassert.predictor.time import launch_model
 
 LAUNCH, DRAIN = "launch", "drain"
 """Waiting for the block to begin, and to end; beside the reasons of stalls."""
@@ -41,8 +41,7 @@ def timeline(prediction: Prediction) -> tuple[Lane, ...]:
     run too many instructions to be watched."""
     if prediction.origin is None:
         return ()
-    kernel, launch, device = prediction.origin
-    model = loaded_model(estimated(kernel, launch, device), launch, device)
+    model = launch_model(*prediction.origin)
     known = _Reasons(model)
     warps: dict[tuple[int, int], list[Span]] = {}
     for one in watch(model.unit, _MOST):
