@@ -19,7 +19,7 @@ VALIDATE = $(BIN)/perfassert validate --data $(MEASURED)
 # Tests start many processes: what one has compiled the next one reads.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test fuzz sanitize lint bench counts accuracy accuracy-check clean
+.PHONY: demo test fuzz browser sanitize lint bench counts accuracy accuracy-check clean
 
 demo: $(VENV)/ready
 	$(BIN)/python -m pytest examples -q -v
@@ -40,6 +40,11 @@ fuzz: $(VENV)/ready
 	PERFASSERT_FUZZ=$(FUZZ) $(BIN)/python -m pytest tests/fuzz -k damage -n auto
 	$(BIN)/python -m pip install --quiet --group fuzz
 	$(BIN)/python tests/fuzz/guided.py $(GUIDED)
+
+# Pages in the system's Chromium; without it, or without this, these tests are skipped.
+browser: $(VENV)/ready
+	$(BIN)/python -m pip install --quiet --group browser
+	$(BIN)/python -m pytest tests/browser
 
 sanitize: $(VENV)/ready
 	$(BIN)/python tests/sanitize.py

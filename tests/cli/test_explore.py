@@ -202,7 +202,7 @@ def test_it_listens_on_this_machine_alone(served):
 )  # fmt: skip
 def test_an_error_has_its_place(served, change, message):
     response, text = request(served, body=json.dumps({**QUESTION, **change}))
-    assert response.status == 422
+    assert response.status == 200
     assert message in json.loads(text)["error"]
 
 
@@ -211,7 +211,7 @@ def test_what_is_sent_is_not_called_by_a_folder(explorer, served, tmp_path):
     launch = {"device": A100, "domain": "64", "block": "32"}
     body = json.dumps({**launch, "cuda": "__global__ void k() { nonsense; }\n"})
     response, text = request(served, body=body)
-    assert response.status == 422
+    assert response.status == 200
     assert "kernel.cu" in text
     assert str(tmp_path) not in text
 

@@ -34,7 +34,7 @@ function addSlider(id, text, values, most) {
     input.addEventListener("input", () => showSizes());
     return el("label", {}, `${axis} `, input, shown);
   });
-  byId("sliders").append(el("div", { role: "group", "aria-label": text, id }, el("h3", {}, text), controls));
+  byId("sliders").append(el("div", { role: "group", "aria-label": text, id }, el("p", { class: "name" }, text), controls));
 }
 
 function showSizes() {
@@ -123,7 +123,7 @@ function figures(row) {
     const moved = before && now !== before ? signed(now / before - 1) : "";
     return [name, quantity(now, unit), moved];
   });
-  return table(["", "", "to the last"], rows, [1, 2]);
+  return table(["figure", "value", "to the last"], rows, [1, 2]);
 }
 
 function layers(row) {
@@ -133,7 +133,7 @@ function layers(row) {
     `${quantity(one.needed, "B")}, ${percent(one.missed)} again`, one.missed < 0.5 ? "var(--good)" : "var(--bad)"]);
   return section(`Layer conditions: what the next row (y) or plane (z) of blocks shares, to ${quantity(held, "B")} of L2`,
     bars([...items, ["L2", held, quantity(held, "B"), "var(--faint)"]], 2 * held),
-    el("p", { class: "faint" }, row.layers.map((one) => `${one.axis}: ${quantity(one.again / row.updates, "B")} per update loaded again`).join("; ")));
+    el("p", { class: "faint" }, row.layers.map((one) => `${one.axis}: ${quantity(Number((one.again / row.updates).toFixed(3)), "B")} per update loaded again`).join("; ")));
 }
 
 function remember(row, about) {
@@ -145,8 +145,8 @@ function remember(row, about) {
   const rows = tried.map((one) => [one.about.device, one.block, one.fold, one.about.domain, quantity(one.row.time, "s"),
     one.row.time === best ? "best" : `+${percent(one.row.time / best - 1)}`, one.row.limiter]);
   byId("tried").hidden = tried.length < 2;
-  byId("tried").replaceChildren(el("h2", {}, "Tried so far"), el("div", { class: "scroll" },
-    table(["device", "block", "folding", "domain", "time", "to the best", "limiter"], rows, [4, 5])));
+  byId("tried").replaceChildren(el("h2", {}, "Tried so far"), scrolls(el("div", { class: "scroll" },
+    table(["device", "block", "folding", "domain", "time", "to the best", "limiter"], rows, [4, 5]))));
 }
 
 function showRanking(found) {

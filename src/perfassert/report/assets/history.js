@@ -80,7 +80,7 @@ function steps(row) {
     return [el("span", { class: look }, step.share === null ? "" : signed(step.share)), `${quantity(step.before, unit)} → ${quantity(step.after, unit)}`,
       el("code", {}, digest), date.slice(0, 10), author, subject, row.causes[step.at] || ""];
   });
-  return el("div", { class: "scroll" }, table(["change", metric()[0], "commit", "date", "author", "subject", "cause"], rows, [0], { class: "small steps" }));
+  return scrolls(el("div", { class: "scroll" }, table(["change", metric()[0], "commit", "date", "author", "subject", "cause"], rows, [0], { class: "small steps" })));
 }
 
 function chart(row, from, to) {

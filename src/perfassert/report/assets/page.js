@@ -17,12 +17,17 @@ function fill(node, attributes, children) {
 const el = (tag, attributes, ...children) => fill(document.createElement(tag), attributes, children);
 const svg = (tag, attributes, ...children) =>
   fill(document.createElementNS(SVG, tag), attributes, children);
-const section = (title, ...body) => el("section", {}, el("h3", {}, title), ...body);
+
+/* What is wider than its place scrolls, and can be reached by keyboard. */
+const reach = new ResizeObserver((seen) => seen.forEach(({ target: { scrollWidth, clientWidth }, target }) =>
+  (scrollWidth > clientWidth ? target.setAttribute("tabindex", "0") : target.removeAttribute("tabindex"))));
+const scrolls = (node) => (reach.observe(node), node);
+const section = (title, ...body) => scrolls(el("section", {}, el("h3", {}, title), ...body));
 
 /* A column that is empty in every row is left out. */
 function table(header, rows, numbers, attributes) {
   const kept = header.map((_, i) => i).filter((i) => !i || rows.some((row) => row[i] !== "" && row[i] !== undefined));
-  const cells = (tag, row) => kept.map((i) => el(tag, { class: numbers.includes(i) ? "number" : null }, row[i]));
+  const cells = (tag, row) => kept.map((i) => el(row[i] === "" ? "td" : tag, { class: numbers.includes(i) ? "number" : null }, row[i]));
   return el("table", { class: "small", ...attributes },
     el("thead", {}, el("tr", {}, cells("th", header))),
     el("tbody", {}, rows.map((row) => el("tr", {}, cells("td", row)))));

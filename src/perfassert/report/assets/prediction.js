@@ -116,6 +116,6 @@ function shapes(found) {
   };
   const scale = el("div", { class: "legend" }, el("span", { class: "ramp" }), `best to ${Number(worst.toPrecision(3))} times the best, logarithmic`);
   return section("Block shapes: x across, y×z down", el("table", { class: "small map" },
-    el("thead", {}, el("tr", {}, el("th", {}, ""), columns.map((x) => el("th", {}, String(x))))),
+    el("thead", {}, el("tr", {}, el("td", {}, ""), columns.map((x) => el("th", {}, String(x))))),
     el("tbody", {}, lines.map((name) => el("tr", {}, el("th", {}, name), columns.map((x) => cell(cells.get(`${x}/${name}`))))))), scale);
 }

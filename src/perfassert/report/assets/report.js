@@ -73,7 +73,7 @@ function details(row) {
 /* Its first line; what follows is folded away: the page shows the same as tables. */
 function message(text) {
   const [first, ...rest] = text.split("\n");
-  return [el("p", { class: "said" }, first), rest.length ? el("details", {}, el("summary", {}, "the whole message"), el("pre", {}, text)) : null];
+  return [el("p", { class: "said" }, first), rest.length ? el("details", {}, el("summary", {}, "the whole message"), scrolls(el("pre", {}, text))) : null];
 }
 
 function facts(row) {
@@ -146,7 +146,7 @@ function source(file, lines, advice) {
       el("td", {}, text[n] || ""))];
   });
   return section(`${file}: what one warp issues, and moves (shaded by ${measure})`, el("table", { class: "source" },
-    el("thead", {}, el("tr", {}, ["line", ...keys, ""].map((h) => el("th", { class: h ? look(h) : null }, h)))),
+    el("thead", {}, el("tr", {}, ["line", ...keys, ""].map((h) => el(h ? "th" : "td", { class: h ? look(h) : null }, h)))),
     el("tbody", {}, rows)));
 }
 
