@@ -63,7 +63,9 @@ def test_volumes_are_those_of_the_program(written, toolchain):
     """Each number is read once and written once; the bias of a row is nothing beside it."""
     relu, softmax = pa.from_inductor(written(STATIC))
     for kernel in (relu, softmax):
-        volumes = pa.predict(kernel.kernel, kernel.launch, A100).volumes
+        prediction = pa.predict(kernel.kernel, kernel.launch, A100)
+        volumes = prediction.volumes
+        assert prediction.confidence != "guessed"
         assert volumes.l2_store.total == 4 * NUMBERS
     assert volumes.dram_load.total == pytest.approx(4 * NUMBERS, rel=0.01)
     ranking = pa.rank(relu.candidates, A100)

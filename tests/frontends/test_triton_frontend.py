@@ -25,6 +25,12 @@ def scale(target, source, n, stride, factor, BLOCK: tl.constexpr, EVEN: tl.const
 
 
 @triton.jit
+def gather(target, source, index, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(target + i, tl.load(source + tl.load(index + i)))
+
+
+@triton.jit
 def inner(x):
     return x + nothing_of_that_name
 
@@ -107,6 +113,21 @@ def test_what_is_no_jit_function(functions):
         from_triton(functions.plain, {})
     with pytest.raises(pa.KernelSourceError, match=r"pass the function itself, kernel\.fn"):
         from_triton(functions.tuned, {"x": "*fp32"})
+
+
+@needs_nvdisasm
+def test_data_in_addresses_are_executed(functions):
+    """Of 2^20 numbers one in a sector of its own: 32 bytes of each, whatever the rest is."""
+    import numpy as np
+
+    types = {"target": "*fp32", "source": "*fp32", "index": "*i32"}
+    kernel = from_triton(functions.gather, types, {"BLOCK": 256})
+    places = np.random.default_rng(0).permutation(1 << 17).astype(np.int32) * 8
+    args = {"index": pa.Buffer(data=places), "source": pa.Buffer(1 << 20, "float32")}
+    prediction = pa.predict(kernel, pa.Launch(1 << 9, 128, args), "A100-SXM4-40GB")
+    assert prediction.confidence != "guessed"
+    loaded = (1 << 17) * (32 + 4)
+    assert prediction.volumes.l2_load.total == pytest.approx(loaded, rel=0.01)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any
 from perfassert.engines.execution.execute import execute
 from perfassert.engines.execution.plan import Limits
 from perfassert.engines.execution.touched import followed
-from perfassert.frontends.cuda.kernels import CompiledCode
+from perfassert.frontends.cuda.kernels import Code
 from perfassert.hardware.model import Device
 from perfassert.kernel.buffer import Buffer
 from perfassert.kernel.description import BoundKernel
@@ -25,7 +25,7 @@ _TOLD = 3  # differences: the first ones say enough
 
 
 def checked(
-    code: CompiledCode, described: BoundKernel, launch: Launch, work: Launch, device: Device
+    code: Code, described: BoundKernel, launch: Launch, work: Launch, device: Device
 ) -> BoundKernel:
     """The kernel, with what its execution contradicts; a program is checked once, as it is first
     launched: what is a mistake there is one elsewhere."""
@@ -43,7 +43,7 @@ def checked(
 
 
 def _differences(
-    code: CompiledCode, described: BoundKernel, launch: Launch, work: Launch, device: Device
+    code: Code, described: BoundKernel, launch: Launch, work: Launch, device: Device
 ) -> tuple[Assumption, ...]:
     """Of the first block and the one that stands for all, as far as a few instructions lead."""
     x, y, z = described.standing

@@ -10,10 +10,10 @@ from perfassert.engines.execution.result import Execution
 from perfassert.engines.execution.sample import in_a_row, spread_blocks, summary
 from perfassert.engines.execution.slicing import control_slice
 from perfassert.engines.execution.touched import NUMBERED, decided
-from perfassert.frontends.cuda.kernels import CompiledCode
+from perfassert.frontends.cuda.kernels import BuiltCode, Code, CompiledCode, PerLaunch
 from perfassert.hardware.model import Device
 from perfassert.hardware.occupancy import occupancy
-from perfassert.kernel.description import BoundKernel, CompiledKernel, Description, Kernel
+from perfassert.kernel.description import CompiledKernel, Description, Kernel
 from perfassert.kernel.executed import Executed
 from perfassert.kernel.launch import Launch
 from perfassert.kernel.program import Program
@@ -29,10 +29,12 @@ _INSTRUCTIONS = 400_000  # of warps, beyond those: half spread, half in a row
 def bound(kernel: Kernel, launch: Launch, device: Device) -> tuple[Description, Launch]:
     """The kernel for the launch; what it would have to guess is counted in executed blocks."""
     launch = kernel.launched(launch) if isinstance(kernel, CompiledKernel) else launch
-    described, work = kernel.bind(launch, device.arch, device.warp_size)
     code = kernel.compiled if isinstance(kernel, CompiledKernel) else None
-    if not isinstance(code, CompiledCode) or not isinstance(described, BoundKernel):
-        return described, work
+    if isinstance(code, PerLaunch):
+        code, launch = code.built(launch, device.arch, device.warp_size)
+    if not isinstance(code, (CompiledCode, BuiltCode)):
+        return kernel.bind(launch, device.arch, device.warp_size)
+    described, work = code.bind(launch, device.arch, device.warp_size)
     if not any(a.stands_for in _GUESSED for a in described.assumptions):
         return checked(code, described, launch, work, device), work
     shared = described.shared_bytes + launch.shared_bytes
@@ -43,7 +45,7 @@ def bound(kernel: Kernel, launch: Launch, device: Device) -> tuple[Description, 
 
 
 def sampled(
-    code: CompiledCode, program: Program | None, launch: Launch, device: Device, wave: int = 1
+    code: Code, program: Program | None, launch: Launch, device: Device, wave: int = 1
 ) -> Executed:
     """Execute blocks that are spread over the grid, and as much of a wave as can be afforded."""
     assert program is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -296,12 +297,49 @@ class CompiledCode:
 
     def executable(self, arch: str) -> MachineCode:
         """What ``engines/execution`` runs."""
-        binary = self.binary(arch)
-        if binary.listing:
-            return executable(binary)
-        unset = (UnsetConstant(u.bank, u.offset, u.size) for u in binary.unset)
-        where = next(iter(binary.files))
-        return executable_ptx(binary.ptx or "", binary.mangled, where, binary.constants, unset)
+        return _executable(self.binary(arch))
+
+
+@dataclass(frozen=True, eq=False)
+class BuiltCode:
+    """Code that was compiled for one device and one launch: otherwise as :class:`CompiledCode`."""
+
+    built: Binary
+    hints: Hints
+
+    def bind(
+        self, launch: Launch, arch: str, warp_size: int, executed: Executed | None = None
+    ) -> tuple[BoundKernel, Launch]:
+        """Graph and accesses for a launch, and the launch that the volumes are those of."""
+        return self.hints.bind(self.built, launch, warp_size, executed)
+
+    def executable(self, arch: str) -> MachineCode:
+        """What ``engines/execution`` runs."""
+        return _executable(self.built)
+
+
+Code = Union[CompiledCode, BuiltCode]
+
+
+class PerLaunch(ABC):
+    """Code whose compiler wants to see the arguments of a launch."""
+
+    @abstractmethod
+    def built(self, launch: Launch, arch: str, warp_size: int) -> tuple[BuiltCode, Launch]:
+        """The code for a launch, and the launch with the arguments that the code has."""
+
+    def bind(self, launch: Launch, arch: str, warp_size: int) -> tuple[BoundKernel, Launch]:
+        """Graph and accesses for a launch, and the launch that the volumes are those of."""
+        code, launch = self.built(launch, arch, warp_size)
+        return code.bind(launch, arch, warp_size)
+
+
+def _executable(binary: Binary) -> MachineCode:
+    if binary.listing:
+        return executable(binary)
+    unset = (UnsetConstant(u.bank, u.offset, u.size) for u in binary.unset)
+    where = next(iter(binary.files))
+    return executable_ptx(binary.ptx or "", binary.mangled, where, binary.constants, unset)
 
 
 def _built(source: Source, arch: str) -> Binary:

@@ -745,10 +745,15 @@ def _prmt(i: _Step) -> Mapping[str, Value]:
 
 
 def _sgxt(i: _Step) -> Mapping[str, Value]:
-    width = i[1].constant
-    if "U32" in i.modifiers and width is not None:
-        return i.result(i.s.mod(i[0], i.s.number(1 << (width & 31))))
-    return i.result(i[0])
+    """The low bits as a number; without ``.U32`` the highest of them is its sign."""
+    width, s = i[1].constant, i.s
+    if width is None or not width & 31:
+        return i.result(i[0])
+    whole = 1 << (width & 31)
+    if "U32" in i.modifiers:
+        return i.result(s.mod(i[0], s.number(whole)))
+    half = whole >> 1
+    return i.result(s.add(s.mod(s.add(i[0], s.number(half)), s.number(whole)), s.number(-half)))
 
 
 def _packed(i: _Step) -> Mapping[str, Value]:

@@ -15,13 +15,13 @@ from types import ModuleType
 from typing import Any
 
 from perfassert.errors import KernelSourceError, LaunchError, close_matches
-from perfassert.frontends.cuda.kernels import Hints
+from perfassert.frontends.cuda.kernels import BuiltCode, Hints, PerLaunch
 from perfassert.frontends.generators.generated import by_name, package, with_args
 from perfassert.frontends.toolchain.architecture import number
 from perfassert.frontends.toolchain.binary import Binary, Parameter
 from perfassert.frontends.toolchain.build import Layout, from_compiler
 from perfassert.frontends.toolchain.compilers import Compiled
-from perfassert.kernel.description import BoundKernel, CompiledKernel
+from perfassert.kernel.description import CompiledKernel
 from perfassert.kernel.launch import Buffer, Launch
 from perfassert.source import SourceSpan
 
@@ -181,7 +181,7 @@ class TritonSource:
 
 
 @dataclass(frozen=True, eq=False)
-class TritonCode:
+class TritonCode(PerLaunch):
     """See :class:`~perfassert.kernel.description.Compiled`."""
 
     source: TritonSource
@@ -191,8 +191,8 @@ class TritonCode:
         """Compiled for ``arch`` and what is known of ``args``."""
         return self.source.build(arch, args)[0]
 
-    def bind(self, launch: Launch, arch: str, warp_size: int) -> tuple[BoundKernel, Launch]:
-        """Graph and accesses for a launch, and the launch that the volumes are those of.
+    def built(self, launch: Launch, arch: str, warp_size: int) -> tuple[BuiltCode, Launch]:
+        """See :class:`~perfassert.frontends.cuda.kernels.PerLaunch`.
 
         Raises :class:`LaunchError` for a block that is not what Triton would start.
         """
@@ -206,7 +206,7 @@ class TritonCode:
                 f"use block={block[0]}, not {_shown(launch.block)}, or another num_warps"
             )
         kept = {n: v for n, v in args.items() if self._remains(n, binary)}
-        return self.hints.bind(binary, with_args(launch, kept), warp_size)
+        return BuiltCode(binary, self.hints), with_args(launch, kept)
 
     def _remains(self, name: str, binary: Binary) -> bool:
         """Not so for a parameter that has become a constant."""
@@ -215,8 +215,9 @@ class TritonCode:
 
 def triton_module() -> ModuleType:
     """Triton, with its compiler as an attribute."""
-    package("triton.compiler", "triton", _OLDEST, "triton")
-    return import_module("triton")
+    module = package("triton", "triton", _OLDEST, "triton")
+    import_module("triton.compiler")
+    return module
 
 
 def _source_type(function: Any) -> Any:
