@@ -2,31 +2,16 @@
 
 import os
 import random
-import sys
 
 import pytest
 
 import perfassert as pa
-from perfassert.frontends.generators import generated
 from perfassert.frontends.toolchain import tools
 
 A100 = "A100-SXM4-40GB"
 SIZE = (128, 64, 96)
 METRICS = ("dram_load", "dram_store", "l2_load", "l2_store", "l1_wavefronts")
 BLOCKS = [(32, 4, 1), (64, 2, 2), (16, 4, 4), (8, 8, 8), (128, 1, 2), (256, 1, 1), (16, 16, 1)]
-
-
-def test_without_pystencils(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pystencils", None)
-    with pytest.raises(pa.ToolchainMissing, match=r'pip install "perfassert\[pystencils\]"'):
-        pa.from_pystencils(object())
-
-
-def test_a_version_that_is_too_old(monkeypatch):
-    pytest.importorskip("pystencils")
-    monkeypatch.setattr(generated, "version", lambda name: "1.3.7")
-    with pytest.raises(pa.ToolchainMissing, match=r"pystencils 1\.3\.7 is too old"):
-        pa.from_pystencils(object())
 
 
 @pytest.fixture(scope="module")

@@ -66,6 +66,70 @@ def test_pystencils(toolchain, perf):
         assert perf(held, domain=(32, 32, 32), block=(32, 4)).volumes.dram_load.total > 0
 
 
+def test_gluon(toolchain, perf):
+    pytest.importorskip("triton")
+    functions = import_module("kernels.gluon_transpose")
+    matrix = pa.Buffer((2048, 2048), "float32")
+    args = {"target": matrix, "source": matrix, "n": 2048, "TILE": 32}
+    args |= {"rows": functions.ROWS, "columns": functions.COLUMNS}
+    prediction = perf(functions.transpose, pa.Launch((64, 64), 128, args))
+    assert prediction.volumes.l2_load.total == prediction.volumes.l2_store.total == 4 * 2048**2
+
+
+def test_autotuned_triton(perf):
+    """It has no one configuration: what ranks them is named."""
+    pytest.importorskip("triton")
+    matmul = import_module("kernels.triton_autotuned").matmul
+    with pytest.raises(pa.KernelSourceError, match=r"pa\.rank_autotune"):
+        perf(matmul, pa.Launch(64, 128, {"m": 2048}))
+
+
+def test_cupy(toolchain, perf):
+    cupy = pytest.importorskip("cupy")
+    text = 'extern "C" __global__ void fill(float* x) { x[blockIdx.x * 32 + threadIdx.x] = 0; }'
+    for held in (cupy.RawKernel(text, "fill"), cupy.RawModule(code=text)):
+        assert perf(held, pa.Launch(1024, 32)).volumes.l2_store.per_thread == 4
+    with pytest.raises(pa.KernelSourceError, match="has none before it is launched"):
+        perf(cupy.ElementwiseKernel("float32 x", "float32 y", "y = x", "copy"), pa.Launch(1, 32))
+
+
+class OfCute:
+    """As ``cute.compile`` returns it, which keeps PTX where it is told to."""
+
+    __ptx__ = """
+.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry kernel_cutlass_fill_tensor_0(.param .align 8 .b8 first[8])
+{
+    .reg .b64 %rd<4>; .reg .b32 %r<4>;
+    ld.param.u64 %rd1, [first]; mov.u32 %r1, %ctaid.x; mov.u32 %r2, %tid.x;
+    mad.lo.u32 %r3, %r1, 32, %r2; mul.wide.u32 %rd2, %r3, 4; add.s64 %rd3, %rd1, %rd2;
+    st.global.b32 [%rd3], %r1;
+    ret;
+}
+"""
+
+
+OfCute.__module__ = "cutlass.base_dsl.jit_executor"
+
+
+def test_cute(toolchain, perf):
+    assert perf(OfCute(), pa.Launch(1024, 32)).volumes.l2_store.per_thread == 4
+    nothing = OfCute()
+    nothing.__ptx__ = None
+    with pytest.raises(pa.KernelSourceError, match="kept no PTX"):
+        perf(nothing, pa.Launch(1024, 32))
+
+
+class HeldPtx:
+    ptx = OfCute.__ptx__
+
+
+def test_what_holds_its_ptx(toolchain, perf):
+    assert perf(HeldPtx(), pa.Launch(1024, 32)).volumes.l2_store.per_thread == 4
+
+
 class Held:
     code = 'extern "C" __global__ void fill(float* x) { x[blockIdx.x * 32 + threadIdx.x] = 0; }'
 
@@ -75,7 +139,7 @@ def test_what_holds_its_text(toolchain, perf):
 
 
 def test_what_nobody_knows():
-    with pytest.raises(pa.KernelSourceError, match="objects of cupy, numba, pystencils, triton"):
+    with pytest.raises(pa.KernelSourceError, match="objects of cupy, cutlass, numba, pystencils"):
         kernel_of(object(), AXPY)
 
 
@@ -114,7 +178,7 @@ try:
     kernel_of(object(), pa.Launch(1, 32))
 except pa.KernelSourceError:
     pass
-print(sorted({"numba", "triton", "pystencils", "warp", "cupy"} & {*sys.modules}))
+print(sorted({"numba", "triton", "pystencils", "warp", "cupy", "cutlass"} & {*sys.modules}))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"

@@ -1,7 +1,6 @@
 """What :func:`from_triton` makes of a JIT function, and what it refuses."""
 
 import importlib.util
-import sys
 
 import pytest
 
@@ -100,12 +99,6 @@ def kernel(functions):
 
 def line(text):
     return next(i for i, s in enumerate(SOURCE.split("\n"), 1) if text in s)
-
-
-def test_without_triton(monkeypatch):
-    monkeypatch.setitem(sys.modules, "triton", None)
-    with pytest.raises(pa.ToolchainMissing, match=r'pip install "perfassert\[triton\]"'):
-        from_triton(object(), {})
 
 
 def test_what_is_no_jit_function(functions):

@@ -602,7 +602,7 @@ def _bound(
     rests_on: tuple[Assumption, ...] = ()
     if access.unresolved and not has_proxy(binder, access.address):
         rests_on = _stood_in(binder, access, span)
-    binder.what = f"the address of {access.text!r} at {span}"
+    binder.what = f"the address of {access.text!r}" + (f" at {span}" if span else "")
     form = _whole(binder, access) if rests_on == () and access.unresolved else None
     if form is None:
         form = binder.form(access.address)

@@ -10,10 +10,12 @@ from typing import Any
 
 from perfassert.errors import KernelSourceError
 from perfassert.frontends.cuda.kernels import CompiledCode, Hints
+from perfassert.frontends.generators.generated import new_enough
 from perfassert.frontends.toolchain import names
 from perfassert.frontends.toolchain.binary import Source
 from perfassert.kernel.description import CompiledKernel
 
+_OLDEST = (4, 8)
 _ENTRY = re.compile(r"\.entry\s+([\w$]+)\s*\(([^)]*)\)")
 _HOW = (
     "set CUTE_DSL_KEEP_PTX=1, CUTE_DSL_ARCH=sm_90a and CUTE_DSL_DUMP_DIR=<a folder that exists> "
@@ -39,6 +41,7 @@ def from_cute(
 
     Raises :class:`~perfassert.KernelSourceError` where no PTX was kept.
     """
+    new_enough("cute", _OLDEST, "nvidia-cutlass-dsl")
     text = _kept(function)
     where = f"{getattr(kernel, '__name__', kernel) or 'cute'}.ptx"
     found = {match[1]: match[2].count(".param") for match in _ENTRY.finditer(text)}

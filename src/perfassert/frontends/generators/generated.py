@@ -63,19 +63,30 @@ def ptx_source(text: str | bytes, where: str, options: tuple[str, ...] = ()) -> 
 def package(name: str, extra: str, oldest: tuple[int, ...], distribution: str) -> ModuleType:
     """The generator's package; :class:`ToolchainMissing` with the line for pip where it is absent
     or older than what this was written for."""
-    how = f'install it with: pip install "perfassert[{extra}]"'
     try:
         module = import_module(name)
     except ImportError as error:
-        raise ToolchainMissing(f"{name} cannot be imported ({error}); {how}") from None
-    try:
-        found = version(distribution)
-    except PackageNotFoundError:
-        return module
-    if _numbers(found) < oldest:
-        wanted = ".".join(map(str, oldest))
-        raise ToolchainMissing(f"{distribution} {found} is too old; {wanted} or later works; {how}")
+        raise ToolchainMissing(f"{name} cannot be imported ({error}); {_how(extra)}") from None
+    new_enough(extra, oldest, distribution)
     return module
+
+
+def new_enough(extra: str, oldest: tuple[int, ...], *distributions: str) -> None:
+    """Of the distributions those that are installed; nothing is imported."""
+    for distribution in distributions:
+        try:
+            found = version(distribution)
+        except PackageNotFoundError:
+            continue
+        if _numbers(found) < oldest:
+            wanted = ".".join(map(str, oldest))
+            raise ToolchainMissing(
+                f"{distribution} {found} is too old; {wanted} or later works; {_how(extra)}"
+            )
+
+
+def _how(extra: str) -> str:
+    return f'install it with: pip install "perfassert[{extra}]"'
 
 
 def _numbers(text: str) -> tuple[int, ...]:

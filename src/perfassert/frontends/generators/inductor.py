@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from perfassert.errors import KernelSourceError
+from perfassert.errors import KernelSourceError, ToolchainMissing
 from perfassert.frontends.generators.inductor_configs import (
     Config,
     blocks_of,
@@ -163,6 +163,8 @@ class _Program:
                 _label(config): described.candidate(function, config, given, self.proxies)
                 for config in tried or described.unknown()
             }
+        except ToolchainMissing:
+            raise
         except KernelSourceError as error:
             return InductorKernel(name, span, calls, {}, refused=str(error))
         return InductorKernel(name, span, calls, candidates, _label(chosen) if chosen else None)

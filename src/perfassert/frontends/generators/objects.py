@@ -15,9 +15,12 @@ from perfassert.frontends.cuda.kernels import (
     from_cubin,
     from_ptx,
 )
+from perfassert.frontends.generators.generated import new_enough
 from perfassert.frontends.toolchain.binary import Source
 from perfassert.kernel.description import CompiledKernel
 
+_OLDEST = (13,)
+_CUPY = ("cupy", "cupy-cuda12x", "cupy-cuda13x")
 _ELF = b"\x7fELF"
 _SUFFIXES = {"cuda": ".cu", "ptx": ".ptx", "cubin": ".cubin"}
 
@@ -107,6 +110,8 @@ def from_cupy(
     module. Raises :class:`~perfassert.KernelSourceError` for what is neither. See
     :func:`~perfassert.from_cuda` for the rest.
     """
+    if type(held).__module__.partition(".")[0] == "cupy":
+        new_enough("cupy", _OLDEST, *_CUPY)
     said: dict[str, Any] = {
         "updates_per_thread": updates_per_thread, "trip_counts": trip_counts,
         "proxies": proxies, "constants": constants,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from perfassert.errors import KernelSourceError, LaunchError, PluginError
+from perfassert.frontends.generators.cute import from_cute
 from perfassert.frontends.generators.numba import from_numba
 from perfassert.frontends.generators.objects import from_cupy, from_source_object
 from perfassert.frontends.generators.pystencils import from_pystencils
@@ -126,4 +127,5 @@ _OWN: Mapping[str, Make] = {
     "pystencils": lambda held, launch: from_pystencils(held),
     "warp": lambda held, launch: from_warp(held),
     "cupy": lambda held, launch: from_cupy(held),
+    "cutlass": lambda held, launch: from_cute(held),
 }
