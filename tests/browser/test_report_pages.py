@@ -130,6 +130,16 @@ def test_narrow_pages_sort_by_a_list(report, visit):
     assert "512" in first
 
 
+def test_the_source_has_arrows_and_call_sites(report, visit):
+    page = visit(report)
+    table = page.locator("table.source")
+    assert table.locator(".blame svg g").count() > 2
+    svg, rows = (table.locator(what).bounding_box() for what in (".blame svg", "tbody"))
+    assert abs(svg["height"] - rows["height"]) < 3  # so that arrows meet their lines
+    assert "(+" in table.locator("tr:has-text('weight(w, i + k)')").inner_text()
+    assert "Longest waits: line " in page.inner_text("#predictions")
+
+
 def test_a_time_line_zooms(report, visit):
     page = visit(report)
     bars = page.locator("svg.whole rect")

@@ -66,11 +66,27 @@ class Advice:
 
 
 @dataclass(frozen=True, slots=True)
+class LineWait:
+    """Warps at the line ``file:line`` wait for what ``for_file:for_line`` has begun.
+
+    ``stall``: why; ``share`` of all samples of warps.
+    """
+
+    file: str
+    line: int
+    for_file: str
+    for_line: int
+    stall: str
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """Where the warps' time goes, and what would help."""
+    """Where the warps' time goes, and what would help; ``waits``: the longest first."""
 
     stalls: Mapping[str, float]
     advice: tuple[Advice, ...] | None
+    waits: tuple[LineWait, ...] = ()
 
 
 @dataclass(frozen=True)

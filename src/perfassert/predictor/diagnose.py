@@ -31,6 +31,7 @@ from perfassert.kernel.roles import Role, node_space, off_chip, space_of
 from perfassert.kernel.samples import STALLS, Count, Samples
 from perfassert.prediction.prediction import Advice, Diagnosis, Prediction
 from perfassert.predictor.changed_graph import copies_of_loops
+from perfassert.predictor.line_waits import line_waits
 from perfassert.predictor.model import Model
 from perfassert.predictor.relaunching import axes_asked_for
 from perfassert.predictor.resimulation import Predict, Resimulation
@@ -51,7 +52,8 @@ def diagnose(prediction: Any, predict: Predict) -> Diagnosis:
     if case is None:
         return Diagnosis(stalls, None)
     again = Resimulation(prediction, predict, profiled.model, case)
-    return Diagnosis(stalls, _worth_it(advise(case, all_optimizers()), again))
+    advice = _worth_it(advise(case, all_optimizers()), again)
+    return Diagnosis(stalls, advice, line_waits(profiled.blames, case.code, profiled.samples))
 
 
 def _worth_it(advised: Iterable[tuple[Advice, Match]], again: Resimulation) -> tuple[Advice, ...]:
@@ -101,12 +103,14 @@ def coverage(prediction: Prediction, predict: Predict) -> tuple[float, float]:
 
 @dataclass(frozen=True, slots=True)
 class _Profiled:
-    """The simulation with its samples blamed; ``case``: None without instructions."""
+    """The simulation with its ``samples`` blamed; ``case``: None without instructions."""
 
     model: Model
     stalls: dict[str, float]
     case: Case | None
     coverage: tuple[float, float]
+    blames: tuple[Blame, ...]
+    samples: float
 
 
 def _profile(prediction: Any, predict: Predict) -> _Profiled:
@@ -121,12 +125,12 @@ def _profile(prediction: Any, predict: Predict) -> _Profiled:
     found = _with_fetches(_samples(model, totals, slower), model, alone)
     blamed = blame(code, found, latency_bounds(code, device))
     stalls = stall_shares(blamed.blames, found.total.all)
-    single = blamed.coverage_before, blamed.coverage_after
+    more = ((blamed.coverage_before, blamed.coverage_after), blamed.blames, found.total.all)
     if isinstance(kernel, AccessKernel):
-        return _Profiled(model, stalls, None, single)
+        return _Profiled(model, stalls, None, *more)
     headroom, shapes = _headroom(prediction), partial(_better_shape, prediction, predict, program)
     case = _case(model, code, found, blamed, headroom, shapes)
-    return _Profiled(model, stalls, case, single)
+    return _Profiled(model, stalls, case, *more)
 
 
 def advise_measured(

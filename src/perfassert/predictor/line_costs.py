@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from perfassert.kernel.description import BoundKernel, CompiledKernel
 from perfassert.kernel.executed import Extremes, Issued, Work
+from perfassert.kernel.launch import Launch
 from perfassert.kernel.program import Program
 from perfassert.prediction.prediction import Prediction
+from perfassert.predictor.model import Case
 from perfassert.predictor.time import launch_model
 from perfassert.quantity import round_significant
+from perfassert.source import SourceSpan
+
+_MOVED = ("wavefronts", "sectors")
+_NOTHING = (0.0, 0.0, 0.0)
+_Cost = tuple[float, float, float]
+_Sums = dict[tuple[str, int], _Cost]
 
 
 @dataclass(frozen=True, slots=True)
 class LineCost:
     """One source line. ``instructions``: issued by a warp that takes every branch that the model
     takes; ``wavefronts`` of L1 and shared memory, ``sectors`` that they request of the L2.
-    ``executed``: what executed warps did, in words, where a sample of blocks was executed."""
+    ``called``: the same three of functions that were inlined here. ``executed``: what executed
+    warps did, in words, where a sample of blocks was executed."""
 
     file: str
     line: int
@@ -24,6 +34,7 @@ class LineCost:
     wavefronts: float
     sectors: float
     executed: str = ""
+    called: _Cost = _NOTHING
 
 
 def line_costs(prediction: Prediction) -> tuple[LineCost, ...]:
@@ -33,25 +44,47 @@ def line_costs(prediction: Prediction) -> tuple[LineCost, ...]:
     kernel, launch, device = prediction.origin
     case = launch_model(kernel, launch, device).case
     assert isinstance(case.kernel, BoundKernel)
-    program = case.kernel.program
-    graph = case.kernel.graph.bound(dict(launch.scalar_args()))
-    sums: dict[tuple[str, int], list[float]] = {}
+    own, called = _charged(case, case.kernel, launch)
+    executed = _executed(case.kernel.program, case.kernel.work)
+    found = []
+    for at in sorted({*own, *called}):
+        instructions, wavefronts, sectors = _rounded(own.get(at, _NOTHING))
+        below = _rounded(called.get(at, _NOTHING))
+        told = executed.get(at, "")
+        found.append(LineCost(*at, instructions, wavefronts, sectors, told, below))
+    return tuple(found)
+
+
+def _charged(case: Case, kernel: BoundKernel, launch: Launch) -> tuple[_Sums, _Sums]:
+    """What lines cost by themselves, and what was inlined into them."""
+    graph = kernel.graph.bound(dict(launch.scalar_args()))
+    own: _Sums = {}
+    called: _Sums = {}
     for node in graph.nodes:
-        span = program.instructions[node.program].span if node.program >= 0 else None
-        if span is None or not span.line:
+        if node.program < 0 or (span := kernel.program.instructions[node.program].span) is None:
             continue
-        line = sums.setdefault((span.file, span.line), [0.0, 0.0, 0.0])
         times = graph.times(node)
         known = [case.estimate.accesses[n] for n in node.touches if n in case.estimate.accesses]
-        line[0] += times
-        line[1] += times * sum(access.wavefronts for access in known)
-        line[2] += times * sum(access.sectors for access in known)
-    executed = _executed(program, case.kernel.work)
-    found = []
-    for at in sorted(sums):
-        instructions, wavefronts, sectors = map(round_significant, sums[at])
-        found.append(LineCost(*at, instructions, wavefronts, sectors, executed.get(at, "")))
-    return tuple(found)
+        wavefronts, sectors = (sum(getattr(a, what) for a in known) for what in _MOVED)
+        cost = (times, times * wavefronts, times * sectors)
+        _add(own, [span], cost)
+        above = [s for s in kernel.program.instructions[node.program].inlined if s != span]
+        _add(called, above, cost)
+    return own, called
+
+
+def _add(sums: _Sums, spans: Iterable[SourceSpan], cost: _Cost) -> None:
+    for at in {(span.file, span.line) for span in spans if span.line}:
+        sums[at] = _three(a + b for a, b in zip(sums.get(at, _NOTHING), cost, strict=True))
+
+
+def _rounded(cost: _Cost) -> _Cost:
+    return _three(map(round_significant, cost))
+
+
+def _three(values: Iterable[float]) -> _Cost:
+    first, second, third = values
+    return first, second, third
 
 
 def _executed(program: Program, work: Work | None) -> dict[tuple[str, int], str]:

@@ -12,7 +12,7 @@ from perfassert.errors import PerfAssertError
 from perfassert.prediction.prediction import Prediction
 from perfassert.predictor import timeline, timeline_data
 from perfassert.pytest_plugin.session import Perf, Predicted, metrics_of
-from perfassert.report.sources import relative, sources
+from perfassert.report.sources import relative, sources, waits
 
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{6,}\b")
 
@@ -89,8 +89,14 @@ def _prediction(seen: Predicted, advice: bool, root: Path) -> dict[str, Any]:
         "metrics": metrics,
         "expectations": [outcome.to_dict() for outcome in seen.outcomes],
         "sources": sources(p, root),
-        **({"timeline": shown} if "stalls" in data and (shown := _timeline(p)) else {}),
+        **(_diagnosed(p, root) if "stalls" in data else {}),
     }
+
+
+def _diagnosed(p: Prediction, root: Path) -> dict[str, Any]:
+    """What else there is where stalls are."""
+    shown = {"timeline": _timeline(p), "waits": waits(p, root)}
+    return {key: value for key, value in shown.items() if value}
 
 
 def _timeline(p: Prediction) -> dict[str, Any] | None:

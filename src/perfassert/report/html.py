@@ -86,6 +86,7 @@ def _names(tests: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 
 def _mentioned(p: Mapping[str, Any]) -> Iterator[str]:
     yield from p["sources"]
+    yield from (wait[key] for wait in p.get("waits", ()) for key in _WAITING)
     for key in _ASSUMED:
         yield from (a["span"][0] for a in p[key] if a["span"])
 
@@ -98,13 +99,16 @@ def _named(p: Mapping[str, Any], names: Mapping[str, str]) -> Mapping[str, Any]:
         return {**given, "span": [names[span[0]], *span[1:]] if span else span}
 
     assumed = {key: [assumption(a) for a in p[key]] for key in _ASSUMED}
-    return {**p, **assumed, "sources": {names[f]: lines for f, lines in p["sources"].items()}}
+    waits = [{**w, **{key: names[w[key]] for key in _WAITING}} for w in p.get("waits", ())]
+    sources = {names[f]: lines for f, lines in p["sources"].items()}
+    return {**p, **assumed, "sources": sources, "waits": waits}
 
 
 _PLAIN = ("label", "note", "block", "grid", "updates", "time", "limiter", "roofline_time",
           "roofline_limiter", "spread", "occupancy", "resources", "bounds",
           "confidence")  # fmt: skip
 _ASSUMED = ("assumptions", "confidence_reasons")
+_WAITING = ("file", "for_file")
 _SHARED = (
     "volumes",
     "expectations",
@@ -114,6 +118,7 @@ _SHARED = (
     "stalls",
     "advice",
     "timeline",
+    "waits",
 )
 
 

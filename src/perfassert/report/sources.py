@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,20 @@ def sources(prediction: Prediction, root: Path) -> Sources:
     result: dict[str, list[dict[str, Any]]] = {}
     for cost in line_costs(prediction):
         lines = result.setdefault(relative(cost.file, root), [])
-        told = {"executed": cost.executed} if cost.executed else {}
+        told: dict[str, Any] = {"executed": cost.executed} if cost.executed else {}
+        if any(cost.called):
+            told["called"] = list(cost.called)
         costs = {name: getattr(cost, name) for name in COSTS}
         lines.append({"line": cost.line, **costs, **told})
     return result
+
+
+def waits(prediction: Prediction, root: Path) -> list[dict[str, Any]]:
+    """Which lines wait for which, where that is known; files as in :func:`sources`."""
+    return [
+        {**asdict(wait), **{k: relative(getattr(wait, k), root) for k in ("file", "for_file")}}
+        for wait in prediction.diagnosis.waits
+    ]
 
 
 def relative(file: str, root: Path) -> str:

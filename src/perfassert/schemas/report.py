@@ -100,9 +100,14 @@ def _prediction() -> Schema:
         "label": TEXT, "note": TEXT,
         "metrics": {"type": "object", "properties": metrics},  # and those of plug-ins
         "expectations": listed(_expectation()), "sources": named(listed(_line())),
-        "timeline": _timeline(),
+        "timeline": _timeline(), "waits": listed(_wait()),
     }  # fmt: skip
-    return _whole({**own, **added}, ("stalls", "advice", "timeline"))
+    return _whole({**own, **added}, ("stalls", "advice", "timeline", "waits"))
+
+
+def _wait() -> Schema:
+    at = {"file": TEXT, "line": WHOLE, "for_file": TEXT, "for_line": WHOLE}
+    return _whole({**at, "stall": TEXT, "share": NUMBER})
 
 
 def _timeline() -> Schema:
@@ -134,7 +139,8 @@ def _expectation() -> Schema:
 
 def _line() -> Schema:
     costs = {"line": WHOLE, "instructions": NUMBER, "wavefronts": NUMBER, "sectors": NUMBER}
-    return _whole({**costs, "executed": TEXT}, ("executed",))
+    called = described({**listed(NUMBER, 3), "maxItems": 3}, "the three of what is inlined here")
+    return _whole({**costs, "executed": TEXT, "called": called}, ("executed", "called"))
 
 
 def _assumption() -> Schema:

@@ -64,7 +64,7 @@ function details(row) {
     shared(row, "stalls") && stalls(shared(row, "stalls")),
     shared(row, "timeline") && wide(timeline(shared(row, "timeline"))),
     shared(row, "advice") && wide(advice(shared(row, "advice"))),
-    Object.entries(shared(row, "sources") || {}).map(([file, lines]) => wide(source(file, lines, shared(row, "advice") || []))),
+    Object.entries(shared(row, "sources") || {}).map(([file, lines]) => wide(source(file, lines, shared(row, "advice") || [], shared(row, "waits") || []))),
     shared(row, "assumptions") && wide(section("Assumptions", el("ul", {}, shared(row, "assumptions").map((a) =>
       el("li", {}, a.span ? `${a.text} (${a.span[0]}:${a.span[1]})` : a.text))))),
     !failed(row) && own.message && wide(section("Message", message(own.message))));
@@ -125,29 +125,62 @@ function advice(found) {
       [h.def, h.use, percent(h.importance), `${h.speedup.toFixed(2)}×`]), [2, 3]) : null))));
 }
 
-function source(file, lines, advice) {
+const COSTS = ["instructions", "wavefronts", "sectors"];
+
+/* What a line costs by itself, and, in brackets, what was inlined into it. */
+function costCell(cost, key, look) {
+  const own = cost && cost[key], below = cost && cost.called && cost.called[COSTS.indexOf(key)];
+  return el("td", { class: look }, own ? quantity(own, "") : "", below ? el("span", { class: "faint", title: "of what is inlined here" }, ` (+${quantity(below, "")})`) : null);
+}
+
+function source(file, lines, advice, waits) {
   const name = file.slice(file.lastIndexOf("/") + 1);
   const hot = new Set(advice.flatMap((a) => (a.hotspots || []).flatMap((h) => [h.def, h.use])));
   const costs = new Map(lines.map((line) => [line.line, line]));
   const text = data.files[file] || {};
   const numbers = [...new Set([...Object.keys(text).map(Number), ...costs.keys()])].sort((a, b) => a - b);
   const measure = ["sectors", "wavefronts", "instructions"].find((key) => lines.some((line) => line[key])) || "instructions";
-  const keys = ["instructions", "wavefronts", "sectors"];
+  const weight = (cost) => cost[measure] + (cost.called ? cost.called[COSTS.indexOf(measure)] : 0);
   const look = (key) => (key === measure || key === "line" ? "number" : "number extra");
   const near = numbers.filter((n) => lines.some((line) => Math.abs(line.line - n) <= 2));
-  const most = Math.max(...lines.map((line) => line[measure]));
-  const rows = near.map((n, i) => {
-    const cost = costs.get(n);
-    const heat = cost ? Math.round((35 * cost[measure]) / most) : 0;
-    const gap = i && near[i - 1] < n - 1 ? el("tr", {}, el("td", { colspan: 5, class: "faint" }, "⋯")) : null;
-    return [gap, el("tr", { class: hot.has(`${name}:${n}`) ? "hot" : null, title: (cost && cost.executed) || null, style: heat ? `background:color-mix(in srgb, var(--c1) ${heat}%, transparent)` : null },
-      el("td", { class: "number faint" }, String(n)),
-      ...keys.map((key) => el("td", { class: look(key) }, cost && cost[key] ? quantity(cost[key], "") : "")),
-      el("td", {}, text[n] || ""))];
+  const most = Math.max(...lines.map(weight));
+  const rows = [], at = new Map(); // line → row
+  near.forEach((n, i) => {
+    if (i && near[i - 1] < n - 1) rows.push(el("tr", {}, el("td", { colspan: 5, class: "faint" }, "⋯")));
+    const cost = costs.get(n), heat = cost ? Math.round((35 * weight(cost)) / most) : 0;
+    at.set(n, rows.length);
+    rows.push(el("tr", { class: hot.has(`${name}:${n}`) ? "hot" : null, title: (cost && cost.executed) || null, style: heat ? `background:color-mix(in srgb, var(--c1) ${heat}%, transparent)` : null },
+      el("td", { class: "number faint at" }, String(n)), ...COSTS.map((key) => costCell(cost, key, look(key))), el("td", {}, text[n] || "")));
   });
+  const own = waits.filter((w) => w.file === file);
+  const arrows = own.filter((w) => w.for_file === file && at.has(w.line) && at.has(w.for_line));
+  if (arrows.length) rows[0].prepend(el("td", { rowspan: rows.length, class: "blame" }, blame(arrows, at, rows.length)));
   return section(`${file}: what one warp issues, and moves (shaded by ${measure})`, el("table", { class: "source" },
-    el("thead", {}, el("tr", {}, ["line", ...keys, ""].map((h) => el(h ? "th" : "td", { class: h ? look(h) : null }, h)))),
-    el("tbody", {}, rows)));
+    el("thead", {}, el("tr", {}, arrows.length ? el("td", { class: "blame" }) : null, ["line", ...COSTS, ""].map((h) => el(h ? "th" : "td", { class: h ? look(h) : null }, h)))),
+    el("tbody", {}, rows)), waiting(own));
+}
+
+/* Arcs from the line that is waited for to the one that waits, as wide as the share of the samples. */
+function blame(arrows, at, count) {
+  const tall = 10, wide = 44, end = wide - 4, y = (line) => (at.get(line) + 0.5) * tall;
+  const widest = Math.max(...arrows.map((w) => w.share));
+  const drawn = arrows.map((w) => {
+    const [from, to] = [y(w.for_line), y(w.line)], color = stallColor(w.stall), away = Math.abs(to - from);
+    const reach = Math.max(2, end - 14 - away / 3); // how far the arc goes to the left
+    const path = away ? `M${end} ${from}C${reach} ${from} ${reach} ${to} ${end - 4} ${to}` : `M${end} ${to - 3}C${end - 16} ${to - 6} ${end - 16} ${to + 4} ${end - 4} ${to}`;
+    return svg("g", {}, svg("title", {}, waitText(w)),
+      svg("path", { d: path, fill: "none", stroke: color, "stroke-width": 1 + (3 * w.share) / widest, "vector-effect": "non-scaling-stroke" }),
+      svg("path", { d: `M${end - 5} ${to - 2.5}L${end} ${to}L${end - 5} ${to + 2.5}Z`, fill: color }));
+  });
+  return svg("svg", { viewBox: `0 0 ${wide} ${count * tall}`, preserveAspectRatio: "none", style: `height:calc(${count} * 1.4em)`, role: "img", "aria-label": "arrows from lines to those that wait for them; the list below says the same" }, drawn);
+}
+
+const waitText = (w) => `${w.line} waits for ${w.for_file === w.file ? "" : `${w.for_file}:`}${w.for_line}: ${w.stall.replaceAll("_", " ")}, ${percent(w.share)} of the samples`;
+const MOST_WAITS = 5;
+
+function waiting(waits) {
+  if (!waits.length) return null;
+  return el("p", { class: "faint" }, `Longest waits: ${waits.slice(0, MOST_WAITS).map((w) => `line ${waitText(w)}`).join("; ")}.`);
 }
 
 // --- plots --------------------------------------------------------------------------------------

@@ -1,0 +1,27 @@
+"""Which line of the source waits for which: the advisor's blames, added up by line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from perfassert.engines.advisor.blame import Blame
+from perfassert.engines.advisor.code import Code
+from perfassert.prediction.prediction import LineWait
+from perfassert.quantity import round_significant
+
+_LEAST = 0.005  # of all samples: less is not worth an arrow
+_MOST = 24
+
+
+def line_waits(blames: Iterable[Blame], code: Code, samples: float) -> tuple[LineWait, ...]:
+    """The longest waits first; none of instructions without a line."""
+    found: dict[tuple[str, int, str, int, str], float] = {}
+    for one in blames:
+        use, source = (code.instructions[n].span for n in (one.use, one.source))
+        if one.use == one.source or use is None or source is None:
+            continue
+        key = (use.file, use.line, source.file, source.line, one.cls)
+        found[key] = found.get(key, 0.0) + one.count.all / samples
+    ordered = sorted(found.items(), key=lambda item: (-item[1], item[0]))
+    shown = [(key, share) for key, share in ordered if share >= _LEAST]
+    return tuple(LineWait(*key, round_significant(share)) for key, share in shown[:_MOST])
