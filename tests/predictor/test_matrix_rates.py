@@ -25,7 +25,13 @@ SYNC = {
     "b1.s32": ("m16n8k256", "m16n8k256.row.col.s32.b1.b1.s32.and.popc", 4, 2, 4),
     "e4m3.f16": ("m16n8k32", "m16n8k32.row.col.f16.e4m3.e4m3.f16", 4, 2, 2),
     "e4m3.f32": ("m16n8k32", "m16n8k32.row.col.f32.e4m3.e4m3.f32", 4, 2, 4),
-}
+    "f64.f64": ("m8n8k4", "m8n8k4.row.col.f64.f64.f64.f64", 1, 1, 2),
+    "mxf8.f32": ("m16n8k32", "kind::mxf8f6f4.block_scale.scale_vec::1X.m16n8k32.row.col"
+                 ".f32.e4m3.e4m3.f32.ue8m0", 4, 2, 4),
+    "mxf4.f32": ("m16n8k64", "kind::mxf4.block_scale.scale_vec::2X.m16n8k64.row.col"
+                 ".f32.e2m1.e2m1.f32.ue8m0", 4, 2, 4),
+}  # fmt: skip
+ACCUMULATORS = {"f32": ("f", "float"), "f64": ("d", "double")}
 TURING = {
     "f16.f16": ("m16n8k8", "m16n8k8.row.col.f16.f16.f16.f16", 2, 1, 2),
     "f16.f32": ("m16n8k8", "m16n8k8.row.col.f32.f16.f16.f32", 2, 1, 4),
@@ -36,10 +42,11 @@ WGMMA = {"f16": "f16.f16", "bf16": "bf16.bf16", "tf32": "tf32.tf32", "e4m3": "e4
          "s8": "s8.s8"}  # fmt: skip
 """Types of A and B, by the name of the input."""
 KINDS = {"f16": ("f16", 0), "bf16": ("f16", 1), "tf32": ("tf32", 2), "e4m3": ("f8f6f4", 0),
-         "s8": ("i8", 1)}  # fmt: skip
+         "s8": ("i8", 1), "mxf8": ("mxf8f6f4.block_scale.scale_vec::1X", 0),
+         "mxf4": ("mxf4.block_scale.scale_vec::2X", 1)}  # fmt: skip
 """Kind of ``tcgen05.mma`` and format of its descriptor, by input."""
-# Old instructions that ptxas makes of others, or whose PTX other tests have
-LEFT_OUT = {"f64.f64", "mxf8.f32", "mxf4.f32"}
+NO_UNIT = {"sm_61", "sm_75"}
+"""Where products of doubles are single instructions of FP64."""
 EMULATED = {
     (arch, f"{kind}.s32") for arch in ("sm_90", "sm_100", "sm_120") for kind in ("s4", "b1")
 }
@@ -60,8 +67,8 @@ def rates():
         for key in device.matrix:
             unit, _, types = key.partition(".")
             known = TURING if device.arch == "sm_75" else SYNC
-            if types in LEFT_OUT or device.arch == "sm_70" or (unit, device.arch) in GONE:
-                continue
+            if device.arch == "sm_70" or (unit, device.arch) in GONE:
+                continue  # Volta: no compiler of today
             if unit == "tensor" and (types not in known or (device.arch, types) in EMULATED):
                 continue
             yield device.name, unit, types
@@ -79,15 +86,18 @@ def registers(count, first=0):
 def synchronous(device, types, chains):
     """Chains of ``mma.sync`` in every warp, its variant and its source."""
     shape, said, a, b, c = (TURING if device.arch == "sm_75" else SYNC)[types]
-    kind, one = ("f", "float") if said.split(".")[3] == "f32" else ("r", "unsigned")
+    kind, one = ACCUMULATORS.get(types.partition(".")[2], ("r", "unsigned"))
+    held, each = (kind, one) if kind == "d" else ("r", "unsigned")
+    scales = ", {%99}, {0, 0}, {%99}, {0, 0}".replace("99", str(a + b + c)) if "mx" in types else ""
     parts = ", ".join(f"{{{registers(n, at)}}}" for n, at in ((c, 0), (a, c), (b, a + c), (c, 0)))
-    inputs = ", ".join(f'"r"(in[{i}])' for i in range(a + b))
+    inputs = ", ".join(f'"{held}"(in[{i}])' for i in range(a + b))
+    inputs += ', "r"(seed)' if scales else ""
     body = ""
     for j in [*range(chains)] * (TIMES * UNROLLED // chains):
         outputs = ", ".join(f'"+{kind}"(c[{j}][{i}])' for i in range(c))
-        body += f'asm volatile("mma.sync.aligned.{said} {parts};" : {outputs} : {inputs});\n'
+        body += f'asm volatile("mma.sync.aligned.{said} {parts}{scales};" : {outputs} : {inputs});\n'
     source = f"""extern "C" __global__ void multiply({one}* out, unsigned seed) {{
-        unsigned in[{a + b}];
+        {each} in[{a + b}];
         for (int i = 0; i < {a + b}; i++) in[i] = seed + i;
         {one} c[{chains}][{c}] = {{}};
         #pragma unroll 1
@@ -137,9 +147,10 @@ def of_one_thread(types):
     said, form = KINDS[kind]
     k = 256 // BITS[kind]
     variant = MatrixVariant.named(f"tcgen05.m128n256k{k}.{types}.ss")
-    sums = {"f32": 1, "f16": 0, "s32": 2}[accumulator]
+    sums = 0 if "mx" in kind else {"f32": 1, "f16": 0, "s32": 2}[accumulator]
     bits = sums << 4 | form << 7 | form << 10 | 256 // 8 << 17 | 128 // 16 << 24
-    mma = f"tcgen05.mma.cta_group::1.kind::{said} [%0], %1, %1, %2, add;"
+    scales = " [%0], [%0]," if "mx" in kind else ""
+    mma = f"tcgen05.mma.cta_group::1.kind::{said} [%0], %1, %1, %2,{scales} add;"
     body = (
         f'asm volatile("{{.reg .pred add; setp.ne.u32 add, 1, 0; {mma}}}"'
         f' :: "r"(memory), "l"(matrix), "r"({bits}u));\n'
@@ -174,7 +185,7 @@ def test_products_alone_reach_the_documented_rate(tmp_path, name, unit, types):
     device = pa.device(name)
     variant, source = made(device, unit, types)
     (file := tmp_path / "multiply.cu").write_text(source)
-    warps = 8 if unit == "tensor" else 4
+    warps = 4 if unit != "tensor" else 16 if types == "f64.f64" else 8  # of Λ = 64, and few chains
     groups = TIMES * warps if unit == "tensor" else 1
     launch = pa.Launch(device.compute_units, 32 * warps, args={"seed": 1})
     found = pa.predict(pa.from_cuda(file), launch, device)

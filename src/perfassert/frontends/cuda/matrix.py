@@ -63,18 +63,26 @@ def described_variant(instruction: Instruction, descriptor: int | None) -> Matri
     if kinds is None or descriptor is None:
         return None
     kind = kinds[descriptor >> 7 & 7] if len(kinds) > descriptor >> 7 & 7 else kinds[0]
-    if kind == "e4m3" and any(m in ("SF", "BLOCK") for m in instruction.modifiers):
+    if kind == "e4m3" and _scaled(instruction):
         kind = "mxf8"
     n, m = (descriptor >> 17 & 63) << 3, (descriptor >> 24 & 31) << 4
     if not n or not m:
         return None
-    accumulator = "s32" if kind == "s8" else "f32" if descriptor >> 4 & 3 == 1 else "f16"
+    sums = 1 if kind.startswith("mx") else descriptor >> 4 & 3  # of scaled ones: which scales
+    accumulator = "s32" if kind == "s8" else "f32" if sums == 1 else "f16"
     return MatrixVariant(
         "tcgen05", m, n, _BITS_OF_K // BITS[kind], kind, accumulator,
         sparse="SP" in instruction.modifiers,
         shared=instruction.operands[0].name.startswith("gdesc"),
         paired="2CTA" in instruction.modifiers,
     )  # fmt: skip
+
+
+def _scaled(instruction: Instruction) -> bool:
+    """Whether scales in tensor memory stand behind the descriptor of a ``tcgen05.mma``."""
+    names = [o.name for o in instruction.operands]
+    place = next(i for i, name in enumerate(names) if _DESCRIPTOR.fullmatch(name))
+    return any(name.startswith("tmem") for name in names[place + 1 :])
 
 
 def _input(base: str, modifiers: tuple[str, ...]) -> str:
