@@ -28,7 +28,7 @@ from perfassert.frontends.cuda.loop_places import loop_names, loop_span
 from perfassert.frontends.cuda.matrix import described_variant, descriptor_operands, matrix_variant
 from perfassert.frontends.cuda.opcodes import UNKNOWN, operation_class
 from perfassert.frontends.cuda.ptx import PtxCode, memory_of, parse_ptx
-from perfassert.frontends.cuda.registers import defined, matrix_rows, used
+from perfassert.frontends.cuda.registers import accessed_bytes, defined, matrix_rows, used
 from perfassert.frontends.cuda.roles import closes_group, counted_waits, roles_of
 from perfassert.frontends.cuda.sass import NO_BARRIER, Instruction, parse_listing
 from perfassert.frontends.cuda.sass_code import Constants, Placed, SassCode, place
@@ -58,7 +58,6 @@ _SPACES = {
 }  # fmt: skip
 _STORES = frozenset(("STG", "ST", "STS", "STL", "STSM", "RED", "REDG"))
 _ATOMICS = frozenset(("ATOMG", "ATOM", "RED", "REDG", "ATOMS"))
-_BYTES = {"64": 8, "128": 16, "U8": 1, "S8": 1, "U16": 2, "S16": 2, "F16": 2, "256": 32}
 _SLOW = ("__internal", "__cuda_sm", "slowpath")
 _PTX_COUNTER = "ptx loop:"
 _POINTS = 8
@@ -254,7 +253,7 @@ class Describer:
         base = instruction.base
         return MemoryAccess(
             field, space, Direction.STORE if base in _STORES else Direction.LOAD,
-            next((_BYTES[m] for m in instruction.modifiers if m in _BYTES), 4),
+            accessed_bytes(instruction),
             rest, base in _ATOMICS, unresolved, instruction.text, _merged(instruction),
         )  # fmt: skip
 

@@ -19,6 +19,9 @@ _CARRIES = frozenset(
 )
 _VOTES = ("VOTE", "VOTEU")
 _WORDS = {"64": 2, "128": 4, "96": 3, "256": 8}
+_BYTES = {"64": 8, "128": 16, "U8": 1, "S8": 1, "U16": 2, "S16": 2, "F16": 2, "256": 32}
+_MATRIX_ROWS = ("LDSM", "STSM")
+_ROW = 16  # bytes
 _PREDICATES = 7
 _DOUBLE = ("DADD", "DMUL", "DFMA", "DMNMX", "DSETP")
 _PACKED = ("FADD2", "FMUL2", "FFMA2")
@@ -103,9 +106,16 @@ def _run(name: str, words: int) -> tuple[str, ...]:
     return tuple(f"{prefix}{first + i}" for i in range(words))
 
 
+def accessed_bytes(instruction: Instruction) -> int:
+    """Bytes at each address that an instruction is given; of a matrix, one of its rows."""
+    if instruction.base in _MATRIX_ROWS:
+        return _ROW
+    return next((_BYTES[m] for m in instruction.modifiers if m in _BYTES), 4)
+
+
 def matrix_rows(instruction: Instruction) -> int | None:
     """Lanes that give ``LDSM`` and ``STSM`` an address, where it is not all of them."""
-    if instruction.base not in ("LDSM", "STSM"):
+    if instruction.base not in _MATRIX_ROWS:
         return None
     last = instruction.modifiers[-1] if instruction.modifiers else ""
     return {"2": 16, "4": None}.get(last, 8)
