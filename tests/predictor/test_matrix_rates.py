@@ -95,7 +95,9 @@ def synchronous(device, types, chains):
     body = ""
     for j in [*range(chains)] * (TIMES * UNROLLED // chains):
         outputs = ", ".join(f'"+{kind}"(c[{j}][{i}])' for i in range(c))
-        body += f'asm volatile("mma.sync.aligned.{said} {parts}{scales};" : {outputs} : {inputs});\n'
+        body += (
+            f'asm volatile("mma.sync.aligned.{said} {parts}{scales};" : {outputs} : {inputs});\n'
+        )
     source = f"""extern "C" __global__ void multiply({one}* out, unsigned seed) {{
         {each} in[{a + b}];
         for (int i = 0; i < {a + b}; i++) in[i] = seed + i;

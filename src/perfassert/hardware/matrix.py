@@ -17,6 +17,8 @@ from perfassert.hardware.entries import Operation, Scope
 
 WARPS_OF_A_GROUP = 4
 """Warps that issue one ``wgmma`` together, each for a quarter of the rows."""
+STARTED = "tcgen05"
+"""The unit whose products one thread starts for a block."""
 BITS = {"f64": 64, "tf32": 32, "f32": 32, "s32": 32, "f16": 16, "bf16": 16, "e4m3": 8, "s8": 8,
         "s4": 4, "mxf8": 8, "mxf4": 4, "b1": 1}  # fmt: skip
 """Of one element, by type."""
@@ -70,7 +72,7 @@ class MatrixVariant:
     def occupied(self) -> float:
         """Multiply-adds that fit into the time for which one compute unit's part is busy."""
         rows, units = self.m, 2 if self.paired else 1
-        if self.unit == "tcgen05" and not self.paired:
+        if self.unit == STARTED and not self.paired:
             rows = max(rows, _TENSOR_MEMORY_ROWS)
         return self.multiply_adds * rows / self.m / units
 
@@ -85,9 +87,13 @@ class MatrixVariant:
         """Operands that one compute unit reads from shared memory while it multiplies."""
         if self.unit == "tensor":
             return 0.0
-        second = self.n * self.k
         first = self.m * self.k / (2 if self.sparse else 1) if self.shared else 0.0
-        return (first + second) * BITS[self.input] / 8 / (2 if self.paired else 1)
+        return self.second_bytes + first * BITS[self.input] / 8 / (2 if self.paired else 1)
+
+    @property
+    def second_bytes(self) -> float:
+        """Those of its second operand, which is read while it multiplies."""
+        return self.n * self.k * BITS[self.input] / 8 / (2 if self.paired else 1)
 
 
 def listed(name: str, operations: Iterable[Operation]) -> Operation | None:

@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 from perfassert.engines.volume.estimate import VolumeEstimate
 from perfassert.engines.volume.on_chip import AccessCost
 from perfassert.engines.volume.roofline import dram_seconds
-from perfassert.hardware.matrix import WARPS_OF_A_GROUP, MatrixVariant
 from perfassert.hardware.model import Device
 from perfassert.kernel.access import Access, Direction
 from perfassert.kernel.bound import BoundAccess
 from perfassert.kernel.description import BoundKernel, Description, WrittenKernel
 from perfassert.kernel.graph import InstructionGraph, Latency, Node
 from perfassert.kernel.roles import Role
+from perfassert.predictor.matrix_units import MatrixUnits
 
 QUEUE = "memory queue"
 LOAD_STORE_UNIT = "load-store unit"
@@ -91,17 +91,18 @@ class MemorySystem:
     def apply(self, graph: InstructionGraph, given: Mapping[str, object]) -> InstructionGraph:
         """The graph with demands; nodes of a class in ``given`` keep their own latencies."""
         nodes = []
+        self.products = MatrixUnits(graph.nodes, self.device, LOAD_STORE_UNIT)
         for node in graph.nodes:
             # Volumes of hand-made graphs count once whatever the trips, those of code do not.
             trips = 1 if self.counted else graph.times(node)
             nodes.append(node if node.operation in given else self.node(node, max(1, trips)))
+        self.latencies.update(self.products.latencies)
         return replace(graph, nodes=tuple(nodes))
 
     def node(self, node: Node, trips: int) -> Node:
         """A node with what it demands of queue, load-store unit and L2."""
-        if (read := matrix_operands(node.operation)) and self.counted:
-            cycles = read / self.device.l1_bytes_per_cycle
-            return replace(node, demands=((LOAD_STORE_UNIT, _grained(cycles)),))
+        if self.counted and (product := self.products.node(node)):
+            return product
         if node.touches and self.pieces and self.pieces[node.touches[0]]:
             return self.bulk(node, node.touches[0])
         known = [i for i in node.touches if i in self.estimate.accesses]
@@ -225,14 +226,6 @@ class MemorySystem:
         latencies spread evenly about their mean, the last of n is (n − 1) / (n + 1) above it."""
         more, one = ((n - 1) / (n + 1) for n in (max(_LINES, lines), _LINES))
         return self.device.dram_latency * self.device.dram_latency_spread * (more - one)
-
-
-def matrix_operands(operation: str) -> float:
-    """Bytes that one warp's part of a matrix instruction reads from shared memory."""
-    variant = MatrixVariant.named(operation)
-    if variant is None:
-        return 0.0
-    return variant.shared_bytes / (WARPS_OF_A_GROUP if variant.unit == "wgmma" else 1)
 
 
 def _past_l1(kernel: Description) -> frozenset[int]:

@@ -1,0 +1,79 @@
+"""What matrix instructions take beside their pipeline: operands in shared memory, and a queue where
+one thread starts them for a block.
+
+A started product (``tcgen05.mma``) is handed over: its thread goes on at once. Shared memory is
+read, then the unit multiplies; a commit is complete so long after all that was started before it.
+How many may be started and not done is not known; the queue is taken to be deep enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from perfassert.hardware.matrix import STARTED, WARPS_OF_A_GROUP, MatrixVariant
+from perfassert.hardware.model import Device
+from perfassert.kernel.graph import Latency, Node
+
+MATRIX_QUEUE = "matrix queue"
+"""The pipeline that started products are issued to."""
+HANDED_OVER = "matrix hand-over"
+"""The server after which a started product's thread may use its registers again."""
+_SLOT = 1  # cycle, in which a thread issues
+_GRAIN = 16  # derived costs are multiples of 1/16 cycle, so that periods exist
+
+
+def operand_bytes(operation: str) -> float:
+    """Bytes that one warp's part of a matrix instruction reads from shared memory."""
+    variant = MatrixVariant.named(operation)
+    if variant is None:
+        return 0.0
+    return variant.shared_bytes / (WARPS_OF_A_GROUP if variant.unit == "wgmma" else 1)
+
+
+class MatrixUnits:
+    """Demands of the matrix instructions of one graph; ``read``: the server for operands."""
+
+    def __init__(self, nodes: Iterable[Node], device: Device, read: str) -> None:
+        self.device = device
+        self.read = read
+        found = {n.operation: v for n in nodes if (v := MatrixVariant.named(n.operation))}
+        started = [v for v in found.values() if v.unit == STARTED]
+        self.started = {self.device.operation(v.name).pipeline for v in started}
+        self.overlapped = max((self._cycles(v.second_bytes) for v in started), default=0.0)
+        self.latencies: dict[str, Latency] = {}
+
+    def node(self, node: Node) -> Node | None:
+        """The node with what it demands; None for one that has nothing to do with them."""
+        variant = MatrixVariant.named(node.operation)
+        if variant is None or variant.unit != STARTED:
+            read = self._cycles(operand_bytes(node.operation))
+            if read:
+                return replace(node, demands=((self.read, read),))
+            return self._commit(node) if self.started else None
+        own = self.device.operation(node.operation)
+        read = self._cycles(variant.shared_bytes)
+        self.latencies[node.operation] = Latency(_SLOT, own.completion, MATRIX_QUEUE)
+        demands = (
+            (HANDED_OVER, 1 / _GRAIN),
+            (self.read, read),
+            (own.pipeline, _grained(own.issue)),
+        )
+        return replace(node, demands=tuple(d for d in demands if d[1]))
+
+    def _commit(self, node: Node) -> Node | None:
+        """It follows what was started before. Λ is that of a product alone: the operand that is
+        read while the unit multiplies has been counted before."""
+        own = self.device.operations.get(node.operation)
+        if own is None or own.pipeline not in self.started:
+            return None
+        after = max(1.0, own.completion - self.overlapped)
+        self.latencies[node.operation] = Latency(own.issue, after, MATRIX_QUEUE)
+        return replace(node, demands=((own.pipeline, 1 / _GRAIN),), produces=True)
+
+    def _cycles(self, bytes_: float) -> float:
+        return _grained(bytes_ / self.device.l1_bytes_per_cycle)
+
+
+def _grained(cycles: float) -> float:
+    return round(cycles * _GRAIN) / _GRAIN
