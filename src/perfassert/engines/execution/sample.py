@@ -186,6 +186,11 @@ def _accesses(execution: Execution, unique: set[int]) -> dict[int, Spread]:
     for place, mask in execution.guesses.items():
         if place not in totals and place in unique and place not in execution.taken:
             found[instructions[place].address] = Spread(0.0, 0.0, 0, named(execution, mask))
+    for place in unique - totals.keys():
+        unknown = any(o.kind is Kind.UNKNOWN for o in instructions[place].operations)
+        if unknown and execution.executed[:, place].any():
+            unsaid = ("an instruction that is not executed",)
+            found.setdefault(instructions[place].address, Spread(0.0, 0.0, 0, unsaid))
     return found
 
 

@@ -203,6 +203,8 @@ class _Reader:
             self.fail(number, str(error))
         except RecursionError:
             self.fail(number, "brackets are nested too deep")
+        if opcode.startswith("LDGSTS") and guard is None:
+            guard, operands = _copying(operands)
         self.instructions.append(
             Instruction(
                 len(self.instructions), address, opcode, operands, guard,
@@ -222,6 +224,17 @@ class _Reader:
     def fail(self, number: int, reason: str) -> None:
         where = f"{self.name}:{number}" if number else self.name
         raise KernelSourceError(f"{where}: {reason}")
+
+
+def _copying(
+    operands: tuple[Operand, ...],
+) -> tuple[tuple[str, bool] | None, tuple[Operand, ...]]:
+    """``LDGSTS [R1], [R2], !P0`` reads where its predicate holds, as under a guard; what it fills
+    with zeros elsewhere (PTX: ``ignore-src`` of ``cp.async``) is left out."""
+    last = operands[-1] if operands else None
+    if last is None or last.kind != "predicate" or last.name[-1] == "T":
+        return None, operands
+    return (last.name, last.sign == "!"), operands[:-1]
 
 
 @lru_cache(maxsize=65536)
