@@ -67,3 +67,24 @@ def test_a_lattice_boltzmann_step(perf, cuda):
     ranking = perf.rank(shapes, kernel=kernel, domain=inner)
     assert ranking.position((4, 8, 8)) == len(shapes)
     assert ranking.best[0] >= 32
+
+
+def test_foldings_of_a_lattice_boltzmann_step(perf):
+    """Points along rows that one thread makes pull its warp's numbers apart; points above each
+    other leave it alone. No fold saves any volume: each direction is read once, in whole sectors
+    where a block's rows begin and end."""
+    steps = lattice_boltzmann.pull_and_relax(SIDE + 2)
+    candidates = {}
+    for fold in [(1, 1, 1), (1, 2, 1), (1, 1, 2), (2, 1, 1), (4, 1, 1)]:
+        kernel = pa.from_pystencils(steps, registers=64, fold=fold)
+        domain = tuple(SIDE // n for n in fold)
+        for block in [(32, 4, 1), (64, 2, 2)]:
+            label = f"fold {fold} block {block}"
+            candidates[label] = (kernel, pa.Launch.cover(domain, block))
+    ranking = perf.rank(candidates)
+    assert ranking.best.startswith(("fold (1, 1, 1)", "fold (1, 2, 1)", "fold (1, 1, 2)"))
+    assert ranking.entries[-1][0].startswith("fold (4, 1, 1)")
+    for label, prediction in ranking.entries:
+        if not label.startswith(("fold (2", "fold (4")):
+            ends = 19 * 2 * 32 / prediction.block[0]
+            assert 76 <= prediction.volumes.dram_load.per_update <= 76 + ends, label

@@ -2,6 +2,7 @@
 
 import os
 import random
+from math import prod
 
 import pytest
 
@@ -105,6 +106,35 @@ def test_a_stride_of_its_own(scaled):
 def test_arguments_that_do_not_fit(scaled, args, message):
     with pytest.raises(pa.LaunchError, match=message):
         pa.predict(scaled, pa.Launch(1, 32, args), A100)
+
+
+@pytest.mark.parametrize("fold", [(1, 1, 2), (1, 4), (2,), (2, 2, 2)])
+def test_points_that_one_thread_makes(ps, fold):
+    """As many bytes and operations as without, in fewer threads."""
+    src, dst = ps.fields("src, dst: float32[66,66,66]", layout="fzyx")
+    step = ps.Assignment(dst[0, 0, 0], src[1, 0, 0] + 2 * src[0, -1, 1])
+    launch = pa.Launch.cover((64, 64, 64), (32, 4, 2))
+    plain = pa.predict(pa.from_pystencils(step), launch, A100)
+    inner = tuple(64 // n for n in (*fold, 1, 1)[:3])
+    kernel = pa.from_pystencils(step, fold=fold)
+    folded = pa.predict(kernel, pa.Launch.cover(inner, (8, 4, 2)), A100)
+    assert kernel.updates_per_thread == prod(fold)
+    assert kernel.flops == 2 * prod(fold)
+    stored, before = folded.volumes.dram_store, plain.volumes.dram_store
+    assert stored.updates == before.updates == 64**3
+    assert stored.parts["compulsory"] == before.parts["compulsory"]
+    loaded = plain.volumes.dram_load.total
+    assert folded.volumes.dram_load.total == pytest.approx(loaded, rel=0.05)
+
+
+@pytest.mark.parametrize("fold", [(0,), (1, 1, 1, 1), (), (1.5,)])
+def test_folds_that_are_none(ps, create, fold):
+    src, dst = ps.fields("src, dst: float32[66,66,66]", layout="fzyx")
+    step = ps.Assignment(dst[0, 0, 0], src[1, 0, 0])
+    with pytest.raises(pa.KernelSourceError, match="whole numbers above 0"):
+        pa.from_pystencils(step, fold=fold)
+    with pytest.raises(pa.KernelSourceError, match="generated code makes one point per thread"):
+        pa.from_pystencils(create([step]), fold=(2,))
 
 
 def test_what_it_refuses(ps):

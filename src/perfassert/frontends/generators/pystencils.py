@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import product
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,7 @@ def from_pystencils(
     kernel: Any,
     *,
     registers: int = 32,
+    fold: Sequence[int] = (1, 1, 1),
     updates_per_thread: int = 1,
     trip_counts: Mapping[str, int] | None = None,
     proxies: Mapping[str, str] | None = None,
@@ -42,16 +44,19 @@ def from_pystencils(
     A generated kernel is compiled for the device; ``Launch.args`` takes its fields by name, as
     arrays, a ``pa.Buffer`` or shapes, and its symbols. Assignments, with fields of fixed shape,
     become address expressions: no code is generated; ``registers`` is what a thread is taken to
-    have. Thread (0, 0, 0) is the first point that has all neighbours, as in generated code. For
-    the rest see :func:`~perfassert.from_cuda`.
+    have, ``fold`` how many points it makes along x, y and z, side by side, so that a launch covers
+    as many fewer (``updates_per_thread`` goes with it). Thread (0, 0, 0) is the first point that
+    has all neighbours, as in generated code. For the rest see :func:`~perfassert.from_cuda`.
 
     Raises :class:`~perfassert.KernelSourceError` for what is neither, for a kernel of a CPU and,
     of assignments, for fields whose shape is not fixed.
     """
     package("pystencils", "pystencils", _OLDEST, "pystencils")
     if hasattr(kernel, "get_c_code") and hasattr(kernel, "parameters"):
+        if prod(fold) != 1:
+            raise KernelSourceError("generated code makes one point per thread; fold assignments")
         return _compiled(kernel, Hints.checked(updates_per_thread, trip_counts, proxies))
-    return _described(_assignments(kernel), registers, updates_per_thread)
+    return _described(_assignments(kernel), registers, _folded(fold), updates_per_thread)
 
 
 # Generated code
@@ -150,7 +155,16 @@ def _assignments(given: Any) -> tuple[Any, ...]:
     return found
 
 
-def _described(assignments: tuple[Any, ...], registers: int, updates: int) -> AccessKernel:
+def _folded(given: Sequence[int]) -> tuple[int, int, int]:
+    if not 1 <= len(given) <= 3 or not all(type(n) is int and n > 0 for n in given):
+        raise KernelSourceError(f"fold must be up to three whole numbers above 0, not {given!r}")
+    x, y, z = (*given, 1, 1)[:3]
+    return x, y, z
+
+
+def _described(
+    assignments: tuple[Any, ...], registers: int, fold: tuple[int, int, int], updates: int
+) -> AccessKernel:
     access: Any = import_module("pystencils").Field.Access
     loads = {a: None for s in assignments for a in _ordered(s.rhs.atoms(access))}
     stores = {a: None for s in assignments for a in _ordered(s.lhs.atoms(access))}
@@ -165,12 +179,12 @@ def _described(assignments: tuple[Any, ...], registers: int, updates: int) -> Ac
     return Kernel.from_accesses(
         name="_".join(dict.fromkeys(a.field.name for a in stores)),
         fields=[_field(field, ghosts) for field in fields.values()],
-        loads=[_written(a) for a in loads],
-        stores=[_written(a) for a in stores],
-        flops=sum(counted.values()),
+        loads=list(dict.fromkeys(text for a in loads for text in _written(a, fold))),
+        stores=list(dict.fromkeys(text for a in stores for text in _written(a, fold))),
+        flops=sum(counted.values()) * prod(fold),
         dtype=str(next(iter(stores)).field.dtype),
         registers=registers,
-        updates_per_thread=updates,
+        updates_per_thread=updates * prod(fold),
     )
 
 
@@ -222,17 +236,24 @@ def _field(field: Any, ghosts: int) -> Field:
     )
 
 
-def _written(access: Any) -> str:
-    """``"src[z, y, x + 1]"``; threads run along x where strides are smallest."""
+def _written(access: Any, fold: tuple[int, int, int]) -> Iterator[str]:
+    """``"src[z, y, x + 1]"``, for each point that a thread makes; threads run along x where
+    strides are smallest."""
     field = access.field
     fastest = [axis for axis in reversed(_axes(field)) if axis < field.spatial_dimensions]
-    names = dict(zip(fastest, _COORDINATES, strict=False))
-    subscripts = []
-    for axis in _axes(field):
-        if axis < field.spatial_dimensions:
-            offset = int(access.offsets[axis])
-            subscripts.append(f"{names[axis]} + {offset}" if offset >= 0 else
-                              f"{names[axis]} - {-offset}")  # fmt: skip
-        else:
-            subscripts.append(str(int(access.index[axis - field.spatial_dimensions])))
-    return f"{field.name}[{', '.join(subscripts)}]"
+    names = dict(zip(fastest, zip(_COORDINATES, fold, strict=True), strict=False))
+    for point in product(*(range(n) for n in fold)):
+        beside = dict(zip(fastest, point, strict=False))
+        subscripts = []
+        for axis in _axes(field):
+            if axis < field.spatial_dimensions:
+                offset = int(access.offsets[axis]) + beside[axis]
+                subscripts.append(_subscript(*names[axis], offset))
+            else:
+                subscripts.append(str(int(access.index[axis - field.spatial_dimensions])))
+        yield f"{field.name}[{', '.join(subscripts)}]"
+
+
+def _subscript(name: str, fold: int, offset: int) -> str:
+    scaled = name if fold == 1 else f"{fold} * {name}"
+    return f"{scaled} + {offset}" if offset >= 0 else f"{scaled} - {-offset}"
