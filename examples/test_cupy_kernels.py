@@ -27,6 +27,17 @@ MODULE = cupy.RawModule(
     name_expressions=["pick<float, 2>", "pick<double, 1>"],
 )
 
+COMPLEX = cupy.RawKernel(
+    r"""
+    #include <cupy/complex.cuh>
+    extern "C" __global__ void turn(const complex<float>* x, complex<float>* y, float angle) {
+        int i = blockIdx.x * blockDim.x + threadIdx.x;
+        y[i] = x[i] * complex<float>(cosf(angle), sinf(angle));
+    }
+    """,
+    "turn",
+)
+
 
 def test_add(perf):
     launch = pa.Launch(COUNT // 256, 256, {"n": COUNT})
@@ -40,3 +51,10 @@ def test_pick(perf, name, loaded):
     """Every second float is as much as every double."""
     launch = pa.Launch(COUNT // 256, 256)
     perf(pa.from_cupy(MODULE, name), launch).expect(dram_load=f"== {loaded} B/thread")
+
+
+def test_complex_numbers(perf):
+    """A header of CuPy's; eight bytes each."""
+    perf(pa.from_cupy(COMPLEX), pa.Launch(COUNT // 256, 256, {"angle": 0.5})).expect(
+        dram_load="== 8 B/thread", dram_store="== 8 B/thread"
+    )

@@ -14,7 +14,7 @@ from perfassert.frontends.generators import generated
 A100 = "A100-SXM4-40GB"
 POINTERS = dict.fromkeys(("x", "y", "out"), "*fp32")
 OUT = dict.fromkeys(("x", "out"), "*fp32")
-FIXTURES = Path(__file__).parent / "fixtures"
+GENERATED = Path(__file__).parents[2] / "examples/generated"
 
 
 class OfCupy:
@@ -31,8 +31,8 @@ MADE = {
     "numba": lambda: pa.from_numba(object(), "void()"),
     "pystencils": lambda: pa.from_pystencils(object()),
     "warp": lambda: pa.from_warp(object()),
-    "inductor": lambda: pa.from_inductor(FIXTURES / "inductor/static.txt"),
-    "helion": lambda: pa.from_helion(FIXTURES / "helion/static.txt", POINTERS),
+    "inductor": lambda: pa.from_inductor(GENERATED / "inductor_rows.py"),
+    "helion": lambda: pa.from_helion(GENERATED / "helion_exponents.py", POINTERS),
 }
 
 
@@ -126,13 +126,13 @@ def generated_code():
         ("pystencils", generated_code, "LaunchError", r"needs its argument 'f.*Launch.args"),
         (
             "triton",
-            lambda: pa.from_inductor(FIXTURES / "inductor/dynamic.txt"),
+            lambda: pa.from_inductor(GENERATED / "inductor_columns.py"),
             "KernelSourceError",
             r"'s0' has no value; give sizes=",
         ),
         (
             "triton",
-            lambda: pa.from_helion(FIXTURES / "helion/dynamic.txt", OUT),
+            lambda: pa.from_helion(GENERATED / "helion_row_sums.py", OUT),
             "KernelSourceError",
             r"'x.size\(0\)' has no value; give sizes=",
         ),

@@ -1,6 +1,6 @@
 """What :func:`from_helion` reads of the code that Helion prints, and what it refuses.
 
-The files in ``fixtures/helion`` are written by hand, in Helion's layout.
+The files in ``examples/generated`` are written by hand, in Helion's layout.
 """
 
 import subprocess
@@ -12,7 +12,7 @@ import pytest
 import perfassert as pa
 from perfassert.frontends.toolchain import tools
 
-FIXTURES = Path(__file__).parent / "fixtures/helion"
+GENERATED = Path(__file__).parents[2] / "examples/generated"
 A100 = "A100-SXM4-40GB"
 TYPES = {"x": "*fp32", "y": "*fp32", "out": "*fp32"}
 ROWS = {"x": "*fp32", "out": "*fp32"}
@@ -25,7 +25,7 @@ def written(tmp_path):
     pytest.importorskip("triton")
 
     def write(name, old="", new=""):
-        text = (FIXTURES / f"{name}.txt").read_text()
+        text = (GENERATED / f"helion_{name}.py").read_text()
         assert old in text
         path = tmp_path / "printed.py"
         path.write_text(text.replace(old, new))
@@ -41,7 +41,7 @@ def toolchain():
 
 
 def test_static_shapes(written, toolchain):
-    kernel, launch = pa.from_helion(written("static"), TYPES)
+    kernel, launch = pa.from_helion(written("exponents"), TYPES)
     assert launch.grid == (4096 // 32 * (2048 // 64), 1, 1)
     assert launch.block == (256, 1, 1)
     volumes = pa.predict(kernel, launch, A100).volumes
@@ -50,7 +50,7 @@ def test_static_shapes(written, toolchain):
 
 
 def test_dynamic_shapes(written, toolchain):
-    path = written("dynamic")
+    path = written("row_sums")
     with pytest.raises(pa.KernelSourceError, match=r"'x.size\(0\)' has no value; give sizes="):
         pa.from_helion(path, ROWS)
     kernel, launch = pa.from_helion(path, ROWS, sizes=SIZES)
@@ -63,7 +63,7 @@ def test_dynamic_shapes(written, toolchain):
 def test_nothing_is_imported(written):
     code = (
         "import sys, perfassert as pa\n"
-        f"pa.from_helion({str(written('static'))!r}, {TYPES})\n"
+        f"pa.from_helion({str(written('exponents'))!r}, {TYPES})\n"
         "print(sorted({'torch', 'helion', 'printed'} & {*sys.modules}))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -84,11 +84,11 @@ def test_nothing_is_imported(written):
 )
 def test_refused(written, old, new, types, message):
     with pytest.raises(pa.KernelSourceError, match=message):
-        pa.from_helion(written("static", old, new), types)
+        pa.from_helion(written("exponents", old, new), types)
 
 
 def test_one_of_several(written):
-    path = written("static")
+    path = written("exponents")
     assert pa.from_helion(path, TYPES, kernel="scaled_sum")[0].name == "_helion_scaled_sum"
     with pytest.raises(pa.KernelSourceError, match="name one of its kernels: _helion_scaled_sum"):
         pa.from_helion(path, TYPES, kernel="other")

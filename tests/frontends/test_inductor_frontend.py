@@ -1,6 +1,6 @@
 """What :func:`from_inductor` reads of the files of ``torch.compile``, and what it refuses.
 
-The files in ``fixtures/inductor`` are written by hand, in PyTorch's layout.
+The files in ``examples/generated`` are written by hand, in PyTorch's layout.
 """
 
 import json
@@ -14,9 +14,9 @@ import perfassert as pa
 from perfassert.frontends.generators.inductor_configs import configurations
 from perfassert.frontends.toolchain import tools
 
-HERE = Path(__file__).parent
-STATIC = (HERE / "fixtures/inductor/static.txt").read_text()
-DYNAMIC = (HERE / "fixtures/inductor/dynamic.txt").read_text()
+GENERATED = Path(__file__).parents[2] / "examples/generated"
+STATIC = (GENERATED / "inductor_rows.py").read_text()
+DYNAMIC = (GENERATED / "inductor_columns.py").read_text()
 A100 = "A100-SXM4-40GB"
 RELU, SOFTMAX = "triton_poi_fused_add_relu_0", "triton_per_fused__softmax_1"
 NUMBERS = 4096 * 1024

@@ -233,6 +233,11 @@ WRONG = {
         TEST.replace('kernel = "copy"', 'kernel = { cuda = "cpy.cu" }'),
         "4: test[0].kernel.cuda: there is no file 'cpy.cu'; did you mean 'copy.cu'?",
     ),
+    "a generator": (
+        TEST.replace('kernel = "copy"', 'kernel = { numba = "k.py:axpy" }'),
+        "4: test[0].kernel.numba: names a generator whose kernels are objects of Python, and "
+        "nothing in this file is run; gate it in a Python test, or give what the generator writes",
+    ),
     "stray": (
         TEST.replace('kernel = "copy"', 'kernel = { ptx = "copy.cu", defines = { A = 1 } }'),
         "4: test[0].kernel.defines: does not go with ptx",

@@ -30,6 +30,9 @@ from perfassert.toml_tables import read_toml
 SOURCES = {"accesses": ("name",), **{key: ("name", *own.takes) for key, own in OWN.items()}}
 """Where a kernel comes from → what else its table may have."""
 KERNEL = tuple(dict.fromkeys((*SOURCES, *(key for keys in SOURCES.values() for key in keys))))
+_MADE_IN_PYTHON = frozenset(
+    "cupy cute cutlass gluon helion inductor numba pystencils python torch triton warp".split()
+)
 _WHERE = re.compile(r"((?:loads|stores)\[\d+\]): ")
 
 
@@ -71,6 +74,12 @@ class DescriptionReader(KernelTableReader):
     def kernel(self, key: str, value: Any, name: str) -> Kernel:
         """``name``: of a kernel from accesses that has none."""
         table = self.section(key, value)
+        for made in _MADE_IN_PYTHON.intersection(table):
+            self.fail(
+                f"{key}.{made}",
+                "names a generator whose kernels are objects of Python, and nothing in this file "
+                "is run; gate it in a Python test, or give what the generator writes: ptx or cuda",
+            )
         self.known(key, table, KERNEL)
         given = [source for source in SOURCES if source in table]
         if len(given) != 1:
