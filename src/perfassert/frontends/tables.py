@@ -17,8 +17,9 @@ Expression = Union[int, str]
 ACCESSES = ("name", "fields", "loads", "stores", "flops", "dtype", "registers", "shared_bytes",
             "updates_per_thread", "ilp", "proxies")  # fmt: skip
 FIELD = ("name", "dtype", "shape", "halo", "pitch", "alignment", "offset")
-LAUNCH = ("grid", "domain", "block", "args", "shared_bytes")
+LAUNCH = ("grid", "domain", "block", "args", "shared_bytes", "cluster")
 BUFFER = ("shape", "dtype", "alignment", "offset", "fill", "seed", "alias", "data")
+TENSOR_MAP = ("shape", "box", "dtype", "strides", "element_strides", "swizzle")
 
 
 class KernelTableReader(TableReader):
@@ -104,9 +105,11 @@ class KernelTableReader(TableReader):
         return {k: self.argument(f"{key}.{k}", v) for k, v in self.section(key, value).items()}
 
     def argument(self, key: str, value: Any) -> Any:
-        """A number, an expression, ``"null"``, a buffer's table, or that of a structure."""
+        """A number, an expression, ``"null"``, the table of a buffer, tensor map or structure."""
         if not isinstance(value, dict):
             return self.constant(key, value)
+        if of_a_tensor_map(value):
+            return self.tensor_map(key, self._map(key, value))
         if not of_a_buffer(value):
             if not value or set(value) & set(BUFFER):
                 self.fail(f"{key}.shape", "missing; a pointer needs the shape of its buffer")
@@ -120,6 +123,17 @@ class KernelTableReader(TableReader):
 
     def buffer(self, key: str, given: dict[str, Any]) -> Any:
         """What a buffer's table comes to: here the arguments of :class:`Buffer`."""
+        return given
+
+    def _map(self, key: str, value: Mapping[str, Any]) -> dict[str, Any]:
+        self.known(key, value, TENSOR_MAP)
+        if "shape" not in value:
+            self.fail(f"{key}.shape", "missing; a tensor map says the shape of its tensor")
+        read = {"dtype": self.string}
+        return {k: read.get(k, self.expressions)(f"{key}.{k}", v) for k, v in value.items()}
+
+    def tensor_map(self, key: str, given: dict[str, Any]) -> Any:
+        """What a tensor map's table comes to: here the arguments of :class:`TensorMap`."""
         return given
 
     def file(self, key: str, value: Any) -> str:
@@ -140,6 +154,11 @@ class KernelTableReader(TableReader):
 def of_a_buffer(table: Mapping[Any, Any]) -> bool:
     """Whether it describes one; a structure may have members of these names, too."""
     return "shape" in table or "alias" in table or isinstance(table.get("data"), str)
+
+
+def of_a_tensor_map(table: Mapping[Any, Any]) -> bool:
+    """Whether it describes one: a buffer has no box, a structure may, among other members."""
+    return "box" in table and ("shape" in table or set(table) <= set(TENSOR_MAP))
 
 
 def _member(key: str) -> int | str:

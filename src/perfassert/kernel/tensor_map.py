@@ -16,8 +16,9 @@ _SWIZZLES = (0, 32, 64, 128)
 class TensorMap:
     """The argument of a ``CUtensorMap`` parameter, as ``cuTensorMapEncodeTiled`` makes it.
 
-    ``shape``, ``box`` and ``element_strides`` in elements and in C order (last axis contiguous);
-    ``strides``: bytes between elements of each axis but the last (default: without gaps);
+    ``shape``, ``box`` and ``element_strides`` in elements and in C order (last axis contiguous),
+    a number for a single axis; ``strides``: bytes between elements of each axis but the last
+    (default: without gaps);
     ``swizzle``: bytes, 0 for none. ``dtype``: as numpy calls it; 8-bit floats are ``"uint8"``.
 
     Raises :class:`~perfassert.errors.LaunchError` for what does not fit together.
@@ -32,12 +33,12 @@ class TensorMap:
 
     def __init__(
         self,
-        shape: Sequence[int],
-        box: Sequence[int],
+        shape: int | Sequence[int],
+        box: int | Sequence[int],
         dtype: str = "float16",
         *,
-        strides: Sequence[int] | None = None,
-        element_strides: Sequence[int] | None = None,
+        strides: int | Sequence[int] | None = None,
+        element_strides: int | Sequence[int] | None = None,
         swizzle: int = 0,
     ) -> None:
         extents = _numbers("shape", shape)
@@ -70,7 +71,9 @@ class TensorMap:
         return (*self.strides, self.item_bytes)
 
 
-def _numbers(what: str, values: Sequence[int], count: int = 0) -> tuple[int, ...]:
+def _numbers(what: str, values: int | Sequence[int], count: int = 0) -> tuple[int, ...]:
+    if isinstance(values, int):
+        values = (values,)
     numbers = tuple(values) if isinstance(values, Sequence) and not isinstance(values, str) else ()
     right = 1 <= len(numbers) <= 5 and (not count or len(numbers) == count)
     whole = all(isinstance(n, int) and not isinstance(n, bool) and n > 0 for n in numbers)

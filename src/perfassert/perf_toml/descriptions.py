@@ -23,6 +23,7 @@ from perfassert.kernel.description import Kernel
 from perfassert.kernel.field import Field
 from perfassert.kernel.integers import evaluate_integer, integer_names
 from perfassert.kernel.launch import Buffer, Launch
+from perfassert.kernel.tensor_map import TensorMap
 from perfassert.perf_toml.buffers import check_buffers, made_buffer
 from perfassert.perf_toml.lines import key_lines
 from perfassert.toml_tables import read_toml
@@ -184,3 +185,10 @@ class DescriptionReader(KernelTableReader):
     def buffer(self, key: str, given: dict[str, Any]) -> Buffer:
         """A :class:`Buffer`; files are read at once."""
         return made_buffer(self, key, given)
+
+    def tensor_map(self, key: str, given: dict[str, Any]) -> TensorMap:
+        """A :class:`TensorMap`."""
+        try:
+            return TensorMap(**given)
+        except LaunchError as error:
+            self.fail(key, str(error))

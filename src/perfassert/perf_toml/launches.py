@@ -22,8 +22,8 @@ from perfassert.perf_toml.descriptions import DescriptionReader
 SCHEMA = 1
 TOP = ("schema", "recorded", "kernels", "launch")
 RECORDED = ("by", "command", "device", "launches")
-LAUNCH = ("grid", "block", "args", "shared_bytes")
-ENTRY = ("kernel", "count", "cluster", "constants", *LAUNCH)
+LAUNCH = ("grid", "block", "args", "shared_bytes", "cluster")
+ENTRY = ("kernel", "count", "constants", *LAUNCH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +104,6 @@ class _LaunchesReader(DescriptionReader):
         described = self._described(key, label, table.get("constants"))
         name = self.string(f"kernels.{label}.name", described.get("name", label))
         launch = self.make_launch(key, {k: v for k, v in table.items() if k in LAUNCH})
-        if "cluster" in table:
-            launch = Launch(
-                launch.grid, launch.block, launch.args, launch.shared_bytes, domain=launch.domain,
-                cluster=table["cluster"],
-            )  # fmt: skip
         made = self.kernel(f"kernels.{label}", described, label)
         return RecordedLaunch(label, demangle(name), made, launch, count, device)
 

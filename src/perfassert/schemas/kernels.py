@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perfassert.frontends.tables import ACCESSES, BUFFER, FIELD
+from perfassert.frontends.tables import ACCESSES, BUFFER, FIELD, TENSOR_MAP
 from perfassert.perf_toml.descriptions import KERNEL, SOURCES
 from perfassert.schemas.parts import (
     CELL,
@@ -66,19 +66,31 @@ CONSTANT: Schema = {
 
 
 def argument(fill: Schema) -> Schema:
-    """Of a launch: a number, a buffer, or a structure; ``fill``: how a buffer's is written."""
+    """Of a launch: a number, a buffer, a tensor map or a structure; ``fill``: how a buffer's is
+    written."""
     buffer = {
         "shape": EXPRESSIONS, "dtype": TEXT, "alignment": EXPRESSION, "offset": EXPRESSION,
         "fill": described(fill, "what it holds, as in random(0, n)"), "seed": EXPRESSION,
         "alias": described(TEXT, "the argument that points to the same memory"),
         "data": described(TEXT, "a file with what it holds: .npy, .npz:NAME, .mtx:rows"),
     }  # fmt: skip
+    tensor = {
+        "shape": described(EXPRESSIONS, "of the tensor, last axis contiguous"),
+        "box": described(EXPRESSIONS, "what one copy takes, in elements"), "dtype": TEXT,
+        "strides": described(EXPRESSIONS, "bytes, of every axis but the last"),
+        "element_strides": EXPRESSIONS, "swizzle": described(EXPRESSION, "0, 32, 64 or 128 bytes"),
+    }  # fmt: skip
     data = {"required": ["data"], "properties": {"data": TEXT}}
     signs = [{"required": ["shape"]}, {"required": ["alias"]}, data]
-    return {
+    others = {
         "if": {"type": "object", "anyOf": signs},
         "then": closed(BUFFER, buffer),
         "else": either(CELL, listed(at("constant")), named(at("argument"))),
+    }
+    return {
+        "if": {"type": "object", "required": ["box", "shape"]},
+        "then": closed(TENSOR_MAP, tensor),
+        "else": others,
     }
 
 
@@ -89,6 +101,7 @@ LAUNCH_KEYS = {
     "block": described(EXTENT, "threads of a block"),
     "args": either(named(at("argument")), listed(at("argument"))),
     "shared_bytes": described(EXPRESSION, "dynamic shared memory"),
+    "cluster": described(EXTENT, "blocks of a cluster"),
     "resident_blocks": EXPRESSION,
 }
 

@@ -127,7 +127,6 @@ def launches_file() -> Schema:
         **LAUNCH_KEYS,
         "kernel": described(TEXT, "a key of [kernels]"),
         "count": described({"type": "integer", "minimum": 1}, "how often it was launched so"),
-        "cluster": described(EXTENT, "blocks of a cluster"),
         "constants": named(at("constant")),
     }
     recorded = {"by": TEXT, "command": STRINGS, "device": TEXT, "launches": EXPRESSION}

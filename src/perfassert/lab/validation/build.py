@@ -9,7 +9,7 @@ from typing import Any
 from perfassert.errors import SuiteError
 from perfassert.expect.metrics import metric, value_of
 from perfassert.frontends.files import OWN
-from perfassert.frontends.tables import Expression
+from perfassert.frontends.tables import Expression, of_a_tensor_map
 from perfassert.hardware.load import device as load_device
 from perfassert.hardware.model import Device
 from perfassert.hardware.occupancy import occupancy
@@ -17,6 +17,7 @@ from perfassert.kernel.description import Kernel
 from perfassert.kernel.field import Field
 from perfassert.kernel.integers import evaluate_integer, integer_names
 from perfassert.kernel.launch import Buffer, Launch
+from perfassert.kernel.tensor_map import TensorMap
 from perfassert.lab.validation.suite import (
     BANDWIDTH,
     WARP_INSTRUCTION,
@@ -157,8 +158,10 @@ def _argument(given: Any, names: Names) -> Any:
     if not isinstance(given, Mapping):
         return given if isinstance(given, float) else value(given, names)
     sizes = _values({k: v for k, v in given.items() if k not in ("dtype", "fill")}, names)
-    shape = sizes.pop("shape")
     dtype = {"dtype": given["dtype"]} if "dtype" in given else {}
+    if of_a_tensor_map(given):
+        return TensorMap(**sizes, **dtype)
+    shape = sizes.pop("shape")
     return Buffer(shape if isinstance(shape, tuple) else (shape,), **sizes, **dtype)
 
 
