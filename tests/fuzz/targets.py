@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import tempfile
 from collections.abc import Callable
@@ -132,7 +133,8 @@ def _options(text: str) -> object:
 
 
 def _tensor_map(text: str) -> object:
-    given = [int(word) if word.lstrip("-").isdecimal() else word for word in text.split()]
+    numbers = re.compile(r"-?[0-9]{1,30}")
+    given = [int(word) if numbers.fullmatch(word) else word for word in text.split()]
     half = len(given) // 2
     return pa.TensorMap(given[:half], given[half:])  # type: ignore[arg-type]
 

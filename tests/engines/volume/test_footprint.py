@@ -1,6 +1,7 @@
 """Footprints against enumeration of every thread."""
 
 import brute_force
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -8,7 +9,15 @@ from hypothesis import strategies as st
 import perfassert as pa
 from perfassert.engines.volume.binding import bind_groups
 from perfassert.engines.volume.footprint import box_volume, granules, linear_range, threads_in
-from perfassert.engines.volume.runs import Runs, common, inner_granules, merged, repeated, size
+from perfassert.engines.volume.runs import (
+    Runs,
+    common,
+    distinct,
+    inner_granules,
+    merged,
+    repeated,
+    size,
+)
 
 BLOCKS = [(1, 32, 16), (5, 7, 3), (1024, 1, 1), (16, 2, 2), (3, 1, 1), (32, 4, 1), (1, 1, 8)]
 
@@ -238,6 +247,14 @@ def test_runs_are_sets(a, b, stride, n):
     }
     whole = [g for g in range(-40, 40) if set(range(4 * g, 4 * g + 4)) <= as_set(one)]
     assert inner_granules(one, 4) == len(whole)
+
+
+@given(st.lists(st.integers(-40, 40), max_size=30), st.sampled_from([1, 7, 1 << 20, 1 << 50]))
+def test_dense_or_not_distinct_values_are_those_that_occur(values, step):
+    array = np.array(values, dtype=np.int64) * step
+    found = distinct(array)
+    assert found.dtype == np.int64
+    assert found.tolist() == sorted({value * step for value in values})
 
 
 def test_a_footprint_in_too_many_pieces_is_refused_before_it_takes_the_memory():

@@ -72,6 +72,20 @@ def test_least_recently_used_goes_first(own_cache, monkeypatch):
     assert list(own_cache.iterdir()) == []
 
 
+def test_small_entries_are_bounded_although_the_folder_is_seldom_looked_through(
+    own_cache, monkeypatch
+):
+    monkeypatch.setenv("PERFASSERT_CACHE_SIZE", "100000")
+    looks = []
+    evict = cache._evict
+    monkeypatch.setattr(cache, "_evict", lambda *given: (looks.append(given), evict(*given)))
+    for number in range(2000):
+        cache.store(cache.key([str(number)]), str(number) * 30)
+    entries = list(own_cache.iterdir())
+    assert sum(entry.stat().st_size for entry in entries) < 110_000
+    assert 60 < len(looks) < 250
+
+
 def test_a_folder_that_cannot_be_written_is_no_cache(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("PERFASSERT_CACHE_DIR", str(tmp_path / "file" / "below"))

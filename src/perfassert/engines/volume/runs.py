@@ -15,6 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+_DENSE = 16  # places for each value: as many are looked through in the time that it is sorted in
+
 IntArray = npt.NDArray[np.int64]
 
 
@@ -91,7 +93,12 @@ def spread(runs: Runs, shifts: IntArray, granularity: int) -> Runs:
 
 
 def distinct(values: IntArray) -> IntArray:
-    """The values that occur, ascending."""
+    """The values that occur, ascending; those that lie densely are marked, not sorted."""
+    low, high = (int(values.min()), int(values.max())) if values.size else (0, 0)
+    if high - low < _DENSE * values.size:
+        marks = np.zeros(high - low + 1, dtype=bool)
+        marks[values - low] = True
+        return np.flatnonzero(marks) + low
     ordered = np.sort(values, axis=None)
     first = np.ones(ordered.shape, dtype=bool)
     np.not_equal(ordered[1:], ordered[:-1], out=first[1:])

@@ -2,8 +2,8 @@
 
 One zlib-compressed JSON file per entry, written aside and moved into place, so that parallel test
 runs may share a folder. An entry that cannot be read is dropped; a folder that cannot be written
-is no cache. ``PERFASSERT_CACHE_DIR`` moves it, ``PERFASSERT_CACHE_SIZE`` bounds it, in bytes: the
-entries that were not used for longest go first.
+is no cache. ``PERFASSERT_CACHE_DIR`` moves it, ``PERFASSERT_CACHE_SIZE`` bounds it, in bytes, give
+or take a few small entries: those that were not used for longest go first.
 
 Predictions are not kept: they depend on plug-ins and on the device file as well, and what is slow
 about them, the tools, is not run again anyway.
@@ -28,6 +28,7 @@ T = TypeVar("T")
 DEFAULT_SIZE = 512 << 20  # bytes
 _FORMAT = 6
 _LEVEL = 1  # of zlib: listings shrink to a tenth at once
+_COUNTED = 1 / 256  # of the bound: a smaller entry has the folder looked through once in 16 times
 _SUFFIX = ".kernel"
 
 
@@ -72,7 +73,9 @@ def store(entry: str, data: object) -> None:
             with contextlib.suppress(OSError):
                 os.unlink(aside)
         return
-    _evict(home)
+    bound = _bound()
+    if entry[0] == "0" or len(content) > bound * _COUNTED:
+        _evict(home, bound)
 
 
 def folder() -> Path:
@@ -87,12 +90,15 @@ def folder() -> Path:
     return Path(os.path.expanduser("~"), ".cache", "perfassert")
 
 
-def _evict(home: Path) -> None:
-    """Down to nine tenths of the bound, so that not every store has to."""
+def _bound() -> int:
     try:
-        bound = int(os.environ.get("PERFASSERT_CACHE_SIZE", DEFAULT_SIZE))
+        return int(os.environ.get("PERFASSERT_CACHE_SIZE", DEFAULT_SIZE))
     except ValueError:
-        bound = DEFAULT_SIZE
+        return DEFAULT_SIZE
+
+
+def _evict(home: Path, bound: int) -> None:
+    """Down to nine tenths of the bound, so that not every look has to."""
     entries = []
     with contextlib.suppress(OSError), os.scandir(home) as found:
         for item in found:

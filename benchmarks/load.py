@@ -1,0 +1,193 @@
+"""Much of everything: seconds of the clock and memory, each part in a process of its own.
+
+``python benchmarks/load.py [PART ...]``: ``tests`` and ``baselines`` are 10,000 of them in one run
+of pytest, ``launches`` are 1,000 different ones on two cores, ``large`` is 10⁹ blocks, 10¹² trips
+and 50,000 instructions, ``memory`` is 2,000 predictions in one process, ``caches`` what they fill.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+import perfassert as pa
+
+DEVICE = "A100-SXM4-40GB"
+KERNELS = Path(__file__).parents[1] / "examples" / "kernels"
+COUNT = 10_000
+TESTS = f"""
+import pytest
+import perfassert as pa
+
+FIELDS = [pa.Field("a", shape=(512, 4096), halo=1), pa.Field("b", shape=(512, 4096))]
+KERNEL = pa.Kernel.from_accesses("k", FIELDS, ["a[y, x + 1]", "a[y, x - 1]"], ["b[y, x]"])
+
+
+@pytest.mark.parametrize("n", range({COUNT}))
+def test_of_many(perf, n):
+    p = perf(KERNEL, domain=(4096 - 32 * (n % 100), 512), block=(32, 1 + n % 8))
+    COMPARED
+"""
+CODE = """
+extern "C" __global__ void trips(float* a, long long n) {
+    float sum = 0;
+    for (long long i = 0; i < n; i++) sum = sum * 1.5f + a[threadIdx.x];
+    a[blockIdx.x * blockDim.x + threadIdx.x] = sum;
+}
+extern "C" __global__ void line(float* a) {
+    float v = a[blockIdx.x * blockDim.x + threadIdx.x], w = v;
+    BODY
+    a[blockIdx.x * blockDim.x + threadIdx.x] = v + w;
+}
+"""
+
+
+def tests() -> None:
+    """Collected and run, each with an expectation."""
+    with tempfile.TemporaryDirectory() as folder:
+        session(Path(folder), 'p.expect(time="< 1 s")')
+
+
+def baselines() -> None:
+    """In one file: written, then compared."""
+    with tempfile.TemporaryDirectory() as folder:
+        for option in ("--perf-update", "--perf-strict"):
+            session(Path(folder), "perf.no_regression(p)", option)
+        size = (Path(folder) / "__perf__" / "test_many.toml").stat().st_size
+    print(f"  the file has {size / 1e6:.1f} MB")
+
+
+def session(folder: Path, compared: str, *options: str) -> None:
+    (folder / "test_many.py").write_text(TESTS.replace("COMPARED", compared))
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull,
+               "--rootdir=.", f"--perf-device={DEVICE}", *options]  # fmt: skip
+    begin = time.monotonic()
+    done = subprocess.run(
+        command, cwd=folder, check=False, capture_output=True, text=True,
+        env={**os.environ, "CI": ""},
+    )  # fmt: skip
+    memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+    last = done.stdout.splitlines()[-1]
+    print(f"{COUNT} tests {' '.join(options)}: {since(begin)}, {memory:.0f} MB; {last}")
+
+
+def asked() -> Iterator[tuple[str, pa.Launch]]:
+    """Kernels and launches, each one only once."""
+    dice, seen = random.Random(1), set()
+    while True:
+        block, n = 32 * dice.randint(1, 16), dice.randint(1 << 10, 1 << 24)
+        kernel = dice.choice(("saxpy", "saxpy_grid_stride", "block_sums", "accesses"))
+        if (kernel, block, n) not in seen:
+            seen.add((kernel, block, n))
+            grid = -(-n // block) if kernel in ("saxpy", "accesses") else 432
+            yield kernel, pa.Launch(grid, 256 if kernel == "block_sums" else block, {"n": n})
+
+
+def kernel(name: str) -> pa.Kernel:
+    if name == "accesses":
+        fields = [pa.Field("a", shape=(1 << 24,)), pa.Field("b", shape=(1 << 24,))]
+        return pa.Kernel.from_accesses(name, fields, ["a[x]"], ["b[x]"])
+    file = "reduction.cu" if name == "block_sums" else "saxpy.cu"
+    defines = {"BLOCK": 256} if name == "block_sums" else {}
+    return pa.from_cuda(KERNELS / file, name, defines=defines)
+
+
+def predicted(part: tuple[tuple[str, pa.Launch], ...]) -> int:
+    known: dict[str, pa.Kernel] = {}
+    for name, launch in part:
+        pa.predict(known.setdefault(name, kernel(name)), launch, DEVICE)
+    return len(part)
+
+
+def launches() -> None:
+    """Different in size and block, of four kernels, three of them compiled."""
+    questions = asked()
+    parts = [tuple(next(questions) for _ in range(50)) for _ in range(20)]
+    begin = time.monotonic()
+    with ProcessPoolExecutor(2) as pool:
+        count = sum(pool.map(predicted, parts))
+    print(f"{count} different launches on two cores: {since(begin)}")
+
+
+def large() -> None:
+    """One of each."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "large.cu"
+        path.write_text(CODE.replace("BODY", "v = v * w + 1.5f; w = w * v + 2.5f;" * 25_000))
+        trips = pa.from_cuda(path, "trips")
+        line = pa.from_cuda(path, "line")
+        saxpy = pa.from_cuda(KERNELS / "saxpy.cu", "saxpy")
+        shown("10⁹ blocks", saxpy, pa.Launch(10**9, 128, {"n": 128 * 10**9}))
+        shown("10⁹ blocks of accesses", kernel("accesses"), pa.Launch(10**9, 128))
+        shown("10¹² trips", trips, pa.Launch(1000, 128, {"n": 10**12}))
+        shown("50,000 instructions", line, pa.Launch(1000, 128))
+
+
+def shown(what: str, kernel: pa.Kernel, launch: pa.Launch) -> None:
+    begin = time.monotonic()
+    try:
+        told = f"{pa.predict(kernel, launch, DEVICE).time:.4g} s"
+    except pa.PerfAssertError as error:
+        told = f"{type(error).__name__}: {str(error)[:120]}"
+    print(f"{what}: {since(begin)}, {resident():.0f} MB ({told})")
+
+
+def memory() -> None:
+    """What stays, after each 500."""
+    questions = asked()
+    known: dict[str, pa.Kernel] = {}
+    told = []
+    for count in range(1, 2001):
+        name, launch = next(questions)
+        pa.predict(known.setdefault(name, kernel(name)), launch, DEVICE)
+        if count % 500 == 0:
+            told.append(f"{count}: {resident():.0f} MB")
+    print(f"predictions in one process: {', '.join(told)}")
+
+
+def caches() -> None:
+    """The folder of compiled kernels under a bound of 1 MB."""
+    from perfassert.frontends.toolchain import cache
+
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ |= {"PERFASSERT_CACHE_DIR": folder, "PERFASSERT_CACHE_SIZE": "1000000"}
+        begin = time.monotonic()
+        for number in range(COUNT):
+            cache.store(cache.key([str(number)]), list(random.Random(number).randbytes(500)))
+        took, entries = since(begin), list(Path(folder).iterdir())
+        size = sum(entry.stat().st_size for entry in entries)
+    print(f"{COUNT} entries stored: {took}; {len(entries)} left, {size / 1e6:.2f} MB of 1 MB")
+
+
+def since(begin: float) -> str:
+    """Of the clock, and of all processors since this process began."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    busy = sum(u.ru_utime + u.ru_stime for u in used)
+    return f"{time.monotonic() - begin:.1f} s ({busy:.1f} s of processors)"
+
+
+def resident() -> float:
+    """MB of this process now."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize() / 1e6
+
+
+PARTS: dict[str, Callable[[], None]] = {
+    part.__name__: part for part in (tests, baselines, launches, large, memory, caches)
+}
+
+if __name__ == "__main__":
+    chosen = sys.argv[1:]
+    if len(chosen) == 1:
+        PARTS[chosen[0]]()
+    else:
+        for name in chosen or PARTS:
+            subprocess.run([sys.executable, __file__, name], check=True)
