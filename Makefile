@@ -19,7 +19,7 @@ VALIDATE = $(BIN)/perfassert validate --data $(MEASURED)
 # Tests start many processes: what one has compiled the next one reads.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test fuzz browser sanitize lint bench counts accuracy accuracy-check clean
+.PHONY: demo test fuzz browser sanitize matrix lint bench counts accuracy accuracy-check clean
 
 demo: $(VENV)/ready
 	$(BIN)/python -m pytest examples -q -v
@@ -49,6 +49,12 @@ browser: $(VENV)/ready
 sanitize: $(VENV)/ready
 	$(BIN)/python tests/sanitize.py
 
+# Digests of predictions, baselines and reports; PYTHONS names interpreters that have perfassert, too.
+PYTHONS ?=
+
+matrix: $(VENV)/ready
+	$(BIN)/python benchmarks/same_everywhere.py $(PYTHONS)
+
 lint: $(VENV)/ready-lint
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -64,6 +70,7 @@ bench: $(VENV)/ready
 	$(BIN)/python benchmarks/execution.py
 	$(BIN)/python benchmarks/checked.py
 	$(BIN)/python benchmarks/startup.py
+	$(BIN)/python benchmarks/load.py
 	$(BIN)/python benchmarks/figures.py
 
 # Counts of work against benchmarks/figures.json, which bench writes.

@@ -125,19 +125,21 @@ def large() -> None:
         trips = pa.from_cuda(path, "trips")
         line = pa.from_cuda(path, "line")
         saxpy = pa.from_cuda(KERNELS / "saxpy.cu", "saxpy")
-        shown("10⁹ blocks", saxpy, pa.Launch(10**9, 128, {"n": 128 * 10**9}))
-        shown("10⁹ blocks of accesses", kernel("accesses"), pa.Launch(10**9, 128))
+        wide = pa.Kernel.from_accesses("wide", [pa.Field("a", shape=(1 << 37,))], ["a[x]"])
+        shown("10⁹ blocks", saxpy, pa.Launch(10**9, 2, {"n": 2 * 10**9}))
+        shown("10⁹ blocks of accesses", wide, pa.Launch(10**9, 128))
         shown("10¹² trips", trips, pa.Launch(1000, 128, {"n": 10**12}))
         shown("50,000 instructions", line, pa.Launch(1000, 128))
 
 
 def shown(what: str, kernel: pa.Kernel, launch: pa.Launch) -> None:
-    begin = time.monotonic()
+    begin, used = time.monotonic(), time.process_time()
     try:
         told = f"{pa.predict(kernel, launch, DEVICE).time:.4g} s"
     except pa.PerfAssertError as error:
         told = f"{type(error).__name__}: {str(error)[:120]}"
-    print(f"{what}: {since(begin)}, {resident():.0f} MB ({told})")
+    seconds, used = time.monotonic() - begin, time.process_time() - used
+    print(f"{what}: {seconds:.1f} s ({used:.1f} s of this processor), {resident():.0f} MB ({told})")
 
 
 def memory() -> None:

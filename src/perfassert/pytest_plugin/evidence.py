@@ -76,10 +76,7 @@ def _prediction(seen: Predicted, advice: bool, root: Path) -> dict[str, Any]:
         data = p.to_dict(diagnosis=advice or p.diagnosed)
     except PerfAssertError:  # what it cannot say is no reason to lose the rest
         data = p.to_dict(diagnosis=False)
-    for assumption in (*data["assumptions"], *data["confidence_reasons"]):
-        assumption["text"] = assumption["text"].replace(f"{root}/", "")
-        if assumption["span"]:
-            assumption["span"][0] = relative(assumption["span"][0], root)
+    _within(data, root)
     metrics = dict(metrics_of(p))
     metrics.pop("device")
     return {
@@ -97,6 +94,18 @@ def _diagnosed(p: Prediction, root: Path) -> dict[str, Any]:
     """What else there is where stalls are."""
     shown = {"timeline": _timeline(p), "waits": waits(p, root)}
     return {key: value for key, value in shown.items() if value}
+
+
+def _within(data: dict[str, Any], root: Path) -> None:
+    """Files by their place in the project: the same wherever it lies."""
+    for assumption in (*data["assumptions"], *data["confidence_reasons"]):
+        assumption["text"] = assumption["text"].replace(f"{root}/", "")
+        if assumption["span"]:
+            assumption["span"][0] = relative(assumption["span"][0], root)
+    for advice in data.get("advice") or ():
+        for place in (advice["context"], *advice["hotspots"]):
+            if "file" in place:
+                place["file"] = relative(place["file"], root)
 
 
 def _timeline(p: Prediction) -> dict[str, Any] | None:
