@@ -31,7 +31,7 @@ def test_addresses_by_hand(tmp_path):
     reason="NVIDIA's compiler is not installed",
 )
 def test_compiled_code(tmp_path):
-    """Advice named files by where the checkout lies."""
+    """Advice named files by where the checkout lies; NVIDIA's tools spell ğ in octal."""
     here = session(Place("here"), tmp_path / "1")
     assert session(ELSEWHERE, tmp_path / "2") == here
     comments = Place("comments", comment="// not code: ü\n", report=False)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import re
 from dataclasses import dataclass
+
+_OCTAL = re.compile(r"(?:\\[23][0-7]{2})+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +29,13 @@ class SourceSpan:
             if self.column:
                 parts.append(str(self.column))
         return ":".join(parts)
+
+
+def file_name(text: str) -> str:
+    """As a file is called of which NVIDIA's tools write bytes beyond ASCII in octal."""
+    if os.name == "nt":  # where a backslash is something else
+        return text
+    return _OCTAL.sub(lambda m: os.fsdecode(bytes(int(o, 8) for o in m[0].split("\\")[1:])), text)
 
 
 DISAGREEMENT = "disagreement"

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from perfassert.errors import KernelSourceError
 from perfassert.frontends.cuda.operands import split_operands
-from perfassert.source import SourceSpan
+from perfassert.source import SourceSpan, file_name
 
 NO_BARRIER = 7
 PTX_SECTION = ".nv_debug_ptx_txt"
@@ -172,13 +172,13 @@ class _Reader:
             self.ptx_line = int(found[2])
             self.fresh = False
             return
-        span = SourceSpan(found[1], int(found[2]))
+        span = SourceSpan(file_name(found[1]), int(found[2]))
         if self.fresh:  # "inlined at" lines follow one another, innermost first
             self.inlined = (*self.inlined, span)
         else:
             self.span, self.inlined = span, ()
         if found[3]:
-            self.inlined = (*self.inlined, SourceSpan(found[3], int(found[4])))
+            self.inlined = (*self.inlined, SourceSpan(file_name(found[3]), int(found[4])))
         self.fresh = found[3] is not None
 
     def instruction(self, word: int) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from perfassert.errors import KernelSourceError
+from perfassert.source import file_name
 
 from . import cache, tools
 from .diagnostics import failure
@@ -93,7 +94,7 @@ def sections(text: str) -> dict[str, str]:
 
 def mentioned(text: str) -> set[str]:
     """Files that the listing's lines refer to."""
-    return set(_PLACE.findall(text))
+    return set(map(file_name, _PLACE.findall(text)))
 
 
 def one_ptx(text: str, embedded: dict[str, str], given: str | None) -> tuple[str, str | None]:

@@ -24,13 +24,13 @@ def compile_program(request: dict[str, Any]) -> dict[str, Any]:
     program = ctypes.c_void_p()
     text = Path(request["source"]).read_bytes()
     status = library.nvrtcCreateProgram(
-        ctypes.byref(program), text, request["name"].encode(), 0, None, None
+        ctypes.byref(program), text, raw(request["name"]), 0, None, None
     )
     if status:
         return {"status": status, "log": library.nvrtcGetErrorString(status).decode()}
     for expression in request["expressions"]:
-        library.nvrtcAddNameExpression(program, expression.encode())
-    options = [option.encode() for option in request["options"]]
+        library.nvrtcAddNameExpression(program, raw(expression))
+    options = [raw(option) for option in request["options"]]
     status = library.nvrtcCompileProgram(
         program, len(options), (ctypes.c_char_p * len(options))(*options)
     )
@@ -43,6 +43,11 @@ def compile_program(request: dict[str, Any]) -> dict[str, Any]:
             content = content.rstrip(b"\0") if what == "PTX" else content
             Path(request["out"], what.lower()).write_bytes(content)
     return {"status": 0, "log": log, "lowered": lowered(library, program, request["expressions"])}
+
+
+def raw(text: str) -> bytes:
+    """Names of files may hold bytes that are no text in the caller's locale."""
+    return text.encode("utf-8", "surrogateescape")
 
 
 def fetch(library: ctypes.CDLL, program: ctypes.c_void_p, what: str) -> bytes:
@@ -59,7 +64,7 @@ def lowered(
     names = {}
     for expression in expressions:
         name = ctypes.c_char_p()
-        if not library.nvrtcGetLoweredName(program, expression.encode(), ctypes.byref(name)):
+        if not library.nvrtcGetLoweredName(program, raw(expression), ctypes.byref(name)):
             names[expression] = (name.value or b"").decode()
     return names
 
