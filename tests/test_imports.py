@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-HEAVY = ("numpy", "islpy", "networkx", "tabulate", "tomli", "pluggy", "pytest")
+HEAVY = ("numpy", "islpy", "networkx", "tabulate", "rich", "tomli", "pluggy", "pytest")
 
 
 def modules_after(code):

@@ -9,6 +9,9 @@ from contextlib import contextmanager
 from multiprocessing import get_context
 from typing import Any, Protocol
 
+Progress = Callable[[int, int], None]
+"""Is told how much of some work is done, and how much there is."""
+
 
 class Submitter(Protocol):
     """What an executor must have: ``concurrent.futures``, a Dask client and their like do."""

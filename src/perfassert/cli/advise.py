@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 from perfassert.cli.launches import Work, add_work, work
+from perfassert.cli.terminal import say
 from perfassert.errors import LaunchError
 from perfassert.prediction.prediction import Prediction
 from perfassert.quantity import round_significant
@@ -59,7 +60,7 @@ def _advise(options: argparse.Namespace) -> int:
         print(json.dumps({"launches": data} if options.launches is not None else made[0]))
     else:
         several = len(found) > 1
-        print("\n\n".join(
+        say("\n\n".join(
             f"{_heading(*pair, whole)}\n\n{text}" if several else text
             for pair, text in zip(found, made, strict=True)
         ))  # fmt: skip

@@ -7,13 +7,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from perfassert.cli.terminal import progress, say
 from perfassert.errors import PerfAssertError
 
 if TYPE_CHECKING:
     from perfassert.lab.calibration.run import Outcome
 
 OK, INTERRUPTED = 0, 130
-_WIDTH = 40  # characters of the progress bar
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -50,27 +50,19 @@ def run(options: argparse.Namespace) -> int:
     try:
         for warning in gpu.warnings():
             print(f"perfassert: warning: {warning}", file=sys.stderr)
-        outcome = calibrate(gpu, output, options.name, options.fresh, _progress)
+        with progress("measured") as bar:
+            outcome = calibrate(gpu, output, options.name, options.fresh, bar)
     except KeyboardInterrupt:
         kept = journal_path(output)
         print(f"\nperfassert: interrupted; {kept} keeps what is measured", file=sys.stderr)
         return INTERRUPTED
     finally:
         gpu.close()
-    print(_text(outcome, output))
+    say(_text(outcome, output))
     if options.pictures:
         drawn = draw(outcome.findings, options.pictures)
         print(f"{len(drawn)} pictures in {options.pictures}")
     return OK
-
-
-def _progress(done: int, total: int, key: str) -> None:
-    if not sys.stderr.isatty():
-        return
-    filled = _WIDTH * done // total
-    bar = "█" * filled + "·" * (_WIDTH - filled)
-    end = "\n" if done == total else ""
-    print(f"\r{bar} {done}/{total} {key:24}", end=end, file=sys.stderr, flush=True)
 
 
 def _text(outcome: Outcome, output: Path) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from perfassert.cli.forms import add_forms
+from perfassert.cli.terminal import say
 
 OK, FAILED, USAGE = 0, 1, 2
 
@@ -52,7 +53,9 @@ def _compare(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(text.to_dict(found)))
     else:
-        print(text.markdown(found) if options.markdown else text.text(found))
+        (print if options.markdown else say)(
+            text.markdown(found) if options.markdown else text.text(found)
+        )
     if options.github:
         stream = sys.stderr if options.json or options.markdown else sys.stdout
         tell(warnings(found), text.markdown(found), stream)

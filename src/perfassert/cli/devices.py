@@ -7,6 +7,8 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from perfassert.cli.terminal import say
+
 if TYPE_CHECKING:
     from perfassert.hardware.model import Device
     from perfassert.sensitivity.sensitivity import Sensitivity
@@ -58,7 +60,7 @@ def _one_device(device: Device, as_json: bool) -> None:
         rows.append((key, getattr(device, key), origin.grade.value, origin.source, origin.note))
     if not as_json:  # what takes no time comes first
         print(f"{device.name} ({device.arch})\n")
-        print(table(("key", "value", "grade", "source", "note"), rows), flush=True)
+        say(table(("key", "value", "grade", "source", "note"), rows))
     found = sensitivities(device, assumed(device))
     if as_json:
         keys = ("value", "grade", "source", "note")
@@ -86,7 +88,7 @@ def _compare(one: Device, other: Device, as_json: bool) -> None:
         for key, both in found.items()
         if both[0] != both[1]
     ]  # fmt: skip
-    print(table(("key", one.name, other.name, "ratio", "grade", "grade"), rows))
+    say(table(("key", one.name, other.name, "ratio", "grade", "grade"), rows))
     print(f"\n{len(keys) - len(rows)} of {len(keys)} numbers are equal")
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from perfassert.cli.forms import add_forms
 from perfassert.cli.sources import add_compilation, compilation_of
+from perfassert.cli.terminal import progress, say
 from perfassert.errors import KernelSourceError, LaunchError
 
 if TYPE_CHECKING:
@@ -136,8 +137,10 @@ def _tell(options: argparse.Namespace, found: CodeDiff, times: Launched | None) 
 
     if options.json:
         print(json.dumps(text.to_dict(found, times)))
+    elif options.markdown:
+        print(text.markdown(found, times))
     else:
-        print(text.markdown(found, times) if options.markdown else text.text(found, times))
+        say(text.text(found, times))
     if options.github:
         stream = sys.stderr if options.json or options.markdown else sys.stdout
         tell(text.warnings(found, times), text.markdown(found, times), stream)
@@ -173,12 +176,14 @@ def _opened(
 
     is_path = Path(name).exists()
     if (is_path and build is None) or not is_revision(name):
-        return Opened(side(Path(name), reading), reading)
+        with progress(f"files of {name}") as bar:
+            return Opened(side(Path(name), reading, progress=bar), reading)
     checkout = stack.enter_context(checked_out(name))
     own = reading.inside(checkout)
     why = built(build, checkout, name) if build is not None else ""
     if not why:
-        return Opened(side(checkout.folder, own, name), own)
+        with progress(f"files of {name}") as bar:
+            return Opened(side(checkout.folder, own, name, bar), own)
     if known is None:
         raise KernelSourceError(why)
     lost = dict.fromkeys((p.file for p in known.kernels), why)

@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 from perfassert.cli.sources import add_launch, add_source, kernel_of, launch_of
+from perfassert.cli.terminal import say
 from perfassert.errors import KernelError
 
 
@@ -37,7 +38,7 @@ def _explain(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(explain.to_dict(kernel.name, program, costs, prediction, issued)))
         return 0
-    print(explain.text(kernel.name, program, costs, assumptions, prediction, issued))
+    say(explain.text(kernel.name, program, costs, assumptions, prediction, issued))
     if options.sass:
-        print(f"\n{explain.listing(program)}")
+        say(f"\n{explain.listing(program)}")
     return 0

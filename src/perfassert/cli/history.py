@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from perfassert.cli.terminal import progress, say
 from perfassert.quantity import Quantity
 
 if TYPE_CHECKING:
@@ -35,15 +36,18 @@ def add(commands: Any) -> None:
 def _history(options: argparse.Namespace) -> int:
     from perfassert.comparison.history import history
 
-    found = history(options.path, options.range)
+    with progress("commits") as bar:
+        found = history(options.path, options.range, bar)
     if options.html:
         from perfassert.comparison.history_page import history_page
         from perfassert.report.files import replace_file
 
         replace_file(options.html, history_page(found, options.range))
         print(f"written: {options.html}", file=sys.stderr)
-    if options.json or not options.html:
-        print(json.dumps(_to_dict(found)) if options.json else _text(found))
+    if options.json:
+        print(json.dumps(_to_dict(found)))
+    elif not options.html:
+        say(_text(found))
     return 0
 
 

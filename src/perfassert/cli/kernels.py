@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perfassert.cli.sources import add_compilation, compilation_of
+from perfassert.cli.terminal import say
 from perfassert.errors import KernelSourceError, LaunchError
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def _kernels(options: argparse.Namespace) -> int:
         ]
         print(json.dumps(rows))
     else:
-        print(_text(kept, shares, options.block is not None))
+        say(_text(kept, shares, options.block is not None))
     return 0
 
 

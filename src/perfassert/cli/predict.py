@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from perfassert.cli.launches import Work, add_work, work
+from perfassert.cli.terminal import say
 from perfassert.errors import PerfAssertError
 from perfassert.prediction.prediction import Prediction
 
@@ -28,7 +29,10 @@ def _predict(options: argparse.Namespace) -> int:
     if options.launches is not None and (len(asked) > 1 or options.json):
         return _all(asked, options)
     prediction = predict(asked[0].kernel, asked[0].launch, asked[0].device)
-    print(json.dumps(_to_dict(prediction)) if options.json else text(prediction))
+    if options.json:
+        print(json.dumps(_to_dict(prediction)))
+    else:
+        say(text(prediction))
     return 0
 
 
@@ -53,7 +57,7 @@ def _all(asked: tuple[Work, ...], options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps({"launches": [_entry(p) for p in found]}))
     else:
-        print(text(found))
+        say(text(found))
     return 1 if any(p.prediction is None for p in found) else 0
 
 

@@ -12,6 +12,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from perfassert.cli.sources import add_arguments, add_source, arguments_of, extent_of, kernel_of
+from perfassert.cli.terminal import say
 from perfassert.errors import LaunchError, PerfAssertError
 from perfassert.kernel.launch import Launch
 
@@ -61,7 +62,7 @@ def _rank(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(_to_dict(ranking, refused, options.top)))
     else:
-        print(_text(ranking, refused, options.top))
+        say(_text(ranking, refused, options.top))
     return 0
 
 

@@ -11,6 +11,7 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from perfassert.cli.terminal import progress, say
 from perfassert.errors import PerfAssertError, SuiteError, close_matches
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from perfassert.process_pool import Submitter
 
 OK, FAILED = 0, 1
-_WIDTH = 40  # characters of the progress bar
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -116,7 +116,8 @@ def run(options: argparse.Namespace) -> int:
     results: list[Validation] = []
     with _executor(options) as executor:
         for suite, rows in work:
-            result = validate(suite, rows, executor, _bar if sys.stderr.isatty() else None)
+            with progress(suite.path.name) as bar:
+                result = validate(suite, rows, executor, bar)
             _print(result, options, first=not results)
             if options.explain:
                 print(f"\n{explain.text(explain.twice_timed(suite, rows, executor))}")
@@ -159,9 +160,9 @@ def _print(result: Validation, options: argparse.Namespace, first: bool) -> None
     if options.json:
         print(json.dumps(report.to_dict(result)))
     else:
-        print(report.text(result) if first else f"\n{report.text(result)}")
+        say(report.text(result) if first else f"\n{report.text(result)}")
         if options.pairs:
-            print(f"\n{options.pairs}\n{report.pairs(result, options.pairs)}")
+            say(f"\n{options.pairs}\n{report.pairs(result, options.pairs)}")
     sys.stdout.flush()
     if options.plot:
         report.plot(result, options.plot)
@@ -222,13 +223,6 @@ def _executor(options: argparse.Namespace) -> Iterator[Submitter | None]:
         raise PerfAssertError(f"--dask {options.dask}: no scheduler answers: {error}") from None
     with client:
         yield client
-
-
-def _bar(done: int, total: int) -> None:
-    filled = _WIDTH * done // total
-    end = "\n" if done == total else ""
-    bar = "█" * filled + "·" * (_WIDTH - filled)
-    print(f"\r{bar} {done}/{total}", end=end, file=sys.stderr, flush=True)
 
 
 def _complaints(

@@ -14,6 +14,7 @@ from perfassert.baseline.files import FOLDER, alternative
 from perfassert.baseline.text import parse_file
 from perfassert.comparison.revisions import said
 from perfassert.errors import BaselineError
+from perfassert.process_pool import Progress
 
 _MARK = "\x1e"  # before each commit of the log
 _FORMAT = f"--format={_MARK}%H%x1f%aI%x1f%an%x1f%s"
@@ -94,10 +95,11 @@ class History:
     unreadable: tuple[str, ...]
 
 
-def history(path: Path, revisions: str = "HEAD") -> History:
+def history(path: Path, revisions: str = "HEAD", progress: Progress | None = None) -> History:
     """Of the baselines below ``path``; ``revisions``: as git names a commit or a range.
 
-    The first state of a range is that of the commit before it.
+    ``progress`` is told how many commits are read, of how many. The first state of a range is that
+    of the commit before it.
     """
     commits = _commits(path, revisions)
     texts = _texts([(c.digest, f) for c in commits for f in c.files])
@@ -105,7 +107,9 @@ def history(path: Path, revisions: str = "HEAD") -> History:
     states: dict[tuple[str, Key], list[tuple[Commit, Entry]]] = defaultdict(list)
     steps: dict[tuple[str, Key], list[Step]] = defaultdict(list)
     unreadable = []
-    for commit in commits:
+    for number, commit in enumerate(commits):
+        if progress:
+            progress(number, len(commits))
         for file in commit.files:
             place = f"{commit.digest[:12]}:{file}"
             try:

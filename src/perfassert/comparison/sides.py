@@ -13,6 +13,7 @@ from perfassert.comparison.revisions import Checkout
 from perfassert.errors import KernelSourceError, ToolchainMissing
 from perfassert.frontends.cuda.inventory import kernels
 from perfassert.frontends.toolchain.containers import holds_code
+from perfassert.process_pool import Progress
 
 _BUILT = (".cubin", ".fatbin", ".o", ".obj", ".a", ".so", ".lib", ".dll")
 _SOURCES = (".cu", ".ptx")
@@ -34,8 +35,9 @@ class Reading:
         return Reading(self.patterns, self.arch, given)
 
 
-def side(path: Path, reading: Reading, name: str = "") -> Side:
-    """Read all; what cannot be read is said, and does not hide the rest.
+def side(path: Path, reading: Reading, name: str = "", progress: Progress | None = None) -> Side:
+    """Read all; what cannot be read is said, and does not hide the rest. ``progress`` is told how
+    many files are read, of how many.
 
     :class:`KernelSourceError` where there is nothing at all to read.
     """
@@ -45,7 +47,9 @@ def side(path: Path, reading: Reading, name: str = "") -> Side:
     found: list[Placed] = []
     broken: dict[str, str] = {}
     files = _files(path, reading.patterns) if path.is_dir() else [path]
-    for file in files:
+    for number, file in enumerate(files):
+        if progress:
+            progress(number, len(files))
         shown = file.relative_to(path).as_posix() if path.is_dir() else ""
         try:
             found += [Placed(info, shown, file) for info in _kernels(file, reading)]

@@ -197,7 +197,7 @@ def test_text_and_json(path, capsys):
 def test_the_progress_bar(path, capsys, monkeypatch):
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     perfassert(path, "--jobs", 1, "--rows", 2)
-    assert capsys.readouterr().err.endswith("\r" + "█" * 40 + " 2/2\n")
+    assert "2/2" in capsys.readouterr().err
 
 
 def test_exit_codes(path, faulty, capsys):

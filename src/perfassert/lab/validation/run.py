@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -28,10 +28,9 @@ from perfassert.lab.validation.suite import MetricSpec, Suite
 from perfassert.lab.validation.toolchain import as_installed
 from perfassert.predictor import predict
 from perfassert.predictor.errors import Kind, kind_of
-from perfassert.process_pool import Submitter
+from perfassert.process_pool import Progress, Submitter
 from perfassert.version import MODEL_VERSION
 
-Progress = Callable[[int, int], None]
 _CHUNKS = 64  # so many steps has the progress, at least where there are enough rows
 
 

@@ -1,0 +1,98 @@
+"""What people see on a terminal: tables as wide as it is, verdicts in colour, bars with time left.
+
+Piped, text is printed as it was made, and there are no bars.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+_RULE = re.compile(r"-{2,}(?:  -{2,})*")
+"""Below the header of a table; its dashes are the columns."""
+_STYLES = {
+    **dict.fromkeys("FAIL REGRESSION failed slower worse broken gone missing".split(), "bold red"),
+    **dict.fromkeys("ok faster improved passed".split(), "green"),
+    **dict.fromkeys(("same", "within tolerance"), "dim"),
+}
+"""Of cells that are nothing but a verdict."""
+
+
+class Bar(Protocol):
+    """Is told how much is done, of how much, and perhaps what comes next."""
+
+    def __call__(self, done: int, total: int, what: str = "", /) -> None: ...
+
+
+def say(text: str) -> None:
+    """Print text that may have tables."""
+    if not sys.stdout.isatty():
+        print(text)
+        return
+    from rich.console import Console
+
+    console = Console(highlight=False, markup=False, emoji=False)
+    for part in parted(text):
+        if isinstance(part, str):
+            console.print(part, soft_wrap=True)
+        else:
+            console.print(_drawn(part))
+
+
+def parted(text: str) -> Iterator[str | list[list[str]]]:
+    """Lines, and tables as the rows of their cells, the header first."""
+    lines = text.split("\n")
+    at = 0
+    while at < len(lines):
+        rule = at + 1 < len(lines) and _RULE.fullmatch(lines[at + 1].rstrip())
+        if not rule or not lines[at].strip():
+            yield lines[at]
+            at += 1
+            continue
+        starts = [m.start() for m in re.finditer(r"-+", lines[at + 1])]
+        end = next((i for i in range(at, len(lines)) if not lines[i].strip()), len(lines))
+        yield [_cells(line, starts) for line in (lines[at], *lines[at + 2 : end])]
+        at = end
+
+
+def _cells(line: str, starts: list[int]) -> list[str]:
+    ends = [*starts[1:], len(line)]
+    return [line[a:b].strip() for a, b in zip(starts, ends, strict=True)]
+
+
+def _drawn(cells: list[list[str]]) -> object:
+    from rich.table import Table
+    from rich.text import Text
+
+    header, *rows = cells
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for name in header:
+        table.add_column(Text(name), overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell, _STYLES.get(cell, "")) for cell in row))
+    return table
+
+
+@contextmanager
+def progress(name: str) -> Iterator[Bar]:
+    """A bar with the time left, on a terminal; elsewhere one that nobody sees."""
+    if not sys.stderr.isatty():
+        yield lambda done, total, what="", /: None
+        return
+    from rich import progress as bars
+    from rich.console import Console
+
+    columns = (
+        bars.TextColumn("{task.description}"), bars.BarColumn(), bars.MofNCompleteColumn(),
+        bars.TimeRemainingColumn(),
+    )  # fmt: skip
+    with bars.Progress(*columns, console=Console(stderr=True), transient=True) as shown:
+        task = shown.add_task(name, total=None)
+
+        def bar(done: int, total: int, what: str = "", /) -> None:
+            shown.update(task, completed=done, total=total, description=what or name)
+
+        yield bar
