@@ -66,6 +66,7 @@ def test_volumes_are_those_of_the_program(written, toolchain):
         prediction = pa.predict(kernel.kernel, kernel.launch, A100)
         volumes = prediction.volumes
         assert prediction.confidence != "guessed"
+        assert not [a for a in prediction.assumptions if "no closed form" in a.text]
         assert volumes.l2_store.total == 4 * NUMBERS
     assert volumes.dram_load.total == pytest.approx(4 * NUMBERS, rel=0.01)
     ranking = pa.rank(relu.candidates, A100)

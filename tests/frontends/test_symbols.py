@@ -130,6 +130,18 @@ def test_linear_in(tree, name):
         assert all(atom not in s.inside(part) for part in found)
 
 
+@pytest.mark.parametrize("amount", [1, 10, 22, 30])
+@pytest.mark.parametrize("step", [1, 5, 1 << 21])
+def test_masks_of_a_sign_bit_shifted_right(amount, step):
+    """A bit that is spread over a word (SGXT) leaves as many ones as the shift does."""
+    s = Symbols()
+    bit = s.mod(s.div(s.variable("n"), s.number(step)), s.number(2))
+    found = s.logical_right(s.scale(bit, -1), amount)
+    for n in (0, 1, 4, 5, 7, step - 1, step, 3 * step):
+        word = (-((n // step) % 2)) & 0xFFFFFFFF
+        assert int(s.evaluate(found, {"n": np.asarray(n)})) == word >> amount
+
+
 @given(st.integers(1, 5000), st.integers(32, 64))
 def test_reciprocals(d, bits):
     factor = -(-(1 << bits) // d)

@@ -363,6 +363,9 @@ class Symbols:
             atom = self.atoms[value.terms[0][0][0]]
             if atom.function == "negative":
                 return self.scale(value, -(2 ** (32 - amount) - 1))
+        negated = self.scale(value, -1)
+        if self.compare("<", negated, self.number(2)) is self.one and self.nonnegative(negated):
+            return self.scale(negated, 2 ** (32 - amount) - 1)
         return self.div(value, self.number(1 << amount))
 
     # Conditions: values that are 0 or 1

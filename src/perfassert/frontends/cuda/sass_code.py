@@ -753,6 +753,8 @@ def _sgxt(i: _Step) -> Mapping[str, Value]:
     if "U32" in i.modifiers:
         return i.result(s.mod(i[0], s.number(whole)))
     half = whole >> 1
+    if half == 1:
+        return i.result(s.scale(s.mod(i[0], s.number(2)), -1))
     return i.result(s.add(s.mod(s.add(i[0], s.number(half)), s.number(whole)), s.number(-half)))
 
 
