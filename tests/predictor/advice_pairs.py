@@ -8,6 +8,7 @@ SOURCE = Path(__file__).parents[1] / "advisor_kernels" / "pairs.cu"
 N = 1 << 20
 STREAM = pa.Launch(N // 256, 256, args={"n": N})
 DIVIDED = pa.Launch(N // 256, 256, args={"n": N, "d": 7})
+ALONE = pa.Launch(N // 64, 64, args={"n": N})  # no two warps of a block on one scheduler
 FEW = pa.Launch(216, 64, args={"n": N})
 
 
@@ -39,8 +40,8 @@ PAIRS = {
         lambda: predicted("constant_division", DIVIDED),
     ),
     "Function Split": (
-        lambda: predicted("long_code", device="RTX-2080-Ti"),
-        lambda: predicted("long_code", device="RTX-2080-Ti", defines={"STEPS": 16}),
+        lambda: predicted("long_code", ALONE, device="RTX-2080-Ti"),
+        lambda: predicted("long_code", ALONE, device="RTX-2080-Ti", defines={"STEPS": 16}),
     ),
     "Fast Math": (lambda: predicted("precise"), lambda: predicted("approximate")),
     "Warp Balance": (lambda: predicted("imbalanced"), lambda: predicted("balanced")),

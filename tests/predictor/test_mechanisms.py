@@ -203,3 +203,75 @@ def test_a_retry_loop_is_the_turns_of_its_lanes(tmp_path):
     )
     assert serial == plain
     assert float(plain) >= 32 * 108
+
+
+CODE = """
+extern "C" __global__ void longer(float* out, float s, int n) {
+    float t = s + threadIdx.x;
+    #pragma unroll 1
+    for (int k = 0; k < n; k++) {
+        #pragma unroll
+        for (int j = 0; j < 256; j++) t = t * s + (j + 0.5f);
+    }
+    out[threadIdx.x + blockDim.x * blockIdx.x] = t;
+}
+"""
+
+
+def longer(tmp_path, launch, **values):
+    """Of which the loop does not fit into 4 KiB."""
+    pytest.importorskip("nvidia.cu13")
+    (file := tmp_path / "longer.cu").write_text(CODE)
+    values = {"instruction_cache_bytes": 4096, "instruction_fetch_share": 1.0, **values}
+    return pa.predict(pa.from_cuda(file), launch, device(**values))
+
+
+def code_read(prediction):
+    return float(prediction.volumes.l2_load.fields["(instructions)"].total) / 108
+
+
+@pytest.mark.parametrize("trips", [4, 16])
+@pytest.mark.parametrize("threads", [64, 256])
+@pytest.mark.parametrize("rate", [0.25, 0.5])
+def test_code_beyond_the_cache_takes_bandwidth(tmp_path, rate, trips, threads):
+    """Warps take longer to fetch the loop than to execute it; each scheduler fetches it."""
+    launch = pa.Launch(108 * 4, threads, {"s": 1.5, "n": trips})
+    found = longer(tmp_path, launch, instruction_fetch_bytes_per_cycle=rate)
+    streams = min(threads // 32, 4)
+    assert float(found.cycles) == pytest.approx(code_read(found) * streams / rate, rel=0.03)
+    assert found.limiter == "issue"
+    assert found.stalls["instruction_fetch"] > 0.3
+    split = next(a for a in found.advice if a.optimizer == "Function Split")
+    fits = longer(tmp_path, launch, instruction_fetch_bytes_per_cycle=0.0)
+    assert split.speedup == pytest.approx(float(found.time) / float(fits.time), rel=1e-6)
+    assert split.context["estimate"] == "simulation"
+
+
+def test_the_start_of_a_long_loop_is_waited_for(tmp_path):
+    """Of m = 1 − exp(−m · x) the exponent is what an iteration reads, in caches."""
+    wide = {"l2_latency": 1e4, "dram_latency": 2e4}
+
+    def waited(trips):
+        launch = pa.Launch(108, 32, {"s": 1.5, "n": trips})
+        found, fits = (
+            longer(tmp_path, launch, instruction_fetch_bytes_per_cycle=rate, **wide)
+            for rate in (1e6, 0.0)
+        )
+        return code_read(found), float(found.cycles) - float(fits.cycles)
+
+    (less, short), (more, long) = waited(20), waited(60)
+    missed = 1 - np.exp(-(more - less) / 40 / 4096)
+    assert missed > 0.05
+    assert long - short == pytest.approx(40 * missed * 1e4, rel=0.01)
+
+
+def test_code_that_fits_takes_no_time(tmp_path):
+    launch = pa.Launch(108, 256, {"s": 1.5, "n": 8})
+    found, none = (
+        longer(
+            tmp_path, launch, instruction_fetch_bytes_per_cycle=rate, instruction_cache_bytes=size
+        )
+        for rate, size in ((0.25, 1 << 17), (0.0, 4096))
+    )
+    assert found.time == none.time
+    assert "instruction_fetch" not in found.stalls

@@ -102,6 +102,7 @@ class Device:
     block_drain_cycles: float
     instruction_cache_bytes: int
     instruction_fetch_share: float
+    instruction_fetch_bytes_per_cycle: float
     operations: Mapping[str, Operation]
     matrix: Mapping[str, float]
     pipelines: Mapping[str, Scope]

@@ -86,6 +86,7 @@ VALUES: dict[str, Key] = {
     "block_drain_cycles": Key(_CYCLES, exclusive=False),
     "instruction_cache_bytes": _bytes,
     "instruction_fetch_share": Key(_COUNT, exclusive=False),
+    "instruction_fetch_bytes_per_cycle": Key(_PER_CYCLE, exclusive=False, off=0.0),
 }
 
 MATRIX_RATE = Key({"madd/cycle": 1.0})

@@ -28,7 +28,7 @@ from perfassert.kernel.graph import InstructionGraph
 from perfassert.kernel.launch import Launch
 from perfassert.kernel.program import Program
 from perfassert.kernel.roles import Role, node_space, off_chip, space_of
-from perfassert.kernel.samples import STALLS, Count, Samples
+from perfassert.kernel.samples import STALLS, Samples
 from perfassert.prediction.prediction import Advice, Diagnosis, Prediction
 from perfassert.predictor.changed_graph import copies_of_loops
 from perfassert.predictor.line_waits import line_waits
@@ -122,7 +122,7 @@ def _profile(prediction: Any, predict: Predict) -> _Profiled:
     alone = prediction.diagnostics["simulated_cycles"]
     slower = float(prediction.cycles) / alone if alone else 1.0
     totals = run_bounded(replace(model.unit, profile=True), _LIMIT)
-    found = _with_fetches(_samples(model, totals, slower), model, alone)
+    found = _samples(model, totals, slower)
     blamed = blame(code, found, latency_bounds(code, device))
     stalls = stall_shares(blamed.blames, found.total.all)
     more = ((blamed.coverage_before, blamed.coverage_after), blamed.blames, found.total.all)
@@ -234,25 +234,6 @@ def graph_code(graph: InstructionGraph) -> Code:
 def _samples(model: Model, totals: Totals, slower: float) -> Samples:
     assert totals.profile is not None
     return samples(totals.profile, model.unit, model.graph, model.launch_nodes, slower)
-
-
-def _with_fetches(found: Samples, model: Model, cycles: float) -> Samples:
-    """Code beyond the instruction cache is waited for while it crosses from the L2.
-
-    It is not part of the time, which measurements show to hardly change.
-    """
-    fetched = model.case.estimate.volumes.l2_load.fields.get("(instructions)")
-    if fetched is None or not float(fetched.total) or not cycles:
-        return found
-    device = model.device
-    active = min(device.compute_units, model.launch.blocks)
-    share = min(device.l2_bandwidth / device.clock_hz / active, device.l2_port_bytes_per_cycle)
-    waiting = found.total.all * float(fetched.total) / active / share / cycles
-    issues = sum(found.issued.values())
-    counts = dict(found.counts)
-    for number, times in found.issued.items():
-        counts[number, "instruction_fetch"] = Count(*[waiting * times / issues] * 2)
-    return replace(found, counts=counts)
 
 
 def _none() -> Proposal | None:

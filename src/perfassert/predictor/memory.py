@@ -25,7 +25,7 @@ QUEUE = "memory queue"
 LOAD_STORE_UNIT = "load-store unit"
 L2 = "L2 share"
 COPIES = "bulk copies"
-_GRAIN = 16  # derived costs are multiples of 1/16 cycle, so that periods exist
+GRAIN = 16  # derived costs are multiples of 1/16 cycle, so that periods exist
 _ON_CHIP = ("shared", "global")
 """Pipelines of a device file that stand for the load-store unit."""
 # Choices of the model, the same on every device (docs/model.md, Memory):
@@ -243,4 +243,4 @@ def _some(share: float) -> float:
 
 
 def _grained(cycles: float) -> float:
-    return max(1, round(cycles * _GRAIN)) / _GRAIN
+    return max(1, round(cycles * GRAIN)) / GRAIN

@@ -26,6 +26,7 @@ from perfassert.kernel.executed import Work
 from perfassert.kernel.graph import BodyItem, InstructionGraph, ItemKind, Latency, LatencyRule, Node
 from perfassert.kernel.launch import Launch
 from perfassert.predictor.executed import bound
+from perfassert.predictor.fetching import Fetching
 from perfassert.predictor.memory import QUEUE, MemorySystem, with_touches
 
 BLOCK_LAUNCH = "block launch"
@@ -121,12 +122,15 @@ def make_model(case: Case, launch: Launch, device: Device, edit: Edit | None = N
     latencies: dict[str, LatencyRule] = {**given, **memory.latencies}
     if edit is not None:
         graph = edit.costs(graph, latencies)
+    warps = -(-launch.threads_per_block // device.warp_size)
+    if isinstance(kernel, BoundKernel):
+        latencies = _latencies(latencies, graph, device)
+        graph = Fetching(kernel, device, warps, latencies).applied(graph)
     if device.block_launch_cycles and not by_hand:
         graph = _with_block_launch(graph)
         stores = bool(estimate.volumes.l2_store.total)
         launching = device.block_launch_cycles + stores * device.block_drain_cycles
         latencies[BLOCK_LAUNCH] = Latency(_grained(0), _grained(launching))
-    warps = -(-launch.threads_per_block // device.warp_size)
     blocks = -(-case.working // device.compute_units)
 
     def built(graph: InstructionGraph) -> Unit:

@@ -133,6 +133,8 @@ def _accessed(kernel: BoundKernel, change: Change, edit: _Edit, launch: Launch) 
     if change.unspilled:
         spaces |= {n: "register" for n, a in enumerate(kernel.bound) if a.space == "local"}
         kernel = replace(kernel, spill_bytes=0)
+    if change.code_bytes is not None:
+        kernel = replace(kernel, code_bytes=min(kernel.code_bytes, change.code_bytes))
     if spaces:
         bound = tuple(
             replace(a, space=spaces[n]) if n in spaces else a for n, a in enumerate(kernel.bound)

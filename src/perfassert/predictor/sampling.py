@@ -18,7 +18,7 @@ as the scheduler idles meanwhile.
 | DRAM, beyond its latency | ``memory_dependency`` | ``stall_long_sb`` |
 | code beyond the instruction cache | ``instruction_fetch`` | ``stall_no_inst`` |
 
-The last is added by :mod:`~perfassert.predictor.diagnose`. A measured ``stall_short_sb`` counts as
+A measured ``stall_short_sb`` counts as
 an execution dependency until its source is known to be a constant load. ``stall_drain``,
 ``stall_branch_resolving``, ``stall_sleeping``, ``stall_dispatch`` and ``stall_misc`` have no event.
 """
@@ -30,7 +30,10 @@ from perfassert.engines.pipeline.results import Profile
 from perfassert.kernel.graph import InstructionGraph, Node
 from perfassert.kernel.roles import node_space, off_chip
 from perfassert.kernel.samples import SELECTED, Count, Samples
+from perfassert.predictor.fetching import CODE
 from perfassert.predictor.memory import QUEUE
+
+_FETCH = "instruction_fetch"
 
 
 def samples(
@@ -83,8 +86,10 @@ class _Sampler:
             if {use, producer} & self.skipped:
                 continue
             edge = self.number(use), self.number(producer)
-            self.add(edge[0], reason_of(self.graph.nodes[producer]), ticks, idle)
-            self.edges[edge] = self.edges.get(edge, Count()).plus(self.count(ticks, idle))
+            reason = reason_of(self.graph.nodes[producer])
+            self.add(edge[0], reason, ticks, idle)
+            if reason != _FETCH:
+                self.edges[edge] = self.edges.get(edge, Count()).plus(self.count(ticks, idle))
         self.behind_dram(slower)
         return Samples(self.counts, self.issued, self.edges)
 
@@ -118,6 +123,8 @@ class _Sampler:
 
 def reason_of(producer: Node) -> str:
     """Why one waits for a node; operands that are not read yet are no result."""
+    if producer.operation.endswith(CODE):
+        return _FETCH
     if not producer.produces:
         return "execution_dependency"
     space = node_space(producer)

@@ -180,7 +180,7 @@ class TestInstructions:
         none = replace(DEVICE, instruction_fetch_share=0.0)
         assert code_read(straight(100), 2 * CACHE, none) == 0
 
-    def test_they_take_no_time(self):
+    def test_the_roofline_is_of_data(self):
         code = kernel(graph=straight(100), code_bytes=100 * KIB)
         found = volumes(code)
         assert float(found.l2_load.total) > 0

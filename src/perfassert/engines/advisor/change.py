@@ -22,7 +22,8 @@ class Change:
     banks, as their bytes fill. ``unrolled``: loops; ``reordered``: loops, or -1 for the code
     outside of them, whose instructions are scheduled anew between barriers; ``asynchronous``:
     stores to shared memory that are part of the load they are given with. ``balanced``: warps share
-    their work evenly. ``registers`` of a thread, ``shared_bytes`` and ``threads`` of a block.
+    their work evenly. ``registers`` of a thread, ``shared_bytes`` and ``threads`` of a block,
+    ``code_bytes`` that a unit goes through.
     """
 
     removed: frozenset[int] = frozenset()
@@ -40,3 +41,4 @@ class Change:
     registers: int | None = None
     shared_bytes: int | None = None
     threads: int | None = None
+    code_bytes: int | None = None

@@ -210,6 +210,7 @@ class FunctionSplit:
             "the code does not fit into the instruction cache: split the kernel or its large "
             f"functions, unroll less{_at(case, found)}",
             found,
+            change=Change(code_bytes=case.device.instruction_cache_bytes),
         )
 
 

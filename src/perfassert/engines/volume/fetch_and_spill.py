@@ -74,48 +74,68 @@ def fetched(kernel: Description, launch: Launch, device: Device) -> float:
     Code that fits into a unit's instruction cache is fetched once, which does not count. Each
     block runs once through the rest; a loop that does not fit, once in every iteration.
     """
-    cache = device.instruction_cache_bytes
-    if not isinstance(kernel, BoundKernel) or kernel.code_bytes <= cache:
+    if not isinstance(kernel, BoundKernel):
         return 0.0
-    per_block = _Fetch(kernel.graph, kernel.code_bytes, cache).missed()
+    per_block = sum(p.runs * p.missed * p.bytes for p in passes(kernel.graph, kernel, device))
     return per_block * device.instruction_fetch_share * launch.blocks
 
 
-class _Fetch:
-    """Misses of the instruction cache in one block, whose warps run through the code together."""
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """Code that is gone through at a time and does not fit into the instruction cache: the body of
+    a ``loop``, or what lies outside of all of them (-1), less loops that are passes of their own.
 
-    def __init__(self, graph: InstructionGraph, code_bytes: int, capacity: int) -> None:
+    ``runs``: of a block; ``bytes``; ``missed``: the share of them that is fetched again in each.
+    """
+
+    loop: int
+    body: tuple[BodyItem, ...]
+    runs: int
+    bytes: float
+    missed: float
+
+
+def passes(graph: InstructionGraph, kernel: BoundKernel, device: Device) -> tuple[Pass, ...]:
+    """Those of a graph that a kernel's code makes; none where it fits into a unit's cache."""
+    if kernel.code_bytes <= device.instruction_cache_bytes:
+        return ()
+    each = kernel.code_bytes / max(1, len(set(instructions(kernel.graph, kernel.graph.body))))
+    return tuple(_Passes(graph, each, device.instruction_cache_bytes).of(-1, graph.body, 1))
+
+
+def instructions(graph: InstructionGraph, body: Sequence[BodyItem]) -> Iterator[int]:
+    """Numbers of the instructions in a body and the loops in it, once for each node."""
+    for item in body:
+        if item.kind is ItemKind.NODE:
+            yield graph.nodes[item.number].program
+        else:
+            yield from instructions(graph, graph.loops[item.number].body)
+
+
+class _Passes:
+    """Of a block whose warps run through the code together, as every block does after another."""
+
+    def __init__(self, graph: InstructionGraph, bytes_each: float, capacity: int) -> None:
         self.graph = graph
         self.capacity = capacity
-        self.bytes_each = code_bytes / max(1, len(set(self._instructions(graph.body))))
+        self.bytes_each = bytes_each
 
-    def missed(self) -> float:
-        """In bytes; every block goes through the code after another one."""
-        return self._region(self.graph.body, 1)
-
-    def _region(self, body: Sequence[BodyItem], trips: int) -> float:
-        """Of a region that does not fit, in ``trips`` runs through it."""
-        run: set[int] = set()
-        inner = 0.0
+    def of(self, loop: int, body: tuple[BodyItem, ...], runs: int) -> Iterator[Pass]:
+        """What does not fit, in so many runs through it."""
+        own: list[BodyItem] = []
         for item in body:
-            if item.kind is ItemKind.LOOP and self._size(self._body(item)) > self.capacity:
-                inner += self._region(self._body(item), self.graph.trips(item.number))
+            if item.kind is ItemKind.LOOP and self.size(inner := self.body(item)) > self.capacity:
+                yield from self.of(item.number, inner, runs * self.graph.trips(item.number))
             else:
-                run.update(self._instructions([item]))
-        missed = miss_share(self._size(body) / self.capacity) * len(run) * self.bytes_each
-        return trips * (missed + inner)
+                own.append(item)
+        missed = miss_share(self.size(body) / self.capacity)
+        if missed:
+            yield Pass(loop, tuple(own), runs, self.size(own), missed)
 
-    def _size(self, body: Sequence[BodyItem]) -> float:
-        return len(set(self._instructions(body))) * self.bytes_each
+    def size(self, body: Sequence[BodyItem]) -> float:
+        return len(set(instructions(self.graph, body))) * self.bytes_each
 
-    def _instructions(self, body: Sequence[BodyItem]) -> Iterator[int]:
-        for item in body:
-            if item.kind is ItemKind.NODE:
-                yield self.graph.nodes[item.number].program
-            else:
-                yield from self._instructions(self._body(item))
-
-    def _body(self, loop: BodyItem) -> tuple[BodyItem, ...]:
+    def body(self, loop: BodyItem) -> tuple[BodyItem, ...]:
         return self.graph.loops[loop.number].body
 
 

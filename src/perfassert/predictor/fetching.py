@@ -1,0 +1,124 @@
+"""Instruction fetch in the simulation: code that does not stay in a unit has to be fetched again.
+
+What comes next is fetched while what is there is executed: a buffer of lines ahead is nearly as
+good as a cache that never misses (Huerta et al., *Analyzing Modern NVIDIA GPU cores*, 2025, §5.2).
+So code costs bandwidth, and latency only where control goes back to the start of a loop. It passes
+a server of the unit once for each scheduler that has warps of the block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from math import floor
+
+from perfassert.engines.volume.fetch_and_spill import Pass, instructions, passes
+from perfassert.hardware.model import Device
+from perfassert.kernel.description import BoundKernel
+from perfassert.kernel.graph import (
+    Edge,
+    InstructionGraph,
+    ItemKind,
+    Latency,
+    LatencyRule,
+    Node,
+    Source,
+)
+from perfassert.predictor.memory import GRAIN
+
+FETCH = "instruction fetch"
+CODE = ", then code"
+"""How classes end whose instructions wait for nothing, and what follows them for its code."""
+_AT_ONCE = 512  # bytes of code that are asked for at a time; only their sum matters
+_ASKING = frozenset({"int32", "imad", "fp32", "move", "compare"})
+
+
+class Fetching:
+    """The nodes that ask for code; ``latencies`` of all classes gets theirs. The warps of a block
+    on one scheduler wait for the same lines, and each asks for its part of them."""
+
+    def __init__(
+        self,
+        kernel: BoundKernel,
+        device: Device,
+        warps: int,
+        latencies: dict[str, LatencyRule],
+    ) -> None:
+        self.kernel = kernel
+        self.device = device
+        self.streams = min(warps, device.schedulers_per_unit) / warps
+        self.latencies = latencies
+        self.changed: dict[int, Node] = {}
+
+    def applied(self, graph: InstructionGraph) -> InstructionGraph:
+        """The graph; as it is where its code fits into the unit's cache."""
+        found = passes(graph, self.kernel, self.device)
+        if not found or not self.device.instruction_fetch_bytes_per_cycle:
+            return graph
+        waited_for = {s.producer for n in graph.nodes for e in n.edges for s in e.sources}
+        for one in found:
+            self.fetch(graph, one, waited_for)
+        return replace(graph, nodes=tuple(self.changed.get(n.index, n) for n in graph.nodes))
+
+    def fetch(self, graph: InstructionGraph, one: Pass, waited_for: set[int]) -> None:
+        """Each piece of the pass is asked for by an instruction before it, the start of the next
+        iteration by the last one."""
+        first = last = asking = None
+        owed = size = 0.0
+        per_byte = one.missed * self.streams / self.device.instruction_fetch_bytes_per_cycle
+        for node, more in _pieces(graph, one):
+            size += more
+            owed += more * per_byte
+            if node is None or not _able(node) or node.index in waited_for:
+                continue
+            last = node
+            if asking is not None and size < _AT_ONCE:
+                continue
+            if asking is not None:
+                owed = self.ask(asking, owed)
+                self.wait(node, Source(asking.index, node.loop, 0))
+            first, asking, size = first or node, node, 0.0
+        if first is None or last is None or asking is None:
+            return
+        if one.loop < 0 or last is not asking:
+            self.ask(asking, owed)
+            owed = 0.0
+        if one.loop >= 0:
+            from_l2 = one.missed * self.device.instruction_fetch_share
+            self.ask(last, owed, from_l2 * self.device.l2_latency)
+            self.wait(first, Source(last.index, one.loop, 1))
+
+    def ask(self, node: Node, cycles: float, latency: float = 0.0) -> float:
+        """The node asks for so much; what is left over by whole grains."""
+        served = floor(cycles * GRAIN) / GRAIN
+        rule = self.latencies[node.operation]
+        assert isinstance(rule, Latency)
+        later = round(latency * GRAIN) / GRAIN
+        name = f"{node.operation} {later:g}{CODE}"
+        self.latencies[name] = replace(rule, completion=rule.completion + later)
+        now = self.changed.get(node.index, node)
+        demands = ((FETCH, served),) if served else ()
+        self.changed[node.index] = replace(now, operation=name, demands=demands, produces=True)
+        return cycles - served
+
+    def wait(self, node: Node, source: Source) -> None:
+        """The node waits for what another one has asked for."""
+        now = self.changed.get(node.index, node)
+        self.changed[node.index] = replace(now, edges=(*now.edges, Edge((source,))))
+
+
+def _able(node: Node) -> bool:
+    """Whether an instruction of all warps does nothing but arithmetic of a fixed time."""
+    return node.operation in _ASKING and node.warps is None and not node.demands
+
+
+def _pieces(graph: InstructionGraph, one: Pass) -> Iterator[tuple[Node | None, float]]:
+    """What a pass goes through, nodes and loops that fit, with bytes of code that were not there
+    before."""
+    each = one.bytes / max(1, len(set(instructions(graph, one.body))))
+    seen: set[int] = set()
+    for item in one.body:
+        new = set(instructions(graph, [item])) - seen
+        seen |= new
+        node = graph.nodes[item.number] if item.kind is ItemKind.NODE else None
+        yield node, len(new) * each
