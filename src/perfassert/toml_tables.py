@@ -10,12 +10,33 @@ from typing import Any, NoReturn
 from perfassert.errors import PerfAssertError, close_matches
 
 if sys.version_info >= (3, 11):
-    from tomllib import TOMLDecodeError, loads
+    from tomllib import TOMLDecodeError
+    from tomllib import loads as _loads
 else:
-    from tomli import TOMLDecodeError, loads
+    from tomli import TOMLDecodeError
+    from tomli import loads as _loads
 
 
 __all__ = ["TOMLDecodeError", "TableReader", "loads", "read_toml"]
+
+
+class _Unreadable(TOMLDecodeError):
+    """What Python's reader says with errors of another kind."""
+
+    def __init__(self, message: str) -> None:
+        ValueError.__init__(self, message)
+
+
+def loads(text: str) -> dict[str, Any]:
+    """The table that a text is; :class:`TOMLDecodeError` for all that it is not."""
+    try:
+        return _loads(text)
+    except TOMLDecodeError:
+        raise
+    except ValueError as reason:  # a number of thousands of digits
+        raise _Unreadable(str(reason)) from None
+    except RecursionError:
+        raise _Unreadable("it is nested too deeply") from None
 
 
 def read_toml(
@@ -30,8 +51,8 @@ def read_toml(
         raise error(f"{name}: cannot be read: {reason.strerror}") from None
     except (TOMLDecodeError, UnicodeDecodeError) as reason:
         raise error(f"{name}: not valid TOML: {reason}") from None
-    except RecursionError:
-        raise error(f"{name}: not valid TOML: it is nested too deeply") from None
+    except ValueError as reason:  # a name with NUL
+        raise error(f"{name}: cannot be read: {reason}") from None
 
 
 class TableReader:

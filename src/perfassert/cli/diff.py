@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -174,7 +175,7 @@ def _opened(
     from perfassert.comparison.revisions import checked_out, is_revision
     from perfassert.comparison.sides import side
 
-    is_path = Path(name).exists()
+    is_path = os.path.exists(name)
     if (is_path and build is None) or not is_revision(name):
         with progress(f"files of {name}") as bar:
             return Opened(side(Path(name), reading, progress=bar), reading)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +94,7 @@ def compilation_of(options: argparse.Namespace) -> dict[str, Any]:
 
 def _folder(text: str) -> str:
     """As a compiler takes it, from the working directory; else from the source's folder."""
-    return str(Path(text).resolve()) if Path(text).is_dir() else text
+    return str(Path(text).resolve()) if os.path.isdir(text) else text
 
 
 def _given(options: argparse.Namespace) -> dict[str, object]:

@@ -53,10 +53,16 @@ def value(text: str, where: str) -> Any:
         number = float(text)
     except ValueError:
         return _whole(text, where)
-    plain = text.lstrip("+-").isdigit()
-    return (
-        int(text) if plain else int(number) if number.is_integer() and "." not in text else number
-    )
+    if text.lstrip("+-").isdigit():
+        return _digits(text, where)
+    return int(number) if number.is_integer() and "." not in text else number
+
+
+def _digits(text: str, where: str) -> int:
+    try:
+        return int(text)
+    except ValueError:  # thousands of them
+        raise LaunchError(f"{where}: a number of {len(text)} digits is none") from None
 
 
 def _described(text: str, where: str) -> Buffer:

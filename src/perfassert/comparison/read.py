@@ -71,7 +71,7 @@ def read(path: Path) -> ReportFile:
         data = json.loads(path.read_bytes(), parse_constant=_no_number, parse_float=_finite)
     except OSError as error:
         raise ReportError(f"{path}: cannot be read: {error.strerror}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ReportError(f"{path}: is not JSON: {error}") from None
     if not isinstance(data, dict) or not ({"format", "time"} & set(data)):
         raise ReportError(

@@ -41,7 +41,7 @@ def side(path: Path, reading: Reading, name: str = "", progress: Progress | None
 
     :class:`KernelSourceError` where there is nothing at all to read.
     """
-    if not path.exists():
+    if not os.path.exists(path):
         raise KernelSourceError(f"{path}: there is no such file or folder")
     folder = path if path.is_dir() else path.parent
     found: list[Placed] = []

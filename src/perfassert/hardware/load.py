@@ -90,6 +90,7 @@ def _shipped() -> dict[str, Path]:
 
 def load_device(path: Path) -> Device:
     """Read and check one device file, and those that it extends."""
+    _stamp(path)  # before its place is looked for, which some names do not have
     place = path.resolve()
     loaded, fresh = None, _load(place, (_stamp(path),))
     while loaded is None or loaded.files != fresh.files:  # an edited file may extend another one
@@ -116,6 +117,8 @@ def _stamp(path: Path) -> int:
         return path.stat().st_mtime_ns
     except OSError as error:
         raise DeviceFileError(f"{path}: cannot be read: {error.strerror}") from None
+    except ValueError as error:  # NUL
+        raise DeviceFileError(f"{path}: cannot be read: {error}") from None
 
 
 def _base(name: str, path: Path) -> Path:

@@ -7,6 +7,7 @@ arguments of the launch. The same text, shape and seed give the same array on ev
 from __future__ import annotations
 
 import ast
+import os
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -235,7 +236,7 @@ def read_array(place: str) -> Array:
 
 def file_and_part(place: str) -> tuple[str, str]:
     """``"a.npz:rows"`` → ``"a.npz"``, ``"rows"``; a file whose name has a colon is a file."""
-    if Path(place).is_file() or ":" not in place:
+    if os.path.isfile(place) or ":" not in place:
         return place, ""
     path, _, part = place.rpartition(":")
     return path, part

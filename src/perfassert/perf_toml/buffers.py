@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -37,7 +38,7 @@ def made_buffer(reader: TableReader, key: str, given: Mapping[str, Any]) -> Buff
 
 def _there(reader: TableReader, key: str, place: str) -> None:
     path = Path(file_and_part(place)[0])
-    if not path.is_file():
+    if not os.path.isfile(path):
         near = close_matches(
             path.name, (p.name for p in path.parent.glob("*") if p.suffix in FILES)
         )

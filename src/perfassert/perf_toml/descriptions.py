@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -111,7 +112,7 @@ class DescriptionReader(KernelTableReader):
     def _from_code(self, key: str, source: str, table: dict[str, Any]) -> Kernel:
         path = self.path.parent / self.string(f"{key}.{source}", table[source])
         self._inside(f"{key}.{source}", path)
-        if not path.is_file():
+        if not os.path.isfile(path):
             near = close_matches(path.name, (p.name for p in path.parent.glob("*")))
             self.fail(f"{key}.{source}", f"there is no file {str(table[source])!r}{near}")
         read = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -31,7 +32,7 @@ def kernels_of_build(path: Path, arch: str | None) -> tuple[KernelInfo, ...]:
     if not cuda:
         raise KernelSourceError(f"{path} has no entry of a .cu file; name the object files instead")
     for source, product, words in cuda:
-        if product is not None and product.is_file():
+        if product is not None and os.path.isfile(product):
             found += kernels(product, arch)
         else:
             found += kernels(source, arch or _stated(words, source), options=device_options(words))
@@ -42,7 +43,7 @@ def entries(path: Path) -> list[tuple[Path, Path | None, list[str]]]:
     """Source, product and command line of each; :class:`KernelSourceError` for another file."""
     try:
         return [_entry(entry) for entry in json.loads(path.read_text("utf-8"))]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise KernelSourceError(f"{path} is no compilation database: {error!r}") from None
 
 
@@ -69,7 +70,7 @@ def words_in(folder: Path, words: Sequence[str]) -> list[str]:
             left[:0] = shlex.split((folder / left.pop(0)).read_text("utf-8"))
         elif found := _INCLUDE.fullmatch(word):
             named = found[2] or (left.pop(0) if left else "")
-            read += [f"-I{folder / named}"] if (folder / named).is_dir() else []
+            read += [f"-I{folder / named}"] if os.path.isdir(folder / named) else []
         else:
             read.append(word)
     return read

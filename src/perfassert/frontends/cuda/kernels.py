@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -147,9 +148,9 @@ def _kernel(
     if "\n" in str(place):
         line = str(place).strip().splitlines()[0]
         raise KernelSourceError(f"{line!r} …: source text where the path of a file is wanted")
-    if not place.is_file():
+    if not os.path.isfile(place):
         near = close_matches(place.name, (p.name for p in place.parent.glob("*"))) if (
-            place.parent.is_dir()) else ""  # fmt: skip
+            os.path.isdir(place.parent)) else ""  # fmt: skip
         raise KernelSourceError(f"{place}: no such file{near}")
     code = CompiledCode(Source(place, kind, kernel, **more), said)  # type: ignore[arg-type]
     return CompiledKernel(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -98,7 +99,7 @@ def from_inductor(
 
 
 def _files(path: Path) -> list[Path]:
-    if not path.exists():
+    if not os.path.exists(path):
         raise KernelSourceError(f"{path}: there is no such file or folder")
     if path.is_file():
         return [path]
@@ -343,7 +344,7 @@ def _config(path: Path) -> Config:
     try:
         read = json.loads(path.read_text("utf-8"))
         kept = {k: v for k, v in read.items() if k.endswith("BLOCK") or k in _SHOWN}
-    except (ValueError, AttributeError) as error:
+    except (OSError, ValueError, AttributeError, RecursionError) as error:
         raise KernelSourceError(f"{path}: is no configuration: {error}") from None
     if not all(type(value) is int and value > 0 for value in kept.values()):
         raise KernelSourceError(f"{path}: {kept} are not whole numbers above 0")

@@ -27,7 +27,7 @@ def read_nsys(path: Path) -> Profile:
             database.row_factory = sqlite3.Row
             columns = _columns(database, path)
             return profile(_launches(path, database, columns), _device(database))
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:
         raise RecordError(
             f"{path}: cannot be read as an export of Nsight Systems: {error}"
         ) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -157,7 +158,7 @@ def search_dirs(source: Source) -> list[Path]:
     """The user's include folders, absolute; the source's own folder comes last."""
     home = source.path.resolve().parent
     for folder in source.include_dirs:
-        if not (home / folder).is_dir():
+        if not os.path.isdir(home / folder):
             raise KernelSourceError(f"include_dirs: no folder {str(home / folder)!r}")
     named = [option.value for option in parsed(source) if option.name == "-I"]
     return [*(home / d for d in source.include_dirs), *(home / d for d in named if d), home]
