@@ -123,3 +123,12 @@ def test_every_known_error_names_the_suite_that_it_was_measured_on():
     assert all(row["error"] > 0 for row in rows if row["metric"] in ("time", RANKING))
     kinds = [(r["metric"], r["arch"], r["way"], r["limiter"], r["suite"]) for r in rows]
     assert len(kinds) == len(set(kinds))
+
+
+def test_a_texture_is_a_texel_per_thread_and_a_guess():
+    p = predicted("textures", "fetched", (64, 64), 256, {})
+    texels = 64 * 64 * 256
+    assert float(p.volumes.dram_load.fields["texture"].total) == pytest.approx(4 * texels, rel=0.01)
+    assert float(p.volumes.dram_store.total) == pytest.approx(4 * texels, rel=0.01)
+    assert p.confidence == "guessed"
+    assert "layout of a texture" in p.confidence_reasons[0].text

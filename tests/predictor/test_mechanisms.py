@@ -275,3 +275,37 @@ def test_code_that_fits_takes_no_time(tmp_path):
     )
     assert found.time == none.time
     assert "instruction_fetch" not in found.stalls
+
+
+CONSTANTS = Path(__file__).parents[1] / "frontends" / "kernels" / "constants.cu"
+
+
+@pytest.mark.parametrize("each", [1, 2, 8, 32])
+def test_constants_are_looked_up_once_for_each_address(each):
+    """A warp whose lanes ask for 32 / each words takes as many turns at the constant cache."""
+    pytest.importorskip("nvidia.cu13")
+    kernel = pa.from_cuda(CONSTANTS, "spread", defines={"EACH": each})
+    blocks, warps, rounds, passes = 108 * 8, 8, 256, 32 // each
+    found = pa.predict(kernel, pa.Launch(blocks, 32 * warps, args={"n": rounds}), "a100")
+    clock = pa.device("a100").clock_hz
+    turns = blocks * warps * rounds * passes / 108
+    if passes >= 8:
+        assert float(found.cycles) == pytest.approx(turns, rel=0.03)
+    assert float(found.bounds["compute"]) * clock >= turns * 0.99
+    assert found.confidence != "guessed"
+
+
+def looked_up(indices):
+    kernel = pa.from_cuda(CONSTANTS, "looked_up")
+    launch = pa.Launch(108 * 64, 256, args={"x": indices, "y": pa.Buffer(108 * 64 * 256)})
+    return pa.predict(kernel, launch, "a100")
+
+
+def test_what_data_looks_up_in_constants_is_counted_or_guessed():
+    pytest.importorskip("nvidia.cu13")
+    numbers = np.arange(108 * 64 * 256, dtype=np.int32)
+    together, apart = looked_up(numbers // 256), looked_up(numbers)
+    assert "guessed" not in (together.confidence, apart.confidence)
+    assert float(apart.bounds["compute"]) > 4 * float(together.bounds["compute"])
+    unknown = pa.predict(pa.from_cuda(CONSTANTS, "looked_up"), pa.Launch(108 * 64, 256), "a100")
+    assert unknown.confidence == "guessed"

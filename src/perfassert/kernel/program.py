@@ -30,7 +30,8 @@ class MemoryAccess:
     """What one instruction touches: ``address`` in bytes from the start of ``field``.
 
     ``bytes`` per thread. ``unresolved`` says why the address has no closed form, else empty.
-    ``merged``: lanes of an atomic on one address are one operation, that counts them.
+    ``merged``: lanes of an atomic on one address are one operation, that counts them. ``rests_on``:
+    what was assumed about the address.
     """
 
     field: str
@@ -42,6 +43,7 @@ class MemoryAccess:
     unresolved: str = ""
     text: str = ""
     merged: bool = False
+    rests_on: tuple[Assumption, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ import numpy as np
 from perfassert.engines.execution.collective import WARP
 from perfassert.engines.execution.memory import SPAN_BITS, pointer
 from perfassert.engines.execution.result import Execution, Touch
-from perfassert.engines.volume.binding import bind_groups, local_groups, shared_groups
+from perfassert.engines.volume.binding import bind_groups, space_groups
 from perfassert.engines.volume.groups import AccessGroup, IntArray
 from perfassert.engines.volume.warps import BoolArray, lane_addresses
 from perfassert.kernel.bound import BoundAccess
@@ -32,6 +32,7 @@ _SPACES = {
     "global": (Space.GLOBAL, Space.GENERIC),
     "shared": (Space.SHARED,),
     "local": (Space.LOCAL,),
+    "constant": (Space.CONSTANT,),
 }
 
 
@@ -86,10 +87,9 @@ class Agreement:
         """Every instruction on which they differ."""
         for group in bind_groups(self.kernel, self.work):
             yield from self._group(group, "global", self.work)
-        for group in shared_groups(self.kernel, self.launch):
-            yield from self._group(group, "shared", self.launch)
-        for group in local_groups(self.kernel, self.launch):
-            yield from self._group(group, "local", self.launch)
+        for space in ("shared", "local", "constant"):
+            for group in space_groups(self.kernel, self.launch, space):
+                yield from self._group(group, space, self.launch)
         if not len(self.run.cut):
             yield from self._counts()
 

@@ -25,11 +25,13 @@ GUESSED_FROM = 0.05
 
 @dataclass(frozen=True, slots=True)
 class _Weight:
-    """What one node stands for: executed warp instructions, sectors that they ask for, and the
-    stand-ins that decide about the former and about the latter."""
+    """What one node stands for: executed warp instructions, sectors that they ask for, cycles for
+    which they occupy on-chip memory, and the stand-ins that decide about the former and about
+    the latter two."""
 
     instructions: float
     sectors: float
+    cycles: float
     executed: frozenset[Assumption]
     addressed: frozenset[Assumption]
 
@@ -63,14 +65,18 @@ class _Weights:
         self.placed = frozenset[Assumption]().union(*(w.addressed for w in self.nodes))
         self.instructions = sum(w.instructions for w in self.nodes) or 1.0
         self.sectors = sum(w.sectors for w in self.nodes) or 1.0
+        issued = self.instructions / model.device.schedulers_per_unit
+        self.cycles = max(issued, sum(w.cycles for w in self.nodes))
 
     def share(self, *chosen: Assumption) -> float:
-        """Of instructions, or of bytes: whichever rests more on the chosen."""
+        """Of instructions, of bytes, or of cycles: whichever rests more on the chosen."""
         wanted = self.placed.intersection(chosen)
         loose = [self._beside(a) for a in chosen if a not in self.placed]
         executed = sum(w.instructions for w in self.nodes if w.executed & wanted)
         addressed = sum(w.sectors for w in self.nodes if w.addressed & wanted)
-        return min(1.0, max(executed / self.instructions, addressed / self.sectors, *loose, 0.0))
+        on_chip = sum(w.cycles for w in self.nodes if w.addressed & wanted) / self.cycles
+        of_all = (executed / self.instructions, addressed / self.sectors, on_chip, *loose)
+        return min(1.0, max(of_all))
 
     def _beside(self, one: Assumption) -> float:
         """The share of a stand-in that no node names: of what its line does, or else all of it."""
@@ -92,7 +98,9 @@ def _weight(node: Node, model: Model, kernel: BoundKernel) -> _Weight:
     executed = frozenset(_stand_ins(node.rests_on, *around))
     addressed = frozenset(_stand_ins(*(kernel.bound[i].rests_on for i in node.touches)))
     sectors = times * sum(_sectors(kernel.bound[i], costs.get(i)) for i in node.touches)
-    return _Weight(times, sectors, executed, executed | addressed)
+    on_chip = (i for i in node.touches if kernel.bound[i].space in ("shared", "constant"))
+    cycles = times * sum(costs[i].cycles for i in on_chip if i in costs)
+    return _Weight(times, sectors, cycles, executed, executed | addressed)
 
 
 def _sectors(access: BoundAccess, cost: AccessCost | None) -> float:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from perfassert.engines.volume.estimate import VolumeEstimate
 from perfassert.engines.volume.on_chip import AccessCost
 from perfassert.engines.volume.roofline import dram_seconds
+from perfassert.hardware.entries import Operation
 from perfassert.hardware.model import Device
 from perfassert.kernel.access import Access, Direction
 from perfassert.kernel.bound import BoundAccess
@@ -107,9 +108,11 @@ class MemorySystem:
             return self.bulk(node, node.touches[0])
         known = [i for i in node.touches if i in self.estimate.accesses]
         operation = self.device.operation(node.operation) if known or node.space else None
+        costs = [self.estimate.accesses[i] for i in known]
+        if operation is not None and node.space == "constant":
+            return self.look_up(node, operation, sum(c.cycles for c in costs))
         if operation is None or operation.pipeline not in _ON_CHIP:
             return node
-        costs = [self.estimate.accesses[i] for i in known]
         if node.space == "shared":
             wavefronts = max(1.0, sum(c.cycles for c in costs))
             cycles = max(operation.issue * wavefronts, self.device.shared_access_cycles)
@@ -140,6 +143,19 @@ class MemorySystem:
         return replace(
             node, operation=name, demands=tuple((s, _grained(c)) for s, c in demands if c > 0)
         )
+
+    def look_up(self, node: Node, operation: Operation, passes: float) -> Node:
+        """In constant memory: once for each address that the lanes ask for."""
+        again = operation.issue * max(0.0, passes - 1)
+        if not again:
+            return node
+        name = f"{node.operation} {_grained(passes):g}"
+        scope = self.device.pipelines[operation.pipeline].value
+        self.latencies[name] = Latency(
+            _grained(operation.issue + again), _grained(operation.completion + again),
+            operation.pipeline, scope,
+        )  # fmt: skip
+        return replace(node, operation=name)
 
     def bulk(self, node: Node, number: int) -> Node:
         """A bulk copy: it passes shared memory's pipe at its width, and the L2, but no queue."""

@@ -59,8 +59,7 @@ class Accesses:
         if unknown is not None and operation.kind in (Kind.STORE, Kind.ATOMIC):
             self._stray(memory, addresses, np.broadcast_to(unknown, lanes.shape), lanes & ~known)
         addresses = np.where(known, addresses, np.uint64(0))
-        if memory.space is not Space.CONSTANT:
-            self._record(part, addresses, known, lanes)
+        self._record(part, addresses, known, lanes)
         if operation.kind is Kind.MATRIX_LOAD:
             for target in operation.targets:
                 owner.write(target, np.uint32(0), _mask(UNTRANSLATED))

@@ -16,7 +16,7 @@ from perfassert.kernel.executed import Executed, LoopTrips, Rows, Sampled, Sprea
 from perfassert.kernel.machine import Kind, MachineCode, Space
 
 _SECTOR = 32  # bytes
-_OWN = (Space.SHARED, Space.LOCAL)
+_OWN = (Space.SHARED, Space.LOCAL, Space.CONSTANT)
 STRETCHES = 8  # of a wave that is executed in part
 
 

@@ -14,6 +14,7 @@ from perfassert.kernel.machine import Kind, Space
 
 Lanes = npt.NDArray[np.bool_]
 _GLOBAL = (Space.GLOBAL, Space.GENERIC)
+_ON_CHIP = {Space.SHARED: "shared", Space.CONSTANT: "constant"}
 _SECTOR = 32  # bytes: nothing that is loaded is told apart any finer
 _MAX_ROWS = 1 << 15  # of one instruction: of more every n-th stands for n
 NUMBERED = 1 << (62 - ADDRESS_BITS)
@@ -78,12 +79,12 @@ def _spaces(touch: Touch) -> Iterator[str]:
     """Those that some lane went to."""
     if touch.memory.space in _GLOBAL and _lanes(touch, "global").any():
         yield "global"
-    if touch.memory.space is Space.SHARED and touch.lanes.any():
-        yield "shared"
+    if touch.memory.space in _ON_CHIP and touch.lanes.any():
+        yield _ON_CHIP[touch.memory.space]
 
 
 def _lanes(touch: Touch, space: str) -> Lanes:
-    if space == "shared":
+    if space != "global":
         return touch.lanes
     return touch.lanes & ((touch.addresses >> np.uint64(SPAN_BITS)) > 0)
 

@@ -29,14 +29,10 @@ def bind_groups(kernel: Description, launch: Launch) -> tuple[AccessGroup, ...]:
     return expressions.groups
 
 
-def shared_groups(kernel: Description, launch: Launch) -> tuple[AccessGroup, ...]:
-    """The accesses of shared memory as groups; only compiled code has them."""
-    return _bound_groups(kernel, launch.block, "shared") if isinstance(kernel, BoundKernel) else ()
-
-
-def local_groups(kernel: Description, launch: Launch) -> tuple[AccessGroup, ...]:
-    """The accesses of the threads' stacks as groups; only compiled code has them."""
-    return _bound_groups(kernel, launch.block, "local") if isinstance(kernel, BoundKernel) else ()
+def space_groups(kernel: Description, launch: Launch, space: str) -> tuple[AccessGroup, ...]:
+    """The accesses of ``"shared"``, ``"local"`` or ``"constant"`` memory as groups; only compiled
+    code has them."""
+    return _bound_groups(kernel, launch.block, space) if isinstance(kernel, BoundKernel) else ()
 
 
 def _bound_groups(

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from perfassert.engines.volume.binding import bind_groups, shared_groups
+from perfassert.engines.volume.binding import bind_groups, space_groups
 from perfassert.engines.volume.contention import on_one_address
 from perfassert.engines.volume.dram import dram_volumes, duplicated
 from perfassert.engines.volume.executed import (
     ExecutedGroup,
     executed_groups,
-    executed_shared_cost,
+    executed_on_chip_cost,
 )
 from perfassert.engines.volume.executed_waves import with_executed
 from perfassert.engines.volume.fetch_and_spill import (
@@ -31,7 +31,7 @@ from perfassert.engines.volume.on_chip import (
     l1_behaviour,
     note,
 )
-from perfassert.engines.volume.warps import shared_cost
+from perfassert.engines.volume.warps import Passes, constant_passes, on_chip_cost, shared_passes
 from perfassert.engines.volume.waves import waves
 from perfassert.hardware.model import Device
 from perfassert.hardware.occupancy import Occupancy
@@ -86,7 +86,8 @@ def estimate_volumes(
     executed = _by_field(executed_groups(kernel, "global"))
     on_chip = {name: field_blocks(g, launch, device, accesses) for name, g in fields.items()}
     on_chip |= {name: executed_blocks(g, device, accesses) for name, g in executed.items()}
-    shared = _shared(kernel, started or launch, device, accesses)
+    shared = _on_chip(kernel, started or launch, device, accesses, "shared", shared_passes)
+    _on_chip(kernel, started or launch, device, accesses, "constant", constant_passes)
     taken = (kernel.shared_bytes + launch.shared_bytes) * occupancy.resident_blocks
     l1 = l1_behaviour(fields, on_chip, launch, device, taken)
     concurrent = min(occupancy.resident_blocks * device.compute_units, launch.blocks)
@@ -168,19 +169,24 @@ def _beside(
     return found
 
 
-def _shared(
-    kernel: Description, launch: Launch, device: Device, accesses: dict[int, AccessCost]
+def _on_chip(
+    kernel: Description,
+    launch: Launch,
+    device: Device,
+    accesses: dict[int, AccessCost],
+    space: str,
+    passes: Passes,
 ) -> dict[str, dict[str, float]]:
-    """Wavefronts of shared memory, loads and stores apart."""
-    groups, executed = shared_groups(kernel, launch), executed_groups(kernel, "shared")
-    costs = [(g.direction, g.members, shared_cost(g, launch, device)) for g in groups]
-    costs += [(g.direction, g.members, executed_shared_cost(g, device)) for g in executed]
+    """Wavefronts of shared memory, or passes of the constant cache, loads and stores apart."""
+    groups, executed = space_groups(kernel, launch, space), executed_groups(kernel, space)
+    costs = [(g.direction, g.members, on_chip_cost(g, passes, launch, device)) for g in groups]
+    costs += [(g.direction, g.members, executed_on_chip_cost(g, passes, device)) for g in executed]
     parts: dict[str, float] = {}
     for direction, members, cost in costs:
         note(accesses, members, cost)
         name = "loads" if direction is Direction.LOAD else "stores"
         parts[name] = parts.get(name, 0.0) + cost.wavefronts
-    return {"shared": parts} if parts else {}
+    return {space: parts} if parts else {}
 
 
 LOAD_PARTS = ("compulsory", "overlap_y", "overlap_z", "capacity", "store_fill")

@@ -17,7 +17,7 @@ import numpy as np
 
 from perfassert.engines.volume.groups import IntArray
 from perfassert.engines.volume.runs import distinct
-from perfassert.engines.volume.warps import WarpCost, rows_cost, shared_passes
+from perfassert.engines.volume.warps import Passes, WarpCost, rows_cost
 from perfassert.hardware.model import Device
 from perfassert.kernel.access import Direction
 from perfassert.kernel.description import BoundKernel, Description
@@ -77,13 +77,13 @@ def executed_cost(group: ExecutedGroup, device: Device) -> WarpCost:
     return WarpCost().plus(cost, rows.every * sampled.total / len(sampled.spread))
 
 
-def executed_shared_cost(group: ExecutedGroup, device: Device) -> WarpCost:
-    """Of shared memory, which every lane has in its block's own window."""
+def executed_on_chip_cost(group: ExecutedGroup, passes: Passes, device: Device) -> WarpCost:
+    """Of constant memory, and of shared memory, which every lane has in its block's window."""
     rows, sampled = group.touched.rows, group.sampled
     if rows is None:
         return WarpCost()
     scale = rows.every * sampled.total / len(sampled.spread)
-    waves = shared_passes(rows.addresses, rows.lanes, group.item_bytes, group.serial, device)
+    waves = passes(rows.addresses, rows.lanes, group.item_bytes, group.serial, device)
     total = float(waves.sum()) * scale
     lit = float(rows.lanes.sum()) * scale
     return WarpCost(instructions=len(rows) * scale, wavefronts=total, cycles=total, lanes=lit)

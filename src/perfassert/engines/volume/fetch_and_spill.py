@@ -8,7 +8,7 @@ from math import exp
 
 import numpy as np
 
-from perfassert.engines.volume.binding import local_groups
+from perfassert.engines.volume.binding import space_groups
 from perfassert.engines.volume.groups import AccessGroup
 from perfassert.engines.volume.warps import lane_addresses, middle_block
 from perfassert.hardware.model import Device
@@ -41,7 +41,7 @@ def spilled(kernel: Description, launch: Launch, device: Device, occupancy: Occu
     """What local memory moves over the launch. Each block goes through the same stacks: those that
     fit into a unit's L1 are found there; where all fit into the L2, none is evicted."""
     moved = dict.fromkeys(Direction, 0.0)
-    for group in local_groups(kernel, launch):
+    for group in space_groups(kernel, launch, "local"):
         moved[group.direction] += _sectors(group, launch, device) * device.sector_bytes
     blocks = min(occupancy.resident_blocks * device.compute_units, launch.blocks)
     stacks = (kernel.spill_bytes or 0) * launch.threads_per_block * blocks

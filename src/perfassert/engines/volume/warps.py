@@ -14,7 +14,7 @@ The paper's rule that addresses more than 1024 B apart do not pair is the tag st
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,8 +85,13 @@ def warp_cost(
     return total
 
 
-def shared_cost(group: AccessGroup, launch: Launch, device: Device) -> WarpCost:
-    """Cost of shared-memory instructions over the launch.
+Passes = Callable[[IntArray, BoolArray, int, bool, Device], npt.NDArray[np.float64]]
+"""Per warp, from addresses and active lanes of shape (warps, lanes), bytes of an item, and whether
+the lanes of an atomic take turns."""
+
+
+def on_chip_cost(group: AccessGroup, passes: Passes, launch: Launch, device: Device) -> WarpCost:
+    """Cost of instructions on shared or constant memory over the launch.
 
     A block in the middle stands for all.
     """
@@ -94,7 +99,7 @@ def shared_cost(group: AccessGroup, launch: Launch, device: Device) -> WarpCost:
     if not lanes.some.any():
         return WarpCost()
     addresses, active = lanes.addresses[lanes.some], lanes.active[lanes.some]
-    waves = shared_passes(addresses, active, group.item_bytes, group.serial, device)
+    waves = passes(addresses, active, group.item_bytes, group.serial, device)
     scale = launch.blocks * lanes.weight * len(group.offsets)
     total = float(waves.sum()) * scale
     lit = float(active.sum()) * scale
@@ -300,6 +305,17 @@ def shared_passes(
     bank = addresses // device.shared_bank_bytes % device.shared_banks
     turns = _fullest(bank, active, device.shared_banks)
     return waves + device.shared_atomic_cycles * np.maximum(turns - waves, 0)
+
+
+def constant_passes(
+    addresses: IntArray, active: BoolArray, item_bytes: int, serial: bool, device: Device
+) -> npt.NDArray[np.float64]:
+    """Distinct addresses per warp: each of them is looked up by itself, for all lanes that ask for
+    it (CUDA C++ Programming Guide, Constant Memory)."""
+    first = np.take_along_axis(addresses, active.argmax(axis=1)[:, None], axis=1)
+    held = np.sort(np.where(active, addresses, first), axis=1)
+    passes: npt.NDArray[np.float64] = _distinct(held).sum(axis=1) * active.any(axis=1).astype(float)
+    return passes
 
 
 def wavefronts(addresses: IntArray, active: BoolArray, item_bytes: int, device: Device) -> IntArray:

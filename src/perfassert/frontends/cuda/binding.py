@@ -599,7 +599,7 @@ def _bound(
         within = binder.within(loop)
         if within is not None:
             conditions.append(within)
-    rests_on: tuple[Assumption, ...] = ()
+    rests_on = access.rests_on
     if access.unresolved and not has_proxy(binder, access.address):
         rests_on = _stood_in(binder, access, span)
     binder.what = f"the address of {access.text!r}" + (f" at {span}" if span else "")

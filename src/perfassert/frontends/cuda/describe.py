@@ -32,6 +32,7 @@ from perfassert.frontends.cuda.registers import accessed_bytes, defined, matrix_
 from perfassert.frontends.cuda.roles import closes_group, counted_waits, roles_of
 from perfassert.frontends.cuda.sass import NO_BARRIER, Instruction, parse_listing
 from perfassert.frontends.cuda.sass_code import Constants, Placed, SassCode, place
+from perfassert.frontends.cuda.textures import place_of_thread, texel
 from perfassert.frontends.toolchain.binary import Binary
 from perfassert.kernel.access import Direction
 from perfassert.kernel.program import (
@@ -54,7 +55,7 @@ _SPACES = {
     "LDG": "global", "STG": "global", "LD": "global", "ST": "global", "ATOMG": "global",
     "ATOM": "global", "RED": "global", "REDG": "global", "LDGSTS": "global",
     "LDS": "shared", "STS": "shared", "ATOMS": "shared", "LDSM": "shared", "STSM": "shared",
-    "LDL": "local", "STL": "local",
+    "LDL": "local", "STL": "local", "LDC": "constant",
 }  # fmt: skip
 _STORES = frozenset(("STG", "ST", "STS", "STL", "STSM", "RED", "REDG"))
 _ATOMICS = frozenset(("ATOMG", "ATOM", "RED", "REDG", "ATOMS"))
@@ -107,6 +108,7 @@ class Describer:
 
     def program(self) -> Program:
         accesses = {i: self._accesses(i) for i in self.result.addresses}
+        accesses |= {i: self._texels(i) for i in range(len(self.placed)) if i not in accesses}
         if self.binary.ptx and self.binary.listing:
             _PtxSide(self.binary.ptx, self.binary, self.symbols).join(self, accesses)
         instructions = tuple(
@@ -242,6 +244,20 @@ class Describer:
                 replace(self.access(instruction, "shared", values[1]), direction=Direction.STORE)
             )
         return tuple(made)
+
+    def _texels(self, index: int) -> tuple[MemoryAccess, ...]:
+        instruction = self.placed[index].instruction
+        found = texel(instruction)
+        if found is None:
+            return ()
+        field, direction, width = found
+        said = f"the layout of a {field} is not known: threads are taken to touch {width} B each, "
+        guess = self.note(said + "side by side", instruction.span, "address")
+        address = place_of_thread(self.symbols, width)
+        return (
+            MemoryAccess(field, "global", direction, width, address,
+                         text=instruction.text, rests_on=(guess,)),
+        )  # fmt: skip
 
     def access(self, instruction: Instruction, space: str, address: Value) -> MemoryAccess:
         """The access of an instruction at ``address``, split into field and distance from it."""

@@ -33,7 +33,7 @@ def with_touched(
     for number, access in enumerate(result):
         fields.setdefault((access.space, access.field), []).append(number)
     for (space, _), numbers in fields.items():
-        if space not in ("global", "shared"):
+        if space == "local":
             continue
         if all(found[n] is not None for n in numbers) and _open(binder, bound, maker, numbers):
             for n in numbers:

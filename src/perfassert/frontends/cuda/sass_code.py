@@ -239,7 +239,7 @@ class SassCode:
         instruction = self.code[index].instruction
         found = [instruction.guard[0]] if instruction.guard else []
         for operand in instruction.operands:
-            if operand.kind == "memory":
+            if operand.kind == "memory" or _indexed(instruction, operand):
                 found += [r for part in operand.parts for r in operand_registers(part, 1)]
         more = own_operands(instruction)
         found += [r for o in more for r in operand_registers(o, 1)]
@@ -265,7 +265,7 @@ class SassCode:
             return tuple(
                 self._address(o, read) if o.kind == "memory" else self.operand(o, read) for o in own
             )
-        found = [o for o in instruction.operands if o.kind == "memory"]
+        found = [o for o in instruction.operands if o.kind == "memory" or _indexed(instruction, o)]
         if not found:
             return ()
         values = tuple(self._address(o, read) for o in found)
@@ -278,7 +278,7 @@ class SassCode:
             value = self.operand(part, read)
             scale = part.suffix.partition(".X")[2]
             parts.append(s.scale(value, int(scale)) if scale.isdecimal() else value)
-        return s.add(*parts)
+        return s.add(*parts, s.number(operand.value if operand.kind == "constant" else 0))
 
     def operand(self, operand: Operand, read: Read) -> Value:
         """The value of an operand: register, number, constant or special register."""
@@ -379,6 +379,11 @@ def own_operands(instruction: Instruction) -> tuple[Operand, ...]:
 
 def _signed(value: int) -> int:
     return value - 2**32 if 2**31 <= value < 2**32 else value
+
+
+def _indexed(instruction: Instruction, operand: Operand) -> bool:
+    """Whether it is read from a constant bank at a place that may differ from lane to lane."""
+    return operand.kind == "constant" and instruction.base == "LDC" and bool(operand.parts)
 
 
 class _Step:

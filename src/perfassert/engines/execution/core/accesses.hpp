@@ -19,7 +19,7 @@ class Accesses {
     memory_ = &op.memory;
     spots.start(op, place, warps_per_block, rows, count);
     if (spots.unknown && (op.kind == Kind::kStore || op.kind == Kind::kAtomic)) stray();
-    if (memory_->space != kConstant) record();
+    record();
     if (op.kind == Kind::kMatrixLoad) forget_targets();
     else if (op.kind == Kind::kLoad) load();
     else change();

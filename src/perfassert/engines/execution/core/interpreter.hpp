@@ -74,7 +74,7 @@ class Interpreter {
     taken.resize(static_cast<std::size_t>(count * setting.warps * 2));
     for (std::size_t p = 0; p < code_.size(); ++p)
       for (auto& op : code_[p].ops)
-        if (op.memory.exists && op.kind != Kind::kUnknown && op.memory.space != kConstant) {
+        if (op.memory.exists && op.kind != Kind::kUnknown) {
           op.touched = static_cast<int>(accesses.touches.size());
           Touches own;
           own.place = static_cast<i64>(p), own.part = op.part;
