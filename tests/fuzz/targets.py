@@ -25,7 +25,7 @@ from perfassert.frontends.cuda.compile_commands import device_options, entries
 from perfassert.frontends.cuda.ptx import PtxCode, parse_ptx
 from perfassert.frontends.cuda.ptx_text import kernels
 from perfassert.frontends.cuda.sass import parse_listing
-from perfassert.frontends.cuda.sass_code import place
+from perfassert.frontends.cuda.sass_calls import place
 from perfassert.frontends.nsight import read_samples
 from perfassert.frontends.profiles.read import read_profile
 from perfassert.frontends.toolchain import names, options, signature

@@ -31,7 +31,8 @@ from perfassert.frontends.cuda.ptx import PtxCode, memory_of, parse_ptx
 from perfassert.frontends.cuda.registers import accessed_bytes, defined, matrix_rows, used
 from perfassert.frontends.cuda.roles import closes_group, counted_waits, roles_of
 from perfassert.frontends.cuda.sass import NO_BARRIER, Instruction, parse_listing
-from perfassert.frontends.cuda.sass_code import Constants, Placed, SassCode, place
+from perfassert.frontends.cuda.sass_calls import Placed, place
+from perfassert.frontends.cuda.sass_code import Constants, SassCode
 from perfassert.frontends.cuda.textures import place_of_thread, texel
 from perfassert.frontends.toolchain.binary import Binary
 from perfassert.kernel.access import Direction

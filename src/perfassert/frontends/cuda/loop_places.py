@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from perfassert.frontends.cuda.control_flow import Flow, NaturalLoop
-from perfassert.frontends.cuda.sass_code import Placed
+from perfassert.frontends.cuda.sass_calls import Placed
 from perfassert.source import SourceSpan
 
 _KEYWORD = re.compile(r"\b(?:for|while|do|goto)\b")

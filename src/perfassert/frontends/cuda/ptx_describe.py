@@ -19,7 +19,7 @@ from perfassert.frontends.cuda.ptx_machine import names_of, prepared
 from perfassert.frontends.cuda.ptx_schedule import touched
 from perfassert.frontends.cuda.ptx_text import PtxInstruction, Variable, bits_of
 from perfassert.frontends.cuda.sass import NO_BARRIER, Control, Instruction
-from perfassert.frontends.cuda.sass_code import Placed
+from perfassert.frontends.cuda.sass_calls import Placed
 from perfassert.frontends.toolchain.binary import Binary
 from perfassert.kernel.access import Direction
 from perfassert.kernel.program import MemoryAccess, Program, ProgramInstruction
