@@ -8,7 +8,7 @@ integers: no wrap-around at 2³² (addresses and sizes do not wrap in correct ke
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import gcd
 
@@ -495,6 +495,13 @@ class Symbols:
     def both(self, left: Value, right: Value) -> Value:
         """Conjunction."""
         return self._junction("and", self.zero, self.one, left, right)
+
+    def all_of(self, conditions: Iterable[Value]) -> Value:
+        """Conjunction of any number."""
+        result = self.one
+        for condition in conditions:
+            result = self.both(result, condition)
+        return result
 
     def either(self, left: Value, right: Value) -> Value:
         """Disjunction."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from perfassert.frontends.cuda.binding import Binder, has_proxy
+from perfassert.frontends.cuda.binding import Binder
+from perfassert.frontends.cuda.bound_accesses import has_proxy
 from perfassert.kernel.bound import BoundAccess
 from perfassert.kernel.executed import Sampled, Touched
 from perfassert.kernel.program import Program, ProgramBlock, ProgramInstruction

@@ -16,9 +16,9 @@ from perfassert.errors import KernelError, KernelSourceError, ToolchainMissing, 
 from perfassert.frontends.cuda.arguments import Arguments
 from perfassert.frontends.cuda.binding import (
     Binder,
-    bind_accesses,
     check_trip_counts,
 )
+from perfassert.frontends.cuda.bound_accesses import bind_accesses
 from perfassert.frontends.cuda.constants import with_constants
 from perfassert.frontends.cuda.describe import describe
 from perfassert.frontends.cuda.executed_accesses import with_touched
