@@ -177,6 +177,14 @@ def test_nothing_has_changed(folders, capsys):
     assert capsys.readouterr().out.endswith(": 7 same\n")
 
 
+def test_other_code_with_the_same_numbers_is_said(tmp_path, capsys):
+    for name, factor in (("base.cu", 2), ("head.cu", 3)):
+        (tmp_path / name).write_text(SAME.replace("2", str(factor)))
+    pair = [str(tmp_path / name) for name in ("base.cu", "head.cu")]
+    assert main(["diff", *pair, "--arch", "sm_80"]) == 0
+    assert "changed: same (sm_80)\n    other instructions, but" in capsys.readouterr().out
+
+
 def test_as_text_markdown_and_annotations(folders, capsys, tmp_path, monkeypatch):
     summary = tmp_path / "summary.md"
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))

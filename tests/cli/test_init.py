@@ -47,6 +47,7 @@ def test_what_it_writes_runs_once_it_is_filled_in(project, name, capsys):
     written = Path(name).read_text()
     assert str(project.path) not in written
     assert "structures to be given as well: c\n" in written
+    assert ("args = { n = 1048576, w = 1.0 }" in written) is name.endswith(".toml")
     lines = [line for line in written.splitlines() if "fill in domain" not in line]
     Path(name).write_text("\n".join(lines))
     project.runpytest_inprocess(*QUIET, name, "-k", "smooth", "--perf-update=new").assert_outcomes(

@@ -155,12 +155,24 @@ def test_on_the_command_line(library, capsys):
     assert main(["kernels", str(library), "--filter", "smooth<2,*", *block]) == 0
     text = capsys.readouterr().out
     assert text.endswith("\n2 kernels\n")
+    assert str(library) not in text
     assert "100%" in text or "94%" in text
     assert main(["kernels", str(library), "--arch", "sm_90", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert len(rows) == COUNT
     assert {"name", "mangled", "mix", "digest", "control_flow"} <= set(rows[0])
     assert main(["kernels", str(library), "--block", "128"]) == 2
+
+
+def test_several_files_are_told_apart(tmp_path, capsys):
+    text = "__global__ void k{}(int* a) {{ a[0] = 1; }}\n"
+    files = [str(written(tmp_path, text.format(n), f"{n}.cu")) for n in "ab"]
+    assert main(["kernels", *files, "--arch", "sm_80"]) == 0
+    header, _, *rows = capsys.readouterr().out.splitlines()
+    assert header.split()[:2] == ["kernel", "file"]
+    assert [row.split()[:2] for row in rows[:2]] == [["ka", files[0]], ["kb", files[1]]]
+    assert main(["kernels", files[0], "--arch", "sm_80"]) == 0
+    assert capsys.readouterr().out.endswith("\n1 kernel\n")
 
 
 def test_a_compilation_database(tmp_path, library, capsys):

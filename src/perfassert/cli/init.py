@@ -83,7 +83,8 @@ def _init(options: argparse.Namespace) -> int:
         kernels = [k.name for k in plan.kernels]
         print(json.dumps({"file": str(output), "devices": plan.devices, "kernels": kernels}))
     else:
-        print(f"{output}: {len(plan.kernels)} kernels on {', '.join(plan.devices)}")
+        count = f"{len(plan.kernels)} kernel{'s' * (len(plan.kernels) != 1)}"
+        print(f"{output}: {count} on {', '.join(plan.devices)}")
         print(f"next: {_FILL_IN}; pytest --perf-update=new writes the baselines")
     return 0
 

@@ -45,8 +45,9 @@ def _kernels(options: argparse.Namespace) -> int:
     device = load_device(options.device) if options.device else None
     arch = options.arch or (device.arch if device else None)
     given = compilation_of(options)
-    found = [info for file in options.file for info in _of(Path(file), arch, given)]
-    kept = [i for i in found if _matches(i, options.filter)]
+    found = [(file, info) for file in options.file for info in _of(Path(file), arch, given)]
+    files = [file for file, i in found if _matches(i, options.filter)]
+    kept = [i for _, i in found if _matches(i, options.filter)]
     shares = [_occupancy(i, options.block, device) for i in kept]
     if options.json:
         rows = [
@@ -55,7 +56,8 @@ def _kernels(options: argparse.Namespace) -> int:
         ]
         print(json.dumps(rows))
     else:
-        say(_text(kept, shares, options.block is not None))
+        where = files if len(options.file) > 1 else []
+        say(_text(kept, shares, options.block is not None, where))
     return 0
 
 
@@ -86,7 +88,10 @@ def _occupancy(info: KernelInfo, block: int | None, device: Device | None) -> fl
         return None
 
 
-def _text(found: Sequence[KernelInfo], shares: Sequence[float | None], block: bool) -> str:
+def _text(
+    found: Sequence[KernelInfo], shares: Sequence[float | None], block: bool, files: Sequence[str]
+) -> str:
+    """``files``: of each kernel, where there are several."""
     from perfassert.report.tables import table
 
     header = ["kernel", "arch", "registers", "spills", "stack", "shared", "barriers", "code", "mix",
@@ -104,4 +109,8 @@ def _text(found: Sequence[KernelInfo], shares: Sequence[float | None], block: bo
             rows[-1].append("does not fit" if share is None else f"{share:.0%}")
     if block:
         header.append("occupancy")
-    return f"{table(header, rows)}\n\n{len(found)} kernels"
+    if files:
+        header.insert(1, "file")
+        for row, file in zip(rows, files, strict=True):
+            row.insert(1, file)
+    return f"{table(header, rows)}\n\n{len(found)} kernel{'s' * (len(found) != 1)}"

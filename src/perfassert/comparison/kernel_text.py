@@ -23,6 +23,8 @@ _MARKS = {
 _ANNOTATED = (Status.BROKEN, Status.GONE, Status.WORSE)
 _SHOWN = 10  # annotations that GitHub shows of one step
 
+_UNSEEN = "other instructions, but the same numbers; what they cost, --launches says"
+
 
 def headline(found: CodeDiff) -> str:
     """``"1 worse, 3 same"``."""
@@ -56,7 +58,8 @@ def _moved(found: CodeDiff) -> list[KernelDiff]:
 
 def what(kernel: KernelDiff) -> str:
     """What is too much first, then all that is another number."""
-    return "; ".join(_said(kernel))
+    said = "; ".join(_said(kernel))
+    return said or (_UNSEEN if kernel.status is Status.CHANGED else "")
 
 
 def _said(kernel: KernelDiff) -> Iterator[str]:

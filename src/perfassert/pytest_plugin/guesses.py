@@ -43,7 +43,7 @@ def judge(prediction: Prediction, mode: str) -> None:
     text = (
         f"the prediction of {prediction.kernel} on {prediction.device} is a guess\n"
         f"{confidence(prediction)}\n"
-        "give what is missing, or say perf(..., allow_guesses=True)"
+        "give what is missing, or say perf(..., allow_guesses=True), in TOML allow_guesses = true"
     )
     if mode == "error":
         raise ExpectationFailed(text)
