@@ -114,6 +114,24 @@ def test_what_is_broken_says_why(files, double, capsys):
     assert "::warning title=copy is broken::" in capsys.readouterr().out
 
 
+def test_lines_that_cost_more(files, double, single, capsys):
+    def sources(*costs):
+        keys = ("line", "instructions", "wavefronts", "sectors")
+        return {"a|b.cu": [dict(zip(keys, cost, strict=True)) for cost in costs]}
+
+    base = a_test("test_a", single, sources=sources((3, 5.0, 0.0, 0.0), (4, 4.0, 1.0, 4.0)))
+    head = a_test("test_a", double, sources=sources((5, 5.0, 0.0, 0.0), (6, 4.0, 2.0, 8.0)))
+    arguments = files([base], [head])
+    _, found = compared(capsys, arguments)
+    (line,) = found["predictions"][0]["lines"]
+    assert (line["file"], line["base"], line["head"]) == ("a|b.cu", 4, 6)
+    assert line["sectors"] == {"base": 4.0, "head": 8.0}
+    assert main(arguments) == 1
+    assert "a|b.cu:4 → 6  4 → 8      1 → 2         4" in capsys.readouterr().out
+    assert main([*arguments, "--markdown"]) == 1
+    assert "4 → 8" in capsys.readouterr().out
+
+
 def test_a_module_that_cannot_be_collected(files, double, capsys):
     arguments = files([a_test("test_a", double)], [])
     Path("head.json").write_text(to_json(document([], ["tests/test_a.py"])), encoding="utf-8")

@@ -11,6 +11,7 @@ from perfassert.baseline.components import Component, Value, components, same
 from perfassert.baseline.entry import Entry, entry_of
 from perfassert.baseline.entry import Key as EntryKey
 from perfassert.baseline.tolerance import Tolerance, tolerances
+from perfassert.comparison.line_changes import LineChange, line_changes
 from perfassert.comparison.read import Key, Place, Reported, ReportFile
 from perfassert.errors import ReportError
 from perfassert.expect.metrics import METRICS
@@ -70,6 +71,13 @@ class Item:
         found = self.head or self.base
         assert found is not None
         return found
+
+    @property
+    def lines(self) -> tuple[LineChange, ...]:
+        """Lines of compiled code that cost something else."""
+        if self.base is None or self.head is None:
+            return ()
+        return line_changes(self.base.lines, self.head.lines)
 
     @property
     def share(self) -> float | None:

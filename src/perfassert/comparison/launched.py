@@ -15,6 +15,7 @@ from perfassert.baseline.why import why
 from perfassert.comparison.compare import DEFAULT_TOLERANCE, Comparison, Item, Status, compare
 from perfassert.comparison.kernel_changes import CodeDiff, Placed, Side
 from perfassert.comparison.limits import CODE_UNITS, Limits
+from perfassert.comparison.line_changes import costs_of
 from perfassert.comparison.read import Key, Place, Reported, ReportFile
 from perfassert.comparison.sides import Reading
 from perfassert.errors import KernelSourceError, PerfAssertError
@@ -134,8 +135,9 @@ def with_code(kernel: Kernel, placed: Placed, reading: Reading) -> CompiledKerne
 
 
 def _reported(prediction: Prediction, folder: Path) -> Reported:
-    found = costliest(sources(prediction, folder))
-    return Reported(prediction, Place(*found) if found else None, {})
+    lines = sources(prediction, folder)
+    found = costliest(lines)
+    return Reported(prediction, Place(*found) if found else None, {}, costs_of(lines))
 
 
 def _explained(item: Item, tolerance: str) -> Item:

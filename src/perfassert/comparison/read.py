@@ -10,6 +10,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from perfassert.comparison.line_changes import LineCosts, costs_of
 from perfassert.errors import PerfAssertError, ReportError
 from perfassert.prediction.prediction import Prediction
 from perfassert.report.document import FORMAT, SCHEMA
@@ -39,11 +40,12 @@ class Place(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Reported:
     """A prediction with the line that is to blame for it, where that is known: the costliest of
-    the kernel, else the test's. ``plugged``: metrics of plug-ins."""
+    the kernel, else the test's. ``metrics``: those of plug-ins, too; ``lines``: what they cost."""
 
     prediction: Prediction
     place: Place | None
     metrics: Mapping[str, float | str]
+    lines: LineCosts
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +138,8 @@ def _single(path: Path, data: Mapping[str, Any]) -> ReportFile:
 
 
 def _reported(data: Mapping[str, Any], own: Place | None) -> Reported:
-    found = costliest(data.get("sources", {}))
+    sources = data.get("sources", {})
+    found = costliest(sources)
     place = own if found is None else Place(*found)
-    return Reported(Prediction.from_dict(data), place, data.get("metrics", {}))
+    metrics = data.get("metrics", {})
+    return Reported(Prediction.from_dict(data), place, metrics, costs_of(sources))

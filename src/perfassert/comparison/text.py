@@ -7,9 +7,11 @@ from typing import Any
 
 from perfassert.baseline.components import Component, shown
 from perfassert.comparison.compare import Comparison, Item, Status
+from perfassert.comparison.line_changes import LineChange
 from perfassert.errors import printable
 from perfassert.report.markdown_parts import LIMIT, Capped, code, details, words
 from perfassert.report.markdown_parts import table as markdown_table
+from perfassert.report.sources import COSTS
 from perfassert.report.tables import percent, table
 
 _MARKS = {
@@ -19,8 +21,10 @@ _MARKS = {
 _QUIET = (Status.SAME, Status.WITHIN)
 _HEADER = ("", "test", "kernel", "device", "base", "head", "difference")
 _COMPONENTS = ("component", "base", "head", "difference")
+_LINES = ("line", *COSTS)
 _EXPLAINED = 20  # predictions whose components are printed
 _LISTED = 40  # components of one prediction in a comment
+_LINED = 8  # lines of one prediction
 
 
 def headline(found: Comparison) -> str:
@@ -41,6 +45,8 @@ def text(found: Comparison) -> str:
         if item.components:
             rows = [_component(c) for c in item.components]
             parts.append(f"{_title(item)}\n{table(_COMPONENTS, rows)}")
+        if lines := [_line(change) for change in item.lines[:_LINED]]:
+            parts.append(table(_LINES, lines))
     if len(moved) > _EXPLAINED:
         parts.append(f"… and {len(moved) - _EXPLAINED} more; --json has all")
     return printable("\n\n".join(parts))
@@ -88,6 +94,18 @@ def _data(item: Item) -> dict[str, Any]:
             {"name": c.name, "base": c.before, "head": c.after, "difference": c.share}
             for c in item.components
         ],
+        "lines": [
+            {
+                "file": c.file,
+                "base": c.base_line or None,
+                "head": c.head_line or None,
+                **{
+                    name: {"base": a, "head": b}
+                    for name, a, b in zip(COSTS, c.before, c.after, strict=True)
+                },
+            }
+            for c in item.lines
+        ],
         "file": place and place.file,
         "line": place and place.line,
     }
@@ -123,6 +141,11 @@ def _markdown_cells(item: Item) -> tuple[str, ...]:
     )  # fmt: skip
 
 
+def _line(change: LineChange) -> tuple[str, ...]:
+    pairs = zip(change.before, change.after, strict=True)
+    return change.place, *(f"{a:.3g}" if a == b else f"{a:.3g} → {b:.3g}" for a, b in pairs)
+
+
 def _component(c: Component) -> tuple[str, str, str, str]:
     return (c.name, shown(c.path, c.before), shown(c.path, c.after), c.change)
 
@@ -145,3 +168,5 @@ def _body(item: Item) -> Iterator[str]:
         yield markdown_table(_COMPONENTS, rows[:_LISTED], right=(1, 2, 3))
         if len(rows) > _LISTED:
             yield f"… and {len(rows) - _LISTED} more"
+    if lines := [tuple(map(words, _line(change))) for change in item.lines[:_LINED]]:
+        yield markdown_table(_LINES, lines, right=(1, 2, 3))

@@ -1,0 +1,88 @@
+"""What lines of the source cost in the base and in the head, whose numbers may have moved.
+
+Reports hold no text of sources: lines are aligned by what they cost, so that those before and
+after a change meet again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from itertools import zip_longest
+
+from perfassert.report.sources import COSTS, Sources
+
+_LEAST = 0.01  # of what the kernel costs: a line that moved less is not told
+
+Cost = tuple[float, ...]
+"""In the order of :data:`~perfassert.report.sources.COSTS`, for one warp."""
+LineCosts = Mapping[str, Sequence[tuple[int, Cost]]]
+"""File → its lines, in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class LineChange:
+    """A line that costs something else; ``base_line`` or ``head_line`` is 0 where it is not there.
+
+    ``weight``: how far it moved, as a share of what the kernel costs, by the cost that did most.
+    """
+
+    file: str
+    base_line: int
+    head_line: int
+    before: Cost
+    after: Cost
+    weight: float
+
+    @property
+    def place(self) -> str:
+        """``"a.cu:12"``, ``"a.cu:12 → 14"``, and what is new or gone."""
+        if not self.base_line:
+            return f"{self.file}:{self.head_line} (new)"
+        if not self.head_line:
+            return f"{self.file}:{self.base_line} (gone)"
+        moved = "" if self.base_line == self.head_line else f" → {self.head_line}"
+        return f"{self.file}:{self.base_line}{moved}"
+
+
+def costs_of(sources: Sources) -> LineCosts:
+    """Of what reports hold."""
+    return {
+        file: [(int(line["line"]), tuple(float(line[name]) for name in COSTS)) for line in lines]
+        for file, lines in sources.items()
+    }
+
+
+def line_changes(base: LineCosts, head: LineCosts) -> tuple[LineChange, ...]:
+    """Those that moved most come first; none where a side has no lines, as it is not known then."""
+    if not base or not head:
+        return ()
+    whole = [max(_sum(side, i) for side in (base, head)) for i in range(len(COSTS))]
+    found = [
+        LineChange(file, before[0], after[0], before[1], after[1], _weight(before, after, whole))
+        for file in sorted({*base, *head})
+        for before, after in _pairs(base.get(file, ()), head.get(file, ()))
+    ]
+    told = [change for change in found if change.weight >= _LEAST]
+    return tuple(sorted(told, key=lambda c: (-c.weight, c.file, c.head_line, c.base_line)))
+
+
+def _sum(side: LineCosts, number: int) -> float:
+    return sum(cost[number] for lines in side.values() for _, cost in lines)
+
+
+def _weight(before: tuple[int, Cost], after: tuple[int, Cost], whole: Sequence[float]) -> float:
+    moved = (abs(b - a) for a, b in zip(before[1], after[1], strict=True))
+    return max(m / w if w else 0.0 for m, w in zip(moved, whole, strict=True))
+
+
+def _pairs(
+    base: Sequence[tuple[int, Cost]], head: Sequence[tuple[int, Cost]]
+) -> Iterator[tuple[tuple[int, Cost], tuple[int, Cost]]]:
+    """Lines that cost other than before, those of one stretch in order."""
+    nothing = (0, (0.0,) * len(COSTS))
+    old, new = ([cost for _, cost in lines] for lines in (base, head))
+    for kind, a, b, c, d in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if kind != "equal":
+            yield from zip_longest(base[a:b], head[c:d], fillvalue=nothing)
