@@ -13,6 +13,9 @@ from perfassert.hardware.schema import VALUES
 from perfassert.sensitivity.examples import EXAMPLES, example
 
 ONLY_DIAGNOSTICS = {"tlb_page_bytes"}  # no metric follows from TLB misses
+OF_CLUSTERS = {"cluster_latency", "cluster_bytes_per_cycle"}
+"""What only Hopper's code can ask for: ``tests/predictor/test_distributed_shared_memory.py``."""
+LEFT_OUT = ONLY_DIAGNOSTICS | OF_CLUSTERS | {"warp_size"}
 OPERATIONS = tuple(pa.device("a100").operations)
 PIPELINES = tuple(pa.device("a100").pipelines)
 
@@ -107,7 +110,7 @@ def differences(devices, key):
                 yield {part for part in old.keys() | new.keys() if old.get(part) != new.get(part)}
 
 
-@pytest.mark.parametrize("key", [k for k in VALUES if k not in ONLY_DIAGNOSTICS | {"warp_size"}])
+@pytest.mark.parametrize("key", [k for k in VALUES if k not in LEFT_OUT])
 def test_values(devices, key):
     if key == "shared_atomic_cycles":
         pytest.importorskip("nvidia.cu13")

@@ -76,6 +76,8 @@ class Device:
     l1_fill_cycles: float
     shared_access_cycles: float
     shared_atomic_cycles: float
+    cluster_latency: float
+    cluster_bytes_per_cycle: float
     sector_bytes: int
     l2_bytes: int
     l2_partitions: int

@@ -60,6 +60,8 @@ VALUES: dict[str, Key] = {
     "l1_fill_cycles": _cycles_if_any,
     "shared_access_cycles": _cycles_if_any,
     "shared_atomic_cycles": _cycles_if_any,
+    "cluster_latency": _cycles_if_any,
+    "cluster_bytes_per_cycle": Key(_PER_CYCLE, exclusive=False, off=0.0),
     "sector_bytes": _bytes,
     "l2_bytes": _bytes,
     "l2_partitions": _count,

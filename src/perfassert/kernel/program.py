@@ -21,6 +21,8 @@ from perfassert.source import Assumption, SourceSpan
 COUNTER = "loop:"
 ARGUMENT = "arg:"
 CONSTANT = "constant:"
+CLUSTER = "shared memory of the cluster"
+"""The field that stands for what lies in shared memory of another block."""
 CLUSTERED = "clustered"
 """The variable that is 1 where the launch has clusters."""
 

@@ -19,6 +19,7 @@ from perfassert.kernel.access import Access, Direction
 from perfassert.kernel.bound import BoundAccess
 from perfassert.kernel.description import BoundKernel, Description, WrittenKernel
 from perfassert.kernel.graph import InstructionGraph, Latency, Node
+from perfassert.kernel.program import CLUSTER
 from perfassert.kernel.roles import Role
 from perfassert.predictor.matrix_units import MatrixUnits
 
@@ -26,6 +27,7 @@ QUEUE = "memory queue"
 LOAD_STORE_UNIT = "load-store unit"
 L2 = "L2 share"
 COPIES = "bulk copies"
+CLUSTER_NETWORK = "cluster network"
 GRAIN = 16  # derived costs are multiples of 1/16 cycle, so that periods exist
 _ON_CHIP = ("shared", "global")
 """Pipelines of a device file that stand for the load-store unit."""
@@ -118,6 +120,9 @@ class MemorySystem:
             cycles = max(operation.issue * wavefronts, self.device.shared_access_cycles)
             demands = [(LOAD_STORE_UNIT, cycles)]
             completion = operation.completion
+            if known and self.fields[known[0]][0] == CLUSTER:
+                demands = self._from_others(known, costs, cycles)
+                completion = self.device.cluster_latency or self.device.shared_latency
         else:
             cycles = max([operation.issue, *(c.cycles for c in costs)])
             missed = self._missed_sectors(known, costs) / trips
@@ -156,6 +161,15 @@ class MemorySystem:
             operation.pipeline, scope,
         )  # fmt: skip
         return replace(node, operation=name)
+
+    def _from_others(
+        self, known: list[int], costs: list[AccessCost], cycles: float
+    ) -> list[tuple[str, float]]:
+        """Of what lies in another block of the cluster: the unit's pipe twice, as the other blocks
+        want as much of it, and the network between units."""
+        bytes_ = sum(c.lanes * self.widths[i] for i, c in zip(known, costs, strict=True))
+        width = self.device.cluster_bytes_per_cycle
+        return [(LOAD_STORE_UNIT, 2 * cycles), (CLUSTER_NETWORK, bytes_ / width if width else 0.0)]
 
     def bulk(self, node: Node, number: int) -> Node:
         """A bulk copy: it passes shared memory's pipe at its width, and the L2, but no queue."""

@@ -16,6 +16,7 @@ from perfassert.hardware.occupancy import Occupancy
 from perfassert.kernel.description import BoundKernel, CompiledKernel, Kernel
 from perfassert.kernel.executed import Issued
 from perfassert.kernel.launch import Launch
+from perfassert.kernel.program import CLUSTER
 from perfassert.prediction.prediction import Diagnosis, OccupancyResult, Prediction, Resources
 from perfassert.predictor.confidence import trust
 from perfassert.predictor.diagnose import coverage, diagnose
@@ -137,7 +138,12 @@ def _occupancy(held: Occupancy) -> OccupancyResult:
 def _approximated(model: Model) -> tuple[Assumption, ...]:
     """What the model simplifies about this launch."""
     looped = model.by_hand and any(n.touches_global and n.loop >= 0 for n in model.graph.nodes)
-    return (*((_COUNTED_ONCE,) if looped else ()), *_derived(model), *_clocked_down(model))
+    return (
+        *((_COUNTED_ONCE,) if looped else ()),
+        *_derived(model),
+        *_clocked_down(model),
+        *_mapped(model),
+    )
 
 
 def _clocked_down(model: Model) -> Iterator[Assumption]:
@@ -147,6 +153,17 @@ def _clocked_down(model: Model) -> Iterator[Assumption]:
         yield Assumption(
             f"matrix units in use: the clock is taken to fall from {nominal / 1e9:.3g} to "
             f"{clock / 1e9:.3g} GHz"
+        )
+
+
+def _mapped(model: Model) -> Iterator[Assumption]:
+    """Shared memory of other blocks, on a device of which no latency is known."""
+    kernel, device = model.case.kernel, model.device
+    bound = kernel.bound if isinstance(kernel, BoundKernel) else ()
+    if not device.cluster_latency and any(a.field == CLUSTER for a in bound):
+        yield Assumption(
+            f"{device.name} has no cluster_latency: shared memory of other blocks counts as a "
+            "block's own"
         )
 
 

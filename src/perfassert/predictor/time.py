@@ -25,14 +25,14 @@ from perfassert.kernel.launch import Launch
 from perfassert.predictor.dealing import Alone, unevenness
 from perfassert.predictor.fetching import FETCH
 from perfassert.predictor.matrix_units import HANDED_OVER, MATRIX_QUEUE
-from perfassert.predictor.memory import L2, LOAD_STORE_UNIT, QUEUE
+from perfassert.predictor.memory import CLUSTER_NETWORK, L2, LOAD_STORE_UNIT, QUEUE
 from perfassert.predictor.model import Case, Edit, Model, estimated, make_model, uneven_work
 from perfassert.source import Assumption
 
 _SERVER = {
     "global": "memory", "shared": "shared", "local": "shared", "barrier": "latency",
     QUEUE: "issue", FETCH: "issue", LOAD_STORE_UNIT: "load-store", L2: "l2", MATRIX_QUEUE: "issue",
-    HANDED_OVER: "issue",
+    HANDED_OVER: "issue", CLUSTER_NETWORK: "shared",
 }  # fmt: skip
 _SATURATED = 0.5  # of the time: a server that is busy for so long is the limiter
 _LIMIT = 4_000_000  # simulated instructions without a recurrence, before extrapolation

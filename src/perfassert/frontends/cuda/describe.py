@@ -38,6 +38,7 @@ from perfassert.frontends.toolchain.binary import Binary
 from perfassert.kernel.access import Direction
 from perfassert.kernel.program import (
     ARGUMENT,
+    CLUSTER,
     CONSTANT,
     COUNTER,
     BulkCopy,
@@ -263,6 +264,9 @@ class Describer:
     def access(self, instruction: Instruction, space: str, address: Value) -> MemoryAccess:
         """The access of an instruction at ``address``, split into field and distance from it."""
         field, rest = self._base(address) if space == "global" else (space, address)
+        inside = self._of_others(address)
+        if inside is not None:
+            field, space, rest = CLUSTER, "shared", inside
         unresolved = self.unresolved(rest)
         if not field:
             field = f"pointer in {self._pointer(address)}"
@@ -273,6 +277,13 @@ class Describer:
             accessed_bytes(instruction),
             rest, base in _ATOMICS, unresolved, instruction.text, _merged(instruction),
         )  # fmt: skip
+
+    def _of_others(self, address: Value) -> Value | None:
+        """The place in another block's shared memory, where the address is one."""
+        s = self.symbols
+        inside = s.sub(address, s.unknown(CLUSTER))
+        mapped = [any(a.name == CLUSTER for a in s.unknowns(v)) for v in (address, inside)]
+        return inside if mapped == [True, False] else None
 
     def _base(self, address: Value) -> tuple[str, Value]:
         """The pointer parameter that the address starts from, and the distance from it."""

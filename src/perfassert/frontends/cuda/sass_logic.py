@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from perfassert.frontends.cuda.sass_step import Step
+from perfassert.kernel.program import CLUSTER
 from perfassert.kernel.symbols import Symbols, Value
 
 
@@ -111,6 +112,7 @@ def _shf(i: Step) -> Mapping[str, Value]:
     return {}
 
 
+_RANK_ON_TOP = 0x654  # bytes: three of the address, the block's number above them
 _RELATIONS = {"LT": "<", "LE": "<=", "GT": ">", "GE": ">=", "EQ": "==", "NE": "!="}
 
 
@@ -163,6 +165,8 @@ def _prmt(i: Step) -> Mapping[str, Value]:
         return i.result(i[0])
     if selector == 0x5410 and i[2] is s.zero:
         return i.result(s.mod(i[0], s.number(2**16)))
+    if selector == _RANK_ON_TOP:  # what ``mapa`` comes to
+        return i.result(s.add(i[2], s.unknown(CLUSTER)))
     return {}
 
 
