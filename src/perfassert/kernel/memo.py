@@ -24,6 +24,7 @@ class Memo:
             return known
         made = make()
         if len(self._found) >= _MOST:
-            self._found.pop(next(iter(self._found)), None)
+            oldest, *_ = list(self._found)  # at once: other threads may add meanwhile
+            self._found.pop(oldest, None)
         self._found[key] = made
         return made

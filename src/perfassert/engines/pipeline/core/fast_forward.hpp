@@ -37,7 +37,10 @@ struct Watch {
   template <class Heard> bool look(i64 simulated, i64 now, const Heard& heard, Result& result) {
     if (simulated >= next_poll) {
       next_poll = simulated + (1 << 20);
-      if (PyErr_CheckSignals()) throw std::runtime_error("interrupted");
+      PyGILState_STATE held = PyGILState_Ensure();  // which the caller has given away
+      bool interrupted = PyErr_CheckSignals() != 0;
+      PyGILState_Release(held);
+      if (interrupted) throw std::runtime_error("interrupted");
     }
     if (!limit) return false;
     if (!half && simulated >= limit / 2) {

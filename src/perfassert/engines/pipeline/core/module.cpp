@@ -19,6 +19,12 @@ Result run(const Unit& unit) {
   return unit.profile ? in_order<Listeners<Accounting, Profiling>>(unit) : in_order<Accounting>(unit);
 }
 
+// Other threads of Python go on meanwhile.
+struct Released {
+  PyThreadState* state = PyEval_SaveThread();
+  ~Released() { PyEval_RestoreThread(state); }
+};
+
 PyObject* simulate(PyObject*, PyObject* argument) {
   char* data = nullptr;
   Py_ssize_t size = 0;
@@ -26,7 +32,7 @@ PyObject* simulate(PyObject*, PyObject* argument) {
   try {
     Reader in{reinterpret_cast<const i64*>(data), reinterpret_cast<const i64*>(data + size)};
     Unit unit = read_unit(in);
-    Result r = run(unit);
+    Result r = [&unit] { Released released; return run(unit); }();
     std::vector<i64> out{r.end, r.simulated, r.cut_short, r.half_time, r.half_count};
     out.insert(out.end(), r.heard.begin(), r.heard.end());
     return PyBytes_FromStringAndSize(reinterpret_cast<const char*>(out.data()),

@@ -1,0 +1,84 @@
+"""Several threads in one process get what one gets."""
+
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+import pytest
+
+import perfassert as pa
+from perfassert.frontends.toolchain import tools
+from perfassert.kernel.memo import Memo
+from perfassert.predictor.predict import _predicted
+
+THREADS = 6
+DEVICES = ("a100", "rtx-4090", "v100-pcie-32gb")
+SOURCE = """
+__global__ void sums(const float* a, float* b, int n) {
+  float sum = 0;
+  for (int i = threadIdx.x; i < n; i += blockDim.x) sum += a[blockIdx.x * n + i];
+  b[blockIdx.x * blockDim.x + threadIdx.x] = sum;
+}
+__global__ void taken(const int* rows, float* b) {
+  float sum = 0;
+  for (int e = rows[threadIdx.x]; e < rows[threadIdx.x + 1]; e++) sum += b[e];
+  b[blockIdx.x * blockDim.x + threadIdx.x] = sum;
+}
+"""
+
+
+def by_hand():
+    fields = [pa.Field("a", shape=(256, 1024), halo=1), pa.Field("b", shape=(256, 1024))]
+    kernel = pa.Kernel.from_accesses("k", fields, ["a[y, x + 1]", "a[y - 1, x]"], ["b[y, x]"])
+    return [(kernel, pa.Launch.cover((1024, 256), (32 * n, 2))) for n in (1, 2, 4, 8)]
+
+
+def compiled(folder):
+    path = folder / "k.cu"
+    path.write_text(SOURCE)
+    rows = pa.Buffer((129,), "int32", fill="csr_rows(nnz_per_row=7)", seed=1)
+    sums, taken = pa.from_cuda(path, "sums"), pa.from_cuda(path, "taken")
+    launches = [(sums, pa.Launch(64, 128, {"n": n})) for n in (100, 1000, 5000)]
+    return [*launches, (taken, pa.Launch(64, 128, {"rows": rows}))]
+
+
+def told(asked):
+    kernel, launch, device = asked
+    return pa.predict(kernel, launch, device).to_json()
+
+
+def compared(questions):
+    asked = [(kernel, launch, device) for device in DEVICES for kernel, launch in questions]
+    alone = [told(a) for a in asked]
+    together = Barrier(THREADS)
+
+    def thread(turn):
+        together.wait()
+        order = asked[turn:] + asked[:turn]
+        found = [told(a) for a in order]
+        return found[-turn:] + found[:-turn] if turn else found
+
+    _predicted.cache_clear()  # else the answers would be those of before
+    with ThreadPoolExecutor(THREADS) as pool:
+        assert list(pool.map(thread, range(THREADS))) == [alone] * THREADS
+
+
+def test_addresses_by_hand():
+    compared(by_hand())
+
+
+@pytest.mark.skipif(
+    tools.find("nvrtc") is None or tools.find("nvdisasm") is None,
+    reason="NVIDIA's compiler is not installed",
+)
+def test_compiled_and_executed_code(tmp_path):
+    compared(compiled(tmp_path))
+
+
+def test_a_memo_that_is_full():
+    memo = Memo()
+
+    def thread(turn):
+        return [memo.once((turn, n), lambda n=n: n) for n in range(5000)]
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        assert list(pool.map(thread, range(THREADS))) == [list(range(5000))] * THREADS
