@@ -111,6 +111,7 @@ def test_a_file_is_compiled_and_shown(address, visit, sound, tmp_path):
     page.set_input_files("#source", source)
     page.wait_for_function("document.querySelector('#kernel').value === 'twice'")
     assert page.input_value("#args") == "n = 1048576"
+    assert page.inner_text("#block-x + output") == "256"
     changed(page, before)
     assert 'cuda = "kernel.cu", name = "twice"' in page.text_content("#test")
     sound(page)

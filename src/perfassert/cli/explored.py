@@ -183,7 +183,7 @@ def _layers(p: Prediction, device: Device) -> list[dict[str, Any]]:
     """Layer conditions: does the L2 still hold what the next row, or plane, of blocks shares?"""
     found = []
     for axis in ("y", "z"):
-        if (needed := p.diagnostics.get(f"layer_{axis}_bytes")) is None:
+        if not (needed := p.diagnostics.get(f"layer_{axis}_bytes", 0.0)):
             continue
         again = p.volumes.dram_load.parts.get(f"overlap_{axis}", 0.0)
         missed = p.diagnostics[f"layer_{axis}_miss"]

@@ -9,6 +9,7 @@ const START = {
     `src[${["z", "y", "x"].map((a) => (a === axis ? `${a} ${step < 0 ? "-" : "+"} 1` : a)).join(", ")}]`))].join("\n"),
   stores: "dst[z, y, x]", flops: "8", registers: "32", domain: "512, 512, 256",
 };
+const FLAT = [256, 1, 1];
 let sent = null, asked = 0, last = null;
 const tried = [];
 
@@ -40,6 +41,11 @@ function addSlider(id, text, values, most) {
 function showSizes() {
   for (const [id] of SLIDERS)
     axes3.forEach((axis, i) => { slider(id, axis).nextSibling.textContent = sizes(id)[i]; });
+}
+
+function setSizes(id, values) {
+  axes3.forEach((axis, i) => { slider(id, axis).value = Math.log2(values[i]); });
+  showSizes();
 }
 
 const lines = (id) => byId(id).value.split("\n").map((line) => line.trim()).filter(Boolean);
@@ -151,13 +157,16 @@ function remember(row, about) {
 
 function showRanking(found) {
   const title = `Every shape of ${found.threads} threads: best of ${found.candidates.length} is ${found.candidates[0].candidate}`;
-  byId("ranked").replaceChildren(el("h2", { class: "wide" }, title), shapes(found), curve(found));
+  const map = shapes(found);
+  map.classList.add("wide");
+  byId("ranked").replaceChildren(el("h2", { class: "wide" }, title), map, curve(found));
 }
 
 // --- start --------------------------------------------------------------------------------------
 
 async function choose(file) {
   sent = file ? await file.text() : null;
+  setSizes("block", FLAT); // code says itself in which directions it counts, most often in x
   await answered("kernels", { device: byId("device").value, ...(sent === null ? {} : { cuda: sent }) }, ({ kernels }) => {
     byId("kernel").replaceChildren(...kernels.map(([name, args]) => el("option", { value: name, "data-args": args }, name)));
     byId("said").textContent = `${file ? file.name : data.file}: ${kernels.length} kernels`;
