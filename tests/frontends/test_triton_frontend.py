@@ -30,6 +30,13 @@ def gather(target, source, index, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def padded(target, source, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK) - 4
+    inside = (i >= 0) & (i < 1000)
+    tl.store(target + i + 4, tl.load(source + i, mask=inside, other=0.0))
+
+
+@triton.jit
 def inner(x):
     return x + nothing_of_that_name
 
@@ -106,6 +113,16 @@ def test_what_is_no_jit_function(functions):
         from_triton(functions.plain, {})
     with pytest.raises(pa.KernelSourceError, match=r"pass the function itself, kernel\.fn"):
         from_triton(functions.tuned, {"x": "*fp32"})
+
+
+@needs_nvdisasm
+def test_both_ends_in_one_comparison(functions):
+    """As unsigned numbers what is below 0 is not below 1000: of 1000 floats 125 sectors, and three
+    that two blocks share."""
+    kernel = from_triton(functions.padded, {"target": "*fp32", "source": "*fp32"}, {"BLOCK": 256})
+    prediction = pa.predict(kernel, pa.Launch(4, 128), "A100-SXM4-40GB")
+    assert [a.text for a in prediction.assumptions if a.stands_for] == []
+    assert prediction.volumes.l2_load.parts["compulsory"] == 128 * 32
 
 
 @needs_nvdisasm

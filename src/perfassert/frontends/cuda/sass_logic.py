@@ -116,6 +116,16 @@ _RANK_ON_TOP = 0x654  # bytes: three of the address, the block's number above th
 _RELATIONS = {"LT": "<", "LE": "<=", "GT": ">", "GE": ">=", "EQ": "==", "NE": "!="}
 
 
+def _below_too(s: Symbols, relation: str, left: Value, right: Value, signed: Value) -> Value:
+    """As unsigned numbers, those below 0 are above all others: ``0 <= x < n`` in one comparison."""
+    if right.constant is None or right.constant < 0 or s.nonnegative(left):
+        return signed
+    above = s.compare(">=", left, s.zero)
+    if relation in (">=", ">"):
+        return s.either(s.negated(above), signed)
+    return s.both(above, signed) if relation in ("<", "<=") else signed
+
+
 def _isetp(i: Step) -> Mapping[str, Value]:
     s = i.s
     if "EX" in i.modifiers:  # the high words decide; the low ones have been compared before
@@ -125,6 +135,8 @@ def _isetp(i: Step) -> Mapping[str, Value]:
         if relation is None:
             return {}
         result = s.compare(relation, i[0], i[1])
+        if "U32" in i.modifiers and i[0].offset() < 0:
+            result = _below_too(s, relation, i[0], i[1], result)
     extra = i[2]
     join = s.either if "OR" in i.modifiers else s.both if "AND" in i.modifiers else None
     if join is None:
