@@ -186,6 +186,49 @@ def test_a_failure_while_writing_leaves_the_old_file(file, monkeypatch):
     assert os.listdir(file.parent) == [file.name]
 
 
+FULL = """
+import os, resource, sys
+from pathlib import Path
+import perfassert as pa
+from perfassert.baseline.entry import Key
+from perfassert.baseline.files import Update, read, write
+from perfassert.frontends.toolchain import cache
+from perfassert.report.files import replace_file
+
+file, report = map(Path, sys.argv[1:])
+entry = next(iter(read(file).values()))
+most = {most}
+resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+for attempt in (
+    lambda: write(file, Update({{Key(f"test_{{n}}", "default", "d"): entry for n in range(20)}})),
+    lambda: replace_file(report, "x" * 10_000),
+):
+    try:
+        attempt()
+    except pa.PerfAssertError as error:
+        print(type(error).__name__, "cannot be written: File too large" in str(error))
+os.environ["PERFASSERT_CACHE_DIR"] = str(file.parent / "cache")
+cache.store("a", list(range(10_000)))
+print(cache.load("a", list), os.listdir(file.parent / "cache"))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a limit of the size of files stands in")
+@pytest.mark.parametrize("most", [0, 100, 2000])
+def test_a_disk_that_takes_no_more(file, most):
+    """The system's own error, at the first byte or half way."""
+    write(file, Update({key(1): ENTRY}))
+    report = file.with_name("report.json")
+    report.write_text("before")
+    before = file.read_bytes()
+    command = [sys.executable, "-c", FULL.format(most=most), str(file), str(report)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["BaselineError True", "ReportError True", "None []"]
+    assert file.read_bytes() == before
+    assert report.read_text() == "before"
+    assert sorted(os.listdir(file.parent)) == ["cache", "report.json", file.name]
+
+
 def test_a_link_stays_one(file, tmp_path):
     elsewhere = tmp_path / "elsewhere" / "kept.toml"
     write(elsewhere, Update({key(1): ENTRY}))

@@ -25,7 +25,10 @@ def replace_bytes(path: Path, content: bytes) -> None:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         try:
-            part.write_bytes(content)
+            with part.open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
             if target.exists():
                 part.chmod(target.stat().st_mode & 0o777)
             part.replace(target)
