@@ -83,6 +83,8 @@ function steps(row) {
   return scrolls(el("div", { class: "scroll" }, table(["change", metric()[0], "commit", "date", "author", "subject", "cause"], rows, [0], { class: "small steps" })));
 }
 
+const TOLD = 0.002; // of a value: less cannot be told from the numbers at the axis
+
 function chart(row, from, to) {
   const w = Math.max(300, Math.min(1100, window.innerWidth - 90)), h = 260, left = 70;
   const [name, unit] = metric();
@@ -90,7 +92,7 @@ function chart(row, from, to) {
   const inside = points(row).filter(([at]) => at > from && at <= to);
   const values = [...before, ...inside].map(([, value]) => value);
   if (!values.length) return el("p", {}, "No value in this range.");
-  const low = Math.min(...values), high = Math.max(...values), room = (high - low) * 0.15 || Math.abs(high) * 0.1 || 1;
+  const low = Math.min(...values), high = Math.max(...values), room = high > low ? Math.max((high - low) * 0.15, Math.abs(high) * TOLD) : Math.abs(high) * 0.1 || 1;
   const x = linearScale(from, to, left, w - 14);
   const y = linearScale(low - room, high + room, h - 34, 16);
   const grid = roundTicks(low - room, high + room, 5).map((v) => [
