@@ -5,6 +5,7 @@ from __future__ import annotations
 from perfassert.engines.advisor.case import Case, Match
 from perfassert.engines.advisor.change import Change
 from perfassert.engines.advisor.estimators import Parallelism, parallel, stall_elimination
+from perfassert.engines.advisor.liveness import most_alive
 from perfassert.engines.advisor.optimizer import PARALLEL
 from perfassert.hardware.occupancy import occupancy
 
@@ -118,10 +119,11 @@ class OccupancyIncrease:
 
 
 def _one_block_more(case: Case) -> tuple[str, int, Change] | None:
-    """The smallest cut in registers or shared memory that lets more blocks reside."""
+    """The smallest cut in registers or shared memory that lets more blocks reside; registers that
+    are alive at once stay."""
     resident = case.occupancy.resident_blocks
     if case.occupancy.limited_by == "registers":
-        for registers in range(case.registers - 1, 15, -1):
+        for registers in range(case.registers - 1, max(15, most_alive(case.code) - 1), -1):
             held = occupancy(case.device, case.threads, registers, case.shared_bytes)
             if held.resident_blocks > resident:
                 text = f"{registers} instead of {case.registers} registers per thread"
