@@ -324,6 +324,22 @@ def test_what_launches_take(recorded, capsys):
     assert found["launches"]["failures"] == []
 
 
+def test_a_launch_that_does_less_is_not_faster(recorded, capsys):
+    """The head's launches file is its own: a tenth of the work hid a slower kernel."""
+    Path(recorded[1]).joinpath("launches.toml").write_text(
+        LAUNCHES.replace("n = 16", "n = 2").replace('"unsound"\ngrid', '"same"\ngrid')
+    )
+    code, found, _ = launched(capsys, [*recorded, "--fail-on", "time +900 %"])
+    assert found["launches"]["changed"] == ["before: other arguments than in the base: n 16 → 2"]
+    assert code == 1
+    assert "n 16 → 2" in compared_text(capsys, recorded)
+
+
+def compared_text(capsys, arguments):
+    main(["diff", *arguments, "--device", "a100"])
+    return capsys.readouterr().out
+
+
 def test_limits_of_launches(recorded, capsys):
     limits = ["--fail-on", "l1_cycles +10 %", "--allow-gone"]
     code, found, launches = launched(capsys, [*recorded, *limits])

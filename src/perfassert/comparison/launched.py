@@ -47,17 +47,20 @@ class Asked:
 @dataclass(frozen=True, slots=True)
 class Launched:
     """``comparison``: times, components and causes; ``failures``: other numbers that went too far,
-    in words; ``unknown``: launches that the base cannot predict either, and why; ``timed``: whether
-    times are limited."""
+    in words; ``unknown``: launches that the base cannot predict either, and why; ``changed``: those
+    that do other work than in the base, which is gone with them; ``timed``: whether times are
+    limited."""
 
     comparison: Comparison
     failures: tuple[str, ...]
     unknown: tuple[str, ...]
+    changed: tuple[str, ...]
     timed: bool
 
     def fails(self, allow_gone: bool) -> bool:
         """Whether a launch is too slow, lost, or moves too much."""
-        lost = self.comparison.of(Status.GONE, Status.BROKEN) and not allow_gone
+        gone = self.changed or self.comparison.of(Status.GONE, Status.BROKEN)
+        lost = gone and not allow_gone
         slower = self.timed and self.comparison.of(Status.SLOWER)
         return bool(lost or slower or self.failures)
 
@@ -83,7 +86,26 @@ def launched(
     explained = tuple(_explained(item, tolerance) for item in found.items)
     failures = tuple(text for item in explained for text in _too_much(item, limits))
     unknown = tuple(f"{x}: no prediction: {old.broken[x]}" for x in new.broken if x in old.broken)
-    return Launched(replace(found, items=explained), failures, unknown, time is not None)
+    changed = tuple(_other_work(base[1], head[1]))
+    return Launched(replace(found, items=explained), failures, unknown, changed, time is not None)
+
+
+def _other_work(base: Sequence[Asked], head: Sequence[Asked]) -> Iterator[str]:
+    """A head with a launches file of its own could ask for less, which is not faster."""
+    before = {one.label: _work(one.launch) for one in base}
+    for one in head:
+        old, new = before.get(one.label), _work(one.launch)
+        if old is not None and old != new:
+            names = sorted(n for n in {*old, *new} if old.get(n) != new.get(n))
+            told = ", ".join(f"{n} {old.get(n, 'none')} → {new.get(n, 'none')}" for n in names)
+            yield f"{one.label}: other arguments than in the base: {told}"
+
+
+def _work(launch: Launch) -> dict[str, object]:
+    """Numbers and sizes of buffers; grid and block are how it is done."""
+    given = launch.args if isinstance(launch.args, Mapping) else dict(enumerate(launch.args or ()))
+    sizes = {str(name): getattr(value, "shape", value) for name, value in given.items()}
+    return {n: v for n, v in sizes.items() if isinstance(v, (int, float, tuple))}
 
 
 def _predicted(

@@ -18,15 +18,19 @@ def text(code: CodeDiff, times: Launched | None) -> str:
     """What the command prints."""
     parts = [kernel_text.text(code)]
     if times is not None:
-        parts += [f"launches: {times_text.text(times.comparison)}", *times.failures, *times.unknown]
+        parts += [f"launches: {times_text.text(times.comparison)}", *_told(times)]
     return "\n\n".join(parts)
+
+
+def _told(times: Launched) -> tuple[str, ...]:
+    return (*times.failures, *times.changed, *times.unknown)
 
 
 def markdown(code: CodeDiff, times: Launched | None) -> str:
     """A comment for a pull request; each part takes its share."""
     if times is None:
         return kernel_text.markdown(code)
-    told = (*times.failures, *times.unknown)
+    told = _told(times)
     said = "".join(f"\n- {words(failure)[:_LONGEST]}" for failure in told[:_LISTED])
     room = (LIMIT - len(said) - 4) // 2
     launches = times_text.markdown(times.comparison, room)
@@ -37,7 +41,8 @@ def to_dict(code: CodeDiff, times: Launched | None) -> dict[str, Any]:
     """Plain data that JSON can hold; ``launches`` as ``perfassert compare`` has them."""
     made = kernel_text.to_dict(code)
     if times is not None:
-        told = {"failures": list(times.failures), "unknown": list(times.unknown)}
+        lists = ("failures", "unknown", "changed")
+        told = {name: list(getattr(times, name)) for name in lists}
         made["launches"] = {**times_text.to_dict(times.comparison), **told}
     return made
 
