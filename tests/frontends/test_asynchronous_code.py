@@ -239,7 +239,7 @@ def test_no_matrix_kernel_is_a_guess(name, defines, arch):
     kernel = pa.from_cuda(EXAMPLES / f"{name}.cu", defines=defines)
     rows, columns = defines.get("TILE_M", 128), defines.get("TILE_N", 128)
     stages = defines.get("STAGES", 4 if name.endswith(("tma", "tcgen05")) else 3)
-    size = 4096  # as published ones; in small ones the check of what is freed counts
+    size = 1024
     sizes = {"n": size, "k": size}
     maps = {field: pa.TensorMap((size, size), (height, 64), swizzle=128)
             for field, height in (("a", rows), ("b", columns))}  # fmt: skip

@@ -65,8 +65,8 @@ class _Weights:
         self.placed = frozenset[Assumption]().union(*(w.addressed for w in self.nodes))
         self.instructions = sum(w.instructions for w in self.nodes) or 1.0
         self.sectors = sum(w.sectors for w in self.nodes) or 1.0
-        issued = self.instructions / model.device.schedulers_per_unit
-        self.cycles = max(issued, sum(w.cycles for w in self.nodes))
+        busiest = model.bounds.lower / model.blocks
+        self.cycles = max(busiest, sum(w.cycles for w in self.nodes))
 
     def share(self, *chosen: Assumption) -> float:
         """Of instructions, of bytes, or of cycles: whichever rests more on the chosen."""
