@@ -193,7 +193,7 @@ def test_import_then_predict(tmp_path, monkeypatch, capsys):
     text = (tmp_path / "launches.toml").read_text()
     assert "# measured: 4.5 us, median of 2" in text
     assert "of which the profile says nothing" in text
-    assert 'defines = { "UNUSED" = "1" }' in text
+    assert 'defines = { UNUSED = "1" }' in text
     filled = text.replace("# n = 0 # int", "n = 1048576").replace(
         "# [launch.args]", "[launch.args]", 1
     )
