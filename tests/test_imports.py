@@ -33,7 +33,7 @@ def test_public_functions_survive_imports_of_everything():
         "    try:\n"
         "        importlib.import_module(m.name)\n"
         "    except ModuleNotFoundError as missing:\n"
-        "        assert missing.name == 'triton'  # what stands in for PyTorch's helpers is its code\n"
+        "        assert missing.name == 'triton'  # code for it stands in\n"
         "assert all(not hasattr(getattr(pa, n), '__path__') for n in pa.__all__)\n"
         "assert callable(pa.device) and callable(pa.rank) and callable(pa.predict)"
     )
