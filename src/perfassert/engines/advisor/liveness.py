@@ -6,8 +6,6 @@ from collections.abc import Iterable
 
 from perfassert.engines.advisor.code import Code, CodeBlock
 
-_NOBODY = "RZ"  # reads as 0
-
 
 def most_alive(code: Code) -> int:
     """Registers of a thread that are alive at once, where they are most. What an instruction under
@@ -41,5 +39,5 @@ def _back(code: Code, block: CodeBlock, alive: set[str]) -> tuple[set[str], int]
 
 
 def _general(names: Iterable[str]) -> set[str]:
-    """Without predicates, uniform registers and the one that is nobody's."""
-    return {n for n in names if n.startswith("R") and n != _NOBODY}
+    """Without predicates and uniform registers."""
+    return {n for n in names if n.startswith("R")}
