@@ -35,8 +35,8 @@ def test_a_predicate_keeps_the_old_value():
     assert most_alive(code_of("MOV R1 <-\nMOV R1 <-\nSTG <- R1")) == 1
 
 
-def test_predicates_uniform_registers_and_nobody_are_none():
-    assert most_alive(code_of("MOV UR1 <-\nISETP P0 <- RZ UR1\n@P0 STG <- RZ UR1")) == 0
+def test_predicates_and_uniform_registers_are_none():
+    assert most_alive(code_of("MOV UR1 <-\nISETP P0 <- UR1\n@P0 STG <- UR1")) == 0
 
 
 def read_later(code, start, name):
