@@ -30,7 +30,9 @@ MECHANISMS: Mapping[str, Mapping[str, float]] = MappingProxyType({
     "DRAM takes over gradually": {"dram_knee": 1e3},
     "launch and drain of blocks": {"block_launch_cycles": 0.0, "block_drain_cycles": 0.0},
     "dispatch of blocks": {"block_dispatch_cycles": 0.0},
-    "instructions fetched again": {"instruction_fetch_share": 0.0},
+    "instructions fetched again": {
+        "instruction_fetch_share": 0.0, "instruction_fetch_bytes_per_cycle": _ALWAYS,
+    },
 })  # fmt: skip
 """Name → values of a device that turn it off; see ``docs/model.md``."""
 
