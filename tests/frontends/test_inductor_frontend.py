@@ -12,7 +12,6 @@ import pytest
 
 import perfassert as pa
 from perfassert.frontends.generators.inductor_configs import configurations
-from perfassert.frontends.toolchain import tools
 
 GENERATED = Path(__file__).parents[2] / "examples/generated"
 STATIC = (GENERATED / "inductor_rows.py").read_text()
@@ -34,12 +33,6 @@ def written(tmp_path):
         return path
 
     return write
-
-
-@pytest.fixture(scope="module")
-def toolchain():
-    if any(tools.find(name) is None for name in ("ptxas", "nvdisasm")):
-        pytest.skip("the toolchain is not installed")
 
 
 def test_kernels_with_their_launches(written):
