@@ -118,6 +118,25 @@ def test_parts_of_an_operation_are_overridden(file):
     assert slim.pipelines["rays"].value == "unit"
 
 
+def test_a_rate_of_its_own_replaces_listed_products(file):
+    """Else the rate would say one thing and the operation's λ another."""
+    halved = """
+    [matrix]
+    "tensor.f16.f16" = { value = 128, unit = "madd/cycle", source = "board", grade = "documented" }
+    """
+    slim, base = pa.device(file(SLIM + halved)), pa.device("RTX-3090")
+    products = "tensor.m16n8k16.f16.f16"
+    rate = base.matrix["tensor.f16.f16"]
+    assert slim.operation(products).issue == base.operation(products).issue * rate / 128
+    integers = "tensor.m16n8k32.s8.s32"
+    assert slim.operations[integers] == base.operations[integers]
+    listed = f"""{halved}
+    [operations."{products}"]
+    issue = {{ value = 33, unit = "cycles", source = "board", grade = "measured" }}
+    """
+    assert pa.device(file(SLIM + listed, "own.toml")).operations[products].issue == 33
+
+
 def test_an_edit_of_what_is_extended_counts(file):
     base = file(SLIM)
     twin = file('schema = 1\nname = "TWIN"\nextends = "slim.toml"', "twin.toml")

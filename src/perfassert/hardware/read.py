@@ -60,7 +60,11 @@ class Tables:
     matrix: Mapping[str, Entry]
 
     def over(self, base: Tables) -> Tables:
-        """This file's entries, and those of the file that it extends where it has none."""
+        """This file's entries, and those of the file that it extends where it has none.
+
+        A listed matrix variant whose rate only this file states is not inherited: it would keep the
+        other chip's λ. It is derived, as any that no file lists.
+        """
         arch = self.arch or base.arch
         same = arch == base.arch
 
@@ -68,7 +72,10 @@ class Tables:
             return entry.inherited(base.name, same and settled)
 
         values = {k: taken(e, k in schema.ARCHITECTURE) for k, e in base.values.items()}
-        costs = {key: taken(entry, True) for key, entry in base.costs.items()}
+        own = {name for name, _ in self.costs}
+        outdated = {name for name in base.pipeline_of if name not in own and self._has_rate(name)}
+        costs = {k: taken(e, True) for k, e in base.costs.items() if k[0] not in outdated}
+        pipeline_of = {k: p for k, p in base.pipeline_of.items() if k not in outdated}
         matrix = {key: taken(entry, True) for key, entry in base.matrix.items()}
         return replace(
             self,
@@ -76,11 +83,16 @@ class Tables:
             capacity_fits=self.capacity_fits or base.capacity_fits,
             values={**values, **self.values},
             pipelines={**base.pipelines, **self.pipelines},
-            pipeline_of={**base.pipeline_of, **self.pipeline_of},
+            pipeline_of={**pipeline_of, **self.pipeline_of},
             variant_of={**base.variant_of, **self.variant_of},
             costs={**costs, **self.costs},
             matrix={**matrix, **self.matrix},
         )
+
+    def _has_rate(self, operation: str) -> bool:
+        """Whether it is a matrix variant whose rate this file gives."""
+        variant = MatrixVariant.named(operation)
+        return variant is not None and variant.rate in self.matrix
 
 
 class FileReader:
