@@ -159,7 +159,7 @@ class TestStanding:
 
     @staticmethod
     def walk(work):
-        return lambda place: Walk(work(place), work(place))
+        return lambda places: [Walk(work(place), work(place)) for place in places]
 
     @pytest.mark.parametrize("grid", [(40, 1, 1), (10_000, 1, 1), (100, 100, 1)])
     def test_work_is_conserved(self, grid):

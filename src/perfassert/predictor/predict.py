@@ -23,7 +23,13 @@ from perfassert.predictor.diagnose import coverage, diagnose
 from perfassert.predictor.errors import error_bands, exact_metrics
 from perfassert.predictor.measured_volumes import with_measured
 from perfassert.predictor.model import Model, estimated
-from perfassert.predictor.time import Time, launch_model, launch_time, loaded_model, version_of
+from perfassert.predictor.time import (
+    Time,
+    launch_time,
+    loaded_model,
+    version_of,
+    versioned_model,
+)
 from perfassert.quantity import Quantity, round_significant
 from perfassert.source import Assumption
 from perfassert.version import MODEL_VERSION
@@ -62,7 +68,7 @@ def predict(
 @lru_cache(maxsize=512)
 def _predicted(kernel: Kernel, launch: Launch, target: Device, version: str | None) -> Prediction:
     """Predictions are immutable: the same question has the same answer."""
-    return _of(launch_model(kernel, launch, target), kernel, launch, target)
+    return _of(versioned_model(kernel, launch, target, version), kernel, launch, target)
 
 
 def _phenomenological(

@@ -84,7 +84,11 @@ def version_of(kernel: Kernel, device: Device) -> str | None:
 
 def launch_model(kernel: Kernel, launch: Launch, device: Device) -> Model:
     """The model of a launch, whose stalls, advice and time line ask for it again."""
-    version = version_of(kernel, device)
+    return versioned_model(kernel, launch, device, version_of(kernel, device))
+
+
+def versioned_model(kernel: Kernel, launch: Launch, device: Device, version: str | None) -> Model:
+    """The same, where :func:`version_of` the kernel is known."""
     model = _launch_model if version is not None else _launch_model.__wrapped__
     return model(kernel, launch, device, version)
 

@@ -65,9 +65,9 @@ def _classes(groups: Sequence[AccessGroup], launch: Launch, places: IntArray) ->
     cut = (places + 1) * np.array(launch.block) > np.array(launch.extent)
     seen = [cut, *(_held(group, launch, places) for group in guards)]
     bits = np.packbits(np.concatenate(seen, axis=1), axis=1)
-    _, own = np.unique(bits, axis=0, return_inverse=True)
-    order = np.argsort(own.reshape(-1), kind="stable")
-    return np.split(order, np.flatnonzero(np.diff(own.reshape(-1)[order])) + 1)
+    order = np.lexsort(bits.T[::-1])
+    ordered = bits[order]
+    return np.split(order, np.flatnonzero((ordered[1:] != ordered[:-1]).any(axis=1)) + 1)
 
 
 def _held(group: AccessGroup, launch: Launch, places: IntArray) -> np.ndarray:

@@ -479,7 +479,8 @@ def check_trip_counts(program: Program, trip_counts: Mapping[str, int]) -> None:
 def _places(low: int, high: int, count: int) -> IntArray:
     """Both ends of a range, and what lies next to them."""
     half = max(min(count, high - low + 1) // 2, 1)
-    return np.unique(np.r_[low : low + half, high - half + 1 : high + 1])
+    upper = max(low + half, high - half + 1)
+    return np.concatenate([np.arange(low, low + half), np.arange(upper, high + 1)])
 
 
 def _product(left: Affine, right: Affine) -> Affine:

@@ -36,7 +36,7 @@ class Walked(Protocol):
 
 
 class Walk(Protocol):
-    def __call__(self, place: Place) -> Walked: ...
+    def __call__(self, places: Sequence[Place]) -> Sequence[Walked]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +51,10 @@ class Standing:
 def standing(walk: Walk, grid: Sequence[int]) -> Standing:
     """Of the blocks of ``grid``, which all have threads that no mask cuts off."""
     middle = tuple(n // 2 for n in grid)
-    own = walk(middle)
+    (own,) = walk([middle])
     count = max(_FEWEST, min(_EVERY, _ITEMS // max(own.instructions, 1)))
     places = list(_places(grid, count))
-    walked = [walk(place) for place in places]
+    walked = walk(places)
     total = sum(w.instructions for w in walked)
     alike = sum(w.instructions for w in walked if w.digest == own.digest)
     if alike >= _ALIKE * total:

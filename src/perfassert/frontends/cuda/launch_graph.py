@@ -72,18 +72,15 @@ def standing_block(
     if not walk.differs():
         return Standing(middle)
     noted = dict(binder.assumptions)
+    known: dict[object, _Walked] = {}
 
-    known: dict[bytes, _Walked] = {}
-
-    def walked(place: tuple[int, ...]) -> _Walked:
-        decisions = walk.decisions(place)
-        found = None if decisions is None else known.get(decisions)
-        if found is None:
-            items = walk.block_at(place)
-            found = _Walked(round(_executed(items, walk.warps)), hash(_kind(items)))
-            if decisions is not None:
-                known[decisions] = found
-        return found
+    def walked(places: Sequence[tuple[int, ...]]) -> list[_Walked]:
+        decisions = walk.decisions(places)
+        for decided, place in zip(decisions, places, strict=True):
+            if decided not in known:
+                items = walk.block_at(place)
+                known[decided] = _Walked(round(_executed(items, walk.warps)), hash(_kind(items)))
+        return [known[decided] for decided in decisions]
 
     found = standing(walked, grid)
     binder.assumptions = noted  # what was said of blocks that are not simulated
@@ -146,7 +143,7 @@ class _Walk:
         self.count = self.order = 0
         return self.region(-1, self.everyone)
 
-    def place(self, block: tuple[int, ...]) -> None:
+    def place(self, block: Sequence[int] | IntArray) -> None:
         self.names |= {f"blockIdx.{a}": np.asarray(block[i]) for i, a in enumerate(AXES)}
         self.names |= {f"{COUNTER}{x.index}": np.asarray(0) for x in self.program.loops}
         self.memo = {}
@@ -155,14 +152,15 @@ class _Walk:
         """Whether any decision may depend on the block, at this launch."""
         return bool(self.of_block)
 
-    def decisions(self, block: tuple[int, ...]) -> bytes | None:
-        """What a block is decided by: where it is the same, so is what the blocks execute; None
-        where iterations of loops decide, too."""
+    def decisions(self, blocks: Sequence[tuple[int, ...]]) -> Sequence[object]:
+        """What each block is decided by: where it is the same, so is what the blocks execute; the
+        block itself where iterations of loops decide, too."""
         if self.by_iteration:
-            return None
-        self.place(block)
-        values = [np.broadcast_to(self.value(v), self.everyone.shape) for v in self.of_block]
-        return b"".join(map(np.ndarray.tobytes, values))
+            return blocks
+        self.place(np.array(blocks, dtype=np.int64).T[:, :, None])
+        shape = (len(blocks), len(self.everyone))
+        values = [np.broadcast_to(self.value(v), shape) for v in self.of_block]
+        return [b"".join(own.tobytes() for own in each) for each in zip(*values, strict=True)]
 
     def _of_block(self) -> tuple[Value, ...]:
         """Decided parts of conditions and trip counts that differ from block to block."""
