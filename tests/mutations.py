@@ -79,7 +79,7 @@ def elf(content, path):
         cubin.registers(name), cubin.shared_bytes(name), cubin.local_bytes(name)
         cubin.parameters(name), cubin.parameter_base(name), cubin.constants(name)
         cubin.code_symbols(name), cubin.barriers(name), cubin.code(name)
-    cubin.ptx()
+    cubin.ptx(), cubin.unset(), cubin.valued()
 
 
 def container(content, path):

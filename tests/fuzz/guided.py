@@ -1,11 +1,17 @@
 """Coverage-guided fuzzing of every parser, by atheris (libFuzzer), one parser after the other.
 
-``python tests/fuzz/guided.py SECONDS [PARSER ...]``: so many seconds of one core for each. What
-each run found worth keeping stays in ``.fuzz`` and is where the next one begins. A finding is any
-error but our own, more than 5 s, or more than 1 GB.
+``python tests/fuzz/guided.py SECONDS [PARSER ...]``: so many seconds of the clock for each, those
+first of which fewest inputs were tried. ``--until N``: in turns of ``SECONDS``, until each has N.
+``--keep``: replaces the corpora in the repository by what covers the most in the fewest bytes.
+
+What a run found worth keeping stays in ``.fuzz`` and is where the next one begins, together with
+``corpus``; ``.fuzz/PARSER/inputs`` has a line for each run, with what libFuzzer counted. A finding
+is any error but our own, more than 5 s, or more than 1 GB.
 """
 
+import argparse
 import contextlib
+import gc
 import hashlib
 import re
 import subprocess
@@ -13,63 +19,117 @@ import sys
 import tempfile
 import time
 import traceback
+from datetime import datetime, timezone
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+CORPORA = Path(__file__).parent / "corpus"
 KEPT = ROOT / ".fuzz"
+MEMORY_FILES = Path("/dev/shm")
 PATIENCE, MEMORY = 5, 1024  # seconds; MB
-LONGEST = 4096  # bytes, or twice the longest seed
+LONGEST = 512  # bytes, or twice the longest seed
+FILES, BYTES = 40, 20_000  # of a corpus in the repository
 _RUNS = re.compile(r"stat::number_of_executed_units:\s*(\d+)")
 _COVERED = re.compile(r"cov: (\d+)")
 
 
-def main(seconds: int, names: list[str]) -> int:
-    """Prints a line for each parser; returns the number of findings."""
-    listed = subprocess.run(
-        [sys.executable, __file__, "--list"], check=True, capture_output=True, text=True
-    ).stdout.splitlines()
-    total = 0
-    for name in names or listed:
-        place = KEPT / name.replace(" ", "-")
-        runs, covered = explore(name, place, seconds)
-        findings = sorted((place / "findings").glob("*.txt"))
-        total += len(findings)
-        print(f"{name}: {runs} inputs, {covered} features, {len(findings)} findings", flush=True)
-        for finding in findings:
-            print(f"    {finding.relative_to(ROOT)}: {finding.read_text().splitlines()[-1][:150]}")
-    return total
+def main(seconds: int, names: list[str], until: int | None) -> int:
+    """Prints a line for each turn; returns the number of findings."""
+    names = names or asked("--list").splitlines()
+    waiting = sorted(names, key=tried)
+    while waiting:
+        for name in waiting:
+            left = None if until is None else until - tried(name)
+            if left is None or left > 0:
+                turn(name, seconds, left)
+        enough = until is None
+        waiting = [] if enough else sorted((n for n in names if tried(n) < until), key=tried)
+    return sum(len(findings(name)) for name in names)
 
 
-def explore(name: str, place: Path, seconds: int) -> tuple[int, int]:
+def turn(name: str, seconds: int, most: int | None) -> None:
+    """So many seconds of one parser, or so many inputs."""
+    runs, covered = explore(name, seconds, most)
+    found = findings(name)
+    print(
+        f"{name}: {runs:,} inputs, {tried(name):,} in all runs, {covered} features, "
+        f"{len(found)} findings",
+        flush=True,
+    )
+    for finding in found:
+        print(f"    {finding.relative_to(ROOT)}: {finding.read_text().splitlines()[-1][:150]}")
+
+
+def place_of(name: str) -> Path:
+    return KEPT / name.replace(" ", "-")
+
+
+def findings(name: str) -> list[Path]:
+    return sorted((place_of(name) / "findings").glob("*.txt"))
+
+
+def tried(name: str) -> int:
+    """Inputs of all runs."""
+    log = place_of(name) / "inputs"
+    lines = log.read_text().splitlines() if log.exists() else []
+    return sum(int(line.split()[-1]) for line in lines)
+
+
+def asked(*words: str) -> str:
+    """What this file says in a process of its own."""
+    run = [sys.executable, __file__, *words]
+    return subprocess.run(run, check=True, capture_output=True, text=True).stdout
+
+
+def explore(name: str, seconds: int, most: int | None) -> tuple[int, int]:
     """Inputs tried and features covered; a process that is ended by a limit is started again."""
+    place = place_of(name)
     (place / "findings").mkdir(parents=True, exist_ok=True)
     end, runs, covered = time.monotonic() + seconds, 0, 0
-    while (left := int(end - time.monotonic())) > 0:
-        done = subprocess.run(
-            [sys.executable, __file__, "--one", name, str(place), str(left)],
-            stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, check=False,
-        ).stderr.decode(errors="replace")  # fmt: skip
-        runs += sum(map(int, _RUNS.findall(done)))
+    while (left := int(end - time.monotonic())) > 0 and (most is None or runs < most):
+        done = process(name, place, left, -1 if most is None else most - runs)
+        counted = sum(map(int, _RUNS.findall(done)))
+        runs += counted
         covered = max(map(int, _COVERED.findall(done)), default=covered)
+        note(place / "inputs", counted)
         if "SUMMARY: libFuzzer" in done:  # its input lies there already
             told = done[done.index("==") :][:4000] + "\n" + done[done.index("SUMMARY") :]
             (place / "findings" / f"limit-{runs}.txt").write_text(told)
-        elif not _RUNS.search(done):
+        elif not counted:
             raise SystemExit(f"{name}: {done[-2000:]}")
     return runs, covered
 
 
-def one(name: str, place: Path, seconds: int) -> None:
+def process(name: str, place: Path, seconds: int, most: int) -> str:
+    """What libFuzzer says in a process of its own, whose files lie in memory."""
+    memory = MEMORY_FILES if MEMORY_FILES.is_dir() else None
+    with tempfile.TemporaryDirectory(prefix="perfassert-", dir=memory) as folder:
+        run = [sys.executable, __file__, "--one", name, str(place), str(seconds), str(most), folder]
+        done = subprocess.run(run, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, check=False)
+    return done.stderr.decode(errors="replace")
+
+
+def note(log: Path, counted: int) -> None:
+    """When, of which code, how many."""
+    commit = subprocess.run(
+        ["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True,
+        check=False,
+    ).stdout.strip()  # fmt: skip
+    with log.open("a") as file:
+        now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%MZ")
+        file.write(f"{now} {commit or 'unknown'} {counted}\n")
+
+
+def one(name: str, place: Path, options: list[str], folder: Path) -> None:
     """This process is libFuzzer from here on."""
     import atheris
 
-    sys.path[:0] = [str(ROOT / "tests"), str(Path(__file__).parent)]
     with atheris.instrument_imports(include=["perfassert"]):
         from targets import TARGETS
 
     from perfassert.errors import PerfAssertError
 
-    target, folder = TARGETS[name], Path(tempfile.mkdtemp(prefix="perfassert-"))
+    target = TARGETS[name]
 
     def read(content: bytes) -> None:
         try:
@@ -85,13 +145,15 @@ def one(name: str, place: Path, seconds: int) -> None:
         (corpus / hashlib.sha256(seed).hexdigest()[:16]).write_bytes(seed)
     words = place / "words"
     words.write_text("".join(f"{quoted(word)}\n" for word in target.words if word.strip()))
-    longest = max(LONGEST, 2 * max(map(len, target.seeds)))
-    options = [
-        f"-max_total_time={seconds}", f"-timeout={PATIENCE}", f"-rss_limit_mb={MEMORY}",
-        f"-max_len={longest}", f"-dict={words}", f"-artifact_prefix={place}/findings/",
-        "-print_final_stats=1",
+    limits = [
+        f"-timeout={PATIENCE}", f"-rss_limit_mb={MEMORY}", f"-dict={words}",
+        f"-max_len={max(LONGEST, 2 * max(map(len, target.seeds)))}",
+        f"-artifact_prefix={place}/findings/", "-print_final_stats=1",
     ]  # fmt: skip
-    atheris.Setup([sys.argv[0], *options, str(corpus)], read)
+    held = CORPORA / place.name
+    begins = [str(corpus), *([str(held)] if held.is_dir() else [])]
+    gc.freeze()  # modules are not looked through again and again
+    atheris.Setup([sys.argv[0], *limits, *options, *begins], read)
     atheris.Fuzz()
 
 
@@ -111,13 +173,23 @@ def finding(place: Path, content: bytes) -> None:
         (place / f"{name}.txt").write_text(told)
 
 
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("seconds", type=int)
+    parser.add_argument("parsers", nargs="*", metavar="PARSER")
+    parser.add_argument("--until", type=int, metavar="N")
+    return parser.parse_args()
+
+
 if __name__ == "__main__":
+    sys.path[:0] = [str(ROOT / "tests"), str(Path(__file__).parent)]
     if sys.argv[1] == "--one":
-        one(sys.argv[2], Path(sys.argv[3]), int(sys.argv[4]))
+        name, place, seconds, most, folder = sys.argv[2:]
+        one(name, Path(place), [f"-max_total_time={seconds}", f"-runs={most}"], Path(folder))
     elif sys.argv[1] == "--list":
-        sys.path[:0] = [str(ROOT / "tests")]
         from targets import TARGETS
 
         print("\n".join(TARGETS))
     else:
-        sys.exit(bool(main(int(sys.argv[1]), sys.argv[2:])))
+        given = arguments()
+        sys.exit(bool(main(given.seconds, given.parsers, given.until)))

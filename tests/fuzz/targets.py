@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 import re
-import sqlite3
-import tempfile
 from collections.abc import Callable
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 import mutations
+from texts import (
+    COMMANDS,
+    FIXTURES,
+    LAUNCHES,
+    MEMBER,
+    PARTS,
+    PERF,
+    PROFILE,
+    PTX,
+    ROOT,
+    baselines,
+    cubin,
+    database,
+    report,
+    seed,
+    short_baselines,
+)
 
 import perfassert as pa
 from perfassert.baseline import tolerance
@@ -28,10 +42,11 @@ from perfassert.frontends.cuda.sass import parse_listing
 from perfassert.frontends.cuda.sass_calls import place
 from perfassert.frontends.nsight import read_samples
 from perfassert.frontends.profiles.read import read_profile
-from perfassert.frontends.toolchain import names, options, signature
+from perfassert.frontends.toolchain import containers, names, options, signature
+from perfassert.frontends.toolchain.architecture import architecture
 from perfassert.frontends.toolchain.binary import Source
-from perfassert.frontends.toolchain.containers import begins_as_code
-from perfassert.hardware.load import load_device
+from perfassert.frontends.toolchain.elf import of_a_host
+from perfassert.hardware import load
 from perfassert.kernel.contents import check_generator
 from perfassert.kernel.integers import evaluate_integer, integer_names
 from perfassert.kernel.symbols import Symbols
@@ -39,35 +54,41 @@ from perfassert.lab.validation.read import read_suite
 from perfassert.perf_toml.launches import launches
 from perfassert.perf_toml.read import read_perf_file
 from perfassert.quantity import parse_quantity
-from perfassert.report.document import document, to_json
 
-ROOT = Path(__file__).parents[2]
-FIXTURES = ROOT / "tests" / "frontends" / "fixtures"
 NUMBERS = ["0", "1", "-1", "0x7fffffff", "2**63", "1e999", "nan", "inf", "9" * 400, "1_000", "٣"]
 SIGNS = [*"()[]{}<>=!+-*/%,.;:@#$&|^~\"'\\ \t\r\n\0`?_", "//", "**", "<<", ">>", "==", "\u202e"]
 
 
 @dataclass(frozen=True)
 class Target:
-    """``read`` takes content and an empty folder; ``seeds`` are read without an error;
-    ``words``: what damage puts in."""
+    """``read`` takes content and an empty folder; ``seeds`` are read without an error and are as
+    short as what they show allows; ``words``: what damage puts in; ``whole``: files as they are,
+    which guided fuzzing has no time for."""
 
     read: Callable[[bytes, Path], object]
     seeds: tuple[bytes, ...]
     words: tuple[str, ...] = ()
+    whole: tuple[bytes, ...] = ()
 
 
-def of_text(read: Callable[[str], object], seeds: list[str], words: str = "") -> Target:
+def of_text(
+    read: Callable[[str], object], seeds: list[str], words: str = "", whole: tuple[bytes, ...] = ()
+) -> Target:
     """Of a parser of text."""
     return Target(
         lambda content, folder: read(content.decode("utf-8", "replace")),
         tuple(s.encode() for s in seeds),
         (*words.split(), *NUMBERS, *SIGNS),
+        whole,
     )
 
 
 def of_file(
-    read: Callable[[Path], object], name: str, seeds: list[bytes], words: str = ""
+    read: Callable[[Path], object],
+    name: str,
+    seeds: list[bytes],
+    words: str = "",
+    whole: tuple[bytes, ...] = (),
 ) -> Target:
     """Of a parser of a file."""
 
@@ -76,7 +97,7 @@ def of_file(
         path.write_bytes(content)
         return read(path)
 
-    return Target(written, tuple(seeds), (*words.split(), *NUMBERS, *SIGNS))
+    return Target(written, tuple(seeds), (*words.split(), *NUMBERS, *SIGNS), whole)
 
 
 def _access(text: str) -> object:
@@ -101,6 +122,29 @@ def _condition(text: str) -> list[object]:
     if all(isinstance(f, pa.ExpectationError) for f in found):
         raise found[0]  # type: ignore[misc]
     return found
+
+
+def _device(path: Path) -> object:
+    """What was read is kept by name and time of writing, which inputs share."""
+    base = path.parent / "base.toml"
+    if not base.exists():
+        base.write_bytes(seed("device.toml"))
+    load._load.cache_clear()
+    return load.load_device(path)
+
+
+def _members(content: bytes, folder: Path) -> object:
+    """Parts, each with the name of a file that ``cuobjdump`` takes out of a container, and which
+    kernel of them a device gets."""
+    parts = content.split(MEMBER)[1:]
+    for old in folder.iterdir():
+        old.unlink()
+    for part in parts:
+        name, _, held = part.partition(b"\n")
+        if re.fullmatch(rb"[\w.]{1,40}", name) and name.strip(b"."):
+            (folder / name.decode()).write_bytes(held)
+    found = containers.extracted(folder, "k")
+    return containers.chosen(found, None, architecture("sm_80"), "k.fatbin")
 
 
 def _baseline(text: bytes) -> object:
@@ -144,75 +188,6 @@ def _commands(path: Path) -> object:
     return [device_options(words) for _, _, words in entries(path)]
 
 
-def _database() -> bytes:
-    """As Nsight Systems exports one."""
-    extents = ", ".join(f"{what}{axis}" for what in ("grid", "block") for axis in "XYZ")
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "p.sqlite")
-        with closing(sqlite3.connect(path)) as database:
-            database.executescript(
-                "CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT);"
-                f"CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start, end, {extents}, demangledName);"
-                "INSERT INTO StringIds VALUES (1, 'copy(float *)');"
-                "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (0, 900, 8, 1, 1, 64, 1, 1, 1);"
-            )
-        return path.read_bytes()
-
-
-def _report() -> bytes:
-    kernel = pa.Kernel.from_accesses("k", [pa.Field("a", shape=(4096,))], ["a[x]"])
-    data = pa.predict(kernel, pa.Launch.cover(4096, 64), "a100").to_dict(diagnosis=False)
-    told = {**data, "label": "k", "note": "", "metrics": {}, "expectations": [], "sources": {}}
-    test = {"nodeid": "t.py::t", "file": "t.py", "line": 1, "device": data["device"],
-            "outcome": "passed", "message": None, "predictions": [told], "rankings": [],
-            "baselines": []}  # fmt: skip
-    return to_json(document([test])).encode()
-
-
-def _baselines() -> bytes:
-    kernel = pa.Kernel.from_accesses("k", [pa.Field("a", shape=(4096,))], ["a[x]"])
-    from perfassert.baseline.entry import Key, entry_of
-
-    found = entry_of(pa.predict(kernel, pa.Launch.cover(4096, 64), "a100"))
-    return format_file({Key("t", "default", found["device_digest"]): found}).encode()
-
-
-LISTING = (FIXTURES / "saxpy.sass").read_bytes()
-PTX = """.version 8.0
-.target sm_80
-.address_size 64
-.visible .entry k(.param .u64 a, .param .u32 n) {
-.reg .pred %p<3>; .reg .b32 %r<8>; .reg .b64 %rd<5>;
-ld.param.u64 %rd1, [a]; ld.param.u32 %r1, [n]; mov.u32 %r2, %tid.x; mov.u32 %r3, 0;
-L: setp.ge.s32 %p1, %r3, %r1; @%p1 bra E;
-mad.lo.s32 %r4, %r3, 128, %r2; mul.wide.s32 %rd2, %r4, 4; add.s64 %rd3, %rd1, %rd2;
-ld.global.f32 %r5, [%rd3+16]; st.global.f32 [%rd3], %r5; add.s32 %r3, %r3, 1; bra L;
-E: ret;
-}
-"""
-PROFILE = b"""==PROF== Connected
-"ID","Process ID","Kernel Name","Block Size","Grid Size","Metric Name","Metric Unit","Metric Value"
-"0","7","copy(float *)","(64, 1, 1)","(8, 1, 1)","Duration","nsecond","1,205"
-"0","7","copy(float *)","(64, 1, 1)","(8, 1, 1)","Dynamic Shared Memory Per Block","byte/block","64"
-"""
-COMMANDS = b"""[{"directory": "/b", "file": "k.cu", "command": "nvcc -I inc -O3 -c k.cu -o k.o"},
- {"directory": "/b", "file": "l.cu", "arguments": ["nvcc", "-DN=3", "-std=c++17", "l.cu"]}]"""
-LAUNCHES = b"""schema = 1
-[kernels.k]
-accesses = { fields = [{ name = "a", shape = [64] }], loads = ["a[x]"] }
-[[launch]]
-kernel = "k"
-grid = 8
-block = [64, 2]
-args = { n = 3 }
-"""
-PERF = b"""[constants]\nn = 4096
-[[test]]\nname = "t"
-kernel = { accesses = { fields = [{ name = "a", shape = ["{n}"] }], loads = ["a[x + 1]"] } }
-launch = { domain = "{n}", block = "{B}", args = { x = { shape = 8, fill = "random(0, 8)" } } }
-expect = { time = "< 1 s", dram_load = "8 B/thread +- 1 %" }
-parametrize = { B = [64, 128] }
-"""
 TARGETS: dict[str, Target] = {
     "addresses": of_text(_access, ["a[y, x]", "a[y + 1, 2 * (x - 3)]", "a[i[x], x % 8 // 2]"],
                          "a i x y z threadIdx.x blockIdx.y blockDim"),
@@ -240,25 +215,33 @@ TARGETS: dict[str, Target] = {
     "options": of_text(_options, ["-O1\n-DN=3", "-arch=sm_80", "-Xptxas=-v,-O3"],
                        "-arch -gencode arch=compute_80,code=sm_80 -Xptxas -D"),
     "PTX": of_text(_ptx, [PTX], ".reg .b32 %r1 %rd3 bra @%p1 .param ld.global.f32 .entry"),
-    "listings": of_text(lambda t: place(parse_listing(t, "k.sass")), [LISTING.decode()],
-                        "R1 UR4 P0 @!P0 LDG.E IMAD.WIDE c[0x0][0x160] .L_x_1 desc[UR4]"),
-    "machine code": Target(lambda c, f: (begins_as_code(c), mutations.elf(c, f / "k.cubin")),
-                           ((FIXTURES / "loop.cubin").read_bytes(),), (*NUMBERS, *SIGNS)),
-    "device files": of_file(load_device, "d.toml",
-                            [(ROOT / "devices" / "A100-SXM4-40GB.toml").read_bytes()],
-                            "value source grade [a] [[a]] = extends"),
-    "baselines": Target(lambda c, f: _baseline(c), (_baselines(),), (*NUMBERS, *SIGNS)),
+    "listings": of_text(lambda t: place(parse_listing(t, "k.sass")),
+                        [seed("listing.sass").decode()],
+                        "R1 UR4 P0 @!P0 LDG.E IMAD.WIDE c[0x0][0x160] .L_x_1 desc[UR4]",
+                        ((FIXTURES / "saxpy.sass").read_bytes(),)),
+    "machine code": Target(lambda c, f: (containers.begins_as_code(c), of_a_host(c),
+                                         mutations.elf(c, f / "k.cubin")),
+                           (cubin(),), (*NUMBERS, *SIGNS),
+                           ((FIXTURES / "loop.cubin").read_bytes(),)),
+    "containers": Target(_members, (PARTS + cubin(),),
+                         (MEMBER.decode(), "a.sm_80.ptx", ".entry k", *NUMBERS)),
+    "device files": of_file(_device, "d.toml", [seed("device.toml"), seed("extends.toml")],
+                            "value source grade [a] [[a]] = extends",
+                            ((ROOT / "devices" / "A100-SXM4-40GB.toml").read_bytes(),)),
+    "baselines": Target(lambda c, f: _baseline(c), (short_baselines(),), (*NUMBERS, *SIGNS),
+                        (baselines(),)),
     "perf.toml": of_file(read_perf_file, "t.perf.toml", [PERF], "kernel launch expect {B} cuda"),
     "launches": of_file(launches, "l.toml", [LAUNCHES], "kernel grid block args data shape"),
-    "suites": of_file(read_suite, "s.toml",
-                      [(ROOT / "validation" / "stars_v100.toml").read_bytes()], "[[case]] file"),
-    "samples": of_file(read_samples, "s.csv", [(FIXTURES / "nsight" / "samples.csv").read_bytes()],
-                       "stall_wait Address Source , 0x10"),
+    "suites": of_file(read_suite, "s.toml", [seed("suite.toml")], "[[metric]] cuda each column",
+                      ((ROOT / "validation" / "stars_v100.toml").read_bytes(),)),
+    "samples": of_file(read_samples, "s.csv", [seed("samples.csv")],
+                       "stall_wait Address Source , 0x10",
+                       ((FIXTURES / "nsight" / "samples.csv").read_bytes(),)),
     "profiles": of_file(read_profile, "p.csv", [PROFILE],
                         "Duration (64,1,1) 1,205 nsecond byte/block launch__cluster_dim_x"),
-    "databases": of_file(read_profile, "p.sqlite", [_database()]),
+    "databases": of_file(read_profile, "p.sqlite", [database()]),
     "compilation databases": of_file(_commands, "compile_commands.json", [COMMANDS],
                                      "arguments command -I -optf -o output"),
-    "reports": of_file(read.read, "r.json", [_report()],
-                       "null true [] {} tests predictions NaN"),
+    "reports": of_file(read.read, "r.json", [report(short=True)],
+                       "null true [] {} tests predictions NaN", (report(),)),
 }  # fmt: skip

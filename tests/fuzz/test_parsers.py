@@ -26,7 +26,7 @@ SEEDED = [name for name, target in TARGETS.items() if target.seeds]
 @st.composite
 def damaged(draw, target):
     """A seed with up to four edits: words put in, parts left out, doubled, moved, other bytes."""
-    content = bytearray(draw(st.sampled_from(target.seeds)))
+    content = bytearray(draw(st.sampled_from((*target.seeds, *target.whole))))
     for _ in range(draw(st.integers(0, 4))):
         at, length = draw(st.integers(0, len(content))), draw(st.integers(1, 40))
         way = draw(st.integers(0, 5))
@@ -49,7 +49,7 @@ def damaged(draw, target):
 @pytest.mark.parametrize("name", SEEDED)
 def test_seeds_are_read(name, tmp_path):
     """Else nothing behind their beginning would be tried."""
-    for seed in TARGETS[name].seeds:
+    for seed in (*TARGETS[name].seeds, *TARGETS[name].whole):
         TARGETS[name].read(seed, tmp_path)
 
 

@@ -83,13 +83,14 @@ def remarks_of(text: str) -> Remarks:
     waiting: list[str] = []
     header: tuple[str, ...] = ()
     for line in text.splitlines():
-        if line.lstrip().startswith("#"):
+        begin = line.lstrip()[:1]
+        if begin == "#":
             waiting += [line.strip()] if line not in own else []
             continue
-        here = _path_of(line)
+        here = _path_of(line) if waiting or begin == "[" else ()
         if not here:
             continue
-        if line.lstrip().startswith("["):
+        if begin == "[":
             header, here = here, ()
         if waiting:
             found.setdefault((*header, *here), []).extend(waiting)
@@ -172,6 +173,8 @@ class _File:
     def __init__(self, place: str, text: str) -> None:
         self.place = place
         self.lines = text.split("\n")
+        self.metrics = {m.name: m for m in stored_metrics()}
+        self.names = {m.name: m.names for m in self.metrics.values() if m.kind is Kind.NAME}
 
     def entries(self, data: dict[str, Any]) -> dict[Key, Entry]:
         version = data.pop("format", None)
@@ -215,11 +218,10 @@ class _File:
         return entry
 
     def check(self, key: Key, path: Path, value: Any) -> None:
-        names = {m.name: m.names for m in stored_metrics() if m.kind is Kind.NAME}
         name, wanted = path[0], ""
-        if name in names:
-            if value not in names[name]:
-                wanted = f"must be one of {', '.join(names[name])}"
+        if name in self.names:
+            if value not in self.names[name]:
+                wanted = f"must be one of {', '.join(self.names[name])}"
         elif name in TEXTS:
             wanted = "" if isinstance(value, str) else "must be a string"
         elif name in EXTENTS:
@@ -232,7 +234,7 @@ class _File:
             raise self.error((*key, *path), wanted)
 
     def check_name(self, key: Key, path: Path) -> None:
-        known = [*(m.name for m in stored_metrics()), *COUNTS, *TEXTS, *EXTENTS]
+        known = [*self.metrics, *COUNTS, *TEXTS, *EXTENTS]
         nested = {"bounds": 2, "fields": 4}
         depth = nested.get(path[0], 1 if path[0] in known else 0)
         if len(path) != depth or (path[0] == "bounds" and path[1] not in LIMITERS):

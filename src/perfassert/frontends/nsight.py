@@ -391,7 +391,12 @@ def _instruction(header: _Header, line: int, cells: list[str], file: str) -> Mea
         raise SamplesError(f"{file}:{line}: no address or no instruction; {_again()}")
 
     def number(position: int) -> float:
-        return _number(cells[position], f"{file}:{line}: {_quoted(cells[position])}")
+        value = _number(cells[position])
+        if value is None:
+            raise SamplesError(
+                f"{file}:{line}: {_quoted(cells[position])} is not a count; {_again()}"
+            )
+        return value
 
     everything, latency = (
         _by_reason(
@@ -418,13 +423,12 @@ def _fitted(cells: list[str], header: _Header) -> list[str]:
     return [*cells[:start], ", ".join(cells[start:stop]), *cells[stop:]]
 
 
-def _number(cell: str, where: str) -> float:
+def _number(cell: str) -> float | None:
+    """``None`` for what is no count."""
     if cell.lower() in _NOTHING or cell.endswith("%"):
         return 0.0
     value = float(cell.replace(",", "")) if _NUMBER.fullmatch(cell) else float("nan")
-    if not isfinite(value):
-        raise SamplesError(f"{where} is not a count; {_again()}")
-    return value
+    return value if isfinite(value) else None
 
 
 def _by_reason(columns: Mapping[str, float], total: float) -> dict[str, float]:

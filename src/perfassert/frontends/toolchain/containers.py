@@ -93,17 +93,23 @@ def _extracted(path: Path, content: bytes, copy: Path) -> tuple[Member, ...]:
         limit=limit,
         memory=tools.reading_memory(len(content)),
     )
-    found = []
-    for file in folder.iterdir():
-        if part := _EXTRACTED.search(file.name):
-            number = part[1] or "1"
-            name = f"{path.stem}.{number}.{part[2]}.{part[3]}"
-            member = Member(name, architecture(part[2]), part[3] == "ptx", file)
-            found.append((member.ptx, int(number), member))
+    found = extracted(folder, path.stem)
     if not found:
         said = _SAID.search(run.log)
         why = said[1].replace(f" '{copy}'", "") if said else run.log or "nothing was extracted"
         raise KernelSourceError(f"{path} has no compiled kernel that cuobjdump finds: {why}")
+    return found
+
+
+def extracted(folder: Path, stem: str) -> tuple[Member, ...]:
+    """What ``cuobjdump`` left in a folder: machine code first, each in the container's order."""
+    found = []
+    for file in folder.iterdir():
+        if part := _EXTRACTED.search(file.name):
+            number = part[1] or "1"
+            name = f"{stem}.{number}.{part[2]}.{part[3]}"
+            member = Member(name, architecture(part[2]), part[3] == "ptx", file)
+            found.append((member.ptx, int(number), member))
     return tuple(member for _, _, member in sorted(found, key=lambda f: f[:2]))
 
 
