@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -55,6 +56,9 @@ def read_toml(
         raise error(f"{name}: cannot be read: {reason}") from None
 
 
+_MOST = 20_000  # combinations that the lists of one file may stand for
+
+
 class TableReader:
     """Base of the readers of one kind of file; ``error`` is what they raise."""
 
@@ -62,6 +66,7 @@ class TableReader:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._combined = 0
 
     def place(self, key: str) -> str:
         """Where a key is, as messages begin."""
@@ -96,6 +101,16 @@ class TableReader:
 
     def mapping(self, key: str, value: Any) -> dict[str, str]:
         return {k: self.string(f"{key}.{k}", v) for k, v in self.section(key, value).items()}
+
+    def combined(self, key: str, lists: Sequence[Sequence[Any]]) -> Iterator[tuple[Any, ...]]:
+        """One of each, the last fastest; a few short lists have more than memory holds."""
+        count = 1
+        for items in lists:
+            count = min(count * len(items), _MOST + 1)
+        self._combined += count
+        if self._combined > _MOST:
+            self.fail(key, f"the file's lists have over {_MOST} combinations; give fewer values")
+        return product(*lists)
 
     def number(self, key: str, value: Any) -> float:
         if isinstance(value, bool) or not isinstance(value, (int, float)):

@@ -6,13 +6,17 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from targets import COMMANDS, LAUNCHES, PERF, PROFILE, TARGETS
+from targets import TARGETS
+from texts import COMMANDS, LAUNCHES, PERF, PROFILE, seed
 
 from perfassert.errors import PerfAssertError
 
 DIGITS = b"9" * 5000  # more than Python turns into a number
 DEEP = b"[" * 100_000
 LONG = "ü".encode() * 300  # a name of more bytes than any file has
+
+
+MANY = ", ".join(f"{name} = {list(range(10))}" for name in "abcdefghij").encode()  # 10^10 of them
 
 
 def device(old, new):
@@ -27,6 +31,14 @@ FOUND = [
     ("baselines", b"a = " + DEEP),
     ("perf.toml", PERF.replace(b"4096", DIGITS)),
     ("perf.toml", PERF.replace(b"shape = 8", b"data = '%s.npy'" % LONG)),
+    ("perf.toml", PERF.replace(b"B = [64]", MANY)),
+    ("suites", seed("suite.toml").replace(b"x = [1, 2]", MANY)),
+    (
+        "suites",
+        seed("suite.toml")
+        .replace(b"i = [-1, 1]", MANY)
+        .replace(b"x + i", b"+".join(bytes([name]) for name in b"abcdefghij")),
+    ),
     ("launches", LAUNCHES.replace(b"8", DIGITS)),
     ("launches", LAUNCHES.replace(b"n = 3", b"n = { data = '%s.npy' }" % LONG)),
     ("reports", DEEP),

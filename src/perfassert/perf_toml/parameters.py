@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from itertools import product
 from typing import Any
 
 from perfassert.errors import close_matches
@@ -29,7 +28,8 @@ def read_rows(reader: TableReader, key: str, given: Any) -> Rows:
             reader.fail(f"{key}.{name}", f"must be a list of values, not {values!r}")
         for i, value in enumerate(values):
             _check(reader, f"{key}.{name}", f"{key}.{name}[{i}]", name, value)
-    rows = (dict(zip(table, row, strict=True)) for row in product(*table.values()))
+    combined = reader.combined(key, list(table.values()))
+    rows = (dict(zip(table, row, strict=True)) for row in combined)
     return [(_ids(row), row) for row in rows]
 
 

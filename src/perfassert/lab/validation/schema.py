@@ -63,8 +63,9 @@ class SuiteTableReader(KernelTableReader):
                 self.fail(f"{key}.each.{name}", f"must be a list of whole numbers, not {numbers!r}")
         for kind in ("loads", "stores"):
             if kind in table:
-                written = self.strings(f"{key}.{kind}", table[kind])
-                table[kind] = [one for text in written for one in _written_out(text, each)]
+                where = f"{key}.{kind}"
+                written = self.strings(where, table[kind])
+                table[kind] = [one for text in written for one in self.written(where, text, each)]
         return super().accesses(key, table)
 
     def rows(self, key: str, value: Any) -> tuple[dict[str, str], ...]:
@@ -78,16 +79,15 @@ class SuiteTableReader(KernelTableReader):
             for cell in itertools.chain(*lists):
                 if isinstance(cell, bool) or not isinstance(cell, (int, float, str)):
                     self.fail(f"{key}[{i}]", f"a cell is a number or a string, not {cell!r}")
-            combined = itertools.product(*lists)
+            combined = self.combined(f"{key}[{i}]", lists)
             found += (dict(zip(table, map(str, cells), strict=True)) for cells in combined)
         return tuple(found)
 
-
-def _written_out(text: str, each: Mapping[str, Sequence[int]]) -> Iterator[str]:
-    """The expression with every combination of numbers for the names of ``each`` that it has."""
-    names = [name for name in each if re.search(rf"\b{re.escape(name)}\b", text)]
-    for numbers in itertools.product(*(each[name] for name in names)):
-        one = text
-        for name, number in zip(names, numbers, strict=True):
-            one = re.sub(rf"\b{re.escape(name)}\b", f"({number})", one)
-        yield one
+    def written(self, key: str, text: str, each: Mapping[str, Sequence[int]]) -> Iterator[str]:
+        """The expression with every combination of numbers for the names of ``each`` in it."""
+        names = [name for name in each if re.search(rf"\b{re.escape(name)}\b", text)]
+        for numbers in self.combined(key, [each[name] for name in names]):
+            one = text
+            for name, number in zip(names, numbers, strict=True):
+                one = re.sub(rf"\b{re.escape(name)}\b", f"({number})", one)
+            yield one
