@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -79,7 +80,8 @@ BEYOND = [
     '#define F "../secret.h"\n#include F', '??=include "../secret.h"', '#inc??/\nlude "s.env"',
     'auto a = R"(/*)";\n#include "../secret.h"\nauto b = R"(*/)";', "#embed </etc/passwd>",
     "#include <../../../../../../../../../../etc/passwd>", '#include "link.h"',
-    '#import "../secret.h"',
+    '#import "../secret.h"', '#inc\\ \nlude "../secret.h"', '#inc\\\t\nlude "../secret.h"',
+    '#inc\\\rlude "../secret.h"', '#include ".\\ \n./secret.h"', '#include /**/ "../secret.h"',
 ]  # fmt: skip
 
 
@@ -97,6 +99,14 @@ def test_nothing_else_is_included(project, line):
     with pytest.raises(KernelSourceError) as caught:
         prepared(Source(project / "k.cu", "cuda"), "sm_80")
     assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["#" + "/**/" * 40, "#/*" * 40_000, "#include " * 40_000])
+def test_looking_for_includes_takes_linear_time(text):
+    """A regular expression over comments once took a second for 90 bytes."""
+    started = time.process_time()
+    reaches_outside(f"{text}x".encode())
+    assert time.process_time() - started < 2
 
 
 def test_sources_data_and_folders_lie_inside(project):

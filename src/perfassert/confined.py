@@ -9,20 +9,21 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 FOLDER = "PERFASSERT_CONFINED"
 _SOURCES = frozenset(
     ".cu .cuh .c .cc .cpp .cxx .h .hh .hpp .hxx .inl .inc .ipp .tpp .def .ptx .py .jl".split()
 )
-_INCLUDE = re.compile(
-    rb"(?:#|%:)(?:\s|/\*.*?\*/)*(?:include(?:_next)?|import|embed)\b(?:\s|/\*.*?\*/)*"
-    rb"(\"[^\"\n]*\"|<[^>\n]*>|[^\n]*)",
-    re.DOTALL,
+INCLUDE = re.compile(
+    rb"(?:#|%:)\s*(?:(?:include(?:_next)?|import|embed)\b\s*(\"[^\"\n]*\"|<[^>\n]*>|[^\n]*)|/\*)"
 )
-"""More than the preprocessor takes for one: comments, strings and other lines count, too."""
+"""More than the preprocessor takes for one: comments, strings and other lines count, too. With a
+comment between its parts it is one without a name."""
 _SPELLED = (b"??/", b"??=")
 """Trigraphs of a line's continuation and of ``#``."""
+_BLANK_SPLICE = re.compile(rb"\\[ \t\f\v]*(?:\r\n?|\n)")
 
 
 def confining() -> Path | None:
@@ -47,11 +48,10 @@ def reaches_outside(content: bytes) -> str:
 
     Names that go up or start at the root are followed elsewhere, with the folders searched.
     """
-    text = content.replace(b"\\\r\n", b"").replace(b"\\\n", b"")
-    if any(mark in text for mark in _SPELLED):
+    if spelled_otherwise(content):
         return "a trigraph"
-    for found in _INCLUDE.finditer(text):
-        name = found[1].strip()
+    for found in _includes(content):
+        name = (found[1] or b"").strip()
         if name[:1] not in (b'"', b"<") or len(name) < 2 or b"embed" in found[0][: -len(name)]:
             return found[0].decode(errors="replace").strip()
     return ""
@@ -59,9 +59,24 @@ def reaches_outside(content: bytes) -> str:
 
 def named(content: bytes) -> list[str]:
     """What a text includes by a name."""
-    text = content.replace(b"\\\r\n", b"").replace(b"\\\n", b"")
-    names = (found[1].strip() for found in _INCLUDE.finditer(text))
+    names = ((found[1] or b"").strip() for found in _includes(content))
     return [n[1:-1].decode("utf-8", "surrogateescape") for n in names if n[:1] in (b'"', b"<")]
+
+
+def spelled_otherwise(content: bytes) -> bool:
+    """Whether trigraphs hide from :data:`INCLUDE` what some compilers take for one."""
+    return any(mark in text for text in readings(content) for mark in _SPELLED)
+
+
+def readings(content: bytes) -> tuple[bytes, ...]:
+    """The text with its lines joined: as all compilers do, and as GCC does, for which blanks may
+    follow the backslash."""
+    usual = content.replace(b"\\\r\n", b"").replace(b"\\\n", b"")
+    return tuple(dict.fromkeys((usual, _BLANK_SPLICE.sub(b"", content))))
+
+
+def _includes(content: bytes) -> Iterator[re.Match[bytes]]:
+    return (found for text in readings(content) for found in INCLUDE.finditer(text))
 
 
 def is_source(file: str | Path) -> bool:
