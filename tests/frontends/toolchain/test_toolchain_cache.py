@@ -6,7 +6,8 @@ import os
 import pytest
 
 from perfassert.frontends.toolchain import cache, tools
-from perfassert.frontends.toolchain.binary import Binary, Parameter, from_dict, to_dict
+from perfassert.frontends.toolchain.binary import Binary, Parameter, Source, from_dict, to_dict
+from perfassert.frontends.toolchain.build import prepared
 from perfassert.source import Assumption, SourceSpan
 
 KERNEL = "__global__ void k(int* a) { a[threadIdx.x] = VALUE; }"
@@ -118,6 +119,66 @@ def test_a_second_build_runs_nothing(compiled, runs, own_cache, monkeypatch):
     monkeypatch.setattr(tools, "identity", lambda: ("another release",))
     compiled("k.cu", KERNEL, defines={"VALUE": 2})
     assert runs[6:] == ["NVRTC"]  # the same machine code as before has the same listing
+
+
+INCLUDES = [
+    '#include "n.h"', '/**/ #include "n.h"', '# /**/ include "n.h"', '#include/**/"n.h"',
+    "#include N",
+    '/*\n*/#include "n.h"', '\f#include "n.h"', '\r#include "n.h"\r', '%:include "n.h"',
+    '??=include "n.h"', '#inc\\\nlude "n.h"', '#inc\\ \nlude "n.h"', '\ufeff#include "n.h"',
+    '#include "sub/of.h"', '#if __has_include("n.h")', '#embed "n.h"', "#embed N",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("line", INCLUDES)
+def test_a_header_that_changes_is_another_source(tmp_path, line):
+    """However it is included: what it was before is never taken for what it is now."""
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "of.h").write_text('#include "../n.h"\n')
+    assert changed_key(tmp_path, f"{line}\n{KERNEL}", tmp_path / "n.h")
+
+
+@pytest.mark.parametrize(
+    "option", ["-include=n.h", "--options-file=n.h", "-Xcompiler=-include,n.h", "-Xcompiler=@n.h"]
+)
+def test_a_file_of_an_option_that_changes(tmp_path, option):
+    assert changed_key(tmp_path, KERNEL, tmp_path / "n.h", option)
+
+
+@pytest.mark.parametrize("flags", ["-include n.h", "-I inc", "-Xcompiler -Iinc", "n.h"])
+def test_a_file_of_the_environments_flags_that_changes(tmp_path, monkeypatch, flags):
+    monkeypatch.setenv("NVCC_APPEND_FLAGS", flags)
+    assert changed_key(tmp_path, KERNEL, tmp_path / "n.h")
+
+
+@pytest.mark.parametrize("variable", ["CPATH", "CPLUS_INCLUDE_PATH"])
+def test_a_header_of_the_environments_folders_that_changes(tmp_path, monkeypatch, variable):
+    inc = tmp_path / "inc"
+    inc.mkdir()
+    (inc / "all.h").write_text('#include "n.h"\n')
+    monkeypatch.setenv(variable, os.pathsep.join([str(tmp_path / "none"), str(inc)]))
+    assert changed_key(tmp_path, f"#include <all.h>\n{KERNEL}", inc / "n.h")
+    before = prepared(Source(tmp_path / "k.cu", "cuda"), "sm_80").key()
+    monkeypatch.setenv(variable, str(tmp_path))
+    assert prepared(Source(tmp_path / "k.cu", "cuda"), "sm_80").key() != before
+
+
+def test_words_about_includes_are_none(tmp_path):
+    """What no directive is costs no compilation each time."""
+    (tmp_path / "k.cu").write_text(f"// the #include order matters\n/* # include this */\n{KERNEL}")
+    assert prepared(Source(tmp_path / "k.cu", "cuda"), "sm_80").key() is not None
+
+
+def changed_key(folder, text, header, *options):
+    """Whether the cache's key is another once the header is, or there is none."""
+    (folder / "k.cu").write_bytes(text.encode())
+    source = Source(folder / "k.cu", "cuda", options=options)
+    keys = []
+    for content in (None, "#define VALUE 1\n", "#define VALUE 2\n"):
+        if content is not None:
+            header.write_text(content)
+        keys.append(prepared(source, "sm_80").key())
+    return keys == [None] * 3 or len(set(keys)) == 3
 
 
 SEVERAL = """\

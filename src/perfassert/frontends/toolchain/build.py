@@ -218,9 +218,9 @@ def _files(source: Source, content: bytes) -> Closure:
         return Closure({source.path: content}, True)
     extra = [o.value or "" for o in options.parsed(source) if o.name == "--pre-include"]
     folders = options.search_dirs(source)
-    found = closure(source.path.resolve(), content, folders, extra)
+    found = closure(source.path.resolve(), content, folders, extra, tools.header_folders())
     check_confined(found, folders)
-    return found
+    return replace(found, complete=found.complete and not options.reads_unseen(source))
 
 
 def _mentioned(text: str, files: Mapping[Path, bytes]) -> dict[str, str]:

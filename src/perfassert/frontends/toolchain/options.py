@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from perfassert.errors import KernelSourceError
 
+from . import tools
 from .architecture import Architecture, architecture
 from .binary import Source
 
@@ -61,6 +62,12 @@ _HOST_ONLY = {dashes + name for dashes in ("-", "--") for name in _LAMBDA} | {
     "-Wno-deprecated-gpu-targets",
 }
 _PTXAS = frozenset(("--maxrregcount", "--ptxas-options", "--optimize"))
+
+
+_READING = {dashes + name for dashes in ("-", "--") for name in ("pch", "use-pch", "pch-dir")} | {
+    *("--options-file", "-optf"),
+}
+_READ_BY_HOST = ("@", "-I", "-i", "-B", "-specs", "/I", "/FI", "/Yu")
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +169,22 @@ def search_dirs(source: Source) -> list[Path]:
             raise KernelSourceError(f"include_dirs: no folder {str(home / folder)!r}")
     named = [option.value for option in parsed(source) if option.name == "-I"]
     return [*(home / d for d in source.include_dirs), *(home / d for d in named if d), home]
+
+
+def reads_unseen(source: Source) -> bool:
+    """Whether options, or those that the environment adds, read files that nobody looked for."""
+    try:
+        added = parsed(replace(source, options=tuple(tools.added_flags())))
+    except KernelSourceError:
+        return True
+    named = any(option.name in ("-I", "--pre-include") for option in added)
+    return named or any(map(_reads, (*parsed(source), *added)))
+
+
+def _reads(option: Option) -> bool:
+    words = (option.value or "").replace(",", " ").split()
+    hosts = option.name == "--compiler-options" and any(w.startswith(_READ_BY_HOST) for w in words)
+    return hosts or option.name in _READING
 
 
 def for_nvrtc(source: Source) -> list[str]:

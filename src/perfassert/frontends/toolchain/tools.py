@@ -43,6 +43,10 @@ _PASSED_ON = frozenset(
     "COVERAGE_PROCESS_START COVERAGE_PROCESS_CONFIG".split()
 )
 
+_HEADERS_OF_ALL = ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH")
+_FLAGS = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")
+_CHANGING = (*_FLAGS, *_HEADERS_OF_ALL, "INCLUDE", "NVCC_CCBIN", "NIX_CFLAGS_COMPILE")
+
 _LIBRARIES = (
     "cu13/lib/libnvrtc.so.*[0-9]",
     "cu13/bin/x86_64/nvrtc64_*_0.dll",
@@ -194,12 +198,23 @@ def wheel_include_dirs() -> tuple[str, ...]:
 
 
 def identity() -> tuple[str, ...]:
-    """Of every tool and header set that a result may depend on; starts no process."""
+    """Of every tool, header set and variable that a result may depend on; starts no process."""
     names = ("nvrtc", "nvcc", "ptxas", "nvdisasm", "cuobjdump")
     found = [tool.identity() for name in names for tool in candidates(name)]
-    flags = [os.environ.get(f"NVCC_{way}_FLAGS", "") for way in ("PREPEND", "APPEND")]
+    flags = [os.environ.get(name, "") for name in _CHANGING]
     wheels = dict.fromkeys(HEADERS.values())
     return (*found, *(f"{wheel} {_version(wheel)}" for wheel in wheels), *flags)
+
+
+def header_folders() -> tuple[Path, ...]:
+    """Where nvcc's host compiler looks for headers that are neither the source's nor a tool's."""
+    named = [part for v in _HEADERS_OF_ALL for part in os.environ.get(v, "").split(os.pathsep)]
+    return tuple(path for path in map(Path, (*named, "/usr/local/include")) if path.is_absolute())
+
+
+def added_flags() -> list[str]:
+    """What the environment has nvcc take besides."""
+    return [word for name in _FLAGS for word in os.environ.get(name, "").split()]
 
 
 def time_limit() -> float:
