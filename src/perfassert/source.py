@@ -40,7 +40,7 @@ def file_name(text: str) -> str:
 
 DISAGREEMENT = "disagreement"
 """Of a closed form that executed warps contradict: nothing that rests on it is to be trusted."""
-STAND_INS = ("address", "trip count", "branch", "opcode", DISAGREEMENT)
+STAND_INS = ("address", "trip count", "branch", "opcode", "rate", DISAGREEMENT)
 """What an assumption can stand in for, so that numbers resting on it are guesses."""
 
 

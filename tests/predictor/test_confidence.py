@@ -132,3 +132,34 @@ def test_a_texture_is_a_texel_per_thread_and_a_guess():
     assert float(p.volumes.dram_store.total) == pytest.approx(4 * texels, rel=0.01)
     assert p.confidence == "guessed"
     assert "layout of a texture" in p.confidence_reasons[0].text
+
+
+ATOMICS = """
+#define I (blockIdx.x * blockDim.x + threadIdx.x)
+extern "C" __global__ void counted(int* r, const int* v) { atomicAdd(r, v[I]); }
+extern "C" __global__ void floats(float* r, const float* v) { atomicAdd(r, v[I]); }
+extern "C" __global__ void largest(long long* r, const int* v) { atomicMax(r, (long long) v[I]); }
+extern "C" __global__ void drawn(int* r, int* v) { v[I] = atomicAdd(r, 1 + (v[I] > 0)); }
+extern "C" __global__ void neighbours(int* r, const int* v) { atomicAdd(r + I % 4, v[I]); }
+extern "C" __global__ void apart(double* r) { atomicAdd(r + 4 * I, 1.0); }
+extern "C" __global__ void now_and_then(float* r, const float* v) {
+    float sum = 0;
+    for (int i = 0; i < 64; i++) sum += v[i * gridDim.x * blockDim.x + I];
+    if (threadIdx.x == 0) atomicAdd(r, sum);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("kernel", "known"),
+    [("counted", True), ("floats", False), ("largest", False), ("drawn", False),
+     ("neighbours", False), ("apart", False), ("now_and_then", True)],
+)  # fmt: skip
+def test_atomics_that_decide_are_a_guess_unless_their_rate_was_measured(kernel, known, tmp_path):
+    source = tmp_path / "atomics.cu"
+    source.write_text(ATOMICS)
+    p = pa.predict(pa.from_cuda(source, kernel), pa.Launch(4096, 256), "RTX-3090")
+    assert (p.confidence != "guessed") is known
+    found = [a for a in p.confidence_reasons if a.stands_for == "rate"]
+    assert bool(found) is not known
+    assert all(a.share == 1 and a.span.file.endswith("atomics.cu") for a in found)

@@ -155,19 +155,21 @@ SKEW = {
 }
 
 
-@pytest.mark.parametrize(("kernel", "gpu"), [
-    ("histogram_global", "a100"), ("histogram_global", "RTX-2080-Ti"),
-    ("histogram_shared", "RTX-2080-Ti"),
+@pytest.mark.parametrize(("kernel", "gpu", "guessed"), [
+    ("histogram_global", "a100", {"skewed"}),
+    ("histogram_global", "RTX-2080-Ti", {"uniform", "skewed"}),
+    ("histogram_shared", "RTX-2080-Ti", set()),
 ])  # fmt: skip
-def test_a_skewed_histogram_takes_longer(kernel, gpu):
-    """Executed: the fullest bin, within what a sample of blocks can say."""
+def test_a_skewed_histogram_takes_longer(kernel, gpu, guessed):
+    """Executed: the fullest bin, within what a sample of blocks can say. What bins in one sector
+    take is not known."""
     pytest.importorskip("nvidia.cu13")
     made = pa.from_cuda(VALIDATION / "histograms.cu", kernel=kernel)
     times = []
-    for make in SKEW.values():
+    for name, make in SKEW.items():
         data = make(np.random.default_rng(1)).astype(np.uint32)
         found = pa.predict(made, pa.Launch(108, 256, {"in": data, "n": N}), gpu)
-        assert found.confidence != "guessed"
+        assert (found.confidence == "guessed") is (name in guessed)
         times.append(float(found.time))
         if kernel == "histogram_global":
             fullest = np.bincount(data).max()

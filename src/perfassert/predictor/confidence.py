@@ -2,7 +2,7 @@
 
 A stand-in for an address, a trip count, a branch or an opcode carries the instructions and the
 bytes that it decides. A prediction is a guess where stand-ins carry more than a twentieth of
-either, or where executed warps contradict a closed form.
+either, where executed warps contradict a closed form, or where atomics of unknown rate decide.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from perfassert.kernel.bound import BoundAccess
 from perfassert.kernel.description import BoundKernel
 from perfassert.kernel.graph import Node
 from perfassert.prediction.error_band import ErrorBand
+from perfassert.predictor.atomics import unmeasured
 from perfassert.predictor.model import Model
 from perfassert.quantity import round_significant
 from perfassert.source import DISAGREEMENT, Assumption
@@ -36,20 +37,24 @@ class _Weight:
     addressed: frozenset[Assumption]
 
 
-def trust(model: Model, band: ErrorBand) -> tuple[str, tuple[Assumption, ...]]:
-    """The confidence of a launch whose time has that band, and its stand-ins with the share that
-    each carries, the heaviest first: ``"guessed"`` where together they carry too much, else
-    ``"measured"`` where the error of the time is known."""
+def trust(model: Model, band: ErrorBand, limiter: str) -> tuple[str, tuple[Assumption, ...]]:
+    """The confidence of a launch whose time has that band and limiter, and its stand-ins with the
+    share that each carries, the heaviest first: ``"guessed"`` where together they carry too much,
+    else ``"measured"`` where the error of the time is known."""
     known = "measured" if band.error is not None else "transferred"
     kernel = model.case.kernel
-    stand_ins = _of(kernel) if isinstance(kernel, BoundKernel) else []
-    if not isinstance(kernel, BoundKernel) or not stand_ins:
+    if not isinstance(kernel, BoundKernel):
         return known, ()
+    rates = tuple(dict.fromkeys(unmeasured(model, kernel, limiter)))
+    stand_ins = _of(kernel)
+    if not stand_ins:
+        return "guessed" if rates else known, rates
     weights = _Weights(model, kernel)
     found = [replace(a, share=round_significant(weights.share(a))) for a in stand_ins]
-    guessed = weights.share(*stand_ins) > GUESSED_FROM
+    guessed = bool(rates) or weights.share(*stand_ins) > GUESSED_FROM
     guessed = guessed or any(a.stands_for == DISAGREEMENT for a in stand_ins)
-    return "guessed" if guessed else known, tuple(sorted(found, key=lambda a: -a.share))
+    known = "guessed" if guessed else known
+    return known, tuple(sorted((*rates, *found), key=lambda a: -a.share))
 
 
 def _of(kernel: BoundKernel) -> list[Assumption]:

@@ -91,7 +91,7 @@ def _of(model: Model, kernel: Kernel, launch: Launch, target: Device) -> Predict
     bound, held, estimate = case.kernel, case.held, case.estimate
     roofline_limiter = max(time.roofline, key=lambda key: time.roofline[key])
     bands = error_bands(model, time.limiter)
-    confidence, reasons = trust(model, bands["time"])
+    confidence, reasons = trust(model, bands["time"], time.limiter)
     return Prediction(
         kernel=bound.name,
         device=target.name,

@@ -26,7 +26,7 @@ from perfassert.frontends.cuda.control_flow import Flow
 from perfassert.frontends.cuda.evaluate import Code, Evaluated, evaluate
 from perfassert.frontends.cuda.loop_places import loop_names, loop_span
 from perfassert.frontends.cuda.matrix import described_variant, descriptor_operands, matrix_variant
-from perfassert.frontends.cuda.opcodes import UNKNOWN, operation_class
+from perfassert.frontends.cuda.opcodes import UNKNOWN, is_unsourced, operation_class
 from perfassert.frontends.cuda.ptx import PtxCode, memory_of, parse_ptx
 from perfassert.frontends.cuda.registers import accessed_bytes, defined, matrix_rows, used
 from perfassert.frontends.cuda.roles import closes_group, counted_waits, roles_of
@@ -154,6 +154,9 @@ class Describer:
             said = f"opcode {i.base} is unknown; taken for class {UNKNOWN}"
             rests_on = (self.note(said, i.span, "opcode"),)
             operation = UNKNOWN
+        elif is_unsourced(i.opcode, self.binary.arch):
+            said = f"what {i.base} takes is not known; taken for class {operation}"
+            rests_on = (self.note(said, i.span, "opcode"),)
         variant = matrix_variant(i) or described_variant(i, self._descriptor(index))
         function = ""
         if placed.calls:

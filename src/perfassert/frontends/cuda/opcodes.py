@@ -19,10 +19,12 @@ _ANY = "*"
 @dataclass(frozen=True, slots=True)
 class OpcodeTable:
     """Of one family. ``classes``: by opcode; ``roles``: by opcode (``"*"``: any), the modifiers
-    that it must have and what it does then."""
+    that it must have and what it does then; ``unsourced``: opcodes of which no source tells what
+    they take, so that their class stands in."""
 
     classes: Mapping[str, str]
     roles: Mapping[str, tuple[tuple[frozenset[str], Role], ...]]
+    unsourced: frozenset[str] = frozenset()
 
 
 def operation_class(opcode: str, arch: str) -> str | None:
@@ -34,6 +36,11 @@ def operation_class(opcode: str, arch: str) -> str | None:
         if found:
             return found
     return table.get(base)
+
+
+def is_unsourced(opcode: str, arch: str) -> bool:
+    """Whether the class of ``"MATCH.ANY"`` is a stand-in for what nobody has measured."""
+    return opcode.partition(".")[0] in opcode_table(_family(arch)).unsourced
 
 
 def opcode_roles(opcode: str, arch: str) -> frozenset[Role]:
@@ -63,4 +70,5 @@ def opcode_table(family: str) -> OpcodeTable:
         for opcode in opcodes.split():
             base, *modifiers = opcode.split(".")
             roles[base] = (*roles.get(base, ()), (frozenset(modifiers), Role(role)))
-    return OpcodeTable(classes, roles)
+    unsourced = inherited.unsourced.union(data.get("unsourced", "").split())
+    return OpcodeTable(classes, roles, unsourced)
