@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from perfassert.cli.terminal import progress, say
 from perfassert.errors import PerfAssertError
@@ -30,6 +31,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser.add_argument(
         "--pictures", type=Path, metavar="DIR", help="write a picture of each boat hull"
     )
+    parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(command=run)
 
 
@@ -58,11 +60,30 @@ def run(options: argparse.Namespace) -> int:
         return INTERRUPTED
     finally:
         gpu.close()
-    say(_text(outcome, output))
-    if options.pictures:
-        drawn = draw(outcome.findings, options.pictures)
+    if not options.json:
+        say(_text(outcome, output))
+    drawn = draw(outcome.findings, options.pictures) if options.pictures else []
+    if options.json:
+        print(json.dumps({**_to_dict(outcome, output), "pictures": list(map(str, drawn))}))
+    elif drawn:
         print(f"{len(drawn)} pictures in {options.pictures}")
     return OK
+
+
+def _to_dict(outcome: Outcome, output: Path) -> dict[str, Any]:
+    """Values in base units by their keys in the device file, and why others are missing."""
+    from perfassert.lab.calibration.evaluate import Entry
+
+    entries = outcome.findings.entries.items()
+    return {
+        "file": str(output),
+        "device": outcome.device.name,
+        "nearest": outcome.nearest.name,
+        "measured": {
+            k: {"value": e.value, "note": e.note} for k, e in entries if isinstance(e, Entry)
+        },
+        "missing": dict(outcome.missing()),
+    }
 
 
 def _text(outcome: Outcome, output: Path) -> str:

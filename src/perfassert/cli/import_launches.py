@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 from pathlib import Path
@@ -37,6 +38,7 @@ def add(commands: Any) -> None:
         help="default: launches.toml",
     )  # fmt: skip
     parser.add_argument("--force", action="store_true", help="replace what is there")
+    parser.add_argument("--json", action="store_true", help="print JSON")
     add_compilation(parser)
     parser.set_defaults(command=_import)
 
@@ -62,6 +64,11 @@ def _import(options: argparse.Namespace) -> int:
     shapes = [one for one in found.launches if one.shape.name in codes]
     kernels = len({code.mangled for code in codes.values()})
     count = sum(one.count for one in shapes)
+    if options.json:
+        numbers = {"launches": count, "kernels": kernels, "distinct": len(shapes)}
+        written = {"file": str(output), "device": device.name, **numbers, "left_out": left_out}
+        print(json.dumps(written))
+        return 0
     print(f"{count} launches of {kernels} kernels, {len(shapes)} distinct: {output}")
     print("next: fill in the arguments, which no profile has")
     return 0

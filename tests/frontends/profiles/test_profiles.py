@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from contextlib import closing
 
@@ -208,6 +209,12 @@ def test_import_then_predict(tmp_path, monkeypatch, capsys):
     database(tmp_path / "nsys.sqlite", COLUMNS, ROWS)
     database_row = ["launches", "import", "nsys.sqlite", "--code", "kernels.cu", "--force"]
     assert main(database_row) == 0
+    capsys.readouterr()
+    assert main([*database_row, "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert (said["file"], said["device"]) == ("launches.toml", "A100-SXM4-40GB")
+    assert said["launches"] >= said["distinct"] >= said["kernels"] >= 1
+    assert said["left_out"] == []
     assert launches("launches.toml")[0].device == "A100-SXM4-40GB"
 
     (tmp_path / "other.cu").write_text("__global__ void other(int* a) { *a = 1; }")

@@ -163,6 +163,14 @@ def test_pictures(tmp_path, plugged, capsys, monkeypatch):
     assert "fp32.png" in drawn
     assert "fp64.png" in drawn  # refused as a hull, shown all the same
     assert f"{len(drawn)} pictures in" in capsys.readouterr().out
+    assert main([*command, "--json"]) == 0  # the journal knows everything: nothing is measured
+    said = json.loads(capsys.readouterr().out)
+    device = pa.device(tmp_path / "a.toml")
+    assert said["device"] == device.name
+    found = said["measured"]["values.l1_latency"]["value"]
+    assert found == pytest.approx(device.l1_latency, rel=1e-3)  # the file has four digits
+    assert said["measured"].keys().isdisjoint(said["missing"])
+    assert len(said["pictures"]) == len(drawn)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert main(command) == 2
