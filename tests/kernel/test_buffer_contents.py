@@ -40,6 +40,14 @@ def test_a_generator_depends_on_its_seed_alone():
     assert (made("random(0, 1000)", seed=1) != made("random(0, 1000)")).any()
 
 
+@pytest.mark.parametrize("word", ["random(0, 50{})", "sorted random(0, 50{})", "permutation{}"])
+def test_a_seed_in_the_text_is_the_seed(word):
+    inside = word.format(", seed=3" if "(" in word else "(seed=3)")
+    assert (made(inside) == made(word.format(""), seed=3)).all()
+    rows = "csr_rows(nnz_per_row=16, skew='power-law'{})"
+    assert (made(rows.format(", seed=3")) == made(rows.format(""), seed=3)).all()
+
+
 def test_names_are_arguments_of_the_launch():
     assert made("random(0, n // 2)", names={"n": 8}).max() == 3
     with pytest.raises(pa.LaunchError, match="no integer argument 'm'"):
@@ -58,11 +66,14 @@ def test_names_are_arguments_of_the_launch():
         ("csr_rows(skew='odd', nnz_per_row=3)", "power-law"),
         ("constant x.", "no number"),
         ("random(0, 2)(1)", "cannot be read"),
+        ("random(0, n // m)", "n // m divides by zero"),
+        ("permutation(seed=-1)", "seed must be a whole number"),
+        ("permutation(seed='a')", "seed must be a whole number"),
     ],
 )
 def test_what_is_no_generator_is_refused(fill, said):
     with pytest.raises(pa.LaunchError, match=said):
-        made(fill)
+        made(fill, names={"n": 8, "m": 0})
 
 
 def test_data_gives_shape_and_type_and_is_not_shared():
@@ -111,6 +122,41 @@ def test_matrix_market_files_as_compressed_rows(tmp_path):
     path.write_text("%%MatrixMarket matrix coordinate real general\n2 2 2\n1 1 1.0\n")
     with pytest.raises(pa.LaunchError, match="states 2 entries and has 1"):
         pa.Buffer(data=f"{path}:rows")
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "said"),
+    [
+        ("real", "", "cannot be read"),
+        ("real", "% nothing but a comment\n\n", "cannot be read"),
+        ("real", "2 2 3\n", "states 3 entries and has 0"),
+        ("real", "2 2 1\n3 1 1.0\n", "outside of 2 rows and 2 columns"),
+        ("real", "2 2 1\n1 0 1.0\n", "outside of 2 rows and 2 columns"),
+        ("complex", "2 2 1\n1 1 1.0 2.0\n", "complex"),
+    ],
+)
+def test_a_matrix_that_is_not_whole_is_refused(tmp_path, kind, body, said):
+    path = tmp_path / "m.mtx"
+    path.write_text(f"%%MatrixMarket matrix coordinate {kind} general\n{body}")
+    with pytest.raises(pa.LaunchError, match=said):
+        pa.Buffer(data=f"{path}:rows")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"alignment": 0}, "alignment must be at least 1"),
+        ({"alignment": 1.5}, "alignment must be a whole number"),
+        ({"offset": -4}, "offset must be at least 0"),
+        ({"offset": "4"}, "offset must be a whole number"),
+        ({"fill": "permutation", "seed": -1}, "seed must be at least 0"),
+        ({"fill": 5}, "fill is a text"),
+        ({"alias": 0}, "alias is a text"),
+    ],
+)
+def test_what_describes_no_buffer_is_refused(given, said):
+    with pytest.raises(pa.LaunchError, match=said):
+        pa.Buffer(4, **given)
 
 
 def test_one_source_of_content_and_a_shape():

@@ -27,8 +27,9 @@ class Buffer:
     depend on it: ``data`` (an array, or a path to ``.npy``, ``.npz`` or ``.mtx``; a part of the
     last two is named behind a colon), or ``fill``, a generator in text (``"random(0, n)"``,
     ``"permutation"``, ``"sorted random(0, n)"``, ``"arange % 7"``, ``"constant 3"``,
-    ``"csr_rows(nnz_per_row=16, skew='power-law')"``) with its ``seed``. ``alias`` names the
-    argument that points to the same memory.
+    ``"csr_rows(nnz_per_row=16, skew='power-law')"``) with its ``seed`` (which
+    may also stand in the text, ``"random(0, n, seed=1)"``). ``alias`` names the argument that
+    points to the same memory.
 
     Raises :class:`~perfassert.errors.LaunchError` for what cannot be read or does not fit.
     """
@@ -57,6 +58,9 @@ class Buffer:
     ) -> None:
         if sum(x is not None for x in (data, fill, alias)) > 1:
             raise LaunchError("a Buffer takes one of data, fill and alias")
+        for what, text in (("fill", fill), ("alias", alias)):
+            if text is not None and not isinstance(text, str):
+                raise LaunchError(f"a Buffer's {what} is a text, not {text!r}")
         array = None if data is None else _array(data, dtype)
         given = None if shape is None else _shape(shape)
         if array is not None:
@@ -68,8 +72,9 @@ class Buffer:
             str(array.dtype) if array is not None else dtype or (_GENERATED if fill else _DEFAULT)
         )
         values = {
-            "shape": given or (), "dtype": kind, "alignment": alignment, "offset": offset,
-            "fill": fill, "alias": alias, "seed": seed, "data": array,
+            "shape": given or (), "dtype": kind,
+            "alignment": _whole("alignment", alignment, 1), "offset": _whole("offset", offset, 0),
+            "fill": fill, "alias": alias, "seed": _whole("seed", seed, 0), "data": array,
             "digest": "" if array is None else hashlib.sha256(array.tobytes()).hexdigest(),
         }  # fmt: skip
         for name, value in values.items():
@@ -79,6 +84,16 @@ class Buffer:
     def described(self) -> bool:
         """Whether anybody says what it holds."""
         return self.data is not None or self.fill is not None
+
+
+def _whole(name: str, value: int, least: int) -> int:
+    try:
+        number = index(value)
+    except TypeError:
+        raise LaunchError(f"a Buffer's {name} must be a whole number, not {value!r}") from None
+    if number < least:
+        raise LaunchError(f"a Buffer's {name} must be at least {least}, not {number}")
+    return number
 
 
 def _shape(shape: int | Sequence[int]) -> tuple[int, ...]:

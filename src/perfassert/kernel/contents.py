@@ -10,6 +10,7 @@ import ast
 import os
 import re
 from collections.abc import Callable, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -93,8 +94,17 @@ def _generated(
     arguments, options = _arguments(call[3] or "", names, text)
     if call[1] and call[2] != "random":
         raise LaunchError(f"generator {text!r}: only random numbers can be sorted")
+    if "seed" in options:
+        generator = _seeded(options.pop("seed"), text)
     made = _MAKERS[call[2]](text, size, generator, arguments, options)
     return np.sort(made) if call[1] else made
+
+
+def _seeded(seed: object, text: str) -> np.random.Generator:
+    """A seed in the text comes before the buffer's own."""
+    if not isinstance(seed, int) or seed < 0:
+        raise LaunchError(f"generator {text!r}: seed must be a whole number ≥ 0, not {seed!r}")
+    return np.random.default_rng(seed)
 
 
 def _random(
@@ -193,7 +203,7 @@ def _constant(text: str, names: Mapping[str, int], whole: str) -> float:
 
 _OPERATORS: Mapping[type[ast.operator], Callable[[int, int], int]] = {
     ast.Add: lambda a, b: a + b, ast.Sub: lambda a, b: a - b, ast.Mult: lambda a, b: a * b,
-    ast.FloorDiv: lambda a, b: a // b if b else 0,
+    ast.FloorDiv: lambda a, b: a // b,
 }  # fmt: skip
 
 
@@ -210,6 +220,8 @@ def _value(node: ast.expr, names: Mapping[str, int], whole: str) -> int:
         return -_value(node.operand, names, whole)
     if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
         left, right = _value(node.left, names, whole), _value(node.right, names, whole)
+        if isinstance(node.op, ast.FloorDiv) and right == 0:
+            raise LaunchError(f"generator {whole!r}: {ast.unparse(node)} divides by zero")
         return _OPERATORS[type(node.op)](left, right)
     raise LaunchError(f"generator {whole!r}: only whole numbers, + - * // and names of arguments")
 
@@ -268,13 +280,16 @@ def _from_matrix(path: str, part: str) -> Array:
         head = file.readline().lower().split()
         if head[:3] != ["%%matrixmarket", "matrix", "coordinate"] or len(head) < 5:
             raise LaunchError(f"{path} is no Matrix Market file in coordinate format")
-        line = file.readline()
-        while line.startswith("%") or not line.strip():
-            line = file.readline()
-        count, _, entries = (int(n) for n in line.split())
-        table = np.loadtxt(file, ndmin=2) if entries else np.empty((0, 3))
+        told = (line for line in file if line.strip() and not line.startswith("%"))
+        rows, columns, entries = (int(n) for n in next(told, "").split())
+        first = next(told, None)
+        table = np.empty((0, 3)) if first is None else np.loadtxt(chain([first], told), ndmin=2)
     if len(table) != entries:
         raise LaunchError(f"{path} states {entries} entries and has {len(table)}")
+    if head[3] == "complex":
+        raise LaunchError(f"{path} has complex values, which no index or guard is made of")
+    if entries and not (_within(table[:, 0], rows) and _within(table[:, 1], columns)):
+        raise LaunchError(f"{path}: an entry lies outside of {rows} rows and {columns} columns")
     row, column = table[:, 0].astype(np.int64) - 1, table[:, 1].astype(np.int64) - 1
     value = table[:, 2] if table.shape[1] > 2 else np.ones(len(table))
     if head[4] in ("symmetric", "skew-symmetric", "hermitian"):
@@ -287,4 +302,9 @@ def _from_matrix(path: str, part: str) -> Array:
         return column[order].astype(np.int32)
     if part == "values":
         return value[order]
-    return np.searchsorted(row[order], np.arange(count + 1)).astype(np.int32)
+    return np.searchsorted(row[order], np.arange(rows + 1)).astype(np.int32)
+
+
+def _within(places: Array, most: int) -> bool:
+    """Whether all of them, which count from 1, lie in the matrix."""
+    return bool(places.min() >= 1 and places.max() <= most)
