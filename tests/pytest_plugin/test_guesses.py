@@ -48,6 +48,15 @@ def test_it_can_be_an_error(pytester):
     run(pytester).assert_outcomes(failed=1)
 
 
+def test_the_error_is_not_swallowed(pytester):
+    around = TEST.replace(
+        "    perf(kernel", "    with pytest.raises(AssertionError):\n        perf(kernel"
+    )
+    pytester.makepyfile(test_it=f"import pytest\n{around.format(more='')}")
+    options = ("--perf-device", "a100", "--perf-assumptions=error")
+    pytester.runpytest(*options).assert_outcomes(failed=1)
+
+
 def test_it_can_be_allowed(pytester):
     result = run(pytester, "--perf-assumptions=allow")
     result.assert_outcomes(passed=1)

@@ -20,6 +20,7 @@ from perfassert.pytest_plugin.baseline_options import add_options
 from perfassert.pytest_plugin.baselines import BASELINES, Baselines
 from perfassert.pytest_plugin.reports import REPORTS, Reports
 from perfassert.pytest_plugin.reports import add_options as add_report_options
+from perfassert.pytest_plugin.swallowed import PERF, swallowed
 from perfassert.pytest_plugin.usage import USAGE
 
 if TYPE_CHECKING:
@@ -200,7 +201,8 @@ def perf(request: pytest.FixtureRequest) -> Perf:
 
     if isinstance(request.param, NoDevice):
         request.param.fail()
-    return Perf(request.param, request.node)
+    made = request.node.stash[PERF] = Perf(request.param, request.node)
+    return made
 
 
 @pytest.hookimpl(wrapper=True)
@@ -235,11 +237,10 @@ def pytest_runtest_makereport(
     report = yield
     if report.when == "setup" and "perf" in getattr(item, "fixturenames", ()):
         report.perfassert_wanted = True  # type: ignore[attr-defined]
-    perf = getattr(item, "funcargs", {}).get("perf")
+    perf = item.stash.get(PERF, None)
     if report.when == "call" and perf is not None:
-        from perfassert.pytest_plugin.swallowed import swallowed
-
-        if report.passed and not hasattr(report, "wasxfail") and (hidden := swallowed(perf)):
+        quiet = not (report.failed or hasattr(report, "wasxfail"))
+        if quiet and (hidden := swallowed(perf, report.outcome)):
             report.outcome, report.longrepr = "failed", hidden
         report.perfassert = perf.records  # type: ignore[attr-defined]
         report.perfassert_baselines = perf.baselines.records  # type: ignore[attr-defined]

@@ -10,7 +10,13 @@ from typing import Any, overload
 
 import pytest
 
-from perfassert.errors import LaunchError, PerfAssertError, PluginError, PluginWarning
+from perfassert.errors import (
+    ExpectationFailed,
+    LaunchError,
+    PerfAssertError,
+    PluginError,
+    PluginWarning,
+)
 from perfassert.expect.check import Outcome
 from perfassert.expect.metrics import Kind, all_metrics
 from perfassert.frontends.generators.recognised import kernel_of
@@ -41,6 +47,7 @@ class Perf:
     """Call it to predict; every prediction goes into the report and the JUnit properties.
 
     ``records``: for the terminal. ``predicted``, ``rankings``: for the reports of the session.
+    ``failures``: of rankings, and predictions that may not be guesses.
     """
 
     def __init__(self, device: str, node: pytest.Item) -> None:
@@ -48,6 +55,7 @@ class Perf:
         self.records: list[dict[str, Any]] = []
         self.predicted: list[Predicted] = []
         self.rankings: list[dict[str, Any]] = []
+        self.failures: list[str] = []
         self._node = node
         self._labels: dict[str, int] = {}
         self._assumptions = guesses.mode_of(node.config)
@@ -116,8 +124,16 @@ class Perf:
     def _judged(self, kernel: Kernel, launch: Launch, allow_guesses: bool) -> Prediction:
         __tracebackhide__ = True
         prediction = self._record(predict(kernel, launch, self.device))
-        guesses.judge(prediction, "allow" if allow_guesses else self._assumptions)
+        self._trusted(prediction, allow_guesses)
         return prediction
+
+    def _trusted(self, prediction: Prediction, allow_guesses: bool) -> None:
+        __tracebackhide__ = True
+        try:
+            guesses.judge(prediction, "allow" if allow_guesses else self._assumptions)
+        except ExpectationFailed as failure:
+            self.failures.append(str(failure).partition("\n")[0])
+            raise
 
     def rank(
         self,
@@ -135,11 +151,12 @@ class Perf:
         __tracebackhide__ = True
         ranking = rank(candidates, self.device, kernel=kernel, domain=domain)
         for _, candidate in ranking.entries:
-            guesses.judge(candidate, "allow" if allow_guesses else self._assumptions)
+            self._trusted(candidate, allow_guesses)
         (best, prediction), *others = ranking.entries
         recorded = self._record(prediction, note=f"best of {len(ranking.entries)}")
         self.rankings.append({"label": self.predicted[-1].label, **ranking.to_dict()})
-        return replace(ranking, entries=((best, recorded), *others))
+        entries = ((best, recorded), *others)
+        return replace(ranking, entries=entries, on_expect=self.failures.extend)
 
     def no_regression(
         self,

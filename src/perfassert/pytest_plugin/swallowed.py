@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 if TYPE_CHECKING:
     from perfassert.pytest_plugin.session import Perf
 
+PERF = pytest.StashKey["Perf"]()
+"""Of a test that has one, whatever a conftest.py makes of the fixture."""
 _FAILED = ("regressed", "missing", "incomparable")
 """What a record is called whose call has raised an error."""
 
 
-def swallowed(perf: Perf) -> str:
-    """What failed in a test that passed; empty where nothing did."""
+def swallowed(perf: Perf, outcome: str) -> str:
+    """What failed in a test that passed, or that then skipped itself; empty where nothing did."""
     found = [f"{r['key'][0]}: its baseline is {r['status']}"
              if r["status"] != "regressed" else f"{r['key'][0]}: it regressed"
              for r in perf.baselines.records if r["status"] in _FAILED]  # fmt: skip
@@ -22,9 +26,11 @@ def swallowed(perf: Perf) -> str:
             for o in seen.outcomes
             if not o.passed
         ]
+    found += perf.failures
     if not found:
         return ""
+    ended = "was skipped" if outcome == "skipped" else outcome
     return (
-        "the test passed although these failed in it; an except or pytest.raises hides that:\n"
+        f"the test {ended} although these failed in it; an except or pytest.raises hides that:\n"
         + "\n".join(found)
     )

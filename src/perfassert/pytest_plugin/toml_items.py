@@ -14,6 +14,7 @@ from perfassert.perf_toml.cases import EVERY_DEVICE, Case, RankCase, TestCase
 from perfassert.perf_toml.read import read_perf_file
 from perfassert.pytest_plugin.devices import NoDevice, UsageProblem, expected_failure, parameters
 from perfassert.pytest_plugin.regression import relative
+from perfassert.pytest_plugin.swallowed import PERF
 from perfassert.pytest_plugin.usage import USAGE
 
 if TYPE_CHECKING:
@@ -47,12 +48,11 @@ class PerfTomlFile(pytest.File):
 
 
 class PerfTomlItem(pytest.Item):
-    """One case on one device; ``funcargs`` has ``perf``, as that of a Python test has."""
+    """One case on one device."""
 
     def __init__(self, *, case: Case, device: Any, **more: Any) -> None:
         super().__init__(**more)
         self.case = case
-        self.funcargs: dict[str, Perf] = {}
         (self.perf_device,) = device.values
         self.add_marker(pytest.mark.perf)
         skip, xfail = case.header.skip, case.header.xfail
@@ -67,11 +67,11 @@ class PerfTomlItem(pytest.Item):
 
         if isinstance(self.perf_device, NoDevice):
             self.perf_device.fail()
-        self.funcargs["perf"] = Perf(self.perf_device, self)
+        self.stash[PERF] = Perf(self.perf_device, self)
 
     def runtest(self) -> None:
         """As the body of a Python test."""
-        perf = self.funcargs["perf"]
+        perf = self.stash[PERF]
         if isinstance(self.case, RankCase):
             _rank(perf, self.case)
         else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Union
 
@@ -87,9 +87,13 @@ def shown(key: Key) -> str:
 
 @dataclass(frozen=True)
 class Ranking:
-    """Candidates with their predictions, fastest first."""
+    """Candidates with their predictions, fastest first. ``on_expect`` is told what every call of
+    :meth:`expect` has to complain of."""
 
     entries: tuple[tuple[Key, Prediction], ...]
+    on_expect: Callable[[list[str]], object] | None = field(
+        default=None, compare=False, repr=False, kw_only=True
+    )
 
     @property
     def band(self) -> float:
@@ -184,6 +188,8 @@ class Ranking:
             complaints += self._check_order(order)
         if within is not None and of is not None:
             complaints += self._check_within(parse_share(within), of)
+        if self.on_expect is not None:
+            self.on_expect(complaints)
         if complaints:
             device = self.entries[0][1].device
             headline = "; ".join(complaints)
