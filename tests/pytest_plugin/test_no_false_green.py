@@ -23,6 +23,22 @@ def copy(n=N):
         name="copy", fields=[pa.Field("a", shape=(n,)), pa.Field("b", shape=(n,))],
         loads=["a[x]"], stores=["b[x]"])
 """
+WRAPPED = """
+import contextlib
+import pytest
+
+@pytest.fixture
+def perf(perf):
+    class Lenient:
+        def __call__(self, *given, **named):
+            return perf(*given, **named)
+
+        def no_regression(self, p):
+            with contextlib.suppress(AssertionError):
+                perf.no_regression(p)
+
+    return Lenient()
+"""
 GATE = "\ndef test_copy(perf):\n    perf.no_regression(perf(copy(), domain=N, block=256))\n"
 QUIET = ("-p", "no:randomly", "-p", "no:cacheprovider")
 pytestmark = pytest.mark.usefixtures("loaded")
@@ -95,6 +111,33 @@ class TestSwallowed:
         gate(kept).write_text(f"{KERNEL}{body}block=256))\n    except Exception:\n        pass\n")
         run(kept).assert_outcomes(passed=1, failed=1)
 
+    def test_nor_does_a_skip_behind_it(self, kept, monkeypatch):
+        call = "perf.no_regression(perf(copy(), domain=N, block=256))"
+        skips = f"    try:\n        {call}\n    except AssertionError:\n        pytest.skip()\n"
+        gate(kept).write_text(f"{KERNEL}\ndef test_copy(perf):\n{skips}")
+        run(kept).assert_outcomes(passed=2)
+        monkeypatch.setenv("SIZE", str(1 << 22))
+        result = run(kept)
+        result.assert_outcomes(passed=1, failed=1)
+        result.stdout.fnmatch_lines(["the test was skipped although these failed in it*"])
+
+    @pytest.mark.parametrize("catch", ["try", "raises"])
+    def test_nor_that_of_a_ranking(self, kept, catch):
+        claim = "perf.rank([32, 256], kernel=copy(), domain=N).expect(best=32)"
+        around = f"    with pytest.raises(AssertionError):\n        {claim}\n"
+        if catch == "try":
+            around = f"    try:\n        {claim}\n    except AssertionError:\n        pass\n"
+        gate(kept).write_text(f"{KERNEL}\ndef test_copy(perf):\n{around}")
+        result = run(kept)
+        result.assert_outcomes(passed=1, failed=1)
+        result.stdout.fnmatch_lines(["best is 256×1×1, expected 32×1×1*"])
+
+    def test_a_fixture_that_a_conftest_wraps_is_no_hiding_place(self, kept, monkeypatch):
+        (gate(kept).parent / "conftest.py").write_text(WRAPPED)
+        run(kept).assert_outcomes(passed=2)
+        monkeypatch.setenv("SIZE", str(1 << 22))
+        run(kept).assert_outcomes(passed=1, failed=1)
+
     def test_expected_failures_stay_what_they_are(self, kept, monkeypatch):
         marked = GATE.replace("\ndef", "\n@pytest.mark.perf(xfail={'a100': 'known'})\ndef")
         gate(kept).write_text(KERNEL + marked)
@@ -142,6 +185,62 @@ def test_a_module_that_is_gone_fails_under_strict(kept):
     result.stdout.fnmatch_lines(["*(its module is gone)"])
     run(kept, "--perf-strict", "--perf-update=prune")
     assert not baselines(kept).exists()
+
+
+SILENT = {
+    "empty": "",
+    "skips itself": f"import pytest\npytest.skip('no', allow_module_level=True)\n{KERNEL}{GATE}",
+    "what it needs is missing": f"import pytest\npytest.importorskip('none_such')\n{KERNEL}{GATE}",
+    "no tests": f"__test__ = False\n{KERNEL}{GATE}",
+}
+LEFT_OUT = {
+    "by a conftest": ("gates/conftest.py", "collect_ignore = ['test_gate.py']"),
+    "by its name": ("pytest.ini", "[pytest]\nperf_devices = a100\npython_files = test_plain.py"),
+    "by an option": ("pytest.ini", "[pytest]\nperf_devices = a100\naddopts = --ignore=gates"),
+}
+
+
+@pytest.mark.parametrize(
+    ("way", "arguments"),
+    [(way, ()) for way in SILENT]
+    + [("empty", given) for given in (("gates",), ("gates/test_gate.py",), ("-n", "1"))],
+)
+def test_a_module_that_says_nothing_fails_under_strict(kept, way, arguments):
+    """It is there, and has no test, or none that anybody sees."""
+    gate(kept).write_text(SILENT[way])
+    (gate(kept).parent / "test_beside.py").write_text("def test_beside():\n    pass\n")
+    text = baselines(kept).read_bytes()
+    named = ("gates/test_beside.py",) if arguments[:1] == ("gates/test_gate.py",) else ()
+    assert run(kept, *arguments, *named).ret == 0
+    result = run(kept, "--perf-strict", "--perf-update=prune", *arguments, *named)
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["*test_copy*(its module had no test in this run)"])
+    assert baselines(kept).read_bytes() == text
+
+
+@pytest.mark.parametrize("way", LEFT_OUT)
+def test_a_module_that_is_not_collected_fails_under_strict(kept, way):
+    file, text = LEFT_OUT[way]
+    kept.path.joinpath(file).write_text(text)
+    assert run(kept).ret == 0
+    result = run(kept, "--perf-strict")
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["*test_copy*(its module had no test in this run)"])
+
+
+def test_strict_asks_only_for_what_is_run(kept):
+    """Other modules, other folders, linked ones, and folders that pytest never enters."""
+    other = gate(kept).with_name("test_other.py")
+    other.write_text("def test_other():\n    pass\n")
+    link = kept.path / "link"
+    link.symlink_to(gate(kept).parent)
+    copies = kept.path / "build" / "gates" / "__perf__"
+    copies.mkdir(parents=True)
+    copies.joinpath("test_gate.toml").write_bytes(baselines(kept).read_bytes())
+    copies.parent.joinpath("test_gate.py").write_bytes(gate(kept).read_bytes())
+    chosen = [("gates/test_other.py",), ("-k", "other"), ("test_plain.py",), ("link",), (".",)]
+    for arguments in (*chosen, ("gates/../gates",), ("gates/test_gate.py",)):
+        assert run(kept, "--perf-strict", *arguments).ret == 0, arguments
 
 
 def test_a_moved_gate_needs_its_baseline(kept):
@@ -223,6 +322,20 @@ class TestCompared:
         code, counts = compared(kept, capsys, lambda: gate(kept).write_text(KERNEL + VANISHED[way]))
         assert code == 1
         assert "gone" in counts
+
+    @pytest.mark.parametrize("way", [*SILENT, *LEFT_OUT])
+    def test_a_module_that_says_nothing(self, kept, capsys, way):
+        file, text = LEFT_OUT.get(way) or ("gates/test_gate.py", SILENT[way])
+        code, counts = compared(kept, capsys, lambda: kept.path.joinpath(file).write_text(text))
+        assert (code, counts) == (1, {"gone": 1})
+
+    def test_an_expected_failure_is_compared(self, kept, capsys, monkeypatch):
+        def change():
+            monkeypatch.setenv("SIZE", str(1 << 22))
+            gate(kept).write_text(KERNEL + GATE.replace("\ndef", "\n@pytest.mark.xfail\ndef"))
+
+        code, counts = compared(kept, capsys, change)
+        assert (code, counts) == (1, {"slower": 1})
 
     def test_a_module_that_no_longer_imports(self, kept, capsys):
         code, counts = compared(kept, capsys, lambda: gate(kept).write_text("1 / 0"))

@@ -42,6 +42,11 @@ def alternative(file: Path) -> str:
     return "" if file.parent.name == FOLDER else file.parent.name
 
 
+def module_of(file: Path) -> Path:
+    """The module, without its suffix, that a file of baselines belongs to."""
+    return file.parents[1 if file.parent.name == FOLDER else 2] / file.stem
+
+
 def orphans(folder: Path) -> list[Path]:
     """Files of baselines in ``folder`` whose module is no longer beside it."""
     beside = folder.parent if folder.name == FOLDER else folder.parent.parent

@@ -113,14 +113,13 @@ def _improved(result: Result) -> Iterator[str]:
 
 def _unused(result: Result) -> Iterator[str]:
     pruned = result.mode.prune and result.mode.writes
-    left = [u for u in result.unused if u.skipped or not pruned]
+    left = [u for u in result.unused if u.waits or not pruned]
     if not left:
         return
     fails = " fail the run (--perf-strict)" if result.mode.strict else ""
     yield f"unused baselines{fails}; drop them: {_command('--perf-update=prune', result)}"
     for unused in left:
-        why = " (its module is gone)" if unused.gone else ""
-        why = " (its test was skipped)" if unused.skipped else why
+        why = f" ({unused.why})" if unused.why else ""
         yield f"  {_place(unused.file, result)}: {unused.key}{why}"
 
 

@@ -5,16 +5,27 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from perfassert.baseline.entry import Entry, Key
-from perfassert.baseline.files import FOLDER, Update, file_of, folder_of, orphans, read, write
+from perfassert.baseline.files import (
+    FOLDER,
+    Update,
+    file_of,
+    folder_of,
+    module_of,
+    orphans,
+    read,
+    write,
+)
 from perfassert.errors import BaselineError
 from perfassert.hardware.load import device as load_device
 from perfassert.pytest_plugin.baseline_options import Mode
+from perfassert.pytest_plugin.baselines import unlinked
 
 WRITTEN = ("new", "changed")
 """What a record is called that an update writes."""
@@ -23,13 +34,15 @@ WRITTEN = ("new", "changed")
 @dataclass(frozen=True, slots=True)
 class Told:
     """What a run has told. ``records``: of tests, as plain data; ``outcomes``: how each ended, by
-    node ID; ``whole``: modules of which every test was run and none failed, by node ID."""
+    node ID; ``whole``: modules of which every test was run and none failed, by node ID;
+    ``collected``: all modules with tests, None where that does not count."""
 
     config: pytest.Config
     mode: Mode
     records: tuple[Mapping[str, Any], ...]
     outcomes: Mapping[str, str]
     whole: Mapping[str, Path]
+    collected: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +65,13 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Unused:
-    """A baseline that no test asked for; ``gone``: its whole module is no longer there;
-    ``skipped``: its test is, and was skipped."""
+    """A baseline that no test asked for; ``why``: what became of its module or test, where that is
+    known; ``waits``: for a test that may come back, so that it is not dropped."""
 
     file: Path
     key: Key
-    gone: bool = False
-    skipped: bool = False
+    why: str = ""
+    waits: bool = False
 
 
 @dataclass
@@ -77,7 +90,7 @@ class Result:
     def fails(self) -> bool:
         """Whether the run fails although its tests passed."""
         pruned = self.mode.prune and self.mode.writes
-        kept = [u for u in self.unused if u.skipped or not pruned]
+        kept = [u for u in self.unused if u.waits or not pruned]
         return bool(self.problems or (self.mode.strict and kept))
 
 
@@ -116,26 +129,48 @@ def _unused(told: Told, records: tuple[Record, ...], problems: list[str]) -> Ite
             left_out = chosen and key.device not in ran
             waits = _function(key.test) in skipped
             if not left_out and (file, key) not in asked and (told.mode.strict or not waits):
-                yield Unused(file, key, skipped=waits)
-    for folder in _folders(told):
-        for file in orphans(folder):
-            yield from (Unused(file, key, gone=True) for key in _keys(file, problems))
+                yield Unused(file, key, "its test was skipped" if waits else "", waits)
+    below = [folder for folders in _below(told).values() for folder in folders]
+    beside = {folder_of(path, told.mode.name) for path in told.whole.values()}
+    gone = [file for folder in sorted(beside.union(below)) for file in orphans(folder)]
+    for file in gone:
+        yield from (Unused(file, key, "its module is gone") for key in _keys(file, problems))
+    for file in sorted(_silent(told).difference(gone)):
+        why = "its module had no test in this run"
+        yield from (Unused(file, key, why, True) for key in _keys(file, problems))
 
 
-def _folders(told: Told) -> list[Path]:
-    """Of baselines: beside the modules that ran whole; where all counts, below what was run, too,
-    since a folder whose modules are all gone has none."""
-    found = {folder_of(path, told.mode.name) for path in told.whole.values()}
-    given = [told.config.invocation_params.dir / arg for arg in told.config.args]
-    if told.mode.strict and not told.config.getoption("lf", False):
-        found |= {
-            folder / told.mode.name
-            for place in given
-            if place.is_dir()
-            for folder in place.rglob(FOLDER)
-            if (folder / told.mode.name).is_dir()
-        }
-    return sorted(found)
+def _below(told: Told) -> dict[Path, list[Path]]:
+    """Where all counts, the folders of baselines below each that was run: one whose modules are
+    all gone has none."""
+    if not told.mode.strict or told.config.getoption("lf", False):
+        return {}
+    name, places = told.mode.name, _given(told)
+    return {
+        place: [f / name for f in place.rglob(FOLDER) if (f / name).is_dir()]
+        for place in places
+        if place.is_dir()
+    }
+
+
+def _given(told: Told) -> list[Path]:
+    return [told.config.invocation_params.dir / arg for arg in told.config.args]
+
+
+def _silent(told: Told) -> set[Path]:
+    """Files of baselines whose module was not collected, or had no test: it skips itself, is empty,
+    or the ini file, a conftest or an option leaves it out. Folders that pytest never enters aside.
+    """
+    if told.collected is None:
+        return set()
+    never, name = told.config.getini("norecursedirs"), told.mode.name
+    files = {file_of(place, name) for place in _given(told) if place.is_file()}
+    for place, folders in _below(told).items():
+        for folder in folders:
+            parts = folder.relative_to(place).parts
+            if not any(fnmatch(part, pattern) for part in parts for pattern in never):
+                files.update(folder.glob("*.toml"))
+    return {f for f in files if unlinked(module_of(f)) not in told.collected}
 
 
 def _keys(file: Path, problems: list[str]) -> list[Key]:
@@ -167,7 +202,7 @@ def _write(result: Result) -> None:
             wanted.setdefault(record.file, {})[record.key] = record.new
     dropped: dict[Path, set[Key]] = {}
     if mode.prune:
-        for unused in (u for u in result.unused if not u.skipped):
+        for unused in (u for u in result.unused if not u.waits):
             dropped.setdefault(unused.file, set()).add(unused.key)
     for file in sorted({*wanted, *dropped}):
         try:

@@ -6,6 +6,7 @@ alone finds unused baselines, writes, and prints. Imports the standard library a
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Generator
 from pathlib import Path
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 BASELINES = pytest.StashKey["Baselines"]()
 _OUTPUT_KEY = "perfassert_modules"
+_COLLECTED_KEY = "perfassert_collected"
 _FOLDER = "__perf__"
 
 
@@ -28,6 +30,7 @@ class Baselines:
     """Registered as a plug-in of its own for the length of a run.
 
     ``modules``: those collected whole that have baselines beside them, by node ID.
+    ``collected``: all that have tests, chosen or not, without their suffix.
     ``outcomes``: how each test ended.
     """
 
@@ -37,6 +40,7 @@ class Baselines:
         self.files: Files = {}
         self.records: list[dict[str, Any]] = []
         self.modules: dict[str, dict[str, Any]] = {}
+        self.collected: set[str] = set()
         self.outcomes: dict[str, str] = {}
         self.finished: set[str] = set()
         self.result: Result | None = None
@@ -48,6 +52,7 @@ class Baselines:
         """Which modules are left whole by ``-k``, ``-m`` and their like."""
         before = Counter(_module(item.nodeid) for item in items)
         places = {_module(item.nodeid): item.path for item in items}
+        self.collected = {unlinked(path.with_suffix("")) for path in places.values()}
         yield
         if self.config.getoption("lf", False):  # drops tests while it collects
             return
@@ -80,7 +85,9 @@ class Baselines:
 
         https://github.com/pytest-dev/pytest-xdist
         """
-        self.modules.update(getattr(node, "workeroutput", {}).get(_OUTPUT_KEY, {}))
+        told = getattr(node, "workeroutput", {})
+        self.modules.update(told.get(_OUTPUT_KEY, {}))
+        self.collected.update(told.get(_COLLECTED_KEY, ()))
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Find unused baselines and write, in the controller alone.
@@ -89,13 +96,17 @@ class Baselines:
         """
         if hasattr(self.config, "workeroutput"):
             self.config.workeroutput[_OUTPUT_KEY] = self.modules
+            self.config.workeroutput[_COLLECTED_KEY] = sorted(self.collected)
             return
         if not (self.records or self.modules or self.mode.strict):
             return
         from perfassert.pytest_plugin.baseline_session import Told, finish
 
-        whole = self._passed_whole()
-        told = Told(self.config, self.mode, tuple(self.records), self.outcomes, whole)
+        passed = session.exitstatus == pytest.ExitCode.OK  # else modules may be missing for that
+        told = Told(
+            self.config, self.mode, tuple(self.records), self.outcomes, self._passed_whole(),
+            frozenset(self.collected) if self.mode.strict and passed else None,
+        )  # fmt: skip
         self.result = finish(told)
         if self.result.fails and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
@@ -129,6 +140,11 @@ class Baselines:
             return {None}
         folder = self.config.invocation_params.dir
         return {*((folder / p).resolve() for p in parts), *(folder / p for p in parts)}
+
+
+def unlinked(module: Path) -> str:
+    """One text for a module, however its folder was reached."""
+    return os.path.join(os.path.realpath(module.parent), module.name)
 
 
 def _module(nodeid: str) -> str:
