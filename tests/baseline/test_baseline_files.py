@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -26,6 +27,10 @@ def key(number):
 @pytest.fixture
 def file(tmp_path):
     return file_of(tmp_path / "test_module.py")
+
+
+def lock_of(file):
+    return file.with_name(f".{file.name}.lock")
 
 
 def test_written_merged_dropped(file):
@@ -73,7 +78,7 @@ def test_writers_at_once_lose_nothing(file):
 def test_a_lock_that_stays_is_named(file, monkeypatch):
     monkeypatch.setattr(files, "_PATIENCE", 0.05)
     write(file, Update({key(1): ENTRY}))
-    lock = file.with_name(".test_module.toml.lock")
+    lock = lock_of(file)
     held = files._taken(lock)
     with pytest.raises(pa.BaselineError, match=r"delete .*\.test_module\.toml\.lock"):
         write(file, Update({key(2): ENTRY}))
@@ -92,6 +97,51 @@ def test_a_file_system_without_locks(file, monkeypatch):
     write(file, Update({key(2): ENTRY}))
     assert read(file).keys() == {key(1), key(2)}
     assert os.listdir(file.parent) == [file.name]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda n: write(file, Update({key(n): ENTRY})), range(40)))
+    assert len(read(file)) == 40
+
+
+def test_a_lock_that_is_left_where_there_are_no_others(file, monkeypatch):
+    """Nothing tells that its process is dead: a person deletes it."""
+    monkeypatch.setattr(files, "_exclusive", lambda _: False)
+    monkeypatch.setattr(files, "_PATIENCE", 0.05)
+    write(file, Update({key(1): ENTRY}))
+    os.close(files._taken(lock_of(file)))
+    with pytest.raises(pa.BaselineError, match=r"delete .*\.test_module\.toml\.lock"):
+        write(file, Update({key(2): ENTRY}))
+    lock_of(file).unlink()
+    write(file, Update({key(2): ENTRY}))
+    assert read(file).keys() == {key(1), key(2)}
+
+
+def test_a_host_whose_locks_are_not_seen(file, monkeypatch):
+    """As long as it gets on we wait; that it was killed is seen by its not getting on."""
+    monkeypatch.setattr(files, "_PATIENCE", 0.3)
+    write(file, Update({key(1): ENTRY}))
+    lock = lock_of(file)
+    lock.write_bytes(b"another".ljust(64))
+    assert files._taken(lock) is None
+    begin = time.monotonic()
+    write(file, Update({key(2): ENTRY}))
+    assert time.monotonic() - begin > 0.3
+    lock.write_bytes(files._host())  # one of ours
+    monkeypatch.setattr(files, "_PATIENCE", 3600)
+    write(file, Update({key(3): ENTRY}))
+    assert read(file).keys() == {key(1), key(2), key(3)}
+    assert os.listdir(file.parent) == [file.name]
+
+
+def test_rights_are_those_of_the_umask(file):
+    before = os.umask(0o027)
+    try:
+        write(file, Update({key(1): ENTRY}))
+        assert file.stat().st_mode & 0o777 == 0o640
+        file.chmod(0o600)
+        write(file, Update({key(2): ENTRY}))
+        assert file.stat().st_mode & 0o777 == 0o600
+    finally:
+        os.umask(before)
 
 
 def test_a_writer_that_is_killed_loses_and_blocks_nothing(file):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
-import tempfile
+import platform
+import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -24,6 +25,7 @@ except ImportError:  # not on Windows
 
 FOLDER = "__perf__"
 _PATIENCE = 10.0  # seconds that another process may hold a file
+_HOST = 64  # bytes of a host's name
 _LARGEST = 64 << 20  # bytes: some ten thousand baselines
 
 
@@ -115,35 +117,32 @@ def _drop_empty(folder: Path) -> None:
 def _replace(path: Path, text: str) -> None:
     if path.exists() and path.read_bytes() == text.encode():
         return
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with part.open("xb") as file:
             file.write(text.encode())
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(name, path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask())
-        os.replace(name, path)
+        if path.exists():
+            os.chmod(part, path.stat().st_mode & 0o777)
+        os.replace(part, path)
     except BaseException:
-        Path(name).unlink(missing_ok=True)
+        part.unlink(missing_ok=True)
         raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 @contextmanager
 def _locked(path: Path, now: Callable[[], float] = time.monotonic) -> Iterator[None]:
-    """One process at a time. A process that is killed holds nothing, but on Windows, where
-    the lock is that a file exists; on a file system without locks the later write counts."""
+    """One process at a time: that which makes the lock file. One that was killed holds nothing,
+    as the system's own lock on that file tells; of another host's only that it does not get on. It
+    must be deleted by hand where the system has no locks: on Windows, on some network file systems.
+    """
     lock = path.with_name(f".{path.name}.lock")
     begin, seen = now(), _state(path, lock)
-    while (held := _taken(lock)) is None:
+    while (held := _taken(lock, waited := now() > begin + _PATIENCE)) is None:
         if (state := _state(path, lock)) != seen:  # others get on: it is our turn later
             begin, seen = now(), state
-        if now() > begin + _PATIENCE:
+        elif waited:
             raise BaselineError(
                 f"{path}: another process has been writing it for {_PATIENCE:.0f} s; if none "
                 f"is, delete {lock} and run the update again"
@@ -171,26 +170,69 @@ def _state(*places: Path) -> tuple[tuple[int, int], ...]:
     return tuple(found)
 
 
-def _taken(lock: Path) -> int | None:
+def _taken(lock: Path, waited: bool = False) -> int | None:
     """The open lock file, None while another process has it."""
     try:
-        if fcntl is None:
-            return os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY)
-        handle = os.open(lock, os.O_CREAT | os.O_WRONLY)
-    except (FileExistsError, PermissionError) as error:
-        if isinstance(error, PermissionError) and os.name != "nt":
+        handle = os.open(lock, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666)
+    except FileExistsError:
+        return _left(lock, waited)
+    except PermissionError as error:
+        if os.name == "nt":
+            return None
+        if error.errno != errno.EPERM or (waited and not lock.exists()):
             raise
+        return _left(lock, waited)  # what sshfs says of a file that is there
+    return _owned(handle, lock, new=True)
+
+
+def _left(lock: Path, of_others: bool) -> int | None:
+    """The lock file of a process that was killed; ``of_others``: on another host, too."""
+    if fcntl is None:
         return None
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if lock.exists() and os.path.samestat(os.fstat(handle), lock.stat()):
+        handle = os.open(lock, os.O_RDWR)
+    except FileNotFoundError:
+        return None
+    if of_others or os.read(handle, _HOST) == _host():
+        return _owned(handle, lock, new=False)
+    os.close(handle)
+    return None
+
+
+def _owned(handle: int, lock: Path, new: bool) -> int | None:
+    """``handle`` where nobody else has the lock file; without locks, where we made it."""
+    owned = new
+    try:
+        if _exclusive(handle):
+            owned = os.path.samestat(os.fstat(handle), lock.stat())
+        if owned:
+            os.lseek(handle, 0, os.SEEK_SET)
+            os.write(handle, _host())
             return handle
-    except BlockingIOError:
+    except (BlockingIOError, FileNotFoundError):
         pass
-    except OSError as error:
-        if error.errno in (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS):
-            return handle  # no locks here: writes are whole, the later one counts
+    except OSError:
         os.close(handle)
+        if owned:
+            lock.unlink(missing_ok=True)
         raise
     os.close(handle)
     return None
+
+
+def _exclusive(handle: int) -> bool:
+    """Whether the system has locks here; BlockingIOError where another process has this one."""
+    if fcntl is None:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno not in (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS):
+            raise
+        return False
+    return True
+
+
+def _host() -> bytes:
+    """Who holds a lock: clients of a network file system may not see each other's locks."""
+    return platform.node().encode()[:_HOST].ljust(_HOST)
