@@ -1,9 +1,11 @@
 """Says what ``pyproject.toml`` cannot: a wheel without the compiled engine is pure.
 
-``PERFASSERT_PURE=1`` leaves the engine out where a compiler is at hand.
+``PERFASSERT_PURE=1`` leaves the engine out where a compiler is at hand. Free-threaded Python has no
+stable ABI: its wheel is one for that version.
 """
 
 import os
+import sysconfig
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -11,9 +13,17 @@ from setuptools import setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 
+FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
+
 
 class Extensions(build_ext):
     """None where none is wanted."""
+
+    def finalize_options(self) -> None:
+        super().finalize_options()
+        for extension in self.extensions if FREE_THREADED else ():
+            extension.py_limited_api = False
+            extension.define_macros = []
 
     def run(self) -> None:
         if os.environ.get("PERFASSERT_PURE", "0") == "0":
@@ -22,6 +32,11 @@ class Extensions(build_ext):
 
 class Wheel(bdist_wheel):
     """``py3-none-any`` where the extension, which is optional, was not built."""
+
+    def finalize_options(self) -> None:
+        if FREE_THREADED:
+            self.py_limited_api = False
+        super().finalize_options()
 
     def run(self) -> None:
         self.run_command("build_ext")

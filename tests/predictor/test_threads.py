@@ -82,3 +82,19 @@ def test_a_memo_that_is_full():
 
     with ThreadPoolExecutor(THREADS) as pool:
         assert list(pool.map(thread, range(THREADS))) == [list(range(5000))] * THREADS
+
+
+def test_an_answer_that_another_thread_drops():
+    """Whether there is one and what it is are one question."""
+
+    class Key:
+        asked = 0
+
+        def __hash__(self):
+            self.asked += 1
+            if self.asked == 4:  # two put the answer there, one finds it
+                memo._found.clear()
+            return 1
+
+    memo, key = Memo(), Key()
+    assert [memo.once(key, lambda: 7) for _ in range(3)] == [7, 7, 7]

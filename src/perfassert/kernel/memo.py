@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from contextlib import suppress
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -19,7 +20,7 @@ class Memo:
 
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
         """What ``make`` gives, called once for a key."""
-        if key in self._found:
+        with suppress(KeyError):  # at once, as below
             known: T = self._found[key]
             return known
         made = make()

@@ -5,6 +5,8 @@ The text handed to isl is built from this package's own integers, never from the
 
 from __future__ import annotations
 
+from threading import Lock
+
 import islpy
 
 from perfassert.kernel.affine import Affine, Quotient
@@ -13,6 +15,17 @@ from perfassert.kernel.launch import Launch
 
 _NAMES = {f"{kind}Idx.{a}": f"{kind[0]}{a}" for kind in ("thread", "block") for a in AXES}
 SPACE = "[tx, ty, tz, bx, by, bz]"
+_TURN = Lock()  # isl serves one thread at a time, which free-threaded Python does not see to
+
+
+def ends(form: Affine, launch: Launch) -> tuple[int, int]:
+    """The least and the greatest value of a form among the threads of a launch."""
+    with _TURN:
+        return _ends(islpy.PwAff(as_isl(form)).intersect_domain(thread_set(launch)))
+
+
+def _ends(values: islpy.PwAff) -> tuple[int, int]:
+    return values.min_val().to_python(), values.max_val().to_python()
 
 
 def _text(form: Affine) -> str:

@@ -1,5 +1,4 @@
 // What the C++ ABI of the compiler that built this knows about names; nothing where it has none.
-#define Py_LIMITED_API 0x030A0000
 #include <Python.h>
 
 #include <cstdlib>
@@ -37,4 +36,10 @@ PyModuleDef module = {PyModuleDef_HEAD_INIT, "_abi", nullptr, -1, methods,
 
 }  // namespace
 
-extern "C" PyObject* PyInit__abi() { return PyModule_Create(&module); }
+extern "C" PyObject* PyInit__abi() {
+  PyObject* made = PyModule_Create(&module);
+#ifdef Py_GIL_DISABLED
+  if (made) PyUnstable_Module_SetGIL(made, Py_MOD_GIL_NOT_USED);  // nothing here outlives a call
+#endif
+  return made;
+}

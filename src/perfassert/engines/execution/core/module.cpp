@@ -3,7 +3,6 @@
 // integers (see compiled.py) in which arrays stand as addresses: the stable ABI of the oldest Python
 // has no buffers.
 #define PY_SSIZE_T_CLEAN
-#define Py_LIMITED_API 0x030A0000
 #include <Python.h>
 
 #include "interpreter.hpp"
@@ -94,4 +93,10 @@ PyModuleDef module = {PyModuleDef_HEAD_INIT, "_core", nullptr, -1, methods, null
 
 }  // namespace
 
-PyMODINIT_FUNC PyInit__core() { return PyModule_Create(&module); }
+PyMODINIT_FUNC PyInit__core() {
+  PyObject* made = PyModule_Create(&module);
+#ifdef Py_GIL_DISABLED
+  if (made) PyUnstable_Module_SetGIL(made, Py_MOD_GIL_NOT_USED);  // nothing here outlives a call
+#endif
+  return made;
+}

@@ -54,4 +54,10 @@ PyModuleDef module = {PyModuleDef_HEAD_INIT, "_core", nullptr, -1, methods,
 
 }  // namespace
 
-PyMODINIT_FUNC PyInit__core() { return PyModule_Create(&module); }
+PyMODINIT_FUNC PyInit__core() {
+  PyObject* made = PyModule_Create(&module);
+#ifdef Py_GIL_DISABLED
+  if (made) PyUnstable_Module_SetGIL(made, Py_MOD_GIL_NOT_USED);  // nothing here outlives a call
+#endif
+  return made;
+}
