@@ -2,11 +2,11 @@
 
 ``python tests/fuzz/guided.py SECONDS [PARSER ...]``: so many seconds of the clock for each, those
 first of which fewest inputs were tried. ``--until N``: in turns of ``SECONDS``, until each has N.
-``--keep``: replaces the corpora in the repository by what covers the most in the fewest bytes.
 
 What a run found worth keeping stays in ``.fuzz`` and is where the next one begins, together with
-``corpus``; ``.fuzz/PARSER/inputs`` has a line for each run, with what libFuzzer counted. A finding
-is any error but our own, more than 5 s, or more than 1 GB.
+``corpus``, which ``corpora.py`` chooses. ``.fuzz/PARSER/inputs`` has a line for each run: when, of
+which code, and how many libFuzzer counted. A finding is any error but our own, more than 5 s, or
+more than 1 GB.
 """
 
 import argparse
@@ -21,14 +21,15 @@ import time
 import traceback
 from datetime import datetime, timezone
 from pathlib import Path
+from types import FrameType
 
 ROOT = Path(__file__).parents[2]
+SOURCES = ROOT / "src" / "perfassert"
 CORPORA = Path(__file__).parent / "corpus"
 KEPT = ROOT / ".fuzz"
 MEMORY_FILES = Path("/dev/shm")
 PATIENCE, MEMORY = 5, 1024  # seconds; MB
 LONGEST = 512  # bytes, or twice the longest seed
-FILES, BYTES = 40, 20_000  # of a corpus in the repository
 _RUNS = re.compile(r"stat::number_of_executed_units:\s*(\d+)")
 _COVERED = re.compile(r"cov: (\d+)")
 
@@ -124,7 +125,8 @@ def one(name: str, place: Path, options: list[str], folder: Path) -> None:
     """This process is libFuzzer from here on."""
     import atheris
 
-    with atheris.instrument_imports(include=["perfassert"]):
+    others = {str(path) for path in SOURCES.rglob("*.py")} - set(asked("--files", name).split("\n"))
+    with atheris.instrument_imports(include=["perfassert"], exclude=list(map(module, others))):
         from targets import TARGETS
 
     from perfassert.errors import PerfAssertError
@@ -157,6 +159,34 @@ def one(name: str, place: Path, options: list[str], folder: Path) -> None:
     atheris.Fuzz()
 
 
+def module(file: str) -> str:
+    """What it is imported as."""
+    parts = Path(file).relative_to(SOURCES.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def files(name: str) -> set[str]:
+    """Those of our own that run when seeds and corpora are read. To instrument all of them takes
+    ten seconds, each time, and has libFuzzer look through counters that never change."""
+    from targets import TARGETS
+
+    target, found = TARGETS[name], set()
+    held = (CORPORA / place_of(name).name, place_of(name) / "corpus")
+    inputs = [*target.seeds, *(f.read_bytes() for place in held for f in place.glob("*"))]
+
+    def called(frame: FrameType, what: str, _: object) -> None:
+        if what == "call":
+            found.add(frame.f_code.co_filename)
+
+    with tempfile.TemporaryDirectory() as folder:
+        sys.setprofile(called)
+        for content in inputs:
+            with contextlib.suppress(Exception):
+                target.read(content, Path(folder))
+        sys.setprofile(None)
+    return {file for file in found if file.startswith(str(SOURCES))}
+
+
 def quoted(word: str) -> str:
     """As libFuzzer reads a word."""
     return '"' + "".join(f"\\x{b:02X}" for b in word.encode("utf-8", "surrogatepass")) + '"'
@@ -186,6 +216,8 @@ if __name__ == "__main__":
     if sys.argv[1] == "--one":
         name, place, seconds, most, folder = sys.argv[2:]
         one(name, Path(place), [f"-max_total_time={seconds}", f"-runs={most}"], Path(folder))
+    elif sys.argv[1] == "--files":
+        print("\n".join(files(sys.argv[2])))
     elif sys.argv[1] == "--list":
         from targets import TARGETS
 

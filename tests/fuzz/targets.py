@@ -12,12 +12,14 @@ from texts import (
     COMMANDS,
     FIXTURES,
     LAUNCHES,
+    MATRIX,
     MEMBER,
     PARTS,
     PERF,
     PROFILE,
     PTX,
     ROOT,
+    arrays,
     baselines,
     cubin,
     database,
@@ -47,7 +49,7 @@ from perfassert.frontends.toolchain.architecture import architecture
 from perfassert.frontends.toolchain.binary import Source
 from perfassert.frontends.toolchain.elf import of_a_host
 from perfassert.hardware import load
-from perfassert.kernel.contents import check_generator
+from perfassert.kernel.contents import check_generator, contents
 from perfassert.kernel.integers import evaluate_integer, integer_names
 from perfassert.kernel.symbols import Symbols
 from perfassert.lab.validation.read import read_suite
@@ -105,6 +107,22 @@ def _access(text: str) -> object:
     return pa.Kernel.from_accesses(
         "k", fields, [text], proxies=dict.fromkeys(["i[x]"] if "i[x]" in text else [], "x")
     )
+
+
+def _generator(text: str) -> object:
+    buffer = pa.Buffer((8,), "int32", fill=text, seed=1)
+    check_generator(buffer, {"n": 5})
+    return contents(buffer, {"n": 5})
+
+
+def _array(content: bytes, folder: Path) -> object:
+    """By how it begins."""
+    matrix = "a.mtx:rows" if b"general" in content else "a.mtx:columns"
+    kinds = {b"PK": "a.npz", b"%%": matrix}
+    name = kinds.get(content[:2], "a.npy")
+    path = folder / name
+    path.with_name(name.partition(":")[0]).write_bytes(content)
+    return pa.Buffer(data=path)
 
 
 def _integer(text: str) -> int:
@@ -200,9 +218,11 @@ TARGETS: dict[str, Target] = {
     "limits": of_text(limits.parse, ["registers +8", "spill_bytes +0, occupancy -10 %, new"],
                       "registers occupancy time + - % new"),
     "generators": of_text(
-        lambda t: check_generator(pa.Buffer((8,), "int32", fill=t, seed=1), {"n": 5}),
+        _generator,
         ["random(0, 8)", "arange % 7", "constant 3", "sorted random(0, n)", "permutation",
          "random(0, 5)"], "random arange constant csr_rows n sorted"),
+    "arrays": Target(_array, (*arrays(), MATRIX, MATRIX.replace(b"symmetric", b"general")), (
+        "<f8 |V4 |O 'shape': (8,) symmetric pattern real complex".split() + NUMBERS + SIGNS)),
     "arguments": of_text(
         lambda t: values([f"x={t}"], "--arg"), ["3", "1.5", "Buffer(65, fill='arange')", "1, 2"],
         "Buffer( fill='random(0, 3)' dtype='int32' null (2, 3)"),

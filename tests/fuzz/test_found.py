@@ -1,13 +1,16 @@
 """What was found by fuzzing, or by thinking of it while mending: each input failed once."""
 
 import sys
+from io import BytesIO
 from pathlib import Path
+from zipfile import ZipFile
 
+import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from targets import TARGETS
-from texts import COMMANDS, LAUNCHES, PERF, PROFILE, seed
+from texts import COMMANDS, LAUNCHES, MATRIX, PERF, PROFILE, arrays, seed
 
 from perfassert.errors import PerfAssertError
 
@@ -23,7 +26,31 @@ def device(old, new):
     return TARGETS["device files"].seeds[0].replace(old, new, 1)
 
 
+def unpacked(size):
+    """An archive whose array says that it has more numbers than it holds."""
+    head = BytesIO()
+    np.lib.format.write_array_header_1_0(
+        head, {"descr": "<i4", "fortran_order": False, "shape": (size,)}
+    )
+    archive = BytesIO()
+    with ZipFile(archive, "w") as file:
+        file.writestr("a.npy", head.getvalue())
+    return archive.getvalue()
+
+
+PLAIN, ARCHIVE = arrays()
 FOUND = [
+    ("arrays", PLAIN.replace(b"(3,)", b"(" * 4)),
+    ("arrays", ARCHIVE[:100]),
+    ("arrays", ARCHIVE.replace(b"arr_0.npy", b"arr_1.npy", 1)),
+    ("arrays", bytes(ARCHIVE[:70]) + b"\xff" * 9 + ARCHIVE[79:]),
+    ("arrays", unpacked(10**13)),
+    ("arrays", MATRIX.partition(b"% c")[0]),  # went on for ever
+    ("arrays", MATRIX.replace(b"3 3 2", b"999999999999 3 2").replace(b"symmetric", b"general")),
+    ("arrays", MATRIX.replace(b"1 1 1.5\n3 2 -2", b"1\n2")),
+    ("generators", b"arange % " + b"5" * 40),
+    ("generators", b"constant " + b"5" * 40),
+    ("generators", b"csr_rows(nnz_per_row=" + b"5" * 40 + b")"),
     ("names", b"_ZN1aE3addB3"),
     ("device files", device(b"= 1", b"= " + DIGITS)),
     ("device files", b"a = " + DEEP),

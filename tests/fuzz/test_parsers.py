@@ -21,6 +21,11 @@ from perfassert.errors import PerfAssertError
 TRIED = int(os.environ.get("PERFASSERT_FUZZ", "0"))
 PATIENCE, MEMORY = 5.0, 1 << 20  # seconds; kB
 SEEDED = [name for name, target in TARGETS.items() if target.seeds]
+KEPT = Path(__file__).parent / "corpus"
+CORPUS = {
+    name: [file.read_bytes() for file in sorted((KEPT / name.replace(" ", "-")).glob("*"))]
+    for name in SEEDED
+}
 
 
 @st.composite
@@ -54,9 +59,21 @@ def test_seeds_are_read(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", SEEDED)
+def test_what_guided_fuzzing_kept(name, tmp_path):
+    """Inputs that together run most of the parser."""
+    for content in CORPUS[name]:
+        begin = time.monotonic()
+        try:
+            TARGETS[name].read(content, tmp_path)
+        except PerfAssertError as error:
+            assert str(error)
+        assert time.monotonic() - begin < PATIENCE
+
+
+@pytest.mark.parametrize("name", SEEDED)
 def test_damage_is_told_or_harmless(name):
     target = TARGETS[name]
-    count = TRIED or 25
+    count = TRIED or 800
 
     @settings(
         max_examples=count, derandomize=not TRIED, database=None, deadline=None,

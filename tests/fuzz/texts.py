@@ -6,7 +6,10 @@ import sqlite3
 import struct
 import tempfile
 from contextlib import closing
+from io import BytesIO
 from pathlib import Path
+
+import numpy as np
 
 import perfassert as pa
 from perfassert.baseline.entry import Key, entry_of
@@ -22,6 +25,14 @@ _STRINGS, _SYMBOLS, _CODE = 3, 2, 1  # kinds of sections
 def seed(name: str) -> bytes:
     """A file of ``seeds``."""
     return (Path(__file__).parent / "seeds" / name).read_bytes()
+
+
+def arrays() -> list[bytes]:
+    """As numpy writes one, and an archive of one."""
+    plain, archive = BytesIO(), BytesIO()
+    np.save(plain, np.arange(3, dtype="int16"))
+    np.savez_compressed(archive, np.arange(3, dtype="int16"))
+    return [plain.getvalue(), archive.getvalue()]
 
 
 def database() -> bytes:
@@ -143,5 +154,11 @@ kernel = { accesses = { fields = [{ name = "a", shape = ["{n}"] }], loads = ["a[
 launch = { domain = "{n}", block = "{B}", args = { x = { shape = 8, fill = "random(0, 8)" } } }
 expect = { time = "< 1 s", dram_load = "8 B/thread +- 1 %" }
 parametrize = { B = [64] }
+"""
+MATRIX = b"""%%MatrixMarket matrix coordinate real symmetric
+% c
+3 3 2
+1 1 1.5
+3 2 -2
 """
 PARTS = MEMBER + b"k.1.sm_80.ptx\n.visible .entry k ()\0" + MEMBER + b"k.2.sm_80.cubin\n"

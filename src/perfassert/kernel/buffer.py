@@ -109,7 +109,7 @@ def _shape(shape: int | Sequence[int]) -> tuple[int, ...]:
 def _array(data: npt.NDArray[Any] | str | PathLike[str], dtype: str | None) -> npt.NDArray[Any]:
     import numpy
 
-    from perfassert.kernel.contents import read_array
+    from perfassert.kernel.array_files import read_array
 
     if isinstance(data, str) or hasattr(data, "__fspath__"):
         found = read_array(str(data))

@@ -1,4 +1,4 @@
-"""Contents of buffers: arrays from files, and generators that are written as text.
+"""Contents of buffers: generators that are written as text.
 
 A generator is parsed, never evaluated as Python: a word, bounds, options. Names in it are
 arguments of the launch. The same text, shape and seed give the same array on every machine.
@@ -7,11 +7,8 @@ arguments of the launch. The same text, shape and seed give the same array on ev
 from __future__ import annotations
 
 import ast
-import os
 import re
 from collections.abc import Callable, Mapping
-from itertools import chain
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,8 +26,6 @@ _CONSTANT = re.compile(r"constant\s+(\S.*)$", re.S)
 _NAMES = ("random", "permutation", "arange", "constant", "csr_rows")
 _SKEWS = ("uniform", "power-law", "banded")
 _TAIL = 1.8  # exponent of the power law of row lengths: between those of web and social graphs
-FILES = (".npy", ".npz", ".mtx")
-_PARTS = ("rows", "columns", "values")
 
 
 def contents(buffer: Buffer, names: Mapping[str, int] | None = None) -> Array | None:
@@ -84,7 +79,7 @@ def _generated(
         divisor = _number(found[1], names, text)
         if divisor < 1:
             raise LaunchError(f"generator {text!r}: the divisor must be at least 1, not {divisor}")
-        return np.arange(size) % divisor
+        return np.arange(size) % min(divisor, max(size, 1))  # which need not fit in 64 bits
     if found := _CONSTANT.match(text):
         return np.full(size, _constant(found[1], names, text))
     call = _CALL.match(text)
@@ -144,6 +139,8 @@ def _csr_rows(
             f"skews: {', '.join(_SKEWS)}"
         )
     rows = max(size - 1, 0)
+    if 2 * mean * max(rows, 1) >= 1 << 63:
+        raise LaunchError(f"generator {text!r}: the row pointers must fit in 64 bits")
     if skew == "banded":
         lengths = np.full(rows, mean)
     elif skew == "uniform":
@@ -196,9 +193,12 @@ def _number(text: str, names: Mapping[str, int], whole: str) -> int:
 
 def _constant(text: str, names: Mapping[str, int], whole: str) -> float:
     try:
-        return float(text) if "." in text else _number(text, names, whole)
+        number = float(text) if "." in text else _number(text, names, whole)
     except ValueError:
         raise LaunchError(f"generator {whole!r}: {text!r} is no number") from None
+    if isinstance(number, int) and not -(1 << 63) <= number < 1 << 64:
+        raise LaunchError(f"generator {whole!r}: {text!r} must fit in 64 bits")
+    return number
 
 
 _OPERATORS: Mapping[type[ast.operator], Callable[[int, int], int]] = {
@@ -224,87 +224,3 @@ def _value(node: ast.expr, names: Mapping[str, int], whole: str) -> int:
             raise LaunchError(f"generator {whole!r}: {ast.unparse(node)} divides by zero")
         return _OPERATORS[type(node.op)](left, right)
     raise LaunchError(f"generator {whole!r}: only whole numbers, + - * // and names of arguments")
-
-
-# Files
-
-
-def read_array(place: str) -> Array:
-    """An array from ``.npy``, ``.npz`` (``file.npz:name``) or ``.mtx`` (``file.mtx:columns``)."""
-    path, part = file_and_part(place)
-    suffix = Path(path).suffix.lower()
-    try:
-        if suffix == ".npy":
-            loaded: Array = np.load(path, allow_pickle=False)
-            return loaded
-        if suffix == ".npz":
-            return _from_archive(path, part)
-        if suffix == ".mtx":
-            return _from_matrix(path, part)
-    except (OSError, ValueError, EOFError) as error:
-        raise LaunchError(f"{path} cannot be read: {error}") from None
-    raise LaunchError(f"{place}: data is read from .npy, .npz and .mtx files")
-
-
-def file_and_part(place: str) -> tuple[str, str]:
-    """``"a.npz:rows"`` → ``"a.npz"``, ``"rows"``; a file whose name has a colon is a file."""
-    if os.path.isfile(place) or ":" not in place:
-        return place, ""
-    path, _, part = place.rpartition(":")
-    return path, part
-
-
-def _from_archive(path: str, part: str) -> Array:
-    with np.load(path, allow_pickle=False) as archive:
-        names = archive.files
-        if not part and len(names) == 1:
-            part = names[0]
-        if part not in names:
-            raise LaunchError(
-                f"{path} holds {', '.join(names)}; name one behind a colon"
-                f"{close_matches(part, names) or f': {path}:{names[0]}'}"
-                if names else f"{path} holds no array"
-            )  # fmt: skip
-        found: Array = archive[part]
-        return found
-
-
-def _from_matrix(path: str, part: str) -> Array:
-    """Matrix Market's coordinate format, as compressed rows."""
-    if part not in _PARTS:
-        near = close_matches(part, _PARTS)
-        raise LaunchError(
-            f"{path}: name what of the matrix, as {path}:rows ({', '.join(_PARTS)}){near}"
-        )
-    with open(path, encoding="utf-8") as file:
-        head = file.readline().lower().split()
-        if head[:3] != ["%%matrixmarket", "matrix", "coordinate"] or len(head) < 5:
-            raise LaunchError(f"{path} is no Matrix Market file in coordinate format")
-        told = (line for line in file if line.strip() and not line.startswith("%"))
-        rows, columns, entries = (int(n) for n in next(told, "").split())
-        first = next(told, None)
-        table = np.empty((0, 3)) if first is None else np.loadtxt(chain([first], told), ndmin=2)
-    if len(table) != entries:
-        raise LaunchError(f"{path} states {entries} entries and has {len(table)}")
-    if head[3] == "complex":
-        raise LaunchError(f"{path} has complex values, which no index or guard is made of")
-    if entries and not (_within(table[:, 0], rows) and _within(table[:, 1], columns)):
-        raise LaunchError(f"{path}: an entry lies outside of {rows} rows and {columns} columns")
-    row, column = table[:, 0].astype(np.int64) - 1, table[:, 1].astype(np.int64) - 1
-    value = table[:, 2] if table.shape[1] > 2 else np.ones(len(table))
-    if head[4] in ("symmetric", "skew-symmetric", "hermitian"):
-        off = row != column
-        sign = -1.0 if head[4] == "skew-symmetric" else 1.0
-        row, column = np.r_[row, column[off]], np.r_[column, row[off]]
-        value = np.r_[value, sign * value[off]]
-    order = np.lexsort((column, row))
-    if part == "columns":
-        return column[order].astype(np.int32)
-    if part == "values":
-        return value[order]
-    return np.searchsorted(row[order], np.arange(rows + 1)).astype(np.int32)
-
-
-def _within(places: Array, most: int) -> bool:
-    """Whether all of them, which count from 1, lie in the matrix."""
-    return bool(places.min() >= 1 and places.max() <= most)

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from perfassert.errors import LaunchError, close_matches
+from perfassert.kernel.array_files import FILES, file_and_part
 from perfassert.kernel.buffer import Buffer
-from perfassert.kernel.contents import FILES, check_generator, file_and_part
+from perfassert.kernel.contents import check_generator
 from perfassert.kernel.launch import Launch
 from perfassert.toml_tables import TableReader
 

@@ -19,7 +19,7 @@ from perfassert.frontends.files import OWN
 from perfassert.frontends.tables import ACCESSES, KernelTableReader
 from perfassert.frontends.toolchain.binary import Source
 from perfassert.frontends.toolchain.options import check_of_file
-from perfassert.kernel.contents import file_and_part
+from perfassert.kernel.array_files import file_and_part
 from perfassert.kernel.description import Kernel
 from perfassert.kernel.field import Field
 from perfassert.kernel.integers import evaluate_integer, integer_names

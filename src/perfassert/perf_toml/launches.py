@@ -14,7 +14,7 @@ from typing import Any
 
 from perfassert.errors import PerfAssertError, RecordError, close_matches
 from perfassert.frontends.toolchain.names import demangle, fits
-from perfassert.kernel.contents import read_array
+from perfassert.kernel.array_files import read_array
 from perfassert.kernel.description import Kernel
 from perfassert.kernel.launch import Launch
 from perfassert.perf_toml.descriptions import DescriptionReader

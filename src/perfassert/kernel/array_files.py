@@ -1,0 +1,123 @@
+"""Arrays from files: numpy's ``.npy`` and ``.npz``, and Matrix Market's ``.mtx``.
+
+They come with a pull request: whatever is damaged, or states more than it holds, is told.
+"""
+
+from __future__ import annotations
+
+import lzma
+import os
+import zlib
+from itertools import chain
+from pathlib import Path
+from tokenize import TokenError
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+import numpy.typing as npt
+
+from perfassert.errors import LaunchError, close_matches
+
+Array = npt.NDArray[Any]
+FILES = (".npy", ".npz", ".mtx")
+_PARTS = ("rows", "columns", "values")
+_UNPACKED = 1 << 30  # bytes of one array of an archive
+_ROWS = 1 << 25  # of a matrix, whose pointers need memory whatever the file holds
+# What numpy and the readers of archives raise where a file is not as its beginning says.
+_DAMAGED = (
+    OSError, ValueError, EOFError, OverflowError, MemoryError, RuntimeError, SyntaxError, TypeError,
+    LookupError, AttributeError, Warning, TokenError, BadZipFile, zlib.error, lzma.LZMAError,
+)  # fmt: skip
+
+
+def read_array(place: str) -> Array:
+    """An array from ``.npy``, ``.npz`` (``file.npz:name``) or ``.mtx`` (``file.mtx:columns``)."""
+    path, part = file_and_part(place)
+    readers = {".npy": _from_file, ".npz": _from_archive, ".mtx": _from_matrix}
+    reader = readers.get(Path(path).suffix.lower())
+    if reader is None:
+        raise LaunchError(f"{place}: data is read from .npy, .npz and .mtx files")
+    try:
+        found = reader(path, part)
+    except _DAMAGED as error:
+        why = str(error).partition(". ")[0] or type(error).__name__  # then numpy advises pickle
+        raise LaunchError(f"{path} cannot be read: {why}; write it again") from None
+    if not isinstance(found, np.ndarray) or found.dtype.kind not in "biufc":
+        what = getattr(found, "dtype", "no array")
+        raise LaunchError(f"{place} holds no numbers, but {what}; write them with numpy.save")
+    return found
+
+
+def file_and_part(place: str) -> tuple[str, str]:
+    """``"a.npz:rows"`` → ``"a.npz"``, ``"rows"``; a file whose name has a colon is a file."""
+    if os.path.isfile(place) or ":" not in place:
+        return place, ""
+    path, _, part = place.rpartition(":")
+    return path, part
+
+
+def _from_file(path: str, part: str) -> Array:
+    with open(path, "rb") as file:  # which numpy leaves open where it fails
+        loaded: Array = np.load(file, allow_pickle=False)
+        return loaded
+
+
+def _from_archive(path: str, part: str) -> Array:
+    with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
+        names = archive.files
+        if not part and len(names) == 1:
+            part = names[0]
+        if part not in names:
+            raise LaunchError(
+                f"{path} holds {', '.join(names)}; name one behind a colon"
+                f"{close_matches(part, names) or f': {path}:{names[0]}'}"
+                if names else f"{path} holds no array"
+            )  # fmt: skip
+        if any(held.file_size > _UNPACKED for held in archive.zip.infolist()):
+            raise LaunchError(f"{path} holds more than 1 GiB unpacked; write a part of it")
+        found: Array = archive[part]
+        return found
+
+
+def _from_matrix(path: str, part: str) -> Array:
+    """Matrix Market's coordinate format, as compressed rows."""
+    if part not in _PARTS:
+        near = close_matches(part, _PARTS)
+        raise LaunchError(
+            f"{path}: name what of the matrix, as {path}:rows ({', '.join(_PARTS)}){near}"
+        )
+    with open(path, encoding="utf-8") as file:
+        head = file.readline().lower().split()
+        if head[:3] != ["%%matrixmarket", "matrix", "coordinate"] or len(head) < 5:
+            raise LaunchError(f"{path} is no Matrix Market file in coordinate format")
+        told = (line for line in file if line.strip() and not line.startswith("%"))
+        rows, columns, entries = (int(n) for n in next(told, "").split())
+        if max(rows, columns) > _ROWS:
+            raise LaunchError(f"{path} states more than {_ROWS} rows or columns; write it as .npz")
+        first = next(told, None)
+        table = np.empty((0, 3)) if first is None else np.loadtxt(chain([first], told), ndmin=2)
+    if len(table) != entries:
+        raise LaunchError(f"{path} states {entries} entries and has {len(table)}")
+    if head[3] == "complex":
+        raise LaunchError(f"{path} has complex values, which no index or guard is made of")
+    if entries and not (_within(table[:, 0], rows) and _within(table[:, 1], columns)):
+        raise LaunchError(f"{path}: an entry lies outside of {rows} rows and {columns} columns")
+    row, column = table[:, 0].astype(np.int64) - 1, table[:, 1].astype(np.int64) - 1
+    value = table[:, 2] if table.shape[1] > 2 else np.ones(len(table))
+    if head[4] in ("symmetric", "skew-symmetric", "hermitian"):
+        off = row != column
+        sign = -1.0 if head[4] == "skew-symmetric" else 1.0
+        row, column = np.r_[row, column[off]], np.r_[column, row[off]]
+        value = np.r_[value, sign * value[off]]
+    order = np.lexsort((column, row))
+    if part == "columns":
+        return column[order].astype(np.int32)
+    if part == "values":
+        return value[order]
+    return np.searchsorted(row[order], np.arange(rows + 1)).astype(np.int32)
+
+
+def _within(places: Array, most: int) -> bool:
+    """Whether all of them, which count from 1, lie in the matrix."""
+    return bool(places.min() >= 1 and places.max() <= most)
