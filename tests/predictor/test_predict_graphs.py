@@ -127,3 +127,36 @@ def test_simulations_without_a_recurrence_say_so():
     assert bool(cut) == (simulated >= 4_000_000)
     busy = 4000 * 8 * 1000 * 22 * 1.03
     assert 0.95 * busy < prediction.cycles < 1.3 * busy
+
+
+def looped(operation, pipeline):
+    g = pa.InstructionGraph.builder()
+    with g.loop(trips=128) as body:
+        g.op("fp32", g.op(operation), body.carried("s"), name="s")
+    latencies = {operation: pa.Latency(issue=4, completion=521, pipeline=pipeline)}
+    return pa.Kernel.from_graph("looped", g.build(), latencies, registers=20)
+
+
+@pytest.mark.parametrize(
+    ("operation", "pipeline", "like"),
+    [("mem", "global", "global_load"), ("lds", "shared", "shared_load"),
+     ("lds", "local", "shared_load")],
+)  # fmt: skip
+def test_a_pipeline_says_which_memory_a_class_is(operation, pipeline, like):
+    """One waits for a class of the user's own as for the class that says what it touches."""
+    launch = pa.Launch(grid=1000, block=64)
+    own = pa.predict(looped(operation, pipeline), launch, "a100")
+    known = pa.predict(looped(like, pipeline), launch, "a100")
+    assert own.stalls == known.stalls
+    assert [a.optimizer for a in own.advice] == [a.optimizer for a in known.advice]
+    assert ("memory_dependency" in own.stalls) == (pipeline == "global")
+    assert "Strength Reduction" not in [a.optimizer for a in own.advice]
+
+
+def test_what_a_node_says_itself_comes_first():
+    g = pa.InstructionGraph.builder()
+    g.op("mem", space="constant")
+    g.op("mem")
+    latencies = {"mem": pa.Latency(issue=4, completion=521, pipeline="global")}
+    kernel = pa.Kernel.from_graph("k", g.build(), latencies)
+    assert [n.space for n in kernel.graph.nodes] == ["constant", "global"]

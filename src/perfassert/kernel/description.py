@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import index
 from typing import TYPE_CHECKING, Protocol
 
@@ -13,9 +13,10 @@ from perfassert.kernel.access import Access, Direction
 from perfassert.kernel.addresses import read_accesses
 from perfassert.kernel.executed import Work
 from perfassert.kernel.field import Field, item_bytes
-from perfassert.kernel.graph import InstructionGraph, LatencyRule
+from perfassert.kernel.graph import InstructionGraph, Latency, LatencyRule
 from perfassert.kernel.launch import Launch
 from perfassert.kernel.memo import Memo
+from perfassert.kernel.roles import space_of
 from perfassert.source import Assumption
 
 if TYPE_CHECKING:
@@ -101,7 +102,8 @@ class Kernel(ABC):
 
         ``latencies``: class → :class:`Latency`, or a function of the resident warps of a compute
         unit that gives one; classes left out take the device's. Nodes that name an ``access`` of
-        one of ``fields`` in ``space`` ``"global"`` (or none) have volumes. Raises
+        one of ``fields`` in ``space`` ``"global"`` (or none) have volumes; others touch the memory
+        that the pipeline of their latency is named after. Raises
         :class:`~perfassert.errors.KernelError`.
         """
         if not isinstance(graph, InstructionGraph):
@@ -122,9 +124,28 @@ class Kernel(ABC):
             shared_bytes=shared_bytes,
             updates_per_thread=updates_per_thread,
             assumptions=assumptions,
-            graph=graph,
+            graph=_placed(graph, latencies or {}),
             latencies=dict(latencies or {}),
         )
+
+
+_PIPELINES = {"global": "global", "shared": "shared", "local": "shared"}
+"""What memory pipelines of the paper stand for; OpenCL calls shared memory local."""
+
+
+def _placed(graph: InstructionGraph, latencies: Mapping[str, LatencyRule]) -> InstructionGraph:
+    """The graph with spaces where neither a node nor its class says what it touches."""
+    spaces = {
+        name: _PIPELINES[rule.pipeline]
+        for name, rule in latencies.items()
+        if isinstance(rule, Latency) and rule.pipeline in _PIPELINES and space_of(name) is None
+    }
+    if not spaces:
+        return graph
+    nodes = (
+        n if n.space or n.access else replace(n, space=spaces.get(n.operation)) for n in graph.nodes
+    )
+    return replace(graph, nodes=tuple(nodes))
 
 
 def _named(graph: InstructionGraph) -> tuple[list[str], list[str]]:
