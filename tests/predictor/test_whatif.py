@@ -129,6 +129,8 @@ def test_the_table_has_what_differs(before):
         ({"dram_bandwidth": 0}, "a factor above 0, .* not 0"),
         ({"dram_bandwidth": True}, "a factor above 0, .* not True"),
         ({"dram_bandwidth": float("nan")}, "a factor above 0, .* not nan"),
+        ({"clock_hz": 765e6}, "clock_hz: 765000000.0 is no factor"),
+        ({"latency": {"dram": 1e-9}}, "dram: 1e-09 is no factor"),
         ({"latency": 2.0}, "latency must map classes to factors, not 2.0"),
         ({"latency": {"sharde": 2.0}}, "no operation class 'sharde'; did you mean 'shared'"),
         ({"latency": {"dram": "x"}}, "dram: a factor above 0"),

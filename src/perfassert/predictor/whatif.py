@@ -27,6 +27,7 @@ _KERNEL = ("registers", "shared_bytes", "ilp", "updates_per_thread", "flops")
 _LEVELS = {"l1": ("l1_latency",), "l2": ("l2_latency",), "dram": ("dram_latency",),
            "global": ("l1_latency", "l2_latency", "dram_latency")}  # fmt: skip
 """What a name in ``latency`` means besides operation classes and pipelines."""
+_MOST = 1000.0  # times as much, or as little: beyond it somebody meant the value itself
 _FIXED = (
     "name",
     "arch",
@@ -170,4 +171,10 @@ def _factor(name: str, change: object) -> float:
     number = isinstance(change, (int, float)) and not isinstance(change, bool)
     if not number or not 0 < float(change) < float("inf"):  # type: ignore[arg-type]
         raise KernelError(f"{name}: a factor above 0, as in {name}=2.0, not {change!r}")
-    return float(change)  # type: ignore[arg-type]
+    factor = float(change)  # type: ignore[arg-type]
+    if not 1 / _MOST <= factor <= _MOST:
+        raise KernelError(
+            f"{name}: {change!r} is no factor, of at most {_MOST:g} and at least {1 / _MOST:g}; "
+            f"write {name}=0.5 for half of what it is, or predict on device.replace(...)"
+        )
+    return factor
