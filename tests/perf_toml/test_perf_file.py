@@ -220,6 +220,10 @@ WRONG = {
         "6: test[0].expect.limiter: limiter: cannot understand 'dramm': unknown name 'dramm'; did",
     ),
     "checks nothing": (TEST.replace("expect", "#"), "2: test[0]: checks nothing; add expect or"),
+    "no baseline": (
+        TEST.replace("expect", "baseline = false\n#"),
+        "2: test[0]: checks nothing; add expect or",
+    ),
     "kernel name": (
         TEST.replace('kernel = "copy"', 'kernel = "coppy"'),
         "4: test[0].kernel: there is no kernel 'coppy'; did you mean 'copy'?",
