@@ -143,6 +143,41 @@ def test_the_commit_is_found(here, capsys):
     assert "there are: test_copy, test_other" in capsys.readouterr().err
 
 
+def test_a_range_begins_with_what_was_before_it(here, capsys):
+    """Its first commit is told from the state that it found, and no other is told."""
+    back = COMMITS - 1 - SLOWER
+    (copy,) = printed(capsys, "history", "--range", f"HEAD~{back + 1}..HEAD~{back}")[1]["baselines"]
+    (step,) = copy["steps"]
+    assert step["subject"] == f"change {SLOWER}"
+    assert step["time"]["difference"] == pytest.approx(0.5)
+    assert copy["loss"] == pytest.approx(0.5)
+    assert [t["time"] for t in copy["times"]] == [step["time"]["base"], step["time"]["head"]]
+    assert (
+        printed(capsys, "history", "--range", f"HEAD~{back}..HEAD~{back - 5}")[1]["baselines"] == []
+    )
+    page = page_of(here, "--range", f"HEAD~{back + 1}..HEAD~{back}")[1]
+    assert [at for at, _ in page["lines"][0]["points"]["time"]] == [0, 1]
+
+
+@pytest.mark.parametrize("ending", [b"\r\n", b"\n# \xff\n"], ids=["CRLF", "no UTF-8"])
+def test_files_are_read_to_the_byte(here, capsys, ending):
+    """What git says of the next file begins where this one ends, however long its text is."""
+    name = ["-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false",
+            "-c", "core.autocrlf=false"]  # fmt: skip
+    before = Path(FILE).read_bytes()
+    try:
+        slower = re.sub(rb"^time = .*$", b"time = 2.0", before, flags=re.M)
+        for content in (before.replace(b"\n", ending), slower):
+            Path(FILE).write_bytes(content)
+            subprocess.run(["git", *name, "commit", "-qam", "x"], check=True)
+        code, found = printed(capsys, "history")
+        assert code == 0
+        assert len(found["unreadable"]) == (ending != b"\r\n")
+        assert found["baselines"][0]["times"][-1]["time"] > 1
+    finally:
+        subprocess.run(["git", "reset", "-q", "--hard", "HEAD~2"], check=True)
+
+
 def test_another_model_is_no_loss_and_damage_is_listed(here, capsys):
     text = Path(FILE).read_text()
     name = ["-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false"]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from perfassert.baseline.compare import foreign
@@ -12,7 +12,7 @@ from perfassert.baseline.components import components, same
 from perfassert.baseline.entry import DEFAULT_NAME, Entry, Key
 from perfassert.baseline.files import FOLDER, alternative
 from perfassert.baseline.text import parse_file
-from perfassert.comparison.revisions import said
+from perfassert.comparison.revisions import printed, said
 from perfassert.errors import BaselineError
 from perfassert.process_pool import Progress
 
@@ -101,32 +101,57 @@ def history(path: Path, revisions: str = "HEAD", progress: Progress | None = Non
     ``progress`` is told how many commits are read, of how many. The first state of a range is that
     of the commit before it.
     """
-    commits = _commits(path, revisions)
+    commits, wanted = _commits(path, revisions)
     texts = _texts([(c.digest, f) for c in commits for f in c.files])
-    known: dict[str, dict[Key, Entry]] = {}
-    states: dict[tuple[str, Key], list[tuple[Commit, Entry]]] = defaultdict(list)
-    steps: dict[tuple[str, Key], list[Step]] = defaultdict(list)
-    unreadable = []
+    reading = _Reading()
     for number, commit in enumerate(commits):
         if progress:
             progress(number, len(commits))
         for file in commit.files:
-            place = f"{commit.digest[:12]}:{file}"
-            try:
-                entries = parse_file(texts[commit.digest, file].encode(), place)
-            except BaselineError as error:
-                unreadable.append(str(error))
-                continue
-            for key, entry in entries.items():
-                old = known.get(file, {}).get(key)
-                if old is not None and (step := _step(commit, key, old, entry)):
-                    steps[file, key].append(step)
-                if old != entry:
-                    states[file, key].append((commit, entry))
-            known[file] = dict(entries)
-    lines = [Line(f, k, tuple(s), tuple(steps[f, k])) for (f, k), s in states.items()]
+            reading.add(commit, file, texts[commit.digest, file], commit.digest in wanted)
+    lines = [Line(f, k, tuple(s), tuple(reading.steps[f, k])) for (f, k), s in reading.told.items()]
     lines.sort(key=lambda line: (-line.loss, line.file, line.key))
-    return History(tuple(commits), tuple(lines), tuple(unreadable))
+    used = {commit.digest for line in lines for commit, _ in line.states}
+    shown = tuple(c for c in commits if c.digest in wanted or c.digest in used)
+    return History(shown, tuple(lines), tuple(reading.unreadable))
+
+
+_Place = tuple[str, Key]
+
+
+@dataclass(slots=True)
+class _Reading:
+    """What is known of files so far: their newest entries, with the commit that wrote each.
+    ``told``: states of baselines that a commit of the range wrote, the one before it first."""
+
+    known: dict[str, dict[Key, Entry]] = field(default_factory=dict)
+    newest: dict[_Place, tuple[Commit, Entry]] = field(default_factory=dict)
+    told: dict[_Place, list[tuple[Commit, Entry]]] = field(default_factory=dict)
+    steps: dict[_Place, list[Step]] = field(default_factory=lambda: defaultdict(list))
+    unreadable: list[str] = field(default_factory=list)
+
+    def add(self, commit: Commit, file: str, text: bytes, in_range: bool) -> None:
+        """The next state of a file; only those in the range are told."""
+        try:
+            entries = parse_file(text, f"{commit.digest[:12]}:{file}")
+        except BaselineError as error:
+            self.unreadable += [str(error)] if in_range else []
+            return
+        before = self.known.get(file, {})
+        for key, entry in entries.items():
+            if before.get(key) != entry:
+                self._wrote(commit, (file, key), before.get(key), entry, in_range)
+        self.known[file] = dict(entries)
+
+    def _wrote(
+        self, commit: Commit, place: _Place, old: Entry | None, entry: Entry, in_range: bool
+    ) -> None:
+        if in_range:
+            first = [self.newest[place]] if old is not None else []
+            self.told.setdefault(place, first).append((commit, entry))
+            if old is not None and (step := _step(commit, place[1], old, entry)):
+                self.steps[place].append(step)
+        self.newest[place] = (commit, entry)
 
 
 def _step(commit: Commit, key: Key, old: Entry, new: Entry) -> Step | None:
@@ -144,13 +169,17 @@ def cause_of(old: Entry, new: Entry) -> str:
     return "; ".join(map(str, told[:_CAUSES]))
 
 
-def _commits(path: Path, revisions: str) -> list[Commit]:
-    """Oldest first, those that touch baselines; merges say nothing of their own."""
+def _commits(path: Path, revisions: str) -> tuple[list[Commit], Container[str]]:
+    """Oldest first, those that touch baselines; merges say nothing of their own. And which of them
+    are meant: what comes before a range says what its first commit changed, and stands first."""
     below = "" if str(path) == "." else f"{path.as_posix()}/"
     wanted = path.as_posix() if path.suffix == ".toml" else f":(glob){below}**/{FOLDER}/**/*.toml"
+    ends = [end for end in said("rev-parse", "--revs-only", revisions).split() if end[0] != "^"]
     log = said("log", "--reverse", "--topo-order", "--no-renames", "--name-only", "--relative",
-               _FORMAT, revisions, "--", wanted)  # fmt: skip
-    return [_commit(part) for part in log.split(_MARK)[1:]]
+               _FORMAT, *(ends or [revisions]), "--", wanted)  # fmt: skip
+    commits = [_commit(part) for part in log.split(_MARK)[1:]]
+    meant = set(said("rev-list", revisions, "--").split())
+    return sorted(commits, key=lambda commit: commit.digest in meant), meant
 
 
 def _commit(text: str) -> Commit:
@@ -159,25 +188,26 @@ def _commit(text: str) -> Commit:
     return Commit(digest, date, author, subject, tuple(f for f in files if f))
 
 
-def _texts(wanted: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], str]:
+def _texts(wanted: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], bytes]:
     """By commit and file; empty for a file that the commit removed. One process for all."""
     if not wanted:
         return {}
-    asked = "".join(f"{digest}:./{file}\n" for digest, file in wanted)
-    return dict(zip(wanted, _answers(said("cat-file", "--batch", stdin=asked)), strict=True))
+    asked = "".join(f"{digest}:./{file}\n" for digest, file in wanted).encode()
+    return dict(zip(wanted, _answers(printed("cat-file", "--batch", stdin=asked)), strict=True))
 
 
-def _answers(text: str) -> Iterator[str]:
+def _answers(output: bytes) -> Iterator[bytes]:
     """``<object> blob <bytes>``, the content, a newline; or ``… missing``."""
-    rest = text.encode()
-    while rest:
-        head, _, rest = rest.partition(b"\n")
+    at = 0
+    while at < len(output):
+        end = output.index(b"\n", at)
+        head, at = output[at:end], end + 1
         if head.endswith(b" missing"):
-            yield ""
+            yield b""
             continue
         size = int(head.rpartition(b" ")[2])
-        yield rest[:size].decode()
-        rest = rest[size + 1 :]
+        yield output[at : at + size]
+        at += size + 1
 
 
 def moved(found: History, test: str) -> list[tuple[Line, Step]]:

@@ -86,21 +86,25 @@ def build(command: str, checkout: Checkout, name: str) -> str:
     return f"the build of {name} failed with code {done.returncode}" if done.returncode else ""
 
 
-def said(*words: str, stdin: str | None = None) -> str:
+def said(*words: str) -> str:
     """What git prints; :class:`KernelSourceError` where it refuses."""
+    return printed(*words).decode("utf-8", "replace")
+
+
+def printed(*words: str, stdin: bytes = b"") -> bytes:
+    """As :func:`said`, to the byte: contents of files may be anything."""
     done = _git([*words], stdin)
     if done.returncode:
-        raise KernelSourceError(f"git {words[0]}: {done.stderr.strip() or 'failed'}")
+        why = done.stderr.decode("utf-8", "replace").strip()
+        raise KernelSourceError(f"git {words[0]}: {why or 'failed'}")
     return done.stdout
 
 
-def _git(words: list[str], stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+def _git(words: list[str], stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
     try:
         return subprocess.run(
             ["git", "-c", "core.quotepath=off", *words],
             capture_output=True,
-            encoding="utf-8",
-            errors="replace",
             check=False,
             env=_environment(),
             input=stdin,
