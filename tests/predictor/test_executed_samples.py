@@ -98,6 +98,33 @@ def test_what_leaves_a_buffer_is_told_with_its_line(predicted):
     assert "the first by address 32768" in told.text
 
 
+@pytest.mark.parametrize("n", [1 << 12, 1 << 17])
+def test_one_block_tells_of_on_chip_memory_where_more_cannot_be_executed(n):
+    """Short loops are executed in all blocks, long ones in one: both count exactly."""
+    for tool in ("nvrtc", "nvdisasm"):
+        if tools.find(tool) is None:
+            pytest.skip(f"{tool} is not installed")
+    blocks, warps = 128, 4
+    args = {"n": n, "in": pa.Buffer(blocks * n), "out": pa.Buffer(blocks * 32 * warps)}
+    code = pa.from_cuda(KERNELS, kernel="in_turn")
+    found = pa.predict(code, pa.Launch(blocks, 32 * warps, args=args), "A100-SXM4-40GB")
+    assert found.confidence != "guessed", found.confidence_reasons
+    rounds = n // (2 * 32 * warps)
+    assert float(found.volumes.shared_wavefronts.total) == blocks * warps * rounds * 3 * 8
+    assert float(found.volumes.l2_load.fields["in"].total) == blocks * n * 4
+    assert float(found.volumes.dram_load.fields["in"].total) == blocks * n * 4
+
+
+def test_one_block_does_not_stand_for_blocks_that_data_tells_apart(predicted):
+    """It is not even looked at."""
+    steps = pa.Buffer(N // 32, fill="constant 1000000")
+    found = predicted(
+        "steps_to_a_barrier", {"steps": steps, "in": pa.Buffer(N), "out": pa.Buffer(N)}
+    )
+    (said,) = guesses(found, "trip count")
+    assert "executed, it had not ended" in said
+
+
 def test_a_loop_that_never_ends_says_so(predicted):
     found = predicted("spins", {"flag": None, "out": pa.Buffer(2, fill="constant 0")})
     said = " ".join(guesses(found, "trip count"))

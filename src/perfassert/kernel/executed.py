@@ -181,7 +181,7 @@ class Executed:
     ``blocks`` of ``of`` were executed; ``outside``: what left a buffer, in words. ``touched``: by
     byte address and space (``"global"``, ``"shared"``), with ``sampled`` beside it for
     instructions that touched nothing, and ``work``; None where unknown content decided what is
-    executed.
+    executed. ``on_chip``: where a single block stands for all, in its place for on-chip memory.
     """
 
     blocks: int
@@ -192,6 +192,11 @@ class Executed:
     touched: Mapping[tuple[int, str], Touched] = field(default_factory=dict)
     sampled: Sampled | None = None
     work: Work | None = None
+    on_chip: Sampled | None = None
+
+    def sampled_for(self, space: str) -> Sampled | None:
+        """The blocks that tell where accesses of a space went."""
+        return self.sampled or (None if space == "global" else self.on_chip)
 
     @property
     def sample(self) -> str:

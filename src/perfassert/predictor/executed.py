@@ -5,9 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from perfassert.engines.execution.execute import execute
+from perfassert.engines.execution.memory import Region
 from perfassert.engines.execution.plan import Limits
 from perfassert.engines.execution.result import Execution
-from perfassert.engines.execution.sample import in_a_row, spread_blocks, summary
+from perfassert.engines.execution.sample import (
+    in_a_row,
+    spread_blocks,
+    summary,
+    summary_of_one,
+)
 from perfassert.engines.execution.slicing import control_slice
 from perfassert.engines.execution.touched import NUMBERED, decided
 from perfassert.frontends.cuda.kernels import BuiltCode, Code, CompiledCode, PerLaunch
@@ -23,6 +29,7 @@ from perfassert.predictor.checked import checked
 _GUESSED = ("address", "trip count", "branch")
 _THREADS = 2048  # of the blocks that say how many more can be afforded
 _LIMITS = Limits(lane_instructions=20_000_000, instructions=400_000)  # about a second
+_LIMITS_OF_ONE = Limits(lane_instructions=80_000_000)  # addresses of all that fill 0.7 GB
 _INSTRUCTIONS = 400_000  # of warps, beyond those: half spread, half in a row
 
 
@@ -47,18 +54,26 @@ def bound(kernel: Kernel, launch: Launch, device: Device) -> tuple[Description, 
 def sampled(
     code: Code, program: Program | None, launch: Launch, device: Device, wave: int = 1
 ) -> Executed:
-    """Execute blocks that are spread over the grid, and as much of a wave as can be afforded."""
+    """Execute blocks that are spread over the grid, and as much of a wave as can be afforded.
+
+    Where not even those can be, one block stands for all, unless what buffers hold may tell them
+    apart.
+    """
     assert program is not None
     machine = code.executable(device.arch)
     needed = control_slice(machine)
     given = arguments(program.parameters, launch)
     members = loop_members(program)
 
-    def executed(blocks: Sequence[int]) -> Execution:
-        return execute(machine, launch, given, blocks, _LIMITS, needed)
+    def executed(blocks: Sequence[int], limits: Limits = _LIMITS) -> Execution:
+        return execute(machine, launch, given, blocks, limits, needed)
 
     pilot = spread_blocks(launch.blocks, max(1, _THREADS // launch.threads_per_block))
     spread = executed(pilot)
+    if len(spread.cut) and not any(isinstance(a, Region) and a.content is not None for a in given):
+        one = executed((launch.blocks // 2,), _LIMITS_OF_ONE)
+        if decided(one):
+            return summary_of_one(one, members, launch.blocks)
     each = max(int(spread.executed.sum()) / len(pilot), 1.0)
     affordable = min(int(_INSTRUCTIONS / each), NUMBERED)
     if len(pilot) == launch.blocks or affordable < 2 * len(pilot) or not decided(spread):

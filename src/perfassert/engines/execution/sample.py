@@ -59,11 +59,6 @@ def summary(
     follow one another.
     """
     where = _places(execution.code)
-    found = {}
-    for header, (members, around) in loops.items():
-        places = [where[a] for a in members if a in where]
-        if header in where and around in where:
-            found[header] = _trips(execution, where[header], places, where[around])
     run = run or execution
     sampled = None
     if decided(execution) and decided(run):
@@ -72,17 +67,57 @@ def summary(
     return Executed(
         len(execution.blocks),
         total,
-        found,
+        _loops(execution, loops, where),
         _accesses(execution, set(where.values())),
-        tuple(
-            (execution.code.instructions[o.instruction].address,
-             f"{o.lanes} threads of the sample leave {o.region}, the first by address {o.offset}")
-            for o in execution.outside
-        ),
+        _outside(execution),
         went,
         sampled,
         None if sampled is None else work(execution, where, _rows(went)),
-    )  # fmt: skip
+    )
+
+
+def summary_of_one(
+    execution: Execution, loops: Mapping[int, tuple[Iterable[int], int]], total: int
+) -> Executed:
+    """The same of a single block that was executed without the content of any buffer.
+
+    All blocks do what it does, but for where the grid ends, and in their own windows of on-chip
+    memory; what they touch of global memory, and share, it does not tell.
+    """
+    where = _places(execution.code)
+    alone = Sampled(execution.blocks, execution.blocks, total)
+    went = touched(execution, execution, alone, where)
+    return Executed(
+        len(execution.blocks),
+        total,
+        _loops(execution, loops, where),
+        _accesses(execution, set(where.values())),
+        _outside(execution),
+        {key: one for key, one in went.items() if key[1] != "global"},
+        on_chip=alone,
+        work=work(execution, where, {}),
+    )
+
+
+def _loops(
+    execution: Execution, loops: Mapping[int, tuple[Iterable[int], int]], where: Mapping[int, int]
+) -> dict[int, LoopTrips]:
+    found = {}
+    for header, (members, around) in loops.items():
+        places = [where[a] for a in members if a in where]
+        if header in where and around in where:
+            found[header] = _trips(execution, where[header], places, where[around])
+    return found
+
+
+def _outside(execution: Execution) -> tuple[tuple[int, str], ...]:
+    return tuple(
+        (
+            execution.code.instructions[o.instruction].address,
+            f"{o.lanes} threads of the sample leave {o.region}, the first by address {o.offset}",
+        )
+        for o in execution.outside
+    )
 
 
 def _rows(found: Mapping[tuple[int, str], Touched]) -> dict[int, Rows]:

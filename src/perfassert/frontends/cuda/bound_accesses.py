@@ -142,11 +142,16 @@ def _bulk(
 def _stood_in(
     binder: Binder, access: MemoryAccess, span: SourceSpan | None
 ) -> tuple[Assumption, ...]:
-    """What stands for an address without a closed form: the executed sample, or a guess."""
-    if binder.executed is not None and (_whole(binder, access) or _covered(binder, access)):
+    """What stands for an address without a closed form: the executed sample, or a guess.
+
+    How an address moves with the loops around it a sample does not tell whose warps were cut off.
+    """
+    executed = binder.executed
+    ended = executed is not None and executed.sampled is not None
+    if executed is not None and (_covered(binder, access) or (ended and _whole(binder, access))):
         binder.assume(
-            f"the address of {access.field} {access.unresolved}; it is that of "
-            f"{binder.executed.sample}", span,
+            f"the address of {access.field} {access.unresolved}; it is that of {executed.sample}",
+            span,
         )  # fmt: skip
         return ()
     guess = binder.assume(

@@ -8,7 +8,9 @@ evaluated, its recurrence is solved for the loop counter ``k`` = 0, 1, 2, …:
 * ``r' = r + s`` with ``s`` unchanged by the loop, and what else :mod:`.recurrences` solves;
 * ``r'`` free of ``r``: the value of the iteration before, ``r₀`` in the first;
 
-anything else is unknown, and said to be. The trip count is one more than the first ``k`` at which
+``r'`` is what it is where the loop goes on: a step that is taken in all iterations but perhaps the
+last, as where the next tile is loaded, is taken in each. Anything else is unknown, and said to be.
+The trip count is one more than the first ``k`` at which
 an exit is taken: of ``a + b · k < 0`` to stay, that is ``⌈−a / b⌉``.
 """
 
@@ -357,6 +359,20 @@ class _Evaluation:
         """What holds where the condition does."""
         return frozenset(part.index for part in self.symbols.conjuncts(condition))
 
+    def _known(self, condition: Value) -> frozenset[int]:
+        """What holds where the condition does, and what must be chosen in it for it to hold."""
+        s = self.symbols
+        facts = self._facts(condition)
+        for part in s.conjuncts(condition):
+            for atom in (s.atoms[a] for a in sorted(s.inside(part))):
+                if atom.function != "select":
+                    continue
+                chosen = atom.arguments[0]
+                for one, other in ((chosen, s.negated(chosen)), (s.negated(chosen), chosen)):
+                    if s.assuming(part, frozenset((other.index,))).constant == 0:
+                        facts |= {one.index}
+        return facts
+
     def _predicate(self, index: int, environment: Environment) -> Value:
         result = self.symbols.one
         for register, negated in self.code.guards(index):
@@ -417,7 +433,10 @@ class _Evaluation:
         s = self.symbols
         following: Environment = {}
         if back:
-            following = self._merged(back, self._any(back), "latch", back[0].edge.target)
+            again = self._any(back)
+            facts = self._known(again)
+            merged = self._merged(back, again, "latch", back[0].edge.target)
+            following = {r: s.assuming(merged[r], facts) for r in holders if r in merged}
         pending = {r: (h.terms[0][0][0], following.get(r)) for r, h in holders.items()}
         solved: dict[int, Value] = {}
         progress = True

@@ -12,7 +12,7 @@ from dataclasses import replace
 from perfassert.frontends.cuda.binding import Binder
 from perfassert.frontends.cuda.bound_accesses import has_proxy
 from perfassert.kernel.bound import BoundAccess
-from perfassert.kernel.executed import Sampled, Touched
+from perfassert.kernel.executed import Executed, Touched
 from perfassert.kernel.program import Program, ProgramBlock, ProgramInstruction
 
 
@@ -24,11 +24,11 @@ def with_touched(
     ``made``: by number of an instruction, those of its accesses.
     """
     executed = binder.executed
-    if executed is None or executed.sampled is None:
+    if executed is None:
         return bound
     instructions = binder.program.instructions
     maker = {number: instructions[i] for i, numbers in made.items() for number in numbers}
-    found = {n: _touched(binder, maker[n], a, executed.sampled) for n, a in enumerate(bound)}
+    found = {n: _touched(executed, maker[n], a.space) for n, a in enumerate(bound)}
     result = [_named(access, found[n]) for n, access in enumerate(bound)]
     fields: dict[tuple[str, str], list[int]] = {}
     for number, access in enumerate(result):
@@ -57,15 +57,12 @@ def _named(access: BoundAccess, touched: Touched | None) -> BoundAccess:
     return replace(access, field=touched.buffer)
 
 
-def _touched(
-    binder: Binder, instruction: ProgramInstruction, access: BoundAccess, sampled: Sampled
-) -> Touched | None:
+def _touched(executed: Executed, instruction: ProgramInstruction, space: str) -> Touched | None:
     """What the instruction touched; nothing, where no executed warp came there; None: unknown."""
-    executed = binder.executed
-    assert executed is not None
-    if instruction.bulk is not None:
+    sampled = executed.sampled_for(space)
+    if instruction.bulk is not None or sampled is None:
         return None
-    found = executed.touched.get((instruction.address, access.space))
+    found = executed.touched.get((instruction.address, space))
     if found is not None:
         return found
     came = instruction.address in executed.accesses
