@@ -100,8 +100,8 @@ class _Follower:
         self.program = program
         self.trips = trips
         self.chains = {n: program.chain(n) for n in range(NO_LOOP, len(program.loops))}
-        self.done: dict[tuple[int, tuple[int, ...]], int] = {}
-        self.counters: dict[int, int] = {}
+        self.done: list[dict[tuple[int, ...], int]] = [{} for _ in program.nodes]
+        self.counters: dict[int, tuple[int, ...]] = {NO_LOOP: ()}  # of a loop and those around it
         self.latest = 0
         self.fence = 0
         self.slot = 0
@@ -115,41 +115,41 @@ class _Follower:
             if kind is ItemKind.NODE:
                 self.node(index)
                 continue
+            loop = self.program.loops[index]
+            around = self.counters[loop.parent]
             for i in range(self.trips[index]):
-                self.counters[index] = i
-                self.walk(self.program.loops[index].body)
+                self.counters[index] = (*around, i)
+                self.walk(loop.body)
 
     def node(self, index: int) -> None:
         node = self.program.nodes[index]
         start = self.latest if node.fence and not node.partial else self.fence
-        start = max(start, self.slot)
+        if self.slot > start:
+            start = self.slot
         for edge in node.sources:
             for producer, loop, distance in edge:
-                if distance and self.counters[loop] < distance:
+                if distance and self.counters[loop][-1] < distance:
                     continue
-                place = self.place(producer, loop, distance)
-                start = max(start, self.done.get(place, 0) if place else 0)
+                done = self.done[producer].get(self.place(producer, loop, distance), 0)
+                if done > start:
+                    start = done
                 break
         end = start + node.completion + (node.served if node.produces else 0)
-        self.done[index, self.iteration(node.loop)] = end
-        self.latest = max(self.latest, end)
+        self.done[index][self.counters[node.loop]] = end
+        if end > self.latest:
+            self.latest = end
         self.slot = start + node.stall if node.stall else 0
         if node.fence:
             self.fence = end
 
-    def iteration(self, loop: int) -> tuple[int, ...]:
-        """Where the loop and those around it stand."""
-        return tuple([self.counters[c] for c in self.chains[loop]])
-
-    def place(self, producer: int, loop: int, distance: int) -> tuple[int, tuple[int, ...]] | None:
-        """The producer's instance; none where it is the last of a loop that was shortened."""
-        counters, inside = [], loop != NO_LOOP
-        for level in self.chains[self.program.nodes[producer].loop]:
-            if inside:
-                counters.append(self.counters[level] - (distance if level == loop else 0))
-            elif self.trips[level] == self.program.loops[level].trips:
-                counters.append(self.trips[level] - 1)
-            else:
-                return None
-            inside = inside and level != loop
-        return producer, tuple(counters)
+    def place(self, producer: int, loop: int, distance: int) -> tuple[int, ...]:
+        """The producer's instance; one that never is where it is the last of a loop that was
+        shortened."""
+        counters = self.counters[loop]
+        if distance:
+            counters = (*counters[:-1], counters[-1] - distance)
+        own = self.program.nodes[producer].loop
+        if own == loop:
+            return counters
+        deeper = self.chains[own][len(counters) :]
+        return counters + tuple([self.program.loops[level].trips - 1 for level in deeper])
