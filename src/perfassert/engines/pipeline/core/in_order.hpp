@@ -709,12 +709,12 @@ class InOrder : public Engine<InOrder<Heard, kNarrow>, InOrderState<Heard>> {
   }
 
   bool skip(const State& before) {
-    if (s.now <= before.now || s.first_scheduler != before.first_scheduler || !same_unit(before))
-      return false;
+    if (s.now <= before.now || s.first_scheduler != before.first_scheduler) return false;
+    for (size_t w = 0; w < s.warps.size(); ++w)  // first, as in them states of one hash differ
+      if (s.slots[w / u.warps].live && !same_warp((i64)w, before)) return false;
+    if (!same_unit(before)) return false;
     for (size_t i = 0; i < s.queued.size(); ++i)
       if (clip(s.queued[i], s.now) != clip(before.queued[i], before.now)) return false;
-    for (size_t w = 0; w < s.warps.size(); ++w)
-      if (s.slots[w / u.warps].live && !same_warp((i64)w, before)) return false;
     i64 times = repetitions(before);
     if (times <= 0 || times == kNever) return false;
     shift(before, times);
