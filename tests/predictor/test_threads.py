@@ -1,11 +1,15 @@
 """Several threads in one process get what one gets."""
 
+import time
 from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier
+from threading import Barrier, Event
 
 import pytest
 
 import perfassert as pa
+from perfassert.engines.execution import compiled as execution
+from perfassert.engines.execution.execute import execute
+from perfassert.engines.execution.plan import Limits
 from perfassert.frontends.toolchain import tools
 from perfassert.kernel.memo import Memo
 from perfassert.predictor.predict import _predicted
@@ -66,12 +70,46 @@ def test_addresses_by_hand():
     compared(by_hand())
 
 
-@pytest.mark.skipif(
+compiles = pytest.mark.skipif(
     tools.find("nvrtc") is None or tools.find("nvdisasm") is None,
     reason="NVIDIA's compiler is not installed",
 )
+
+
+@compiles
 def test_compiled_and_executed_code(tmp_path):
     compared(compiled(tmp_path))
+
+
+@compiles
+@pytest.mark.skipif(not execution.available(), reason="the compiled engine was not built")
+def test_others_go_on_while_blocks_are_executed(tmp_path, monkeypatch):
+    path = tmp_path / "k.cu"
+    path.write_text(
+        "__global__ void ever(int* a) { for (int i = 0; i != -1; i += 2) a[i & 63] = i; }"
+    )
+    code = pa.from_cuda(path).compiled.executable("sm_80")
+    entered, done, core = Event(), Event(), execution._core()
+
+    class Watched:
+        @staticmethod
+        def execute(words):
+            entered.set()
+            found = core.execute(words)
+            done.set()
+            return found
+
+    monkeypatch.setattr(execution, "_core", lambda: Watched)
+    limits = Limits(50_000_000, 10**9)
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(execute, code, pa.Launch(1, 128), [None], [0], limits)
+        entered.wait(60)
+        turns = 0  # with the lock held there would be one before and one at the end
+        while not (done.is_set() or running.done()):
+            time.sleep(0.001)
+            turns += 1
+        running.result()
+    assert turns > 10
 
 
 def test_a_memo_that_is_full():

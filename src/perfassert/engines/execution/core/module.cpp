@@ -27,8 +27,17 @@ Setting read_setting(Reader& in) {
   return setting;
 }
 
+// Other threads of Python go on meanwhile: what runs touches memory of its plan and no object.
+struct Released {
+  PyThreadState* state = PyEval_SaveThread();
+  ~Released() { PyEval_RestoreThread(state); }
+};
+
 void poll() {
-  if (PyErr_CheckSignals()) throw std::runtime_error("interrupted");
+  PyGILState_STATE held = PyGILState_Ensure();  // which `execute` has given away
+  bool interrupted = PyErr_CheckSignals() != 0;
+  PyGILState_Release(held);
+  if (interrupted) throw std::runtime_error("interrupted");
 }
 
 template <class T>
@@ -76,7 +85,10 @@ PyObject* execute(PyObject*, PyObject* argument) {
     std::vector<Instruction> code(static_cast<std::size_t>(in.next()));
     for (auto& instruction : code) instruction = read_instruction(in, registers);
     Interpreter run(std::move(setting), std::move(store), std::move(registers), std::move(code));
-    run.run(poll);
+    {
+      Released released;
+      run.run(poll);
+    }
     return result(run);
   } catch (const std::bad_alloc&) {
     return PyErr_NoMemory();
