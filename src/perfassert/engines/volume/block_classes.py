@@ -49,14 +49,14 @@ def sampled_blocks(
 
 
 def _all(sides: Sequence[int]) -> IntArray:
-    return np.array(list(product(*map(range, sides))), dtype=np.int64)
+    return np.indices(sides, dtype=np.int64).reshape(3, -1).T
 
 
 def _spread(sides: tuple[int, ...], count: int) -> IntArray:
     if count >= sides[0] * sides[1] * sides[2]:
         return _all(sides)
-    steps = (np.arange(count)[:, None] + 0.5) * np.array(_SPREAD) % 1
-    return np.asarray(steps * np.array(sides), dtype=np.int64)
+    steps = (np.arange(count)[:, None] + 0.5) * np.array(_SPREAD)
+    return np.asarray((steps - np.floor(steps)) * np.array(sides), dtype=np.int64)
 
 
 def _classes(groups: Sequence[AccessGroup], launch: Launch, places: IntArray) -> list[IntArray]:
