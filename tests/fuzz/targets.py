@@ -9,8 +9,10 @@ from pathlib import Path
 
 import mutations
 from texts import (
+    BARE,
     COMMANDS,
     FIXTURES,
+    HEADER,
     LAUNCHES,
     MATRIX,
     MEMBER,
@@ -48,6 +50,7 @@ from perfassert.frontends.toolchain import containers, names, options, signature
 from perfassert.frontends.toolchain.architecture import architecture
 from perfassert.frontends.toolchain.binary import Source
 from perfassert.frontends.toolchain.elf import of_a_host
+from perfassert.frontends.toolchain.fixture import from_fixture
 from perfassert.hardware import load
 from perfassert.kernel.contents import check_generator, contents
 from perfassert.kernel.integers import evaluate_integer, integer_names
@@ -239,6 +242,9 @@ TARGETS: dict[str, Target] = {
                         [seed("listing.sass").decode()],
                         "R1 UR4 P0 @!P0 LDG.E IMAD.WIDE c[0x0][0x160] .L_x_1 desc[UR4]",
                         ((FIXTURES / "saxpy.sass").read_bytes(),)),
+    "headers of listings": of_text(lambda t: from_fixture(t, None, "sm_80", "k.sass"),
+                                   [HEADER, BARE],
+                                   "registers= parameters= constants= assumption= %20 //ptx:"),
     "machine code": Target(lambda c, f: (containers.begins_as_code(c), of_a_host(c),
                                          mutations.elf(c, f / "k.cubin")),
                            (cubin(),), (*NUMBERS, *SIGNS),

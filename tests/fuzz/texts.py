@@ -161,4 +161,19 @@ MATRIX = b"""%%MatrixMarket matrix coordinate real symmetric
 1 1 1.5
 3 2 -2
 """
+HEADER = """//perfassert: arch=sm_80 kernel=k mangled=k registers=12 shared_bytes=0x10
+//perfassert: parameters=n:0:4:value:int,x:8:8:pointer constants=3:01ff unset=c:3:0:4
+//perfassert: assumption=a%20b:k.cu:3:1
+.text.k:
+        /*0000*/ EXIT ; /* 0x1 */
+//file: k.cu
+//src: void
+//ptx: .version 8.0
+"""
+BARE = """\t.headerflags @"EF_CUDA_SM80"
+//--------------------- .text.k --------------------------
+	.section .text.k,"ax",@progbits
+	.sectioninfo @"SHI_REGISTERS=12"
+        /*0000*/ EXIT ; /* 0x1 */
+"""
 PARTS = MEMBER + b"k.1.sm_80.ptx\n.visible .entry k ()\0" + MEMBER + b"k.2.sm_80.cubin\n"

@@ -118,7 +118,7 @@ def _facts(
             raise KernelSourceError(
                 f"{where} states no registers; add a line: //perfassert: registers=…"
             )
-        found["registers"] = int(stated[1])
+        found["registers"] = _number(stated[1], "registers", where)
     if "code_bytes" not in found:
         first = next(iter(sections(listing).values()), listing)
         found["code_bytes"] = max((int(a, 16) + 16 for a in _ADDRESS.findall(first)), default=0)
@@ -172,7 +172,9 @@ def _number(text: str, key: str, where: str) -> int:
     except ValueError:
         value = -1
     if value < 0:
-        raise KernelSourceError(f"{where}: header key {key}: {text!r} is no size in bytes or count")
+        raise KernelSourceError(
+            f"{where}: header key {key}: {text[:40]!r} is no size in bytes or count"
+        )
     return value
 
 
