@@ -7,7 +7,7 @@ import pytest
 
 import perfassert as pa
 from perfassert.cli.main import main
-from perfassert.cli.source_edits import bounded, restricted, unrolled
+from perfassert.cli.source_edits import bounded, moved, restricted, unrolled
 
 SOURCE = """template <class T>
 __global__ void scale(T* out, const T* in,
@@ -30,6 +30,15 @@ class TestEdits:
 
     def test_a_pragma_before_a_loop_without_one(self):
         assert "\n    #pragma unroll 2\n    while (" in unrolled(SOURCE, 8, 2)
+
+    def test_places_move_with_the_lines(self):
+        """A trip count names a line of the source before the edit."""
+        made = unrolled(SOURCE, 8, 2)  # which is line 9 then
+        counts = ("a.cu:5=4", "a.cu:8=128", "C:/a.cu:8#2=n", "a.cu:9=3", "elsewhere")
+        after = ("a.cu:5=4", "a.cu:9=128", "C:/a.cu:9#2=n", "a.cu:10=3", "elsewhere")
+        assert tuple(moved(c, SOURCE, made) for c in counts) == after
+        replaced = unrolled(SOURCE, 5, 8)
+        assert tuple(moved(c, SOURCE, replaced) for c in counts) == counts
 
     @pytest.mark.parametrize("line", [0, 1, 4, 99])
     def test_what_is_no_loop_stays(self, line):

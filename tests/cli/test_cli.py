@@ -1,3 +1,4 @@
+import argparse
 import json
 import re
 from pathlib import Path
@@ -6,6 +7,7 @@ import pytest
 
 import perfassert as pa
 from perfassert.cli.main import main
+from perfassert.cli.sources import compilation_of
 
 
 def test_devices(capsys):
@@ -70,6 +72,31 @@ def test_which_assumed_values_matter(capsys):
     assert changes == sorted(changes, reverse=True)
     assert changes[0] > 0
     assert shown[0]["kernel"]
+
+
+def test_explain_says_the_same_as_data(capsys):
+    """Costs of accesses and what the launch has to assume are in the text and in JSON."""
+    listing = Path(__file__).parents[1] / "frontends" / "fixtures" / "saxpy.sass"
+    launch = ["--grid", "4096", "--block", "256", "--arg", "n=1048576"]
+    asked = ["explain", str(listing), "--device", "a100", *launch]
+    assert main(asked) == 0
+    text = capsys.readouterr().out
+    assert main([*asked, "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert all(assumed in text for assumed in data["assumptions"])
+    assert data["assumptions"] or "Assumptions" not in text
+    touched = [a for line in data["lines"] for a in line["accesses"] if "global" in a["kind"]]
+    assert touched
+    assert all(a["wavefronts"] > 0 and a["sectors"] > 0 for a in touched)
+    assert main([*asked[:4], "--json"]) == 0
+    without = json.loads(capsys.readouterr().out)["lines"]
+    assert {a["sectors"] for line in without for a in line["accesses"]} == {None}
+
+
+@pytest.mark.parametrize(("said", "value"), [("N", "1"), ("N=", ""), ("N=a=b", "a=b")])
+def test_macros_as_compilers_have_them(said, value):
+    options = argparse.Namespace(define=[said], include_dir=[], option=[])
+    assert compilation_of(options) == {"defines": {"N": value}}
 
 
 def test_a_front_end_is_told_only_what_it_takes(capsys):

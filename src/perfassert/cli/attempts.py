@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from perfassert.cli.launches import Work
-from perfassert.cli.source_edits import bounded, restricted, unrolled
+from perfassert.cli.source_edits import bounded, moved, restricted, unrolled
 from perfassert.cli.sources import kernel_of
 from perfassert.errors import KernelSourceError, PerfAssertError
 from perfassert.prediction.prediction import Prediction
@@ -163,8 +163,10 @@ def _predicted(
     source = Path(options.source)
     with TemporaryDirectory() as folder:
         copy = Path(folder) / source.name
-        copy.write_text(text if attempt.text is None else attempt.text, "utf-8")
+        edited = text if attempt.text is None else attempt.text
+        copy.write_text(edited, "utf-8")
         said = {
+            "trip_count": [moved(place, text, edited) for place in options.trip_count],
             "source": str(copy),
             "option": [*options.option, *attempt.options],
             "include_dir": [*options.include_dir, str(source.parent.resolve())],

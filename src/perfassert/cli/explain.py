@@ -36,7 +36,8 @@ def _explain(options: argparse.Namespace) -> int:
     costs, assumptions, issued = access_costs(kernel, launch, device) if launch else ({}, (), {})
     prediction = predict(kernel, launch, device) if launch else None
     if options.json:
-        print(json.dumps(explain.to_dict(kernel.name, program, costs, prediction, issued)))
+        data = explain.to_dict(kernel.name, program, costs, assumptions, prediction, issued)
+        print(json.dumps(data))
         return 0
     say(explain.text(kernel.name, program, costs, assumptions, prediction, issued))
     if options.sass:

@@ -1,4 +1,7 @@
-"""Mechanical edits of CUDA source that change no result; None where they find no place."""
+"""Mechanical edits of CUDA source; None where they find no place.
+
+They change no result, ``__restrict__`` as long as no two pointers meet.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +27,19 @@ def unrolled(text: str, line: int, factor: int) -> str | None:
     else:
         lines.insert(line - 1, pragma)
     return "".join(lines)
+
+
+def moved(place: str, before: str, after: str) -> str:
+    """``"a.cu:42=128"`` of the text before → where that line is in the text after."""
+    file, colon, rest = place.partition("=")[0].rpartition(":")
+    number = re.match(r"\d+", rest)
+    if not colon or number is None:
+        return place
+    old, new = before.splitlines(), after.splitlines()
+    pairs = enumerate(zip(old, new, strict=False))
+    edited = next((i for i, (one, other) in pairs if one != other), len(old))
+    shift = len(new) - len(old) if int(number[0]) > edited else 0
+    return f"{file}:{int(number[0]) + shift}{place[len(file) + 1 + number.end() :]}"
 
 
 def bounded(text: str, kernel: str, threads: int) -> str | None:

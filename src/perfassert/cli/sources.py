@@ -85,7 +85,7 @@ _OPTIONS = {
 def compilation_of(options: argparse.Namespace) -> dict[str, Any]:
     """What the options of :func:`add_compilation` say to a compiler."""
     said = {
-        "defines": {k: v or "1" for k, v in map(_pair, options.define)},
+        "defines": dict(map(_macro, options.define)),
         "include_dirs": [_folder(text) for text in options.include_dir],
         "options": options.option,
     }
@@ -127,6 +127,12 @@ def arguments_of(options: argparse.Namespace) -> dict[str, Any]:
 def extent_of(text: str, option: str) -> tuple[int, ...]:
     """``"16,2,8"`` or ``"16x2x8"``."""
     return tuple(_whole(part, option) for part in text.replace("x", ",").split(","))
+
+
+def _macro(text: str) -> tuple[str, str]:
+    """``"N=5"``; a name alone is 1, as compilers have it, and ``"N="`` is nothing."""
+    name, equals, value = text.partition("=")
+    return name, value if equals else "1"
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -110,8 +110,7 @@ def text(
         trips = value_text(program.symbols, loop.trips, names) if loop.trips else "unknown"
         why = f" ({loop.reason})" if loop.reason else ""
         parts.append(f"loop k{loop.index} at {where}: {trips} iterations{why}")
-    noted = dict.fromkeys((*program.assumptions, *assumptions))
-    if noted:
+    if noted := _noted(program, assumptions):
         parts.append("Assumptions:\n" + "\n".join(f"- {a}" for a in noted))
     if prediction is not None:
         parts.append(confidence(prediction))
@@ -146,6 +145,15 @@ def _cost(line: Line, key: tuple[str, str]) -> tuple[str, str]:
     return f"{wavefronts:.3g}", f"{sectors:.3g}" if sectors else ""
 
 
+def _known(line: Line, key: tuple[str, str]) -> dict[str, float | None]:
+    return dict(zip(("wavefronts", "sectors"), line.costs.get(key, (None, None)), strict=True))
+
+
+def _noted(program: Program, assumptions: Sequence[Assumption]) -> tuple[Assumption, ...]:
+    """Of the code and of the launch, each once."""
+    return tuple(dict.fromkeys((*program.assumptions, *assumptions)))
+
+
 def listing(program: Program) -> str:
     """The SASS with stall counts, barriers, and whom each wait is for."""
     rows = []
@@ -172,10 +180,11 @@ def to_dict(
     kernel: str,
     program: Program,
     costs: Costs,
+    assumptions: Sequence[Assumption],
     prediction: Prediction | None = None,
     issued: Mapping[int, Issued] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """The same as plain data."""
+    """The same as plain data; ``wavefronts`` and ``sectors`` are null where no launch is given."""
     resolved, total = closed_form_share(program)
     names = parameter_names(program)
     return {
@@ -189,7 +198,7 @@ def to_dict(
                 "instructions": line.instructions,
                 "classes": line.classes,
                 "accesses": [
-                    {"kind": kind, "address": what, "count": count}
+                    {"kind": kind, "address": what, "count": count, **_known(line, (kind, what))}
                     for (kind, what), count in line.accesses.items()
                 ],
                 "unresolved": list(line.open_ends),
@@ -206,7 +215,7 @@ def to_dict(
             for loop in program.loops
         ],
         "executed": {place: asdict(of) for place, of in executed_lines(program, issued).items()},
-        "assumptions": [str(a) for a in program.assumptions],
+        "assumptions": list(map(str, _noted(program, assumptions))),
         "confidence": prediction.confidence if prediction else None,
         "confidence_reasons": [
             assumption_data(a) for a in (prediction.confidence_reasons if prediction else ())
