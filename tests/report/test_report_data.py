@@ -32,6 +32,18 @@ def test_a_diagnosis_is_left_out_and_asked_for(prediction):
         read.expect(advice="Loop Unrolling")
 
 
+def test_what_nobody_says_is_unknown_not_zero(prediction):
+    """A graph whose nodes name no access moves something; nobody knows how much."""
+    graph = pa.InstructionGraph.builder()
+    graph.op("fp32", graph.op("global_load"))
+    drawn = pa.predict(pa.Kernel.from_graph("g", graph.build()), pa.Launch(8, 64), "a100")
+    rows = {line[:18].strip(): line[19:].strip() for line in told(drawn).splitlines()}
+    for name in ("DRAM to L2", "L2 to L1", "L1 wavefronts", "roofline time", "roofline limiter"):
+        assert rows[name] == "unknown", name
+    assert rows["shared wavefronts"] == "0"
+    assert "unknown" not in told(prediction).partition("\n\n")[2].partition("confidence: ")[0]
+
+
 def test_expectations_are_told(prediction):
     from dataclasses import replace
 

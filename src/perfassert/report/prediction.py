@@ -15,20 +15,26 @@ def text(prediction: Prediction) -> str:
     """What ``perfassert predict`` prints."""
     v, held = prediction.volumes, prediction.occupancy
     block, grid = ("×".join(map(str, e)) for e in (prediction.block, prediction.grid))
-    shared = v.shared_wavefronts.total
+    compiled = prediction.resources.spill_bytes is not None  # where 0 is a fact
+    touched = compiled or bool(v.l1_wavefronts.fields)
+    shared_known = compiled or v.shared_wavefronts.fields or not prediction.resources.shared_bytes
+
+    def known(value: object, told: object = touched) -> object:
+        return value if told else "unknown"
+
     rows: list[tuple[object, ...]] = [
         ("time", prediction.time),
         *_phases(prediction),
         ("confidence", prediction.confidence),
         ("limiter", prediction.limiter),
-        ("roofline time", prediction.roofline_time),
-        ("roofline limiter", prediction.roofline_limiter),
-        ("L2 to L1", v.l2_load.total),
-        ("L1 to L2", v.l2_store.total),
-        ("DRAM to L2", v.dram_load.total),
-        ("L2 to DRAM", v.dram_store.total),
-        ("L1 wavefronts", v.l1_wavefronts.total),
-        ("shared wavefronts", shared),
+        ("roofline time", known(prediction.roofline_time)),
+        ("roofline limiter", known(prediction.roofline_limiter)),
+        ("L2 to L1", known(v.l2_load.total)),
+        ("L1 to L2", known(v.l2_store.total)),
+        ("DRAM to L2", known(v.dram_load.total)),
+        ("L2 to DRAM", known(v.dram_store.total)),
+        ("L1 wavefronts", known(v.l1_wavefronts.total)),
+        ("shared wavefronts", known(v.shared_wavefronts.total, shared_known)),
         ("warp instructions", prediction.resources.instructions),
         ("registers", prediction.resources.registers),
         ("occupancy", f"{held.fraction:.0%}, limited by {held.limited_by}"),
