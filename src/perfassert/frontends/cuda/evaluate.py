@@ -369,8 +369,8 @@ class _Evaluation:
                     continue
                 chosen = atom.arguments[0]
                 for one, other in ((chosen, s.negated(chosen)), (s.negated(chosen), chosen)):
-                    if s.assuming(part, frozenset((other.index,))).constant == 0:
-                        facts |= {one.index}
+                    if s.assuming(part, self._facts(other)).constant == 0:
+                        facts |= self._facts(one)
         return facts
 
     def _predicate(self, index: int, environment: Environment) -> Value:
