@@ -52,6 +52,8 @@ def test_what_is_missing_says_how_to_mend_it(monkeypatch, tmp_path):
         ("a.cu:1:10: fatal error: cublas_v2.h: No such file or directory", "nvidia-cublas"),
         ("a.cu:1:10: fatal error: cufftXt.h: No such file or directory", "nvidia-cufft"),
         ("a.cu:1:10: fatal error: mpi.h: No such file or directory", "libopenmpi-dev"),
+        ("a.h:4504: fatal error: nv/target: No such file or directory", "nvidia-cuda-cccl"),
+        ("a.cu:1:10: fatal error: helper_cuda.h: No such file or directory", "cuda-samples"),
         ("a.cu:1:10: fatal error: ATen/ATen.h: No such file or directory", "include_paths"),
         ("a.cu:1:10: fatal error: mine/own.h: No such file or directory", "include_dirs="),
         ("a.cu(3): error: texture is not a template", "texture objects"),

@@ -32,6 +32,7 @@ _ELSEWHERE = {
     "nvToolsExt.h": "pip install nvidia-nvtx; CUDA 13 has it as <nvtx3/nvToolsExt.h>",
     "torch/": "pip install torch; folders: torch.utils.cpp_extension.include_paths()",
     "ATen/": "pip install torch; folders: torch.utils.cpp_extension.include_paths()",
+    "helper_": "NVIDIA's cuda-samples on GitHub; -I to the folder Common in them",
     "c10/": "pip install torch; folders: torch.utils.cpp_extension.include_paths()",
 }
 """Start of a header's name → where it comes from, if from no wheel of NVIDIA's."""

@@ -72,6 +72,7 @@ HEADERS = {
     "nvshmem": "nvidia-nvshmem-cu13", "cupti": "nvidia-cuda-cupti", "nvtx3/": "nvidia-nvtx",
     "nvml.h": "nvidia-nvml-dev",
     "thrust/": "nvidia-cuda-cccl", "cub/": "nvidia-cuda-cccl", "cuda/": "nvidia-cuda-cccl",
+    "nv/": "nvidia-cuda-cccl",
     "cooperative_groups": "nvidia-cuda-runtime", "cuda_runtime": "nvidia-cuda-runtime",
     "crt/": "nvidia-cuda-crt",
 }  # fmt: skip
