@@ -32,14 +32,15 @@ test: $(VENV)/ready
 	$(BIN)/python -m pytest -n auto --dist loadfile $(PYTEST_OPTIONS)
 
 # So many inputs of each parser by Hypothesis, other ones each time, then so many seconds of each guided
-# by coverage, an hour in all. What that found worth keeping stays in .fuzz for the next time.
+# by coverage, an hour in all; with UNTIL=1000000 in turns, until each has that many. What that found worth
+# keeping stays in .fuzz for the next time.
 FUZZ ?= 5000
 GUIDED ?= 120
 
 fuzz: $(VENV)/ready
 	PERFASSERT_FUZZ=$(FUZZ) $(BIN)/python -m pytest tests/fuzz -k damage -n auto
 	$(BIN)/python -m pip install --quiet --group fuzz
-	$(BIN)/python tests/fuzz/guided.py $(GUIDED)
+	$(BIN)/python tests/fuzz/guided.py $(GUIDED) $(if $(UNTIL),--until $(UNTIL))
 
 # Pages in the system's Chromium; without it, or without this, these tests are skipped.
 browser: $(VENV)/ready
