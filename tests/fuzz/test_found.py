@@ -39,6 +39,7 @@ def unpacked(size):
 
 
 PLAIN, ARCHIVE = arrays()
+SIZES = TARGETS["databases"].seeds[0]
 FOUND = [
     ("arrays", PLAIN.replace(b"(3,)", b"(" * 4)),
     ("arrays", ARCHIVE[:100]),
@@ -77,6 +78,7 @@ FOUND = [
     ("arguments", b"@" + LONG),
     ("arguments", b"@a\0b.npy"),
     ("profiles", PROFILE.replace(b'"Metric Value"', b'"Value"')),
+    ("databases", SIZES[:420] + b"\xff" * 7 + b"U" + SIZES[428:]),  # of a row
     ("databases", TARGETS["databases"].seeds[0].replace(b"blockX", b"block\xc9")),
 ]
 

@@ -27,9 +27,10 @@ def read_nsys(path: Path) -> Profile:
             database.row_factory = sqlite3.Row
             columns = _columns(database, path)
             return profile(_launches(path, database, columns), _device(database))
-    except (sqlite3.Error, UnicodeDecodeError) as error:
+    except (sqlite3.Error, UnicodeDecodeError, MemoryError) as error:
+        why = str(error) or "it states more than it holds"
         raise RecordError(
-            f"{path}: cannot be read as an export of Nsight Systems: {error}"
+            f"{path}: cannot be read as an export of Nsight Systems: {why}; export it anew"
         ) from None
 
 
