@@ -83,6 +83,11 @@ def test_what_the_author_says_is_no_guess():
     proxies = {"index": "blockIdx.x * 256 + threadIdx.x"}
     given = predicted("addresses", "scattered", 512, 256, {}, proxies=proxies)
     assert given.confidence != "guessed"
+    (said,) = [a for a in given.assumptions if "index" in a.text]
+    assert said.text == "what is loaded from index is taken to be blockIdx.x * 256 + threadIdx.x"
+    assert said.span is not None
+    assert said.span.short.startswith("addresses.cu:")
+    assert said not in given.confidence_reasons
 
 
 def test_of_kernels_by_hand_nothing_is_guessed():

@@ -25,7 +25,7 @@ from perfassert.frontends.cuda.executed_accesses import with_touched
 from perfassert.frontends.cuda.executed_counts import contradiction
 from perfassert.frontends.cuda.grid_strides import normalised
 from perfassert.frontends.cuda.launch_graph import launch_graph, standing_block
-from perfassert.frontends.cuda.proxies import read_proxies
+from perfassert.frontends.cuda.proxies import declared, read_proxies
 from perfassert.frontends.cuda.ptx_binary import unassembled
 from perfassert.frontends.cuda.ptx_describe import describe_ptx
 from perfassert.frontends.cuda.ptx_machine import executable_ptx
@@ -210,6 +210,8 @@ class Hints:
         check_trip_counts(program, self.trip_counts)
         proxies = read_proxies(self.proxies, program, arguments)
         binder = Binder(program, launch, arguments, self.trip_counts, proxies, warp_size, executed)
+        for text, place in declared(self.proxies, program):
+            binder.assume(text, place)
         bound, touches = bind_accesses(binder)
         bound = with_touched(binder, bound, touches)
         bound = tuple(map(arguments.placed, bound))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from perfassert.errors import AddressExpressionError, KernelError, close_matches
 from perfassert.frontends.cuda.arguments import Arguments
 from perfassert.kernel.expression import BLOCK, DIMENSIONS, THREAD
-from perfassert.kernel.program import ARGUMENT, Program
+from perfassert.kernel.program import ARGUMENT, Program, ProgramInstruction
 from perfassert.kernel.symbols import Symbols, Value
+from perfassert.source import SourceSpan
 
 _COORDINATES = (*THREAD, *BLOCK, *DIMENSIONS)
 
@@ -24,24 +25,38 @@ def read_proxies(
     """
     if not proxies:
         return {}
-    loads: dict[str, list[int]] = {}
-    for instruction in program.instructions:
-        for access in instruction.accesses[:1]:
-            span = instruction.span
-            keys = [access.field]
-            if span is not None:
-                keys.append(span.short)
-            for key in keys:
-                loads.setdefault(key, []).append(instruction.index)
+    loads = _loads(program)
     found: dict[str, Value] = {}
     for key, text in proxies.items():
         if key not in loads:
             hint = close_matches(key, loads) or f"; it loads from {', '.join(loads) or 'nothing'}"
             raise KernelError(f"proxy {key!r} stands in for nothing: no load has that name{hint}")
         value = _Reader(key, text, program, arguments).value()
-        for index in loads[key]:
+        for load in loads[key]:
             for word in range(8):
-                found[f"load {index}.{word}"] = value
+                found[f"load {load.index}.{word}"] = value
+    return found
+
+
+def declared(
+    proxies: Mapping[str, str], program: Program
+) -> Iterator[tuple[str, SourceSpan | None]]:
+    """What is taken for granted with them, in words, and the first load that it is about."""
+    loads = _loads(program) if proxies else {}
+    for key, text in proxies.items():
+        place = loads[key][0].span
+        where = "at" if place is not None and key == place.short else "from"
+        yield f"what is loaded {where} {key} is taken to be {text}", place
+
+
+def _loads(program: Program) -> Mapping[str, Sequence[ProgramInstruction]]:
+    """By the parameter that is loaded from, and by file and line."""
+    found: dict[str, list[ProgramInstruction]] = {}
+    for instruction in program.instructions:
+        for access in instruction.accesses[:1]:
+            span = instruction.span
+            for key in (access.field, *([span.short] if span is not None else [])):
+                found.setdefault(key, []).append(instruction)
     return found
 
 
@@ -56,7 +71,7 @@ class _Reader:
     def value(self) -> Value:
         try:
             return self.read(ast.parse(self.text, mode="eval").body)
-        except (SyntaxError, RecursionError, MemoryError, TypeError):
+        except (SyntaxError, ValueError, RecursionError, MemoryError, TypeError):
             raise AddressExpressionError(f"{self.where}: {self.text!r} is no expression") from None
 
     def read(self, node: ast.expr) -> Value:
