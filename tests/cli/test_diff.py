@@ -335,6 +335,48 @@ def test_a_launch_that_does_less_is_not_faster(recorded, capsys):
     assert "n 16 → 2" in compared_text(capsys, recorded)
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        ("n = 16", "n = 16, a = { shape = 64 }", "a none → Buffer"),
+        (
+            "[kernels.same]",
+            '[kernels.same]\ntrip_counts = { "lost.cu:1" = 2 }',
+            "trip_counts [] → [2]",
+        ),
+        ("[kernels.same]", "[kernels.same]\nupdates_per_thread = 4", "updates_per_thread 1 → 4"),
+    ],
+)
+def test_what_the_file_says_is_work_too(recorded, capsys, before, after, told):
+    """Contents, trip counts, constants: each makes a prediction faster than the code is."""
+    Path(recorded[1]).joinpath("launches.toml").write_text(LAUNCHES.replace(before, after, 1))
+    code, found, _ = launched(capsys, [*recorded, "--fail-on", "time +900 %"])
+    assert code == 1
+    assert any(told in text for text in found["launches"]["changed"])
+
+
+def test_other_contents_are_other_work(recorded, capsys):
+    for folder, fill in zip(recorded[:2], ("permutation", "arange"), strict=True):
+        given = LAUNCHES.replace("n = 16", f'n = 16, a = {{ shape = 64, fill = "{fill}" }}')
+        Path(folder).joinpath("launches.toml").write_text(given)
+    found = launched(capsys, recorded)[1]
+    assert found["launches"]["changed"] == [
+        "before: other arguments than in the base: a fill permutation → arange"
+    ]
+
+
+def test_options_of_the_launches_file_count(recorded, capsys):
+    """They were left out: a kernel compiled otherwise was the same."""
+    slow = LAUNCHES.replace("[kernels.copied]", '[kernels.copied]\noptions = ["-Xptxas=-O0"]')
+    Path(recorded[1]).joinpath("launches.toml").write_text(slow)
+    Path(recorded[1]).joinpath("copied.cu").write_text(WIDE)
+    _, _, launches = launched(capsys, recorded)
+    copied = launches["copied"]
+    changed = {c["name"] for c in copied["components"]}
+    assert copied["status"] != "same"
+    assert "instructions" in changed
+
+
 def compared_text(capsys, arguments):
     main(["diff", *arguments, "--device", "a100"])
     return capsys.readouterr().out

@@ -23,13 +23,14 @@ from perfassert.frontends.cuda.kernels import CompiledCode
 from perfassert.frontends.toolchain.binary import Source
 from perfassert.frontends.toolchain.names import fits
 from perfassert.kernel.description import CompiledKernel, Kernel
-from perfassert.kernel.launch import Launch
+from perfassert.kernel.launch import Buffer, Launch
 from perfassert.prediction.prediction import Prediction
 from perfassert.predictor import predict
 from perfassert.report.sources import costliest, sources
 from perfassert.version import MODEL_VERSION
 
 _KINDS = {".cu": "cuda", ".ptx": "ptx"}
+_SHOWN = 60  # characters of an argument
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,20 +93,46 @@ def launched(
 
 def _other_work(base: Sequence[Asked], head: Sequence[Asked]) -> Iterator[str]:
     """A head with a launches file of its own could ask for less, which is not faster."""
-    before = {one.label: _work(one.launch) for one in base}
+    before = {one.label: _work(one) for one in base}
     for one in head:
-        old, new = before.get(one.label), _work(one.launch)
+        old, new = before.get(one.label), _work(one)
         if old is not None and old != new:
             names = sorted(n for n in {*old, *new} if old.get(n) != new.get(n))
-            told = ", ".join(f"{n} {old.get(n, 'none')} → {new.get(n, 'none')}" for n in names)
+            told = ", ".join(f"{n} {_told(old.get(n), new.get(n))}" for n in names)
             yield f"{one.label}: other arguments than in the base: {told}"
 
 
-def _work(launch: Launch) -> dict[str, object]:
-    """Numbers and sizes of buffers; grid and block are how it is done."""
-    given = launch.args if isinstance(launch.args, Mapping) else dict(enumerate(launch.args or ()))
-    sizes = {str(name): getattr(value, "shape", value) for name, value in given.items()}
-    return {n: v for n, v in sizes.items() if isinstance(v, (int, float, tuple))}
+def _work(asked: Asked) -> dict[str, object]:
+    """Arguments, and what the file says about the kernel; grid and block are how it is done.
+
+    Places of trip counts move with lines: their numbers count.
+    """
+    args = asked.launch.args
+    given = args if isinstance(args, Mapping) else dict(enumerate(args or ()))
+    found: dict[str, object] = {str(name): value for name, value in given.items()}
+    found["updates_per_thread"] = asked.kernel.updates_per_thread
+    if isinstance(compiled := _code_of(asked.kernel), CompiledCode):
+        hints = compiled.hints
+        found |= {f"constant {name}": value for name, value in hints.constants.items()}
+        found["trip_counts"] = sorted(hints.trip_counts.values())
+        found["proxies"] = sorted(hints.proxies.values())
+    return found
+
+
+def _told(old: object, new: object) -> str:
+    """``16 → 2``; buffers by what differs of them."""
+    if not (isinstance(old, Buffer) and isinstance(new, Buffer)):
+        before, after = (_short(value) for value in (old, new))
+        return f"{before} → {after}"
+    names = ("shape", "dtype", "alignment", "offset", "fill", "seed", "alias")
+    parts = [n for n in names if getattr(old, n) != getattr(new, n)]
+    told = [f"{n} {getattr(old, n)} → {getattr(new, n)}" for n in parts]
+    return ", ".join(told) or "has other contents"
+
+
+def _short(value: object) -> str:
+    text = "none" if value is None else str(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 def _predicted(
@@ -140,20 +167,29 @@ def _placed(one: Asked, side: Side, renamed: Mapping[str, str]) -> Placed:
 
 
 def with_code(kernel: Kernel, placed: Placed, reading: Reading) -> CompiledKernel:
-    """The recorded kernel with other code; what was said about it stays."""
-    compiled = kernel.compiled if isinstance(kernel, CompiledKernel) else None
+    """The recorded kernel with other code; what was said about it stays, its options, too."""
+    compiled = _code_of(kernel)
     if not isinstance(compiled, CompiledCode):
         raise KernelSourceError(f"{kernel.name}: it is not compiled: code cannot take its place")
     kind = _KINDS.get(placed.path.suffix, "cubin")
     given = reading.compilation if kind == "cuda" else {}
+    recorded = compiled.source
+    own = recorded if isinstance(recorded, Source) and recorded.kind == kind == "cuda" else None
     source = Source(
-        placed.path, kind, placed.info.mangled, dict(given.get("defines", {})),
-        tuple(given.get("include_dirs", ())), tuple(given.get("options", ())),
+        placed.path, kind, placed.info.mangled,
+        {**given.get("defines", {}), **(own.defines if own else {})},
+        tuple(given.get("include_dirs", ())),
+        (*given.get("options", ()), *(own.options if own else ())),
+        toolchain=own.toolchain if own else None,
     )  # fmt: skip
     made = CompiledCode(source, compiled.hints)
     return CompiledKernel(
         name=placed.info.name, updates_per_thread=kernel.updates_per_thread, compiled=made
     )
+
+
+def _code_of(kernel: Kernel) -> object:
+    return kernel.compiled if isinstance(kernel, CompiledKernel) else None
 
 
 def _reported(prediction: Prediction, folder: Path) -> Reported:
