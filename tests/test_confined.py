@@ -15,6 +15,7 @@ from perfassert.frontends.toolchain.binary import Source
 from perfassert.frontends.toolchain.build import build, prepared
 from perfassert.frontends.toolchain.options import check_of_file
 from perfassert.perf_toml.read import read_perf_file
+from perfassert.report.advice import _Texts
 
 ROOT = Path(__file__).parents[1]
 SECRET = "TOKEN=hunter2"
@@ -67,6 +68,29 @@ def test_options_of_a_file_are_checked(tmp_path):
     )
     with pytest.raises(PerfFileError, match=r"-ccbin|--compiler-bindir.*not among those"):
         read_perf_file(toml)
+
+
+def test_links_and_line_tables_show_no_secret(tmp_path, monkeypatch):
+    """Of a name that ends like a source's, and of whatever the lines of PTX name."""
+    (tmp_path / "s.env").write_text(SECRET)
+    (tmp_path / "link.h").symlink_to(tmp_path / "s.env")
+    (tmp_path / "own.cu").write_text("one\n")
+    assert not is_source(tmp_path / "link.h")
+    shown = [_Texts().line(str(tmp_path / name), 1) for name in ("s.env", "link.h", "own.cu")]
+    assert shown == ["", "", "one"]
+    (tmp_path / "inside").mkdir()
+    monkeypatch.setenv(FOLDER, str(tmp_path / "inside"))
+    assert _Texts().line(str(tmp_path / "own.cu"), 1) == ""
+
+
+@pytest.mark.skipif(tools.find("nvrtc") is None, reason="NVRTC is not installed")
+def test_a_link_to_a_secret_is_not_quoted(tmp_path):
+    (tmp_path / "s.env").write_text(SECRET)
+    (tmp_path / "link.h").symlink_to("s.env")
+    (tmp_path / "k.cu").write_text(f'#include "link.h"\n{KERNEL}')
+    with pytest.raises(KernelSourceError, match="that is no source file") as caught:
+        build(Source(tmp_path / "k.cu", "cuda"), "sm_80")
+    assert "hunter2" not in str(caught.value)
 
 
 INSIDE = [

@@ -80,6 +80,11 @@ def _includes(content: bytes) -> Iterator[re.Match[bytes]]:
 
 
 def is_source(file: str | Path) -> bool:
-    """Whether a file's lines may be shown: by its suffix, it is code and no secret."""
-    path = Path(file)
-    return path.suffix.lower() in _SOURCES and not path.name.startswith(".")
+    """Whether a file is code and no secret: by its suffix, and by that of what a link leads to."""
+    both = (Path(file), Path(os.path.realpath(file)))
+    return all(p.suffix.lower() in _SOURCES and not p.name.startswith(".") for p in both)
+
+
+def may_be_shown(file: str | Path) -> bool:
+    """Whether a file's lines may be: line tables of compiled code name any file there is."""
+    return is_source(file) and not outside(Path(file))

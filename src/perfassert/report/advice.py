@@ -7,6 +7,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any
 
+from perfassert.confined import may_be_shown
 from perfassert.prediction.prediction import Advice, Prediction
 from perfassert.report.tables import indented, percent, table
 from perfassert.report.trust import trust
@@ -95,7 +96,8 @@ class _Texts:
         """Without its indentation; empty where there is none."""
         if file not in self._files:
             try:
-                text = Path(file).read_text("utf-8", errors="replace") if file else ""
+                known = bool(file) and may_be_shown(file)
+                text = Path(file).read_text("utf-8", errors="replace") if known else ""
             except OSError:
                 text = ""
             self._files[file] = text.splitlines()

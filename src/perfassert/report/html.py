@@ -12,7 +12,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from perfassert.confined import is_source
+from perfassert.confined import may_be_shown
 from perfassert.errors import printable
 from perfassert.report.document import Document, summary
 from perfassert.report.page import page
@@ -197,7 +197,7 @@ def _files(tests: Iterable[Mapping[str, Any]], root: Path) -> dict[str, dict[int
                     entry["line"] + step for entry in lines for step in near
                 )
     result = {}
-    for file in filter(is_source, sorted(wanted)):  # line tables may name any file there is
+    for file in sorted(f for f in wanted if may_be_shown(root / f)):
         try:
             text = (root / file).read_text("utf-8", errors="replace").splitlines()
         except OSError:
