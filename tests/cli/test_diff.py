@@ -161,6 +161,36 @@ def test_a_revision_and_what_is_not_committed_yet(repository, capsys):
     assert None not in kernels
 
 
+@pytest.mark.parametrize("name", ["HEAD", "HEAD~1"])
+def test_a_path_that_is_called_like_a_revision(repository, capsys, name):
+    """A change that brings a folder called HEAD is not compared with itself."""
+    written(Path(name), BASE)
+    assert main(["diff", "HEAD~1", "HEAD", "--device", "a100"]) == 2
+    assert f"{name} is a path and a revision; write ./{name}" in capsys.readouterr().err
+    assert compared(capsys, f"./{name}", "HEAD^0")[0] == 1
+
+
+def test_a_side_without_a_name(repository, capsys):
+    """A variable that is empty is not the folder."""
+    assert main(["diff", "", "HEAD", "--device", "a100"]) == 2
+    assert "a side without a name" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("head", ["HEAD", "."])
+def test_what_is_built_hides_no_source(repository, capsys, head):
+    """One compiled file of the base, committed, was all that was read of the head."""
+    nvcc = tools.find("nvcc")
+    if nvcc is None:
+        pytest.skip("nvcc is not installed")
+    written(repository.parent, {"whole.cu": "".join(BASE.values())})
+    made = ["-arch=sm_80", "-cubin", "-o", "whole.cubin", "../whole.cu"]
+    subprocess.run([nvcc.path, *made], check=True)
+    git(repository, "add", ".")
+    git(repository, "commit", "-qm", "cubin")
+    code, _, kernels = compared(capsys, "HEAD~2", head)
+    assert (code, kernels["spilled"]["status"]) == (1, "worse")
+
+
 def test_what_fails(folders, capsys):
     quiet = ["diff", *folders, "--device", "a100", "--fail-on"]
     assert main([*quiet, "", "--allow-gone"]) == 0

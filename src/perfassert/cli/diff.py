@@ -6,8 +6,8 @@ import argparse
 import json
 import os
 import sys
-from contextlib import ExitStack
-from dataclasses import dataclass
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -159,11 +159,23 @@ def _sides(
     options: argparse.Namespace, reading: Reading, stack: ExitStack
 ) -> tuple[Opened, Opened]:
     """A base that cannot be read is an error: there is nothing to compare with."""
+    from perfassert.comparison.sides import from_sources
+
     base = _opened(options.base, options.build, reading, stack)
     if not base.side.kernels:
         empty = f"{options.base}: there is no kernel in it"
         raise KernelSourceError(next(iter(base.side.broken.values()), empty))
+    reading = replace(reading, sources_first=from_sources(base.side))
     return base, _opened(options.head, options.build, reading, stack, known=base.side)
+
+
+def _is_known(name: str) -> bool:
+    """Whether git, if it is there, knows a revision of that name."""
+    from perfassert.comparison.revisions import is_revision
+
+    with suppress(KernelSourceError):
+        return is_revision(name)
+    return False
 
 
 def _opened(
@@ -175,12 +187,16 @@ def _opened(
     from perfassert.comparison.revisions import checked_out, is_revision
     from perfassert.comparison.sides import side
 
+    if not name:
+        raise KernelSourceError("a side without a name: give a file, a folder or a revision")
     is_path = os.path.exists(name)
+    if is_path and build is None and _is_known(name):
+        raise KernelSourceError(f"{name} is a path and a revision; write ./{name} or {name}^0")
     if (is_path and build is None) or not is_revision(name):
         with progress(f"files of {name}") as bar:
             return Opened(side(Path(name), reading, progress=bar), reading)
     checkout = stack.enter_context(checked_out(name))
-    own = reading.inside(checkout)
+    own = replace(reading.inside(checkout), sources_first=build is None)
     why = built(build, checkout, name) if build is not None else ""
     if not why:
         with progress(f"files of {name}") as bar:

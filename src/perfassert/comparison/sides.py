@@ -22,17 +22,18 @@ _SOURCES = (".cu", ".ptx")
 @dataclass(frozen=True, slots=True)
 class Reading:
     """How files are chosen and compiled: ``patterns`` below a folder, ``arch``, and what is said to
-    the compiler of CUDA sources."""
+    the compiler of CUDA sources. ``sources_first``: a compiled file beside them hides them not."""
 
     patterns: tuple[str, ...] = ()
     arch: str | None = None
     compilation: Mapping[str, Any] = field(default_factory=dict)
+    sources_first: bool = False
 
     def inside(self, checkout: Checkout) -> Reading:
         """The same in a revision, with its own include folders."""
         folders = [str(checkout.inside(Path(f))) for f in self.compilation.get("include_dirs", ())]
         given = {**self.compilation, **({"include_dirs": folders} if folders else {})}
-        return Reading(self.patterns, self.arch, given)
+        return replace(self, compilation=given)
 
 
 def side(path: Path, reading: Reading, name: str = "", progress: Progress | None = None) -> Side:
@@ -46,7 +47,7 @@ def side(path: Path, reading: Reading, name: str = "", progress: Progress | None
     folder = path if path.is_dir() else path.parent
     found: list[Placed] = []
     broken: dict[str, str] = {}
-    files = _files(path, reading.patterns) if path.is_dir() else [path]
+    files = _files(path, reading) if path.is_dir() else [path]
     for number, file in enumerate(files):
         if progress:
             progress(number, len(files))
@@ -67,15 +68,20 @@ def _kernels(file: Path, reading: Reading) -> Sequence[Any]:
     return kernels(file, reading.arch, **given)
 
 
-def _files(folder: Path, patterns: Sequence[str]) -> list[Path]:
-    """By pattern; else all that is built and, where nothing is, the sources."""
-    if patterns:
+def from_sources(side: Side) -> bool:
+    """Whether the other side is to be read as sources, too."""
+    return any(placed.path.suffix in _SOURCES for placed in side.kernels)
+
+
+def _files(folder: Path, reading: Reading) -> list[Path]:
+    """By pattern; else all that is built and, where nothing is, the sources, or the other way."""
+    if patterns := reading.patterns:
         chosen = {f for pattern in patterns for f in folder.glob(pattern) if f.is_file()}
         if not chosen:
             raise KernelSourceError(f"{folder}: no file is like {', '.join(patterns)}")
         return sorted(chosen)
     every = sorted(f for f in folder.rglob("*") if f.is_file() and not _hidden(f, folder))
-    for kinds in (_BUILT, _SOURCES):
+    for kinds in (_SOURCES, _BUILT) if reading.sources_first else (_BUILT, _SOURCES):
         if found := [f for f in every if f.suffix in kinds]:
             return found
     if found := [f for f in every if not f.suffix and holds_code(f)]:
