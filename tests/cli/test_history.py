@@ -67,6 +67,27 @@ def printed(capsys, *arguments):
     return code, json.loads(capsys.readouterr().out)
 
 
+@pytest.mark.parametrize("mark", ["\x1e", f"\x1e{7:040}\x1f2020-01-01\x1fB\x1fother", "\x1b[2J"])
+def test_a_subject_hides_no_step(tmp_path, monkeypatch, capsys, mark):
+    """Marks in it were taken for those between commits: the step was another's, or nobody's."""
+    name = ["-c", "user.name=A", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false"]
+    monkeypatch.chdir(tmp_path)
+    subprocess.run(["git", "init", "-q", "-b", "main"], check=True)
+    key = Key("test_copy", DEFAULT_NAME, "A100-SXM4-40GB")
+    steady, place = entry(32), Path("__perf__")
+    place.mkdir()
+    for scale in (1.0, 1.5):
+        content = format_file({key: {**steady, "time": steady["time"] * scale}})
+        place.joinpath("test_it.toml").write_text(content)
+        subprocess.run(["git", "add", "."], check=True)
+        subprocess.run(["git", *name, "commit", "-qm", f"slower{mark}"], check=True)
+    (step,) = printed(capsys, "bisect", "test_copy")[1]
+    assert step["time"]["difference"] == pytest.approx(0.5)
+    assert step["author"] == "A"
+    assert main(["bisect", "test_copy"]) == 0
+    assert not set(capsys.readouterr().out) & set("\x1b\x1e\x1f")
+
+
 def test_every_step_with_its_commit(here, capsys):
     code, found = printed(capsys, "history")
     assert code == 0

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perfassert.cli.terminal import progress, say
+from perfassert.errors import printable
 from perfassert.quantity import Quantity
 
 if TYPE_CHECKING:
@@ -65,10 +66,10 @@ def _bisect(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps([{"device": ln.key.device, **_step(s)} for ln, s in slower]))
     elif not slower:
-        print(f"no commit made {options.test} slower")
+        say(f"no commit made {options.test} slower")
     else:
         line, step = slower[0]
-        print(f"{_shown(step.commit)}\n{line.key}: time {percent(step.share or 0.0)}: {step.cause}")
+        say(f"{_shown(step.commit)}\n{line.key}: time {percent(step.share or 0.0)}: {step.cause}")
     return 0 if slower else 1
 
 
@@ -79,7 +80,7 @@ def _between(good: str, bad: str) -> set[str]:
 
 
 def _shown(commit: Commit) -> str:
-    return f"{commit.digest[:12]} {commit.date[:10]} {commit.author}: {commit.subject}"
+    return printable(f"{commit.digest[:12]} {commit.date[:10]} {commit.author}: {commit.subject}")
 
 
 def _text(found: History) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,8 +17,8 @@ from perfassert.comparison.revisions import printed, said
 from perfassert.errors import BaselineError
 from perfassert.process_pool import Progress
 
-_MARK = "\x1e"  # before each commit of the log
-_FORMAT = f"--format={_MARK}%H%x1f%aI%x1f%an%x1f%s"
+_FORMAT = "--format=%x00%H%x00%aI%x00%an%x00%s%x00"  # no name or subject can have a NUL
+_COMMIT = re.compile(r"\0([^\0]+)\0([^\0]*)\0([^\0]*)\0([^\0]*)\0([^\0]*)")
 _CAUSES = 3  # components that are named
 
 
@@ -177,15 +178,13 @@ def _commits(path: Path, revisions: str) -> tuple[list[Commit], Container[str]]:
     ends = [end for end in said("rev-parse", "--revs-only", revisions).split() if end[0] != "^"]
     log = said("log", "--reverse", "--topo-order", "--no-renames", "--name-only", "--relative",
                _FORMAT, *(ends or [revisions]), "--", wanted)  # fmt: skip
-    commits = [_commit(part) for part in log.split(_MARK)[1:]]
+    commits = [_commit(*parts) for parts in _COMMIT.findall(log)]
     meant = set(said("rev-list", revisions, "--").split())
     return sorted(commits, key=lambda commit: commit.digest in meant), meant
 
 
-def _commit(text: str) -> Commit:
-    head, *files = text.strip("\n").split("\n")
-    digest, date, author, subject = head.split("\x1f", 3)
-    return Commit(digest, date, author, subject, tuple(f for f in files if f))
+def _commit(digest: str, date: str, author: str, subject: str, files: str) -> Commit:
+    return Commit(digest, date, author, subject, tuple(f for f in files.split("\n") if f))
 
 
 def _texts(wanted: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], bytes]:
