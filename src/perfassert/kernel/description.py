@@ -124,28 +124,9 @@ class Kernel(ABC):
             shared_bytes=shared_bytes,
             updates_per_thread=updates_per_thread,
             assumptions=assumptions,
-            graph=_placed(graph, latencies or {}),
+            graph=graph,
             latencies=dict(latencies or {}),
         )
-
-
-_PIPELINES = {"global": "global", "shared": "shared", "local": "shared"}
-"""What memory pipelines of the paper stand for; OpenCL calls shared memory local."""
-
-
-def _placed(graph: InstructionGraph, latencies: Mapping[str, LatencyRule]) -> InstructionGraph:
-    """The graph with spaces where neither a node nor its class says what it touches."""
-    spaces = {
-        name: _PIPELINES[rule.pipeline]
-        for name, rule in latencies.items()
-        if isinstance(rule, Latency) and rule.pipeline in _PIPELINES and space_of(name) is None
-    }
-    if not spaces:
-        return graph
-    nodes = (
-        n if n.space or n.access else replace(n, space=spaces.get(n.operation)) for n in graph.nodes
-    )
-    return replace(graph, nodes=tuple(nodes))
 
 
 def _named(graph: InstructionGraph) -> tuple[list[str], list[str]]:
@@ -238,6 +219,26 @@ class GraphKernel(WrittenKernel):
 
     graph: InstructionGraph
     latencies: Mapping[str, LatencyRule] = field(default_factory=dict)
+
+    def placed(self) -> InstructionGraph:
+        """The graph with spaces by pipelines, where neither a node nor its class says what it
+        touches."""
+        spaces = {
+            name: _PIPELINES[rule.pipeline]
+            for name, rule in self.latencies.items()
+            if isinstance(rule, Latency) and rule.pipeline in _PIPELINES and space_of(name) is None
+        }
+        if not spaces:
+            return self.graph
+        nodes = (
+            n if n.space or n.access else replace(n, space=spaces.get(n.operation))
+            for n in self.graph.nodes
+        )
+        return replace(self.graph, nodes=tuple(nodes))
+
+
+_PIPELINES = {"global": "global", "shared": "shared", "local": "shared"}
+"""What memory pipelines of the paper stand for; OpenCL calls shared memory local."""
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)

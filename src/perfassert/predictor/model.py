@@ -185,7 +185,7 @@ def _graph(kernel: Description) -> InstructionGraph:
     if isinstance(kernel, BoundKernel):
         return kernel.graph
     if isinstance(kernel, GraphKernel):
-        return with_touches(kernel.graph, kernel)
+        return with_touches(kernel.placed(), kernel)
     assert isinstance(kernel, AccessKernel)
     return with_touches(access_graph(kernel), kernel)
 
