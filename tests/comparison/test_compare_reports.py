@@ -83,6 +83,24 @@ def test_slower_fails_and_says_why(files, double, single, capsys):
     assert "dram_load of a: compulsory 4.194 MB 8.389 MB +100.0 %" in " ".join(out.split())
 
 
+def test_what_a_time_that_stands_hides_is_told(files, double, capsys):
+    """A guess instead of a prediction, and spills: no failure, and not unsaid."""
+    none, some = ({**double["resources"], "spill_bytes": n} for n in (0, 400))
+    base = {**double, "resources": none}
+    head = {**double, "confidence": "guessed", "resources": some}
+    arguments = files([a_test("test_a", base)], [a_test("test_a", head)])
+    said = f"confidence {double['confidence']} → guessed"
+    for form in ([], ["--markdown"]):
+        assert main([*arguments, *form]) == 0
+        out = capsys.readouterr().out
+        assert "as fast as before, but:" in out.lower()
+        assert said in out
+        assert "0 B → 400 B" in out
+    files([a_test("test_a", head)], [a_test("test_a", base)])
+    assert main(arguments) == 0
+    assert "spill_bytes" not in capsys.readouterr().out
+
+
 def test_faster_and_new_pass_and_gone_fails_unless_allowed(files, double, single, capsys):
     base = [a_test("test_a", double), a_test("test_gone", double)]
     head = [a_test("test_a", single), a_test("test_new", double)]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from perfassert.baseline.components import Component, shown
-from perfassert.comparison.compare import Comparison, Item, Status
+from perfassert.comparison.compare import Comparison, Difference, Item, Status
 from perfassert.comparison.line_changes import LineChange
 from perfassert.errors import printable
 from perfassert.report.markdown_parts import LIMIT, Capped, code, details, words
@@ -22,6 +22,8 @@ _QUIET = (Status.SAME, Status.WITHIN)
 _HEADER = ("", "test", "kernel", "device", "base", "head", "difference")
 _COMPONENTS = ("component", "base", "head", "difference")
 _LINES = ("line", *COSTS)
+_BESIDE = ("confidence", "spill_bytes", "dram_load", "dram_store", "l2_load", "l2_store")
+"""What is told of predictions that are as fast as before."""
 _EXPLAINED = 20  # predictions whose components are printed
 _LISTED = 40  # components of one prediction in a comment
 _LINED = 8  # lines of one prediction
@@ -37,6 +39,8 @@ def text(found: Comparison) -> str:
     """What the command prints: all that moved, and below it what it is made of."""
     moved = [item for item in found.items if item.status not in _QUIET]
     parts = [headline(found)]
+    if beside := tuple(_beside(found)):
+        parts.append("\n  ".join(("as fast as before, but:", *beside)))
     if moved:
         parts.append(table(("status", *_HEADER[1:]), [_cells(item) for item in moved]))
     for item in moved[:_EXPLAINED]:
@@ -58,6 +62,8 @@ def markdown(found: Comparison, limit: int = LIMIT) -> str:
     worst = next(iter(found.counts), Status.SAME)
     out.add(f"## {_MARKS.get(worst, '✅')} Predicted performance, head against base")
     out.add(words(headline(found)))
+    if beside := tuple(_beside(found))[:_EXPLAINED]:
+        out.add("\n".join(("As fast as before, but:\n", *(f"- {words(line)}" for line in beside))))
     moved = [item for item in found.items if item.status not in _QUIET]
     rows = [_markdown_cells(item) for item in moved]
     left_out = out.add_table(_HEADER, rows, share=0.5, right=(4, 5, 6))
@@ -66,6 +72,27 @@ def markdown(found: Comparison, limit: int = LIMIT) -> str:
         if not out.add(part):
             return out.text(max(left_out, len(folded) - number))
     return out.text(left_out)
+
+
+def _beside(found: Comparison) -> Iterator[str]:
+    """What a time that stands hides: a guess, spills, volumes beyond the tolerance."""
+    for item in found.of(*_QUIET):
+        told = [d for d in item.metrics if d.metric in _BESIDE and _grown(found, d)]
+        if told:
+            changes = (f"{d.metric} {_values(d)}" for d in told)
+            yield f"{_title(item)}: {', '.join(changes)}"
+
+
+def _grown(found: Comparison, difference: Difference) -> bool:
+    before, after = difference.base, difference.head
+    if not (isinstance(before, (int, float)) and isinstance(after, (int, float))):
+        return True
+    return after > before + abs(before) * found.tolerance.above.share
+
+
+def _values(difference: Difference) -> str:
+    before, after = (shown((difference.metric,), v) for v in (difference.base, difference.head))
+    return f"{before} → {after}"
 
 
 def to_dict(found: Comparison) -> dict[str, Any]:
