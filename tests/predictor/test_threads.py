@@ -1,5 +1,6 @@
 """Several threads in one process get what one gets."""
 
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier, Event
@@ -36,6 +37,13 @@ def by_hand():
     return [(kernel, pa.Launch.cover((1024, 256), (32 * n, 2))) for n in (1, 2, 4, 8)]
 
 
+def by_integer_sets():
+    """isl finds the ends of these; free-threaded Python crashes where two threads ask it."""
+    fields = [pa.Field("a", shape=(3,)), pa.Field("b", shape=(1000,))]
+    kernel = pa.Kernel.from_accesses("q", fields, ["a[x % 3]"], ["b[x]"])
+    return [(kernel, pa.Launch.cover(n, 128)) for n in (998, 999, 1000)]
+
+
 def compiled(folder):
     path = folder / "k.cu"
     path.write_text(SOURCE)
@@ -68,6 +76,11 @@ def compared(questions):
 
 def test_addresses_by_hand():
     compared(by_hand())
+
+
+def test_ends_by_integer_sets():
+    compared(by_integer_sets())
+    assert "islpy" in sys.modules
 
 
 compiles = pytest.mark.skipif(
