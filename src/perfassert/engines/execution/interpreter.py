@@ -49,6 +49,7 @@ class Interpreter:
         self.ends = tuple(
             any(o.kind in CONTROL for o in i.operations) for i in self.code.instructions
         )
+        self.work = np.cumsum([0, *(bool(steps) for steps in self.steps_of)])
         self.place = 0
         self.rows: Rows = slice(None)
         self.numbers: npt.NDArray[np.intp] = np.empty(0, np.intp)
@@ -82,7 +83,7 @@ class Interpreter:
         while place < min(stop, count) and not ended:
             ended = self._step(place, active)
             place += 1
-        length = place - start
+        length = int(self.work[place] - self.work[start])
         self.executed[self.rows, start:place] += 1
         self.lanes[self.rows, start:place] += per_warp[:, None]
         self.spent += length * int(per_warp.sum())

@@ -16,7 +16,8 @@ CONTROL = frozenset((
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """``lane_instructions`` in all, ``instructions`` of one warp; beyond, warps are cut."""
+    """``lane_instructions`` in all, ``instructions`` of one warp, of those that are executed for
+    their results; beyond, warps are cut."""
 
     lane_instructions: int = 50_000_000
     instructions: int = 4_000_000

@@ -57,6 +57,7 @@ class Interpreter {
   Registers registers_;
   std::vector<Instruction> code_;
   std::vector<i64> steps_, reach_;  // `reach_`: the first instruction from here on that is not local
+  std::vector<i64> work_;           // instructions before each one that do something
   i64 spent_ = 0, place_ = 0;
   std::vector<u32> numbers_;
   std::vector<Row> rows_;
@@ -64,6 +65,8 @@ class Interpreter {
 
   void prepare() {
     i64 count = 0;
+    work_.resize(code_.size() + 1);
+    for (std::size_t p = 0; p < code_.size(); ++p) work_[p + 1] = work_[p] + !code_[p].ops.empty();
     reach_.resize(code_.size());
     for (std::size_t p = code_.size(); p-- > 0;) {
       i64 here = static_cast<i64>(p);
@@ -98,7 +101,7 @@ class Interpreter {
       place = local;
     }
     count(start, place);
-    spent_ += (place - start) * total;
+    spent_ += work(start, place) * total;
     if (!ended) {
       for (u32 warp : numbers_) warps.go(warp, place);
       if (place >= static_cast<i64>(code_.size())) warps.stop(numbers_);
@@ -112,8 +115,12 @@ class Interpreter {
       i64 lanes = count_lanes(rows_[n].active), at = numbers_[n] * width;
       ++setting.executed[at + start], --setting.executed[at + place];
       setting.lanes[at + start] += lanes, setting.lanes[at + place] -= lanes;
-      steps_[numbers_[n]] += place - start;
+      steps_[numbers_[n]] += work(start, place);
     }
+  }
+
+  i64 work(i64 start, i64 place) const {
+    return work_[static_cast<std::size_t>(place)] - work_[static_cast<std::size_t>(start)];
   }
 
   void stop_long_ones() {
