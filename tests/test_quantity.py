@@ -33,10 +33,21 @@ def test_parse(text, value, unit, per):
     assert (parsed.unit, parsed.per) == (unit, per)
 
 
-@pytest.mark.parametrize("text", ["", "us", "1 parsec", "1 B/fortnight", "1 2", "1 B/update x"])
+@pytest.mark.parametrize(
+    "text", ["", "us", "1e999 %", "1 parsec", "1 B/fortnight", "1 2", "1 B/update x"]
+)
 def test_what_is_no_quantity(text):
     with pytest.raises(pa.UnitError):
         parse_quantity(text)
+
+
+def test_a_text_without_unit_is_compared_with_what_has_none():
+    """A limit whose unit was forgotten would be a minute, which every kernel keeps."""
+    with pytest.raises(pa.UnitError, match="the units differ"):
+        assert pa.Quantity(60e-6, "s") < "60"
+    assert pa.Quantity(60e-6, "s") > "0"
+    assert pa.Quantity(7) < "8"
+    assert pa.Quantity(1.6, "", "update") < "2"
 
 
 def test_prints_in_a_suitable_prefix():

@@ -58,6 +58,8 @@ def parse_quantity(text: str) -> ParsedQuantity:
         raise UnitError(f"unknown unit {unit!r} in {text!r}{close_matches(unit, _UNITS)}")
     factor, divisor, base = _UNITS[unit]
     value = float(match["number"]) * factor / divisor
+    if not isfinite(value):
+        raise UnitError(f"{text!r} is more than a number can be")
     return ParsedQuantity(value, base, per, bool(written))
 
 
@@ -119,7 +121,7 @@ class Quantity(float):
         """``other`` in this quantity's unit; ``None`` where it is no number at all."""
         if isinstance(other, str):
             parsed = parse_quantity(other)
-            if parsed.has_unit:
+            if parsed.has_unit or (self.unit and parsed.value):  # "60" of a time is a minute
                 self._require_like(parsed.unit, parsed.per, other)
             return parsed.value
         if isinstance(other, Quantity):

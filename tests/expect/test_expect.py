@@ -87,6 +87,7 @@ def test_names(name, condition, actual, holds):
         ({"zzz": 1}, "known: time"),
         ({"time": "60 us"}, "needs an operator, a tolerance or a range"),
         ({"time": "< 60"}, "time needs a unit of 's', not none"),
+        ({"occupancy": "< 50"}, "more than all of it; write 50 %"),
         ({"time": "< 60 B"}, "time needs a unit of 's', not 'B'"),
         ({"time": "< 60 parsec"}, "unknown unit 'parsec'"),
         ({"time": "< 60 us/update"}, "has no value per update"),

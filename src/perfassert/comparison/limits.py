@@ -82,6 +82,8 @@ def _limit(part: str) -> Limit:
     amounts = [_amount(term, units[metric], part) for term in _OR.split(match["amount"])]
     share = max((value for value, relative in amounts if relative), default=0.0)
     absolute = max((value for value, relative in amounts if not relative), default=0.0)
+    if metric == "occupancy" and absolute > 1:
+        raise ExpectationError(f"--fail-on: {part!r} is more than all of it; write a percentage")
     return Limit(metric, match["sign"] == "-", Margin(share, absolute), part)
 
 
@@ -99,7 +101,8 @@ def _amount(term: str, unit: str, whole: str) -> tuple[float, bool]:
         raise ExpectationError(f"--fail-on: cannot understand {whole!r}: {error}") from None
     if term.rstrip().endswith("%"):
         return parsed.value, True
-    if parsed.per or (parsed.has_unit and parsed.unit != unit):
+    bare = not parsed.has_unit and parsed.value and unit == "s"  # "time +2" would be two seconds
+    if parsed.per or bare or (parsed.has_unit and parsed.unit != unit):
         expected = f"the unit {unit}" if unit else "no unit"
         raise ExpectationError(
             f"--fail-on: {term.strip()!r} in {whole!r} should be a percentage or have {expected}"

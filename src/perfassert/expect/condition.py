@@ -116,6 +116,8 @@ def _interval(metric: Metric, text: str) -> Interval:
 
 def _comparison(metric: Metric, shown: str, operator: str, value: ParsedQuantity) -> Interval:
     v, per = value.value, value.per
+    if metric.kind is Kind.FRACTION and v > 1 and not value.has_unit:
+        raise _malformed(metric, shown, f"{v:g} is more than all of it; write {v:g} %")
     if operator == "==":
         return Interval(shown, v, v, v, per)
     strict = operator in ("<", ">")
