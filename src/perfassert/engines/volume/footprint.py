@@ -93,8 +93,7 @@ def _symbol_boxes(
 ) -> Iterator[dict[str, tuple[int, int]]]:
     """The box as (start, count) of the group's own symbols; masked threads are cut off."""
     options: list[list[dict[str, tuple[int, int]]]] = []
-    for i, axis in enumerate(AXES):
-        (lo, hi), block, extent = box[i], launch.block[i], launch.extent[i]
+    for axis, (lo, hi), block, extent in zip(AXES, box, launch.block, launch.extent, strict=True):
         hi = min(hi, -(-extent // block))
         if hi <= lo:
             return

@@ -40,10 +40,14 @@ def merged(starts: IntArray, ends: IntArray, granularity: int) -> Runs:
     Starts and ends may be sorted apart from each other: nothing is covered between the i-th end
     and the (i + 1)-th start exactly when i runs have begun and i have ended.
     """
+    # the stable sort takes what is sorted piece by piece, as parts and repetitions are, as pieces
+    return _closed(np.sort(starts, kind="stable"), np.sort(ends, kind="stable"), granularity)
+
+
+def _closed(starts: IntArray, ends: IntArray, granularity: int) -> Runs:
+    """The same of starts and ends that ascend."""
     if len(starts) < 2:
         return Runs(starts, ends)
-    # the stable sort takes what is sorted piece by piece, as parts and repetitions are, as pieces
-    starts, ends = np.sort(starts, kind="stable"), np.sort(ends, kind="stable")
     gaps = np.flatnonzero(starts[1:] - ends[:-1] >= granularity)
     if len(gaps) == len(starts) - 1:
         return Runs(starts, ends)
@@ -81,7 +85,7 @@ def repeated(runs: Runs, stride: int, count: int, granularity: int) -> Runs:
         shift = stride * (count - 1)
         starts, ends, stride = starts + shift, ends + shift, -stride
     if absorbs(runs, stride, granularity):
-        return merged(starts, ends + stride * (count - 1), granularity)
+        return _closed(starts, ends + stride * (count - 1), granularity)
     shifts = stride * np.arange(count, dtype=np.int64)[:, None]
     return merged((starts + shifts).ravel(), (ends + shifts).ravel(), granularity)
 
@@ -112,7 +116,7 @@ def shifted(runs: Runs, distance: int) -> Runs:
 
 def to_granules(runs: Runs, granularity: int) -> Runs:
     """The granules touched, as runs of granule numbers."""
-    return merged(runs.starts // granularity, -(-runs.ends // granularity), 1)
+    return _closed(runs.starts // granularity, -(-runs.ends // granularity), 1)
 
 
 def inner_granules(runs: Runs, granularity: int) -> int:

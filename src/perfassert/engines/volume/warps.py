@@ -159,10 +159,10 @@ def lane_addresses(
     values = {symbol: counts[:, None] for symbol, counts in iterations.items()}
     shape = (len(blocks), count, lanes)
     active = np.broadcast_to(linear < size, shape)
-    for i, axis in enumerate(AXES):
+    for i, (axis, extent) in enumerate(zip(AXES, launch.extent, strict=True)):
         block = np.array([b[i] for b in blocks], dtype=np.int64)[:, None, None]
         position = thread[axis] + block * launch.block[i]
-        active = active & (position < launch.extent[i])
+        active = active & (position < extent)
         values |= {axis: position, f"threadIdx.{axis}": thread[axis], f"blockIdx.{axis}": block}
     for symbol, (first, last) in group.ranges:
         active = active & (values[symbol] >= first) & (values[symbol] <= last)
