@@ -81,7 +81,8 @@ def test_contents(wheel):
         assert path.name.endswith("-py3-none-any.whl")
     elif shutil.which("c++") or shutil.which("g++"):
         assert len(extensions) == 2
-        assert "-cp310-abi3-" in path.name
+        free_threaded = sysconfig.get_config_var("Py_GIL_DISABLED")
+        assert ("t-" if free_threaded else "-cp310-abi3-") in path.name
 
 
 def test_a_fresh_environment_predicts(wheel, tmp_path):
