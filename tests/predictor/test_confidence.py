@@ -7,7 +7,7 @@ import pytest
 import perfassert as pa
 from perfassert.hardware.shipped import read_fit
 from perfassert.predictor.confidence import GUESSED_FROM
-from perfassert.predictor.errors import METRICS, RANKING, TABLE
+from perfassert.predictor.errors import METRICS, RANKING, TABLE, kind_of
 
 KERNELS = Path(__file__).parents[1] / "frontends" / "kernels"
 A100 = "A100-SXM4-40GB"
@@ -97,6 +97,19 @@ def test_of_kernels_by_hand_nothing_is_guessed():
     assert (p.confidence, p.confidence_reasons) == ("transferred", ())
     assert p.errors["instructions"] == 0
     assert "instructions" in p.exact
+
+
+@pytest.mark.parametrize("blocks", [8, 40_000])
+def test_nothing_was_measured_on_graphs(blocks):
+    """Their latencies are their author's: errors of streams by address expressions are not theirs,
+    whatever limits them."""
+    g = pa.InstructionGraph.builder()
+    g.op("fp32", g.op("mem"))
+    slow = {"mem": pa.Latency(issue=23, completion=521, pipeline="global")}
+    p = pa.predict(pa.Kernel.from_graph("g", g.build(), slow), pa.Launch(blocks, 256), A100)
+    assert p.limiter == ("dram" if blocks > 8 else "parallelism")
+    assert (p.confidence, p.errors["time"]) == ("transferred", None)
+    assert kind_of(p, pa.device(A100)).way == "drawn"
 
 
 def test_the_band_is_that_of_the_kind():

@@ -37,8 +37,9 @@ _LIKE = {
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What sort of prediction an error was measured on; ``way``: ``"described"`` by hand,
-    ``"compiled"``, or ``"ptx"``, which nothing was measured on."""
+    """What sort of prediction an error was measured on; ``way``: ``"described"`` by address
+    expressions, ``"compiled"``, or one of those that nothing was measured on: ``"drawn"``, a graph
+    with what its author says of latencies, and ``"ptx"``."""
 
     arch: str
     way: str
@@ -81,18 +82,20 @@ def exact_metrics(model: Model) -> frozenset[str]:
 
 def kind_of(prediction: Prediction, device: Device) -> Kind:
     """The kind that a prediction counts as."""
-    return _kind(device, prediction.resources.spill_bytes, prediction.limiter)
+    drawn = "instructions" in prediction.exact
+    return _kind(device, prediction.resources.spill_bytes, drawn, prediction.limiter)
 
 
-def _kind(device: Device, spill_bytes: int | None, limiter: str) -> Kind:
-    """Only compiled code knows what it spills."""
-    return Kind(device.arch, "described" if spill_bytes is None else "compiled", limiter)
+def _kind(device: Device, spill_bytes: int | None, drawn: bool, limiter: str) -> Kind:
+    """Only compiled code knows what it spills, and only who drew a graph counted instructions."""
+    by_hand = "drawn" if drawn else "described"
+    return Kind(device.arch, by_hand if spill_bytes is None else "compiled", limiter)
 
 
 def error_bands(model: Model, limiter: str) -> dict[str, ErrorBand]:
     """The band of every metric of a launch."""
     kernel, exact = model.case.kernel, exact_metrics(model)
-    kind = _kind(model.device, kernel.spill_bytes, limiter)
+    kind = _kind(model.device, kernel.spill_bytes, model.by_hand, limiter)
     if _unassembled(kernel):
         kind = replace(kind, way="ptx")
     return {name: FACT if name in exact else error_band(name, kind) for name in METRICS}
