@@ -208,7 +208,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("seconds", type=int)
     parser.add_argument("parsers", nargs="*", metavar="PARSER")
     parser.add_argument("--until", type=int, metavar="N")
-    return parser.parse_args()
+    return parser.parse_intermixed_args()  # options between them, too
 
 
 if __name__ == "__main__":
