@@ -20,9 +20,9 @@ class BoundAccess:
     ``bytes`` per thread. ``rests_on``: what was assumed about its address or whether it happens.
     ``touched``: where executed blocks went, which then counts instead of address and conditions;
     copies of one instruction have it in common. ``merged``: lanes of an atomic on one address are
-    one operation. ``instruction``: its number in the program.
-    ``pieces``: of a bulk copy, into how many loops of its own take it apart (0: none);
-    ``reaches``: blocks whose shared memory it is written to.
+    one operation; ``counting``: it adds 32-bit integers and gives nothing back. ``instruction``:
+    its number in the program. ``pieces``: of a bulk copy, into how many loops it is taken apart
+    (0: none); ``reaches``: blocks whose shared memory it is written to.
     """
 
     field: str
@@ -41,4 +41,5 @@ class BoundAccess:
     pieces: int = 0
     instruction: int = -1
     merged: bool = False
+    counting: bool = False
     reaches: int = 1

@@ -32,8 +32,9 @@ class MemoryAccess:
     """What one instruction touches: ``address`` in bytes from the start of ``field``.
 
     ``bytes`` per thread. ``unresolved`` says why the address has no closed form, else empty.
-    ``merged``: lanes of an atomic on one address are one operation, that counts them. ``rests_on``:
-    what was assumed about the address.
+    ``merged``: lanes of an atomic on one address are one operation, that counts them. ``counting``:
+    an atomic that adds 32-bit integers and gives nothing back. ``rests_on``: what was assumed about
+    the address.
     """
 
     field: str
@@ -45,6 +46,7 @@ class MemoryAccess:
     unresolved: str = ""
     text: str = ""
     merged: bool = False
+    counting: bool = False
     rests_on: tuple[Assumption, ...] = ()
 
 

@@ -14,9 +14,6 @@ from perfassert.kernel.description import BoundKernel
 from perfassert.predictor.model import Model
 from perfassert.source import Assumption
 
-_MEASURED = frozenset(
-    "RED REDG E ADD STRONG WEAK GPU SYS CTA SM red global relaxed add u32 s32 gpu sys cta".split()
-)
 _MOSTLY = 0.5  # of the sectors that the L2 is asked for
 
 
@@ -25,7 +22,7 @@ def unmeasured(model: Model, kernel: BoundKernel, limiter: str) -> Iterator[Assu
     atomic = [a for a in kernel.bound if _is_atomic(a)]
     if limiter == "atomics":
         for access in atomic:
-            if not (_MEASURED.issuperset(_opcode(access).split(".")) and _on_one(access)):
+            if not (access.counting and _on_one(access)):
                 said = f"{_opcode(access)} counts as an integer addition on one address"
                 yield Assumption(said, access.span, "rate", 1.0)
     elif limiter in ("l2", "dram") and atomic and _atomic_share(model, kernel) > _MOSTLY:

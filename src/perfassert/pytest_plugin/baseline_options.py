@@ -1,10 +1,11 @@
-"""Options about baselines, and what they come to."""
+"""Options about baselines, and what they come to; where modules lie that have some."""
 
 from __future__ import annotations
 
 import os
 import re
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -96,3 +97,8 @@ def _name(config: pytest.Config) -> str:
 
 def _in_ci() -> bool:
     return os.environ.get("CI", "").strip().lower() not in ("", "0", "false", "no", "off")
+
+
+def unlinked(module: Path) -> str:
+    """One text for a module, however its folder was reached."""
+    return os.path.join(os.path.realpath(module.parent), module.name)

@@ -24,8 +24,7 @@ from perfassert.baseline.files import (
 )
 from perfassert.errors import BaselineError
 from perfassert.hardware.load import device as load_device
-from perfassert.pytest_plugin.baseline_options import Mode
-from perfassert.pytest_plugin.baselines import unlinked
+from perfassert.pytest_plugin.baseline_options import Mode, unlinked
 
 WRITTEN = ("new", "changed")
 """What a record is called that an update writes."""

@@ -6,7 +6,6 @@ alone finds unused baselines, writes, and prints. Imports the standard library a
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Generator
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from perfassert.pytest_plugin.baseline_options import Mode, mode_of
+from perfassert.pytest_plugin.baseline_options import Mode, mode_of, unlinked
 
 if TYPE_CHECKING:
     from perfassert.pytest_plugin.baseline_session import Result
@@ -140,11 +139,6 @@ class Baselines:
             return {None}
         folder = self.config.invocation_params.dir
         return {*((folder / p).resolve() for p in parts), *(folder / p for p in parts)}
-
-
-def unlinked(module: Path) -> str:
-    """One text for a module, however its folder was reached."""
-    return os.path.join(os.path.realpath(module.parent), module.name)
 
 
 def _module(nodeid: str) -> str:

@@ -108,7 +108,7 @@ def _bound(
     return BoundAccess(
         access.field, access.space, access.direction, access.bytes, form, ranges,
         tuple(conditions), tuple(loops), access.atomic, access.text, span, rests_on,
-        instruction=instruction.index, merged=access.merged,
+        instruction=instruction.index, merged=access.merged, counting=access.counting,
     )  # fmt: skip
 
 

@@ -279,6 +279,7 @@ class Describer:
             field, space, Direction.STORE if base in _STORES else Direction.LOAD,
             accessed_bytes(instruction),
             rest, base in _ATOMICS, unresolved, instruction.text, _merged(instruction),
+            _counting(instruction),
         )  # fmt: skip
 
     def _of_others(self, address: Value) -> Value | None:
@@ -537,6 +538,15 @@ def _point(name: str, generator: random.Random) -> int:
     if name.startswith(ARGUMENT):
         return generator.randrange(1024, 4096)
     return generator.randrange(8, 4096)
+
+
+_ADDITION = frozenset("E ADD STRONG WEAK GPU SYS CTA SM".split())
+"""Modifiers of an addition of 32-bit integers; others name another operation or type."""
+
+
+def _counting(instruction: Instruction) -> bool:
+    """An atomic that adds 32-bit integers and gives nothing back."""
+    return instruction.base in ("RED", "REDG") and _ADDITION.issuperset(instruction.modifiers)
 
 
 def _merged(instruction: Instruction) -> bool:
