@@ -1,5 +1,6 @@
 """Running tools: limits, what hangs, what is missing, which one is meant."""
 
+import sys
 import time
 
 import pytest
@@ -36,6 +37,20 @@ def test_a_limit_is_a_number_of_seconds(monkeypatch, limit):
 def test_a_tool_that_cannot_start(tmp_path):
     with pytest.raises(ToolchainMissing, match="nvcc cannot be started"):
         tools.run_tool("nvcc", [str(tmp_path / "none")])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory of a process is bounded on Linux")
+def test_memory_is_bounded_before_the_tool_runs():
+    """Set from outside it came too late now and then, and a tool had all that it asked for."""
+    code = "import resource as r; print(*r.getrlimit(r.RLIMIT_AS))"
+    run = tools.run_tool("python", [sys.executable, "-I", "-c", code], memory=1 << 30)
+    assert run.stdout.split() == [str(1 << 30)] * 2
+
+
+def test_a_tool_that_is_no_program(tmp_path):
+    (tmp_path / "nvcc").write_text("nothing")
+    with pytest.raises(ToolchainMissing, match="nvcc cannot be started"):
+        tools.run_tool("nvcc", [str(tmp_path / "nvcc")])
 
 
 @posix

@@ -6,7 +6,6 @@ then wheels of other releases in the folders that ``PERFASSERT_TOOLCHAINS`` name
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import re
@@ -22,9 +21,6 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from perfassert.errors import KernelSourceError, ToolchainMissing
-
-if sys.platform == "linux":
-    import resource
 
 LOG = logging.getLogger("perfassert.toolchain")
 FOLDERS = "PERFASSERT_TOOLCHAINS"
@@ -267,7 +263,7 @@ def run_tool(
     LOG.debug("run %s: %s", name, command)
     try:
         process = subprocess.Popen(
-            list(command),
+            _bounded(command, _MEMORY if memory is None else memory),
             stdin=subprocess.PIPE if stdin is not None else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -280,10 +276,6 @@ def run_tool(
         )
     except OSError as error:
         raise ToolchainMissing(f"{name} cannot be started: {error}") from error
-    if sys.platform == "linux":
-        memory = _MEMORY if memory is None else memory
-        with contextlib.suppress(OSError):  # it has ended already
-            resource.prlimit(process.pid, resource.RLIMIT_AS, (memory, memory))
     with process:
         try:
             stdout, stderr = process.communicate(stdin, timeout=limit)
@@ -297,6 +289,21 @@ def run_tool(
             _end(process)
             raise
     return ToolRun(process.returncode, stdout, stderr)
+
+
+def _bounded(command: Sequence[str], memory: int) -> list[str]:
+    """What bounds its memory, then becomes the tool; bounded from here it may have it all by then.
+
+    Raises :class:`OSError` for a tool that is not there or cannot be executed.
+    """
+    if sys.platform != "linux":
+        return list(command)
+    found = shutil.which(command[0])
+    if found is None:
+        os.stat(command[0])
+        raise PermissionError(f"{command[0]} is no program")
+    bound = 'ulimit -v "$0" && exec "$@"'
+    return ["/bin/sh", "-c", bound, str(memory >> 10), found, *command[1:]]
 
 
 def _environment(cwd: str | None) -> dict[str, str]:
