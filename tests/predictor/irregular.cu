@@ -51,12 +51,15 @@ extern "C" __global__ void steps_to_a_barrier(const int* steps, const float* in,
     out[i] = sum + first;
 }
 
+#ifndef ROUNDS
+#define ROUNDS 1
+#endif
 // Two buffers in turn, as in products of matrices: neither where they lie nor how often the loop
 // runs has a closed form. Two steps of `in` in each iteration, 8 ways of conflict in every load.
 extern "C" __global__ void in_turn(const float *in, float *out, int n) {
     __shared__ float tile[2][2048];
     unsigned at = threadIdx.x % 32 * 8;
-    const float *next = in + blockIdx.x * n, *end = next + n;
+    const float *next = in + blockIdx.x * n, *end = next + n * ROUNDS;
     float sum = 0;
 #pragma unroll 1
     while (next < end) {

@@ -115,6 +115,14 @@ def test_one_block_tells_of_on_chip_memory_where_more_cannot_be_executed(n):
     assert float(found.volumes.dram_load.fields["in"].total) == blocks * n * 4
 
 
+def test_one_block_does_not_stand_for_blocks_that_do_more(predicted):
+    rounds = {"ROUNDS": "(1 + blockIdx.x / 50)"}
+    code = pa.from_cuda(KERNELS, kernel="in_turn", defines=rounds)
+    args = {"n": 1 << 17, "in": pa.Buffer(1 << 26), "out": pa.Buffer(1 << 14)}
+    found = pa.predict(code, pa.Launch(128, 128, args=args), "A100-SXM4-40GB")
+    assert found.confidence == "guessed"
+
+
 def test_one_block_does_not_stand_for_blocks_that_data_tells_apart(predicted):
     """It is not even looked at."""
     steps = pa.Buffer(N // 32, fill="constant 1000000")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from perfassert.engines.execution.execute import execute
 from perfassert.engines.execution.memory import Region
 from perfassert.engines.execution.plan import Limits
@@ -56,8 +58,8 @@ def sampled(
 ) -> Executed:
     """Execute blocks that are spread over the grid, and as much of a wave as can be afforded.
 
-    Where not even those can be, one block stands for all, unless what buffers hold may tell them
-    apart.
+    Where not even those can be, one block stands for all, if two others execute just the same and
+    nothing that buffers hold may tell blocks apart.
     """
     assert program is not None
     machine = code.executable(device.arch)
@@ -71,9 +73,9 @@ def sampled(
     pilot = spread_blocks(launch.blocks, max(1, _THREADS // launch.threads_per_block))
     spread = executed(pilot)
     if len(spread.cut) and not any(isinstance(a, Region) and a.content is not None for a in given):
-        one = executed((launch.blocks // 2,), _LIMITS_OF_ONE)
-        if decided(one):
-            return summary_of_one(one, members, launch.blocks)
+        few = [executed((launch.blocks * i // 4,), _LIMITS_OF_ONE) for i in (1, 2, 3)]
+        if all(decided(e) and np.array_equal(e.executed, few[0].executed) for e in few):
+            return summary_of_one(few[1], members, launch.blocks)
     each = max(int(spread.executed.sum()) / len(pilot), 1.0)
     affordable = min(int(_INSTRUCTIONS / each), NUMBERED)
     if len(pilot) == launch.blocks or affordable < 2 * len(pilot) or not decided(spread):
