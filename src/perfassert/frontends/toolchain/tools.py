@@ -298,12 +298,11 @@ def _bounded(command: Sequence[str], memory: int) -> list[str]:
     """
     if sys.platform != "linux":
         return list(command)
-    found = shutil.which(command[0])
-    if found is None:
-        os.stat(command[0])
+    os.stat(command[0])
+    if not os.access(command[0], os.X_OK):
         raise PermissionError(f"{command[0]} is no program")
     bound = 'ulimit -v "$0" && exec "$@"'
-    return ["/bin/sh", "-c", bound, str(memory >> 10), found, *command[1:]]
+    return ["/bin/sh", "-c", bound, str(memory >> 10), *command]
 
 
 def _environment(cwd: str | None) -> dict[str, str]:
