@@ -47,6 +47,11 @@ def test_memory_is_bounded_before_the_tool_runs():
     assert run.stdout.split() == [str(1 << 30)] * 2
 
 
+@posix
+def test_a_tool_by_its_name_alone():
+    assert tools.run_tool("sh", ["sh", "-c", "echo found"]).stdout == "found\n"
+
+
 def test_a_tool_that_is_no_program(tmp_path):
     (tmp_path / "nvcc").write_text("nothing")
     with pytest.raises(ToolchainMissing, match="nvcc cannot be started"):

@@ -298,11 +298,14 @@ def _bounded(command: Sequence[str], memory: int) -> list[str]:
     """
     if sys.platform != "linux":
         return list(command)
-    os.stat(command[0])
-    if not os.access(command[0], os.X_OK):
-        raise PermissionError(f"{command[0]} is no program")
+    program = command[0]
+    if not os.path.dirname(program):
+        program = shutil.which(program) or program
+    os.stat(program)
+    if not os.access(program, os.X_OK):
+        raise PermissionError(f"{program} is no program")
     bound = 'ulimit -v "$0" && exec "$@"'
-    return ["/bin/sh", "-c", bound, str(memory >> 10), *command]
+    return ["/bin/sh", "-c", bound, str(memory >> 10), program, *command[1:]]
 
 
 def _environment(cwd: str | None) -> dict[str, str]:
