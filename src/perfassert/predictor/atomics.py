@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from perfassert.engines.volume.on_chip import AccessCost
 from perfassert.kernel.bound import BoundAccess
 from perfassert.kernel.description import BoundKernel
 from perfassert.predictor.model import Model
@@ -46,16 +47,21 @@ def _on_one(access: BoundAccess) -> bool:
     return not any(str(s).rpartition(".")[0] in ("", "threadIdx") for s in access.address.symbols())
 
 
+def global_sectors(access: BoundAccess, cost: AccessCost | None) -> float:
+    """What one execution asks global memory for, as it was counted."""
+    if cost is None or access.space != "global":
+        return 0.0
+    return cost.sectors * max(access.pieces, 1)
+
+
 def _atomic_share(model: Model, kernel: BoundKernel) -> float:
     """Of the sectors that global memory is asked for."""
     graph, costs = kernel.graph, model.case.estimate.accesses
     everything = atomic = 0.0
     for node in graph.nodes:
         for index in node.touches:
-            access, cost = kernel.bound[index], costs.get(index)
-            if access.space != "global" or cost is None:
-                continue
-            asked = graph.executions(node, model.warps) * cost.sectors * max(access.pieces, 1)
+            access = kernel.bound[index]
+            asked = graph.executions(node, model.warps) * global_sectors(access, costs.get(index))
             everything += asked
             atomic += asked if access.atomic else 0.0
     return atomic / everything if everything else 0.0

@@ -15,7 +15,7 @@ from perfassert.kernel.bound import BoundAccess
 from perfassert.kernel.description import BoundKernel
 from perfassert.kernel.graph import Node
 from perfassert.prediction.error_band import ErrorBand
-from perfassert.predictor.atomics import unmeasured
+from perfassert.predictor.atomics import global_sectors, unmeasured
 from perfassert.predictor.model import Model
 from perfassert.quantity import round_significant
 from perfassert.source import DISAGREEMENT, Assumption
@@ -112,8 +112,7 @@ def _sectors(access: BoundAccess, cost: AccessCost | None) -> float:
     """Of global memory as it was counted, of local memory as of words side by side."""
     if access.space == "local":
         return float(access.bytes)
-    found = cost.sectors if cost is not None and access.space == "global" else 0.0
-    return found * max(access.pieces, 1)
+    return global_sectors(access, cost)
 
 
 def _stand_ins(*groups: Iterable[Assumption]) -> Iterator[Assumption]:

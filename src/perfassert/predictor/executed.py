@@ -10,12 +10,7 @@ from perfassert.engines.execution.execute import execute
 from perfassert.engines.execution.memory import Region
 from perfassert.engines.execution.plan import Limits
 from perfassert.engines.execution.result import Execution
-from perfassert.engines.execution.sample import (
-    in_a_row,
-    spread_blocks,
-    summary,
-    summary_of_one,
-)
+from perfassert.engines.execution.sample import in_a_row, spread_blocks, summary
 from perfassert.engines.execution.slicing import control_slice
 from perfassert.engines.execution.touched import NUMBERED, decided
 from perfassert.frontends.cuda.kernels import BuiltCode, Code, CompiledCode, PerLaunch
@@ -73,9 +68,12 @@ def sampled(
     pilot = spread_blocks(launch.blocks, max(1, _THREADS // launch.threads_per_block))
     spread = executed(pilot)
     if len(spread.cut) and not any(isinstance(a, Region) and a.content is not None for a in given):
-        few = [executed((launch.blocks * i // 4,), _LIMITS_OF_ONE) for i in (1, 2, 3)]
-        if all(decided(e) and np.array_equal(e.executed, few[0].executed) for e in few):
-            return summary_of_one(few[1], members, launch.blocks)
+        one = executed((launch.blocks // 2,), _LIMITS_OF_ONE)
+        others = (executed((launch.blocks * i // 4,), _LIMITS_OF_ONE) for i in (1, 3))
+        if decided(one) and all(
+            decided(other) and np.array_equal(one.executed, other.executed) for other in others
+        ):
+            return summary(one, members, launch.blocks, alone=True)
     each = max(int(spread.executed.sum()) / len(pilot), 1.0)
     affordable = min(int(_INSTRUCTIONS / each), NUMBERED)
     if len(pilot) == launch.blocks or affordable < 2 * len(pilot) or not decided(spread):

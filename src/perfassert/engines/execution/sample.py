@@ -50,13 +50,16 @@ def summary(
     loops: Mapping[int, tuple[Iterable[int], int]],
     total: int,
     run: Execution | None = None,
+    alone: bool = False,
 ) -> Executed:
     """Trip counts and addresses of an execution.
 
     ``loops``: byte address of the first instruction → those of all instructions of the loop, and
     that of the first instruction of what is around it; ``total``: blocks of the grid. Addresses
     that code of several functions shares are left out. ``run``: an execution of blocks that
-    follow one another.
+    follow one another. ``alone``: of a single block that was executed without the content of any
+    buffer. All blocks do what it does, but for where the grid ends, and in their own windows of
+    on-chip memory; what they touch of global memory, and share, it does not tell.
     """
     where = _places(execution.code)
     run = run or execution
@@ -64,6 +67,8 @@ def summary(
     if decided(execution) and decided(run):
         sampled = Sampled(execution.blocks, run.blocks, total)
     went = {} if sampled is None else touched(execution, run, sampled, where)
+    if alone:
+        went = {key: one for key, one in went.items() if key[1] != "global"}
     return Executed(
         len(execution.blocks),
         total,
@@ -71,31 +76,9 @@ def summary(
         _accesses(execution, set(where.values())),
         _outside(execution),
         went,
-        sampled,
+        None if alone else sampled,
         None if sampled is None else work(execution, where, _rows(went)),
-    )
-
-
-def summary_of_one(
-    execution: Execution, loops: Mapping[int, tuple[Iterable[int], int]], total: int
-) -> Executed:
-    """The same of a single block that was executed without the content of any buffer.
-
-    All blocks do what it does, but for where the grid ends, and in their own windows of on-chip
-    memory; what they touch of global memory, and share, it does not tell.
-    """
-    where = _places(execution.code)
-    alone = Sampled(execution.blocks, execution.blocks, total)
-    went = touched(execution, execution, alone, where)
-    return Executed(
-        len(execution.blocks),
-        total,
-        _loops(execution, loops, where),
-        _accesses(execution, set(where.values())),
-        _outside(execution),
-        {key: one for key, one in went.items() if key[1] != "global"},
-        on_chip=alone,
-        work=work(execution, where, {}),
+        on_chip=sampled if alone else None,
     )
 
 
