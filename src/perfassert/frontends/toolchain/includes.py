@@ -66,10 +66,10 @@ def closure(
         _reach(name, folders, found.files, queue)
     while queue:
         current = queue.pop()
-        names, followed = _directives({**found.around, **found.files}[current])
+        own = found.files if current in found.files else found.around
+        names, followed = _directives(own[current])
         complete &= followed
         for name in names:
-            own = found.files if current in found.files else found.around
             _reach(name, (current.parent,), own, queue)
             _reach(name, folders, found.files, queue)
             _reach(name, around, found.around, queue)
