@@ -195,7 +195,7 @@ class TestTools:
     def test_they_do_not_get_secrets(self, monkeypatch, tmp_path):
         monkeypatch.setenv("GITHUB_TOKEN", "hunter2")
         code = "import json, os; print(json.dumps(dict(os.environ)))"
-        run = tools.run_tool("python", [sys.executable, "-I", "-c", code], cwd=str(tmp_path))
+        run = tools.run_tool("python", [sys.executable, "-I", "-c", code], folder=tmp_path)
         seen = json.loads(run.stdout)
         assert "GITHUB_TOKEN" not in seen
         assert seen["PATH"] == os.environ["PATH"]

@@ -6,6 +6,8 @@ import os
 import re
 from dataclasses import dataclass
 
+_CARRIED = re.compile(r"[\"\\\n\r]|%(?=22|5C|0A|0D|25)")
+_ENCODED = re.compile(r"%(22|5C|0A|0D|25)")
 _OCTAL = re.compile(r"(?:\\[23][0-7]{2})+")
 
 
@@ -31,10 +33,24 @@ class SourceSpan:
         return ":".join(parts)
 
 
+def encode_file_name(name: str) -> str:
+    """A file's name as compilers can carry it: they do not escape a quote in PTX, and take a
+    backslash for a separator of folders. :func:`file_name` decodes it.
+
+    Example:
+        >>> encode_file_name('my"kernels/k.cu')
+        'my%22kernels/k.cu'
+    """
+    if os.name == "nt":
+        return name
+    return _CARRIED.sub(lambda m: f"%{ord(m[0]):02X}", name)
+
+
 def file_name(text: str) -> str:
     """As a file is called of which NVIDIA's tools write bytes beyond ASCII in octal."""
     if os.name == "nt":  # where a backslash is something else
         return text
+    text = _ENCODED.sub(lambda m: chr(int(m[1], 16)), text)
     return _OCTAL.sub(lambda m: os.fsdecode(bytes(int(o, 8) for o in m[0].split("\\")[1:])), text)
 
 

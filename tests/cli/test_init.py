@@ -90,7 +90,7 @@ def test_compiled_code_names_its_devices(project, capsys):
         pytest.skip("ptxas is not installed")
     text = ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry nothing() { ret; }\n"
     Path("k.ptx").write_text(text)
-    tools.run_tool("ptxas", [ptxas.path, "-arch=sm_90", "k.ptx", "-o", "k.cubin"])
+    tools.run_tool("ptxas", [ptxas.path, "-arch=sm_90", "k.ptx", "-o", "k.cubin"], folder=".")
     assert main(["init", "k.cubin", "--json"]) == 0
     (device,) = json.loads(capsys.readouterr().out)["devices"]
     assert main(["devices", device, "--json"]) == 0

@@ -64,6 +64,7 @@ def examined() -> Iterator[Check]:
     yield _devices()
     yield _plugins()
     yield _cache()
+    yield _sandbox()
     yield from map(_tool, _TOOLS)
     yield _toolchains()
     for wheel, header in _HEADERS.items():
@@ -125,6 +126,18 @@ def _cache() -> Check:
     ok = there.is_dir() and os.access(there, os.W_OK)
     mend = f"set PERFASSERT_CACHE_DIR to a folder that can be written; {there} cannot"
     return Check("cache", ok, str(place), mend)
+
+
+def _sandbox() -> Check:
+    """Never missing: without one, tools run with limits and a scrubbed environment."""
+    from perfassert.processes import SANDBOX, mechanisms, mode
+
+    if mode() == "off":
+        return Check("sandbox", True, f"off ({SANDBOX})")
+    applied = ", ".join(mechanisms())
+    return Check(
+        "sandbox", True, applied or "none: this system offers neither Landlock nor seccomp"
+    )
 
 
 def _tool(name: str) -> Check:

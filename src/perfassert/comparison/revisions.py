@@ -16,6 +16,11 @@ from tempfile import TemporaryDirectory, gettempdir
 from perfassert.errors import KernelSourceError
 
 _OWN = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX")  # of a hook that calls us
+_SETTINGS = (
+    "-c", "core.quotepath=off",
+    # Programs that git starts may lie in the repository, and so come from whoever changed it.
+    "-c", f"core.hooksPath={os.devnull}", "-c", "core.fsmonitor=false", "-c", "core.pager=cat",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +40,12 @@ class Checkout:
 
 def is_revision(name: str) -> bool:
     """Whether git knows a commit of that name here."""
-    return _git(["rev-parse", "--verify", "--quiet", f"{name}^{{commit}}"]).returncode == 0
+    return (
+        _git(
+            ["rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}"]
+        ).returncode
+        == 0
+    )
 
 
 @contextmanager
@@ -46,7 +56,7 @@ def checked_out(revision: str) -> Iterator[Checkout]:
     """
     of = Path(said("rev-parse", "--show-toplevel").strip()).resolve()
     below = Path.cwd().resolve().relative_to(of)
-    commit = said("rev-parse", "--verify", f"{revision}^{{commit}}").strip()
+    commit = said("rev-parse", "--verify", "--end-of-options", f"{revision}^{{commit}}").strip()
     with _folder(f"{of} {commit}") as place:
         root = place.resolve() / "tree"
         said("worktree", "add", "--detach", "--quiet", str(root), commit)
@@ -103,7 +113,7 @@ def printed(*words: str, stdin: bytes = b"") -> bytes:
 def _git(words: list[str], stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
     try:
         return subprocess.run(
-            ["git", "-c", "core.quotepath=off", *words],
+            ["git", *_SETTINGS, *words],
             capture_output=True,
             check=False,
             env=_environment(),

@@ -116,7 +116,8 @@ class TestCubin:
         path = tools.need("nvdisasm").path.replace("nvdisasm", "cuobjdump")
         (tmp_path / "k.cubin").write_bytes(cubin)
         try:
-            text = tools.run_tool("cuobjdump", [path, "-res-usage", str(tmp_path / "k.cubin")])
+            command = [path, "-res-usage", str(tmp_path / "k.cubin")]
+            text = tools.run_tool("cuobjdump", command, folder=tmp_path)
         except KernelSourceError:
             pytest.skip("cuobjdump is not installed")
         facts = Cubin(cubin, "k")

@@ -191,7 +191,8 @@ def _disassembled(nvdisasm: tools.Tool, content: bytes, where: str) -> str:
         Path(path).write_bytes(content)
         limit = tools.reading_limit(len(content))
         memory = tools.reading_memory(len(content))
-        run = tools.run_tool("nvdisasm", [nvdisasm.path, "-c", path], limit=limit, memory=memory)
+        command = [nvdisasm.path, "-c", path]
+        run = tools.run_tool("nvdisasm", command, folder=folder, limit=limit, memory=memory)
     if run.status:
         raise failure("nvdisasm", run.log, where)
     return run.stdout

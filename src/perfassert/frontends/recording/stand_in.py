@@ -39,7 +39,7 @@ def _compiled() -> Path:
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
         made = Path(folder, "runtime.so")
         command = [*_compiler(), *_OPTIONS, str(_SOURCES / "runtime.cpp"), "-o", str(made), "-ldl"]
-        run = tools.run_tool("the C++ compiler", command)
+        run = tools.run_tool("the C++ compiler", command, folder=folder, reads=[_SOURCES])
         if run.status:
             said = run.log.splitlines()
             raise ToolchainMissing(f"the recording runtime does not compile: {said[0:1] or run}")

@@ -12,7 +12,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from perfassert.confined import outside
+from perfassert.confined import may_be_shown, read_bytes
 from perfassert.errors import KernelSourceError, ToolchainMissing
 from perfassert.kernel.program import Member
 from perfassert.source import Assumption
@@ -132,7 +132,7 @@ def from_compiler(
     kernel = names.choose(made.kernel, cubin.kernels(), where)
     binary = _described(cubin, made, kernel, arch)
     places = (Path(name) for name in listing.mentioned(binary.listing))
-    files = {path: path.read_bytes() for path in places if path.is_file()}
+    files = {path: read_bytes(path) for path in places if path.is_file() and may_be_shown(path)}
     return replace(
         binary,
         parameters=parameters(cubin.parameters(kernel)),
@@ -199,10 +199,8 @@ def _read(source: Source) -> bytes:
             raise KernelSourceError(f"{source.path}: a toolchain needs a source that is compiled")
     if source.kind in ("cubin", "sass") and source.options:
         raise KernelSourceError(f"{source.path}: options need a source that is compiled")
-    if source.content is None and (beyond := outside(source.path)):
-        raise KernelSourceError(beyond)
     try:
-        content = source.path.read_bytes() if source.content is None else source.content
+        content = read_bytes(source.path) if source.content is None else source.content
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
         raise KernelSourceError(f"{source.path} cannot be read: {why}") from None

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import re
-import sys
+from codecs import BOM_UTF8
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from perfassert.confined import is_source
 from perfassert.errors import KernelSourceError, ToolchainMissing, close_matches
-from perfassert.source import Assumption
+from perfassert.source import Assumption, SourceSpan, encode_file_name
 
 from . import options, toolchains, tools
 from .architecture import (
@@ -25,7 +27,8 @@ from .architecture import (
 )
 from .binary import Source
 from .diagnostics import failure
-from .names import demangle, without_addresses, without_parameters
+from .names import check_template_name, demangle, without_addresses, without_parameters
+from .nvcc import INSTANCE, Compilation, compile_with_nvcc
 from .signature import global_functions
 
 _WORKER = Path(__file__).with_name("nvrtc_worker.py")
@@ -39,9 +42,16 @@ _DEBUGGED = ("--device-debug",)
 _DEBUG_LIMIT = 20.0  # seconds; types are a help that nobody waits a minute for
 _UNWRITABLE = re.compile(r"\(anonymous|\{|\[abi:|\b__nv_")  # names that only compilers give
 _OF_A_HOST = re.compile(r"unrecognized option|function without execution space annotations")
+_TELLS_COMPILERS_APART = re.compile(
+    r"^[ \t]*#[ \t]*(?:el)?if[^\n]*\b(?:__CUDACC_RTC__|__NVCC__)\b", re.MULTILINE
+)
+_COMPILED_BY_NVRTC = (
+    "compiled by NVRTC, and the text tells it from nvcc (__CUDACC_RTC__): what nvcc would compile "
+    "may be other code; install nvcc"
+)
 _HOST_TEXT = re.compile(
-    r"<<<|\bmain\s*\(|#\s*include\s*<(?:std\w+\.h|math\.h|assert\.h|string\.h|[a-z_]+|c\w+"
-    r"|cuda_runtime(?:_api)?\.h|cuda\.h|sys/.*)>"
+    r"<<<|\bmain\s*\(|#\s*include\s*<(?:std\w+\.h|(?:math|assert|string|float|limits|errno|time)\.h"
+    r"|[a-z_]+|c\w+|cuda_runtime(?:_api)?\.h|cuda\.h|sys/.*)>"
 )
 
 
@@ -62,28 +72,86 @@ class Compiled:
     arch: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class _Program:
+    """A CUDA source with the files behind it, and the private folder that it is compiled in.
+
+    ``wanted`` is the template's instance that is asked for, if one is.
+    """
+
+    source: Source
+    files: Mapping[Path, bytes]
+    folder: Path
+
+    @property
+    def content(self) -> bytes:
+        """The source's text, without the mark of its encoding, which NVRTC takes for code."""
+        return self.files[self.source.path.resolve()].removeprefix(BOM_UTF8)
+
+    @property
+    def texts(self) -> list[str]:
+        """Of the source and its headers."""
+        return [content.decode(errors="replace") for content in self.files.values()]
+
+    @property
+    def wanted(self) -> str | None:
+        """The instance of a template that is asked for."""
+        return expression(self.source.kernel, self.texts)
+
+    def readable(self) -> tuple[str, ...]:
+        """Folders that a compiler needs: of options, of the environment, of headers followed."""
+        folders = [*options.search_dirs(self.source), *tools.header_folders()]
+        for path in self.files:
+            if is_source(path):
+                folders += [path.parent, path.resolve().parent]
+        return tuple(dict.fromkeys(map(str, folders)))
+
+    def needs_nvcc(self) -> bool:
+        """Whether NVRTC would compile something else, or cannot read a header: for the mark of its
+        encoding, or for a name that it does not escape."""
+        source = self.source.path.resolve()
+        unread = any(
+            text.startswith(BOM_UTF8) or encode_file_name(str(path)) != str(path)
+            for path, text in self.files.items()
+            if path != source
+        )
+        return unread or any(map(_TELLS_COMPILERS_APART.search, self.texts))
+
+    def log(self, text: str) -> str:
+        """What a compiler prints, with the names that files have."""
+        names = {encode_file_name(str(path)): str(path) for path in self.files}
+        for encoded, name in names.items():
+            text = text if encoded == name else text.replace(encoded, name)
+        return text
+
+
 def from_cuda(source: Source, files: Mapping[Path, bytes], arch: str, folder: Path) -> Compiled:
-    """Compiles with NVRTC; with nvcc where the file has host code or NVRTC is missing.
+    """Compiles with NVRTC; with nvcc where the file has host code or NVRTC is missing, and where
+    the text asks which of the two it is: production is built by nvcc.
 
     Where the options ask for PTX only, ptxas assembles it for ``arch`` as a driver would.
     """
+    program = _Program(source, files, folder)
     nvrtc, nvcc = toolchains.compilers(source.toolchain)
-    texts = [content.decode(errors="replace") for content in files.values()]
-    goal, real = _goal(source, texts, architecture(arch))
+    goal, real = _goal(source, program.texts, architecture(arch))
     by_way = legacy(str(real)) and not toolchains.knows_legacy(nvrtc or nvcc)
     product = _VOLTA if by_way else str(real) if goal == real else goal.virtual
-    wanted = expression(source.kernel, texts)
+    notes: tuple[Assumption, ...] = ()
     made = None
+    if program.needs_nvcc():
+        if nvcc is None:
+            notes = (Assumption(_COMPILED_BY_NVRTC, SourceSpan(str(source.path))),)
+        else:
+            nvrtc = None
     if nvrtc is not None:
-        content = files[source.path.resolve()]
-        made = _with_nvrtc(nvrtc, source, content, product, folder, wanted, texts, nvcc is None)
+        made = _with_nvrtc(nvrtc, program, product, nvcc is None)
     if made is None and nvcc is not None:
-        made = _with_nvcc(nvcc, source, product, folder, wanted, texts)
+        made = _with_nvcc(nvcc, program, product)
     if made is None:
         raise AssertionError("one of the two exists")
     if product != str(real):
         made = _assembled(made, source, str(real), folder)
-    return replace(made, arch=str(real))
+    return replace(made, arch=str(real), assumptions=(*made.assumptions, *notes))
 
 
 def with_debug_information(
@@ -91,23 +159,19 @@ def with_debug_information(
 ) -> bytes:
     """The same without optimisation, for what the compiler then says about types; ``b""`` where
     no compiler takes it."""
+    program = _Program(source, files, folder)
     nvrtc, nvcc = toolchains.compilers(source.toolchain)
-    texts = [content.decode(errors="replace") for content in files.values()]
-    wanted = expression(source.kernel, texts)
-    content = files[source.path.resolve()]
-    made = _nvrtc_debugged(nvrtc, source, content, arch, folder, wanted) if nvrtc else b""
-    if made or nvcc is None or not any(map(_HOST_TEXT.search, texts)):
+    made = _nvrtc_debugged(nvrtc, program, arch) if nvrtc and not program.needs_nvcc() else b""
+    by_nvcc = program.needs_nvcc() or any(map(_HOST_TEXT.search, program.texts))
+    if made or nvcc is None or not by_nvcc:
         return made
-    return _with_nvcc(nvcc, source, arch, folder, wanted, texts, _DEBUGGED, _DEBUG_LIMIT).cubin
+    return _with_nvcc(nvcc, program, arch, _DEBUGGED, _DEBUG_LIMIT).cubin
 
 
-def _nvrtc_debugged(
-    nvrtc: tools.Tool, source: Source, content: bytes, arch: str, folder: Path, wanted: str | None
-) -> bytes:
-    request = _request(nvrtc, source, content, arch, folder, wanted)
-    kept = [o for o in request["options"] if o != "--generate-line-info"]
-    response = _ask({**request, "options": [*kept, "--device-debug"]}, str(source.path))
-    return b"" if response["status"] else (folder / "cubin").read_bytes()
+def _nvrtc_debugged(nvrtc: tools.Tool, program: _Program, arch: str) -> bytes:
+    kept = [o for o in _nvrtc_options(nvrtc, program, arch) if o != "--generate-line-info"]
+    response = _ask(nvrtc, program, [*kept, "--device-debug"])
+    return b"" if response["status"] else (program.folder / "cubin").read_bytes()
 
 
 def from_ptx(source: Source, text: str, arch: str, folder: Path) -> Compiled:
@@ -167,29 +231,22 @@ def expression(kernel: str | None, texts: Iterable[str]) -> str | None:
     name = without_addresses(without_parameters(demangle(kernel))) if kernel else ""
     if "<" not in name or _UNWRITABLE.search(name):
         return None
+    check_template_name(name)
     base = name.split("<", 1)[0].strip()
     known = {found for text in texts for found, template in global_functions(text) if template}
     fits = [found for found in known if f"::{found}".endswith(f"::{base}")]
     return fits[0] + name[len(base) :] if len(fits) == 1 else name
 
 
-def _with_nvrtc(
-    nvrtc: tools.Tool,
-    source: Source,
-    content: bytes,
-    arch: str,
-    folder: Path,
-    wanted: str | None,
-    texts: Sequence[str],
-    last: bool,
-) -> Compiled | None:
+def _with_nvrtc(nvrtc: tools.Tool, program: _Program, arch: str, last: bool) -> Compiled | None:
     """``None`` where nvcc should have a go, if this is not the ``last`` compiler there is."""
-    request = _request(nvrtc, source, content, arch, folder, wanted)
-    response = _ask(request, str(source.path))
-    log = response["log"]
+    source, folder, wanted = program.source, program.folder, program.wanted
+    response = _ask(nvrtc, program, _nvrtc_options(nvrtc, program, arch))
+    log = program.log(response["log"])
     if response["status"]:
-        if not (_OF_A_HOST.search(log) or any(map(_HOST_TEXT.search, texts))):
-            raise _explained(log, wanted, source, texts)
+        of_host = any(map(_HOST_TEXT.search, program.texts)) or _OF_A_HOST.search(log)
+        if not of_host:
+            raise _explained(log, program)
         if not last:
             return None
         why = failure("NVRTC", log, str(source.path))
@@ -206,55 +263,67 @@ def _with_nvrtc(
     )
 
 
-def _request(
-    nvrtc: tools.Tool, source: Source, content: bytes, arch: str, folder: Path, wanted: str | None
-) -> dict[str, Any]:
-    """What the worker reads; the compiler gets the very text that the cache's key is made of."""
+def _nvrtc_options(nvrtc: tools.Tool, program: _Program, arch: str) -> list[str]:
+    source = program.source
+    folders = [*map(str, options.search_dirs(source)), *_own_headers(nvrtc, source)]
+    return [
+        f"--gpu-architecture={arch}",
+        "--generate-line-info",
+        *options.for_nvrtc(source),
+        *options.definitions(source.defines),
+        *(f"-I{folder}" for folder in folders),
+    ]
+
+
+def _own_headers(nvrtc: tools.Tool, source: Source) -> tuple[str, ...]:
+    return tools.include_dirs() if source.toolchain is None else tools.headers_of(nvrtc)
+
+
+def _ask(nvrtc: tools.Tool, program: _Program, words: Sequence[str]) -> dict[str, Any]:
+    """What NVRTC's worker answers; it gets the very text that the cache's key is made of."""
+    folder, path = program.folder, program.source.path
     copy = folder / "source.cu"
-    copy.write_bytes(content)
-    own = tools.include_dirs() if source.toolchain is None else tools.headers_of(nvrtc)
-    dirs = [*map(str, options.search_dirs(source)), *own]
-    return {
+    copy.write_bytes(program.content)
+    request = {
         "library": nvrtc.path,
-        "name": str(source.path.resolve()),
+        "name": encode_file_name(str(path.resolve())),
         "source": str(copy),
-        "options": [
-            f"--gpu-architecture={arch}",
-            "--generate-line-info",
-            *options.for_nvrtc(source),
-            *options.definitions(source.defines),
-            *(f"-I{d}" for d in dirs),
-        ],
-        "expressions": [wanted] if wanted else [],
+        "options": list(words),
+        "expressions": [program.wanted] if program.wanted else [],
         "out": str(folder),
     }
-
-
-def _ask(request: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """One run of the worker."""
-    command = [sys.executable, "-I", str(_WORKER)]
-    run = tools.run_tool("NVRTC", command, stdin=json.dumps(request))
+    run = tools.run_tool(
+        "NVRTC",
+        [str(_WORKER)],
+        script=True,
+        folder=folder,
+        reads=(*program.readable(), *_own_headers(nvrtc, program.source), *_beside(nvrtc)),
+        stdin=json.dumps(request),
+    )
     try:
         response: dict[str, Any] = json.loads(run.stdout)
     except ValueError:
         why = run.log.splitlines()[-1:] or [f"it ended with status {run.status}"]
-        raise KernelSourceError(f"{where}: NVRTC broke off: {why[0]}") from None
+        raise KernelSourceError(f"{path}: NVRTC broke off: {why[0]}") from None
     return response
 
 
-def _explained(
-    log: str, wanted: str | None, source: Source, texts: Sequence[str]
-) -> KernelSourceError:
+def _beside(tool: tools.Tool) -> tuple[str, ...]:
+    """Folders of a library's own files, wherever a link leads."""
+    return tuple({str(Path(path).parent) for path in (tool.path, os.path.realpath(tool.path))})
+
+
+def _explained(log: str, program: _Program) -> KernelSourceError:
     """A failed name expression is an unknown kernel; all else is the compiler's error."""
-    error = failure("NVRTC", log, str(source.path))
-    if wanted is None or not str(error).startswith(_NAME_MAP):
+    error = failure("NVRTC", log, str(program.source.path))
+    if program.wanted is None or not str(error).startswith(_NAME_MAP):
         return error
     reason = str(error).split("\n", 1)[0].split(": ", 1)[-1]
-    return _unknown(source, texts, f" ({reason})")
+    return _unknown(program, f" ({reason})")
 
 
-def _unknown(source: Source, texts: Sequence[str], reason: str = "") -> KernelSourceError:
-    declared = declarations(texts)
+def _unknown(program: _Program, reason: str = "") -> KernelSourceError:
+    source, declared = program.source, declarations(program.texts)
     asked = str(source.kernel)
     near = close_matches(asked.split("<", 1)[0], {name.split("<", 1)[0] for name in declared})
     listed = ", ".join(declared) or "none"
@@ -272,41 +341,40 @@ def declarations(texts: Iterable[str]) -> list[str]:
 
 def _with_nvcc(
     nvcc: tools.Tool,
-    source: Source,
+    program: _Program,
     arch: str,
-    folder: Path,
-    wanted: str | None,
-    texts: Sequence[str],
     lines: Sequence[str] = ("-lineinfo",),
     limit: float | None = None,
 ) -> Compiled:
-    """A template is instantiated by a wrapper that takes its address."""
+    """A template is instantiated by a variable that takes its address."""
+    source, folder, wanted = program.source, program.folder, program.wanted
     path = source.path.resolve()
     if source.content is not None:
         path = folder / source.path.name
         path.write_bytes(source.content)
-    main = path
-    if wanted:
-        main = folder / "instantiate.cu"
-        taken = f"static const void* perfassert_kernel = (const void*)&{wanted};"
-        main.write_text(f'#include "{path}"\n{taken}\n')
-    product = "ptx" if arch.startswith("compute") else "cubin"
-    out = folder / f"nvcc.{product}"
-    command = [nvcc.path, f"-{product}", *lines, f"-arch={arch}", "-o", str(out)]
-    command += [*options.for_nvcc(source), *options.definitions(source.defines)]
-    command += [f"-I{d}" for d in options.search_dirs(source)]
+    system: Sequence[str] = ()
     if nvcc.version is not None:  # it knows the headers of its own wheel only
-        own = tools.wheel_include_dirs() if source.toolchain is None else tools.headers_of(nvcc)
-        command += [f"-isystem={d}" for d in own]
-    run = tools.run_tool("nvcc", [*command, str(main)], cwd=str(folder), limit=limit)
-    if run.status or not out.exists():
-        error = failure("nvcc", run.log, str(source.path))
-        if wanted and str(error).startswith(str(main)):
-            error = _unknown(source, texts)
-        raise error
-    if product == "ptx":
-        return Compiled(b"", out.read_text(errors="replace"), (str(nvcc),))
-    return Compiled(out.read_bytes(), None, (str(nvcc),))
+        system = tools.wheel_include_dirs() if source.toolchain is None else tools.headers_of(nvcc)
+    instance = f"static const void* perfassert_kernel = (const void*)&{wanted};\n"
+    product, log = compile_with_nvcc(
+        Compilation(
+            nvcc,
+            path,
+            arch,
+            folder,
+            options=(*lines, *options.for_nvcc(source)),
+            host=options.for_host(source, system),
+            appended=instance if wanted else "",
+            reads=(*program.readable(), *system),
+        ),
+        limit,
+    )
+    if not product:
+        error = failure("nvcc", program.log(log), str(source.path))
+        raise _unknown(program) if str(error).startswith(str(folder / INSTANCE)) else error
+    if arch.startswith("compute"):
+        return Compiled(b"", product.decode(errors="replace"), (str(nvcc),))
+    return Compiled(product, None, (str(nvcc),))
 
 
 def _assembled(made: Compiled, source: Source, arch: str, folder: Path) -> Compiled:
@@ -334,7 +402,8 @@ def _assemble(
     given, out = folder / "module.ptx", folder / "module.cubin"
     given.write_text(text, newline="\n")
     command = [ptxas.path, "-lineinfo", f"-arch={arch}", *flags, str(given), "-o", str(out)]
-    run = tools.run_tool("ptxas", command, memory=tools.reading_memory(len(text)))
+    memory = tools.reading_memory(len(text))
+    run = tools.run_tool("ptxas", command, folder=folder, memory=memory)
     if run.status or not out.exists():
         log = run.log.replace(str(given), where)
         if "option 'gpu-name'" in log:

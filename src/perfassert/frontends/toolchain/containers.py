@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from perfassert.confined import open_file
 from perfassert.errors import KernelSourceError
 
 from . import names, tools
@@ -54,7 +55,7 @@ class Member:
 def holds_code(path: Path) -> bool:
     """Whether the file begins as one that can hold compiled code."""
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             return begins_as_code(file.read(8))
     except (OSError, ValueError):
         return False
@@ -89,7 +90,7 @@ def _extracted(path: Path, content: bytes, copy: Path) -> tuple[Member, ...]:
     run = tools.run_tool(
         "cuobjdump",
         [tool.path, "-xelf", "all", "-xptx", "all", str(copy)],
-        cwd=str(folder),
+        folder=folder,
         limit=limit,
         memory=tools.reading_memory(len(content)),
     )

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from perfassert.confined import is_source
+from perfassert.confined import is_source, outside, read_text
 from perfassert.errors import KernelSourceError
 
 from .tools import HEADERS, include_dirs
@@ -36,6 +36,17 @@ _ELSEWHERE = {
     "c10/": "pip install torch; folders: torch.utils.cpp_extension.include_paths()",
 }
 """Start of a header's name → where it comes from, if from no wheel of NVIDIA's."""
+_DIRECTIVE = re.compile(
+    r"^[ \t]*#[ \t]*"
+    r"(?:pragma[ \t]+\w|ifndef[ \t]+\w+\s*\n[ \t]*#[ \t]*define\b|include[ \t]*[<\"])",
+    re.MULTILINE,
+)
+_BEGINNING = 16_384  # letters: licences are long
+_SYSTEM = ("/usr/include", "/usr/lib/gcc", "/usr/local/include")
+_MISFIT = re.compile(
+    r"namespace \"(?:thrust|cub|cuda)\b[^\"]*\" has no member"
+    r"|CUDA compiler and CUDA toolkit headers are incompatible"
+)
 _PLAIN = re.compile(r"^(?P<tool>ptxas|nvrtc|nvcc|nvdisasm)\b.*?(?:error|fatal)\s*: (?P<text>.*)$")
 
 
@@ -76,7 +87,20 @@ def _tellable(file: str) -> bool:
     path = Path(file)
     if is_source(path) or not path.is_file():  # the compiler's own names: of a map, of a command
         return True
-    return any(Path(folder) in path.parents for folder in include_dirs())
+    own = any(Path(folder) in path.parents for folder in (*include_dirs(), *_SYSTEM))
+    return own or _is_header(path)
+
+
+def _is_header(path: Path) -> bool:
+    """Whether a file without a suffix is one of a library's headers, as ``__config`` is: it says so
+    with a directive in its first lines, which no file of settings or secrets does."""
+    real = path.resolve()
+    if path.suffix or real.suffix or real.name.startswith(".") or outside(path):
+        return False
+    try:
+        return _DIRECTIVE.search(read_text(path, errors="replace")[:_BEGINNING]) is not None
+    except OSError:
+        return False
 
 
 def _remedy(said: str) -> str:
@@ -90,6 +114,12 @@ def _remedy(said: str) -> str:
         return (
             "\nCUDA 12 removed texture references: use texture objects (cudaTextureObject_t), "
             "or set CUDA_HOME to a toolkit of CUDA 11"
+        )
+    if _MISFIT.search(said):
+        return (
+            "\nthe source was written for another release of CUDA's libraries (CCCL) than the one "
+            "that is installed: compile it by its own toolkit, with toolchain='12.4' or "
+            "--toolchain 12.4; `perfassert doctor` lists those that are installed"
         )
     found = _HEADER.search(said)
     if found is None:

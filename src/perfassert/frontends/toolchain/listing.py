@@ -48,7 +48,7 @@ def _disassembled(nvdisasm: tools.Tool, content: bytes, wanted: Sequence[str], w
         command = [nvdisasm.path, "-c", "-hex", "-gi", "-gp", *wanted, path]
         limit = tools.reading_limit(len(content))
         memory = tools.reading_memory(len(content))
-        run = tools.run_tool("nvdisasm", command, limit=limit, memory=memory)
+        run = tools.run_tool("nvdisasm", command, folder=folder, limit=limit, memory=memory)
     if run.status:
         raise failure("nvdisasm", run.log, where)
     return "\n".join(map(str.rstrip, run.stdout.split("\n")))

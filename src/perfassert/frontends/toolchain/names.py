@@ -66,6 +66,45 @@ def _in_order(tags: str, mangled: str) -> str:
     return "".join(f"[abi:{name}]" for name in names)
 
 
+_PART = re.compile(
+    r"[A-Za-z_]\w*|\d[\w.]*(?:(?<=[eEpP])[+-]\d\w*)?|'(?:[^'\\\n]|\\\w+)'|::|\.\.\."
+    r"|[<>(),*&+\-%!~?:|^=\[\]. ]|/(?![/*])",
+    re.ASCII,
+)
+_NO_NAME = frozenset(
+    "__has_include __has_include_next __has_embed _Pragma asm __asm __asm__".split()
+)
+_CLOSING = {")": "(", "]": "["}
+
+
+def check_template_name(name: str) -> None:
+    """Let a name through that consists of what C++ names and template arguments consist of.
+
+    What instantiates a template becomes part of a program. :class:`KernelSourceError` for a line
+    break, a directive, a statement, a block, a string, a comment or brackets that do not match.
+
+    Example:
+        >>> check_template_name("ns::star<double, 4, &twice<int>, (Mode)1>")
+        >>> check_template_name("star<float>; int y")
+        Traceback (most recent call last):
+        ...
+        perfassert.errors.KernelSourceError: kernel name 'star<float>; int y': ';' is in no name
+    """
+    at, opened = 0, []
+    while at < len(name):
+        part = _PART.match(name, at)
+        if part is None or part[0] in _NO_NAME:
+            shown = name[at] if part is None else part[0]
+            raise KernelSourceError(f"kernel name {name!r}: {shown!r} is in no name")
+        if part[0] in _CLOSING.values():
+            opened.append(part[0])
+        elif part[0] in _CLOSING and (not opened or opened.pop() != _CLOSING[part[0]]):
+            raise KernelSourceError(f"kernel name {name!r}: {part[0]!r} closes nothing")
+        at = part.end()
+    if opened:
+        raise KernelSourceError(f"kernel name {name!r}: {opened[-1]!r} is not closed")
+
+
 def without_parameters(name: str) -> str:
     """``"ns::star<double, 4>"``: a demangled name less the list in parentheses at its end."""
     name = name.strip().removeprefix("void ")

@@ -61,6 +61,7 @@ _HOST_ONLY = {dashes + name for dashes in ("-", "--") for name in _LAMBDA} | {
     *("--optimize", "--compiler-options", "--compiler-bindir", "--threads"),
     "-Wno-deprecated-gpu-targets",
 }
+_OF_HOST = frozenset(("-I", "-D", "-U", "--pre-include", "--compiler-options"))
 _PTXAS = frozenset(("--maxrregcount", "--ptxas-options", "--optimize"))
 
 
@@ -87,6 +88,15 @@ class Option:
         if self.value is None:
             return self.name
         return self.name + ("" if self.name in _GLUED else "=") + self.value
+
+
+@dataclass(frozen=True, slots=True)
+class HostArguments:
+    """Words for the host's preprocessor: options and folders, macros, files included first."""
+
+    folders: tuple[str, ...] = ()
+    macros: tuple[str, ...] = ()
+    includes: tuple[str, ...] = ()
 
 
 def parsed(source: Source) -> list[Option]:
@@ -144,7 +154,15 @@ def _products(virtual: str, codes: str) -> list[Target]:
     return products
 
 
+def _check_one_line(what: str, text: str) -> None:
+    """A second line would be one of the source's."""
+    if any(letter in text for letter in "\n\r\0"):
+        raise KernelSourceError(f"{what} = {text!r} is more than one line")
+
+
 def _all(source: Source) -> Iterator[Option]:
+    for option in source.options:
+        _check_one_line("option", str(option))
     words = [word for option in source.options for word in _words(str(option))]
     while words:
         yield _next(words)
@@ -157,6 +175,7 @@ def definitions(defines: Mapping[str, object]) -> list[str]:
         if not re.fullmatch(r"[A-Za-z_]\w*(\([\w, .]*\))?", name):
             raise KernelSourceError(f"defines: {name!r} is no macro name")
         text = str(int(value)) if isinstance(value, bool) else str(value)
+        _check_one_line(f"defines: {name}", text)
         macros.append(f"-D{name}={text}" if value is not None else f"-D{name}")
     return macros
 
@@ -194,7 +213,30 @@ def for_nvrtc(source: Source) -> list[str]:
 
 
 def for_nvcc(source: Source) -> list[str]:
-    return [str(option) for option in parsed(source) if option.name != "-I"]
+    """What nvcc itself takes: what the host's preprocessor takes is in :func:`for_host`."""
+    return [str(option) for option in parsed(source) if option.name not in _OF_HOST]
+
+
+def for_host(source: Source, system: Sequence[str] = ()) -> HostArguments:
+    """What the host's preprocessor takes; ``system``: folders of the tools' own headers."""
+    options = parsed(source)
+    words = [
+        word
+        for option in options
+        if option.name == "--compiler-options"
+        for word in (option.value or "").split(",")
+    ]
+    folders = [f"-I{folder}" for folder in search_dirs(source)]
+    for folder in system:
+        folders += ["-isystem", folder]
+    macros = [str(option) for option in options if option.name in ("-D", "-U")]
+    includes = []
+    for option in options:
+        if option.name == "--pre-include":
+            includes += ["-include", option.value or ""]
+    return HostArguments(
+        (*words, *folders), (*macros, *definitions(source.defines)), tuple(includes)
+    )
 
 
 def for_ptxas(source: Source) -> list[str]:

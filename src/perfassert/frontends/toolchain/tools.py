@@ -11,9 +11,8 @@ import os
 import re
 import shutil
 import signal
-import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import metadata
@@ -21,6 +20,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from perfassert.errors import KernelSourceError, ToolchainMissing
+from perfassert.processes import Bounds, TimeLimitReached, run_process
 
 LOG = logging.getLogger("perfassert.toolchain")
 FOLDERS = "PERFASSERT_TOOLCHAINS"
@@ -30,6 +30,7 @@ _MEMORY_PER_BYTE = (
 )
 
 _MEMORY = 16 << 30  # bytes of address space for a tool without a limit of its own
+_WRITTEN_TOO_MUCH = tuple(filter(None, [getattr(signal, "SIGXFSZ", None)]))
 _PASSED_ON = frozenset(
     "PATH HOME TMPDIR TMP TEMP LD_LIBRARY_PATH LIBRARY_PATH CPATH C_INCLUDE_PATH "
     "CPLUS_INCLUDE_PATH CUDA_HOME CUDA_PATH NVCC_PREPEND_FLAGS NVCC_APPEND_FLAGS NVCC_CCBIN "
@@ -246,84 +247,69 @@ def run_tool(
     name: str,
     command: Sequence[str],
     *,
-    stdin: str | None = None,
-    cwd: str | None = None,
+    folder: str | Path | None = None,
+    reads: Iterable[str | Path] = (),
+    script: bool = False,
+    stdin: str = "",
+    environment: Mapping[str, str] | None = None,
     limit: float | None = None,
     memory: int | None = None,
 ) -> ToolRun:
-    """Runs one tool without a shell; past the time limit it and its children are ended.
+    """Run one tool, as :func:`perfassert.processes.run_process` does.
 
-    ``memory``: bytes that it may ask for, where the system can bound that. Of the environment it
-    gets what tools need, no more.
+    Args:
+        name: what messages call it.
+        command: the program and its arguments.
+        folder: where it runs and writes.
+        reads: the files and folders of sources that it may read.
+        script: whether the program is a script of ours, in Python.
+        stdin: text that it reads.
+        environment: variables of its own, besides those of ours that tools need.
+        limit: seconds; :func:`time_limit` where none is given.
+        memory: bytes of address space.
 
-    :class:`KernelSourceError` names a tool that hangs, :class:`ToolchainMissing` one that cannot
-    be started.
+    Raises:
+        TooSlow: it did not finish in time.
+        ToolchainMissing: it cannot be started.
+        KernelSourceError: it wrote more than a tool may.
     """
-    limit = time_limit() if limit is None else limit
+    seconds = time_limit() if limit is None else limit
+    bounds = Bounds(seconds, _MEMORY if memory is None else memory)
     LOG.debug("run %s: %s", name, command)
     try:
-        process = subprocess.Popen(
-            _bounded(command, _MEMORY if memory is None else memory),
-            stdin=subprocess.PIPE if stdin is not None else subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd=cwd,
-            text=True,
-            encoding="utf-8",
-            errors="replace",
-            env=_environment(cwd),
-            start_new_session=os.name == "posix",
+        done = run_process(
+            command,
+            bounds,
+            {**_environment(folder), **(environment or {})},
+            folder=folder,
+            reads=(*_installations(), *reads),
+            script=script,
+            stdin=stdin,
         )
     except OSError as error:
         raise ToolchainMissing(f"{name} cannot be started: {error}") from error
-    with process:
-        try:
-            stdout, stderr = process.communicate(stdin, timeout=limit)
-        except subprocess.TimeoutExpired:
-            _end(process)
-            raise TooSlow(
-                f"{name} did not finish within {limit:g} s and was ended; "
-                "PERFASSERT_TOOL_TIMEOUT sets the limit"
-            ) from None
-        except BaseException:
-            _end(process)
-            raise
-    return ToolRun(process.returncode, stdout, stderr)
+    except TimeLimitReached:
+        raise TooSlow(
+            f"{name} did not finish within {seconds:g} s and was ended; "
+            "PERFASSERT_TOOL_TIMEOUT sets the limit"
+        ) from None
+    if -done.status in _WRITTEN_TOO_MUCH:
+        raise KernelSourceError(
+            f"{name} wrote more than {bounds.file_bytes >> 20} MB; it was ended"
+        )
+    return ToolRun(done.status, done.stdout, done.stderr)
 
 
-def _bounded(command: Sequence[str], memory: int) -> list[str]:
-    """What bounds its memory, then becomes the tool; bounded from here it may have it all by then.
-
-    Raises :class:`OSError` for a tool that is not there or cannot be executed.
-    """
-    if sys.platform != "linux":
-        return list(command)
-    program = command[0]
-    if not os.path.dirname(program):
-        program = shutil.which(program) or program
-    os.stat(program)
-    if not os.access(program, os.X_OK):
-        raise PermissionError(f"{program} is no program")
-    bound = 'ulimit -v "$0" && exec "$@"'
-    return ["/bin/sh", "-c", bound, str(memory >> 10), program, *command[1:]]
+def _installations() -> tuple[Path, ...]:
+    """Folders of all tools and of their headers: one may be a script that starts another."""
+    kits = map(Path, _toolkits())
+    return (*_package("nvidia"), *_package("triton"), *_folders(), *kits)
 
 
-def _environment(cwd: str | None) -> dict[str, str]:
+def _environment(folder: str | Path | None) -> dict[str, str]:
     """What tools need of ours: compilers can read their environment, where secrets may be."""
     kept = {k: v for k, v in os.environ.items() if k.upper() in _PASSED_ON}
-    return {**kept, "LC_ALL": "C", **({"TMPDIR": cwd} if cwd else {})}
-
-
-def _end(process: subprocess.Popen[str]) -> None:
-    """With its children, which would keep the pipes open."""
-    try:
-        if os.name == "posix":
-            os.killpg(process.pid, signal.SIGKILL)
-        else:
-            process.kill()
-    except ProcessLookupError:
-        pass
-    process.communicate()
+    return {**kept, "LC_ALL": "C", **({"TMPDIR": str(folder)} if folder else {})}
 
 
 @lru_cache(maxsize=32)

@@ -1,0 +1,192 @@
+"""Compiling by nvcc, whose commands run here: nvcc itself hands them to a shell.
+
+nvcc is asked for its commands (``--dryrun``) for a source, options and names of ours alone; texts
+of the user's take their places in the words of these commands afterwards. So a path, a macro's
+value or a folder of headers is one argument of one program, whatever letters it has.
+
+Example of what nvcc prints, shortened::
+
+    #$ CICC_PATH=/usr/local/cuda/bin/../nvvm/bin
+    #$ gcc -E -x c++ -I"PERFASSERT_FOLDERS" -D "PERFASSERT_MACROS" -m64 "main.cu" -o "main.cpp1.ii"
+    #$ "$CICC_PATH/cicc" --orig_src_file_name "main.cu" "main.cpp1.ii" -o "main.ptx"
+    #$ ptxas -arch=sm_80 -m64 "main.ptx" -o "main.cubin"
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from perfassert.errors import KernelSourceError
+from perfassert.source import encode_file_name
+
+from . import tools
+from .options import HostArguments
+
+INSTANCE = "instantiate.cu"
+"""File in the private folder with what is appended to a source."""
+_MAIN = "main.cu"
+_FOLDERS, _MACROS = "PERFASSERT_FOLDERS", "PERFASSERT_MACROS"
+_LINE = re.compile(r"#\$ (?:(\w+)=)?(.*)")
+_VARIABLE = re.compile(r"\$(\w+)")
+_PLAIN = re.compile(r"[\w+=:,.@%^~/-]*", re.ASCII)
+_ORIGIN = ("--orig_src_file_name", "--orig_src_path_name")
+_MARKER = re.compile(rb'^(# \d+ ")((?:[^"\\\n]|\\.)*)"', re.MULTILINE)
+_ESCAPE = re.compile(rb"\\(\d{3}|.)")
+_LETTERS = {b'"': b"%22", b"\\": b"%5C", b"n": b"%0A", b"012": b"%0A", b"015": b"%0D"}
+_KEPT = ("PATH", "LD_LIBRARY_PATH")
+_CLEANING = ("rm", "erase", "del")  # of nvcc's temporary files: the folder goes as a whole
+
+
+@dataclass(frozen=True, slots=True)
+class Compilation:
+    """One run of nvcc.
+
+    ``path`` is compiled for ``arch`` (``"sm_80"``: machine code, ``"compute_90"``: PTX) in
+    ``folder``, a private one. ``options`` are nvcc's own, ``host`` the preprocessor's, which may
+    have any text. ``appended`` is code that stands behind the source. ``reads`` are the folders
+    that headers lie in.
+    """
+
+    nvcc: tools.Tool
+    path: Path
+    arch: str
+    folder: Path
+    options: tuple[str, ...]
+    host: HostArguments
+    appended: str = ""
+    reads: tuple[str, ...] = ()
+
+
+def compile_with_nvcc(what: Compilation, limit: float | None = None) -> tuple[bytes, str]:
+    """The product, and what the compilers print; the product is empty where one of them fails.
+
+    Raises:
+        KernelSourceError: an option cannot be one of nvcc's, or a tool does not finish.
+        ToolchainMissing: nvcc or the host's compiler cannot be started.
+    """
+    product = "ptx" if what.arch.startswith("compute") else "cubin"
+    main, included = what.path, what.host.includes
+    if what.appended:
+        main = what.folder / INSTANCE
+        main.write_text(what.appended)
+        included = (*included, "-include", str(what.path))
+    out = what.folder / f"out.{product}"
+    texts = _Texts(
+        {f"-I{_FOLDERS}": what.host.folders, _MACROS: what.host.macros},
+        (*included, str(main)),
+        encode_file_name(str(what.path)),
+    )
+    variables, commands, log = _commands(what, product, limit)
+    for command in commands:
+        words = texts.placed(command)
+        if preprocessed := _preprocessed(words):
+            _encode_names(what.folder / preprocessed)
+        run = _run(what, Path(words[0]).name, words, variables, limit)
+        log = "\n".join(filter(None, (log, run.log)))
+        if run.status:
+            return b"", log
+    return (out.read_bytes() if out.exists() else b""), log
+
+
+def _commands(
+    what: Compilation, product: str, limit: float | None
+) -> tuple[dict[str, str], list[list[str]], str]:
+    """Variables of the environment, and the commands as words, that nvcc would run; else its words.
+
+    None of this has a text of the user's.
+    """
+    words = [f"-{product}", f"-arch={what.arch}", "-o", f"out.{product}", *what.options]
+    words += [f"-I{_FOLDERS}", f"-D{_MACROS}", _MAIN]
+    for word in words:
+        if _PLAIN.fullmatch(word) is None:
+            raise KernelSourceError(f"option {word!r}: no option of nvcc's has such letters")
+    (what.folder / _MAIN).touch()
+    run = _run(what, "nvcc", [_plain_path(what), "--dryrun", *words], {}, limit)
+    if run.status:
+        return {}, [], run.log
+    variables: dict[str, str] = {}
+    commands = []
+    for line in run.stderr.splitlines():
+        found = _LINE.fullmatch(line.strip())
+        if found is not None and found[1]:
+            variables[found[1]] = found[2]
+        elif found is not None:
+            split = shlex.split(found[2])
+            if split and split[0] not in _CLEANING:
+                commands.append([_VARIABLE.sub(lambda m: variables[m[1]], w) for w in split])
+    return {name: variables[name] for name in _KEPT if name in variables}, commands, ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Texts:
+    """What stands for the placeholders, for the source, and for its name in messages."""
+
+    placeholders: Mapping[str, Sequence[str]]
+    main: Sequence[str]
+    origin: str
+
+    def placed(self, command: Sequence[str]) -> list[str]:
+        """The command with the user's texts, each a word of its own."""
+        words: list[str] = []
+        for word in command:
+            if words and words[-1] in _ORIGIN:
+                words.append(self.origin)
+            elif word in self.placeholders:
+                if words[-1] == "-D":
+                    words.pop()
+                words += self.placeholders[word]
+            elif word == _MAIN:
+                words += self.main
+            else:
+                words.append(word)
+        return words
+
+
+def _preprocessed(command: Sequence[str]) -> str:
+    """The file that a command reads and the host's preprocessor has written, if it does."""
+    return next((word for word in command if word.endswith(".ii") and word != command[-1]), "")
+
+
+def _encode_names(file: Path) -> None:
+    """Names of files in line markers, as :func:`perfassert.source.encode_file_name` has it."""
+    if not file.is_file() or b"\\" not in (text := file.read_bytes()):
+        return
+
+    def encoded(marker: re.Match[bytes]) -> bytes:
+        name = _ESCAPE.sub(lambda m: _LETTERS.get(m[1], m[0]), marker[2])
+        return marker[1] + name + b'"'
+
+    file.write_bytes(_MARKER.sub(encoded, text))
+
+
+def _plain_path(what: Compilation) -> str:
+    """nvcc's path as it may stand in its own commands: by a link, where it has other letters."""
+    path = os.path.abspath(what.nvcc.path)
+    if _PLAIN.fullmatch(path):
+        return path
+    link = what.folder / "toolkit"
+    if not link.is_symlink():
+        link.symlink_to(Path(path).parent.parent)
+    return f"./toolkit/{Path(path).parent.name}/{Path(path).name}"
+
+
+def _run(
+    what: Compilation,
+    name: str,
+    command: Sequence[str],
+    variables: Mapping[str, str],
+    limit: float | None,
+) -> tools.ToolRun:
+    return tools.run_tool(
+        name,
+        command,
+        folder=what.folder,
+        reads=(*what.reads, str(what.path.parent), str(Path(what.nvcc.path).parent.parent)),
+        environment={**variables, "TMPDIR": "."},
+        limit=limit,
+    )

@@ -1,0 +1,214 @@
+"""The one place that starts tools: a program and its arguments, a folder, bounds, and a sandbox.
+
+No shell is involved. On Linux ``sandbox.py`` bounds memory and the size of files before the tool
+runs and, where the kernel offers Landlock and seccomp, leaves it alone with its own folder, the
+folders that it is given to read, and the system's. Elsewhere the tool runs with a time limit only.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import IO
+
+from perfassert.errors import PerfAssertError
+
+SANDBOX = "PERFASSERT_SANDBOX"
+MODES = ("on", "off", "require")
+"""Values of the variable: what the kernel offers (default), nothing, or an error without it."""
+
+_LAUNCHER = Path(__file__).with_name("sandbox.py")
+_BOUNDED = sys.platform == "linux"  # elsewhere there are neither these limits nor Landlock
+_SYSTEM = (
+    "/usr", "/lib", "/lib32", "/lib64", "/bin", "/sbin", "/opt", "/nix/store", "/gnu/store",
+    "/etc/ld.so.cache", "/etc/ld.so.preload", "/etc/localtime", "/etc/alternatives",
+    "/sys/devices/system/cpu", "/proc/cpuinfo", "/proc/meminfo", "/dev/urandom", "/dev/zero",
+)  # fmt: skip
+"""What programs and their libraries are; nobody's sources, nobody's settings."""
+_WRITABLE = ("/dev/null",)
+
+
+class TimeLimitReached(Exception):
+    """The process was ended, with its children."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Of one run: seconds by the clock, bytes of address space, bytes of each file and output."""
+
+    seconds: float
+    memory_bytes: int
+    file_bytes: int = 2 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """What a process left: its exit status (negative: the signal that ended it) and its output."""
+
+    status: int
+    stdout: str
+    stderr: str
+
+
+def run_process(
+    command: Sequence[str],
+    bounds: Bounds,
+    environment: Mapping[str, str],
+    *,
+    folder: str | Path | None = None,
+    reads: Iterable[str | Path] = (),
+    script: bool = False,
+    stdin: str = "",
+) -> Finished:
+    """Run one program to its end.
+
+    Args:
+        command: the program (a path, or a name that ``PATH`` has) and its arguments; no shell sees
+            them. With ``script``: a Python script and its arguments.
+        bounds: limits of time, memory and output.
+        environment: all that it gets.
+        folder: where it runs, the only place that it may write to.
+        reads: files and folders that it may read besides the system's, its own and ``folder``.
+        stdin: text that it reads.
+
+    Raises:
+        OSError: the program is not there or cannot be executed.
+        TimeLimitReached: it took longer than ``bounds.seconds``.
+        PerfAssertError: ``PERFASSERT_SANDBOX=require`` and the kernel offers no sandbox.
+    """
+    words = list(command)
+    if not script:
+        words[0] = _executable(words[0], folder or "", environment.get("PATH", ""))
+    words = _launched(words, bounds, folder, reads, script)
+    with (
+        tempfile.TemporaryFile() as given,
+        tempfile.TemporaryFile() as out,
+        tempfile.TemporaryFile() as err,
+    ):
+        given.write(stdin.encode("utf-8", "surrogateescape"))
+        given.seek(0)
+        process = subprocess.Popen(
+            words,
+            stdin=given,
+            stdout=out,
+            stderr=err,
+            cwd=folder,
+            env=dict(environment),
+            start_new_session=os.name == "posix",
+        )
+        try:
+            status = process.wait(bounds.seconds)
+        except subprocess.TimeoutExpired:
+            raise TimeLimitReached from None
+        finally:
+            _end(process)
+        return Finished(status, _text(out), _text(err))
+
+
+def _text(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode("utf-8", "replace").replace("\r\n", "\n")
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """With what it may have started."""
+    try:
+        if os.name == "posix":
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()
+    except (ProcessLookupError, PermissionError):
+        pass
+    process.wait()
+
+
+def _launched(
+    command: Sequence[str],
+    bounds: Bounds,
+    folder: str | Path | None,
+    reads: Iterable[str | Path],
+    script: bool,
+) -> list[str]:
+    """The command below the launcher, where the system has what that needs."""
+    if not _BOUNDED:
+        return [sys.executable, "-I", *command] if script else list(command)
+    words = [sys.executable, "-I", "-S", str(_LAUNCHER)]
+    words += ["--memory", str(bounds.memory_bytes), "--files", str(bounds.file_bytes)]
+    if mode() != "off":
+        words.append("--alone")
+        whole = os.path.join(folder or "", command[0])
+        readable = [*_SYSTEM, *_of_python(), *_of_program(whole), *reads]
+        writable = [*_WRITABLE, *([folder] if folder is not None else [])]
+        for path in dict.fromkeys(map(str, readable)):
+            words += ["--read", path]
+        for path in map(str, writable):
+            words += ["--write", path]
+    words += ["--script"] if script else []
+    return [*words, "--", *command]
+
+
+def mode() -> str:
+    """How the sandbox is wanted: one of :data:`MODES`."""
+    wanted = os.environ.get(SANDBOX, "") or "on"
+    if wanted not in MODES:
+        raise PerfAssertError(f"{SANDBOX} must be one of {', '.join(MODES)}, not {wanted!r}")
+    if wanted == "require" and len(mechanisms()) < 2:
+        raise PerfAssertError(
+            f"{SANDBOX}=require, but this system offers no sandbox of Landlock (Linux 5.13) and "
+            "seccomp; unset it to run tools without"
+        )
+    return wanted
+
+
+@lru_cache(maxsize=1)
+def mechanisms() -> tuple[str, ...]:
+    """What a sandbox consists of on this system, as ``("landlock-7", "seccomp")``."""
+    if not _BOUNDED:
+        return ()
+    command = [sys.executable, "-I", "-S", str(_LAUNCHER), "--status"]
+    done = subprocess.run(command, capture_output=True, text=True, env={}, check=False)
+    return tuple(done.stdout.split())
+
+
+def _executable(program: str, folder: str | Path, searched: str) -> str:
+    """Its path, which may be relative to the folder; :class:`OSError` for what is none."""
+    path = program
+    if not os.path.dirname(program):
+        places = os.pathsep.join(os.path.join(folder, p) for p in searched.split(os.pathsep) if p)
+        path = shutil.which(program, path=places) or program
+    whole = os.path.join(folder, path)
+    os.stat(whole)
+    if not os.access(whole, os.X_OK) or os.path.isdir(whole):
+        raise PermissionError(f"{path} is no program")
+    return path
+
+
+@lru_cache(maxsize=1)
+def _of_python() -> tuple[str, ...]:
+    """Folders of the interpreter and its libraries; of a virtual environment only these."""
+    library = Path(os.__file__).parent
+    return (
+        *(str(path) for path in (Path(sys.base_prefix, part) for part in ("bin", "lib", "lib64"))),
+        str(library),
+        str(Path(__file__).parent),
+        sys.executable,
+    )
+
+
+def _of_program(program: str) -> tuple[str, ...]:
+    """Folders that a program's own files lie in: beside it, and in its installation's."""
+    folders = []
+    for path in (Path(program), Path(os.path.realpath(program))):
+        prefix = path.parent.parent
+        home = Path.home()
+        broad = prefix in (home, *home.parents) or prefix == Path("/")
+        folders.append(str(path.parent if broad else prefix))
+    return tuple(dict.fromkeys(folders))

@@ -1,0 +1,179 @@
+"""Starts one program with bounds and, where the kernel offers it, alone.
+
+A script, not a module that others import from: it is started by path with ``python -I -S`` and
+imports the standard library only.
+
+``sandbox.py [--memory BYTES] [--files BYTES] [--alone] [--read PATH]... [--write PATH]...
+[--script] -- PROGRAM ARGUMENT...``
+
+``--alone`` asks for Landlock and seccomp: the program reads below the ``--read`` paths, writes
+below the ``--write`` paths, and reaches nothing else of the file system: not ``/proc``, where the
+environment of other processes can be read. It opens no socket, traces no process and signals none
+outside. ``--script`` runs a Python script in this process instead of another program. ``--status``
+prints what is in force, one word each, and ends.
+
+Sources: Linux kernel documentation, "Landlock: unprivileged access control" and "Seccomp BPF";
+``include/uapi/linux/landlock.h``, ``seccomp.h``, ``filter.h``, ``audit.h``.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import struct
+import sys
+from collections.abc import Sequence
+
+UNAVAILABLE = 125
+"""Exit status where the program cannot be started."""
+
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_NO_NEW_PRIVILEGES, _SET_SECCOMP, _FILTER = 38, 22, 2  # of prctl
+
+_PIPE, _FILE_SIZE = 13, 25  # signals, the same on all of Linux's machines but MIPS
+
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # system calls, on every architecture
+_VERSION, _PATH_BENEATH = 1, 1
+_RIGHTS = ((1, 13), (2, 14), (3, 15), (5, 16))
+"""Landlock's version → how many rights of files it knows; from version 5 on with ioctl."""
+_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_FOLDER = 1 << 0, 1 << 1, 1 << 2, 1 << 3
+_TRUNCATE, _IOCTL = 1 << 14, 1 << 15
+_OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL
+_TCP, _SCOPES = 0b11, 0b11  # bind and connect; abstract Unix sockets and signals
+
+_REFUSED = {
+    # socket, ptrace, process_vm_readv, process_vm_writev, pidfd_getfd, io_uring_setup
+    "x86_64": (0xC000003E, (41, 101, 310, 311, 438, 425)),
+    "aarch64": (0xC00000B7, (198, 117, 270, 271, 438, 425)),
+}
+"""Machine → its number for the kernel's audit, and the system calls that are refused."""
+_X32 = 0x40000000  # set in the numbers of another table of system calls on x86-64
+_LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06  # BPF
+_ALLOW, _ERROR, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
+_NOT_PERMITTED = 1  # EPERM
+
+
+def main(words: list[str]) -> int:
+    """Become the program; a status where that fails."""
+    limits, paths, flags, command = _parse(words)
+    for kind, value in limits:
+        _lower(kind, value)
+    if "--status" in flags:
+        print(" ".join(isolate(())))
+        return 0
+    if "--alone" in flags:
+        isolate(paths)
+    if "--script" in flags:
+        import runpy
+
+        sys.argv = list(command)
+        runpy.run_path(command[0], run_name="__main__")
+        return 0
+    for number in (_PIPE, _FILE_SIZE):  # which Python ignores, and programs would go on to ignore
+        _LIBC.signal(number, None)
+    try:
+        os.execv(command[0], command)
+    except OSError as error:
+        print(f"{command[0]}: {error.strerror}", file=sys.stderr)
+    return UNAVAILABLE
+
+
+def _parse(
+    words: list[str],
+) -> tuple[list[tuple[int, int]], list[tuple[str, bool]], set[str], list[str]]:
+    """Limits as (resource, value), paths as (path, may be written), flags, and the command."""
+    limits, paths, flags = [], [], set()
+    kinds = {"--memory": resource.RLIMIT_AS, "--files": resource.RLIMIT_FSIZE}
+    while words:
+        word = words.pop(0)
+        if word == "--":
+            break
+        if word in kinds:
+            limits.append((kinds[word], int(words.pop(0))))
+        elif word in ("--read", "--write"):
+            paths.append((words.pop(0), word == "--write"))
+        else:
+            flags.add(word)
+    return limits, paths, flags, words
+
+
+def _lower(kind: int, value: int) -> None:
+    """Set a limit, or leave it where it is lower already (as on many clusters)."""
+    _, hard = resource.getrlimit(kind)
+    if hard != resource.RLIM_INFINITY:
+        value = min(value, hard)
+    resource.setrlimit(kind, (value, value))
+
+
+def isolate(paths: Sequence[tuple[str, bool]]) -> list[str]:
+    """Give up what the program does not need; the names of the mechanisms that are in force."""
+    if _LIBC.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0):
+        return []
+    applied = []
+    if version := _restrict_files(paths):
+        applied.append(f"landlock-{version}")
+    if _refuse_calls():
+        applied.append("seccomp")
+    return applied
+
+
+def _restrict_files(paths: Sequence[tuple[str, bool]]) -> int:
+    """Landlock's version; 0 where the kernel has none."""
+    version = _LIBC.syscall(_CREATE_RULESET, None, 0, _VERSION)
+    if version < 1:
+        return 0
+    count = max(bits for since, bits in _RIGHTS if version >= since)
+    rights = (1 << count) - 1
+    attributes = struct.pack("=Q", rights)
+    attributes += struct.pack("=Q", _TCP) if version >= 4 else b""
+    attributes += struct.pack("=Q", _SCOPES) if version >= 6 else b""
+    ruleset = _LIBC.syscall(_CREATE_RULESET, attributes, len(attributes), 0)
+    if ruleset < 0:
+        return 0
+    for path, writable in paths:
+        _allow(ruleset, path, rights if writable else _EXECUTE | _READ_FILE | _READ_FOLDER, rights)
+    done = not _LIBC.syscall(_RESTRICT_SELF, ruleset, 0)
+    os.close(ruleset)
+    return version if done else 0
+
+
+def _allow(ruleset: int, path: str, granted: int, known: int) -> None:
+    """What lies below a path, or a single file; a path that is not there needs nothing."""
+    try:
+        place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except OSError:
+        return
+    if not os.path.isdir(path):
+        granted &= _OF_FILES
+    rule = struct.pack("=Qi", granted & known, place)
+    _LIBC.syscall(_ADD_RULE, ruleset, _PATH_BENEATH, rule, 0)
+    os.close(place)
+
+
+def _refuse_calls() -> bool:
+    """Whether system calls that reach other processes or the network are refused from now on."""
+    machine = os.uname().machine
+    if machine not in _REFUSED:
+        return False
+    audit, numbers = _REFUSED[machine]
+    refuse = _ERROR | _NOT_PERMITTED
+    program = [
+        (_LOAD, 0, 0, 4),  # the machine that a call is for
+        (_EQUAL, 1, 0, audit),
+        (_RETURN, 0, 0, _KILL),
+        (_LOAD, 0, 0, 0),  # its number
+    ]
+    if machine == "x86_64":
+        program += [(_AT_LEAST, 0, 1, _X32), (_RETURN, 0, 0, _KILL)]
+    for number in numbers:
+        program += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, refuse)]
+    program += [(_RETURN, 0, 0, _ALLOW)]
+    code = b"".join(struct.pack("=HBBI", *instruction) for instruction in program)
+    buffer = ctypes.create_string_buffer(code, len(code))
+    filter_program = struct.pack("@HP", len(program), ctypes.addressof(buffer))
+    return not _LIBC.prctl(_SET_SECCOMP, _FILTER, filter_program, 0, 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,146 @@
+"""Tools run alone: they see their folder, what they are given, and the system; nothing else."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from perfassert.errors import PerfAssertError
+from perfassert.frontends.toolchain import tools
+from perfassert.frontends.toolchain.binary import Source
+from perfassert.frontends.toolchain.build import build
+from perfassert.processes import MODES, SANDBOX, Bounds, mechanisms, mode, run_process
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="the launcher is for Linux")
+alone = pytest.mark.skipif(len(mechanisms()) < 2, reason="this kernel offers no sandbox")
+BOUNDS = Bounds(20, 4 << 30)
+
+
+def shell(script, tmp_path, **more):
+    """Run a shell, which stands for a tool that is out of hand."""
+    environment = {"PATH": os.environ["PATH"]}
+    folder = tmp_path / "folder"
+    folder.mkdir(exist_ok=True)
+    command = ["/bin/sh", "-c", script]
+    return run_process(command, BOUNDS, environment, folder=folder, **more)
+
+
+@alone
+@pytest.mark.parametrize(
+    "script",
+    [
+        "cat /proc/{pid}/environ", "cat /proc/$PPID/environ", "cat /proc/self/environ",
+        "cat {outside}", "cat ../outside", "ls {home}", "cat /etc/passwd", "touch {home}/made",
+        "touch /tmp/made", "ln -s {outside} link && cat link", "cd / && cat {outside}",
+        "ln {outside} hard && cat hard", "kill -0 {pid}", "mkdir /dev/shm/made",
+    ],
+)  # fmt: skip
+def test_what_a_tool_may_not_do(tmp_path, script):
+    (tmp_path / "outside").write_text("hunter2")
+    names = {"pid": os.getpid(), "outside": tmp_path / "outside", "home": tmp_path}
+    done = shell(script.format(**names), tmp_path)
+    assert done.status != 0
+    assert "hunter2" not in done.stdout
+    assert not (tmp_path / "made").exists()
+
+
+@alone
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import socket; socket.socket()",
+        "import socket; socket.socket(socket.AF_UNIX)",
+        "import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM)",
+        "import socket; socket.create_connection(('127.0.0.1', 1))",
+        "import os; os.kill(os.getppid(), 0)",
+        "import ctypes; c = ctypes.CDLL(None); assert not c.ptrace(16, {pid}, 0, 0)",
+        "import ctypes; b = bytes(200); assert ctypes.CDLL(None).syscall(425, 8, b) >= 0",
+        "import subprocess; subprocess.run(['cat', '/proc/{pid}/environ'], check=True)",
+        "import os; os.open('/', os.O_RDONLY); os.listdir('/root')",
+        "open('/proc/{pid}/mem', 'rb')",
+    ],
+)  # fmt: skip
+def test_what_a_program_may_not_ask_of_the_kernel(tmp_path, code):
+    command = [sys.executable, "-I", "-S", "-c", code.format(pid=os.getpid())]
+    done = run_process(command, BOUNDS, {}, folder=tmp_path)
+    assert done.status != 0, done
+    assert "Error" in done.stderr
+
+
+@linux
+def test_what_a_tool_may_do(tmp_path):
+    given = tmp_path / "given"
+    given.mkdir()
+    (given / "own.h").write_text("one")
+    done = shell(f"cat {given}/own.h; cat; pwd; echo made > file; cat file", tmp_path,
+                 reads=[given], stdin="two ")  # fmt: skip
+    assert done.stdout.split() == ["onetwo", str(tmp_path / "folder"), "made"], done
+
+
+@linux
+@pytest.mark.parametrize("wanted", MODES)
+def test_modes(tmp_path, monkeypatch, wanted):
+    monkeypatch.setenv(SANDBOX, wanted)
+    if wanted == "require" and len(mechanisms()) < 2:
+        with pytest.raises(PerfAssertError, match="offers no sandbox"):
+            mode()
+        return
+    (tmp_path / "outside").write_text("hunter2")
+    done = shell("cat ../outside", tmp_path)
+    assert ("hunter2" in done.stdout) is (wanted == "off" or not mechanisms())
+
+
+def test_another_mode_is_an_error(monkeypatch):
+    monkeypatch.setenv(SANDBOX, "perhaps")
+    with pytest.raises(PerfAssertError, match="PERFASSERT_SANDBOX must be one of on, off, require"):
+        mode()
+
+
+@linux
+def test_output_is_bounded(tmp_path):
+    bounds = Bounds(20, 4 << 30, file_bytes=1 << 20)
+    done = run_process(["/bin/cat", "/dev/zero"], bounds, {}, folder=tmp_path)
+    assert done.status < 0
+    assert len(done.stdout) <= 1 << 20
+
+
+LIMITED = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_AS, (6 << 30, 6 << 30))
+from perfassert.frontends.toolchain.binary import Source
+from perfassert.frontends.toolchain.build import build
+from pathlib import Path
+print(build(Source(Path(sys.argv[1]), "cuda"), "sm_80").mangled)
+"""
+
+
+@linux
+@pytest.mark.skipif(tools.find("nvrtc") is None, reason="NVRTC is not installed")
+def test_a_lower_limit_of_memory_stays(tmp_path, monkeypatch):
+    """As clusters set it: ``ulimit -v`` below what tools may have by default."""
+    monkeypatch.setenv("PERFASSERT_CACHE_DIR", str(tmp_path / "cache"))
+    (tmp_path / "k.cu").write_text("__global__ void k(float* x) { x[threadIdx.x] = 1; }\n")
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED, str(tmp_path / "k.cu")], capture_output=True, text=True,
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"}, check=False,
+    )  # fmt: skip
+    assert done.stdout.strip() == "_Z1kPf", done.stderr
+
+
+@alone
+@pytest.mark.skipif(tools.find("nvcc") is None, reason="nvcc is not installed")
+@pytest.mark.parametrize("host", ["#include <cstdio>\n", ""])
+@pytest.mark.parametrize("asked", ['#define F "{0}"\n#include F\n', '#include "{0}"\n'])
+def test_a_compiler_reads_no_file_elsewhere(tmp_path, monkeypatch, host, asked):
+    """What looks like no source is not among the folders that a compiler needs."""
+    monkeypatch.setenv("PERFASSERT_CACHE_DIR", str(tmp_path / "cache"))
+    (tmp_path / "secrets").mkdir()
+    (tmp_path / "secrets" / "id_rsa").write_text("#pragma once\nint hunter2 = ;\n")
+    home = tmp_path / "home"
+    home.mkdir()
+    text = host + asked.format(tmp_path / "secrets" / "id_rsa")
+    (home / "k.cu").write_text(text + "__global__ void k(float* x) { x[threadIdx.x] = 1; }\n")
+    with pytest.raises(PerfAssertError) as caught:
+        build(Source(home / "k.cu", "cuda"), "sm_80")
+    assert "hunter2" not in str(caught.value)
