@@ -18,6 +18,8 @@ import yaml
 from perfassert.frontends.toolchain import tools
 
 ROOT = Path(__file__).parents[2]
+ACTION, COMMENT = ROOT / "action.yml", ROOT / ".github/actions/comment/action.yml"
+GITLAB, WORKFLOW = ROOT / "docs/gitlab-ci.yml", ROOT / "docs/ci-workflow.yml"
 KERNEL = """
 __global__ void BOUNDS sums(float* a) {
   float v[40], sum = 0;
@@ -115,7 +117,6 @@ class Runner:
 
     def __init__(self, place: Path) -> None:
         self.place = place
-        self.action = yaml.safe_load((ROOT / "action.yml").read_text("utf-8"))
         self.comments = place / "comments.json"
         self.comments.write_text("[]")
         self.bin = place / "bin"
@@ -150,18 +151,33 @@ class Runner:
         return work
 
     def run(self, work: Path, **inputs: str) -> tuple[int, str, str]:
-        """Exit code of the last step that ran, what was printed, the job's summary."""
-        defaults = {k: i.get("default", "") for k, i in self.action["inputs"].items()}
+        """Compare in one job, comment in another: exit code of the first, what was printed, its
+        summary."""
+        code, printed, summary = self.take(ACTION, work, inputs)
+        artifact = self.place / "perfassert-comment"
+        artifact.mkdir(exist_ok=True)
+        if (self.place / "perfassert-diff.md").exists():
+            (self.place / "perfassert-diff.md").replace(artifact / "perfassert-diff.md")
+            commented, said, _ = self.take(COMMENT, self.place, {})
+            assert commented == 0, said
+            printed += said
+        return code, printed, summary
+
+    def take(self, action: Path, work: Path, inputs: dict[str, str]) -> tuple[int, str, str]:
+        """Exit code of an action's last step that ran, what was printed, the job's summary."""
+        described = yaml.safe_load(action.read_text("utf-8"))
+        defaults = {k: i.get("default", "") for k, i in described["inputs"].items()}
         given = {**defaults, "install": "", **{k.replace("_", "-"): v for k, v in inputs.items()}}
         known: dict[str, Any] = {f"inputs.{k}": v for k, v in given.items()}
         known |= {"github.event_name": "pull_request", "github.base_ref": "main",
                   "github.event.pull_request.number": "7", "github.token": "secret",
                   "runner.temp": str(self.place)}  # fmt: skip
-        known["inputs.token"] = filled(known["inputs.token"], known)
+        if "inputs.token" in known:
+            known["inputs.token"] = filled(known["inputs.token"], known)
         summary = self.place / "summary.md"
         summary.write_text("")
         printed = ""
-        for step in self.action["runs"]["steps"]:
+        for step in described["runs"]["steps"]:
             if "uses" in step or ("if" in step and value(step["if"], known) != "True"):
                 continue
             outputs = self.place / "outputs"
@@ -234,34 +250,108 @@ def test_pull_requests_of_a_repository(origin, tmp_path):
     assert "no-such-revision" in printed
 
 
-def test_the_job_for_gitlab(origin, tmp_path):
+def test_a_token_that_the_checkout_left_is_an_error(origin, tmp_path):
     runner = Runner(tmp_path)
-    (job,) = yaml.safe_load((ROOT / "docs/gitlab-ci.yml").read_text("utf-8")).values()
+    commit(origin, "change", GOOD)
+    work = runner.checkout(origin, "change")
+    git(work, "config", "http.https://github.com/.extraheader", "AUTHORIZATION: basic secret")
+    code, printed, _ = runner.run(work, arch="sm_80")
+    assert code == 2
+    assert "persist-credentials: false" in printed
+
+
+def test_the_installer_is_no_module_of_the_pull_request(origin, tmp_path):
+    """``python -m pip`` looks for modules in the folder that it is started in."""
+    runner = Runner(tmp_path)
+    commit(origin, "change", GOOD)
+    work = runner.checkout(origin, "change")
+    (work / "pip").mkdir()
+    (work / "pip" / "__main__.py").write_text("open('made', 'w')")
+    (work / "json.py").write_text("open('made', 'w')")
+    for step in yaml.safe_load(ACTION.read_text("utf-8"))["runs"]["steps"]:
+        if "pip install" in step.get("run", ""):
+            done = subprocess.run(
+                ["bash", "-c", step["run"].replace("install", "--version #")], cwd=work,
+                env=runner.environment, capture_output=True, text=True, check=True,
+            )  # fmt: skip
+            assert done.stdout.startswith("pip ")
+    assert not (work / "made").exists()
+
+
+def jobs() -> dict[str, dict[str, Any]]:
+    """Every job that we give away, by name, as {text, secret}."""
+    found: dict[str, dict[str, Any]] = {}
+    for path in (ACTION, COMMENT):
+        found[str(path.relative_to(ROOT))] = yaml.safe_load(path.read_text("utf-8"))
+    for name, job in yaml.safe_load(WORKFLOW.read_text("utf-8"))["jobs"].items():
+        found[f"ci-workflow {name}"] = job
+    for name, job in yaml.safe_load(GITLAB.read_text("utf-8")).items():
+        found[f"gitlab {name}"] = job
+    return found
+
+
+@pytest.mark.parametrize("name", jobs())
+def test_no_job_builds_and_has_a_token(name):
+    """Code of a pull request can read whatever its job can."""
+    text = json.dumps(jobs()[name])
+    runs_code = any(
+        word in text
+        for word in ("perfassert diff", "pytest", "actions/checkout", "pip install", "make ")
+    )
+    has_token = any(
+        word in text for word in ("github.token", "secrets.", "GH_TOKEN", "PRIVATE-TOKEN", "write")
+    )
+    assert runs_code != has_token
+    if '"uses": "actions/checkout' in text:
+        assert '"persist-credentials": false' in text
+    assert all("-I" in part[:4] for part in re.split(r"\bpython3? ", text)[1:])
+
+
+def test_the_workflow_gives_no_rights_but_reading():
+    assert yaml.safe_load(WORKFLOW.read_text("utf-8"))["permissions"] == {"contents": "read"}
+
+
+def test_the_jobs_for_gitlab(origin, tmp_path):
+    runner = Runner(tmp_path)
+    job, note_job = yaml.safe_load(GITLAB.read_text("utf-8")).values()
     commit(origin, "change", SPILLS)
     work = tmp_path / "gitlab"
     git(tmp_path, "clone", "-q", "--branch", "change", str(origin), str(work))
     given = {
-        **job["variables"], **runner.environment,
-        "PERFASSERT_INSTALL": "", "PERFASSERT_DEVICE": "a100", "PERFASSERT_TOKEN": "secret",
-        "CI_MERGE_REQUEST_DIFF_BASE_SHA": git(origin, "rev-parse", "main"), "CI_JOB_NAME": "perf",
+        **job["variables"], **runner.environment, "PERFASSERT_INSTALL": "",
+        "PERFASSERT_DEVICE": "a100", "CI_JOB_NAME": "perf", "CI_PROJECT_URL": str(origin),
+        "CI_MERGE_REQUEST_DIFF_BASE_SHA": git(origin, "rev-parse", "main"),
+        "CI_JOB_TOKEN": "secret", "CI_REPOSITORY_URL": "https://gitlab-ci-token:secret@x/y.git",
     }  # fmt: skip
+
+    def run(script: list[str], place: Path, **more: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["sh", "-e", "-c", "\n".join(script)], cwd=place, env={**given, **more},
+            capture_output=True, text=True,
+        )  # fmt: skip
+
     runner.comments.write_text(json.dumps([{"id": 5, "body": "<!-- perfassert: perf -->\nbefore"}]))
-    done = subprocess.run(
-        ["sh", "-e", "-c", "\n".join(job["script"])],
-        cwd=work, env=given, capture_output=True, text=True,
-    )  # fmt: skip
+    done = run(job["script"], work)
     assert done.returncode == 1, done.stderr
     assert "1 worse" in done.stdout
+    assert "secret" not in git(work, "remote", "-v")
+    assert runner.told()[0]["body"].endswith("before")  # this job has no token
+    refused = run(job["script"], work, PERFASSERT_TOKEN="secret")
+    assert refused.returncode == 2
+    assert "environment scope perfassert-note" in refused.stdout
+
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    shutil.copy(work / "perfassert.md", bare)
+    done = run(note_job["script"], bare, PERFASSERT_TOKEN="secret")
+    assert done.returncode == 0, done.stderr
     (note,) = runner.told()
     assert note["body"].startswith("<!-- perfassert: perf -->\n## ")
 
     (work / ".perfassert-cache").mkdir()
     (work / ".perfassert-cache" / "forged.kernel").write_text("")
     git(work, "add", "-f", ".perfassert-cache")
-    done = subprocess.run(
-        ["sh", "-e", "-c", "\n".join(job["script"])],
-        cwd=work, env=given, capture_output=True, text=True,
-    )  # fmt: skip
+    done = run(job["script"], work)
     assert done.returncode == 2
     assert "the repository brings a cache of its own" in done.stdout
 
