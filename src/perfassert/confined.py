@@ -7,10 +7,13 @@ edits every file that pytest reads its settings from.
 
 from __future__ import annotations
 
+import io
 import os
 import re
 from collections.abc import Iterator
+from errno import EACCES
 from pathlib import Path
+from typing import BinaryIO
 
 FOLDER = "PERFASSERT_CONFINED"
 _SOURCES = frozenset(
@@ -41,6 +44,36 @@ def outside(path: Path) -> str:
     if within != real and within not in real.parents:
         return f"{path} lies outside of {within}, which {FOLDER} allows"
     return ""
+
+
+class OutsideFolder(PermissionError):
+    """A file that lies outside of the folder that files are confined to."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(EACCES, reason, str(path))
+
+
+def open_file(path: str | os.PathLike[str]) -> BinaryIO:
+    """Open a file that a stranger may have named or written, for reading.
+
+    Every such file is opened here. Raises :class:`OSError`; :class:`OutsideFolder` is one.
+    """
+    path = Path(path)
+    if reason := outside(path):
+        raise OutsideFolder(path, reason.removeprefix(f"{path} "))
+    return path.open("rb")
+
+
+def read_bytes(path: str | os.PathLike[str]) -> bytes:
+    """The content of such a file."""
+    with open_file(path) as file:
+        return file.read()
+
+
+def read_text(path: str | os.PathLike[str], encoding: str = "utf-8", errors: str = "strict") -> str:
+    """The content of such a file as text with one kind of line end."""
+    with io.TextIOWrapper(open_file(path), encoding, errors) as file:
+        return file.read()
 
 
 def reaches_outside(content: bytes) -> str:

@@ -8,6 +8,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any, NoReturn
 
+from perfassert.confined import read_text
 from perfassert.errors import PerfAssertError, close_matches
 
 if sys.version_info >= (3, 11):
@@ -46,7 +47,7 @@ def read_toml(
     """The text of a file and the table that it is; ``error`` calls it ``shown``, or by its path."""
     name = shown or str(path)
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path)
         return text, loads(text)
     except OSError as reason:
         raise error(f"{name}: cannot be read: {reason.strerror}") from None

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from perfassert.cli.forms import add_forms
-from perfassert.cli.terminal import say
+from perfassert.cli.terminal import raw, say
 
 OK, FAILED, USAGE = 0, 1, 2
 
@@ -58,7 +58,7 @@ def _compare(options: argparse.Namespace) -> int:
         )
     if options.github:
         stream = sys.stderr if options.json or options.markdown else sys.stdout
-        tell(warnings(found), text.markdown(found), stream)
+        tell(warnings(found), text.markdown(found), raw(stream))
     lost = () if options.allow_gone else found.of(Status.GONE, Status.BROKEN)
     if found.of(Status.SLOWER) or lost:
         return FAILED

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from perfassert.cli.forms import add_forms
 from perfassert.cli.sources import add_compilation, compilation_of
-from perfassert.cli.terminal import progress, say
+from perfassert.cli.terminal import progress, raw, say
 from perfassert.errors import KernelSourceError, LaunchError
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def _tell(options: argparse.Namespace, found: CodeDiff, times: Launched | None) 
         say(text.text(found, times))
     if options.github:
         stream = sys.stderr if options.json or options.markdown else sys.stdout
-        tell(text.warnings(found, times), text.markdown(found, times), stream)
+        tell(text.warnings(found, times), text.markdown(found, times), raw(stream))
 
 
 @dataclass(frozen=True, slots=True)

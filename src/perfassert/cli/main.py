@@ -30,6 +30,7 @@ from perfassert.cli import (
     schema,
     validate,
 )
+from perfassert.cli.terminal import printable_output
 from perfassert.errors import ExpectationFailed, PerfAssertError
 from perfassert.version import VERSION
 
@@ -43,6 +44,11 @@ def run() -> None:
 
 def main(arguments: Sequence[str]) -> int:
     """Run one command; returns the exit code."""
+    with printable_output():
+        return _main(arguments)
+
+
+def _main(arguments: Sequence[str]) -> int:
     parser = _parser()
     try:
         options = parser.parse_args(arguments)

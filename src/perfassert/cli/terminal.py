@@ -9,7 +9,9 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Any, Protocol, TextIO, cast
+
+from perfassert.errors import printable
 
 _RULE = re.compile(r"-{2,}(?:  -{2,})*")
 """Below the header of a table; its dashes are the columns."""
@@ -27,6 +29,40 @@ class Bar(Protocol):
     def __call__(self, done: int, total: int, what: str = "", /) -> None: ...
 
 
+class PrintableStream:
+    """A stream that text is written to as :func:`perfassert.errors.printable` has it.
+
+    Names and messages of strangers reach the terminal and the log of a job through it. What is ours
+    to control them with (colours, annotations) is written to ``raw``, the stream itself.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self.raw = stream
+
+    def write(self, text: str) -> int:
+        """Write text without control characters and commands to GitHub."""
+        return self.raw.write(printable(text))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.raw, name)
+
+
+def raw(stream: TextIO) -> TextIO:
+    """The stream behind a :class:`PrintableStream`."""
+    return stream.raw if isinstance(stream, PrintableStream) else stream
+
+
+@contextmanager
+def printable_output() -> Iterator[None]:
+    """Standard output and standard error as :class:`PrintableStream`."""
+    streams = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = (cast(TextIO, PrintableStream(stream)) for stream in streams)
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = streams
+
+
 def say(text: str) -> None:
     """Print text that may have tables."""
     if not sys.stdout.isatty():
@@ -34,8 +70,8 @@ def say(text: str) -> None:
         return
     from rich.console import Console
 
-    console = Console(highlight=False, markup=False, emoji=False)
-    for part in parted(text):
+    console = Console(file=raw(sys.stdout), highlight=False, markup=False, emoji=False)
+    for part in parted(printable(text)):
         if isinstance(part, str):
             console.print(part, soft_wrap=True)
         else:
@@ -89,7 +125,7 @@ def progress(name: str) -> Iterator[Bar]:
         bars.TextColumn("{task.description}"), bars.BarColumn(), bars.MofNCompleteColumn(),
         bars.TimeRemainingColumn(),
     )  # fmt: skip
-    with bars.Progress(*columns, console=Console(stderr=True), transient=True) as shown:
+    with bars.Progress(*columns, console=Console(file=raw(sys.stderr)), transient=True) as shown:
         task = shown.add_task(name, total=None)
 
         def bar(done: int, total: int, what: str = "", /) -> None:

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import isfinite
 from os import PathLike
-from pathlib import Path
 
+from perfassert.confined import read_bytes
 from perfassert.errors import SamplesError, close_matches
 from perfassert.kernel.samples import Count, Samples
 
@@ -259,7 +259,7 @@ def _again() -> str:
 
 def _text(path: str | PathLike[str], file: str) -> str:
     try:
-        data = Path(path).read_bytes()
+        data = read_bytes(path)
         utf16 = data[:2] in (b"\xff\xfe", b"\xfe\xff")  # PowerShell's redirection
         return data.decode("utf-16" if utf16 else "utf-8-sig")
     except OSError as error:

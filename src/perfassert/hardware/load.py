@@ -8,6 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from perfassert.confined import outside
 from perfassert.errors import DeviceFileError, UnknownDevice
 from perfassert.hardware.extend import assembled, chain
 from perfassert.hardware.model import Device
@@ -26,6 +27,8 @@ def device(name: str | Path | Device) -> Device:
         return name
     text = str(name)
     if text.endswith(".toml"):
+        if reason := outside(Path(text)):
+            raise DeviceFileError(reason)
         return load_device(Path(text))
     return load_device(_found(text))
 
@@ -124,7 +127,10 @@ def _stamp(path: Path) -> int:
 def _base(name: str, path: Path) -> Path:
     """The file that ``path`` extends: by a path relative to it, or as :func:`device` finds it."""
     if name.endswith(".toml"):
-        return path.parent / name
+        named = path.parent / name
+        if (reason := outside(named)) and not outside(path):
+            raise DeviceFileError(f"{path}: extends: {reason}")
+        return named
     try:
         return _found(name)
     except UnknownDevice as error:

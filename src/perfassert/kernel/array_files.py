@@ -5,6 +5,7 @@ They come with a pull request: whatever is damaged, or states more than it holds
 
 from __future__ import annotations
 
+import io
 import lzma
 import os
 import zlib
@@ -17,6 +18,7 @@ from zipfile import BadZipFile
 import numpy as np
 import numpy.typing as npt
 
+from perfassert.confined import open_file
 from perfassert.errors import LaunchError, close_matches
 
 Array = npt.NDArray[Any]
@@ -58,13 +60,13 @@ def file_and_part(place: str) -> tuple[str, str]:
 
 
 def _from_file(path: str, part: str) -> Array:
-    with open(path, "rb") as file:  # which numpy leaves open where it fails
+    with open_file(path) as file:  # which numpy leaves open where it fails
         loaded: Array = np.load(file, allow_pickle=False)
         return loaded
 
 
 def _from_archive(path: str, part: str) -> Array:
-    with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
+    with open_file(path) as file, np.load(file, allow_pickle=False) as archive:
         names = archive.files
         if not part and len(names) == 1:
             part = names[0]
@@ -87,7 +89,7 @@ def _from_matrix(path: str, part: str) -> Array:
         raise LaunchError(
             f"{path}: name what of the matrix, as {path}:rows ({', '.join(_PARTS)}){near}"
         )
-    with open(path, encoding="utf-8") as file:
+    with io.TextIOWrapper(open_file(path), "utf-8") as file:
         head = file.readline().lower().split()
         if head[:3] != ["%%matrixmarket", "matrix", "coordinate"] or len(head) < 5:
             raise LaunchError(f"{path} is no Matrix Market file in coordinate format")

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from textwrap import fill
 from typing import Any
 
-from perfassert.confined import may_be_shown
+from perfassert.confined import may_be_shown, read_text
 from perfassert.prediction.prediction import Advice, Prediction
 from perfassert.report.tables import indented, percent, table
 from perfassert.report.trust import trust
@@ -97,7 +96,7 @@ class _Texts:
         if file not in self._files:
             try:
                 known = bool(file) and may_be_shown(file)
-                text = Path(file).read_text("utf-8", errors="replace") if known else ""
+                text = read_text(file, errors="replace") if known else ""
             except OSError:
                 text = ""
             self._files[file] = text.splitlines()

@@ -12,7 +12,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from perfassert.confined import may_be_shown
+from perfassert.confined import may_be_shown, read_text
 from perfassert.errors import printable
 from perfassert.report.document import Document, summary
 from perfassert.report.page import page
@@ -199,7 +199,7 @@ def _files(tests: Iterable[Mapping[str, Any]], root: Path) -> dict[str, dict[int
     result = {}
     for file in sorted(f for f in wanted if may_be_shown(root / f)):
         try:
-            text = (root / file).read_text("utf-8", errors="replace").splitlines()
+            text = read_text(root / file, errors="replace").splitlines()
         except OSError:
             continue
         result[file] = {

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from perfassert.confined import read_text
 from perfassert.errors import KernelSourceError
 from perfassert.frontends.cuda.inventory import KernelInfo, kernels
 
@@ -42,7 +43,7 @@ def kernels_of_build(path: Path, arch: str | None) -> tuple[KernelInfo, ...]:
 def entries(path: Path) -> list[tuple[Path, Path | None, list[str]]]:
     """Source, product and command line of each; :class:`KernelSourceError` for another file."""
     try:
-        return [_entry(entry) for entry in json.loads(path.read_text("utf-8"))]
+        return [_entry(entry) for entry in json.loads(read_text(path))]
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise KernelSourceError(f"{path} is no compilation database: {error!r}") from None
 
@@ -67,7 +68,7 @@ def words_in(folder: Path, words: Sequence[str]) -> list[str]:
     while left:
         word = left.pop(0)
         if word in _FILES and left:
-            left[:0] = shlex.split((folder / left.pop(0)).read_text("utf-8"))
+            left[:0] = shlex.split(read_text(folder / left.pop(0)))
         elif found := _INCLUDE.fullmatch(word):
             named = found[2] or (left.pop(0) if left else "")
             read += [f"-I{folder / named}"] if os.path.isdir(folder / named) else []

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
+from perfassert.confined import read_text
 from perfassert.errors import KernelSourceError, ToolchainMissing
 from perfassert.frontends.generators.inductor_configs import (
     Config,
@@ -103,7 +104,7 @@ def _files(path: Path) -> list[Path]:
         raise KernelSourceError(f"{path}: there is no such file or folder")
     if path.is_file():
         return [path]
-    found = [p for p in sorted(path.rglob("*.py")) if _MARK in p.read_text("utf-8", "replace")]
+    found = [p for p in sorted(path.rglob("*.py")) if _MARK in read_text(p, errors="replace")]
     if not found:
         raise KernelSourceError(
             f"{path}: no file in it calls {_MARK}...); give the folder of TORCHINDUCTOR_CACHE_DIR, "
@@ -123,7 +124,7 @@ class _Program:
 
     def kernels(self) -> Iterator[InductorKernel]:
         """One for each kernel and shape."""
-        text = self.path.read_text("utf-8", "replace")
+        text = read_text(self.path, errors="replace")
         whole = TritonText.read(self.path, text)
         texts = dict(self._texts(whole.tree))
         if not texts:
@@ -342,7 +343,7 @@ def _best_config(path: Path, text: str, line: int) -> Config | None:
 
 def _config(path: Path) -> Config:
     try:
-        read = json.loads(path.read_text("utf-8"))
+        read = json.loads(read_text(path))
         kept = {k: v for k, v in read.items() if k.endswith("BLOCK") or k in _SHOWN}
     except (OSError, ValueError, AttributeError, RecursionError) as error:
         raise KernelSourceError(f"{path}: is no configuration: {error}") from None

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
+from perfassert.confined import read_text
 from perfassert.errors import KernelSourceError, close_matches
 from perfassert.frontends.generators.triton import triton_module
 from perfassert.kernel.integers import evaluate_integer
@@ -60,7 +61,7 @@ class TritonText:
     def of_file(cls, path: Path) -> TritonText:
         """The whole file."""
         try:
-            return cls.read(path, path.read_text("utf-8"))
+            return cls.read(path, read_text(path))
         except (OSError, UnicodeDecodeError) as error:
             raise KernelSourceError(f"{path}: cannot be read: {error}") from None
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite
 from pathlib import Path
 
+from perfassert.confined import read_text
 from perfassert.errors import RecordError
 from perfassert.frontends.profiles.launch import Extent, Profile, Shape, profile
 from perfassert.quantity import round_significant
@@ -32,7 +33,7 @@ Told = dict[str, tuple[str, str]]
 def read_ncu(path: Path) -> Profile:
     """The launches; :class:`~perfassert.RecordError` with the line for what is no such file."""
     try:
-        text = path.read_text("utf-8-sig")
+        text = read_text(path, "utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise RecordError(f"{path}: cannot be read: {error}") from None
     lines = text.splitlines()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from perfassert.confined import open_file
 from perfassert.errors import RecordError
 from perfassert.frontends.profiles.launch import Profile
 from perfassert.frontends.profiles.ncu import read_ncu
@@ -13,7 +14,7 @@ from perfassert.frontends.profiles.nsys import MAGIC, read_nsys
 def read_profile(path: Path) -> Profile:
     """By how the file begins; :class:`~perfassert.RecordError` for what is no profile."""
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             begin = file.read(len(MAGIC))
     except OSError as error:
         raise RecordError(f"{path}: cannot be read: {error.strerror}") from None

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from perfassert.confined import may_be_shown, read_text
 from perfassert.errors import KernelSourceError, PerfAssertError
 from perfassert.frontends.toolchain import containers, modules, signature
 from perfassert.frontends.toolchain.architecture import Architecture, architecture
@@ -159,4 +160,5 @@ def _sources(cubin: Cubin) -> list[str]:
     folders = [Path(w) for w in words if w.startswith("/")]
     names = [w for w in words if w.endswith((".cu", ".cuh", ".h", ".hpp", ".cpp", ".inl"))]
     places = dict.fromkeys(path for n in names for path in (Path(n), *(f / n for f in folders)))
-    return [p.read_text(errors="replace") for p in places if p.is_absolute() and p.is_file()]
+    shown = (p for p in places if p.is_absolute() and p.is_file() and may_be_shown(p))
+    return [read_text(path, errors="replace") for path in shown]

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from perfassert.confined import read_bytes
 from perfassert.errors import SuiteError, close_matches
 from perfassert.frontends.toolchain.binary import Source
 from perfassert.frontends.toolchain.build import build, image
@@ -129,7 +130,7 @@ def code(spec: KernelSpec, job: Job) -> str:
 
 def _bytes(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_bytes(path)
     except OSError as error:
         raise SuiteError(f"{path}: cannot be read: {error.strerror}") from None
 
