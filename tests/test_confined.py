@@ -2,14 +2,16 @@
 
 import json
 import os
+import re
 import sys
 import time
 from pathlib import Path
 
 import pytest
 
+import perfassert as pa
 from perfassert.confined import FOLDER, is_source, reaches_outside
-from perfassert.errors import KernelSourceError, PerfFileError
+from perfassert.errors import DeviceFileError, KernelSourceError, PerfFileError
 from perfassert.frontends.toolchain import tools
 from perfassert.frontends.toolchain.binary import Source
 from perfassert.frontends.toolchain.build import build, prepared
@@ -265,3 +267,60 @@ def test_the_setting_for_forks_runs_no_python(pytester, monkeypatch):
     found = pytester.runpytest(*command.split()[1:], plugins=())
     found.stdout.fnmatch_lines(["*k.perf.toml:3: *lies outside of*"])
     assert "SystemExit" not in found.stdout.str()
+
+
+DEVICE = 'extends = "{base}"\nname = "mine"\n'
+
+
+def test_device_files_lie_inside(project):
+    """By whatever name: in TOML, in Python, or extended by one that lies inside."""
+    (project / "mine.toml").write_text(DEVICE.format(base="A100-SXM4-40GB"))
+    assert pa.device(project / "mine.toml").arch == "sm_80"
+    outside = project.parent / "mine.toml"
+    outside.write_text(DEVICE.format(base="A100-SXM4-40GB"))
+    (project / "linked.toml").symlink_to(outside)
+    (project / "further.toml").write_text(DEVICE.format(base="../mine.toml"))
+    for name in (outside, project / "linked.toml", project / "further.toml"):
+        with pytest.raises(DeviceFileError, match="lies outside of"):
+            pa.device(name)
+
+
+OPENED_ELSEWHERE = {
+    "baseline/files.py": "beside the test module that pytest collected",
+    "cli/attempts.py": "named on the command line",
+    "cli/docs.py": "named on the command line",
+    "cli/record.py": "named on the command line",
+    "comparison/github.py": "named by GitHub",
+    "comparison/read.py": "named on the command line",
+    "confined.py": "this is the function",
+    "frontends/cuda/inventory.py": "what a tool has written",
+    "frontends/cuda/opcodes.py": "our own",
+    "frontends/generators/cute.py": "what a compiler has written",
+    "frontends/generators/warp.py": "what a compiler has written",
+    "frontends/recording/device.py": "our own",
+    "frontends/recording/session.py": "named on the command line",
+    "frontends/recording/stand_in.py": "our own",
+    "frontends/toolchain/cache.py": "our own",
+    "frontends/toolchain/compilers.py": "what a tool has written",
+    "frontends/toolchain/containers.py": "what a tool has written",
+    "frontends/toolchain/includes.py": "checked as a whole, by check_confined",
+    "frontends/toolchain/modules.py": "what a tool has written",
+    "frontends/toolchain/nvcc.py": "what a tool has written",
+    "frontends/toolchain/nvrtc_worker.py": "our own",
+    "hardware/shipped.py": "checked where a path is named, in load.py",
+    "report/files.py": "written, not read",
+    "report/page.py": "our own",
+    "sensitivity/examples.py": "our own",
+}
+
+
+def test_files_of_strangers_are_opened_by_one_function():
+    """Every other place that opens a file has a reason here; a new one has to find its own."""
+    opening = re.compile(r"\.read_(?:text|bytes)\(|(?<![\w.])open\(|\.open\(")
+    package = ROOT / "src" / "perfassert"
+    found = {
+        path.relative_to(package).as_posix()
+        for path in package.rglob("*.py")
+        if opening.search(path.read_text("utf-8")) and not path.is_relative_to(package / "lab")
+    }
+    assert found - {"cli/explore.py"} <= set(OPENED_ELSEWHERE)

@@ -6,10 +6,13 @@ import argparse
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from perfassert.cli.forms import add_forms
 from perfassert.cli.terminal import raw, say
+
+if TYPE_CHECKING:
+    from perfassert.comparison.compare import Comparison
 
 OK, FAILED, USAGE = 0, 1, 2
 
@@ -45,28 +48,38 @@ def add(commands: Any) -> None:
 
 def _compare(options: argparse.Namespace) -> int:
     from perfassert.comparison import text
-    from perfassert.comparison.compare import Status, compare
+    from perfassert.comparison.compare import compare
     from perfassert.comparison.github import tell, warnings
     from perfassert.comparison.read import read
 
     found = compare(read(options.base), read(options.head), options.tolerance)
+    status, reason = _status(found, options)
+    markdown = text.markdown(found, failed=status != OK)
     if options.json:
         print(json.dumps(text.to_dict(found)))
+    elif options.markdown:
+        print(markdown)
     else:
-        (print if options.markdown else say)(
-            text.markdown(found) if options.markdown else text.text(found)
-        )
+        say(text.text(found))
     if options.github:
         stream = sys.stderr if options.json or options.markdown else sys.stdout
-        tell(warnings(found), text.markdown(found), raw(stream))
+        tell(warnings(found), markdown, raw(stream))
+    if reason:
+        print(f"perfassert: {reason}", file=sys.stderr)
+    return status
+
+
+def _status(found: Comparison, options: argparse.Namespace) -> tuple[int, str]:
+    """The exit status, and why where the comparison does not show it."""
+    from perfassert.comparison.compare import Status
+
     lost = () if options.allow_gone else found.of(Status.GONE, Status.BROKEN)
     if found.of(Status.SLOWER) or lost:
-        return FAILED
-    if options.require_all and (not found.items or found.of(Status.NEW)):
-        said = "there is nothing to compare" if not found.items else "some predictions are new"
-        print(f"perfassert: {said} (--require-all)", file=sys.stderr)
-        return FAILED
+        return FAILED, ""
+    if options.require_all and not found.items:
+        return FAILED, "there is nothing to compare (--require-all)"
+    if options.require_all and found.of(Status.NEW):
+        return FAILED, "some predictions are new (--require-all)"
     if found.of(Status.INCOMPARABLE):
-        print("perfassert: some predictions are incomparable", file=sys.stderr)
-        return USAGE
-    return OK
+        return USAGE, "some predictions are incomparable"
+    return OK, ""

@@ -106,9 +106,10 @@ def _compared(
         asked = [_asked(options, one) for one in opened]
         readings = (opened[0].reading, opened[1].reading)
         times = launched((base, asked[0]), (head, asked[1]), found, limits, readings)
-    _tell(options, found, times)
     slower = times is not None and times.fails(options.allow_gone)
-    return int(slower or found.fails(limits, options.allow_gone))
+    failed = slower or found.fails(limits, options.allow_gone)
+    _print(options, found, times, failed)
+    return int(failed)
 
 
 def _limits(options: argparse.Namespace) -> Limits:
@@ -132,19 +133,21 @@ def _asked(options: argparse.Namespace, opened: Opened) -> list[Asked]:
     return [Asked(e.label, e.name, e.kernel, e.launch, options.device or e.device) for e in entries]
 
 
-def _tell(options: argparse.Namespace, found: CodeDiff, times: Launched | None) -> None:
+def _print(
+    options: argparse.Namespace, found: CodeDiff, times: Launched | None, failed: bool
+) -> None:
     from perfassert.comparison import launched_text as text
     from perfassert.comparison.github import tell
 
     if options.json:
         print(json.dumps(text.to_dict(found, times)))
     elif options.markdown:
-        print(text.markdown(found, times))
+        print(text.markdown(found, times, failed))
     else:
         say(text.text(found, times))
     if options.github:
         stream = sys.stderr if options.json or options.markdown else sys.stdout
-        tell(text.warnings(found, times), text.markdown(found, times), raw(stream))
+        tell(text.warnings(found, times), text.markdown(found, times, failed), raw(stream))
 
 
 @dataclass(frozen=True, slots=True)

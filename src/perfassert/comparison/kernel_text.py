@@ -11,7 +11,7 @@ from perfassert.comparison.kernel_changes import Change, CodeDiff, KernelDiff, S
 from perfassert.comparison.kernel_pairs import By
 from perfassert.comparison.limits import CODE_UNITS
 from perfassert.quantity import format_quantity
-from perfassert.report.markdown_parts import LIMIT, Capped, code, words
+from perfassert.report.markdown_parts import LIMIT, Capped, code, heading, words
 from perfassert.report.tables import percent
 
 _HEADER = ("", "kernel", "arch", "what")
@@ -98,11 +98,12 @@ def _shown(change: Change, value: float | None) -> str:
     return f"{value:.0f} {unit}".rstrip() if unit == "B" else format_quantity(value, unit)
 
 
-def markdown(found: CodeDiff, limit: int = LIMIT) -> str:
+def markdown(found: CodeDiff, failed: bool, limit: int = LIMIT) -> str:
     """A comment for a pull request."""
     out = Capped(limit)
     worst = next(iter(found.counts), Status.SAME)
-    out.add(f"## {_MARKS.get(worst, '✅')} Code of GPU kernels, head against base")
+    mark = _MARKS.get(worst, "✅")
+    out.add(heading(mark, "Code of GPU kernels, head against base", failed))
     out.add(words(headline(found)))
     rows = [
         (f"{_MARKS[k.status]} {k.status.value}", code(k.name), words(k.pair.known.arch),

@@ -26,15 +26,15 @@ def _told(times: Launched) -> tuple[str, ...]:
     return (*times.failures, *times.changed, *times.unknown)
 
 
-def markdown(code: CodeDiff, times: Launched | None) -> str:
+def markdown(code: CodeDiff, times: Launched | None, failed: bool) -> str:
     """A comment for a pull request; each part takes its share."""
     if times is None:
-        return kernel_text.markdown(code)
+        return kernel_text.markdown(code, failed)
     told = _told(times)
     said = "".join(f"\n- {words(failure)[:_LONGEST]}" for failure in told[:_LISTED])
     room = (LIMIT - len(said) - 4) // 2
-    launches = times_text.markdown(times.comparison, room)
-    return f"{launches}{said}\n\n{kernel_text.markdown(code, room)}"
+    launches = times_text.markdown(times.comparison, failed, room)
+    return f"{launches}{said}\n\n{kernel_text.markdown(code, failed, room)}"
 
 
 def to_dict(code: CodeDiff, times: Launched | None) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from perfassert.baseline.components import Component, shown
 from perfassert.comparison.compare import Comparison, Difference, Item, Status
 from perfassert.comparison.line_changes import LineChange
 from perfassert.errors import printable
-from perfassert.report.markdown_parts import LIMIT, Capped, code, details, words
+from perfassert.report.markdown_parts import LIMIT, Capped, code, details, heading, words
 from perfassert.report.markdown_parts import table as markdown_table
 from perfassert.report.sources import COSTS
 from perfassert.report.tables import percent, table
@@ -56,11 +56,12 @@ def text(found: Comparison) -> str:
     return printable("\n\n".join(parts))
 
 
-def markdown(found: Comparison, limit: int = LIMIT) -> str:
+def markdown(found: Comparison, failed: bool, limit: int = LIMIT) -> str:
     """A comment: summary, table, and per kernel the components, folded away."""
     out = Capped(limit)
     worst = next(iter(found.counts), Status.SAME)
-    out.add(f"## {_MARKS.get(worst, '✅')} Predicted performance, head against base")
+    mark = _MARKS.get(worst, "✅")
+    out.add(heading(mark, "Predicted performance, head against base", failed))
     out.add(words(headline(found)))
     if beside := tuple(_beside(found))[:_EXPLAINED]:
         out.add("\n".join(("As fast as before, but:\n", *(f"- {words(line)}" for line in beside))))

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from perfassert.errors import printable
 
+_ALARMING = ("🔴", "❌", "⚫", "⚠️")
 LIMIT = 65_536
 """Characters that GitHub takes in one comment."""
 _RESERVE = 200  # for the last line, which says what was left out
@@ -89,3 +90,13 @@ class Capped:
         """All parts; says how many more there would have been."""
         end = [f"… and {left_out} more, which do not fit into a comment"] if left_out else []
         return "\n\n".join((*self.parts, *end)) + "\n"
+
+
+def heading(mark: str, text: str, failed: bool) -> str:
+    """A heading with a mark, which is no friendly one where the command fails.
+
+    Example:
+        >>> heading("✅", "Code of GPU kernels", failed=True)
+        '## ❌ Code of GPU kernels'
+    """
+    return f"## {'❌' if failed and mark not in _ALARMING else mark} {text}"
