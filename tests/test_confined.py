@@ -269,7 +269,7 @@ def test_the_setting_for_forks_runs_no_python(pytester, monkeypatch):
     assert "SystemExit" not in found.stdout.str()
 
 
-DEVICE = 'extends = "{base}"\nname = "mine"\n'
+DEVICE = 'schema = 1\nname = "mine"\nextends = "{base}"\n'
 
 
 def test_device_files_lie_inside(project):
@@ -310,6 +310,7 @@ OPENED_ELSEWHERE = {
     "hardware/shipped.py": "checked where a path is named, in load.py",
     "report/files.py": "written, not read",
     "report/page.py": "our own",
+    "sandbox.py": "the folders of the rules that it sets",
     "sensitivity/examples.py": "our own",
 }
 
