@@ -14,6 +14,8 @@ from typing import Any
 from perfassert.errors import PerfAssertError, ReportError
 
 OK, FAILED = 0, 1
+_PYTEST = "import sys; del sys.path[0]; import pytest; sys.exit(pytest.console_main())"
+"""As the command ``pytest``: with ``-m``, modules of the working directory would go first."""
 _PASSED, _TESTS_FAILED, _NO_TESTS = 0, 1, 5  # exit codes of pytest
 
 
@@ -73,7 +75,7 @@ def _check(page: Path, force: bool) -> None:
 def _run(options: argparse.Namespace, report: Path) -> int:
     """pytest's exit code; what it prints goes to standard error if anything is wrong."""
     command = [
-        sys.executable, "-m", "pytest", *options.paths, "--quiet",
+        sys.executable, "-c", _PYTEST, *options.paths, "--quiet",
         f"--perf-report=json:{report}", "--perf-report-advice",
         *(f"--perf-device={name}" for name in options.device),
     ]  # fmt: skip
