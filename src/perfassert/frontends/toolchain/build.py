@@ -15,7 +15,7 @@ from typing import Any
 from perfassert.confined import may_be_shown, read_bytes
 from perfassert.errors import KernelSourceError, ToolchainMissing
 from perfassert.kernel.program import Member
-from perfassert.source import Assumption
+from perfassert.source import Assumption, SourceSpan
 
 from . import cache, layout, listing, modules, names, options, signature, toolchains, tools
 from .architecture import legacy, number
@@ -88,14 +88,18 @@ def prepared(source: Source, arch: str) -> Job:
 
 def _job(source: Source, content: bytes, arch: str) -> Job:
     files = _files(source, content)
+    notes: tuple[Assumption, ...] = ()
+    if files.left_out:
+        text = f"includes were followed no further {files.left_out}: nothing is remembered"
+        notes = (Assumption(text, SourceSpan(str(source.path))),)
     if not legacy(arch) or source.kind == "cubin":
-        return Job(source, files, arch)
+        return Job(source, files, arch, notes)
     nvrtc, nvcc = (toolchains.find(name, source.toolchain) for name in ("nvrtc", "nvcc"))
     makes = source.kind == "cuda" and toolchains.knows_legacy(nvrtc or nvcc)
     if (makes or tools.before("ptxas", 13)) and tools.before("nvdisasm", 13):
-        return Job(source, files, arch)
+        return Job(source, files, arch, notes)
     note = Assumption(f"compiled for {_TURING}: no tool for {arch} is installed")
-    return Job(source, files, _TURING, (note,))
+    return Job(source, files, _TURING, (*notes, note))
 
 
 def _built(job: Job) -> Binary:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
+import stat
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from perfassert.confined import (
@@ -21,7 +23,10 @@ from perfassert.confined import (
 )
 from perfassert.errors import KernelSourceError
 
-_PROBE = re.compile(rb"__has_include(?:_next)?\s*\(\s*([^)]*)\)")
+MOST_FILES = 20_000
+MOST_BYTES = 256 << 20  # of all files
+MOST_LOOKUPS = 1_000_000  # names looked up, each once in a folder
+_PROBE = re.compile(rb"__has_include(?:_next)?\s*\(\s*([^)]{0,4096})")
 _NAMED = re.compile(rb'"([^"\n]+)"|<([^>\n]+)>')
 _LINE = 200  # bytes before a directive that are looked at: what follows more may be one
 
@@ -31,11 +36,16 @@ class Closure:
     """``files`` is path → content; ``complete`` is false where a directive names no file itself.
 
     ``around``: the same of files that the environment's folders bring, which are nobody's source.
+    A path is that of the folder, links and ``..`` resolved, and the name in it: a link to a file
+    stays one, because compilers look up what it includes where the link lies. ``aliases``: what
+    was looked up → such a path, where the two differ. ``left_out`` says what exceeded a bound.
     """
 
     files: dict[Path, bytes]
     complete: bool
     around: dict[Path, bytes] = field(default_factory=dict)
+    aliases: dict[str, Path] = field(default_factory=dict)
+    left_out: str = ""
 
     def digest(self) -> str:
         """Changes when a file does, and when one appears or goes in any folder searched."""
@@ -43,6 +53,8 @@ class Closure:
         for path, content in sorted({**self.around, **self.files}.items()):
             whole.update(f"{path}\0{len(content)}\0".encode("utf-8", "surrogateescape"))
             whole.update(content)
+        for name, path in sorted(self.aliases.items()):
+            whole.update(f"{name}\0{path}\0".encode("utf-8", "surrogateescape"))
         return whole.hexdigest()
 
 
@@ -57,23 +69,101 @@ def closure(
 
     Conditions and comments are not looked at: a file too many only costs a compilation.
     ``extra`` are files included from the command line, ``around`` the environment's folders. Other
-    system headers are outside ``folders``; they change with the tools.
+    system headers are outside ``folders``; they change with the tools. Each file is read once.
     """
-    found = Closure({path: content}, True)
-    queue = [path]
-    complete = True
-    for name in extra:
-        _reach(name, folders, found.files, queue)
-    while queue:
-        current = queue.pop()
-        own = found.files if current in found.files else found.around
-        names, followed = _directives(own[current])
-        complete &= followed
-        for name in names:
-            _reach(name, (current.parent,), own, queue)
-            _reach(name, folders, found.files, queue)
-            _reach(name, around, found.around, queue)
-    return replace(found, complete=complete)
+    search = _Search(path, content)
+    files, others = search.files, search.around
+    directives: dict[Path, list[str]] = {}
+    try:
+        for name in extra:
+            search.reach(name, folders, files)
+        while search.queue:
+            current = search.queue.pop()  # a second time where it turns out to be the user's
+            own = files if current in files else others
+            if current not in directives:
+                directives[current], followed = _directives(own[current])
+                search.complete &= followed
+            for name in directives[current]:
+                search.reach(name, (current.parent,), own)
+                search.reach(name, folders, files)
+                search.reach(name, around, others)
+    except _Exceeded as exceeded:
+        return Closure(files, False, others, search.aliases, str(exceeded))
+    return Closure(files, search.complete, others, search.aliases)
+
+
+class _Exceeded(Exception):
+    """There are more includes than are followed."""
+
+
+class _Search:
+    """What has been found so far, and what of it remains to be looked at."""
+
+    def __init__(self, path: Path, content: bytes) -> None:
+        self.files = {path: content}
+        self.around: dict[Path, bytes] = {}
+        self.aliases: dict[str, Path] = {}
+        self.queue = [path]
+        self.complete = True
+        self._bytes = len(content)
+        self._places: dict[str, Path | None] = {}
+        self._real: dict[str, str] = {}
+
+    def reach(self, name: str, folders: Iterable[Path], files: dict[Path, bytes]) -> None:
+        """Add the files that ``name`` means in ``folders`` to ``files``."""
+        for folder in folders:
+            path = self._place(os.path.join(folder, name))
+            if path is None or path in files:
+                continue
+            content = self.files.get(path, self.around.get(path))
+            if content is None and (content := self._read(path)) is None:
+                continue
+            files[path] = content
+            self.queue.append(path)
+
+    def _place(self, name: str) -> Path | None:
+        """Where a file lies, however it is spelled: headers that include each other as
+        ``"../d/b.h"`` would have ever longer names. ``None`` where there is none."""
+        if name in self._places:
+            return self._places[name]
+        if len(self._places) >= MOST_LOOKUPS:
+            raise _Exceeded(f"after {MOST_LOOKUPS} lookups of names in folders")
+        path = None
+        folder, base = os.path.split(name)
+        if _exists(name):
+            if folder not in self._real:
+                self._real[folder] = os.path.realpath(folder)
+            path = Path(self._real[folder], base)
+            if str(path) != name:
+                self.aliases[name] = path
+        self._places[name] = path
+        return path
+
+    def _read(self, path: Path) -> bytes | None:
+        """The content; nothing of what is no regular file, which may have no end."""
+        if len(self.files) + len(self.around) >= MOST_FILES:
+            raise _Exceeded(f"after {MOST_FILES} files")
+        left = MOST_BYTES - self._bytes
+        try:
+            if not stat.S_ISREG(os.stat(path).st_mode):
+                self.complete = False
+                return b""
+            with path.open("rb") as file:
+                content = file.read(left + 1)
+        except OSError:
+            return None
+        if len(content) > left:
+            raise _Exceeded(f"after {MOST_BYTES >> 20} MiB of files")
+        self._bytes += len(content)
+        return content
+
+
+def _exists(name: str) -> bool:
+    """Whether it may be included: any file but a folder."""
+    try:
+        return not stat.S_ISDIR(os.stat(name).st_mode)
+    except (OSError, ValueError):
+        return False
 
 
 def _directives(content: bytes) -> tuple[list[str], bool]:
@@ -99,23 +189,13 @@ def _begins_line(text: bytes, at: int) -> bool:
     return blank or b"*/" in line or len(line) == _LINE
 
 
-def _reach(name: str, folders: Iterable[Path], files: dict[Path, bytes], queue: list[Path]) -> None:
-    for folder in folders:
-        path = folder / name
-        if path in files:
-            continue
-        try:
-            files[path] = path.read_bytes()
-        except (OSError, ValueError):
-            continue
-        queue.append(path)
-
-
 def check_confined(found: Closure, folders: Sequence[Path]) -> None:
     """Where sources are confined: every file lies in their folder, is code, and names what it
     includes; raises :class:`KernelSourceError`."""
     if confining() is None:
         return
+    if found.left_out:
+        raise KernelSourceError(f"#include: followed no further {found.left_out}; {FOLDER} is set")
     real = {path.resolve() for path in found.files}
     for path, content in found.files.items():
         if why := outside(path):
