@@ -180,3 +180,12 @@ extern "C" __global__ void quotients(const float* a, const float* b, float* divi
     doubles[i] = (double)a[i] / (double)b[i];
     bounds[i] = (int)ceilf(a[i] / b[i]) + (int)(a[i] * 0.5f);
 }
+
+extern "C" __global__ void sums_of_doubles(const int* in, long long* sums, int n) {
+    __shared__ double own[8];
+    if (threadIdx.x < 8) own[threadIdx.x] = 0;
+    __syncthreads();
+    for (int i = threadIdx.x; i < n; i += blockDim.x) atomicAdd(&own[in[i] & 7], (double)in[i]);
+    __syncthreads();
+    if (threadIdx.x < 8) sums[threadIdx.x] = (long long)own[threadIdx.x];
+}

@@ -44,6 +44,16 @@ def test_histogram(kernel, skew):
     assert (array(run, 1, np.uint32) == np.bincount(values, minlength=256)).all()
 
 
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_exchanges_of_64_bits_in_shared_memory(arch):
+    """``ATOMS.CAST.SPIN.64``, which the process once died of."""
+    values = np.random.default_rng(5).integers(0, 1 << 20, 700).astype(I32)
+    code = compiled(KERNELS, "sums_of_doubles", arch)
+    run = clean(launched(code, 1, 128, [values, np.zeros(8, I64), len(values)]))
+    expected = [values[values % 8 == k].sum(dtype=I64) for k in range(8)]
+    assert array(run, 1, I64).tolist() == expected
+
+
 def test_binary_search(kernel):
     generator = np.random.default_rng(3)
     keys = np.sort(generator.integers(0, 5000, 777)).astype(I32)

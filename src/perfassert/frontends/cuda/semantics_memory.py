@@ -117,13 +117,18 @@ def _atomic(i: Step) -> None:
         combine=combine if exact else None,
         combine_signed=any(m in ("S32", "S64") for m in i.modifiers),
     )  # fmt: skip
+    if "CAST" in i.modifiers:
+        old = tuple(i.registers.temporary() for _ in range(words))
+        i.operations.append(Micro(Kind.ATOMIC, old, (*sources, *data), (), memory))
+        # whether it was exchanged: a predicate, or a number of as many bits
+        target, *upper = i.predicates or i.target_words(words)
+        same = Kind.COMPARE if words == 1 else Kind.COMPARE_WIDE
+        i.emit(same, (target,), (*old, *data[:words]), (Relation.EQ, 0))
+        for word in upper:
+            i.emit(Kind.MOVE, (word,), (0,))
+        return
     returned = not base.startswith("RED")
     targets = i.target_words(words) if returned else (-1,) * words
-    if "CAST" in i.modifiers:
-        old = i.registers.temporary()
-        i.operations.append(Micro(Kind.ATOMIC, (old,), (*sources, *data), (), memory))
-        i.emit(Kind.COMPARE, targets, (old, data[0]), (Relation.EQ, 0))
-        return
     i.operations.append(Micro(Kind.ATOMIC, targets, (*sources, *data), (), memory))
 
 

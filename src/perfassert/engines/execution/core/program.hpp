@@ -128,6 +128,15 @@ inline void read_memory(Reader& in, Memory& memory) {
   memory.combine_signed = in.next() != 0;
 }
 
+// What is read and written has a register for each word.
+inline void check_words(const Op& op) {
+  if (!op.memory.exists || op.kind == Kind::kMatrixLoad) return;
+  std::size_t words = static_cast<std::size_t>(op.memory.words());
+  bool reads = op.kind != Kind::kStore, writes = op.kind != Kind::kLoad;
+  if (op.sources.size() < 4 + (writes ? words : 0) || (reads && op.targets.size() < words))
+    throw std::runtime_error("an access with too few registers");
+}
+
 inline Op read_op(Reader& in, const Registers& registers) {
   Op op;
   i64 kind = in.next();
@@ -146,6 +155,7 @@ inline Op read_op(Reader& in, const Registers& registers) {
   }
   for (i64 n = in.next(); n > 0; --n) op.detail.push_back(in.next());
   read_memory(in, op.memory);
+  check_words(op);
   op.body = body_of(op);
   return op;
 }
