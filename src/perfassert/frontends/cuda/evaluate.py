@@ -578,7 +578,10 @@ class _Evaluation:
             environment: Environment = {}
             memo: dict[int, Value] = {}
             last = decided.get(place)
-            for register, value in departure.environment.items():
+            for register in self.live.get(departure.edge.target, ()):
+                value = departure.environment.get(register)
+                if value is None:
+                    continue
                 form = closed(value)
                 if k in s.inside(form):
                     if last is not None:

@@ -38,6 +38,8 @@ _UNROLLED_TRIPS = 64
 _MAX_ITEMS = 60_000
 _STAGES = 64
 """Iterations that are looked at to tell which barriers a loop goes round."""
+_REMEMBERED = 1 << 16
+"""States of conditions whose lanes are kept."""
 _NOTICED = 0.02
 """Of a loop's instructions: by less, no group of its iterations is simulated apart."""
 BoolArray = npt.NDArray[np.bool_]
@@ -127,6 +129,10 @@ class _Walk:
         }
         self.names |= {n: np.asarray(v) for n, v in binder.names.items()}
         self.memo: dict[int, IntArray] = {}
+        self.iteration: dict[int, int] = {}  # of each loop, now
+        self.decided_by: dict[int, tuple[int, ...] | None] = {}  # loops; None: it is undecided
+        self.lanes: dict[tuple[int, ...], BoolArray] = {}  # for which conditions hold, and when
+        self.inside = _inside(program)
         work = None if binder.executed is None else binder.executed.work
         self.counts = Counts(program, work, self.warps)
         self.count = 0
@@ -146,7 +152,8 @@ class _Walk:
     def place(self, block: Sequence[int] | IntArray) -> None:
         self.names |= {f"blockIdx.{a}": np.asarray(block[i]) for i, a in enumerate(AXES)}
         self.names |= {f"{COUNTER}{x.index}": np.asarray(0) for x in self.program.loops}
-        self.memo = {}
+        self.iteration = dict.fromkeys((x.index for x in self.program.loops), 0)
+        self.memo, self.lanes = {}, {}
 
     def differs(self) -> bool:
         """Whether any decision may depend on the block, at this launch."""
@@ -221,12 +228,26 @@ class _Walk:
 
     def holds(self, condition: Value) -> BoolArray | None:
         """Lanes for which a condition holds; None where it depends on data."""
-        if condition.constant is not None:
-            return np.full(self.everyone.shape, bool(condition.constant))
-        if self.binder.undecided(condition):
+        if condition.index not in self.decided_by:
+            self.decided_by[condition.index] = self._decided_by(condition)
+        loops = self.decided_by[condition.index]
+        if loops is None:
             return None
-        lanes: BoolArray = np.broadcast_to(self.value(condition) != 0, self.everyone.shape)
+        state = (condition.index, *(self.iteration[x] for x in loops))
+        lanes = self.lanes.get(state)
+        if lanes is None:
+            if len(self.lanes) >= _REMEMBERED:
+                self.lanes.clear()
+            lanes = np.broadcast_to(self.value(condition) != 0, self.everyone.shape)
+            self.lanes[state] = lanes
         return lanes
+
+    def _decided_by(self, condition: Value) -> tuple[int, ...] | None:
+        """Loops whose iteration a condition depends on; None where data decides it."""
+        if condition.constant is None and self.binder.undecided(condition):
+            return None
+        names = (self.symbols.atoms[a].name for a in self.symbols.inside(condition))
+        return tuple(sorted({int(n[len(COUNTER) :]) for n in names if n.startswith(COUNTER)}))
 
     def mask(
         self, condition: Value, mask: BoolArray, span_of: int
@@ -256,6 +277,7 @@ class _Walk:
 
     def set_counter(self, loop: int, iteration: int) -> None:
         self.names[f"{COUNTER}{loop}"] = np.asarray(iteration)
+        self.iteration[loop] = iteration
         self.memo = {}
 
     # Regions
@@ -263,15 +285,10 @@ class _Walk:
     def region(self, loop: int, mask: BoolArray, only: frozenset[int] | None = None) -> list[Item]:
         """What a loop's body executes (-1: the kernel); of its blocks ``only`` these."""
         items: list[Item] = []
-        headers = {x.header: x.index for x in self.program.loops if x.parent == loop}
-        for number in self.program.order:
-            block = self.program.blocks.get(number)
-            if block is None or block.skipped or (only is not None and number not in only):
+        for block, inner in self.inside.get(loop, ()):
+            if only is not None and block.index not in only:
                 continue
-            if number in headers:
-                items += self.loop(headers[number], mask)
-            elif block.loop == loop:
-                items += self.block(block, mask)
+            items += self.block(block, mask) if inner is None else self.loop(inner, mask)
         return items
 
     def block(self, block: ProgramBlock, mask: BoolArray) -> list[Item]:
@@ -288,15 +305,18 @@ class _Walk:
             return []
         self.count += block.stop - block.start
         items: list[Item] = []
+        guarded: dict[int, tuple[BoolArray | None, frozenset[int] | None, frozenset[int]]] = {}
         for index in range(block.start, block.stop):
             instruction = self.program.instructions[index]
             guard = instruction.guard
             if guard is None or instruction.fence:
                 items += self.placed(instruction, mask, here)
                 continue
-            lanes = self.holds(guard)
-            on = here if lanes is None else self.per_warp(mask & lanes)
-            off = self.without(here, on)
+            if guard.index not in guarded:
+                lanes = self.holds(guard)
+                on = here if lanes is None else self.per_warp(mask & lanes)
+                guarded[guard.index] = lanes, on, self.without(here, on)
+            lanes, on, off = guarded[guard.index]
             if on != frozenset():
                 items += self.placed(instruction, mask if lanes is None else mask & lanes, on)
             if off:
@@ -553,6 +573,24 @@ class _Walk:
             return np.full(self.everyone.shape, found.most)
         assert loop.trips is not None
         return np.broadcast_to(self.value(loop.trips), self.everyone.shape)
+
+
+def _inside(program: Program) -> dict[int, list[tuple[ProgramBlock, int | None]]]:
+    """By loop (-1: the kernel), its blocks in their order; a loop within it is its header."""
+    headers: dict[int, list[tuple[int, int]]] = {}
+    for x in program.loops:
+        headers.setdefault(x.header, []).append((x.parent, x.index))
+    found: dict[int, list[tuple[ProgramBlock, int | None]]] = {}
+    for number in program.order:
+        block = program.blocks.get(number)
+        if block is None or block.skipped:
+            continue
+        loops = dict(headers.get(number, ()))
+        for parent, loop in loops.items():
+            found.setdefault(parent, []).append((block, loop))
+        if block.loop not in loops:
+            found.setdefault(block.loop, []).append((block, None))
+    return found
 
 
 def _rest(items: list[Item], guesses: tuple[Assumption, ...]) -> list[Item]:
