@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from multiprocessing import get_context
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
+T = TypeVar("T")
+R = TypeVar("R")
 Progress = Callable[[int, int], None]
 """Is told how much of some work is done, and how much there is."""
 
@@ -29,6 +31,25 @@ def process_pool(jobs: int | None = None) -> Iterator[Submitter | None]:
         return
     with ProcessPoolExecutor(count, mp_context=get_context("spawn")) as pool:
         yield pool
+
+
+def map_in_threads(function: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:
+    """``map`` for what mostly waits for other processes: as many at a time as there are cores.
+
+    Results come in order; after an error nothing more is started.
+    """
+    count = min(_cores(), len(items))
+    if count <= 1:
+        yield from map(function, items)
+        return
+    with ThreadPoolExecutor(count) as pool:
+        waiting = [pool.submit(function, item) for item in items]
+        try:
+            for future in waiting:
+                yield future.result()
+        finally:
+            for future in waiting:
+                future.cancel()
 
 
 def _cores() -> int:

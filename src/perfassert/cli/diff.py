@@ -105,7 +105,8 @@ def _compared(
     if options.launches is not None:
         asked = [_asked(options, one) for one in opened]
         readings = (opened[0].reading, opened[1].reading)
-        times = launched((base, asked[0]), (head, asked[1]), found, limits, readings)
+        with progress("launches"):
+            times = launched((base, asked[0]), (head, asked[1]), found, limits, readings)
     slower = times is not None and times.fails(options.allow_gone)
     failed = slower or found.fails(limits, options.allow_gone)
     _print(options, found, times, failed)
@@ -198,9 +199,13 @@ def _opened(
     if (is_path and build is None) or not is_revision(name):
         with progress(f"files of {name}") as bar:
             return Opened(side(Path(name), reading, progress=bar), reading)
-    checkout = stack.enter_context(checked_out(name))
+    with progress(f"checkout of {name}"):
+        checkout = stack.enter_context(checked_out(name))
     own = replace(reading.inside(checkout), sources_first=build is None)
-    why = built(build, checkout, name) if build is not None else ""
+    why = ""
+    if build is not None:
+        with progress(f"build of {name}", alone=False):
+            why = built(build, checkout, name)
     if not why:
         with progress(f"files of {name}") as bar:
             return Opened(side(checkout.folder, own, name, bar), own)

@@ -11,6 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from perfassert.cli.terminal import progress
 from perfassert.errors import PerfAssertError, ReportError
 
 OK, FAILED = 0, 1
@@ -81,7 +82,8 @@ def _run(options: argparse.Namespace, report: Path) -> int:
     ]  # fmt: skip
     if options.select:
         command += ["-k", options.select]
-    done = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace")
+    with progress(f"tests of {', '.join(options.paths)}"):
+        done = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace")
     if done.returncode != _PASSED:
         print(done.stdout + done.stderr, file=sys.stderr, end="")
     if done.returncode == _NO_TESTS:

@@ -58,7 +58,8 @@ def _bisect(options: argparse.Namespace) -> int:
     from perfassert.report.tables import percent
 
     end = options.bad or "HEAD"
-    steps = moved(history(Path("."), end), options.test)
+    with progress("commits") as bar:
+        steps = moved(history(Path("."), end, bar), options.test)
     if options.good:
         wanted = _between(options.good, end)
         steps = [(line, step) for line, step in steps if step.commit.digest in wanted]

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perfassert.cli.sources import add_compilation, compilation_of
+from perfassert.cli.terminal import progress
 from perfassert.cli.toml_text import toml_text, toml_value
 from perfassert.errors import KernelSourceError, LaunchError, PerfFileError
 
@@ -90,7 +91,7 @@ def _init(options: argparse.Namespace) -> int:
 
 
 def _plan(options: argparse.Namespace) -> Plan:
-    from perfassert.frontends.cuda.inventory import kernels
+    from perfassert.frontends.cuda.inventory import kernels, parameters
     from perfassert.frontends.files import frontend_of
     from perfassert.hardware.load import device
 
@@ -99,7 +100,8 @@ def _plan(options: argparse.Namespace) -> Plan:
     given = compilation_of(options)
     if source.suffix in (".cu", ".ptx") and not named:
         raise LaunchError(f"{source} is compiled for a device: give --device, as in --device a100")
-    infos = kernels(source, named[0].arch if named else None, **given)
+    with progress(f"kernels of {source}"):
+        infos = kernels(source, named[0].arch if named else None, **given)
     chosen = {i.mangled: i for i in infos if fnmatchcase(i.name, options.filter)}
     if not chosen:
         names = ", ".join(sorted({i.name for i in infos})) or "none at all"
@@ -107,9 +109,9 @@ def _plan(options: argparse.Namespace) -> Plan:
     devices = tuple(d.name for d in named) or tuple(_devices_of(infos, source))
     arch = device(devices[0]).arch
     reader = frontend_of(str(source))
-    made = [reader.make(source, i.mangled, **given) for i in chosen.values()]
-    known = [m.compiled.binary(arch).parameters for m in made]  # type: ignore[attr-defined]
-    found = tuple(suggested(list(chosen.values()), known))
+    with progress(f"parameters of the kernels in {source}"):
+        known = parameters(source, arch, **given)
+    found = tuple(suggested(list(chosen.values()), [known[mangled] for mangled in chosen]))
     shown = os.path.relpath(source, options.output.parent)
     if folders := given.get("include_dirs"):  # no path of this machine goes into the file
         seen_from = source.parent  # which from_cuda takes them from; tests without Python: theirs

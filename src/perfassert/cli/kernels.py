@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perfassert.cli.sources import add_compilation, compilation_of
-from perfassert.cli.terminal import say
+from perfassert.cli.terminal import Bar, progress, say
 from perfassert.errors import KernelSourceError, LaunchError
 
 if TYPE_CHECKING:
@@ -45,7 +45,10 @@ def _kernels(options: argparse.Namespace) -> int:
     device = load_device(options.device) if options.device else None
     arch = options.arch or (device.arch if device else None)
     given = compilation_of(options)
-    found = [(file, info) for file in options.file for info in _of(Path(file), arch, given)]
+    found: list[tuple[str, KernelInfo]] = []
+    for file in options.file:
+        with progress(f"kernels of {file}") as bar:
+            found += [(file, info) for info in _of(Path(file), arch, given, bar)]
     files = [file for file, i in found if _matches(i, options.filter)]
     kept = [i for _, i in found if _matches(i, options.filter)]
     shares = [_occupancy(i, options.block, device) for i in kept]
@@ -61,7 +64,7 @@ def _kernels(options: argparse.Namespace) -> int:
     return 0
 
 
-def _of(path: Path, arch: str | None, given: Mapping[str, Any]) -> Sequence[KernelInfo]:
+def _of(path: Path, arch: str | None, given: Mapping[str, Any], bar: Bar) -> Sequence[KernelInfo]:
     from perfassert.frontends.cuda.compile_commands import kernels_of_build
     from perfassert.frontends.cuda.inventory import kernels
 
@@ -69,7 +72,7 @@ def _of(path: Path, arch: str | None, given: Mapping[str, Any]) -> Sequence[Kern
         return kernels(path, arch, **given)
     if given:
         raise KernelSourceError(f"{path}: a compilation database has options of its own")
-    return kernels_of_build(path, arch)
+    return kernels_of_build(path, arch, bar)
 
 
 def _matches(info: KernelInfo, pattern: str) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from perfassert.cli.launches import Work, add_work, work
-from perfassert.cli.terminal import say
+from perfassert.cli.terminal import progress, say
 from perfassert.errors import PerfAssertError
 from perfassert.prediction.prediction import Prediction
 
@@ -28,7 +28,8 @@ def _predict(options: argparse.Namespace) -> int:
     asked = work(options)
     if options.launches is not None and (len(asked) > 1 or options.json):
         return _all(asked, options)
-    prediction = predict(asked[0].kernel, asked[0].launch, asked[0].device)
+    with progress(f"prediction of {options.source or options.launches}"):
+        prediction = predict(asked[0].kernel, asked[0].launch, asked[0].device)
     if options.json:
         print(json.dumps(_to_dict(prediction)))
     else:
@@ -48,12 +49,14 @@ def _all(asked: tuple[Work, ...], options: argparse.Namespace) -> int:
     from perfassert.report.launches import Predicted, text
 
     found = []
-    for one in asked:
-        try:
-            prediction, why = predict(one.kernel, one.launch, one.device), ""
-        except PerfAssertError as error:
-            prediction, why = None, str(error)
-        found.append(Predicted(one.label, one.count, one.launch.describe(), prediction, why))
+    with progress("predictions") as bar:
+        for number, one in enumerate(asked):
+            bar(number, len(asked), one.label)
+            try:
+                prediction, why = predict(one.kernel, one.launch, one.device), ""
+            except PerfAssertError as error:
+                prediction, why = None, str(error)
+            found.append(Predicted(one.label, one.count, one.launch.describe(), prediction, why))
     if options.json:
         print(json.dumps({"launches": [_entry(p) for p in found]}))
     else:

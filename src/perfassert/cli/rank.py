@@ -12,7 +12,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from perfassert.cli.sources import add_arguments, add_source, arguments_of, extent_of, kernel_of
-from perfassert.cli.terminal import say
+from perfassert.cli.terminal import Bar, progress, say
 from perfassert.errors import LaunchError, PerfAssertError
 from perfassert.kernel.launch import Launch
 
@@ -52,7 +52,8 @@ def _rank(options: argparse.Namespace) -> int:
             raise PerfAssertError(f"--{name}: {getattr(options, name)} is below 1")
     device = load_device(options.device)
     blocks = _blocks(options, device)
-    tried = _predict_all(options, blocks)
+    with progress("blocks") as bar:
+        tried = _predict_all(options, blocks, bar)
     refused = {t.block: t.error for t in tried if t.error}
     if refused and (options.blocks or len(refused) == len(tried)):
         raise LaunchError(next(f"block {_shown(b)}: {why}" for b, why in refused.items()))
@@ -111,7 +112,7 @@ class _Tried:
     error: str = ""
 
 
-def _predict_all(options: argparse.Namespace, blocks: Sequence[Block]) -> list[_Tried]:
+def _predict_all(options: argparse.Namespace, blocks: Sequence[Block], bar: Bar) -> list[_Tried]:
     """One by one at first, the rest on all cores if there is much left."""
     from perfassert.process_pool import process_pool
 
@@ -119,6 +120,7 @@ def _predict_all(options: argparse.Namespace, blocks: Sequence[Block]) -> list[_
     tried: list[_Tried] = []
     start, each = perf_counter(), inf
     while len(tried) < len(blocks):
+        bar(len(tried), len(blocks), _shown(blocks[len(tried)]))
         begin = perf_counter()
         tried.append(one(blocks[len(tried)]))
         each = min(each, perf_counter() - begin)  # the first one compiles
@@ -130,7 +132,10 @@ def _predict_all(options: argparse.Namespace, blocks: Sequence[Block]) -> list[_
         return tried
     with process_pool(options.jobs) as pool:
         if pool is None:
-            return tried + [one(block) for block in rest]
+            for block in rest:
+                bar(len(tried), len(blocks), _shown(block))
+                tried.append(one(block))
+            return tried
         import os
 
         size = max(1, len(rest) // (_CHUNKS * (options.jobs or os.cpu_count() or 1)))
@@ -139,7 +144,10 @@ def _predict_all(options: argparse.Namespace, blocks: Sequence[Block]) -> list[_
             pool.submit(predict_blocks, plain, rest[i : i + size])
             for i in range(0, len(rest), size)
         ]
-        return tried + [one for future in waiting for one in future.result()]
+        for future in waiting:
+            tried += future.result()
+            bar(len(tried), len(blocks))
+        return tried
 
 
 def predict_blocks(options: argparse.Namespace, blocks: Sequence[Block]) -> list[_Tried]:

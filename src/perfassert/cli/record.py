@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from perfassert.cli.terminal import progress
 from perfassert.errors import RecordError
 from perfassert.frontends.toolchain.names import demangle, without_parameters
 
@@ -68,8 +69,11 @@ def _record(options: argparse.Namespace) -> int:
     output: Path = options.output
     if output.exists() and not options.force:
         raise RecordError(f"{output} is there already; --force replaces it, -o names another")
-    recording = record(_request(options))
-    made = files(recording, output.stem)
+    request = _request(options)
+    with progress(f"recording {request.command[0]}", alone=False):  # it prints what it likes
+        recording = record(request)
+    with progress(f"writing {output}"):
+        made = files(recording, output.stem)
     for name, content in made.beside.items():
         replace_bytes(output.with_name(name), content)
     replace_bytes(output, made.text.encode())

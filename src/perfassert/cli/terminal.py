@@ -1,17 +1,25 @@
 """What people see on a terminal: tables as wide as it is, verdicts in colour, bars with time left.
 
-Piped, text is printed as it was made, and there are no bars.
+Piped, text is printed as it was made; of long work there is a line now and then instead of a bar.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from threading import Event, Thread
+from time import monotonic
 from typing import Any, Protocol, TextIO, cast
 
 from perfassert.errors import printable
+
+SOON, EVERY = 1.0, 10.0
+"""Seconds to the first line of what is under way, on a terminal, and between lines."""
+THREAD = "perfassert progress"
 
 _RULE = re.compile(r"-{2,}(?:  -{2,})*")
 """Below the header of a table; its dashes are the columns."""
@@ -113,22 +121,72 @@ def _drawn(cells: list[list[str]]) -> object:
 
 
 @contextmanager
-def progress(name: str) -> Iterator[Bar]:
-    """A bar with the time left, on a terminal; elsewhere one that nobody sees."""
-    if not sys.stderr.isatty():
-        yield lambda done, total, what="", /: None
+def progress(name: str, alone: bool = True) -> Iterator[Bar]:
+    """What is under way, on standard error: how much is done, and for how long.
+
+    A terminal shows it at once, as a bar with the time left where the amount is known; a log gets
+    a line every ten seconds. ``alone``: nothing else is printed meanwhile; where a program is that
+    runs, a terminal gets lines, too.
+    """
+    if _is_live() and alone:
+        with _bar(name) as bar:
+            yield bar
         return
+    shown = _Line(name, monotonic())
+    ended = Event()
+    first = SOON if _is_live() else EVERY
+    thread = Thread(target=_lines, args=(shown, ended, first), name=THREAD, daemon=True)
+    thread.start()
+    try:
+        yield shown.update
+    finally:
+        ended.set()
+        thread.join()
+
+
+def _is_live() -> bool:
+    return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+
+
+@contextmanager
+def _bar(name: str) -> Iterator[Bar]:
     from rich import progress as bars
     from rich.console import Console
 
     columns = (
-        bars.TextColumn("{task.description}"), bars.BarColumn(), bars.MofNCompleteColumn(),
+        bars.TextColumn("{task.description}", markup=False), bars.BarColumn(),
+        bars.TextColumn("{task.fields[amount]}"), bars.TimeElapsedColumn(),
         bars.TimeRemainingColumn(),
     )  # fmt: skip
     with bars.Progress(*columns, console=Console(file=raw(sys.stderr)), transient=True) as shown:
-        task = shown.add_task(name, total=None)
+        task = shown.add_task(printable(name), total=None, amount="")
 
         def bar(done: int, total: int, what: str = "", /) -> None:
-            shown.update(task, completed=done, total=total, description=what or name)
+            shown.update(
+                task, completed=done, total=total, description=printable(what or name),
+                amount=f"{done}/{total}",
+            )  # fmt: skip
 
         yield bar
+
+
+@dataclass(slots=True)
+class _Line:
+    """What a log is told; written by the work, read by the thread that prints."""
+
+    name: str
+    started: float
+    amount: str = ""
+
+    def update(self, done: int, total: int, what: str = "", /) -> None:
+        self.amount = f": {done} of {total}" + (f", {what}" if what else "")
+
+    def text(self) -> str:
+        return f"perfassert: {self.name}{self.amount}, {monotonic() - self.started:.0f} s"
+
+
+def _lines(shown: _Line, ended: Event, first: float) -> None:
+    stream, wait = sys.stderr, first
+    while not ended.wait(wait):
+        print(printable(shown.text()), file=stream, flush=True)
+        wait = EVERY

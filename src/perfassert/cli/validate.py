@@ -120,9 +120,13 @@ def run(options: argparse.Namespace) -> int:
                 result = validate(suite, rows, executor, bar)
             _print(result, options, first=not results)
             if options.explain:
-                print(f"\n{explain.text(explain.twice_timed(suite, rows, executor))}")
+                with progress(f"errors of {suite.path.name}"):
+                    timed = explain.twice_timed(suite, rows, executor)
+                print(f"\n{explain.text(timed)}")
             if options.ablate:
-                print(f"\n{ablate.text(ablate.ablated(suite, rows, executor))}")
+                with progress(f"ablations of {suite.path.name}"):
+                    ablated = ablate.ablated(suite, rows, executor)
+                print(f"\n{ablate.text(ablated)}")
             results.append(result)
     complaints = [c for result in results for c in _complaints(result, limits, record)]
     for complaint in complaints:

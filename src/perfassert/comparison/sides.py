@@ -13,7 +13,7 @@ from perfassert.comparison.revisions import Checkout
 from perfassert.errors import KernelSourceError, ToolchainMissing
 from perfassert.frontends.cuda.inventory import kernels
 from perfassert.frontends.toolchain.containers import holds_code
-from perfassert.process_pool import Progress
+from perfassert.process_pool import Progress, map_in_threads
 
 _BUILT = (".cubin", ".fatbin", ".o", ".obj", ".a", ".so", ".lib", ".dll")
 _SOURCES = (".cu", ".ptx")
@@ -48,18 +48,25 @@ def side(path: Path, reading: Reading, name: str = "", progress: Progress | None
     found: list[Placed] = []
     broken: dict[str, str] = {}
     files = _files(path, reading) if path.is_dir() else [path]
-    for number, file in enumerate(files):
-        if progress:
-            progress(number, len(files))
-        shown = file.relative_to(path).as_posix() if path.is_dir() else ""
+
+    def of_file(file: Path) -> tuple[Sequence[Any], str]:
         try:
-            found += [Placed(info, shown, file) for info in _kernels(file, reading)]
+            return _kernels(file, reading), ""
         except ToolchainMissing:
             raise
         except KernelSourceError as error:
-            broken[shown] = str(error).replace(
-                f"{folder}{os.sep}", ""
-            )  # it may be a worktree of ours
+            return (), str(error).replace(f"{folder}{os.sep}", "")  # it may be a worktree of ours
+
+    if progress:
+        progress(0, len(files))
+    for number, (infos, why) in enumerate(map_in_threads(of_file, files)):
+        file = files[number]
+        shown = file.relative_to(path).as_posix() if path.is_dir() else ""
+        found += [Placed(info, shown, file) for info in infos]
+        if why:
+            broken[shown] = why
+        if progress:
+            progress(number + 1, len(files))
     return Side(name or str(path), folder, tuple(found), broken)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from perfassert.confined import read_text
 from perfassert.errors import KernelSourceError
 from perfassert.frontends.cuda.inventory import KernelInfo, kernels
+from perfassert.process_pool import Progress, map_in_threads
 
 _SEPARATE = frozenset(("-D", "-U", "-std", "-arch", "-gencode", "-maxrregcount", "-include"))
 _KEPT = ("-I", "-D", "-U", "-std", "--std", "-arch", "--gpu-arch", "-gencode", "--generate-code",
@@ -23,20 +24,29 @@ _FILES = ("--options-file", "-optf")
 _INCLUDE = re.compile(r"(-I|-isystem=?|--include-path=?|--system-include=?)(.*)")
 
 
-def kernels_of_build(path: Path, arch: str | None) -> tuple[KernelInfo, ...]:
-    """Of each entry's object file, where it is built, else of its CUDA source.
+def kernels_of_build(
+    path: Path, arch: str | None, progress: Progress | None = None
+) -> tuple[KernelInfo, ...]:
+    """Of each entry's object file, where it is built, else of its CUDA source. ``progress`` is told
+    how many entries are read, of how many.
 
     :class:`KernelSourceError` for what is no compilation database, or has no CUDA.
     """
-    found: list[KernelInfo] = []
     cuda = [entry for entry in entries(path) if entry[0].suffix == ".cu"]
     if not cuda:
         raise KernelSourceError(f"{path} has no entry of a .cu file; name the object files instead")
-    for source, product, words in cuda:
+
+    def of_entry(entry: tuple[Path, Path | None, list[str]]) -> tuple[KernelInfo, ...]:
+        source, product, words = entry
         if product is not None and os.path.isfile(product):
-            found += kernels(product, arch)
-        else:
-            found += kernels(source, arch or _stated(words, source), options=device_options(words))
+            return kernels(product, arch)
+        return kernels(source, arch or _stated(words, source), options=device_options(words))
+
+    found: list[KernelInfo] = []
+    for number, infos in enumerate(map_in_threads(of_entry, cuda), 1):
+        found += infos
+        if progress:
+            progress(number, len(cuda))
     return tuple(found)
 
 

@@ -10,20 +10,22 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any, Union
 
 from perfassert.errors import KernelSourceError
 from perfassert.frontends.cuda.opcodes import operation_class
-from perfassert.frontends.toolchain import cache, containers, modules, tools
+from perfassert.frontends.toolchain import build, cache, containers, modules, tools
 from perfassert.frontends.toolchain.architecture import architecture, best_code
-from perfassert.frontends.toolchain.binary import Source
+from perfassert.frontends.toolchain.binary import Parameter, Source
 from perfassert.frontends.toolchain.build import prepared
 from perfassert.frontends.toolchain.diagnostics import failure
 from perfassert.frontends.toolchain.elf import Cubin
 from perfassert.frontends.toolchain.listing import called, sections
 from perfassert.frontends.toolchain.names import demangle, without_parameters
+from perfassert.process_pool import map_in_threads
 
 _INSTRUCTION = re.compile(
     r"^\s*/\*[0-9a-f]{4,}\*/\s+\{?\s*(?:@!?U?P\w+\s+)?([A-Z][\w.]*)\s*([^;\n]*)", re.MULTILINE
@@ -82,19 +84,37 @@ def kernels(
     Raises :class:`~perfassert.KernelSourceError` for what cannot be read or compiled, and
     :class:`~perfassert.ToolchainMissing`.
     """
-    place = Path(path)
-    if place.suffix == ".cu":
-        source = Source(
-            place, "cuda", None, dict(defines or {}), tuple(map(str, include_dirs)), tuple(options)
-        )
-        if arch is None:
-            raise KernelSourceError(f"{place}: give the architecture to compile for, as 'sm_80'")
-        return _of_source(source, arch)
+    source = _source(Path(path), defines or {}, include_dirs, options)
+    if source.kind == "cubin":
+        return _of_container(source.path, arch)
+    if source.kind == "ptx":
+        return _of_source(source, arch or _stated(source.path))
+    if arch is None:
+        raise KernelSourceError(f"{source.path}: give the architecture to compile for, as 'sm_80'")
+    return _of_source(source, arch)
+
+
+def parameters(
+    path: Union[str, PathLike[str]],
+    arch: str,
+    *,
+    defines: Mapping[str, object] | None = None,
+    include_dirs: Sequence[str] = (),
+    options: Sequence[str] = (),
+) -> dict[str, tuple[Parameter, ...]]:
+    """Those of all kernels of a file, by mangled name; as for :func:`kernels`."""
+    return build.parameters(_source(Path(path), defines or {}, include_dirs, options), arch)
+
+
+def _source(
+    path: Path, defines: Mapping[str, object], include_dirs: Sequence[str], options: Sequence[str]
+) -> Source:
+    if path.suffix == ".cu":
+        folders = tuple(map(str, include_dirs))
+        return Source(path, "cuda", None, dict(defines), folders, tuple(options))
     if defines or include_dirs or options:
-        raise KernelSourceError(f"{place}: defines, include_dirs and options need CUDA source")
-    if place.suffix == ".ptx":
-        return _of_source(Source(place, "ptx"), arch or _stated(place))
-    return _of_container(place, arch)
+        raise KernelSourceError(f"{path}: defines, include_dirs and options need CUDA source")
+    return Source(path, "ptx" if path.suffix == ".ptx" else "cubin")
 
 
 def _stated(path: Path) -> str:
@@ -132,9 +152,8 @@ def _contained(path: Path, content: bytes, arch: str | None) -> tuple[KernelInfo
             exact = architecture(arch)
             best = exact if any(m.arch == exact for m in code) else best
             code = [m for m in code if m.arch == best]
-        for member in code:
-            where = f"{path}: {member.name}" if member.name else str(path)
-            found += _of_module(member.path.read_bytes(), str(member.arch), where)
+        for infos in map_in_threads(partial(_of_member, path), code):
+            found += infos
         have = {info.mangled for info in found}
         for member in members:
             runs = arch is None or member.arch.ptx_runs_on(architecture(arch))
@@ -148,6 +167,11 @@ def _contained(path: Path, content: bytes, arch: str | None) -> tuple[KernelInfo
         listed = ", ".join(sorted({f"{'PTX ' if m.ptx else ''}{m.arch}" for m in members}))
         raise KernelSourceError(f"{path} has nothing for {arch}: it has {listed}")
     return tuple(_unique(found))
+
+
+def _of_member(path: Path, member: containers.Member) -> tuple[KernelInfo, ...]:
+    where = f"{path}: {member.name}" if member.name else str(path)
+    return _of_module(member.path.read_bytes(), str(member.arch), where)
 
 
 def _unique(found: Sequence[KernelInfo]) -> list[KernelInfo]:

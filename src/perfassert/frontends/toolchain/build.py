@@ -17,7 +17,18 @@ from perfassert.errors import KernelSourceError, ToolchainMissing
 from perfassert.kernel.program import Member
 from perfassert.source import Assumption, SourceSpan
 
-from . import cache, layout, listing, modules, names, options, signature, toolchains, tools
+from . import (
+    cache,
+    containers,
+    layout,
+    listing,
+    modules,
+    names,
+    options,
+    signature,
+    toolchains,
+    tools,
+)
 from .architecture import legacy, number
 from .binary import Binary, Parameter, Source, Unset, from_dict, to_dict
 from .compilers import Compiled
@@ -66,7 +77,7 @@ def with_layouts(binary: Binary, source: Source, arch: str) -> Binary:
     entry = job.key("variables", source.kernel or "")
     known = cache.load(entry, _members) if entry else None
     if known is None:
-        known = layout.variables(modules.debug_information(job))
+        known = layout.variables(modules.debug_information(job, binary.mangled))
         if entry:
             cache.store(entry, {name: [*map(asdict, held)] for name, held in known.items()})
 
@@ -110,18 +121,48 @@ def _built(job: Job) -> Binary:
     if kernel not in cubin.kernels():
         hint = modules.template_hint(files) if source.kind == "cuda" else ""
         kernel = names.choose(source.kernel, cubin.kernels(), str(source.path), hint)
-    sources = job.texts() if source.kind != "cubin" else []
     binary = _described(cubin, made, kernel, made.arch or cubin.arch)
-    parameters = signature.parameters(kernel, cubin.parameters(kernel), sources, binary.ptx)
-    if source.kind == "cuda" and layout.wanting(parameters):
-        said = layout.parameters(modules.debug_information(job), kernel)
-        parameters = layout.completed(parameters, said)
     return replace(
         binary,
-        parameters=parameters,
+        parameters=_parameters(job, cubin, kernel, binary.ptx),
         files=_mentioned(binary.listing, files),
         assumptions=(*job.notes, *made.assumptions),
     ).sealed()
+
+
+def _parameters(job: Job, cubin: Cubin, kernel: str, ptx: str | None) -> tuple[Parameter, ...]:
+    sources = job.texts() if job.source.kind != "cubin" else []
+    known = signature.parameters(kernel, cubin.parameters(kernel), sources, ptx)
+    if job.source.kind == "cuda" and layout.wanting(known):
+        said = layout.parameters(modules.debug_information(job, kernel), kernel)
+        known = layout.completed(known, said)
+    return known
+
+
+def parameters(source: Source, arch: str) -> dict[str, tuple[Parameter, ...]]:
+    """Of all kernels of a file, by mangled name: compiled or taken apart once, not disassembled."""
+    job = prepared(source, arch)
+    if source.kind != "cubin":
+        made = modules.module(job)
+        return _all_parameters(job, made.cubin, made.ptx)
+    known: dict[str, tuple[Parameter, ...]] = {}
+    with containers.opened(source.path, job.files.files[source.path]) as members:
+        for member in members:
+            if not member.ptx:
+                known = {**_all_parameters(job, member.path.read_bytes(), None), **known}
+            elif not known.keys() >= set(member.kernels(str(source.path))):
+                assembly = modules.assembly(member, str(source.path), str(member.arch))
+                made = modules.module(assembly)
+                known = {**_all_parameters(job, made.cubin, made.ptx), **known}
+    return known
+
+
+def _all_parameters(job: Job, content: bytes, ptx: str | None) -> dict[str, tuple[Parameter, ...]]:
+    cubin = Cubin(content, str(job.source.path))
+    texts = dict.fromkeys(cubin.kernels(), ptx)
+    for text in cubin.ptx().values() if ptx is None else ():
+        texts.update((name, text) for name in containers.entries(text) if name in texts)
+    return {kernel: _parameters(job, cubin, kernel, text) for kernel, text in texts.items()}
 
 
 def from_compiler(

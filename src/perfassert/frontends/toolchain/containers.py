@@ -40,7 +40,7 @@ class Member:
     def kernels(self, where: str) -> list[str]:
         """Mangled names, in the module's order."""
         if self.ptx:
-            return list(dict.fromkeys(_ENTRY.findall(self.text())))
+            return entries(self.text())
         return self.cubin(where).kernels()
 
     def cubin(self, where: str) -> Cubin:
@@ -50,6 +50,11 @@ class Member:
     def text(self) -> str:
         """Of PTX."""
         return self.path.read_bytes().rstrip(b"\0").decode(errors="replace")
+
+
+def entries(ptx: str) -> list[str]:
+    """Mangled names of the kernels in a text of PTX."""
+    return list(dict.fromkeys(_ENTRY.findall(ptx)))
 
 
 def holds_code(path: Path) -> bool:

@@ -120,8 +120,23 @@ def _module(job: Job) -> Compiled:
     return found
 
 
-def debug_information(job: Job) -> bytes:
-    """A cubin whose only use is what it says about types; ``b""`` where there is none."""
+def debug_information(job: Job, kernel: str) -> bytes:
+    """A cubin whose only use is what it says about types; ``b""`` where there is none.
+
+    ``kernel`` (its mangled name) needs one of its own where the file does not have its instance.
+    """
+    texts = job.texts()
+    whole = replace(job, source=replace(job.source, kernel=None))
+    if expression(job.source.kernel, texts) is None:
+        return _debugged(whole)
+    if any(map(_INSTANCES.search, texts)):
+        made = _debugged(whole)
+        if made and kernel in Cubin(made, str(job.source.path)).kernels():
+            return made
+    return _debugged(job)
+
+
+def _debugged(job: Job) -> bytes:
     entry = job.key("debug", job.source.kernel or "")
     found = cache.load(entry, base64.b64decode) if entry else None
     if found is not None:
