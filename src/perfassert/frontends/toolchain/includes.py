@@ -72,21 +72,23 @@ def closure(
     system headers are outside ``folders``; they change with the tools. Each file is read once.
     """
     search = _Search(path, content)
+    searched, environment = tuple(map(str, folders)), tuple(map(str, around))
     files, others = search.files, search.around
     directives: dict[Path, list[str]] = {}
     try:
         for name in extra:
-            search.reach(name, folders, files)
+            search.reach(name, searched, files)
         while search.queue:
             current = search.queue.pop()  # a second time where it turns out to be the user's
             own = files if current in files else others
             if current not in directives:
                 directives[current], followed = _directives(own[current])
                 search.complete &= followed
+            parent = (str(current.parent),)
             for name in directives[current]:
-                search.reach(name, (current.parent,), own)
-                search.reach(name, folders, files)
-                search.reach(name, around, others)
+                search.reach(name, parent, own)
+                search.reach(name, searched, files)
+                search.reach(name, environment, others)
     except _Exceeded as exceeded:
         return Closure(files, False, others, search.aliases, str(exceeded))
     return Closure(files, search.complete, others, search.aliases)
@@ -105,12 +107,17 @@ class _Search:
         self.aliases: dict[str, Path] = {}
         self.queue = [path]
         self.complete = True
+        self._asked: set[tuple[str, tuple[str, ...], bool]] = set()
         self._bytes = len(content)
         self._places: dict[str, Path | None] = {}
         self._real: dict[str, str] = {}
 
-    def reach(self, name: str, folders: Iterable[Path], files: dict[Path, bytes]) -> None:
+    def reach(self, name: str, folders: tuple[str, ...], files: dict[Path, bytes]) -> None:
         """Add the files that ``name`` means in ``folders`` to ``files``."""
+        asked = (name, folders, files is self.files)
+        if asked in self._asked:
+            return
+        self._asked.add(asked)
         for folder in folders:
             path = self._place(os.path.join(folder, name))
             if path is None or path in files:

@@ -20,6 +20,7 @@ _TOKEN = re.compile(
 _QUALIFIER = re.compile(
     r"\b(?:const|volatile|__restrict__|__restrict|restrict|__grid_constant__)\b"
 )
+_END_OF_HEAD = re.compile(r"[{;]")
 _PTX_PARAMETER = re.compile(r"\.param\s+(?:\.align\s+\d+\s+)?(\.\w+)(.*?)([\w$]+)(?:\s*\[\d+\])?$")
 
 
@@ -71,7 +72,7 @@ def global_functions(text: str) -> list[tuple[str, bool]]:
     for token in _TOKEN.finditer(plain):
         word = token[0]
         if word == "__global__":
-            head = _head(plain[token.end() :]).split("(", 1)[0]
+            head = _head(plain, token.end()).split("(", 1)[0]
             if named := re.search(r"(?<![<>:\w])([A-Za-z_]\w*)\s*$", head):
                 found["::".join([*filter(None, scopes), named[1]]), template] = None
             continue
@@ -85,9 +86,11 @@ def global_functions(text: str) -> list[tuple[str, bool]]:
 
 def _from_sources(name: str, sources: Iterable[str], count: int) -> list[Declared]:
     for text in sources:
+        if name not in text or "__global__" not in text:  # as most headers: no need to look closer
+            continue
         plain = _COMMENT.sub(" ", text)
         for start in re.finditer(r"\b__global__\b", plain):
-            head = _head(plain[start.end() :])
+            head = _head(plain, start.end())
             called = re.match(rf".*?\b{re.escape(name)}\s*\(", head, re.DOTALL)
             if called is None:
                 continue
@@ -98,9 +101,10 @@ def _from_sources(name: str, sources: Iterable[str], count: int) -> list[Declare
     return []
 
 
-def _head(text: str) -> str:
-    """A declaration up to its body, launch bounds taken out."""
-    head = re.split(r"[{;]", text, maxsplit=1)[0]
+def _head(text: str, start: int) -> str:
+    """A declaration from a place on, up to its body, launch bounds taken out."""
+    end = _END_OF_HEAD.search(text, start)
+    head = text[start : end.start() if end else None]
     bounds = re.search(r"\b__(?:launch_bounds|cluster_dims)__\s*\(", head)
     if bounds:
         skipped = _balanced(head[bounds.end() - 1 :])
