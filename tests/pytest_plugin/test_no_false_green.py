@@ -145,6 +145,112 @@ class TestSwallowed:
         run(kept).assert_outcomes(passed=1, xfailed=1)
 
 
+class TestAnotherPrediction:
+    """What is compared with the baseline is what the model says of the kernel that it is of."""
+
+    @staticmethod
+    def handed(project, expression, body="perf.no_regression(q)"):
+        """A gate that predicts its kernel, and hands on something else."""
+        lines = ("import copy as copies, dataclasses, pickle", KERNEL)
+        lines += ("def test_copy(perf):", "    p = perf(copy(), domain=N, block=256)")
+        lines += (f"    q = {expression}", f"    {body}", "")
+        gate(project).write_text("\n".join(lines))
+        return run(project)
+
+    def test_another_kernels_is_refused(self, kept):
+        other = KERNEL.replace("def copy", "def halve").replace('"copy"', '"halve"')
+        gate(kept).write_text(KERNEL + GATE)
+        run(kept, "--perf-update").assert_outcomes(passed=2)
+        swapped = GATE.replace("copy()", "halve(N // 2)").replace("domain=N", "domain=N // 2")
+        gate(kept).write_text(other + swapped)
+        result = run(kept)
+        result.assert_outcomes(passed=1, failed=1)
+        result.stdout.fnmatch_lines(
+            [
+                "*BaselineError: the baseline of test_copy on A100*it is of kernel 'copy', and "
+                "this prediction is of kernel 'halve'; if the kernel was renamed, say was='copy'; "
+                "write it: pytest --perf-update *"
+            ]
+        )
+        run(kept, "--perf-update").assert_outcomes(passed=2)
+        run(kept, "--perf-strict").assert_outcomes(passed=2)
+
+    def test_a_rename_is_accepted_where_it_is_said(self, kept):
+        """And where the code is the same, without a word."""
+        renamed = KERNEL.replace('"copy"', '"twin"')
+        gate(kept).write_text(renamed + GATE)
+        run(kept).assert_outcomes(passed=2)
+        less = GATE.replace("copy()", "copy(N // 2)").replace("N, block", "N // 2, block")
+        gate(kept).write_text(renamed + less)
+        run(kept).assert_outcomes(passed=1, failed=1)
+        for was, failed in (("copy", 0), ("other", 1)):
+            gate(kept).write_text(renamed + less.replace("=256)", f"=256), was={was!r}"))
+            run(kept).assert_outcomes(passed=2 - failed, failed=failed)
+
+    def test_a_file_that_names_no_kernel(self, kept):
+        lines = baselines(kept).read_text().splitlines(keepends=True)
+        baselines(kept).write_text("".join(x for x in lines if not x.startswith("kernel =")))
+        run(kept).assert_outcomes(passed=2)
+        gate(kept).write_text(KERNEL + GATE.replace("copy()", "copy(2 * N)"))
+        result = run(kept)
+        result.assert_outcomes(passed=1, failed=1)
+        result.stdout.fnmatch_lines(["*it names no kernel*"])
+
+    @pytest.mark.parametrize("was", ["''", "3"])
+    def test_a_name_that_is_none(self, kept, was):
+        gate(kept).write_text(KERNEL + GATE.replace("=256)", f"=256), was={was}"))
+        result = run(kept)
+        result.assert_outcomes(passed=1, failed=1)
+        result.stdout.fnmatch_lines(["*ExpectationError: *was must be a kernel's name*"])
+
+    @pytest.mark.parametrize("body", ["perf.no_regression(q)", "q.expect(time='< 1 s')"])
+    @pytest.mark.parametrize(
+        ("expression", "reason"),
+        [
+            ("dataclasses.replace(p, time=p.time / 2)", "was changed after it was made"),
+            ("object.__setattr__(p, 'time', p.time / 2) or p", "was changed after it was made"),
+            (
+                "object.__setattr__(p.volumes.dram_load, 'total', p.time) or p",
+                "was changed after it was made",
+            ),
+            ("pa.Prediction.from_dict(p.to_dict() | {'time': 1e-9})", "was read from data"),
+            (
+                "pickle.loads(pickle.dumps(dataclasses.replace(p, time=p.time / 2)))",
+                "was read from data",
+            ),
+            ("copies.deepcopy(dataclasses.replace(p, time=p.time / 2))", "was read from data"),
+        ],
+    )
+    def test_a_changed_one_is_refused(self, kept, expression, reason, body):
+        result = self.handed(kept, expression, body)
+        result.assert_outcomes(passed=1, failed=1)
+        result.stdout.fnmatch_lines(
+            [f"*ExpectationError: the prediction of copy on A100* {reason}*"]
+        )
+
+    def test_hiding_the_refusal_does_not_help(self, kept):
+        body = "\n    with pytest.raises(pa.ExpectationError): q.expect(time='< 1 s')"
+        result = self.handed(kept, "dataclasses.replace(p, time=p.time / 2)", body)
+        result.assert_outcomes(passed=1, failed=1)
+        result.stdout.fnmatch_lines(["the test passed although these failed in it*"])
+
+    @pytest.mark.parametrize(
+        "expression",
+        ["p", "pickle.loads(pickle.dumps(p))", "copies.copy(p)", "copies.deepcopy(p)",
+         "pa.predict(copy(), pa.Launch.cover(N, 256), perf.device)"],
+    )  # fmt: skip
+    def test_unchanged_ones_pass(self, kept, expression):
+        self.handed(kept, expression).assert_outcomes(passed=2)
+        self.handed(kept, expression, "q.expect(time='< 1 s')").assert_outcomes(passed=2)
+
+    def test_tools_that_read_predictions_are_no_gate(self, kept):
+        made = "made = pa.predict(copy(), pa.Launch.cover(N, 256), 'a100')"
+        read = "pa.Prediction.from_dict(made.to_dict() | {'time': 1e-9})"
+        body = f"    {made}\n    {read}.expect(time='< 1 us')\n"
+        gate(kept).write_text(f"{KERNEL}\ndef test_tool():\n{body}")
+        run(kept).assert_outcomes(passed=2)
+
+
 def test_a_worker_that_dies(kept):
     """No report of its test comes; the run fails, and nothing is written."""
     text = baselines(kept).read_bytes()

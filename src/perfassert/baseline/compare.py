@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from perfassert.baseline.components import Component, components, same, shown
-from perfassert.baseline.entry import Entry, Key
+from perfassert.baseline.entry import UNKNOWN, Entry, Key
 from perfassert.baseline.tolerance import Tolerance
 from perfassert.errors import BaselineError, ExpectationError
 from perfassert.expect.metrics import METRICS
@@ -84,6 +84,21 @@ def foreign(key: Key, old: Entry, new: Entry) -> str:
             f"({old['device_digest']}, now {new['device_digest']})"
         )
     return ""
+
+
+def other_kernel(old: Entry, new: Entry, was: str | None = None) -> str:
+    """Why the two are of different kernels, or ``""``.
+
+    A kernel is known by its name, with template arguments, or by what it computes: code that only
+    was renamed has the same digest. ``was``: the name that it had in the baseline.
+    """
+    before, after = old.get("kernel", ""), new["kernel"]
+    same_code = old["kernel_digest"] == new["kernel_digest"] != UNKNOWN
+    if same_code or before in (after, was):
+        return ""
+    if not before:
+        return f"it names no kernel, and this prediction is of {after!r}"
+    return f"it is of kernel {before!r}, and this prediction is of kernel {after!r}"
 
 
 def compare(

@@ -38,7 +38,8 @@ PROVENANCE = ("model_version", "device_digest", "kernel_digest")
 TEXTS = ("kernel", "arguments", "occupancy_limited_by", *PROVENANCE)
 COUNTS = ("updates", "resident_blocks", "shared_bytes")
 EXTENTS = ("grid", "block")
-_UNKNOWN = "unknown"
+UNKNOWN = "unknown"
+"""The digest of a kernel that a prediction no longer has."""
 _NEGLIGIBLE = 1e-9  # of the total: beyond the digits that it has
 
 
@@ -65,7 +66,7 @@ def entry_of(p: Prediction) -> dict[str, Any]:
         entry["fields"] = fields
     entry["model_version"] = p.model_version
     entry["device_digest"] = p.device_digest
-    entry["kernel_digest"] = _UNKNOWN if p.origin is None else digest(*p.origin)
+    entry["kernel_digest"] = UNKNOWN if p.origin is None else digest(*p.origin)
     return entry
 
 

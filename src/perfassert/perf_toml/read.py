@@ -240,10 +240,11 @@ class _FileReader(DescriptionReader):
         wanted = {name: None if value is False else value for name, value in table.items()}
         default, metrics = wanted.get("tolerance", "2 %"), dict(wanted)
         metrics.pop("tolerance", None)
+        was = {"was": self.string(f"{key}.was", metrics.pop("was"))} if "was" in metrics else {}
         for name, tolerance in metrics.items():
             self.checked(f"{key}.{name}", tolerances, "2 %", {name: tolerance})
         self.checked(key, tolerances, default, metrics)
-        return {"tolerance": default, **metrics}
+        return {"tolerance": default, **was, **metrics}
 
     def rank(
         self, key: str, name: str, table: dict[str, Any], parameters: Parameters

@@ -100,7 +100,8 @@ class Prediction:
     kernel does not tell, the heaviest first. ``diagnostics``: what the volumes rest on.
     ``origin``: kernel, launch and device, where it was made in this process; ``diagnose`` finds
     ``stalls`` and ``advice`` from it when one of them is first asked for. ``on_expect`` is told
-    what every call of :meth:`expect` found.
+    what every call of :meth:`expect` found. ``seal``: digest of what
+    the predictor said (:mod:`perfassert.prediction.seal`), empty for what was read from data.
     """
 
     kernel: str
@@ -134,6 +135,7 @@ class Prediction:
     on_expect: Callable[[Any], object] | None = field(
         default=None, compare=False, repr=False, kw_only=True
     )
+    seal: str = field(default="", compare=False, repr=False, kw_only=True)
 
     def __post_init__(self) -> None:
         for name in ("bounds", "diagnostics", "error_bands"):
@@ -230,9 +232,9 @@ class Prediction:
             "advice": None if found is None else [advice_data(a) for a in found],
         }
 
-    def to_json(self) -> str:
+    def to_json(self, diagnosis: bool = True) -> str:
         """:meth:`to_dict` as one line of JSON."""
-        return json.dumps(self.to_dict())
+        return json.dumps(self.to_dict(diagnosis))
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Prediction:

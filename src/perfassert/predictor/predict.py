@@ -18,6 +18,7 @@ from perfassert.kernel.executed import Issued
 from perfassert.kernel.launch import Launch
 from perfassert.kernel.program import CLUSTER
 from perfassert.prediction.prediction import Diagnosis, OccupancyResult, Prediction, Resources
+from perfassert.prediction.seal import sealed
 from perfassert.predictor.confidence import trust
 from perfassert.predictor.diagnose import coverage, diagnose
 from perfassert.predictor.errors import error_bands, exact_metrics
@@ -78,12 +79,13 @@ def _phenomenological(
     warps = -(-launch.threads_per_block // target.warp_size)
     case, given = with_measured(estimated(kernel, launch, target), launch, warps, volumes)
     found = _of(loaded_model(case, launch, target), kernel, launch, target)
-    return replace(
+    measured = replace(
         found,
         assumptions=(*found.assumptions, *given),
         origin=None,
         diagnose=lambda _: Diagnosis(MappingProxyType({}), None),
     )
+    return sealed(measured)
 
 
 def _of(model: Model, kernel: Kernel, launch: Launch, target: Device) -> Prediction:
@@ -92,7 +94,7 @@ def _of(model: Model, kernel: Kernel, launch: Launch, target: Device) -> Predict
     roofline_limiter = max(time.roofline, key=lambda key: time.roofline[key])
     bands = error_bands(model, time.limiter)
     confidence, reasons = trust(model, bands["time"], time.limiter)
-    return Prediction(
+    made = Prediction(
         kernel=bound.name,
         device=target.name,
         device_digest=target.digest,
@@ -129,6 +131,7 @@ def _of(model: Model, kernel: Kernel, launch: Launch, target: Device) -> Predict
         origin=(kernel, launch, target),
         diagnose=partial(diagnose, predict=predict),
     )
+    return sealed(made)
 
 
 def _seconds(value: float) -> Quantity:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -207,16 +208,34 @@ def perf(request: pytest.FixtureRequest) -> Perf:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    """A test that wants a compiler which is not installed may be skipped.
+    """Within a test that has ``perf``, only predictions that were made may be checked. A test that
+    wants a compiler which is not installed may be skipped.
 
     https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_runtest_call
     """
     try:
-        return (yield)
+        with _only_genuine(item):
+            return (yield)
     except Exception as error:
         if type(error).__name__ == "ToolchainMissing" and _skips(item.config):
             pytest.skip(str(error))
         raise
+
+
+@contextmanager
+def _only_genuine(item: pytest.Item) -> Generator[None, None, None]:
+    """Expectations of a prediction that nobody made, or that was changed, are errors."""
+    perf = item.stash.get(PERF, None)
+    if perf is None:
+        yield
+        return
+    from perfassert.expect.check import GATE
+
+    token = GATE.set(perf.check_genuine)
+    try:
+        yield
+    finally:
+        GATE.reset(token)
 
 
 def _skips(config: pytest.Config) -> bool:

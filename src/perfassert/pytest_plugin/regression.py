@@ -10,7 +10,14 @@ from typing import Any
 
 import pytest
 
-from perfassert.baseline.compare import Comparison, Verdict, compare, failure_text, foreign
+from perfassert.baseline.compare import (
+    Comparison,
+    Verdict,
+    compare,
+    failure_text,
+    foreign,
+    other_kernel,
+)
 from perfassert.baseline.entry import DEFAULT_NAME, Entry, Key, entry_of
 from perfassert.baseline.files import file_of, read
 from perfassert.baseline.tolerance import Tolerance, tolerances
@@ -47,22 +54,28 @@ class TestBaselines:
         name: str | None,
         metrics: Mapping[str, object],
         label: str = "",
+        was: str | None = None,
     ) -> None:
         """Compare or, if that is what was asked for, note what is to be written.
 
-        ``label``: what the prediction is called in reports.
+        ``label``: what the prediction is called in reports. ``was``: the name that its kernel had
+        when the baseline was written.
         """
         __tracebackhide__ = True
         self._label = label
         wanted, named = tolerances(tolerance, metrics)
+        if was is not None and (not isinstance(was, str) or not was):
+            raise ExpectationError(f"no_regression(): was must be a kernel's name, not {was!r}")
         key, entries = self._key(p, name), self._entries()
         old, new = entries.get(key), entry_of(p)
         if old is None:
             self._missing(key, new, entries)
             return
-        why = foreign(key, old, new)
+        why, renamed = foreign(key, old, new), ""
+        if not why and (why := other_kernel(old, new, was)):
+            renamed = f"if the kernel was renamed, say was={old.get('kernel', '')!r}; "
         if why or self._mode.all:
-            self._replaced(key, old, new, wanted, why)
+            self._replaced(key, old, new, wanted, why, renamed)
             return
         try:
             found = compare(key, old, new, wanted, named)
@@ -119,13 +132,20 @@ class TestBaselines:
         )
 
     def _replaced(
-        self, key: Key, old: Entry, new: Entry, wanted: Mapping[str, Tolerance], why: str
+        self,
+        key: Key,
+        old: Entry,
+        new: Entry,
+        wanted: Mapping[str, Tolerance],
+        why: str,
+        hint: str,
     ) -> None:
-        """The baseline will be written anew, or has to be."""
+        """The baseline will be written anew, or has to be; ``hint``: what else may be done."""
         if not self._mode.all:
             self._note(key, "incomparable", old, new)
             raise BaselineError(
-                f"the baseline of {key} is incomparable: {why}; {self._accept('--perf-update')}"
+                f"the baseline of {key} is incomparable: {why}; {hint}"
+                f"{self._accept('--perf-update')}"
             )
         moved: tuple[object, ...] = (why,)
         if not why:

@@ -11,6 +11,7 @@ from typing import Any, overload
 import pytest
 
 from perfassert.errors import (
+    ExpectationError,
     ExpectationFailed,
     LaunchError,
     PerfAssertError,
@@ -26,6 +27,7 @@ from perfassert.kernel.launch import Args, Extent, Launch
 from perfassert.perf_toml.launches import launches as read_launches
 from perfassert.perf_toml.launches import of_kernel
 from perfassert.prediction.prediction import Prediction
+from perfassert.prediction.seal import content_digest, is_intact
 from perfassert.predictor import predict
 from perfassert.pytest_plugin import guesses
 from perfassert.pytest_plugin.baselines import BASELINES
@@ -163,12 +165,15 @@ class Perf:
         prediction: Prediction,
         tolerance: str | None = "2 %",
         name: str | None = None,
+        was: str | None = None,
         **metrics: str | int | None,
     ) -> Prediction:
         """Compare with the baseline kept in ``__perf__/<module>.toml`` beside the test module.
 
         ``tolerance``: how far the time may grow: ``"2 %"``, ``"2 % or 1 us"``,
         ``"+2 % -100 %"``; None: it may. ``name`` tells several predictions of a test apart.
+        ``was``: the name that the kernel had when the baseline was written; a baseline of another
+        kernel is an error.
         ``metrics``: further metrics or groups of them (``dram l2 l1 volumes resources all``) with
         a tolerance each. A change for the better never fails; beyond the tolerance it is reported.
 
@@ -178,10 +183,35 @@ class Perf:
         """
         __tracebackhide__ = True
         try:
-            self.baselines.check(prediction, tolerance, name, metrics, self._label_of(prediction))
+            if isinstance(prediction, Prediction):
+                self.check_genuine(prediction)
+            label = self._label_of(prediction)
+            self.baselines.check(prediction, tolerance, name, metrics, label, was)
         except PerfAssertError as error:
             raise error.with_traceback(None) from None  # its way helps nobody
         return prediction
+
+    def check_genuine(self, prediction: Prediction) -> None:
+        """Raise :class:`~perfassert.ExpectationError` for a prediction that was read from data or
+        changed after the predictor made it. Unchanged copies of this test's own pass."""
+        __tracebackhide__ = True
+        if is_intact(prediction):
+            return
+        said = content_digest(prediction)
+        if any(said == seen.prediction.seal for seen in self.predicted):
+            return
+        how = (
+            "was changed after it was made (by dataclasses.replace or object.__setattr__)"
+            if prediction.seal
+            else "was read from data (by from_dict, pickle or copy) that is of no prediction of "
+            "this test"
+        )
+        text = (
+            f"the prediction of {prediction.kernel} on {prediction.device} {how}; check what "
+            "perf(...) or perfassert.predict(...) returned"
+        )
+        self.failures.append(text)
+        raise ExpectationError(text)
 
     def _label_of(self, prediction: Prediction) -> str:
         """Of one of this test's own."""

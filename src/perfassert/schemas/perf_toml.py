@@ -106,7 +106,9 @@ def _condition(metric: Metric) -> Schema:
 
 def _baseline(metrics: Mapping[str, Metric]) -> Schema:
     keys = ("tolerance", *GROUPS, *metrics)
-    return either(FLAG, closed(keys, dict.fromkeys(keys, _TOLERANCE)))
+    was = described(TEXT, "the name that the kernel had when the baseline was written")
+    tolerances = dict.fromkeys(keys, _TOLERANCE)
+    return either(FLAG, closed((*keys, "was"), {**tolerances, "was": was}))
 
 
 def _candidates() -> Schema:
