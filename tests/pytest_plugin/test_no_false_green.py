@@ -334,6 +334,98 @@ def test_a_module_that_is_not_collected_fails_under_strict(kept, way):
     result.stdout.fnmatch_lines(["*test_copy*(its module had no test in this run)"])
 
 
+CONFTESTS = {
+    "empties the collection": "def pytest_collection_modifyitems(items): items.clear()",
+    "takes the gate out": "def pytest_collection_modifyitems(items):\n"
+    "    items[:] = [i for i in items if 'copy' not in i.name]",
+    "takes it out at the end": "def pytest_collection_finish(session):\n"
+    "    session.items[:] = [i for i in session.items if 'copy' not in i.name]",
+    "runs nothing": "def pytest_runtestloop(session): return True",
+    "runs all but the gate": "def pytest_runtest_protocol(item):\n"
+    "    return True if 'copy' in item.name else None",
+    "ends the run": "import pytest\ndef pytest_runtestloop(session): pytest.exit('', 0)",
+}
+IDLE = ["--collect-only", "--co", "--setup-plan", "--setup-only", "--fixtures", "--version"]
+WELL = "    session.exitstatus = 0\n"
+
+
+class TestNothingRun:
+    """Runs that do not run the gate, and say that all is well."""
+
+    @pytest.mark.parametrize("option", IDLE)
+    def test_options_that_run_no_test(self, kept, option):
+        """From an ini file; typed beside ``--perf-strict``, too. An editor may list the tests."""
+        assert run(kept, option, "-o", "perf_strict=true").ret in (0, 1)
+        result = run(kept, option, "--perf-strict")
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        kept.makeini(f"[pytest]\nperf_devices = a100\naddopts = {option}\n")
+        assert run(kept).ret == 0
+        for strict in ("--perf-strict", "--override-ini=perf_strict=true"):
+            result = run(kept, strict)
+            assert result.ret == pytest.ExitCode.USAGE_ERROR
+            result.stderr.fnmatch_lines(["ERROR: --perf-strict: --* runs no test, so that*"])
+
+    @pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["alone", "xdist"])
+    @pytest.mark.parametrize("way", CONFTESTS)
+    @pytest.mark.parametrize("well", ["", f"\ndef pytest_sessionfinish(session):\n{WELL}"])
+    def test_a_conftest_that_leaves_tests_out(self, kept, way, workers, well):
+        if workers and not way.startswith(("empties", "takes the")):
+            pytest.skip("the hook is not called so under xdist")
+        kept.path.joinpath("conftest.py").write_text(f"{CONFTESTS[way]}\n{well}")
+        started = kept.runpytest_subprocess if workers else kept.runpytest_inprocess
+        assert started(*QUIET, *workers).ret in (0, pytest.ExitCode.NO_TESTS_COLLECTED)
+        result = started(*QUIET, *workers, "--perf-strict")
+        assert result.ret == 1
+        result.stdout.fnmatch_lines(["*test_copy*(its test was collected and not run)"])
+
+    @pytest.mark.parametrize("hook", ["sessionfinish(session)", "unconfigure(config)"])
+    def test_an_exit_status_that_a_hook_sets(self, kept, monkeypatch, hook):
+        """Of a regression, and of a baseline that is unused."""
+        get = (
+            ""
+            if "session" in hook
+            else "    session = config.pluginmanager.get_plugin('session')\n"
+        )
+        body = f"@pytest.hookimpl(trylast=True)\ndef pytest_{hook}:\n{get}{WELL}"
+        kept.path.joinpath("conftest.py").write_text(f"import pytest\n{body}")
+        monkeypatch.setenv("SIZE", str(1 << 22))
+        assert run(kept).ret == 0
+        result = run(kept, "--perf-strict")
+        assert result.ret == 1
+        result.stderr.fnmatch_lines(["ERROR: --perf-strict: *test_copy* failed, and*hid it*"])
+        monkeypatch.delenv("SIZE")
+        gate(kept).write_text(KERNEL + VANISHED["renamed away"] + "\ndef test_other():\n    pass\n")
+        assert run(kept, "--perf-strict").ret == 1
+
+    def test_a_report_that_a_hook_changes(self, kept, monkeypatch):
+        kept.path.joinpath("conftest.py").write_text(
+            "import pytest\n@pytest.hookimpl(wrapper=True, tryfirst=True)\n"
+            "def pytest_runtest_makereport():\n"
+            "    report = yield\n    report.outcome = 'passed'\n    return report\n"
+        )
+        assert run(kept, "--perf-strict").ret == 0
+        monkeypatch.setenv("SIZE", str(1 << 22))
+        assert run(kept).ret == 0
+        assert run(kept, "--perf-strict").ret == 1
+
+    @pytest.mark.parametrize("option", ["-k other", "-m slow", "--deselect gates"])
+    def test_tests_that_the_ini_file_deselects(self, kept, option):
+        """What is deselected on the command line is meant to be."""
+        ini = "[pytest]\nperf_devices = a100\nmarkers = slow\n"
+        test = "import pytest\n@pytest.mark.slow\ndef test_other():\n    pass\n"
+        gate(kept).with_name("test_other.py").write_text(test)
+        kept.makeini(ini)
+        assert run(kept, *option.split(), "--perf-strict").ret == 0
+        kept.makeini(f"{ini}addopts = {option}\n")
+        assert run(kept).ret == 0
+        assert run(kept, "--perf-strict").ret == 1
+
+    def test_a_part_that_is_turned_off(self, kept):
+        for part in ("baselines", "reports"):
+            result = run(kept, "-p", f"no:perfassert-{part}")
+            assert result.ret == pytest.ExitCode.USAGE_ERROR
+
+
 def test_strict_asks_only_for_what_is_run(kept):
     """Other modules, other folders, linked ones, and folders that pytest never enters."""
     other = gate(kept).with_name("test_other.py")

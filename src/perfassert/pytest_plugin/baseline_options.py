@@ -49,7 +49,7 @@ def add_options(parser: pytest.Parser, group: pytest.OptionGroup) -> None:
         group.addoption(written, dest="perf_update", action="append_const", const=const, help=what)
     for name, what in (
         ("perf-diff", "show how baselines differ from what is predicted; write nothing"),
-        ("perf-strict", "fail where baselines are unused"),
+        ("perf-strict", "fail where baselines are unused, or tests that have one are not run"),
         ("perf-update-in-ci", "let --perf-update write although the variable CI is set"),
     ):
         group.addoption(f"--{name}", action="store_true", default=False, help=what)
@@ -63,15 +63,12 @@ def add_options(parser: pytest.Parser, group: pytest.OptionGroup) -> None:
 def mode_of(config: pytest.Config) -> Mode:
     """From command line and ini file; :class:`pytest.UsageError` for what must not be."""
 
-    def flag(name: str) -> bool:
-        return bool(config.getoption(f"--{name}") or config.getini(name.replace("-", "_")))
-
-    asked, diff = config.getoption("perf_update") or [], flag("perf-diff")
+    asked, diff = config.getoption("perf_update") or [], _is_set(config, "perf-diff")
     always = config.getini("perf_update")
     for word in always:
         if word not in UPDATES:
             raise pytest.UsageError(f"perf_update must be of {', '.join(UPDATES)}, not {word!r}")
-    if _in_ci() and not flag("perf-update-in-ci") and not diff:
+    if _in_ci() and not _is_set(config, "perf-update-in-ci") and not diff:
         if asked:
             raise pytest.UsageError(
                 "--perf-update writes no baselines under CI (the variable CI is set): run it where "
@@ -80,7 +77,16 @@ def mode_of(config: pytest.Config) -> Mode:
         always = []
     words = {*asked, *always}
     chosen = {word: word in words for word in UPDATES}
-    return Mode(**chosen, diff=diff, strict=flag("perf-strict"), name=_name(config))
+    return Mode(**chosen, diff=diff, strict=is_strict(config), name=_name(config))
+
+
+def is_strict(config: pytest.Config) -> bool:
+    """Whether command line or ini file say ``--perf-strict``."""
+    return _is_set(config, "perf-strict")
+
+
+def _is_set(config: pytest.Config, name: str) -> bool:
+    return bool(config.getoption(f"--{name}") or config.getini(name.replace("-", "_")))
 
 
 def _name(config: pytest.Config) -> str:

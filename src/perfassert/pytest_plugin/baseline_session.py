@@ -34,7 +34,8 @@ WRITTEN = ("new", "changed")
 class Told:
     """What a run has told. ``records``: of tests, as plain data; ``outcomes``: how each ended, by
     node ID; ``whole``: modules of which every test was run and none failed, by node ID;
-    ``collected``: all modules with tests, None where that does not count."""
+    ``collected``: all modules with tests, None where that does not count; ``never_run``: tests,
+    by node ID with their module, that were collected, not deselected, and did not run."""
 
     config: pytest.Config
     mode: Mode
@@ -42,6 +43,7 @@ class Told:
     outcomes: Mapping[str, str]
     whole: Mapping[str, Path]
     collected: frozenset[str] | None = None
+    never_run: Mapping[str, Path] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +131,12 @@ def _unused(told: Told, records: tuple[Record, ...], problems: list[str]) -> Ite
             waits = _function(key.test) in skipped
             if not left_out and (file, key) not in asked and (told.mode.strict or not waits):
                 yield Unused(file, key, "its test was skipped" if waits else "", waits)
+    for path, tests in _by_module(told.never_run).items():
+        file = file_of(path, told.mode.name)
+        for key in _keys(file, problems):
+            left_out = chosen and key.device not in ran
+            if _function(key.test) in tests and not left_out and (file, key) not in asked:
+                yield Unused(file, key, "its test was collected and not run", True)
     below = [folder for folders in _below(told).values() for folder in folders]
     beside = {folder_of(path, told.mode.name) for path in told.whole.values()}
     gone = [file for folder in sorted(beside.union(below)) for file in orphans(folder)]
@@ -186,6 +194,14 @@ def _skipped(outcomes: Mapping[str, str], module: str) -> set[str]:
         for nodeid, outcome in outcomes.items()
         if outcome == "skipped" and nodeid.startswith(f"{module}::")
     }
+
+
+def _by_module(tests: Mapping[str, Path]) -> dict[Path, set[str]]:
+    """Functions of each module."""
+    result: dict[Path, set[str]] = {}
+    for nodeid, path in tests.items():
+        result.setdefault(path, set()).add(_function(nodeid.partition("::")[2]))
+    return result
 
 
 def _function(test: str) -> str:

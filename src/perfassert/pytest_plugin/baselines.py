@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from perfassert.pytest_plugin.baseline_options import Mode, mode_of, unlinked
+from perfassert.pytest_plugin.strict import ENDED_WELL, chosen, restore_exit_status
 
 if TYPE_CHECKING:
     from perfassert.pytest_plugin.baseline_session import Result
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 BASELINES = pytest.StashKey["Baselines"]()
 _OUTPUT_KEY = "perfassert_modules"
 _COLLECTED_KEY = "perfassert_collected"
+_EXPECTED_KEY = "perfassert_expected"
 _FOLDER = "__perf__"
 
 
@@ -30,7 +32,8 @@ class Baselines:
 
     ``modules``: those collected whole that have baselines beside them, by node ID.
     ``collected``: all that have tests, chosen or not, without their suffix.
-    ``outcomes``: how each test ended.
+    ``expected``: tests that were collected and that the command line does not leave out, in modules
+    with baselines beside them: node ID → module. ``outcomes``: how each test ended.
     """
 
     def __init__(self, config: pytest.Config) -> None:
@@ -40,21 +43,36 @@ class Baselines:
         self.records: list[dict[str, Any]] = []
         self.modules: dict[str, dict[str, Any]] = {}
         self.collected: set[str] = set()
+        self.expected: dict[str, str] = {}
+        self.broken: set[str] = set()
         self.outcomes: dict[str, str] = {}
         self.finished: set[str] = set()
         self.result: Result | None = None
+        config.add_cleanup(self._restore_exit_status)  # behind all hooks
+        self.session: pytest.Session | None = None
+
+    def pytest_sessionstart(self, session: pytest.Session) -> None:
+        """Whose exit status is looked at in the end.
+
+        https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_sessionstart
+        """
+        self.session = session
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_collection_modifyitems(
         self, items: list[pytest.Item]
     ) -> Generator[None, None, None]:
-        """Which modules are left whole by ``-k``, ``-m`` and their like."""
+        """Which modules are left whole by ``-k``, ``-m`` and their like, and what has to run."""
+        collected = list(items)
         before = Counter(_module(item.nodeid) for item in items)
         places = {_module(item.nodeid): item.path for item in items}
         self.collected = {unlinked(path.with_suffix("")) for path in places.values()}
         yield
         if self.config.getoption("lf", False):  # drops tests while it collects
             return
+        if self.mode.strict:
+            for item in chosen(self.config, collected):
+                self.expected[item.nodeid] = str(item.path)
         after = Counter(_module(item.nodeid) for item in items)
         folders = {
             path.parent: (path.parent / _FOLDER / self.mode.name).is_dir()
@@ -70,6 +88,10 @@ class Baselines:
         https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_runtest_logreport
         """
         self.records.extend(getattr(report, "perfassert_baselines", ()))
+        if report.when == "call":
+            hidden = getattr(report, "perfassert_failed", False) and not hasattr(report, "wasxfail")
+            ended = report.passed or report.skipped  # else it is run again, or counts as failed
+            (self.broken.add if hidden and ended else self.broken.discard)(report.nodeid)
         if report.when == "setup":
             self.outcomes[report.nodeid] = "passed"  # a test may be run again
         worse = report.failed or report.skipped  # or neither: it is run again
@@ -77,6 +99,14 @@ class Baselines:
             self.outcomes[report.nodeid] = report.outcome
         if report.when == "teardown":
             self.finished.add(report.nodeid)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """What cannot be collected fails the run.
+
+        https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_collectreport
+        """
+        if report.failed:
+            self.broken.add(report.nodeid)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: object) -> None:
@@ -87,6 +117,7 @@ class Baselines:
         told = getattr(node, "workeroutput", {})
         self.modules.update(told.get(_OUTPUT_KEY, {}))
         self.collected.update(told.get(_COLLECTED_KEY, ()))
+        self.expected.update(told.get(_EXPECTED_KEY, {}))
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Find unused baselines and write, in the controller alone.
@@ -96,18 +127,21 @@ class Baselines:
         if hasattr(self.config, "workeroutput"):
             self.config.workeroutput[_OUTPUT_KEY] = self.modules
             self.config.workeroutput[_COLLECTED_KEY] = sorted(self.collected)
+            self.config.workeroutput[_EXPECTED_KEY] = self.expected
             return
         if not (self.records or self.modules or self.mode.strict):
             return
         from perfassert.pytest_plugin.baseline_session import Told, finish
 
-        passed = session.exitstatus == pytest.ExitCode.OK  # else modules may be missing for that
+        # else modules may be missing for that
+        passed = session.exitstatus in ENDED_WELL and not self._failures()
         told = Told(
             self.config, self.mode, tuple(self.records), self.outcomes, self._passed_whole(),
             frozenset(self.collected) if self.mode.strict and passed else None,
+            self._never_run() if passed else {},
         )  # fmt: skip
         self.result = finish(told)
-        if self.result.fails and session.exitstatus == pytest.ExitCode.OK:
+        if self.result.fails and session.exitstatus in ENDED_WELL:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
@@ -119,6 +153,22 @@ class Baselines:
             from perfassert.pytest_plugin.baseline_report import write_report
 
             write_report(terminalreporter, self.result)
+
+    def _failures(self) -> list[str]:
+        """Tests and modules that failed, whatever their reports say in the end."""
+        failed = {nodeid for nodeid, outcome in self.outcomes.items() if outcome == "failed"}
+        return sorted(failed | self.broken)
+
+    def _never_run(self) -> dict[str, Path]:
+        """Tests that were collected, that nobody deselected, and that did not come to an end."""
+        return {n: Path(at) for n, at in self.expected.items() if n not in self.finished}
+
+    def _restore_exit_status(self) -> None:
+        """Where all counts, a hook cannot make a run pass that failed."""
+        if self.session is None or not self.mode.strict or hasattr(self.config, "workerinput"):
+            return
+        gate = ["the check of baselines"] if self.result is not None and self.result.fails else []
+        restore_exit_status(self.session, self._failures() + gate)
 
     def _passed_whole(self) -> dict[str, Path]:
         """Node ID → path of the modules of which every test was run and none failed."""

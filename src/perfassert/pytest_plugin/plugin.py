@@ -17,10 +17,11 @@ import pytest
 
 from perfassert.confined import FOLDER
 from perfassert.pytest_plugin import guesses, layout
-from perfassert.pytest_plugin.baseline_options import add_options
+from perfassert.pytest_plugin.baseline_options import add_options, is_strict
 from perfassert.pytest_plugin.baselines import BASELINES, Baselines
 from perfassert.pytest_plugin.reports import REPORTS, Reports
 from perfassert.pytest_plugin.reports import add_options as add_report_options
+from perfassert.pytest_plugin.strict import refuse_idle_runs
 from perfassert.pytest_plugin.swallowed import PERF, swallowed
 from perfassert.pytest_plugin.usage import USAGE
 
@@ -87,9 +88,24 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_WORKER_USAGE] = []
     config.stash[_LAYOUT] = layout.layout_of(config)
     config.stash[BASELINES] = Baselines(config)
-    config.pluginmanager.register(config.stash[BASELINES], "perfassert-baselines")
     config.stash[REPORTS] = Reports(config)
-    config.pluginmanager.register(config.stash[REPORTS], "perfassert-reports")
+    parts = {"baselines": config.stash[BASELINES], "reports": config.stash[REPORTS]}
+    for name, part in parts.items():
+        if config.pluginmanager.register(part, f"perfassert-{name}") is None:
+            raise pytest.UsageError(
+                f"-p no:perfassert-{name} turns off a part of perfassert; turn off all of it with "
+                "-p no:perfassert"
+            )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """``--perf-strict`` refuses runs that run no test.
+
+    https://docs.pytest.org/en/stable/reference/reference.html#pytest.hookspec.pytest_cmdline_main
+    """
+    if is_strict(config):
+        refuse_idle_runs(config)
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
@@ -261,6 +277,7 @@ def pytest_runtest_makereport(
         quiet = not (report.failed or hasattr(report, "wasxfail"))
         if quiet and (hidden := swallowed(perf, report.outcome)):
             report.outcome, report.longrepr = "failed", hidden
+        report.perfassert_failed = report.failed  # type: ignore[attr-defined]
         report.perfassert = perf.records  # type: ignore[attr-defined]
         report.perfassert_baselines = perf.baselines.records  # type: ignore[attr-defined]
         error = call.excinfo.value if call.excinfo else None
