@@ -109,7 +109,8 @@ class Node:
     numbers of the kernel's bound accesses; ``program``: number in the compiled program, or -1.
     ``demands``: (server, cycles) that it takes of the memory system, one after the other.
     ``rests_on``: what was assumed about its class or whether it is executed. ``signal``: what it
-    does to a channel; one that waits there is a partial fence of its own warp.
+    does to a channel; one that waits there is a partial fence of its own warp. ``holds``: its warp
+    issues nothing before it is complete; ``sleep``: after so many nanoseconds (0: by its class).
     """
 
     index: int
@@ -130,6 +131,8 @@ class Node:
     demands: tuple[tuple[str, float], ...] = ()
     rests_on: tuple[Assumption, ...] = ()
     signal: Signal | None = None
+    holds: bool = False
+    sleep: int = 0
 
     @property
     def touches_global(self) -> bool:

@@ -102,7 +102,7 @@ class ProgramInstruction:
     ``predicate``: the one that guards it, as in ``"P0"`` and ``"!P0"``; ``""``: always executed.
     ``opcode``, ``text``: to be shown; what they mean is in ``operation``, ``roles``, ``counted``,
     and in ``meets``: the barrier at which it arrives or waits. ``closes``: the counted barrier of
-    which it completes a group of matrix instructions (-1: none).
+    which it completes a group of matrix instructions (-1: none). ``sleeps``: nanoseconds.
     """
 
     index: int
@@ -129,6 +129,7 @@ class ProgramInstruction:
     meets: BarrierUse | None = None
     closes: int = -1
     bulk: BulkCopy | None = None
+    sleeps: Value | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from perfassert.engines.volume.binding import loads_past_l1
 from perfassert.engines.volume.estimate import VolumeEstimate
 from perfassert.engines.volume.on_chip import AccessCost
 from perfassert.engines.volume.roofline import dram_seconds
@@ -81,6 +82,7 @@ class MemorySystem:
         self.widths = [a.bytes for a in kernel.bound] if isinstance(kernel, BoundKernel) else []
         self.spaces = [a.space for a in kernel.bound] if isinstance(kernel, BoundKernel) else []
         self.past_l1 = _past_l1(kernel)
+        self.strong = _strong(kernel)
         self.pieces = [a.pieces for a in kernel.bound] if isinstance(kernel, BoundKernel) else []
         self.reaches = [a.reaches for a in kernel.bound] if isinstance(kernel, BoundKernel) else []
         self.fields = [(a.field, a.direction is Direction.LOAD) for a in _accesses(kernel)]
@@ -242,7 +244,10 @@ class MemorySystem:
             from_l2 = float(volumes.l2_load.fields[name].total)
             below = volumes.dram_load.fields.get(name)
             l2_miss = _some(float(below.total) / from_l2) if below and from_l2 else 0.0
-            missing = min(1.0, from_l2 / asked) * len(members)
+            past_l1 = estimate.past_l1[name]
+            through_l1 = (from_l2 - past_l1) / (asked - past_l1) if asked > past_l1 else 1.0
+            share = 1.0 if members[0] in self.strong else min(1.0, through_l1)
+            missing = share * len(members)
             lead = _some(missing)
             for number in sorted(members):
                 l1_miss = min(1.0, missing)
@@ -265,6 +270,14 @@ def _past_l1(kernel: Description) -> frozenset[int]:
         (i.index for i in program.instructions if Role.BYPASSES_L1 in i.roles) if program else ()
     )
     return frozenset(found)
+
+
+def _strong(kernel: Description) -> frozenset[int]:
+    """Accesses that ask the L2, by number."""
+    if not isinstance(kernel, BoundKernel):
+        return frozenset()
+    loads = loads_past_l1(kernel)
+    return frozenset(n for n, a in enumerate(kernel.bound) if a.instruction in loads)
 
 
 def _some(share: float) -> float:

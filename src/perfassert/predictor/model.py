@@ -120,6 +120,7 @@ def make_model(case: Case, launch: Launch, device: Device, edit: Edit | None = N
     given = kernel.latencies if isinstance(kernel, GraphKernel) else {}
     graph = memory.apply(graph, given)
     latencies: dict[str, LatencyRule] = {**given, **memory.latencies}
+    graph = _asleep(graph, device, latencies)
     if edit is not None:
         graph = edit.costs(graph, latencies)
     warps = -(-launch.threads_per_block // device.warp_size)
@@ -221,6 +222,23 @@ def _loaded(unit: Unit, growth: Mapping[int, float]) -> Unit:
         for p in unit.programs
     )
     return replace(unit, programs=programs)
+
+
+def _asleep(
+    graph: InstructionGraph, device: Device, latencies: dict[str, LatencyRule]
+) -> InstructionGraph:
+    """Nodes that sleep are complete when they have slept, on the clock of the device."""
+    if not any(node.sleep for node in graph.nodes):
+        return graph
+    nodes = []
+    for node in graph.nodes:
+        name = f"{node.operation} {node.sleep} ns"
+        if node.sleep:
+            own = device_latency(node, device)
+            slept = _grained(node.sleep * 1e-9 * device.clock_hz)
+            latencies[name] = replace(own, completion=max(own.completion, slept))
+        nodes.append(replace(node, operation=name) if node.sleep else node)
+    return replace(graph, nodes=tuple(nodes))
 
 
 def _latencies(

@@ -15,12 +15,13 @@ as the scheduler idles meanwhile.
 | barrier, fence | ``synchronization`` | ``stall_barrier``, ``stall_membar`` |
 | memory queue full or taken | ``memory_throttle`` | ``stall_lg``, ``stall_mio``, ``stall_tex`` |
 | pipeline taken | ``pipe_busy`` | ``stall_math`` |
+| ``nanosleep`` | ``sleeping`` | ``stall_sleeping`` |
 | DRAM, beyond its latency | ``memory_dependency`` | ``stall_long_sb`` |
 | code beyond the instruction cache | ``instruction_fetch`` | ``stall_no_inst`` |
 
 A measured ``stall_short_sb`` counts as
 an execution dependency until its source is known to be a constant load. ``stall_drain``,
-``stall_branch_resolving``, ``stall_sleeping``, ``stall_dispatch`` and ``stall_misc`` have no event.
+``stall_branch_resolving``, ``stall_dispatch`` and ``stall_misc`` have no event.
 """
 
 from __future__ import annotations
@@ -125,6 +126,8 @@ def reason_of(producer: Node) -> str:
     """Why one waits for a node; operands that are not read yet are no result."""
     if producer.operation.endswith(CODE):
         return _FETCH
+    if producer.holds:
+        return "sleeping" if producer.sleep else "synchronization"
     if not producer.produces:
         return "execution_dependency"
     space = node_space(producer)

@@ -13,6 +13,7 @@ from perfassert.kernel.bound import BoundAccess
 from perfassert.kernel.description import BoundKernel, Description, WrittenKernel
 from perfassert.kernel.expression import AXES
 from perfassert.kernel.launch import Launch
+from perfassert.kernel.roles import Role
 
 
 def bind_groups(kernel: Description, launch: Launch) -> tuple[AccessGroup, ...]:
@@ -29,6 +30,12 @@ def bind_groups(kernel: Description, launch: Launch) -> tuple[AccessGroup, ...]:
     return expressions.groups
 
 
+def loads_past_l1(kernel: BoundKernel) -> frozenset[int]:
+    """Instructions that ask the L2 whatever the L1 holds."""
+    instructions = kernel.program.instructions if kernel.program else ()
+    return frozenset(i.index for i in instructions if Role.READS_L2 in i.roles)
+
+
 def space_groups(kernel: Description, launch: Launch, space: str) -> tuple[AccessGroup, ...]:
     """The accesses of ``"shared"``, ``"local"`` or ``"constant"`` memory as groups; only compiled
     code has them."""
@@ -42,13 +49,14 @@ def _bound_groups(
     members: dict[tuple[object, ...], list[tuple[int, int]]] = {}
     shapes: dict[tuple[object, ...], tuple[BoundAccess, Affine, frozenset[str]]] = {}
     known: dict[tuple[object, ...], list[tuple[int, int]]] = {}  # members, by terms not yet split
+    strong = loads_past_l1(kernel)
     for number, access in enumerate(kernel.bound):
         if access.space != space or access.touched is not None:
             continue
         bounds = tuple(sorted(access.ranges.items()))
         common = (
             access.field, access.direction, access.bytes, access.loops, bounds, access.conditions,
-            access.atomic, access.merged, bool(access.pieces),
+            access.atomic, access.merged, bool(access.pieces), access.instruction in strong,
         )  # fmt: skip
         own = known.get((common, access.address.terms))
         if own is None:
@@ -59,7 +67,9 @@ def _bound_groups(
             own = known[common, access.address.terms] = members.setdefault(key, [])
             shapes.setdefault(key, (access, address, split))
         own.append((access.address.constant, number))
-    return tuple(_group(kernel, *shapes[key], numbers, block) for key, numbers in members.items())
+    return tuple(
+        _group(kernel, *shapes[key], numbers, block, strong) for key, numbers in members.items()
+    )
 
 
 def _split_of(access: BoundAccess) -> frozenset[str]:
@@ -75,6 +85,7 @@ def _group(
     split: frozenset[str],
     numbers: Sequence[tuple[int, int]],
     block: tuple[int, int, int],
+    strong: frozenset[int],
 ) -> AccessGroup:
     ranges, conditions = dict(access.ranges), list(access.conditions)
     for axis in sorted(split):
@@ -89,7 +100,7 @@ def _group(
         tuple(sorted(ranges.items())),
         tuple(_split_all(c, split, block) for c in conditions),
         access.loops, tuple(number for _, number in numbers), access.atomic and not access.merged,
-        bool(access.pieces),
+        bool(access.pieces), access.instruction in strong,
     )  # fmt: skip
 
 

@@ -50,7 +50,8 @@ _STREAMED_BELOW = 1.05
 class VolumeEstimate:
     """Volumes, and what they rest on (``diagnostics``: plain numbers by name).
 
-    ``requested``: bytes that loads ask the L1 for, by field; ``together``: numbers of the accesses
+    ``requested``: bytes that loads ask for, by field, and ``past_l1``: those that they ask the L2
+    for whatever the L1 holds; ``together``: numbers of the accesses
     of each group, which differ by a constant; ``assumptions``: what of them was sampled;
     ``meeting``: atomic operations on the address of global memory that has most of them;
     ``stack_miss``: the share of loads from local memory that leave the L1.
@@ -60,6 +61,7 @@ class VolumeEstimate:
     diagnostics: Mapping[str, float]
     accesses: Mapping[int, AccessCost]
     requested: Mapping[str, float]
+    past_l1: Mapping[str, float]
     together: tuple[tuple[int, ...], ...]
     assumptions: tuple[Assumption, ...] = ()
     meeting: float = 0.0
@@ -109,6 +111,7 @@ def estimate_volumes(
         dram_store=make({**dram.store, **beside["dram_store"]}, "B"),
     )
     requested = {name: f.load.sectors * device.sector_bytes for name, f in on_chip.items()}
+    past_l1 = {name: f.past_l1 for name, f in on_chip.items()}
     diagnostics = {
         "l1_oversubscription": l1.oversubscription,
         **_counted(on_chip),
@@ -124,7 +127,15 @@ def estimate_volumes(
     if meeting:
         diagnostics["atomics_on_one_address"] = meeting
     return VolumeEstimate(
-        volumes, diagnostics, accesses, requested, tuple(together), told, meeting, spills.missed
+        volumes,
+        diagnostics,
+        accesses,
+        requested,
+        past_l1,
+        tuple(together),
+        told,
+        meeting,
+        spills.missed,
     )
 
 

@@ -15,6 +15,7 @@ from math import sqrt
 
 import numpy as np
 
+from perfassert.engines.volume.binding import loads_past_l1
 from perfassert.engines.volume.groups import IntArray
 from perfassert.engines.volume.runs import distinct
 from perfassert.engines.volume.warps import Passes, WarpCost, rows_cost
@@ -29,7 +30,7 @@ _CONFIDENCE = 1.96  # standard errors on each side of 95 % of what may be
 @dataclass(frozen=True, eq=False, slots=True)
 class ExecutedGroup:
     """One memory instruction; ``members``: numbers of the accesses that are copies of it;
-    ``serial``: as of an :class:`AccessGroup`."""
+    ``serial``, ``past_l1``: as of an :class:`AccessGroup`."""
 
     field: str
     direction: Direction
@@ -38,6 +39,7 @@ class ExecutedGroup:
     touched: Touched
     members: tuple[int, ...]
     serial: bool = False
+    past_l1: bool = False
 
     @property
     def sampled(self) -> Sampled:
@@ -53,7 +55,7 @@ def executed_groups(kernel: Description, space: str) -> list[ExecutedGroup]:
     for number, access in enumerate(kernel.bound):
         if access.space == space and access.touched is not None:
             members.setdefault(id(access.touched), []).append(number)
-    result = []
+    result, strong = [], loads_past_l1(kernel)
     for numbers in members.values():
         access = kernel.bound[numbers[0]]
         assert access.touched is not None
@@ -62,7 +64,7 @@ def executed_groups(kernel: Description, space: str) -> list[ExecutedGroup]:
             ExecutedGroup(
                 access.field, access.direction, access.bytes,
                 256 if field is None else field.alignment, access.touched, tuple(numbers),
-                access.atomic and not access.merged,
+                access.atomic and not access.merged, access.instruction in strong,
             )
         )  # fmt: skip
     return result

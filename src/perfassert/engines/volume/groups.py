@@ -48,7 +48,7 @@ class AccessGroup:
     global coordinate. Of compiled code: ``ranges`` of single symbols, among them the loop counters
     in ``loops``; ``conditions``: forms that are 0 where a thread is masked; ``members``: numbers
     of the kernel's accesses. ``serial``: atomics whose lanes take turns at an address; ``bulk``:
-    copied past the L1.
+    copied past the L1; ``past_l1``: loads that ask the L2 whatever the L1 holds.
     """
 
     field: str
@@ -64,6 +64,7 @@ class AccessGroup:
     members: tuple[int, ...] = ()
     serial: bool = False
     bulk: bool = False
+    past_l1: bool = False
 
     @cached_property
     def coefficients(self) -> dict[str, int]:

@@ -24,13 +24,18 @@ from perfassert.kernel.launch import Launch
 
 @dataclass(frozen=True, slots=True)
 class FieldBlocks:
-    """One field between registers and L2, over the whole launch, in bytes."""
+    """One field between registers and L2, over the whole launch, in bytes.
+
+    ``compulsory``: what every block asks for once; of loads that go past the L1, all that they ask
+    for, which ``past_l1`` is apart. ``redundant``: what the L1 is asked for again.
+    """
 
     load: WarpCost
     store: WarpCost
     compulsory: float
     lines: float
     redundant: float
+    past_l1: float = 0.0
     told: tuple[str, ...] = ()
     asked: Mapping[tuple[int, ...], float] = field(default_factory=dict)
     """What warps ask for, by the numbers of the accesses."""
@@ -65,7 +70,7 @@ def field_blocks(
 ) -> FieldBlocks:
     """Of the accesses of one field; ``accesses`` takes what each of them costs."""
     costs = {d: WarpCost() for d in Direction}
-    copied = 0.0  # in bulk: bytes of every box, however often
+    copied = past_l1 = 0.0  # bytes, however often: of boxes, and of loads that ask the L2
     asked: dict[tuple[int, ...], float] = {}
     for group in groups:
         blocks = representatives([group], launch, device.l1_line_bytes)
@@ -73,12 +78,14 @@ def field_blocks(
         if group.bulk:
             cost = replace(cost, wavefronts=0.0, tag_cycles=0.0, cycles=0.0)
             copied += cost.sectors * device.sector_bytes * (group.direction is Direction.LOAD)
+        elif group.past_l1:
+            past_l1 += cost.sectors * device.sector_bytes
         note(accesses, group.members, cost)
         costs[group.direction] = costs[group.direction].plus(cost)
         asked[group.members] = cost.sectors * device.sector_bytes
     loads = _loads(groups)
     compulsory, lines = _footprints(loads, launch, device) if loads else (0.0, 0.0)
-    compulsory += copied
+    compulsory += copied + past_l1
     requested = costs[Direction.LOAD].sectors * device.sector_bytes
     return FieldBlocks(
         costs[Direction.LOAD],
@@ -86,6 +93,7 @@ def field_blocks(
         compulsory,
         lines,
         max(0.0, requested - compulsory),
+        past_l1,
         asked=asked,
     )
 
@@ -95,20 +103,23 @@ def executed_blocks(
 ) -> FieldBlocks:
     """The same of a field whose addresses were executed."""
     costs = {d: WarpCost() for d in Direction}
+    past_l1 = 0.0
     for group in groups:
         cost = executed_cost(group, device)
+        past_l1 += cost.sectors * device.sector_bytes * group.past_l1
         note(accesses, group.members, cost)
         costs[group.direction] = costs[group.direction].plus(cost)
-    loads = [g for g in groups if g.direction is Direction.LOAD]
+    loads = [g for g in groups if g.direction is Direction.LOAD and not g.past_l1]
     unique = block_footprint(loads, device.sector_bytes)
     lines = block_footprint(loads, device.l1_line_bytes)
     requested = costs[Direction.LOAD].sectors * device.sector_bytes
     return FieldBlocks(
         costs[Direction.LOAD],
         costs[Direction.STORE],
-        unique.total,
+        unique.total + past_l1,
         lines.total,
-        max(0.0, requested - unique.total),
+        max(0.0, requested - (unique.total + past_l1)),
+        past_l1,
         tuple(said(groups, unique)),
     )
 
@@ -189,4 +200,4 @@ def l1_behaviour(
 
 def _loads(groups: Sequence[AccessGroup]) -> list[AccessGroup]:
     """Those that go through the L1."""
-    return [g for g in of(Direction.LOAD, groups) if not g.bulk]
+    return [g for g in of(Direction.LOAD, groups) if not (g.bulk or g.past_l1)]

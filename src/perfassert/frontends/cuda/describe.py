@@ -28,7 +28,14 @@ from perfassert.frontends.cuda.loop_places import loop_names, loop_span
 from perfassert.frontends.cuda.matrix import described_variant, descriptor_operands, matrix_variant
 from perfassert.frontends.cuda.opcodes import UNKNOWN, is_unsourced, operation_class
 from perfassert.frontends.cuda.ptx import PtxCode, memory_of, parse_ptx
-from perfassert.frontends.cuda.registers import accessed_bytes, defined, matrix_rows, used
+from perfassert.frontends.cuda.registers import (
+    accessed_bytes,
+    defined,
+    matrix_rows,
+    prefetches,
+    sleep_operands,
+    used,
+)
 from perfassert.frontends.cuda.roles import closes_group, counted_waits, roles_of
 from perfassert.frontends.cuda.sass import NO_BARRIER, Instruction, parse_listing
 from perfassert.frontends.cuda.sass_calls import Placed, place
@@ -183,7 +190,13 @@ class Describer:
             closes=closes_group(i),
             meets=barrier_use(i, self.result.addresses.get(index, ()), self.symbols),
             bulk=self._bulk(index),
+            sleeps=self._sleeps(index),
         )  # fmt: skip
+
+    def _sleeps(self, index: int) -> Value | None:
+        """For how many nanoseconds, of an instruction that only sleeps."""
+        own = sleep_operands(self.placed[index].instruction)
+        return next(iter(self.result.addresses.get(index, ())), None) if own else None
 
     def _guard(self, index: int) -> Value | None:
         """For which lanes the instruction has an effect; a matrix has as many rows as addresses."""
@@ -239,7 +252,7 @@ class Describer:
 
     def _accesses(self, index: int) -> tuple[MemoryAccess, ...]:
         instruction = self.placed[index].instruction
-        space = _SPACES.get(instruction.base)
+        space = _SPACES.get(instruction.base) or ("global" if prefetches(instruction) else None)
         if space is None:
             return ()
         values = self.result.addresses[index]

@@ -16,7 +16,7 @@ class Item:
     ``each``: trips of every warp, where they differ. ``rests_on``: what was assumed about whether
     it is executed, or how often. ``barriers``: those that it means, over the iterations of its
     loops, as (kind, number or address); ``use``: what it does there; ``parity`` and ``threads``: as
-    far as they are known.
+    far as they are known. ``sleep``: nanoseconds.
     """
 
     instruction: ProgramInstruction | None = None
@@ -33,6 +33,7 @@ class Item:
     use: BarrierUse | None = None
     signal: Signal | None = None
     order: int = -1
+    sleep: int = 0
 
     @property
     def signals(self) -> bool:

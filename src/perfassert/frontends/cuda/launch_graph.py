@@ -25,12 +25,14 @@ from perfassert.frontends.cuda.executed_counts import Counts
 from perfassert.frontends.cuda.items import Item
 from perfassert.frontends.cuda.iterations import groups, looked_at
 from perfassert.frontends.cuda.numbering import Numbering
+from perfassert.frontends.cuda.opcodes import longest_sleep
 from perfassert.kernel.affine import IntArray
 from perfassert.kernel.expression import AXES
 from perfassert.kernel.graph import (
     InstructionGraph,
 )
 from perfassert.kernel.program import COUNTER, Program, ProgramBlock, ProgramInstruction
+from perfassert.kernel.roles import Role
 from perfassert.kernel.symbols import Value
 from perfassert.source import Assumption
 
@@ -333,7 +335,8 @@ class _Walk:
         """An instruction for its warps; apart for those that mean different barriers."""
         use = instruction.meets
         if use is None or self.whole_block(instruction):
-            return [Item(instruction, None if instruction.fence else warps)]
+            sleep = self.longest_sleep(instruction, mask)
+            return [Item(instruction, None if instruction.fence else warps, sleep=sleep)]
         found: dict[tuple[frozenset[tuple[str, int]], int | None, int | None], set[int]] = {}
         barriers = self.over_iterations(use.barrier)
         parity, threads = self.at_first(use.parity), self.at_first(use.threads)
@@ -351,6 +354,18 @@ class _Walk:
             items.append(Item(instruction, here, barriers=own, use=use, parity=odd, threads=count,
                               order=self.order))  # fmt: skip
         return items
+
+    def longest_sleep(self, instruction: ProgramInstruction, mask: BoolArray) -> int:
+        """In nanoseconds, of the lanes that sleep; 0, with an assumption, where it is not known."""
+        if Role.SLEEPS not in instruction.roles:
+            return 0
+        values = self.at_first(instruction.sleeps)
+        if values is None:
+            what = f"how long {instruction.opcode} sleeps is not known; it is taken not to"
+            self.binder.assume(what, instruction.span, "opcode")
+            return 0
+        longest = int((values[mask] & 0xFFFFFFFF).max(initial=0))
+        return min(longest, longest_sleep(self.program.arch))
 
     def whole_block(self, instruction: ProgramInstruction) -> bool:
         """``__syncthreads()``: barrier 0 of all threads."""

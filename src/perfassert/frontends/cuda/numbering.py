@@ -38,6 +38,7 @@ _State = dict[Union[int, str], list[list[_Setter]]]
 _ROUNDS = 16
 """Iterations after which groups of copies are no longer followed."""
 _ASYNC = -2  # asynchronous copies that no group has collected yet
+_HELD = -3  # what the warp waits for before it issues anything else
 
 
 class Numbering:
@@ -137,9 +138,7 @@ class Numbering:
             self.nodes.append(self.node(item, instruction, waited, chain))
         if not item.active:
             return
-        if Role.INTERLOCKS in instruction.roles:
-            self.interlocked = True
-            state.update((register, [[_Setter(item)]]) for register in instruction.defines)
+        self.hold_back(item, instruction, state)
         if Role.COPIES_ASYNCHRONOUSLY in instruction.roles:
             state.setdefault(_ASYNC, []).append([_Setter(item)])
         elif Role.COMMITS_COPIES in instruction.roles:
@@ -154,9 +153,20 @@ class Numbering:
         elif instruction.frees >= 0:
             state.setdefault(instruction.frees, []).append([_Setter(item)])
 
+    def hold_back(self, item: Item, instruction: ProgramInstruction, state: _State) -> None:
+        """Who has to wait without a barrier that says so: all that follow, or readers."""
+        if Role.HOLDS_WARP in instruction.roles:
+            state[_HELD] = [[_Setter(item)]]
+        if Role.INTERLOCKS in instruction.roles:
+            self.interlocked = True
+            state.update((register, [[_Setter(item)]]) for register in instruction.defines)
+
     def held_back(self, instruction: ProgramInstruction, state: _State) -> list[_Setter]:
-        """What the hardware itself waits for: results of matrix units in registers."""
-        touched = (*instruction.uses, *instruction.defines) if self.interlocked else ()
+        """What the hardware itself waits for: instructions that hold their warp, and results of
+        matrix units in registers."""
+        touched: tuple[int | str, ...] = (_HELD,)
+        if self.interlocked:
+            touched = (_HELD, *instruction.uses, *instruction.defines)
         return [s for register in touched for group in state.pop(register, []) for s in group]
 
     def node(
@@ -172,6 +182,7 @@ class Numbering:
         late = instruction.meets is not None and instruction.meets.late
         copies = signal is not None and (signal.copies or late)
         common = instruction.fence and signal is None
+        holds = item.active and Role.HOLDS_WARP in instruction.roles
         return Node(
             item.number,
             "barrier" if instruction.fence else instruction.operation if item.active else _OFF,
@@ -181,6 +192,7 @@ class Numbering:
             or instruction.closes >= 0
             or fence
             or copies
+            or holds
             or Role.INTERLOCKS in instruction.roles,
             loop=chain[-1] if chain else -1,
             warps=None if common else item.warps,
@@ -193,6 +205,8 @@ class Numbering:
             program=instruction.index,
             rests_on=(*item.rests_on, *instruction.rests_on),
             signal=signal,
+            holds=holds,
+            sleep=item.sleep if holds else 0,
         )
 
     def source(self, setter: _Setter, chain: tuple[int, ...]) -> Source:

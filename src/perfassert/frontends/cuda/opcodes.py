@@ -20,11 +20,13 @@ _ANY = "*"
 class OpcodeTable:
     """Of one family. ``classes``: by opcode; ``roles``: by opcode (``"*"``: any), the modifiers
     that it must have and what it does then; ``unsourced``: opcodes of which no source tells what
-    they take, so that their class stands in."""
+    they take, so that their class stands in, with the modifiers that they must have;
+    ``longest_sleep`` in nanoseconds."""
 
     classes: Mapping[str, str]
     roles: Mapping[str, tuple[tuple[frozenset[str], Role], ...]]
-    unsourced: frozenset[str] = frozenset()
+    unsourced: frozenset[tuple[str, frozenset[str]]] = frozenset()
+    longest_sleep: int = 0
 
 
 def operation_class(opcode: str, arch: str) -> str | None:
@@ -40,7 +42,14 @@ def operation_class(opcode: str, arch: str) -> str | None:
 
 def is_unsourced(opcode: str, arch: str) -> bool:
     """Whether the class of ``"MATCH.ANY"`` is a stand-in for what nobody has measured."""
-    return opcode.partition(".")[0] in opcode_table(_family(arch)).unsourced
+    base, *modifiers = opcode.split(".")
+    unsourced = opcode_table(_family(arch)).unsourced
+    return any(base == name and needed.issubset(modifiers) for name, needed in unsourced)
+
+
+def longest_sleep(arch: str) -> int:
+    """Nanoseconds after which a warp wakes up, however long it was to sleep."""
+    return opcode_table(_family(arch)).longest_sleep
 
 
 def opcode_roles(opcode: str, arch: str) -> frozenset[Role]:
@@ -70,5 +79,7 @@ def opcode_table(family: str) -> OpcodeTable:
         for opcode in opcodes.split():
             base, *modifiers = opcode.split(".")
             roles[base] = (*roles.get(base, ()), (frozenset(modifiers), Role(role)))
-    unsourced = inherited.unsourced.union(data.get("unsourced", "").split())
-    return OpcodeTable(classes, roles, unsourced)
+    own = (opcode.split(".") for opcode in data.get("unsourced", "").split())
+    unsourced = inherited.unsourced | {(base, frozenset(needed)) for base, *needed in own}
+    longest = data.get("longest_sleep", inherited.longest_sleep)
+    return OpcodeTable(classes, roles, unsourced, longest)

@@ -17,13 +17,14 @@ from perfassert.frontends.cuda.ptx_converge import ENDS
 from perfassert.frontends.cuda.ptx_float import FLOATS
 from perfassert.frontends.cuda.ptx_machine import names_of, prepared
 from perfassert.frontends.cuda.ptx_schedule import touched
-from perfassert.frontends.cuda.ptx_text import PtxInstruction, Variable, bits_of
+from perfassert.frontends.cuda.ptx_text import PtxInstruction, Variable, bits_of, number_bits
 from perfassert.frontends.cuda.sass import NO_BARRIER, Control, Instruction
 from perfassert.frontends.cuda.sass_calls import Placed
 from perfassert.frontends.toolchain.binary import Binary
 from perfassert.kernel.access import Direction
 from perfassert.kernel.program import MemoryAccess, Program, ProgramInstruction
 from perfassert.kernel.roles import CountedWait
+from perfassert.kernel.symbols import Value
 from perfassert.source import SourceSpan
 
 _IN_ORDER = Control(1, False, NO_BARRIER, NO_BARRIER, 0, 0)
@@ -51,8 +52,8 @@ _SIMPLE = {
     "vote": "VOTE", "activemask": "VOTE", "match": "MATCH", "redux": "REDUX", "elect": "ELECT",
     "bra": "BRA", "brx": "BRX", "ret": "EXIT", "exit": "EXIT", "trap": "EXIT", "call": "CALL",
     "bssy": "BSSY", "bsync": "BSYNC", "break": "BREAK", "bclear": "BMOV", "warpsync": "WARPSYNC",
-    "membar": "MEMBAR", "fence": "MEMBAR", "nanosleep": "NANOSLEEP", "ldmatrix": "LDSM",
-    "stmatrix": "STSM", "prefetch": "CCTL", "prefetchu": "CCTL", "discard": "CCTL",
+    "fence": "MEMBAR", "nanosleep": "NANOSLEEP", "ldmatrix": "LDSM",
+    "stmatrix": "STSM", "prefetchu": "CCTL", "discard": "CCTL",
     **dict.fromkeys(("add", "sub", "addc", "subc", "neg", "sad"), "IADD3"),
 }  # fmt: skip
 _SPECIAL = dict.fromkeys(
@@ -123,6 +124,13 @@ class _PtxDescriber(Describer):
         there = self.access(self.placed[index].instruction, "shared", values[1])
         return made, replace(there, bytes=memory.bytes, direction=Direction.STORE)
 
+    def _sleeps(self, index: int) -> Value | None:
+        """A literal; what a register holds is not asked for."""
+        instruction = self.kernel.instructions[index]
+        literal = instruction.operands[-1:] if instruction.parts[0] == "nanosleep" else ()
+        found = [number_bits(text, "u32") for text in literal]
+        return self.symbols.number(found[0]) if found and found[0] is not None else None
+
     def _instruction(self, index: int, accesses: tuple[MemoryAccess, ...]) -> ProgramInstruction:
         written, read = self.steps[index]
         waits = {self.barriers[r] for r in read if r in self.barriers}
@@ -178,7 +186,11 @@ def machine_opcode(instruction: PtxInstruction) -> str:
         return _copy(parts)
     if memory is not None and root in ("ld", "ldu", "st", "atom", "red"):
         base = _MEMORY.get(("ld" if root == "ldu" else root, memory.space), "LD")
-        return f"{base}.{_WIDTHS.get(memory.bytes, '32')}"
+        return f"{base}.{_WIDTHS.get(memory.bytes, '32')}{_strength(parts)}"
+    if root in ("membar", "fence") and {"proxy", "mbarrier_init"}.isdisjoint(parts):
+        return f"MEMBAR{_scope(parts)}"
+    if root == "prefetch":
+        return "CCTL.PF1" if kind == "L1" else "CCTL.PF2"
     if root == "mov" and instruction.operands[1:] and instruction.operands[1].startswith("%tid"):
         return "S2R"
     if root in ("bar", "barrier"):
@@ -194,6 +206,25 @@ def machine_opcode(instruction: PtxInstruction) -> str:
         table = {"f32": _SINGLE, "f64": _DOUBLE}.get(kind, _HALF)
         return table.get(root, root.upper())
     return _SIMPLE.get(root, root.upper())
+
+
+def _strength(parts: list[str]) -> str:
+    """Of loads that the L1 does not answer (PTX ISA, "Cache Operators")."""
+    if parts[0] != "ld":
+        return ""
+    if not {"volatile", "cv", "mmio"}.isdisjoint(parts):
+        return ".STRONG.SYS"
+    if "cg" in parts:
+        return ".STRONG.GPU"
+    ordered = not {"relaxed", "acquire"}.isdisjoint(parts)
+    return f".STRONG{_scope(parts)}" if ordered else ""
+
+
+def _scope(parts: list[str]) -> str:
+    """Of a fence or a strong access; a cluster's, which no source tells of, as the GPU's."""
+    if "sys" in parts:
+        return ".SYS"
+    return ".CTA" if "cta" in parts else ".GPU"
 
 
 def _copy(parts: list[str]) -> str:

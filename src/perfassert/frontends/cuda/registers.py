@@ -110,7 +110,19 @@ def accessed_bytes(instruction: Instruction) -> int:
     """Bytes at each address that an instruction is given; of a matrix, one of its rows."""
     if instruction.base in _MATRIX_ROWS:
         return _ROW
+    if instruction.base == "CCTL":
+        return 1  # whatever is there, its sector
     return next((_BYTES[m] for m in instruction.modifiers if m in _BYTES), 4)
+
+
+def prefetches(instruction: Instruction) -> bool:
+    """Whether it brings data into a cache, and gives nothing back."""
+    return instruction.base == "CCTL" and not {"PF1", "PF2"}.isdisjoint(instruction.modifiers)
+
+
+def sleep_operands(instruction: Instruction) -> tuple[Operand, ...]:
+    """What says for how long ``NANOSLEEP`` sleeps."""
+    return instruction.operands[-1:] if instruction.base == "NANOSLEEP" else ()
 
 
 def matrix_rows(instruction: Instruction) -> int | None:

@@ -16,7 +16,12 @@ from perfassert.frontends.cuda.bulk_copies import PARAMETERS, copy_operands
 from perfassert.frontends.cuda.control_flow import Flow, Jump, analyse
 from perfassert.frontends.cuda.evaluate import Read
 from perfassert.frontends.cuda.matrix import descriptor_operands
-from perfassert.frontends.cuda.registers import defined, operand_registers, used
+from perfassert.frontends.cuda.registers import (
+    defined,
+    operand_registers,
+    sleep_operands,
+    used,
+)
 from perfassert.frontends.cuda.sass import Instruction, Operand
 from perfassert.frontends.cuda.sass_calls import TWICE_GUARDED, Placed
 from perfassert.frontends.cuda.sass_step import Step, signed
@@ -255,10 +260,10 @@ class SassCode:
 
 
 def own_operands(instruction: Instruction) -> tuple[Operand, ...]:
-    """What must be known of barriers, bulk copies and matrix instructions of one thread."""
+    """What must be known of barriers, bulk copies, matrix instructions of one thread, and sleep."""
     return (
         *barrier_operands(instruction), *copy_operands(instruction),
-        *descriptor_operands(instruction),
+        *descriptor_operands(instruction), *sleep_operands(instruction),
     )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from perfassert.frontends.cuda.registers import prefetches
 from perfassert.frontends.cuda.sass import Operand
 from perfassert.frontends.cuda.semantics_step import Step, Untranslated
 from perfassert.kernel.machine import Combining, Kind, Memory, Micro, Relation, Space
@@ -156,6 +157,14 @@ def _copy(i: Step) -> None:
     i.operations.append(Micro(Kind.STORE, (), (*place, *words), (), memory))
 
 
+def _cache_control(i: Step) -> None:
+    """``CCTL.PF2`` touches what it prefetches; the others only what caches hold."""
+    if prefetches(i.instruction):
+        sources, offset, scale = _address(i, _memory_operands(i)[0], True)
+        memory = Memory(Space.GLOBAL, 1, offset, scale)
+        i.operations.append(Micro(Kind.LOAD, (i.registers.temporary(),), sources, (), memory))
+
+
 def _load_matrix(i: Step) -> None:
     """Each of the first 8, 16 or 32 lanes names a row of 16 bytes."""
     sources, offset, scale = _address(i, _memory_operands(i)[0], False)
@@ -170,6 +179,7 @@ MEMORY: Mapping[str, Callable[[Step], None]] = {
     **dict.fromkeys(("STG", "STS", "STL", "ST"), _store),
     **dict.fromkeys(("LDC", "ULDC", "LDCU"), _load_constant),
     **dict.fromkeys(("ATOM", "ATOMG", "ATOMS", "RED", "REDG"), _atomic),
+    "CCTL": _cache_control,
     "LDGSTS": _copy,
     "LDSM": _load_matrix,
 }
