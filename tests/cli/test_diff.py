@@ -135,6 +135,7 @@ def check_all(kernels):
     assert kernels["unsound"]["reason"].startswith("broken.cu:1: ")
     assert kernels["same"]["status"] == "same"
     assert (kernels[None]["status"], kernels[None]["head"]) == ("new", "added")
+    assert kernels[None]["metrics"]["registers"]["head"] > 0
 
 
 def test_folders(folders, capsys):

@@ -109,6 +109,14 @@ def test_faster_and_new_pass_and_gone_fails_unless_allowed(files, double, single
     assert code == 1
     assert found["counts"] == {"gone": 1, "faster": 1, "new": 1}
     assert [p["status"] for p in found["predictions"]] == ["gone", "faster", "new"]
+    figures = found["predictions"][-1]["metrics"]
+    assert figures["time"] == {"base": None, "head": double["time"], "difference": None}
+    assert main(arguments) == 1
+    time, registers = pa.Quantity(double["time"], "s"), double["resources"]["registers"]
+    told = f"test_new: copy: time {time}, registers {registers}"
+    assert f"new, compared with nothing:\n  {told}" in capsys.readouterr().out
+    assert main([*arguments, "--markdown"]) == 1
+    assert f"- {told}" in capsys.readouterr().out.replace("\\", "")
     assert compared(capsys, [*arguments, "--allow-gone"])[0] == 0
 
 

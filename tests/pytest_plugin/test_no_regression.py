@@ -71,6 +71,14 @@ def with_test(project, body):
     return project
 
 
+def test_new_baselines_are_listed_with_their_figures(project):
+    """Nothing was compared: a reviewer has to judge them."""
+    result = run(project, "--perf-update=new")
+    result.stdout.fnmatch_lines(
+        ["  new     test_copy on A100-SXM4-40GB: time 12.* us, registers *"]
+    )
+
+
 def test_a_missing_baseline_fails_and_says_the_command(project):
     result = run(project, "-k", "test_blocks")
     result.assert_outcomes(failed=2, deselected=2)

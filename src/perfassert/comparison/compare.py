@@ -54,7 +54,8 @@ class Difference:
 class Item:
     """One prediction. ``base`` or ``head`` is None where that side does not have it.
 
-    ``metrics``: those that differ, time among them. ``reason``: why it is incomparable.
+    ``metrics``: those that differ, time among them; of a new prediction, all. ``reason``: why it
+    is incomparable.
     """
 
     key: Key
@@ -160,7 +161,9 @@ def _item(
     if base is None and never:
         return Item(key, Status.INCOMPARABLE, base, head, reason=f"the base is broken: {never}")
     if base is None:
-        return Item(key, Status.NEW, base, head)
+        assert head is not None
+        figures = _differences({}, _values(entry_of(head.prediction), head))
+        return Item(key, Status.NEW, base, head, tuple(figures))
     if head is None:
         return Item(key, Status.BROKEN if broken else Status.GONE, base, head, reason=broken)
     old, new = entry_of(base.prediction), entry_of(head.prediction)

@@ -58,7 +58,8 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class KernelDiff:
-    """One kernel. ``changes``: numbers that differ; ``mix``, ``accesses``: counts that do.
+    """One kernel. ``changes``: numbers that differ, of a new one all; ``mix``, ``accesses``: counts
+    that do.
 
     ``failures``: in words, why it is worse; ``reason``: why it is broken.
     """
@@ -136,7 +137,8 @@ def _one(
 ) -> KernelDiff:
     before, after = pair.base, pair.head
     if before is None:
-        return KernelDiff(Status.NEW, pair, file)
+        assert after is not None
+        return KernelDiff(Status.NEW, pair, file, _changes({}, _numbers(after, sizes)))
     if after is None:
         reason = head.broken.get(file, "")
         return KernelDiff(Status.BROKEN if reason else Status.GONE, pair, file, reason=reason)

@@ -65,6 +65,9 @@ def what(kernel: KernelDiff) -> str:
 def _said(kernel: KernelDiff) -> Iterator[str]:
     if kernel.reason:
         yield " ".join(kernel.reason.split())
+    if kernel.status is Status.NEW:
+        yield from (f"{c.metric} {_shown(c, c.head)}" for c in kernel.changes if _tells(c))
+        return
     if kernel.pair.by is By.CODE:
         yield "the same code"
     elif kernel.pair.by is By.LIKENESS:
@@ -79,6 +82,11 @@ def _said(kernel: KernelDiff) -> Iterator[str]:
     for change in sorted(kernel.mix, key=_size)[:3]:
         if change.metric not in named:
             yield _change(change)
+
+
+def _tells(change: Change) -> bool:
+    """Of a new kernel: registers and spills in any case, the others where there are any."""
+    return bool(change.head) or change.metric in ("registers", "spill_bytes")
 
 
 def _size(change: Change) -> float:

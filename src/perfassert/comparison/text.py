@@ -24,6 +24,8 @@ _COMPONENTS = ("component", "base", "head", "difference")
 _LINES = ("line", *COSTS)
 _BESIDE = ("confidence", "spill_bytes", "dram_load", "dram_store", "l2_load", "l2_store")
 """What is told of predictions that are as fast as before."""
+_OF_NEW = ("time", "registers", "spill_bytes")
+"""What is told of predictions that there is nothing to compare with."""
 _EXPLAINED = 20  # predictions whose components are printed
 _LISTED = 40  # components of one prediction in a comment
 _LINED = 8  # lines of one prediction
@@ -43,6 +45,8 @@ def text(found: Comparison) -> str:
         parts.append("\n  ".join(("as fast as before, but:", *beside)))
     if moved:
         parts.append(table(("status", *_HEADER[1:]), [_cells(item) for item in moved]))
+    if new := tuple(_new(found)):
+        parts.append("\n  ".join(("new, compared with nothing:", *new)))
     for item in moved[:_EXPLAINED]:
         if item.reason:
             parts.append(f"{_title(item)}: {item.reason}")
@@ -68,6 +72,8 @@ def markdown(found: Comparison, failed: bool, limit: int = LIMIT) -> str:
     moved = [item for item in found.items if item.status not in _QUIET]
     rows = [_markdown_cells(item) for item in moved]
     left_out = out.add_table(_HEADER, rows, share=0.5, right=(4, 5, 6))
+    if new := tuple(_new(found))[:_EXPLAINED]:
+        out.add("\n".join(("New, compared with nothing:\n", *(f"- {words(x)}" for x in new))))
     folded = [part for item in moved if (part := _details(item))]
     for number, part in enumerate(folded):
         if not out.add(part):
@@ -82,6 +88,16 @@ def _beside(found: Comparison) -> Iterator[str]:
         if told:
             changes = (f"{d.metric} {_values(d)}" for d in told)
             yield f"{_title(item)}: {', '.join(changes)}"
+
+
+def _new(found: Comparison) -> Iterator[str]:
+    """What a reviewer has to judge: no base does."""
+    for item in found.of(Status.NEW):
+        values = {d.metric: shown((d.metric,), d.head) for d in item.metrics}
+        figures = ", ".join(
+            f"{name.replace('_', ' ')} {values[name]}" for name in _OF_NEW if name in values
+        )
+        yield f"{_title(item)}: {figures}"
 
 
 def _grown(found: Comparison, difference: Difference) -> bool:

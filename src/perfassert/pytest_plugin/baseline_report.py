@@ -7,6 +7,8 @@ from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any
 
+from perfassert.baseline.components import shown
+from perfassert.baseline.entry import Entry
 from perfassert.baseline.text import format_entry
 from perfassert.pytest_plugin.baseline_options import Mode
 from perfassert.pytest_plugin.baseline_session import WRITTEN, Record, Result
@@ -60,11 +62,21 @@ def _written(result: Result) -> Iterator[str]:
     yield f"written: {files}"
     for record in result.records:
         if record.file in result.written and record.status in WRITTEN:
-            moved = f": {record.moved}" if record.moved else ""
+            told = record.moved or _figures(record.new or {}) * (record.status == "new")
+            moved = f": {told}" if told else ""
             yield f"  {record.status:8}{record.key}{moved}"
     for unused in result.unused:
         if unused.file in result.written and result.mode.prune:
             yield f"  dropped {unused.key}"
+
+
+def _figures(entry: Entry) -> str:
+    """Of a new baseline, which a reviewer has to judge: nothing was compared."""
+    return ", ".join(
+        f"{name.replace('_', ' ')} {shown((name,), entry[name])}"
+        for name in ("time", "registers", "spill_bytes")
+        if name in entry
+    )
 
 
 def _diff(result: Result) -> Iterator[str]:
@@ -105,10 +117,13 @@ def _changes(record: Record, mode: Mode) -> list[str]:
 
 def _improved(result: Result) -> Iterator[str]:
     better = [r for r in result.records if r.status == "improved"]
-    if better:
+    known = [r for r in better if not r.guessed]
+    if known:
         yield f"better than their baselines; tighten them: {_command('--perf-update', result)}"
-        for record in better:
-            yield f"  {record.key}: {record.moved}"
+    yield from (f"  {record.key}: {record.moved}" for record in known)
+    if guessed := [r for r in better if r.guessed]:
+        yield "better than their baselines by a guess; give what is missing before you accept it"
+        yield from (f"  {record.key}: {record.moved}" for record in guessed)
 
 
 def _unused(result: Result) -> Iterator[str]:

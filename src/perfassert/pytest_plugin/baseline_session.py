@@ -48,7 +48,8 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What a test said about one of its baselines; ``moved``: what differs, in words."""
+    """What a test said about one of its baselines; ``moved``: what differs, in words;
+    ``guessed``: the prediction is a guess."""
 
     file: Path
     key: Key
@@ -57,6 +58,7 @@ class Record:
     old: Entry | None = None
     new: Entry | None = None
     label: str = ""
+    guessed: bool = False
 
     @classmethod
     def read(cls, data: Mapping[str, Any]) -> Record:

@@ -25,6 +25,7 @@ from perfassert.baseline.why import why as explanation
 from perfassert.errors import BaselineError, ExpectationError, ExpectationFailed, close_matches
 from perfassert.prediction.prediction import Prediction
 from perfassert.pytest_plugin.baseline_options import Mode
+from perfassert.pytest_plugin.guesses import GUESSED
 
 Files = dict[Path, "dict[Key, Entry] | BaselineError"]
 
@@ -45,7 +46,7 @@ class TestBaselines:
         self._files = files
         self._path = file_of(node.path, mode.name)
         self._asked: set[str] = set()
-        self._label = ""
+        self._label, self._guessed = "", False
 
     def check(
         self,
@@ -62,7 +63,7 @@ class TestBaselines:
         when the baseline was written.
         """
         __tracebackhide__ = True
-        self._label = label
+        self._label, self._guessed = label, p.confidence == GUESSED
         wanted, named = tolerances(tolerance, metrics)
         if was is not None and (not isinstance(was, str) or not was):
             raise ExpectationError(f"no_regression(): was must be a kernel's name, not {was!r}")
@@ -163,6 +164,7 @@ class TestBaselines:
         """``moved``: what the terminal is to say about it."""
         record: dict[str, Any] = {"file": str(self._path), "key": list(key), "status": status}
         record |= {"moved": "; ".join(map(str, moved)), "label": self._label}
+        record["guessed"] = self._guessed
         if self._mode.writes or self._mode.diff:
             record |= {"old": old, "new": new}
         self.records.append(record)
