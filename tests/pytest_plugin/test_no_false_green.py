@@ -426,6 +426,28 @@ class TestNothingRun:
             assert result.ret == pytest.ExitCode.USAGE_ERROR
 
 
+class TestOnlyCompared:
+    """What cannot be seen from inside: no report, or one with less or slower predictions."""
+
+    def test_a_process_that_ends_itself(self, kept, capsys):
+        base = reported(kept, "base.json")
+        kept.path.joinpath("conftest.py").write_text("import os\nos._exit(0)\n")
+        head = kept.path / "head.json"
+        result = kept.runpytest_subprocess(*QUIET, "--perf-strict", f"--perf-report=json:{head}")
+        assert result.ret == 0
+        assert main(["compare", base, str(head)]) == 2
+
+    def test_an_assert_on_a_number_of_its_own(self, kept, capsys, monkeypatch):
+        def change():
+            monkeypatch.setenv("SIZE", str(1 << 22))
+            call = "perf(copy(), domain=N, block=256)"
+            body = f"\ndef test_copy(perf):\n    {call}\n    assert 1e-9 < 1\n"
+            gate(kept).write_text(KERNEL + body)
+
+        code, counts = compared(kept, capsys, change)
+        assert (code, counts) == (1, {"slower": 1})
+
+
 def test_strict_asks_only_for_what_is_run(kept):
     """Other modules, other folders, linked ones, and folders that pytest never enters."""
     other = gate(kept).with_name("test_other.py")

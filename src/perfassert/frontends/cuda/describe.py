@@ -170,6 +170,8 @@ class Describer:
             call = self.placed[placed.calls[-1]].instruction
             function = next((o.name for o in call.operands if o.kind == "target"), "")
         roles = roles_of(i, function, self.binary.arch)
+        if roles.issuperset((Role.HOLDS_WARP, Role.ORDERS_MEMORY)):
+            self.note(f"what {i.base} takes is not known; a round trip to the L2 is taken", i.span)
         return ProgramInstruction(
             index, variant.name if variant else operation, i.opcode, i.text, i.span, i.inlined,
             function,

@@ -20,12 +20,12 @@ _ANY = "*"
 class OpcodeTable:
     """Of one family. ``classes``: by opcode; ``roles``: by opcode (``"*"``: any), the modifiers
     that it must have and what it does then; ``unsourced``: opcodes of which no source tells what
-    they take, so that their class stands in, with the modifiers that they must have;
+    they take, so that their class stands in;
     ``longest_sleep`` in nanoseconds."""
 
     classes: Mapping[str, str]
     roles: Mapping[str, tuple[tuple[frozenset[str], Role], ...]]
-    unsourced: frozenset[tuple[str, frozenset[str]]] = frozenset()
+    unsourced: frozenset[str] = frozenset()
     longest_sleep: int = 0
 
 
@@ -42,9 +42,7 @@ def operation_class(opcode: str, arch: str) -> str | None:
 
 def is_unsourced(opcode: str, arch: str) -> bool:
     """Whether the class of ``"MATCH.ANY"`` is a stand-in for what nobody has measured."""
-    base, *modifiers = opcode.split(".")
-    unsourced = opcode_table(_family(arch)).unsourced
-    return any(base == name and needed.issubset(modifiers) for name, needed in unsourced)
+    return opcode.partition(".")[0] in opcode_table(_family(arch)).unsourced
 
 
 def longest_sleep(arch: str) -> int:
@@ -79,7 +77,6 @@ def opcode_table(family: str) -> OpcodeTable:
         for opcode in opcodes.split():
             base, *modifiers = opcode.split(".")
             roles[base] = (*roles.get(base, ()), (frozenset(modifiers), Role(role)))
-    own = (opcode.split(".") for opcode in data.get("unsourced", "").split())
-    unsourced = inherited.unsourced | {(base, frozenset(needed)) for base, *needed in own}
+    unsourced = inherited.unsourced.union(data.get("unsourced", "").split())
     longest = data.get("longest_sleep", inherited.longest_sleep)
     return OpcodeTable(classes, roles, unsourced, longest)
