@@ -416,6 +416,7 @@ class TestNothingRun:
         gate(kept).with_name("test_other.py").write_text(test)
         kept.makeini(ini)
         assert run(kept, *option.split(), "--perf-strict").ret == 0
+        assert run(kept, *option.split(), "--perf-strict", "-n", "1").ret == 0
         kept.makeini(f"{ini}addopts = {option}\n")
         assert run(kept).ret == 0
         assert run(kept, "--perf-strict").ret == 1
