@@ -63,11 +63,12 @@ class TestBaselines:
         when the baseline was written.
         """
         __tracebackhide__ = True
-        self._label, self._guessed = label, p.confidence == GUESSED
+        self._label = label
         wanted, named = tolerances(tolerance, metrics)
         if was is not None and (not isinstance(was, str) or not was):
             raise ExpectationError(f"no_regression(): was must be a kernel's name, not {was!r}")
         key, entries = self._key(p, name), self._entries()
+        self._guessed = p.confidence == GUESSED
         old, new = entries.get(key), entry_of(p)
         if old is None:
             self._missing(key, new, entries)
