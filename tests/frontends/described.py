@@ -34,7 +34,7 @@ def variables(program, arguments, grid, block, place, thread):
 
 
 def moved(program, names, space="global"):
-    """(bytes loaded, bytes stored) by one thread; raises KeyError for what depends on data."""
+    """(bytes loaded, bytes stored) by one thread; raises TypeError for what depends on data."""
     symbols = program.symbols
     total = {"LOAD": 0, "STORE": 0}
 

@@ -92,6 +92,36 @@ def test_threads_are_those_that_no_guard_masks(device, block):
 
 
 @pytest.mark.parametrize("arch", [*ARCHITECTURES, "sm_100"])
+def test_parameters_are_found_wherever_they_lie(arch):
+    """The driver's own words of later architectures lie where older ones have the eighth one."""
+    program = program_of("guards.cu", "eighth_decides", arch)
+    for thread in (0, 99, 100):
+        names = variables(program, {"n": 100}, (2, 1, 1), (128, 1, 1), (0, 0, 0), (thread, 0, 0))
+        assert moved(program, names) == ((24, 4) if thread < 100 else (0, 0))
+    program = program_of("guards.cu", "eighth_points", arch)
+    accesses = [a for i in program.instructions for a in i.accesses]
+    assert sorted(a.field for a in accesses) == ["a", "b", "c", "d", "e", "f", "out"]
+
+
+@pytest.mark.parametrize("device", ["A100-SXM4-40GB", "H100-SXM5-80GB", "B200"])
+def test_what_no_launch_decides_is_unknown(device):
+    code = pa.from_cuda(KERNELS / "guards.cu", "behind_the_table")
+    prediction = pa.predict(code, pa.Launch(64, 128, {"n": 5}), device)
+    assert [a.text for a in prediction.assumptions if "branch" in a.text] != []
+
+
+@pytest.mark.parametrize("device", ["RTX-2080-Ti", "A100-SXM4-40GB", "H100-SXM5-80GB"])
+def test_a_relaxation_with_all_its_arguments(device):
+    args = {"steps": 2, "columns": 512, "rows": 512, "left": 2, "top": 2, "capacity": 0.5,
+            "rx": 1.0, "ry": 1.0, "rz": 4.75, "step": 0.1}  # fmt: skip
+    code = pa.from_cuda(KERNELS / "guards.cu", "relaxed")
+    prediction = pa.predict(code, pa.Launch((43, 43), (16, 16), args), device)
+    columns = sum(0 <= 12 * block - 2 + t < 512 for block in range(43) for t in range(16))
+    assert float(prediction.volumes.l2_store.total) >= columns**2 * 4
+    assert [a.text for a in prediction.assumptions if "closed form" in a.text] == []
+
+
+@pytest.mark.parametrize("arch", [*ARCHITECTURES, "sm_100"])
 def test_tiles_in_groups_have_closed_forms(arch):
     program = program_of("guards.cu", "grouped", arch)
     assert [a.text for a in program.assumptions] == []

@@ -278,3 +278,13 @@ def test_a_ring_that_is_entered_from_outside(start, size):
     at = {"loop:0": np.arange(3 * size)}
     assert s.evaluate(now, at).tolist() == seen[:-1]
     assert s.evaluate(after, at).tolist() == seen[1:]
+
+
+def test_a_variable_without_a_value_is_what_an_evaluation_answers():
+    s = Symbols()
+    value = s.select(s.compare("<", s.variable("n"), s.number(5)), s.variable("m"), s.one)
+    unknown = s.add(value, s.unknown("load 3.0"))
+    at = {"n": np.arange(3), "m": np.asarray(7)}
+    assert s.evaluate(value, at).tolist() == [7, 7, 7]
+    assert s.evaluate(unknown, at).name == "load 3.0"
+    assert s.evaluate(value, {"n": np.asarray(1)}).name == "m"

@@ -692,12 +692,18 @@ class Symbols:
 
     def evaluate(
         self, value: Value, names: Mapping[str, IntArray], memo: dict[int, IntArray] | None = None
-    ) -> IntArray:
-        """The value for arrays of variables that broadcast together; ``memo`` is for one ``names``.
+    ) -> IntArray | Atom:
+        """The value for arrays of variables that broadcast together, or the first atom that has
+        none; ``memo`` is for one ``names``. Unknowns are looked up by their name."""
+        for index in self.inside(value):
+            atom = self.atoms[index]
+            if atom.function in ("", "data") and atom.name not in names:
+                return atom
+        return self._computed(value, names, {} if memo is None else memo)
 
-        Raises KeyError for a variable without a value; unknowns are looked up by their name.
-        """
-        memo = {} if memo is None else memo
+    def _computed(
+        self, value: Value, names: Mapping[str, IntArray], memo: dict[int, IntArray]
+    ) -> IntArray:
         found = memo.get(value.index)
         if found is not None:
             return found
@@ -709,7 +715,7 @@ class Symbols:
                 if atom.function in ("", "data"):
                     term = term * names[atom.name]
                 else:
-                    inner = [self.evaluate(a, names, memo) for a in atom.arguments]
+                    inner = [self._computed(a, names, memo) for a in atom.arguments]
                     term = term * apply(atom.function, inner)
             total = total + term
         memo[value.index] = total

@@ -77,3 +77,52 @@ extern "C" __global__ void grouped(const float* a, float* c, int m, int n) {
     int i = (row * 64 + threadIdx.x) % m, j = (column * 64 + threadIdx.x) % n;
     c[j * m + i] = a[i * n + j];
 }
+
+// The 57th byte of the parameters decides (offset 0x198 on sm_70 to sm_89).
+extern "C" __global__ void eighth_decides(const float* a, const float* b, const float* c,
+                                          const float* d, const float* e, const float* f,
+                                          float* out, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) out[i] = a[i] + b[i] + c[i] + d[i] + e[i] + f[i];
+}
+
+extern "C" __global__ void eighth_points(const float* a, const float* b, const float* c,
+                                         const float* d, const float* e, const float* f,
+                                         int n, float* out) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) out[i] = a[i] + b[i] + c[i] + d[i] + e[i] + f[i];
+}
+
+// As a table of temperatures is relaxed: bounds of the block from an argument, borders beside it,
+// constants that divide one another.
+extern "C" __global__ void relaxed(int steps, const float* power, const float* from, float* to,
+                                   int columns, int rows, int left, int top, float capacity,
+                                   float rx, float ry, float rz, float step) {
+    __shared__ float old[16][16], now[16][16];
+    int tx = threadIdx.x, ty = threadIdx.y, inner = 16 - 2 * steps;
+    int x = inner * blockIdx.x - left + tx, y = inner * blockIdx.y - top + ty;
+    bool inside = x >= 0 && x < columns && y >= 0 && y < rows;
+    float heat = inside ? power[y * columns + x] : 0.0f;
+    old[ty][tx] = inside ? from[y * columns + x] : 0.0f;
+    __syncthreads();
+    for (int i = 0; i < steps; i++) {
+        bool used = tx > i && tx < 15 - i && ty > i && ty < 15 - i && inside;
+        if (used) {
+            float t = old[ty][tx];
+            now[ty][tx] = t + step / capacity * (heat + (old[ty][tx - 1] + old[ty][tx + 1] - 2 * t) / rx +
+                                                 (old[ty - 1][tx] + old[ty + 1][tx] - 2 * t) / ry +
+                                                 (80.0f - t) / rz);
+        }
+        __syncthreads();
+        if (used) old[ty][tx] = now[ty][tx];
+        __syncthreads();
+    }
+    if (inside) to[y * columns + x] = old[ty][tx];
+}
+
+// Where an array lies is known only at run time, and decides here.
+__device__ float table[1024];
+extern "C" __global__ void behind_the_table(const float* p, float* out, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (p + i > table + n) out[i] = p[i];
+}

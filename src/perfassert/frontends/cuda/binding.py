@@ -308,10 +308,21 @@ class Binder:
         if value is None or self.symbols.depends_on_data(value):
             return "its end depends on data"
         for place in sorted(self.symbols.inside(value)):
-            name = self.symbols.atoms[place].name
-            if name.startswith(CONSTANT) and name not in self.names:
-                return f"__constant__ {name[len(CONSTANT) :]} has no value in the binary"
+            atom = self.symbols.atoms[place]
+            if atom.function or self._is_known(atom.name):
+                continue
+            if atom.name.startswith(CONSTANT):
+                return f"__constant__ {atom.name[len(CONSTANT) :]} has no value in the binary"
+            return "it depends on where an array lies in memory"
         return ""
+
+    def _is_known(self, name: str) -> bool:
+        """Whether the launch gives a variable, or has to: a parameter that is missing is an error
+        where it is needed."""
+        return (
+            name in self.names or name in self.ranges or name in ("laneid", "warpid")
+            or name.startswith((ARGUMENT, COUNTER))
+        )  # fmt: skip
 
     def given(self, loop: ProgramLoop) -> int | None:
         """The trip count that the user has stated for the loop, or for all on its line."""

@@ -57,7 +57,7 @@ from perfassert.kernel.program import (
     ProgramLoop,
 )
 from perfassert.kernel.roles import Role
-from perfassert.kernel.symbols import Symbols, Value
+from perfassert.kernel.symbols import Atom, Symbols, Value
 from perfassert.source import Assumption, SourceSpan
 
 _SPACES = {
@@ -70,6 +70,12 @@ _STORES = frozenset(("STG", "ST", "STS", "STL", "STSM", "RED", "REDG"))
 _ATOMICS = frozenset(("ATOMG", "ATOM", "RED", "REDG", "ATOMS"))
 _SLOW = ("__internal", "__cuda_sm", "slowpath")
 _PTX_COUNTER = "ptx loop:"
+_DRIVER_WORDS: tuple[tuple[int, dict[str, int]], ...] = (
+    (100, {"block": 0x360, "grid": 0x370, "stack": 0x37C, "memory": 0x348, "cluster": 0x36C}),
+    (90, {"memory": 0x198, "cluster": 0x140}),
+    (0, {}),
+)
+"""By least architecture: where :class:`Constants` lie that are not where they first were."""
 _POINTS = 8
 _WORDS = 8
 """The most registers that a load writes."""
@@ -104,12 +110,12 @@ class Describer:
         listing = parse_listing(binary.listing, f"listing of {binary.kernel}")
         self.placed, jumps, notes = place(listing)
         base = binary.parameter_base
-        late = int("".join(filter(str.isdigit, binary.arch)) or 0) >= 100
+        number = int("".join(filter(str.isdigit, binary.arch)) or 0)
         constants = Constants(
             tuple((base + p.offset, p.size) for p in binary.parameters),
-            *((0x360, 0x370, 0x37C, 0x348, 0x36C) if late else (0, 12, 0x28, 0x198, 0x140)),
             banks=binary.constants,
             unset=binary.unset,
+            **next(words for least, words in _DRIVER_WORDS if number >= least),
         )
         self.jumps = jumps
         self.code = SassCode(self.placed, jumps, self.symbols, constants)
@@ -538,7 +544,10 @@ class _PtxSide:
         here = s.evaluate(address, point)
         for copy in range(max(copies, 1)):
             at = {n: v + copy * n.startswith(_PTX_COUNTER) for n, v in point.items()}
-            if len(set(((here - s.evaluate(known.address, at)) % 2**32).ravel().tolist())) == 1:
+            there = s.evaluate(known.address, at)
+            if isinstance(here, Atom) or isinstance(there, Atom):
+                return True  # what depends on data contradicts nothing
+            if len(set(((here - there) % 2**32).ravel().tolist())) == 1:
                 return True
         return len(known.loops) > 1
 

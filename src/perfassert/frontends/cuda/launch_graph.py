@@ -31,9 +31,15 @@ from perfassert.kernel.expression import AXES
 from perfassert.kernel.graph import (
     InstructionGraph,
 )
-from perfassert.kernel.program import COUNTER, Program, ProgramBlock, ProgramInstruction
+from perfassert.kernel.program import (
+    ARGUMENT,
+    COUNTER,
+    Program,
+    ProgramBlock,
+    ProgramInstruction,
+)
 from perfassert.kernel.roles import Role
-from perfassert.kernel.symbols import Value
+from perfassert.kernel.symbols import Atom, Value
 from perfassert.source import Assumption
 
 _UNROLLED_TRIPS = 64
@@ -133,7 +139,9 @@ class _Walk:
         self.memo: dict[int, IntArray] = {}
         self.iteration: dict[int, int] = {}  # of each loop, now
         self.decided_by: dict[int, tuple[int, ...] | None] = {}  # loops; None: it is undecided
-        self.lanes: dict[tuple[int, ...], BoolArray] = {}  # for which conditions hold, and when
+        self.lanes: dict[
+            tuple[int, ...], BoolArray | None
+        ] = {}  # for which conditions hold, and when
         self.inside = _inside(program)
         work = None if binder.executed is None else binder.executed.work
         self.counts = Counts(program, work, self.warps)
@@ -167,9 +175,9 @@ class _Walk:
         if self.by_iteration:
             return blocks
         self.place(np.array(blocks, dtype=np.int64).T[:, :, None])
-        shape = (len(blocks), len(self.everyone))
-        values = [np.broadcast_to(self.value(v), shape) for v in self.of_block]
-        return [b"".join(own.tobytes() for own in each) for each in zip(*values, strict=True)]
+        decided = (self.value(v, len(blocks), len(self.everyone)) for v in self.of_block)
+        values = [v for v in decided if v is not None]
+        return [b"".join(v[i].tobytes() for v in values) for i in range(len(blocks))]
 
     def _of_block(self) -> tuple[Value, ...]:
         """Decided parts of conditions and trip counts that differ from block to block."""
@@ -217,16 +225,19 @@ class _Walk:
 
     # Values for every lane
 
-    def value(self, value: Value) -> IntArray:
-        """A value for every lane; parameters that were not given raise the binder's error."""
-        try:
-            with np.errstate(over="ignore"):
-                return self.symbols.evaluate(value, self.names, self.memo)
-        except KeyError as missing:
-            name = str(missing.args[0])
-            if name.startswith("arg:"):
-                raise self.binder.arguments.missing(name, "a condition or a trip count") from None
-            raise
+    def value(self, value: Value, *shape: int) -> IntArray | None:
+        """A value for every lane, also in several blocks or iterations (``shape``); None where the
+        launch does not decide it. Raises :class:`LaunchError` for a parameter that is not given.
+        """
+        if self.binder.undecided(value):
+            return None
+        with np.errstate(over="ignore"):
+            known = self.symbols.evaluate(value, self.names, self.memo)
+        if isinstance(known, Atom):
+            if known.name.startswith(ARGUMENT):
+                raise self.binder.arguments.missing(known.name, "a condition or a trip count")
+            return None
+        return np.broadcast_to(known, shape or self.everyone.shape)
 
     def holds(self, condition: Value) -> BoolArray | None:
         """Lanes for which a condition holds; None where it depends on data."""
@@ -236,13 +247,17 @@ class _Walk:
         if loops is None:
             return None
         state = (condition.index, *(self.iteration[x] for x in loops))
-        lanes = self.lanes.get(state)
-        if lanes is None:
+        if state not in self.lanes:
             if len(self.lanes) >= _REMEMBERED:
                 self.lanes.clear()
-            lanes = np.broadcast_to(self.value(condition) != 0, self.everyone.shape)
-            self.lanes[state] = lanes
-        return lanes
+            self.lanes[state] = self._lanes(condition)
+        return self.lanes[state]
+
+    def _lanes(self, condition: Value) -> BoolArray | None:
+        if condition.constant is not None:
+            return np.full(self.everyone.shape, bool(condition.constant))
+        lanes = self.value(condition)
+        return None if lanes is None else lanes != 0
 
     def _decided_by(self, condition: Value) -> tuple[int, ...] | None:
         """Loops whose iteration a condition depends on; None where data decides it."""
@@ -376,8 +391,6 @@ class _Walk:
 
     def over_iterations(self, value: Value) -> list[IntArray]:
         """What a value is for every lane, in iterations of the loops on which it depends."""
-        if self.binder.undecided(value):
-            return []
         held = self.names, self.memo
         loops = [x for x in self.counters(value) if x not in self.apart_now]
         found = [self.at_first(value)]
@@ -386,18 +399,18 @@ class _Walk:
                 self.names = {**held[0], **{f"{COUNTER}{x}": np.asarray(0) for x in loops},
                               f"{COUNTER}{loop}": np.asarray(i)}  # fmt: skip
                 self.memo = {}
-                found.append(np.broadcast_to(self.value(value), self.everyone.shape))
+                found.append(self.value(value))
         self.names, self.memo = held
         return [f for f in found if f is not None]
 
     def at_first(self, value: Value | None) -> IntArray | None:
         """What a value is for every lane in the first iteration; None where it is not known."""
-        if value is None or self.binder.undecided(value):
+        if value is None:
             return None
         held = self.names, self.memo
         first = {f"{COUNTER}{x}": np.asarray(0) for x in self.counters(value) - self.apart_now}
         self.names, self.memo = {**held[0], **first}, {}
-        result = np.broadcast_to(self.value(value), self.everyone.shape)
+        result = self.value(value)
         self.names, self.memo = held
         return result
 
@@ -526,10 +539,9 @@ class _Walk:
         held = self.names, self.memo
         every = {f"{COUNTER}{index}": np.arange(trips, dtype=np.int64)[:, None]}
         self.names, self.memo = {**held[0], **every}, {}
-        shape = (trips, len(self.everyone))
-        found = [np.broadcast_to(self.value(v) != 0, shape) for v in self.deciding(index)]
+        decided = [self.value(v, trips, len(self.everyone)) for v in self.deciding(index)]
         self.names, self.memo = held
-        return found
+        return [v != 0 for v in decided if v is not None]
 
     def now_and_then(self, index: int, trips: int) -> list[BoolArray]:
         """By iteration, whether one warp more executes a block that data decides, so that as many
@@ -583,11 +595,10 @@ class _Walk:
     def trips(self, index: int) -> IntArray:
         loop = self.program.loops[index]
         found = self.binder.loops[index]
-        known = loop.trips is not None and not found.assumed
-        if not known or self.binder.given(loop) is not None:
-            return np.full(self.everyone.shape, found.most)
-        assert loop.trips is not None
-        return np.broadcast_to(self.value(loop.trips), self.everyone.shape)
+        known = None
+        if loop.trips is not None and not found.assumed and self.binder.given(loop) is None:
+            known = self.value(loop.trips)
+        return np.full(self.everyone.shape, found.most) if known is None else known
 
 
 def _inside(program: Program) -> dict[int, list[tuple[ProgramBlock, int | None]]]:

@@ -44,18 +44,19 @@ _SPECIAL = {
 class Constants:
     """Constant bank 0 of one kernel: where the launch and the parameters lie.
 
-    ``parameters``: (offset, size) by position; ``block``, ``grid``, ``stack``: offsets of
-    ``blockDim.x``, ``gridDim.x``, of the stack pointer, of the address at which parameters lie in
-    memory, of a 1 where the launch has clusters; ``banks``: initialised banks;
-    ``unset``: what in them only the program fills.
+    ``parameters``: (offset, size) by position; ``block``, ``grid``, ``stack``, ``memory``,
+    ``cluster``: offsets of ``blockDim.x``, ``gridDim.x``, of the stack pointer, of the address at
+    which parameters lie in memory, of a 1 where the launch has clusters (-1: the architecture has
+    no such word, what lies there may be a parameter); ``banks``: initialised banks; ``unset``:
+    what in them only the program fills.
     """
 
     parameters: tuple[tuple[int, int], ...]
     block: int = 0
     grid: int = 12
     stack: int = 0x28
-    memory: int = 0x198
-    cluster: int = 0x140
+    memory: int = -1
+    cluster: int = -1
     banks: Mapping[int, bytes] | None = None
     unset: tuple[Unset, ...] = ()
 
