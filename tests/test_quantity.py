@@ -1,11 +1,16 @@
+import math
 import pickle
+import re
+from decimal import Decimal
+from fractions import Fraction
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import perfassert as pa
-from perfassert.quantity import parse_quantity, round_significant
+from perfassert.quantity import parse_quantity, round_significant, to_integer, to_real
 
 
 @pytest.mark.parametrize(
@@ -97,3 +102,58 @@ def test_odd_constructions():
 def test_rounding_keeps_ten_digits(value):
     assert round_significant(value) == pytest.approx(value, rel=1e-9)
     assert round_significant(round_significant(value)) == round_significant(value)
+
+
+SCALARS = [np.int8, np.int32, np.uint64, np.int64]
+
+
+class TestNumbersOfUsers:
+    """Those of numpy are those of Python; what is none is an error that names the argument."""
+
+    @pytest.mark.parametrize("kind", SCALARS)
+    def test_integers_of_numpy(self, kind):
+        made = to_integer(kind(100), "registers", pa.KernelError, 1)
+        assert (made, type(made)) == (100, int)
+
+    @pytest.mark.parametrize("kind", [np.float32, np.float64, *SCALARS, Decimal, Fraction])
+    def test_reals(self, kind):
+        made = to_real(kind(3), "flops", pa.KernelError)
+        assert made == 3
+        assert type(made) in (int, float)
+
+    @pytest.mark.parametrize(
+        ("value", "wanted"),
+        [
+            (True, "a whole number, not True"), ("3", "a whole number, not '3'"),
+            (2.0, "a whole number, not 2.0"), (0, "at least 1, not 0"), (None, "a whole number"),
+            (2**63, "at most 9223372036854775807"), (np.float32(2), "a whole number"),
+            (np.bool_(True), "a whole number"), (np.array([1, 2]), "a whole number"),
+        ],
+    )  # fmt: skip
+    def test_no_integers(self, value, wanted):
+        with pytest.raises(pa.LaunchError, match=f"^blocks must be {re.escape(wanted)}"):
+            to_integer(value, "blocks", pa.LaunchError, 1)
+
+    @pytest.mark.parametrize(
+        ("value", "wanted"),
+        [
+            ("3", "a number above 0, not '3'"), (math.nan, "finite above 0, not nan"),
+            (math.inf, "finite above 0"), (10**400, "finite above 0"), (0, "above 0, not 0"),
+            (False, "a number above 0"), (1j, "a number above 0"), (np.array([1.0]), "a number"),
+            (np.bool_(True), "a number"), (Decimal("nan"), "finite"),
+        ],
+    )  # fmt: skip
+    def test_no_reals(self, value, wanted):
+        with pytest.raises(pa.KernelError, match=f"^flops must be {re.escape(wanted)}"):
+            to_real(value, "flops", pa.KernelError, above=0)
+
+    def test_a_number_that_python_does_not_print(self):
+        with pytest.raises(pa.LaunchError, match="at most 9223372036854775807, not a int"):
+            to_integer(10**5000, "blocks", pa.LaunchError)
+
+    def test_a_quantity_of_numpy(self):
+        assert pa.Quantity(np.float32(0.5), "s") == np.float64(0.5)
+        assert pa.Quantity(np.int16(5)) < np.int64(6)
+        assert pa.Quantity(5.0) < 10**400
+        with pytest.raises(pa.UnitError, match="no granularity"):
+            pa.Quantity(1.0, "B", "parsec")

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from perfassert.errors import PerfFileError as PerfFileError
     from perfassert.errors import PluginError as PluginError
     from perfassert.errors import PluginWarning as PluginWarning
+    from perfassert.errors import PredictionDataError as PredictionDataError
     from perfassert.errors import RankingError as RankingError
     from perfassert.errors import RecordError as RecordError
     from perfassert.errors import ReportError as ReportError
@@ -87,7 +88,7 @@ _HOMES = {
         "AddressExpressionError", "BaselineError", "DeviceFileError", "ExpectationError",
         "ExpectationFailed", "GraphError", "KernelError", "KernelSourceError", "LaunchError",
         "PerfAssertError", "PerfAssertWarning", "PerfFileError", "PluginError", "PluginWarning",
-        "RankingError", "RecordError", "ReportError", "SamplesError", "SuiteError",
+        "PredictionDataError", "RankingError", "RecordError", "ReportError", "SamplesError", "SuiteError",
         "ToolchainMissing", "UnitError", "UnknownDevice",
     ),
     "frontends.cuda.inventory": ("KernelInfo", "kernels"),

@@ -62,6 +62,10 @@ class LaunchError(PerfAssertError):
     """A launch is impossible as such or on the device at hand."""
 
 
+class PredictionDataError(PerfAssertError):
+    """Plain data is no prediction, or a damaged one; the message names the key."""
+
+
 class ExpectationError(PerfAssertError):
     """An expectation cannot be understood or cannot apply; it never passes."""
 

@@ -1,4 +1,4 @@
-"""Floats that remember their unit: ``Quantity(81.3e-6, "s")`` prints as ``81.3 us``.
+"""Numbers that users give, and floats that remember their unit: ``Quantity(81.3e-6, "s")``.
 
 Values are held in SI base units (seconds, bytes, bytes per second, hertz);
 cycles and plain counts carry no unit. The unit is a name of the table below, with an
@@ -8,10 +8,14 @@ optional denominator such as ``/update`` for ratios.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
-from math import isfinite
+from itertools import islice
+from math import inf, isfinite
+from operator import index
+from typing import Any
 
-from perfassert.errors import UnitError, close_matches
+from perfassert.errors import PerfAssertError, UnitError, close_matches
 
 _DECIMAL = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _SMALL = {"": 1, "m": 10**3, "u": 10**6, "n": 10**9, "p": 10**12}  # divisors
@@ -29,6 +33,126 @@ def _unit_table() -> dict[str, tuple[int, int, str]]:
         table[f"{prefix}B/s"] = (factor, 1, "B/s")
     table |= {f"{p}Hz": (factor, 1, "Hz") for p, factor in _DECIMAL.items()}
     return table
+
+
+LARGEST = 2**63 - 1
+"""No count, extent or amount of bytes is larger: engines compute in 64 bits."""
+
+
+def to_integer(
+    value: Any,
+    what: str,
+    error: type[PerfAssertError],
+    minimum: int | None = None,
+    maximum: int = LARGEST,
+) -> int:
+    """An integer of Python or of a library (``numpy.int32``), as one of Python.
+
+    ``what`` is the argument as its user knows it; ``error`` is raised for anything else, booleans
+    among it, and for what lies outside ``minimum`` and ``maximum``.
+    """
+    number = _as_integer(value)
+    if number is not None and (minimum is None or number >= minimum) and number <= maximum:
+        return number
+    wanted = "a whole number"
+    if number is not None:
+        wanted = f"at most {maximum}" if number > maximum else f"at least {minimum}"
+    raise error(f"{what} must be {wanted}, not {in_short(value)}")
+
+
+_MANY = 16
+
+
+def to_integers(
+    value: Any, what: str, error: type[PerfAssertError], minimum: int, maximum: int = LARGEST
+) -> tuple[int, ...]:
+    """An integer, or several in a tuple, list or array: at most some, as of axes."""
+    if _as_integer(value) is not None:
+        return (to_integer(value, what, error, minimum, maximum),)
+    ordered = not isinstance(value, (str, bytes, Mapping, Set))
+    try:
+        items = list(islice(iter(value), _MANY + 1)) if ordered else None
+    except TypeError:
+        items = None
+    if items is None:
+        raise error(f"{what} must be whole numbers, not {in_short(value)}")
+    if len(items) > _MANY:
+        raise error(f"{what} must be at most {_MANY} numbers")
+    return tuple(to_integer(item, what, error, minimum, maximum) for item in items)
+
+
+def to_real(
+    value: Any,
+    what: str,
+    error: type[PerfAssertError],
+    minimum: float | None = None,
+    above: float | None = None,
+) -> float:
+    """A finite number of Python or of a library (``numpy.float32``), as one of Python; integers
+    stay integers. See :func:`to_integer`."""
+    number: float | None = _as_integer(value)
+    if number is None:
+        number = _as_float(value)
+    wanted = "a number"
+    if number is not None and not _is_finite(number):
+        wanted = "finite"
+    elif number is not None:
+        wanted = ""
+        low = number <= above if above is not None else minimum is not None and number < minimum
+        if not low:
+            return number
+    if above is not None:
+        wanted = f"{wanted} above {above:g}"
+    elif minimum is not None:
+        wanted = f"{wanted} of at least {minimum:g}" if wanted else f"at least {minimum:g}"
+    raise error(f"{what} must be {wanted.strip()}, not {in_short(value)}")
+
+
+def _as_integer(value: Any) -> int | None:
+    try:
+        return None if isinstance(value, bool) else index(value)
+    except TypeError:
+        return None
+
+
+def _as_float(value: Any) -> float | None:
+    """What says that it is a number; no text, no array of several, no boolean of a library."""
+    if isinstance(value, bool) or not hasattr(value, "__float__") or _axes(value):
+        return None
+    kind = getattr(getattr(value, "dtype", None), "kind", "f")
+    if str(kind) not in "fiu":
+        return None
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def _axes(value: Any) -> Any:
+    """Of an array of a library; 0 of a number."""
+    axes: Any = getattr(value, "ndim", False)
+    return axes
+
+
+def _is_finite(number: float) -> bool:
+    try:
+        return isfinite(number)
+    except OverflowError:  # an integer beyond every float
+        return False
+
+
+def _endless(number: int) -> float:
+    """What an integer beyond every float compares as."""
+    return inf if number > 0 else -inf
+
+
+def in_short(value: Any) -> str:
+    """For messages: a value as it was written; of hundreds of digits, the start."""
+    try:
+        text = repr(value)
+    except Exception:  # of an integer of thousands of digits, or of an object of others
+        text = f"a {type(value).__name__}"
+    return text if len(text) <= 80 else f"{text[:60]}… ({len(text)} characters)"
 
 
 _UNITS = _unit_table()
@@ -99,8 +223,12 @@ class Quantity(float):
                 raise UnitError(f"{value!r} carries its own unit; give no second one")
             parsed = parse_quantity(value)
             value, unit, per = parsed.value, parsed.unit, parsed.per
+        if not isinstance(value, float):
+            value = to_real(value, "the value of a Quantity", UnitError)
         if unit not in ("", "s", "B", "B/s", "Hz"):
             raise UnitError(f"{unit!r} is no base unit; base units are s, B, B/s, Hz")
+        if per not in ("", *GRANULARITIES):
+            raise UnitError(f"{per!r} is no granularity; these are {', '.join(GRANULARITIES)}")
         self = super().__new__(cls, value)
         self.unit = unit
         self.per = per
@@ -127,7 +255,11 @@ class Quantity(float):
         if isinstance(other, Quantity):
             self._require_like(other.unit, other.per, str(other))
             return float(other)
-        return float(other) if isinstance(other, (int, float)) else None
+        if isinstance(other, float):
+            return float(other)
+        if isinstance(other, int):
+            return float(other) if _is_finite(other) else _endless(other)
+        return _as_float(other)
 
     def _require_like(self, unit: str, per: str, shown: str) -> None:
         if (unit, per) != (self.unit, self.per):

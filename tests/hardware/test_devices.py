@@ -2,6 +2,7 @@ import pickle
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import perfassert as pa
@@ -157,3 +158,36 @@ def test_blocks_too_deep():
     kernel = pa.Kernel.from_accesses("k", [pa.Field("a", shape=(1024,))], loads=["a[z]"])
     with pytest.raises(pa.LaunchError, match="128 threads deep"):
         pa.predict(kernel, pa.Launch(1, (1, 1, 128)), "a100")
+
+
+def test_numbers_of_numpy_in_a_variant():
+    device = pa.device("a100")
+    made = device.replace(l2_bytes=np.int64(2**22), clock_hz=np.float32(1e9), compute_units=54.0)
+    assert (made.l2_bytes, made.clock_hz, made.compute_units) == (2**22, 1e9, 54)
+    assert [type(v) for v in (made.l2_bytes, made.clock_hz, made.compute_units)] == [
+        int, float, int,
+    ]  # fmt: skip
+    assert made.digest == device.replace(l2_bytes=2**22, clock_hz=1e9, compute_units=54.0).digest
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{key: value} for key in ("l2_bytes", "clock_hz", "l1_tag_cycles", "compute_units")
+     for value in (float("inf"), float("nan"), "4", None, 10**400, 10**40, -1, [1], True)]
+    + [{"operations": 5}, {"operations": None}, {"name": 5}, {"aliases": "a"}, {"curves": []},
+       {"pipelines": "unit"}, {"matrix": {"tensor.f16.f32": float("nan")}}],
+)  # fmt: skip
+def test_variants_that_cannot_be(wrong):
+    (key,) = wrong
+    with pytest.raises(pa.DeviceFileError, match=key):
+        pa.device("a100").replace(**wrong)
+
+
+@pytest.mark.parametrize("digits", ["9" * 400, "1e400", "-1e400", "nan", "inf"])
+def test_a_device_file_with_a_number_beyond_all(tmp_path, digits):
+    path = tmp_path / "d.toml"
+    text = FILE.read_text()
+    line = next(x for x in text.splitlines() if x.startswith("l2_bytes"))
+    path.write_text(text.replace(line, re.sub(r"value = [^,]+", f"value = {digits}", line)))
+    with pytest.raises(pa.DeviceFileError, match=r"l2_bytes\.value must be finite"):
+        pa.device(path)

@@ -1,5 +1,6 @@
 import pickle
 
+import numpy as np
 import pytest
 
 import perfassert as pa
@@ -56,3 +57,48 @@ def test_field_layout():
 def test_impossible_fields(wrong):
     with pytest.raises(pa.KernelError):
         pa.Field("f", **wrong)
+
+
+def test_numbers_of_numpy_are_numbers():
+    launch = pa.Launch(np.array([4, 2]), (np.int64(32), np.uint8(4)), shared_bytes=np.int32(16))
+    assert launch == pa.Launch((4, 2), (32, 4), shared_bytes=16)
+    assert type(launch.shared_bytes) is int
+    plain = pa.Field("f", shape=(64, 64), halo=1, pitch=128, alignment=512, offset=8)
+    made = pa.Field("f", shape=np.array([64, 64]), halo=np.int8(1), pitch=np.int64(128),
+                    alignment=np.int32(512), offset=np.uint16(8))  # fmt: skip
+    assert made == plain
+    assert pa.Buffer(np.int32(64)).shape == (64,)
+    assert pa.TensorMap(np.array([64, 64]), np.array([8, 8]), swizzle=np.int64(32)).box == (8, 8)
+    field = pa.Field("a", shape=(4096,))
+    numbers = {"flops": 3, "registers": 100, "shared_bytes": 256, "updates_per_thread": 64}
+    kinds = {"flops": np.float32, "registers": np.int32, "shared_bytes": np.int16,
+             "updates_per_thread": np.int8}  # fmt: skip
+    of_numpy = {name: kinds[name](value) for name, value in numbers.items()}
+    predictions = [
+        pa.predict(pa.Kernel.from_accesses("k", [field], ["a[x]"], **values),
+                   pa.Launch.cover(4096, 64), "a100")
+        for values in (numbers, of_numpy)
+    ]  # fmt: skip
+    assert predictions[0].to_dict() == predictions[1].to_dict()
+
+
+@pytest.mark.parametrize(
+    ("grid", "said"),
+    [
+        ((1, 70_000), "70000 blocks in y; CUDA launches at most 65535"),
+        ((1, 1, 65_536), "65536 blocks in z"),
+        (2**31, "2147483648 blocks in x; CUDA launches at most 2147483647"),
+    ],
+)
+def test_grids_that_cuda_does_not_launch(grid, said):
+    with pytest.raises(pa.LaunchError, match=f"the grid has {said}"):
+        pa.Launch(grid, 32)
+    block = (1, 1, 1)
+    kernel = pa.Kernel.from_accesses("k", [pa.Field("a", shape=(64,))], ["a[x]"])
+    with pytest.raises(
+        pa.LaunchError, match=rf"a domain of .* threads in blocks of .* needs {said}"
+    ):
+        pa.Launch.cover(grid, block)
+    with pytest.raises(pa.LaunchError, match=said):
+        pa.rank([(1, 1, 1)], "a100", kernel=kernel, domain=grid)
+    assert pa.Launch((2**31 - 1, 65_535, 65_535), 32).blocks == (2**31 - 1) * 65_535**2

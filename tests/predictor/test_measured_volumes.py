@@ -95,7 +95,7 @@ def test_a_volume_that_was_not_predicted():
         ({"dram_load": "8 Q"}, "dram_load: unknown unit 'Q'"),
         ({"dram_load": "-8 B"}, "dram_load must be finite and not below 0"),
         ({"dram_load": float("nan")}, "dram_load must be finite"),
-        ({"dram_load": True}, "dram_load must be bytes or text"),
+        ({"dram_load": True}, "dram_load must be a number, not True; give bytes, or text"),
     ],
 )
 def test_what_is_wrong_is_named(volumes, reason):

@@ -99,3 +99,30 @@ def test_a_capped_text_says_what_is_missing():
 def test_a_time_that_start_phases_move_says_so(prediction):
     assert "start phases" not in told(replace(prediction, spread=0.09))
     assert "± 24%" in told(replace(prediction, spread=0.49))
+
+
+def damaged(data, path=()):
+    """The data with one value gone, or of another type, at every place."""
+    if isinstance(data, dict):
+        for key, value in data.items():
+            yield (*path, key), {k: v for k, v in data.items() if k != key}
+            for place, other in damaged(value, (*path, key)):
+                yield place, {**data, key: other}
+    for other in (None, "x", -1, [], {}, [None], {"": None}, float("nan"), 10**400, True, object()):
+        yield path, other
+
+
+def test_damaged_data_is_a_prediction_or_refused_by_key(prediction):
+    data = prediction.to_dict()
+    seen = 0
+    for path, other in damaged(data):
+        try:
+            assert isinstance(pa.Prediction.from_dict(other), pa.Prediction)
+        except pa.PredictionDataError as error:
+            seen += 1
+            assert str(error).startswith("prediction"), path
+            assert path == () or str(path[0]) in str(error), (path, str(error))
+    assert seen > 500
+    volumes = {**data["volumes"], "l2_load": {}}
+    with pytest.raises(pa.PredictionDataError, match=r"prediction.volumes.l2_load has no 'total'"):
+        pa.Prediction.from_dict({**data, "volumes": volumes})

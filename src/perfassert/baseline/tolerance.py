@@ -94,7 +94,7 @@ def parse(metric: Metric, given: object) -> Tolerance:
         if given != "same":
             raise _malformed(metric, given, f"{metric.name} is a name; it can only be 'same'")
         return Tolerance("same")
-    if isinstance(given, (int, float)) and not isinstance(given, bool) and given == 0:
+    if not isinstance(given, (str, bool)) and given == 0:
         given = "0 %"
     if not isinstance(given, str) or not given.strip():
         raise _malformed(metric, given, f"give a string such as {_EXAMPLES}")

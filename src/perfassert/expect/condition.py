@@ -13,7 +13,14 @@ from typing import Union
 
 from perfassert.errors import ExpectationError, UnitError, close_matches
 from perfassert.expect.metrics import Kind, Metric
-from perfassert.quantity import ParsedQuantity, format_quantity, parse_quantity
+from perfassert.quantity import (
+    ParsedQuantity,
+    Quantity,
+    format_quantity,
+    in_short,
+    parse_quantity,
+    to_real,
+)
 
 _OPERATOR = re.compile(r"\s*(<=|>=|==|<|>|≤|≥)\s*(.+)", re.S)
 _SYMMETRIC = re.compile(r"(.+?)\s*(?:±|\+/-|\+-)\s*(.+)", re.S)
@@ -85,19 +92,21 @@ def parse_condition(metric: Metric, given: object) -> Condition:
         return _names(metric, given)
     if isinstance(given, str):
         return _interval(metric, given)
-    if isinstance(given, bool) or not isinstance(given, (int, float)) or given != given:
-        raise _malformed(metric, given, f"give a number or a string such as {_EXAMPLES}")
+    try:
+        number = float(to_real(given, "it", ExpectationError))
+    except ExpectationError:
+        reason = f"give a number or a string such as {_EXAMPLES}"
+        raise _malformed(metric, given, reason) from None
     unit, per = getattr(given, "unit", metric.unit), getattr(given, "per", "")
     if unit != metric.unit:
         raise _malformed(metric, given, f"its unit should be {metric.unit or 'none'}")
     if per:
         _check_granularity(metric, per, str(given))
-    number = float(given)
     return Interval(f"== {format_quantity(number, unit, per)}", number, number, number, per)
 
 
 def _malformed(metric: Metric, given: object, reason: str) -> ExpectationError:
-    shown = repr(given) if isinstance(given, str) else str(given)
+    shown = str(given) if isinstance(given, Quantity) else in_short(given)
     return ExpectationError(f"{metric.name}: cannot understand {shown}: {reason}")
 
 
@@ -226,7 +235,7 @@ def parse_share(within: str | float) -> float:
         value = parse_quantity(within) if isinstance(within, str) else None
     except UnitError as error:
         raise ExpectationError(f"within: {error}") from None
-    share = float(within) if value is None else value.value
+    share = to_real(within, "within", ExpectationError) if value is None else value.value
     if value is not None and (value.unit or value.per or not value.has_unit):
         raise ExpectationError(f"within: {within!r} is no percentage, as in '5 %'")
     if share < 0:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from perfassert.errors import DeviceFileError
 from perfassert.hardware.entries import Operation
 from perfassert.hardware.schema import VALUES
+from perfassert.quantity import LARGEST, to_real
 
 Fail = Callable[[str, str], None]
 
@@ -24,29 +25,27 @@ def check_consistency(
         raise DeviceFileError(f"{where}: {key}: {reason}")
 
     for key, rule in VALUES.items():
-        value = values[key]
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            fail(key, f"must be a number, not {value!r}")
-        if rule.integer and value != int(value):
-            fail(key, f"must be a whole number, not {value!r}")
-        low = value <= rule.minimum if rule.exclusive else value < rule.minimum
-        if low or value != value or value == float("inf"):
+        number = to_real(values[key], f"{where}: {key}:", DeviceFileError)
+        if rule.integer and number != int(number):
+            fail(key, f"must be a whole number, not {number!r}")
+        if number <= rule.minimum if rule.exclusive else number < rule.minimum:
             bound = "above" if rule.exclusive else "at least"
-            fail(key, f"must be finite and {bound} {rule.minimum:g}, not {value!r}")
+            fail(key, f"must be finite and {bound} {rule.minimum:g}, not {number!r}")
+        if number > LARGEST:
+            fail(key, f"must be at most {LARGEST:g}, not {number:g}")
     _check_order(values, fail)
     for operation in operations.values():
         _check_operation(operation, pipelines, fail)
     for name, rate in matrix.items():
-        if not 0 < rate < float("inf"):
-            fail(f"matrix.{name}", f"must be above 0 and finite, not {rate!r}")
+        to_real(rate, f"{where}: matrix.{name}:", DeviceFileError, above=0)
 
 
 def _check_operation(operation: Operation, pipelines: Collection[str], fail: Fail) -> None:
     key = f"operations.{operation.name}"
-    if not operation.issue > 0:
-        fail(f"{key}.issue", f"λ must be above 0, not {operation.issue!r}")
-    if not operation.completion > 0:
-        fail(f"{key}.completion", f"Λ must be above 0, not {operation.completion!r}")
+    if not 0 < operation.issue < float("inf"):
+        fail(f"{key}.issue", f"λ must be above 0 and finite, not {operation.issue!r}")
+    if not 0 < operation.completion < float("inf"):
+        fail(f"{key}.completion", f"Λ must be above 0 and finite, not {operation.completion!r}")
     if operation.pipeline not in pipelines:
         fail(f"{key}.pipeline", f"{operation.pipeline!r} is none of: {', '.join(pipelines)}")
 

@@ -23,10 +23,16 @@ from perfassert.hardware.entries import (
 )
 from perfassert.hardware.matrix import Derived, MatrixVariant, derived, listed, nearest
 from perfassert.hardware.schema import VALUES
+from perfassert.quantity import to_real
 
 _TIMES = ("l2_latency", "dram_latency", "l2_atomic_cycles")
 """Counted in cycles, but not of the units' clock."""
 _TABLES = ("operations", "matrix", "pipelines", "curves", "references", "provenance")
+_KINDS: dict[str, type] = {
+    "name": str, "arch": str, "capacity_fits": str, "aliases": tuple,
+    "operations": Mapping, "matrix": Mapping, "pipelines": Mapping, "curves": Mapping,
+}  # fmt: skip
+"""What :meth:`Device.replace` takes for what is no number."""
 
 
 def _rebuild(values: dict[str, Any]) -> Device:
@@ -182,9 +188,21 @@ class Device:
             if key not in names:
                 hint = close_matches(key, names)
                 raise DeviceFileError(f"{self.name}: replace() knows no {key!r}{hint}")
+        numbers = {
+            k: to_real(v, f"{self.name}.replace(): {k}", DeviceFileError)
+            for k, v in changes.items()
+            if k in VALUES
+        }
+        for key, kind in _KINDS.items():
+            if key in changes and not isinstance(changes[key], kind):
+                reason = f"must be a {kind.__name__}, not {changes[key]!r}"
+                raise DeviceFileError(f"{self.name}.replace(): {key} {reason}")
+        changes |= numbers
         changed = ", ".join(f"{k}={changes[k]!r}" for k in sorted(changes))
         digest = f"{self.digest}+{changed}"
-        clock = float(changes.get("clock_hz", self.clock_hz)) / self.clock_hz  # type: ignore[arg-type]
+        whole = (k for k, v in numbers.items() if VALUES[k].integer and v == int(v))
+        changes |= {k: int(numbers[k]) for k in whole}
+        clock = numbers.get("clock_hz", self.clock_hz) / self.clock_hz
         times = {key: getattr(self, key) * clock for key in _TIMES} if clock != 1 else {}
         all_changes: dict[str, Any] = {"digest": digest, **self._followed(times | changes)}
         variant = dataclasses.replace(self, **all_changes)

@@ -12,6 +12,7 @@ from perfassert.hardware import schema
 from perfassert.hardware.entries import CapacityCurve, Grade, Provenance, Scope
 from perfassert.hardware.matrix import MatrixVariant
 from perfassert.hardware.shipped import fit_path, read_table
+from perfassert.quantity import to_real
 
 _OPERATION = schema.Key({"cycles": 1.0})
 _VARIANT = "tensor.m16n8k16.f16.f32"
@@ -187,19 +188,25 @@ class FileReader:
             if "unit" in given:
                 raise self.error(f"{key}.unit", f"is that of {value}; leave it out")
             return Entry(self.reference(key, value, rule), self.origin(key, given), self.path)
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            hint = close_matches(value, schema.VALUES) if isinstance(value, str) else ""
+        if isinstance(value, str):
+            hint = close_matches(value, schema.VALUES)
             raise self.error(f"{key}.value", f"must be a number, not {value!r}{hint}")
+        where = f"{self.path}: {key}.value"
+        value = to_real(value, where, DeviceFileError)
         unit = given.get("unit", "count")
         if unit not in rule.units:
             raise self.error(f"{key}.unit", f"{unit!r} is none of: {', '.join(rule.units)}")
         origin = self.origin(key, given)
-        scaled = value * rule.units[unit]
+        scaled = to_real(value * rule.units[unit], where, DeviceFileError)
         if not rule.integer:
             return Entry(float(scaled), origin, self.path)
         if scaled != int(scaled):
             raise self.error(f"{key}.value", f"must be a whole number, not {value!r}")
         return Entry(int(scaled), origin, self.path)
+
+    def real(self, key: str, table: Mapping[str, Any], part: str) -> float:
+        value = self.require(key, table, part)
+        return float(to_real(value, f"{self.path}: {key}.{part}", DeviceFileError))
 
     def reference(self, key: str, target: str, rule: schema.Key) -> str:
         if target not in schema.VALUES:
@@ -280,8 +287,9 @@ def read_curves(name: str) -> tuple[dict[str, CapacityCurve], dict[str, Provenan
     for curve in schema.CURVES:
         entry = reader.require("", reader.table, curve)
         reader.known(curve, entry, schema.CURVE_KEYS)
-        a, b, c = (float(reader.require(curve, entry, k)) for k in "abc")
+        a, b, c = (reader.real(curve, entry, k) for k in "abc")
         reader.require(curve, entry, "r_squared")
-        curves[curve] = CapacityCurve(a, b, c, float(entry.get("reference_bytes", 0)))
+        reference = reader.real(curve, {"reference_bytes": 0, **entry}, "reference_bytes")
+        curves[curve] = CapacityCurve(a, b, c, reference)
         origins[f"curves.{curve}"] = reader.origin(curve, entry)
     return curves, origins

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from operator import index
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Union
 
 from perfassert.errors import LaunchError
+from perfassert.quantity import to_integer, to_integers
 
 if TYPE_CHECKING:
     import numpy as np
@@ -62,7 +62,9 @@ class Buffer:
             if text is not None and not isinstance(text, str):
                 raise LaunchError(f"a Buffer's {what} is a text, not {text!r}")
         array = None if data is None else _array(data, dtype)
-        given = None if shape is None else _shape(shape)
+        given = None
+        if shape is not None:
+            given = to_integers(shape, "a Buffer's shape", LaunchError, minimum=0)
         if array is not None:
             array = _shaped(array, given)
             given = tuple(int(n) for n in array.shape)
@@ -73,8 +75,10 @@ class Buffer:
         )
         values = {
             "shape": given or (), "dtype": kind,
-            "alignment": _whole("alignment", alignment, 1), "offset": _whole("offset", offset, 0),
-            "fill": fill, "alias": alias, "seed": _whole("seed", seed, 0), "data": array,
+            "alignment": to_integer(alignment, "a Buffer's alignment", LaunchError, 1),
+            "offset": to_integer(offset, "a Buffer's offset", LaunchError, 0),
+            "fill": fill, "alias": alias,
+            "seed": to_integer(seed, "a Buffer's seed", LaunchError, 0), "data": array,
             "digest": "" if array is None else hashlib.sha256(array.tobytes()).hexdigest(),
         }  # fmt: skip
         for name, value in values.items():
@@ -84,26 +88,6 @@ class Buffer:
     def described(self) -> bool:
         """Whether anybody says what it holds."""
         return self.data is not None or self.fill is not None
-
-
-def _whole(name: str, value: int, least: int) -> int:
-    try:
-        number = index(value)
-    except TypeError:
-        raise LaunchError(f"a Buffer's {name} must be a whole number, not {value!r}") from None
-    if number < least:
-        raise LaunchError(f"a Buffer's {name} must be at least {least}, not {number}")
-    return number
-
-
-def _shape(shape: int | Sequence[int]) -> tuple[int, ...]:
-    try:
-        extents = (shape,) if isinstance(shape, int) else tuple(index(n) for n in shape)
-    except TypeError:
-        raise LaunchError(f"a Buffer's shape must be whole numbers, not {shape!r}") from None
-    if any(n < 0 for n in extents):
-        raise LaunchError(f"a Buffer's shape must not be negative: {shape!r}")
-    return extents
 
 
 def _array(data: npt.NDArray[Any] | str | PathLike[str], dtype: str | None) -> npt.NDArray[Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from operator import index
 from typing import TYPE_CHECKING, Protocol
 
 from perfassert.errors import KernelError
@@ -17,6 +16,7 @@ from perfassert.kernel.graph import InstructionGraph, Latency, LatencyRule
 from perfassert.kernel.launch import Launch
 from perfassert.kernel.memo import Memo
 from perfassert.kernel.roles import space_of
+from perfassert.quantity import to_integer, to_real
 from perfassert.source import Assumption
 
 if TYPE_CHECKING:
@@ -176,8 +176,10 @@ class Description(Kernel):
         Kernel.__post_init__(self)
         item_bytes(self.dtype)
         _check_counts(self, (("registers", 1), ("shared_bytes", 0)))
-        if isinstance(self.flops, str) or not 0 <= self.flops < float("inf"):
-            raise KernelError(f"kernel {self.name!r}: flops must be ≥ 0, not {self.flops!r}")
+        if self.spill_bytes is not None:
+            _check_counts(self, (("spill_bytes", 0),))
+        flops = to_real(self.flops, f"kernel {self.name!r}: flops", KernelError, minimum=0)
+        object.__setattr__(self, "flops", flops)
 
     def bind(self, launch: Launch, arch: str, warp_size: int) -> tuple[Description, Launch]:
         """Itself."""
@@ -261,13 +263,8 @@ class BoundKernel(Description):
 
 
 def _check_counts(kernel: Kernel, counts: Iterable[tuple[str, int]]) -> None:
-    """Whole numbers of at least so much."""
+    """Make whole numbers of at least so much of them."""
     for key, minimum in counts:
-        value = getattr(kernel, key)
-        try:
-            whole = not isinstance(value, bool) and index(value) >= minimum
-        except TypeError:
-            whole = False
-        if not whole:
-            reason = f"must be a whole number of at least {minimum}, not {value!r}"
-            raise KernelError(f"kernel {kernel.name!r}: {key} {reason}")
+        what = f"kernel {kernel.name!r}: {key}"
+        number = to_integer(getattr(kernel, key), what, KernelError, minimum)
+        object.__setattr__(kernel, key, number)

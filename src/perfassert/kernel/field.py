@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from perfassert.errors import KernelError, close_matches
+from perfassert.quantity import to_integer, to_integers
 
 ITEM_BYTES = {
     "float64": 8, "float32": 4, "float16": 2, "bfloat16": 2, "complex64": 8, "complex128": 16,
@@ -51,20 +52,22 @@ class Field:
         offset: int = 0,
     ) -> None:
         where = f"field {name!r}"
-        extents = _integers(shape, f"{where}: shape", minimum=1)
+        extents = to_integers(shape, f"{where}: shape", KernelError, minimum=1)
         if not extents:
             raise KernelError(f"{where}: shape must have at least one axis")
-        ghosts = _integers(halo, f"{where}: halo", minimum=0)
-        if isinstance(halo, int):
+        ghosts = to_integers(halo, f"{where}: halo", KernelError, minimum=0)
+        if not hasattr(halo, "__len__"):
             ghosts *= len(extents)
         if len(ghosts) != len(extents):
             raise KernelError(f"{where}: halo has {len(ghosts)} axes, shape has {len(extents)}")
         row = extents[-1] + 2 * ghosts[-1]
-        (pitch,) = _integers(row if pitch is None else pitch, f"{where}: pitch", minimum=1)
+        if pitch is not None:
+            pitch = to_integer(pitch, f"{where}: pitch", KernelError, minimum=1)
+        pitch = row if pitch is None else pitch
         if pitch < row:
             raise KernelError(f"{where}: pitch {pitch} is shorter than interior + halo = {row}")
-        (alignment,) = _integers(alignment, f"{where}: alignment", minimum=1)
-        (offset,) = _integers(offset, f"{where}: offset", minimum=0)
+        alignment = to_integer(alignment, f"{where}: alignment", KernelError, minimum=1)
+        offset = to_integer(offset, f"{where}: offset", KernelError, minimum=0)
         _check_dtype(where, dtype)
         if (offset % item_bytes(dtype)) or (alignment % item_bytes(dtype)):
             reason = f"must be multiples of the {item_bytes(dtype)} bytes of {dtype}"
@@ -99,15 +102,3 @@ def _check_dtype(where: str, dtype: str) -> None:
         item_bytes(dtype)
     except KernelError as error:
         raise KernelError(f"{where}: {error}") from None
-
-
-def _integers(value: Sequence[int] | int, where: str, minimum: int) -> tuple[int, ...]:
-    from operator import index
-
-    try:
-        items = tuple(index(v) for v in (value if isinstance(value, Sequence) else (value,)))
-    except TypeError:
-        raise KernelError(f"{where}: must be whole numbers, not {value!r}") from None
-    if any(v < minimum for v in items):
-        raise KernelError(f"{where}: must be at least {minimum}, not {value!r}")
-    return items

@@ -9,17 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from itertools import islice
 from math import prod
-from numbers import Real
 from typing import TYPE_CHECKING, NamedTuple, Protocol, Union
 
 from perfassert.errors import GraphError
+from perfassert.quantity import to_integer, to_real
 from perfassert.source import Assumption, SourceSpan
 
 if TYPE_CHECKING:
     import networkx
 
 BARRIER = "barrier"
+MOST_WARPS = 2**16
+"""Of a block: far more than any device has."""
 Trips = Union[int, str]
 
 
@@ -38,9 +41,8 @@ class Latency:
 
     def __post_init__(self) -> None:
         for what, value in (("issue", self.issue), ("completion", self.completion)):
-            number = isinstance(value, Real) and not isinstance(value, bool)
-            if not number or not 0 < value < float("inf"):
-                raise GraphError(f"{what} latency must be a number above 0, not {value!r}")
+            number = to_real(value, f"{what} latency", GraphError, above=0)
+            object.__setattr__(self, what, number)
         if self.pipeline is not None and not isinstance(self.pipeline, str):
             raise GraphError(f"pipeline must be a name, not {self.pipeline!r}")
         if self.scope not in ("unit", "scheduler"):
@@ -324,8 +326,7 @@ class LoopBody:
 
     def carried(self, name: str, init: Value | None = None, distance: int = 1) -> CarriedRef:
         """Node ``name``, ``distance`` iterations earlier; the first ones take ``init``."""
-        if isinstance(distance, bool) or not isinstance(distance, int) or distance < 1:
-            raise GraphError(f"carried {name!r}: distance must be at least 1, not {distance!r}")
+        distance = to_integer(distance, f"carried {name!r}: distance", GraphError, minimum=1)
         if self._index not in self._builder.open_loops:
             raise GraphError(f"carried {name!r}: its loop is closed")
         if init is not None:
@@ -410,8 +411,7 @@ class GraphBuilder:
 
     def channel(self, arrivals: int, name: str = "") -> ChannelRef:
         """A channel of the block whose phases ``arrivals`` warps complete: see :class:`Signal`."""
-        if isinstance(arrivals, bool) or not isinstance(arrivals, int) or arrivals < 1:
-            raise GraphError(f"channel {name!r}: arrivals must be at least 1, not {arrivals!r}")
+        arrivals = to_integer(arrivals, f"channel {name!r}: arrivals", GraphError, minimum=1)
         index = len(self._channels)
         self._channels.append(Channel(name or str(index), arrivals))
         return ChannelRef(self, index)
@@ -420,8 +420,7 @@ class GraphBuilder:
         self, channel: ChannelRef, *inputs: Value, expects: int = 0, operation: str = "arrive"
     ) -> NodeRef:
         """Arrive at the channel's next phase, which waits for ``expects`` copies besides."""
-        if isinstance(expects, bool) or not isinstance(expects, int) or expects < 0:
-            raise GraphError(f"arrive: expects must be a whole number ≥ 0, not {expects!r}")
+        expects = to_integer(expects, "arrive: expects", GraphError, minimum=0)
         signal = Signal(self._channel(channel), arrives=True, expects=expects)
         return self._add(operation, inputs, produces=False, signal=signal)
 
@@ -432,8 +431,7 @@ class GraphBuilder:
 
         Complete Λ after that phase; everything later in the warp waits for it.
         """
-        if isinstance(lead, bool) or not isinstance(lead, int) or lead < 0:
-            raise GraphError(f"wait: lead must be a whole number ≥ 0, not {lead!r}")
+        lead = to_integer(lead, "wait: lead", GraphError, minimum=0)
         signal = Signal(self._channel(channel), waits=True, lead=lead)
         return self._add(operation, inputs, fence=True, partial=True, signal=signal)
 
@@ -444,20 +442,21 @@ class GraphBuilder:
 
     def loop(self, trips: Trips) -> _LoopContext:
         """A loop of ``trips`` iterations: a number, or an expression over ``Launch.args``."""
-        if isinstance(trips, bool) or not isinstance(trips, (int, str)):
-            raise GraphError(f"trips must be a whole number or an expression, not {trips!r}")
-        if isinstance(trips, int) and trips < 0:
-            raise GraphError(f"loop {len(self._loops)}: trips are negative: {trips}")
+        if not isinstance(trips, str):
+            trips = to_integer(trips, f"loop {len(self._loops)}: trips", GraphError, minimum=0)
         return _LoopContext(self, trips)
 
     def only(self, warps: Iterable[int]) -> _OnlyContext:
         """Nodes added inside exist only in these warps of the block."""
         try:
-            chosen = frozenset(warps)
+            given = list(islice(warps, MOST_WARPS + 1))
         except TypeError:
             raise GraphError(f"only(): warps must be several numbers, not {warps!r}") from None
-        if not chosen or any(not isinstance(w, int) or w < 0 for w in chosen):
-            raise GraphError(f"only(): warps must be whole numbers ≥ 0, not {sorted(chosen)!r}")
+        if not given:
+            raise GraphError("only(): warps must be one or several whole numbers")
+        chosen = frozenset(
+            to_integer(w, "only(): a warp's number", GraphError, 0, MOST_WARPS - 1) for w in given
+        )
         return _OnlyContext(self, chosen)
 
     def build(self) -> InstructionGraph:

@@ -10,6 +10,7 @@ from typing import Any, Union
 
 from perfassert.errors import LaunchError
 from perfassert.kernel.buffer import Buffer as Buffer
+from perfassert.quantity import to_integer, to_integers
 
 Extent = Union[int, Sequence[int]]
 Args = Union[Mapping[str, Any], Sequence[Any]]
@@ -44,8 +45,6 @@ class Launch:
         domain: Extent | None = None,
         cluster: Extent = 1,
     ) -> None:
-        if isinstance(shared_bytes, bool) or not isinstance(shared_bytes, int) or shared_bytes < 0:
-            raise LaunchError(f"shared_bytes must be a whole number ≥ 0, not {shared_bytes!r}")
         frozen: Any
         if args is None or isinstance(args, Mapping):
             frozen = MappingProxyType({name: plain_value(a) for name, a in (args or {}).items()})
@@ -56,11 +55,13 @@ class Launch:
         object.__setattr__(self, "grid", extent("grid", grid))
         object.__setattr__(self, "block", extent("block", block))
         object.__setattr__(self, "args", frozen)
-        object.__setattr__(self, "shared_bytes", shared_bytes)
+        held = to_integer(shared_bytes, "shared_bytes", LaunchError, minimum=0)
+        object.__setattr__(self, "shared_bytes", held)
         object.__setattr__(self, "domain", None if domain is None else extent("domain", domain))
         object.__setattr__(self, "cluster", extent("cluster", cluster))
+        _check_grid(self.grid)
         if any(n % c for n, c in zip(self.grid, self.cluster, strict=True)):
-            shown = ("×".join(map(str, e)) for e in (self.grid, self.cluster))
+            shown = map(_by, (self.grid, self.cluster))
             raise LaunchError("a grid of {} blocks is no multiple of clusters of {}".format(*shown))
 
     @classmethod
@@ -78,7 +79,16 @@ class Launch:
             extent("domain", domain), extent("block", block), extent("cluster", cluster)
         )  # fmt: skip
         grid = tuple(-(-n // (b * c)) * c for n, b, c in zip(covered, shape, unit, strict=True))
+        _check_grid(grid, f"a domain of {_by(covered)} threads in blocks of {_by(shape)} needs ")
         return cls(grid, shape, args, shared_bytes, domain=covered, cluster=unit)
+
+    @classmethod
+    def looping(cls, launch: Launch, grid: tuple[int, ...], domain: Extent) -> Launch:
+        """``launch`` with the iterations of grid-stride loops as blocks, of which there may be more
+        than a grid can have."""
+        made = cls(1, launch.block, launch.args, launch.shared_bytes, domain=domain)
+        object.__setattr__(made, "grid", grid)
+        return made
 
     def __hash__(self) -> int:
         return hash((self.grid, self.block, self.shared_bytes, self.domain, self.cluster))
@@ -125,8 +135,7 @@ class Launch:
 
     def describe(self) -> str:
         """``"grid 40×256×32, block 16×2×16"``."""
-        grid, block = ("×".join(map(str, e)) for e in (self.grid, self.block))
-        return f"grid {grid}, block {block}"
+        return f"grid {_by(self.grid)}, block {_by(self.block)}"
 
     def scalar_args(self) -> Iterator[tuple[str, int]]:
         """Named integer arguments: the names that address expressions may use."""
@@ -161,20 +170,29 @@ def _rebuild(
     domain: Extent | None,
     cluster: Extent,
 ) -> Launch:
-    return Launch(grid, block, args, shared_bytes, domain=domain, cluster=cluster)
+    made = Launch(1, block, args, shared_bytes, domain=domain)
+    object.__setattr__(made, "grid", grid)
+    object.__setattr__(made, "cluster", cluster)
+    return made
+
+
+_GRID_LIMITS = (2**31 - 1, 65_535, 65_535)
+"""Of the CUDA programming model, the same on every device from sm_30 on."""
+
+
+def _check_grid(grid: Sequence[int], why: str = "the grid has ") -> None:
+    for axis, blocks, most in zip("xyz", grid, _GRID_LIMITS, strict=True):
+        if blocks > most:
+            raise LaunchError(f"{why}{blocks} blocks in {axis}; CUDA launches at most {most}")
+
+
+def _by(extents: Sequence[int]) -> str:
+    return "×".join(map(str, extents))
 
 
 def extent(what: str, value: Extent) -> tuple[int, int, int]:
     """Up to three positive integers, padded with 1; else :class:`LaunchError`."""
-    items = value if isinstance(value, Sequence) and not isinstance(value, str) else (value,)
-    try:
-        if any(isinstance(v, bool) for v in items):
-            raise TypeError
-        numbers = tuple(index(v) for v in items)
-    except TypeError:
-        raise LaunchError(f"{what} must be whole numbers, not {value!r}") from None
+    numbers = to_integers(value, what, LaunchError, minimum=1)
     if not 1 <= len(numbers) <= 3:
         raise LaunchError(f"{what} must have one to three numbers, not {value!r}")
-    if any(n < 1 for n in numbers):
-        raise LaunchError(f"{what} must be at least 1 in every direction, not {value!r}")
     return (*numbers, *(1,) * (3 - len(numbers)))  # type: ignore[return-value]

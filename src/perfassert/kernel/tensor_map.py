@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import prod
 
 from perfassert.errors import LaunchError
+from perfassert.quantity import to_integer, to_integers
 
 _BYTES = {"8": 1, "16": 2, "32": 4, "64": 8}
 _SWIZZLES = (0, 32, 64, 128)
@@ -56,6 +57,7 @@ class TensorMap:
         given = dense if strides is None else strides
         held = _numbers("strides", given, len(extents) - 1) if len(extents) > 1 else ()
         object.__setattr__(self, "strides", held)
+        swizzle = to_integer(swizzle, "TensorMap: swizzle", LaunchError)
         if swizzle not in _SWIZZLES:
             raise LaunchError(f"TensorMap: swizzle must be 0, 32, 64 or 128, not {swizzle!r}")
         object.__setattr__(self, "swizzle", swizzle)
@@ -72,12 +74,8 @@ class TensorMap:
 
 
 def _numbers(what: str, values: int | Sequence[int], count: int = 0) -> tuple[int, ...]:
-    if isinstance(values, int):
-        values = (values,)
-    numbers = tuple(values) if isinstance(values, Sequence) and not isinstance(values, str) else ()
-    right = 1 <= len(numbers) <= 5 and (not count or len(numbers) == count)
-    whole = all(isinstance(n, int) and not isinstance(n, bool) and n > 0 for n in numbers)
-    if not right or not whole:
+    numbers = to_integers(values, f"TensorMap: {what}", LaunchError, minimum=1)
+    if not 1 <= len(numbers) <= 5 or (count and len(numbers) != count):
         wanted = count or "one to five"
         raise LaunchError(f"TensorMap: {what} must be {wanted} whole numbers above 0: {values!r}")
     return numbers

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
+from perfassert.errors import PredictionDataError
 from perfassert.prediction import services as above
 from perfassert.prediction.error_band import ErrorBand
+from perfassert.prediction.reading import Data
 from perfassert.prediction.volumes import Volumes
-from perfassert.quantity import Quantity
+from perfassert.quantity import Quantity, to_integer
 from perfassert.source import Assumption, SourceSpan
 
 CONFIDENCES = ("measured", "transferred", "guessed")
@@ -20,6 +22,12 @@ CONFIDENCES = ("measured", "transferred", "guessed")
 too much of it."""
 LIMITERS = (
     "dram", "l2", "l1", "shared", "atomics", "compute", "issue", "latency", "parallelism",
+)  # fmt: skip
+
+
+_TEXTS = (
+    "kernel", "device", "device_digest", "model_version", "limiter", "roofline_limiter",
+    "confidence",
 )  # fmt: skip
 
 
@@ -238,37 +246,42 @@ class Prediction:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Prediction:
-        """The inverse of :meth:`to_dict`; raises ``KeyError`` where a key is missing, other than
-        ``stalls`` and ``advice``, which may both be."""
-        threads, updates = data["threads"], data["updates"]
-        advice = data["advice"] if "stalls" in data else None
+        """The inverse of :meth:`to_dict`; ``stalls`` and ``advice`` may both be missing.
+
+        Raises :class:`~perfassert.PredictionDataError`, which names the key, for damaged data.
+        """
+        given = Data(data, "prediction")
+        threads, updates = given["threads"].integer(1), given["updates"].integer(1)
+        diagnosed = "stalls" in given
         found = Diagnosis(
-            MappingProxyType(dict(data.get("stalls", {}))),
-            None if advice is None else tuple(_read_advice(a) for a in advice),
+            MappingProxyType(given["stalls"].table(Data.real) if diagnosed else {}),
+            given["advice"].or_none(_read_all_advice) if diagnosed else None,
         )
-        plain = (
-            "kernel", "device", "device_digest", "model_version", "threads", "updates", "warps",
-            "blocks", "spread", "limiter", "roofline_limiter", "confidence",
-        )  # fmt: skip
+        texts: dict[str, Any] = {key: given[key].text() for key in _TEXTS}
         read = cls(
-            **{key: data[key] for key in plain},
-            grid=tuple(data["grid"]),
-            block=tuple(data["block"]),
-            time=Quantity(data["time"], "s"),
-            cycles=Quantity(data["cycles"]),
-            bounds={k: Quantity(v, "s") for k, v in data["bounds"].items()},
-            roofline_time=Quantity(data["roofline_time"], "s"),
-            volumes=Volumes.from_dict(data["volumes"], threads, updates),
-            occupancy=OccupancyResult(**data["occupancy"]),
-            resources=Resources(**data["resources"]),
-            assumptions=tuple(_read_assumptions(data["assumptions"])),
-            exact=frozenset(data["exact"]),
-            error_bands={name: ErrorBand(**b) for name, b in data["error_bands"].items()},
-            confidence_reasons=tuple(_read_assumptions(data["confidence_reasons"])),
-            diagnostics=dict(data["diagnostics"]),
+            **texts,
+            threads=threads,
+            updates=updates,
+            warps=given["warps"].integer(),
+            blocks=given["blocks"].integer(),
+            spread=given["spread"].real(),
+            grid=_read_extent(given["grid"]),
+            block=_read_extent(given["block"]),
+            time=given["time"].quantity("s"),
+            cycles=given["cycles"].quantity(),
+            bounds=given["bounds"].table(_read_seconds),
+            roofline_time=given["roofline_time"].quantity("s"),
+            volumes=Volumes.read(given["volumes"], threads, updates),
+            occupancy=_read_occupancy(given["occupancy"]),
+            resources=_read_resources(given["resources"]),
+            assumptions=given["assumptions"].items(_read_assumption),
+            exact=frozenset(given["exact"].items(Data.text)),
+            error_bands=given["error_bands"].table(_read_band),
+            confidence_reasons=given["confidence_reasons"].items(_read_assumption),
+            diagnostics=given["diagnostics"].table(Data.real),
             diagnose=lambda _: found,
         )
-        if "stalls" in data:
+        if diagnosed:
             read.__dict__["diagnosis"] = found
         return read
 
@@ -287,8 +300,21 @@ def advice_data(advice: Advice) -> dict[str, Any]:
     return _slots(advice) | {"hotspots": hotspots, "context": dict(advice.context)}
 
 
-def _read_advice(data: Mapping[str, Any]) -> Advice:
-    return Advice(**{**data, "hotspots": tuple(data["hotspots"])})
+def _read_all_advice(data: Data) -> tuple[Advice, ...]:
+    return data.items(_read_advice)
+
+
+def _read_advice(data: Data) -> Advice:
+    return Advice(
+        data["optimizer"].text(),
+        data["category"].text(),
+        data["speedup"].real(),
+        data["importance"].real(),
+        data["suggestion"].text(),
+        data["hotspots"].items(lambda hotspot: hotspot.table(Data.plain)),
+        data.optional("formula_speedup", 1.0).real(),
+        data.optional("context", {}).table(Data.plain),
+    )
 
 
 def assumption_data(assumption: Assumption) -> dict[str, Any]:
@@ -298,6 +324,53 @@ def assumption_data(assumption: Assumption) -> dict[str, Any]:
     return _slots(assumption) | {"span": where}
 
 
-def _read_assumptions(items: list[dict[str, Any]]) -> Iterator[Assumption]:
-    for item in items:
-        yield Assumption(**{**item, "span": SourceSpan(*item["span"]) if item["span"] else None})
+def _read_assumption(data: Data) -> Assumption:
+    return Assumption(
+        data["text"].text(),
+        data["span"].or_none(_read_span),
+        data.optional("stands_for", "").text(),
+        data.optional("share", 0.0).real(),
+    )
+
+
+def _read_span(data: Data) -> SourceSpan:
+    where = data.items(Data.plain)
+    if len(where) != 3 or not isinstance(where[0], str):
+        raise data.fail("must be a file, a line and a column")
+    line, column = (to_integer(n, data.key, PredictionDataError, 0) for n in where[1:])
+    return SourceSpan(where[0], line, column)
+
+
+def _read_extent(data: Data) -> tuple[int, int, int]:
+    numbers = data.items(lambda n: n.integer(1))
+    if len(numbers) != 3:
+        raise data.fail("must be three numbers")
+    return numbers
+
+
+def _read_seconds(data: Data) -> Quantity:
+    return data.quantity("s")
+
+
+def _read_occupancy(data: Data) -> OccupancyResult:
+    return OccupancyResult(
+        data["fraction"].real(),
+        data["resident_blocks"].integer(),
+        data["warps_per_unit"].integer(),
+        data["limited_by"].text(),
+    )
+
+
+def _read_resources(data: Data) -> Resources:
+    return Resources(
+        data["registers"].integer(),
+        data["shared_bytes"].integer(),
+        data.optional("spill_bytes", None).or_none(Data.integer),
+        data.optional("instructions", None).or_none(Data.real),
+    )
+
+
+def _read_band(data: Data) -> ErrorBand:
+    return ErrorBand(
+        data["error"].or_none(Data.real), data["band"].real(), data.optional("suite", "").text()
+    )

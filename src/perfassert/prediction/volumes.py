@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+from perfassert.prediction.reading import Data
 from perfassert.quantity import Quantity, round_significant
 
 
@@ -70,18 +71,22 @@ class Volume:
         return cls(total, threads, updates, rounded, fields or {})
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any], unit: str, threads: int, updates: int) -> Volume:
+    def read(cls, data: Data, unit: str, threads: int, updates: int) -> Volume:
         """The inverse of :meth:`to_dict`."""
+        fields = data.optional("fields", {})
         return cls(
-            Quantity(data["total"], unit),
+            data["total"].quantity(unit),
             threads,
             updates,
-            {k: Quantity(v, unit) for k, v in data.get("parts", {}).items()},
-            {
-                k: cls.from_dict(v, unit, threads, updates)
-                for k, v in data.get("fields", {}).items()
-            },
+            data.optional("parts", {}).table(lambda part: part.quantity(unit)),
+            fields.table(lambda field: cls._read_field(field, unit, threads, updates)),
         )
+
+    @classmethod
+    def _read_field(cls, data: Data, unit: str, threads: int, updates: int) -> Volume:
+        if "fields" in data:
+            raise data.fail("has fields of its own")
+        return cls.read(data, unit, threads, updates)
 
 
 UNITS = {
@@ -107,8 +112,6 @@ class Volumes:
         return {f.name: getattr(self, f.name).to_dict() for f in dataclasses.fields(self)}
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any], threads: int, updates: int) -> Volumes:
+    def read(cls, data: Data, threads: int, updates: int) -> Volumes:
         """The inverse of :meth:`to_dict`."""
-        return cls(
-            **{k: Volume.from_dict(data[k], unit, threads, updates) for k, unit in UNITS.items()}
-        )
+        return cls(**{k: Volume.read(data[k], unit, threads, updates) for k, unit in UNITS.items()})

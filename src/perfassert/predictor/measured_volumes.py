@@ -14,7 +14,7 @@ from perfassert.errors import LaunchError, UnitError, close_matches
 from perfassert.kernel.launch import Launch
 from perfassert.prediction.volumes import Volume
 from perfassert.predictor.model import Case
-from perfassert.quantity import Quantity, parse_quantity, round_significant
+from perfassert.quantity import Quantity, parse_quantity, round_significant, to_real
 from perfassert.source import Assumption
 
 MEASURABLE = ("l2_load", "l2_store", "dram_load", "dram_store")
@@ -53,8 +53,6 @@ def with_measured(
 
 def _bytes(name: str, given: str | float, counts: Mapping[str, int]) -> float:
     """The volume of the whole launch."""
-    if isinstance(given, bool) or not isinstance(given, (int, float, str)):
-        raise LaunchError(f"volumes: {name} must be bytes or text such as '8 B/update': {given!r}")
     if isinstance(given, Quantity):
         total, unit, per = float(given), given.unit, given.per
     elif isinstance(given, str):
@@ -64,7 +62,10 @@ def _bytes(name: str, given: str | float, counts: Mapping[str, int]) -> float:
             raise LaunchError(f"volumes: {name}: {error}") from None
         total, unit, per = parsed.value, parsed.unit, parsed.per
     else:
-        total, unit, per = float(given), "B", ""
+        try:
+            total, unit, per = float(to_real(given, f"volumes: {name}", LaunchError)), "B", ""
+        except LaunchError as error:
+            raise LaunchError(f"{error}; give bytes, or text such as '8 B/update'") from None
     if unit != "B":
         raise LaunchError(f"volumes: {name}: {given!r} is not in bytes; write '8 B/update'")
     if not (isfinite(total) and total >= 0):

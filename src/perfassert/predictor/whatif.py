@@ -21,6 +21,7 @@ from perfassert.kernel.description import (
 from perfassert.kernel.graph import Latency
 from perfassert.kernel.launch import Launch
 from perfassert.prediction.prediction import Prediction
+from perfassert.quantity import to_real
 
 _LAUNCH = ("grid", "block", "args")
 _KERNEL = ("registers", "shared_bytes", "ilp", "updates_per_thread", "flops")
@@ -168,10 +169,9 @@ def _scaled(device: Device, changes: Mapping[str, Any]) -> Device:
 
 
 def _factor(name: str, change: object) -> float:
-    number = isinstance(change, (int, float)) and not isinstance(change, bool)
-    if not number or not 0 < float(change) < float("inf"):  # type: ignore[arg-type]
-        raise KernelError(f"{name}: a factor above 0, as in {name}=2.0, not {change!r}")
-    factor = float(change)  # type: ignore[arg-type]
+    factor = float(
+        to_real(change, f"{name}: a factor above 0, as in {name}=2.0,", KernelError, above=0)
+    )
     if not 1 / _MOST <= factor <= _MOST:
         raise KernelError(
             f"{name}: {change!r} is no factor, of at most {_MOST:g} and at least {1 / _MOST:g}; "

@@ -101,7 +101,7 @@ def test_what_cannot_be_built():
         g.op("")
     with raises("add barriers with barrier"):
         g.op("barrier")
-    with raises("trips are negative: -1"):
+    with raises("trips must be at least 0, not -1"):
         g.loop(-1)
     with raises("trips must be"):
         g.loop(1.5)

@@ -3,6 +3,7 @@
 import random
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import random_graphs
 from hypothesis import given, settings
@@ -310,3 +311,54 @@ def test_any_float_is_a_latency():
     long = pa.simulate(chain(300), 5, 40, 2, {"x": pa.Latency(third, pi)})
     assert long.engine == "reference"
     assert long.instructions == 60_000
+
+
+class TestWorkIsBounded:
+    """What would take hours is an error that says what to do."""
+
+    def run(self, trips=1, **settings):
+        g = pa.InstructionGraph.builder()
+        with g.loop(trips):
+            g.op("b", g.op("a"))
+        latencies = {"a": pa.Latency(1, 5), "b": pa.Latency(2, 20)}
+        given = {"warps_per_block": 2, "blocks": 4, "resident_blocks": 2, **settings}
+        return pa.simulate(g.build(), latencies=latencies, **given)
+
+    @pytest.mark.parametrize(
+        ("settings", "said"),
+        [
+            ({"schedulers": 2**31}, "schedulers must be at most 1024"),
+            ({"warps_per_block": 2**31}, "warps_per_block must be at most 65536"),
+            ({"blocks": 2**31, "resident_blocks": 2**30}, "more than the 65536 warps"),
+            ({"blocks": 10**30}, "blocks must be at most"),
+            ({"blocks": 2**62, "fast_forward": False}, "would have to be simulated one by one"),
+            ({"trips": 10**30}, "trips must be at most"),
+            ({"trips": 10**18}, "would have to be simulated one by one"),
+        ],
+    )
+    def test_too_much_is_refused(self, settings, said):
+        with pytest.raises(pa.GraphError, match=said):
+            self.run(**settings)
+
+    def test_latencies_are_a_mapping(self):
+        g = pa.InstructionGraph.builder()
+        g.op("a")
+        with pytest.raises(pa.GraphError, match="latencies must map"):
+            pa.simulate(g.build(), 1, 1, 1, 5)
+
+    def test_many_blocks_are_skipped(self):
+        assert self.run(blocks=2**40).instructions == 2**40 * 4
+
+    def test_what_piles_up_before_a_slow_pipeline_takes_time_in_proportion(self):
+        """No state comes again: each iteration has one instruction more that waits."""
+        found = self.run(trips=20_000, blocks=2)
+        assert found.instructions == 20_000 * 8
+        assert found.cycles == 5 + 2 * (4 * 20_000 - 1) + 20
+
+    def test_numbers_of_numpy(self):
+        of_numpy = {
+            "blocks": np.int32(4),
+            "resident_blocks": np.uint8(2),
+            "schedulers": np.int64(2),
+        }
+        assert self.run(**of_numpy).cycles == self.run(schedulers=2).cycles

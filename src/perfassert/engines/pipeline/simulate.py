@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from numbers import Integral
 
 from perfassert.engines.pipeline.configuration import Unit
 from perfassert.engines.pipeline.program import compile_programs
 from perfassert.engines.pipeline.reference import Reference
 from perfassert.engines.pipeline.results import Simulation, Totals
 from perfassert.errors import GraphError, LaunchError
-from perfassert.kernel.graph import InstructionGraph, Latency, LatencyRule
+from perfassert.kernel.graph import MOST_WARPS, InstructionGraph, Latency, LatencyRule
+from perfassert.quantity import to_integer
 
 ORDERS = ("dataflow", "in-order")
 SCHEDULERS = ("loose-round-robin", "greedy-then-oldest")
@@ -44,22 +44,43 @@ def simulate(
         graph, warps_per_block, blocks, resident_blocks, latencies,
         issue_order, scheduler, schedulers, issue_width,
     )  # fmt: skip
-    if trace is not None:
-        try:
-            start, end = (int(t * unit.pipelines.ticks) for t in trace)
-        except (TypeError, ValueError, OverflowError):
-            raise GraphError(f"trace must be (start, end) in cycles, not {trace!r}") from None
-        return run_unit(unit, fast_forward, (start, end))
-    return run_unit(unit, fast_forward)
+    window = (0, 0) if trace is None else _window(trace, unit.pipelines.ticks)
+    return run_unit(unit, bool(fast_forward), window)
+
+
+def _window(trace: tuple[float, float], ticks: int) -> tuple[int, int]:
+    try:
+        start, end = (int(t * ticks) for t in trace)
+    except (TypeError, ValueError, OverflowError):
+        raise GraphError(f"trace must be (start, end) in cycles, not {trace!r}") from None
+    return start, end
 
 
 def run_unit(unit: Unit, fast_forward: bool, window: tuple[int, int] = (0, 0)) -> Simulation:
-    """Run on the compiled engine, or on its reference where there is none."""
+    """Run on the compiled engine, or on its reference where there is none.
+
+    Raises :class:`GraphError` where more instructions would be simulated one by one than take
+    minutes.
+    """
     from perfassert.engines.pipeline.compiled import available, fits, run_compiled
 
     if available() and fits(unit):
-        return run_compiled(unit, fast_forward, window=window).simulation(unit, "compiled")
+        most = _MOST_SIMULATED["in-order" if unit.in_order else "dataflow"]
+        totals = run_compiled(unit, fast_forward, most, window)
+        if totals.cut_short:
+            raise _endless(f"over {most}")
+        return totals.simulation(unit, "compiled")
+    count = sum(unit.programs[v].length for v in unit.variant) * unit.blocks
+    if count > _REFERENCE_LONGEST:
+        raise _endless(f"{count}")
     return Reference(unit, window).run().simulation(unit, "reference")
+
+
+def _endless(count: str) -> GraphError:
+    return GraphError(
+        f"{count} instructions would have to be simulated one by one; "
+        "give fewer blocks, or loops with fewer trips"
+    )
 
 
 def run_bounded(unit: Unit, limit: int) -> Totals:
@@ -90,6 +111,8 @@ def run_bounded(unit: Unit, limit: int) -> Totals:
     return totals
 
 
+_MOST_SCHEDULERS = 2**10
+_MOST_SIMULATED = {"in-order": 2**26, "dataflow": 2**23}  # a minute at most
 _REFERENCE_INSTRUCTIONS = 30_000
 _REFERENCE_LONGEST = 3_000_000
 """Instructions of a wave, which the reference keeps all in memory."""
@@ -110,24 +133,26 @@ def make_unit(
     """Check the arguments and compile the graph; ``queues``: places behind a pipeline."""
     if not isinstance(graph, InstructionGraph):
         raise GraphError(f"graph must be built with builder().build(), not {graph!r}")
-    counts = {
-        "warps_per_block": warps_per_block,
-        "blocks": blocks,
-        "resident_blocks": resident_blocks,
-        "schedulers": schedulers,
-    }
+    blocks = to_integer(blocks, "blocks", GraphError, 1)
+    resident_blocks = min(to_integer(resident_blocks, "resident_blocks", GraphError, 1), blocks)
+    warps_per_block = to_integer(warps_per_block, "warps_per_block", GraphError, 1, MOST_WARPS)
+    schedulers = to_integer(schedulers, "schedulers", GraphError, 1, _MOST_SCHEDULERS)
     if issue_width is not None:
-        counts["issue_width"] = issue_width
-    for name, value in counts.items():
-        if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
-            raise GraphError(f"{name} must be a whole number of at least 1, not {value!r}")
+        issue_width = to_integer(issue_width, "issue_width", GraphError, 1)
+    if warps_per_block * resident_blocks > MOST_WARPS:
+        raise GraphError(
+            f"{resident_blocks} resident blocks of {warps_per_block} warps are more than the "
+            f"{MOST_WARPS} warps that are simulated together"
+        )
     for name, choice, known in (
         ("issue_order", issue_order, ORDERS),
         ("scheduler", scheduler, SCHEDULERS),
     ):
-        if choice not in known:
+        if not isinstance(choice, str) or choice not in known:
             raise GraphError(f"{name} must be one of {', '.join(known)}, not {choice!r}")
-    resident_warps = warps_per_block * min(blocks, resident_blocks)
+    if not isinstance(latencies, Mapping):
+        raise GraphError(f"latencies must map operation classes to Latency, not {latencies!r}")
+    resident_warps = warps_per_block * resident_blocks
     fixed = {
         name: rule(resident_warps) if callable(rule) else rule for name, rule in latencies.items()
     }
@@ -140,7 +165,7 @@ def make_unit(
         variant=variant,
         pipelines=pipelines,
         blocks=blocks,
-        resident=min(resident_blocks, blocks),
+        resident=resident_blocks,
         in_order=issue_order == "in-order",
         oldest_first=scheduler == "greedy-then-oldest",
         schedulers=schedulers,

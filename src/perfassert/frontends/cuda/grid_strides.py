@@ -216,7 +216,7 @@ def _with_domain(
                 del ranges[axis]
         changed = len(ranges) < len(access.ranges)
         trimmed.append(replace(access, ranges=ranges) if changed else access)
-    work = Launch(grid, launch.block, launch.args, launch.shared_bytes, domain=domain)
+    work = Launch.looping(launch, grid, domain)
     return work, tuple(trimmed)
 
 

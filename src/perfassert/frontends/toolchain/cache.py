@@ -1,8 +1,8 @@
 """What the tools made, on disk, found again by content: modules, listings, kernels.
 
-One zlib-compressed JSON file per entry, written aside and moved into place, so that parallel test
-runs may share a folder. An entry that cannot be read is dropped; a folder that cannot be written
-is no cache. ``PERFASSERT_CACHE_DIR`` moves it, ``PERFASSERT_CACHE_SIZE`` bounds it, in bytes, give
+One file per entry, a checksum and zlib-compressed JSON, written aside and moved into place, so that
+parallel test runs may share a folder. An entry that cannot be read, or is not what was written, is
+dropped; a folder that cannot be written is no cache. ``PERFASSERT_CACHE_DIR`` moves it, ``PERFASSERT_CACHE_SIZE`` bounds it, in bytes, give
 or take a few small entries: those that were not used for longest go first.
 
 Predictions are not kept: they depend on plug-ins and on the device file as well, and what is slow
@@ -26,7 +26,7 @@ from perfassert.version import VERSION
 
 T = TypeVar("T")
 DEFAULT_SIZE = 512 << 20  # bytes
-_FORMAT = 7
+_FORMAT = 8
 _LEVEL = 1  # of zlib: listings shrink to a tenth at once
 _COUNTED = 1 / 256  # of the bound: a smaller entry has the folder looked through once in 16 times
 _SUFFIX = ".kernel"
@@ -45,7 +45,7 @@ def load(entry: str, read: Callable[[Any], T]) -> T | None:
     """
     path = folder() / (entry + _SUFFIX)
     try:
-        found = read(json.loads(zlib.decompress(path.read_bytes())))
+        found = read(json.loads(zlib.decompress(_verified(entry, path.read_bytes()))))
     except OSError:
         return None
     except (ValueError, KeyError, TypeError, AttributeError, zlib.error):
@@ -60,6 +60,7 @@ def load(entry: str, read: Callable[[Any], T]) -> T | None:
 def store(entry: str, data: object) -> None:
     """Plain JSON data; does nothing where the folder cannot be written."""
     content = zlib.compress(json.dumps(data).encode(), _LEVEL)
+    content = _checksum(entry, content) + content
     home = folder()
     aside = None
     try:
@@ -76,6 +77,19 @@ def store(entry: str, data: object) -> None:
     bound = _bound()
     if entry[0] == "0" or len(content) > bound * _COUNTED:
         _evict(home, bound)
+
+
+def _checksum(entry: str, content: bytes) -> bytes:
+    """Of what an entry holds and what it is called: files change places, too."""
+    return hashlib.sha256(entry.encode() + content).digest()
+
+
+def _verified(entry: str, stored: bytes) -> bytes:
+    size = hashlib.sha256().digest_size
+    checksum, content = stored[:size], stored[size:]
+    if checksum != _checksum(entry, content):
+        raise ValueError("the entry is not what was written")
+    return content
 
 
 def folder() -> Path:

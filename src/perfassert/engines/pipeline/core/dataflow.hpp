@@ -40,6 +40,8 @@ class Dataflow : public Engine<Dataflow<Heard>, FlowState<Heard>> {
   using Base::keeps_phases, Base::hash_channels, Base::channel_bytes;
 
  public:
+  static constexpr size_t kCompared = 1024;  // bytes of states per instruction
+
   explicit Dataflow(const Unit& unit) : Base(unit, unit.copies) {
     s.warps.resize(u.resident * u.warps);
     able.resize(u.copies);

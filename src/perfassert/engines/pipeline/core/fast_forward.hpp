@@ -293,7 +293,18 @@ template <class Self, class State> class Engine {
     }
   }
 
+  // States that only grow, as where instructions pile up before a slow pipeline, never come again:
+  // what is spent on comparing them stays in proportion to what is simulated.
+  size_t compared = 0;
+  bool worth_comparing() {
+    if (!Self::kCompared) return true;
+    if (compared > kRoom + Self::kCompared * (size_t)simulated) return false;
+    compared += self().state_bytes();
+    return true;
+  }
+
   void try_skip(Detector<State>& detector) {
+    if (!worth_comparing()) return;
     std::uint64_t hash = self().state_hash();
     if (detector.found(hash, [&](const State& before) { return self().skip(before); })) {
       detector.reset();

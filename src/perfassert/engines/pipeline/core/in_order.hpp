@@ -34,6 +34,8 @@ class InOrder : public Engine<InOrder<Heard, kNarrow>, InOrderState<Heard>> {
   using Base::keeps_phases, Base::hash_channels, Base::channel_bytes;
 
  public:
+  static constexpr size_t kCompared = 0;  // the states of warps in order stay small
+
   explicit InOrder(const Unit& unit) : Base(unit, unit.schedulers) {
     i64 nodes = 0, uses = 0;
     for (auto& p : u.programs) {

@@ -1,0 +1,101 @@
+"""Plain data of a prediction, as JSON holds it, read back value by value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+from perfassert.errors import PredictionDataError
+from perfassert.quantity import Quantity, to_integer, to_real
+
+T = TypeVar("T")
+_DEEPEST = 50
+
+
+class Data:
+    """A value and the key that it was found under, which every error names.
+
+    >>> Data({"time": 1.5e-6}, "prediction")["time"].quantity("s")
+    1.5 us
+    """
+
+    def __init__(self, value: Any, key: str) -> None:
+        self.value = value
+        self.key = key
+
+    def fail(self, reason: str) -> PredictionDataError:
+        """The error for a value that cannot be what it should."""
+        return PredictionDataError(
+            f"{self.key} {reason}; the data is damaged, or of another version"
+        )
+
+    def _checked(self, kind: type[T], called: str) -> T:
+        if not isinstance(self.value, kind):
+            raise self.fail(f"must be {called}, not {type(self.value).__name__}")
+        return self.value
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._table()
+
+    def __getitem__(self, name: str) -> Data:
+        """The value of a key of a table."""
+        table = self._table()
+        if name not in table:
+            raise self.fail(f"has no {name!r}")
+        return Data(table[name], f"{self.key}.{name}")
+
+    def optional(self, name: str, default: Any) -> Data:
+        """The value of a key that may be absent."""
+        return Data(self._table().get(name, default), f"{self.key}.{name}")
+
+    def _table(self) -> Mapping[Any, Any]:
+        return self._checked(Mapping, "a table")  # type: ignore[type-abstract]
+
+    def text(self) -> str:
+        """A text."""
+        return self._checked(str, "a text")
+
+    def integer(self, minimum: int = 0) -> int:
+        """A whole number."""
+        return to_integer(self.value, self.key, PredictionDataError, minimum)
+
+    def real(self) -> float:
+        """A finite number."""
+        return to_real(self.value, self.key, PredictionDataError)
+
+    def quantity(self, unit: str = "") -> Quantity:
+        """A number in a base unit."""
+        return Quantity(self.real(), unit)
+
+    def or_none(self, read: Callable[[Data], T]) -> T | None:
+        """What ``read`` makes of it, or None."""
+        return None if self.value is None else read(self)
+
+    def table(self, read: Callable[[Data], T]) -> dict[str, T]:
+        """A table whose values ``read`` reads."""
+        names = [Data(name, f"a key of {self.key}").text() for name in self._table()]
+        return {name: read(self[name]) for name in names}
+
+    def items(self, read: Callable[[Data], T]) -> tuple[T, ...]:
+        """A list whose items ``read`` reads."""
+        return tuple(map(read, self._items()))
+
+    def _items(self) -> Iterator[Data]:
+        items = self._checked(Sequence, "a list")  # type: ignore[type-abstract]
+        if isinstance(items, (str, bytes)):
+            raise self.fail("must be a list, not text")
+        for number, item in enumerate(items):
+            yield Data(item, f"{self.key}[{number}]")
+
+    def plain(self) -> Any:
+        """Anything that JSON can hold."""
+        return self._plain(self.value, _DEEPEST)
+
+    def _plain(self, value: Any, depth: int) -> Any:
+        if value is None or isinstance(value, (bool, int, float, str)):
+            return value
+        if depth and isinstance(value, Mapping):
+            return {str(k): self._plain(v, depth - 1) for k, v in value.items()}
+        if depth and isinstance(value, (list, tuple)):
+            return [self._plain(v, depth - 1) for v in value]
+        raise self.fail(f"holds a {type(value).__name__}")
