@@ -202,7 +202,8 @@ def test_remarks_of_people_are_kept(file):
     write(file, Update({key(1): {**ENTRY, "time": 2e-5}, key(0): ENTRY}))
     text = file.read_text()
     assert text.startswith("# at the top\n# Predicted")
-    assert text.endswith('kernel_digest = "k"\n\n# at the end\n')
+    assert text.endswith('"\n\n# at the end\n')
+    assert text.count('kernel_digest = "k"\nchecksum = "') == 3
     assert "\n\n# about the first\n# in two lines\n# about what is gone\n[test_1." in text
     assert '# indented\nmodel_version = "0"' in text
     write(file, Update({key(1): {**ENTRY, "time": 2e-5}}))

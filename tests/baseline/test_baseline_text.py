@@ -1,11 +1,14 @@
 """Baselines as text: one form, read back exactly, anything else refused with its place."""
 
+import random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import perfassert as pa
-from perfassert.baseline.entry import Key, entry_of
+from perfassert.baseline.compare import foreign
+from perfassert.baseline.entry import CHECKSUM, Key, entry_of
 from perfassert.baseline.text import format_file, parse_file
 
 N = 1 << 20
@@ -37,7 +40,8 @@ def test_one_value_to_a_line_exact_and_readable():
     assert "fields.b.dram_store.compulsory = 8388608  # 8.389 MB, 8 B/update" in lines
     (time,) = (line for line in lines if line.startswith("time = "))
     assert float(time.split()[2]) == float(predicted().time)
-    assert lines[-3].startswith("model_version")
+    assert lines[-4].startswith("model_version")
+    assert lines[-1].startswith("checksum")
 
 
 def test_the_same_text_in_whatever_order():
@@ -101,9 +105,41 @@ def test_what_was_edited_is_refused_with_its_place(old, new, message):
 
 def test_no_truncated_table_is_taken_for_a_whole_one():
     start = TEXT.index("[test_copy")
-    for end in range(start + 1, len(TEXT.rstrip()) - 1):
+    for end in range(start + 1, TEXT.index("\nchecksum")):
         with pytest.raises(pa.BaselineError, match="f.toml:"):
             parse_file(TEXT[:end].encode(), "f.toml")
+
+
+def test_no_flipped_bit_is_another_figure():
+    """An error, an entry that is marked, a test that has no baseline; else what it was."""
+    content, chance = TEXT.encode(), random.Random(1)
+    marked = 0
+    for place in range(TEXT.index("[test_copy"), len(content)):
+        flipped = bytearray(content)
+        flipped[place] ^= 1 << chance.randrange(8)
+        try:
+            entries = parse_file(bytes(flipped), "f.toml")
+        except pa.BaselineError:
+            continue
+        entry = entries.get(KEY)
+        marked += entry is not None and CHECKSUM in entry
+        assert entry is None or CHECKSUM in entry or entry == ENTRY, bytes(flipped)
+    assert marked > 100
+
+
+def test_what_was_edited_is_accepted_on_request():
+    edited = TEXT.replace("registers = 32", "registers = 33")
+    entry = parse_file(edited.encode(), "f.toml")[KEY]
+    why = foreign(KEY, entry, ENTRY)
+    assert "was edited by hand" in why
+    assert entry[CHECKSUM] in why
+    assert format_file({KEY: entry}) == edited  # another test's update leaves it as it is
+    accepted = parse_file("".join(
+        line for line in edited.splitlines(keepends=True) if not line.startswith("checksum")
+    ).encode(), "f.toml")  # fmt: skip
+    assert accepted == {KEY: {**ENTRY, "registers": 33}}
+    assert foreign(KEY, accepted[KEY], ENTRY) == ""
+    assert parse_file(format_file(accepted).encode(), "f.toml") == accepted
 
 
 @pytest.mark.parametrize("content", [b"", b"\n\n", b"\xff\xfe", b"format = 1\n\xff"])

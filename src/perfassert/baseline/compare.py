@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from perfassert.baseline.components import Component, components, same, shown
-from perfassert.baseline.entry import UNKNOWN, Entry, Key
+from perfassert.baseline.entry import CHECKSUM, UNKNOWN, Entry, Key
 from perfassert.baseline.tolerance import Tolerance
 from perfassert.errors import BaselineError, ExpectationError
 from perfassert.expect.metrics import METRICS
@@ -72,7 +72,8 @@ class Comparison:
 
 
 def foreign(key: Key, old: Entry, new: Entry) -> str:
-    """Why the two cannot be compared, or ``""``: they are of different models or device files."""
+    """Why the two cannot be compared, or ``""``: they are of different models or device files, or
+    the baseline is not what was written."""
     if old["model_version"] != new["model_version"]:
         return (
             f"it was made by version {old['model_version']} of the model, and this is version "
@@ -82,6 +83,11 @@ def foreign(key: Key, old: Entry, new: Entry) -> str:
         return (
             f"the device file of {key.device} has changed since "
             f"({old['device_digest']}, now {new['device_digest']})"
+        )
+    if CHECKSUM in old:
+        return (
+            "a value is not the one that was written: it was edited by hand, or the file is "
+            f'damaged (to accept the edit, delete its line {CHECKSUM} = "{old[CHECKSUM]}")'
         )
     return ""
 

@@ -35,6 +35,8 @@ class Key(NamedTuple):
 DEFAULT_NAME = "default"
 PROVENANCE = ("model_version", "device_digest", "kernel_digest")
 """The last keys of an entry, so that a truncated one lacks them."""
+CHECKSUM = "checksum"
+"""Behind them, in an entry only where its values are not those that the checksum was made of."""
 TEXTS = ("kernel", "arguments", "occupancy_limited_by", *PROVENANCE)
 COUNTS = ("updates", "resident_blocks", "shared_bytes")
 EXTENTS = ("grid", "block")

@@ -6,6 +6,7 @@ a pull request reads as the change.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,6 +14,7 @@ from math import isfinite
 from typing import Any
 
 from perfassert.baseline.entry import (
+    CHECKSUM,
     COUNTS,
     EXTENTS,
     PROVENANCE,
@@ -53,7 +55,7 @@ Remarks = Mapping[tuple[str, ...], Sequence[str]]
 def format_file(entries: Mapping[Key, Entry], remarks: Remarks | None = None) -> str:
     """The whole file; the same for the same entries, in whatever order they come."""
     kept = remarks or {}
-    tables = (format_entry(key, entries[key], kept) for key in sorted(entries))
+    tables = (_table(key, entries[key], kept) for key in sorted(entries))
     first, last = (_block(kept.get(at, ())) for at in (("format",), ()))
     parts = [first + _HEADER, *(_block(lines) for lines in tables), last]
     return "\n".join(part for part in parts if part)
@@ -61,6 +63,20 @@ def format_file(entries: Mapping[Key, Entry], remarks: Remarks | None = None) ->
 
 def _block(lines: Sequence[str]) -> str:
     return "".join(f"{line}\n" for line in lines)
+
+
+def _table(key: Key, entry: Entry, remarks: Remarks) -> list[str]:
+    """The table with its checksum; one that did not fit before still does not."""
+    last = [] if CHECKSUM in entry else [f'{CHECKSUM} = "{_checksum(entry)}"']
+    above = list(remarks.get((*key, CHECKSUM), ())) if last else []
+    own = {at: lines for at, lines in remarks.items() if at != (*key, CHECKSUM) or not last}
+    return [*format_entry(key, entry, own), *above, *last]
+
+
+def _checksum(entry: Entry) -> str:
+    """Of the values of a table, as they are written."""
+    written = "\n".join(f"{_dotted(path)} = {_value(value)}" for path, value in leaves(entry))
+    return hashlib.sha256(written.encode("utf-8", "surrogatepass")).hexdigest()[:8]
 
 
 def format_entry(key: Key, entry: Entry, remarks: Remarks | None = None) -> list[str]:
@@ -204,18 +220,25 @@ class _File:
         return value
 
     def checked(self, key: Key, entry: dict[str, Any]) -> Entry:
+        """The entry; its checksum stays in it where the values are not those that were written."""
+        stored = entry.pop(CHECKSUM, None)
+        if stored is not None and not isinstance(stored, str):
+            raise self.error((*key, CHECKSUM), "must be a string")
+        self.check_all(key, entry)
+        return entry if stored in (None, _checksum(entry)) else {**entry, CHECKSUM: stored}
+
+    def check_all(self, key: Key, entry: dict[str, Any]) -> None:
         for name in PROVENANCE:
             if name not in entry:
                 raise self.error(key, f"has no {name}: it is truncated or was edited")
             if not isinstance(entry[name], str):
                 raise self.error((*key, name), "must be a string")
         if entry["model_version"] != MODEL_VERSION:
-            return entry
+            return
         if "time" not in entry:
             raise self.error(key, "has no time: it is truncated or was edited")
         for path, value in leaves(entry):
             self.check(key, path, value)
-        return entry
 
     def check(self, key: Key, path: Path, value: Any) -> None:
         name, wanted = path[0], ""

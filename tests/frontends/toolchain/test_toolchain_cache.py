@@ -1,7 +1,9 @@
 """The cache: found by content, bounded, and never an error."""
 
+import json
 import multiprocessing
 import os
+import zlib
 
 import pytest
 
@@ -41,6 +43,24 @@ def test_round_trip():
     assert from_dict(to_dict(binary())) == binary()
     keep("a")
     assert cache.load("a", from_dict) == binary()
+    assert cache.load("b", from_dict) is None
+
+
+def test_no_flipped_bit_is_another_kernel(own_cache):
+    """Not one in the stored bytes, and none that was there before they were compressed."""
+    keep("a")
+    (entry,) = own_cache.iterdir()
+    content = entry.read_bytes()
+    for place in range(len(content)):
+        entry.write_bytes(content[:place] + bytes([content[place] ^ 4]) + content[place + 1 :])
+        assert cache.load("a", from_dict) is None
+        assert not entry.exists()
+    other = json.dumps(to_dict(binary())).replace('"registers": 8', '"registers": 9').encode()
+    entry.write_bytes(content[:32] + zlib.compress(other, 1))
+    assert cache.load("a", from_dict) is None
+    entry.write_bytes(content)
+    assert cache.load("a", from_dict) == binary()
+    entry.rename(entry.with_name(entry.name.replace("a", "b", 1)))
     assert cache.load("b", from_dict) is None
 
 

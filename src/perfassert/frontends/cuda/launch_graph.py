@@ -141,7 +141,7 @@ class _Walk:
         self.decided_by: dict[int, tuple[int, ...] | None] = {}  # loops; None: it is undecided
         self.lanes: dict[
             tuple[int, ...], BoolArray | None
-        ] = {}  # for which conditions hold, and when
+        ] = {}
         self.inside = _inside(program)
         work = None if binder.executed is None else binder.executed.work
         self.counts = Counts(program, work, self.warps)

@@ -2,8 +2,9 @@
 
 One file per entry, a checksum and zlib-compressed JSON, written aside and moved into place, so that
 parallel test runs may share a folder. An entry that cannot be read, or is not what was written, is
-dropped; a folder that cannot be written is no cache. ``PERFASSERT_CACHE_DIR`` moves it, ``PERFASSERT_CACHE_SIZE`` bounds it, in bytes, give
-or take a few small entries: those that were not used for longest go first.
+dropped; a folder that cannot be written is no cache. ``PERFASSERT_CACHE_DIR`` moves it,
+``PERFASSERT_CACHE_SIZE`` bounds it, in bytes, give or take a few small entries: those that were not
+used for longest go first.
 
 Predictions are not kept: they depend on plug-ins and on the device file as well, and what is slow
 about them, the tools, is not run again anyway.
