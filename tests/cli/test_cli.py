@@ -1,5 +1,6 @@
 import argparse
 import json
+import platform
 import re
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 import perfassert as pa
 from perfassert.cli.main import main
 from perfassert.cli.sources import compilation_of
+from perfassert.version import VERSION
 
 
 def test_devices(capsys):
@@ -53,6 +55,33 @@ def test_internal_errors_are_told_apart(capsys, monkeypatch):
     monkeypatch.setattr("perfassert.hardware.load.devices", lambda: 1 / 0)
     assert main(["devices"]) == 3
     assert "internal error: ZeroDivisionError" in capsys.readouterr().err
+
+
+def failing(*_):
+    secret = "my secret kernel"
+    try:
+        raise KeyError(secret)
+    except KeyError as error:
+        raise ZeroDivisionError(f"of {secret}") from error
+
+
+@pytest.mark.parametrize("debug", ["", "--debug", "PERFASSERT_DEBUG"])
+def test_an_internal_error_says_what_to_report(capsys, monkeypatch, debug, tmp_path):
+    monkeypatch.setattr("perfassert.hardware.load.device", failing)
+    monkeypatch.setenv("PERFASSERT_DEBUG", "1" if debug.startswith("PERF") else "0")
+    words = [debug] if debug.startswith("--") else []
+    assert main([*words, "devices", str(tmp_path / "secret-device.toml"), "--toml"]) == 3
+    said = capsys.readouterr().err
+    for wanted in ("internal error: ZeroDivisionError", f"perfassert {VERSION}", "Please report",
+                   "command: perfassert", "devices ….toml --toml", platform.python_version(),
+                   platform.machine()):  # fmt: skip
+        assert wanted in said
+    assert ("secret" in said) == bool(debug)
+    assert debug or re.search(
+        r"  perfassert/cli/devices.py:\d+ in \w+\n  …/test_cli.py:\d+\n", said
+    )
+    assert debug or "KeyError\n  which led to\n" in said
+    assert (str(Path.home()) + "/" in said) <= bool(debug)
 
 
 def test_a_device_as_one_file(tmp_path, capsys):

@@ -68,7 +68,10 @@ def _main(arguments: Sequence[str]) -> int:
         sys.stderr.close()  # the reader has seen enough, as in `perfassert devices a100 | head`
         return OK
     except Exception as error:
-        print(f"perfassert: internal error: {type(error).__name__}: {error}", file=sys.stderr)
+        from perfassert.cli.internal_error import internal_error_text, wants_debug
+
+        debug = options.debug or wants_debug()
+        print(internal_error_text(error, arguments, debug), file=sys.stderr)
         return INTERNAL
 
 
@@ -80,6 +83,11 @@ def _show_warning(message: Warning | str, *where: Any, **more: Any) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="perfassert", description=__doc__)
     parser.add_argument("--version", action="version", version=f"perfassert {VERSION}")
+    parser.add_argument(
+        "--debug",
+        action="store_true",
+        help="print messages and lines of code of an internal error, which may be yours",
+    )
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     for module in (
         devices,
