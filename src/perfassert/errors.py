@@ -19,6 +19,15 @@ def printable(text: str, lines: bool = True) -> str:
     return re.sub(r"^([ \t]*)::", r"\1\\::", spelled, flags=re.MULTILINE)
 
 
+def in_short(value: object) -> str:
+    """For messages: a value of a user as it was written; of hundreds of digits, the start."""
+    try:
+        text = repr(value)
+    except Exception:  # of an integer of thousands of digits, or of an object of others
+        text = f"a {type(value).__name__}"
+    return text if len(text) <= 200 else f"{text[:160]}… ({len(text)} characters)"
+
+
 class PerfAssertError(Exception):
     """Base of every error that perfassert raises on purpose."""
 
@@ -110,6 +119,19 @@ class ReportError(PerfAssertError):
     """A report cannot be written, or a file is none that can be read or compared."""
 
 
+def check_kind(
+    value: object, kind: type | tuple[type, ...], what: str, error: type[PerfAssertError]
+) -> None:
+    """Raise ``error`` where an argument, which users know as ``what``, is of another kind."""
+    if not isinstance(value, kind):
+        kinds = kind if isinstance(kind, tuple) else (kind,)
+        wanted = " or ".join(_KINDS.get(k.__name__, k.__name__) for k in kinds)
+        raise error(f"{what} must be {wanted}, not {in_short(value)}")
+
+
+_KINDS = {"Mapping": "a mapping", "Sequence": "a list", "str": "a text", "Kernel": "a Kernel"}
+
+
 class ExpectationFailed(AssertionError):
     """At least one expectation does not hold; the message is a table."""
 
@@ -117,12 +139,13 @@ class ExpectationFailed(AssertionError):
         return printable(super().__str__())
 
 
-def close_matches(word: str, known: Iterable[str]) -> str:
+def close_matches(word: object, known: Iterable[str]) -> str:
     """``"; did you mean 'a', 'b'?"`` or an empty string."""
     from difflib import get_close_matches
 
-    folded = {name.lower(): name for name in known}
-    near = [folded[m] for m in get_close_matches(word.lower(), folded, n=3, cutoff=0.5)]
+    folded = {name.lower(): name for name in known if isinstance(name, str)}
+    lower = str(word).lower() if isinstance(word, str) else in_short(word)
+    near = [folded[m] for m in get_close_matches(lower, folded, n=3, cutoff=0.5)]
     return f"; did you mean {', '.join(repr(n) for n in near)}?" if near else ""
 
 

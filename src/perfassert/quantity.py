@@ -8,15 +8,16 @@ optional denominator such as ``/update`` for ratios.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from itertools import islice
 from math import inf, isfinite
 from operator import index
-from typing import Any
+from typing import Any, TypeVar
 
-from perfassert.errors import PerfAssertError, UnitError, close_matches
+from perfassert.errors import PerfAssertError, UnitError, check_kind, close_matches, in_short
 
+T = TypeVar("T")
 _DECIMAL = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _SMALL = {"": 1, "m": 10**3, "u": 10**6, "n": 10**9, "p": 10**12}  # divisors
 _BINARY = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
@@ -60,7 +61,26 @@ def to_integer(
     raise error(f"{what} must be {wanted}, not {in_short(value)}")
 
 
+def to_boolean(value: Any, what: str, error: type[PerfAssertError]) -> bool:
+    """True or False of Python or of a library, or 1 or 0. See :func:`to_integer`."""
+    plain = value.item() if hasattr(value, "item") and not _axes(value) else value
+    if not isinstance(plain, (bool, int)) or plain not in (0, 1):
+        raise error(f"{what} must be True or False, not {in_short(value)}")
+    return bool(plain)
+
+
 _MANY = 16
+_MOST_ITEMS = 2**16
+
+
+def to_list(value: Iterable[T], what: str, error: type[PerfAssertError]) -> list[T]:
+    """The items of what a user gives as a list, of which there are not too many to look at."""
+    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+        raise error(f"{what} must be a list, not {in_short(value)}")
+    items = list(islice(value, _MOST_ITEMS + 1))
+    if len(items) > _MOST_ITEMS:
+        raise error(f"{what} has more than {_MOST_ITEMS} items")
+    return items
 
 
 def to_integers(
@@ -146,15 +166,6 @@ def _endless(number: int) -> float:
     return inf if number > 0 else -inf
 
 
-def in_short(value: Any) -> str:
-    """For messages: a value as it was written; of hundreds of digits, the start."""
-    try:
-        text = repr(value)
-    except Exception:  # of an integer of thousands of digits, or of an object of others
-        text = f"a {type(value).__name__}"
-    return text if len(text) <= 80 else f"{text[:60]}… ({len(text)} characters)"
-
-
 _UNITS = _unit_table()
 _NUMBER = r"[+-]?(?:\d+(?:_\d+)*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _QUANTITY = re.compile(rf"\s*(?P<number>{_NUMBER})\s*(?P<unit>[^\d\s][^\s]*)?\s*")
@@ -218,6 +229,8 @@ class Quantity(float):
     per: str
 
     def __new__(cls, value: float | str, unit: str = "", per: str = "") -> Quantity:
+        check_kind(unit, str, "the unit of a Quantity", UnitError)
+        check_kind(per, str, "the granularity of a Quantity", UnitError)
         if isinstance(value, str):
             if unit or per:
                 raise UnitError(f"{value!r} carries its own unit; give no second one")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from perfassert.errors import KernelError, check_kind, in_short
 from perfassert.expect.metrics import METRICS
 from perfassert.prediction.prediction import Prediction
 from perfassert.predictor import predict
@@ -58,7 +59,8 @@ def whatif(prediction: Prediction, **changes: Any) -> WhatIf:
     Raises :class:`~perfassert.errors.KernelError` for a change that it does not know, and for a
     prediction that was read from a file.
     """
-    written = ", ".join(f"{key}={value!r}" for key, value in changes.items())
+    check_kind(prediction, Prediction, "what whatif() changes", KernelError)
+    written = ", ".join(f"{key}={in_short(value)}" for key, value in changes.items())
     return WhatIf(prediction, predict(*with_changes(prediction, changes)), written)
 
 

@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from math import inf, isclose
 from typing import Union
 
-from perfassert.errors import ExpectationError, UnitError, close_matches
+from perfassert.errors import ExpectationError, UnitError, close_matches, in_short
 from perfassert.expect.metrics import Kind, Metric
 from perfassert.quantity import (
     ParsedQuantity,
     Quantity,
     format_quantity,
-    in_short,
     parse_quantity,
     to_real,
 )

@@ -7,6 +7,7 @@ fused multiply-add.
 
 from __future__ import annotations
 
+from perfassert.errors import KernelError
 from perfassert.kernel.description import AccessKernel
 from perfassert.kernel.graph import GraphBuilder, InstructionGraph, NodeRef
 
@@ -17,6 +18,7 @@ ARITHMETIC = {
 """Operation class that does the arithmetic of a dtype; else ``int32``."""
 LOAD, STORE = "global_load", "global_store"
 _FLOPS_PER_INSTRUCTION = 2
+_MOST_CHAINS = 2**12
 
 
 def access_graph(kernel: AccessKernel) -> InstructionGraph:
@@ -50,6 +52,11 @@ def _arithmetic(g: GraphBuilder, kernel: AccessKernel, loads: list[NodeRef]) -> 
     chains = min(kernel.updates_per_thread * kernel.ilp, count)
     if not chains:
         return []
+    if chains > _MOST_CHAINS:
+        raise KernelError(
+            f"kernel {kernel.name!r}: {chains} independent chains of arithmetic (ilp times "
+            f"updates_per_thread) are more than the {_MOST_CHAINS} that are simulated"
+        )
     operation = ARITHMETIC.get(kernel.dtype, "int32")
     length = -(-count // chains)
     taking = min(length, -(-len(loads) // chains))

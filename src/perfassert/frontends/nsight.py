@@ -17,7 +17,7 @@ from math import isfinite
 from os import PathLike
 
 from perfassert.confined import read_bytes
-from perfassert.errors import SamplesError, close_matches
+from perfassert.errors import SamplesError, check_kind, close_matches
 from perfassert.kernel.samples import Count, Samples
 
 COMMAND = "ncu --import REPORT --page source --print-source sass --csv"
@@ -199,6 +199,7 @@ def read_samples(
     ``kernel``: full name or function name; ``launch``: counted from 0 among those of that name.
     Both may be left out where the file holds one launch. Raises :class:`~perfassert.SamplesError`.
     """
+    check_kind(path, (str, PathLike), "the path of a source page", SamplesError)
     file = str(path)
     chosen = _chosen(_pages(path, file), file, kernel, launch)
     header = _header(chosen, file)

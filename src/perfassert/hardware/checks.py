@@ -9,6 +9,8 @@ from perfassert.hardware.entries import Operation
 from perfassert.hardware.schema import VALUES
 from perfassert.quantity import LARGEST, to_real
 
+_SMALLEST = 1e-18
+"""Of values that are not 0: what divides by less leaves the numbers that a computer has."""
 Fail = Callable[[str, str], None]
 
 
@@ -33,6 +35,8 @@ def check_consistency(
             fail(key, f"must be finite and {bound} {rule.minimum:g}, not {number!r}")
         if number > LARGEST:
             fail(key, f"must be at most {LARGEST:g}, not {number:g}")
+        if 0 < number < _SMALLEST:
+            fail(key, f"must be at least {_SMALLEST:g}, not {number:g}")
     _check_order(values, fail)
     for operation in operations.values():
         _check_operation(operation, pipelines, fail)

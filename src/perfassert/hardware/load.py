@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perfassert.confined import outside
-from perfassert.errors import DeviceFileError, UnknownDevice
+from perfassert.errors import DeviceFileError, UnknownDevice, in_short
 from perfassert.hardware.extend import assembled, chain
 from perfassert.hardware.model import Device
 from perfassert.hardware.shipped import folder, read_table
@@ -25,6 +26,8 @@ def device(name: str | Path | Device) -> Device:
     """
     if isinstance(name, Device):
         return name
+    if not isinstance(name, (str, PathLike)):
+        raise UnknownDevice(f"a device is a name or the path of a file, not {in_short(name)}")
     text = str(name)
     if text.endswith(".toml"):
         if reason := outside(Path(text)):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from perfassert.errors import DeviceFileError, close_matches
+from perfassert.errors import DeviceFileError, check_kind, close_matches
 from perfassert.hardware.checks import check_consistency
 from perfassert.hardware.entries import (
     SYNONYMS,
@@ -33,6 +33,9 @@ _KINDS: dict[str, type] = {
     "operations": Mapping, "matrix": Mapping, "pipelines": Mapping, "curves": Mapping,
 }  # fmt: skip
 """What :meth:`Device.replace` takes for what is no number."""
+_ENTRIES: dict[str, type | tuple[type, ...]] = {
+    "operations": Operation, "matrix": (int, float), "pipelines": Scope, "curves": CapacityCurve,
+}  # fmt: skip
 
 
 def _rebuild(values: dict[str, Any]) -> Device:
@@ -194,9 +197,8 @@ class Device:
             if k in VALUES
         }
         for key, kind in _KINDS.items():
-            if key in changes and not isinstance(changes[key], kind):
-                reason = f"must be a {kind.__name__}, not {changes[key]!r}"
-                raise DeviceFileError(f"{self.name}.replace(): {key} {reason}")
+            if key in changes:
+                self._check_replaced(key, kind, changes[key])
         changes |= numbers
         changed = ", ".join(f"{k}={changes[k]!r}" for k in sorted(changes))
         digest = f"{self.digest}+{changed}"
@@ -208,6 +210,16 @@ class Device:
         variant = dataclasses.replace(self, **all_changes)
         variant.check(f"{self.name}.replace({changed})")
         return variant
+
+    def _check_replaced(self, key: str, kind: type, value: Any) -> None:
+        """Raise :class:`DeviceFileError` for what a table or text of the device cannot be."""
+        where = f"{self.name}.replace(): {key}"
+        check_kind(value, kind, where, DeviceFileError)
+        for name, entry in value.items() if kind is Mapping else ():
+            check_kind(name, str, f"{where}: a name", DeviceFileError)
+            check_kind(entry, _ENTRIES[key], f"{where}[{name!r}]", DeviceFileError)
+        if key == "curves" and (missing := self.curves.keys() - value.keys()):
+            raise DeviceFileError(f"{where} has no {', '.join(sorted(missing))}")
 
     def check(self, where: str) -> None:
         """Raise :class:`DeviceFileError`, which names ``where``, if values contradict another."""

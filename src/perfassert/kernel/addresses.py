@@ -10,7 +10,13 @@ import ast
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
-from perfassert.errors import AddressExpressionError, KernelError, close_matches
+from perfassert.errors import (
+    AddressExpressionError,
+    KernelError,
+    check_kind,
+    close_matches,
+    in_short,
+)
 from perfassert.kernel.access import Access, Direction
 from perfassert.kernel.expression import (
     AXES,
@@ -21,6 +27,7 @@ from perfassert.kernel.expression import (
     varies,
 )
 from perfassert.kernel.field import Field
+from perfassert.quantity import to_list
 from perfassert.source import Assumption, SourceSpan, caret
 
 _OPERATORS: dict[type[ast.operator], str] = {
@@ -37,12 +44,18 @@ def read_accesses(
     proxies: Mapping[str, str],
 ) -> tuple[tuple[Access, ...], tuple[Assumption, ...]]:
     """Parse every load and store; report which proxies were used."""
-    by_name = {f.name: f for f in fields}
-    if len(by_name) != len(fields):
+    given = to_list(fields, "fields", KernelError)
+    for one in given:
+        check_kind(one, Field, "each of the fields", KernelError)
+    check_kind(proxies, Mapping, "proxies", KernelError)
+    by_name = {f.name: f for f in given}
+    if len(by_name) != len(given):
         raise KernelError("two fields have the same name")
     for what, texts in (("loads", loads), ("stores", stores)):
         if isinstance(texts, str):
             raise KernelError(f"{what} must be a list of expressions, not one string")
+    loads = to_list(loads, "loads", KernelError)
+    stores = to_list(stores, "stores", KernelError)
     if not loads and not stores:
         raise KernelError("a kernel needs at least one load or store")
     stand_ins = {_normal(text): proxy for text, proxy in proxies.items()}
@@ -59,6 +72,7 @@ def read_accesses(
 
 
 def _normal(text: str) -> str:
+    check_kind(text, str, "what a proxy stands in for", AddressExpressionError)
     try:
         return ast.unparse(ast.parse(text.strip(), mode="eval"))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -78,7 +92,7 @@ class _Parser:
         own_text: bool = True,
     ) -> None:
         if not isinstance(text, str):
-            raise AddressExpressionError(f"{span}: must be a string, not {text!r}")
+            raise AddressExpressionError(f"{span}: must be a string, not {in_short(text)}")
         self.text = text
         self.span = span
         self.fields = fields

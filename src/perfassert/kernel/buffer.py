@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Union
 
-from perfassert.errors import LaunchError
+from perfassert.errors import LaunchError, in_short
 from perfassert.quantity import to_integer, to_integers
 
 if TYPE_CHECKING:
@@ -60,7 +60,8 @@ class Buffer:
             raise LaunchError("a Buffer takes one of data, fill and alias")
         for what, text in (("fill", fill), ("alias", alias)):
             if text is not None and not isinstance(text, str):
-                raise LaunchError(f"a Buffer's {what} is a text, not {text!r}")
+                raise LaunchError(f"a Buffer's {what} is a text, not {in_short(text)}")
+        dtype = None if dtype is None else type_name(dtype)
         array = None if data is None else _array(data, dtype)
         given = None
         if shape is not None:
@@ -90,6 +91,18 @@ class Buffer:
         return self.data is not None or self.fill is not None
 
 
+def type_name(dtype: Any) -> str:
+    """As numpy calls it; types that only a kernel knows are names."""
+    import numpy
+
+    if isinstance(dtype, str):
+        return dtype
+    try:
+        return str(numpy.dtype(dtype))
+    except (TypeError, ValueError):
+        raise LaunchError(f"{in_short(dtype)} is no type that numpy knows") from None
+
+
 def _array(data: npt.NDArray[Any] | str | PathLike[str], dtype: str | None) -> npt.NDArray[Any]:
     import numpy
 
@@ -98,13 +111,18 @@ def _array(data: npt.NDArray[Any] | str | PathLike[str], dtype: str | None) -> n
     if isinstance(data, str) or hasattr(data, "__fspath__"):
         found = read_array(str(data))
     else:
-        found = numpy.asarray(data)
+        try:
+            found = numpy.asarray(data)
+        except (TypeError, ValueError, OverflowError, MemoryError) as reason:
+            raise LaunchError(f"a Buffer's data is no array of numbers: {reason}") from None
     if found.dtype.hasobject:
         raise LaunchError(f"a Buffer holds numbers, not Python objects ({found.dtype})")
     try:
         array = numpy.ascontiguousarray(found, dtype=dtype)
     except TypeError:
-        raise LaunchError(f"{dtype!r} is no type that numpy knows") from None
+        raise LaunchError(f"{in_short(dtype)} is no type that numpy knows") from None
+    except (ValueError, OverflowError) as reason:
+        raise LaunchError(f"a Buffer's data is not of type {in_short(dtype)}: {reason}") from None
     copy = array.copy() if array is found or array.base is not None else array
     copy.flags.writeable = False
     return copy

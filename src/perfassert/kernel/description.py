@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
-from perfassert.errors import KernelError
+from perfassert.errors import KernelError, check_kind, in_short
 from perfassert.kernel.access import Access, Direction
 from perfassert.kernel.addresses import read_accesses
 from perfassert.kernel.executed import Work
@@ -71,7 +71,9 @@ class Kernel(ABC):
         :class:`~perfassert.errors.KernelError`. ``proxies`` stand in for subscripts that depend
         on data, ``{"idx[x]": "x * 7 % n"}``; each becomes an assumption.
         """
-        accesses, assumptions = read_accesses(fields, loads, stores, proxies or {})
+        accesses, assumptions = read_accesses(
+            fields, loads, stores, {} if proxies is None else proxies
+        )
         return AccessKernel(
             name=name,
             fields={f.name: f for f in fields},
@@ -107,13 +109,20 @@ class Kernel(ABC):
         :class:`~perfassert.errors.KernelError`.
         """
         if not isinstance(graph, InstructionGraph):
-            raise KernelError(f"kernel {name!r}: graph must be built, not {graph!r}")
+            raise KernelError(
+                f"kernel {in_short(name)}: graph must be built, not {in_short(graph)}"
+            )
+        check_kind({} if latencies is None else latencies, Mapping, "latencies", KernelError)
         accesses: tuple[Access, ...] = ()
         assumptions: tuple[Assumption, ...] = ()
         if any(n.touches_global for n in graph.nodes):
-            accesses, assumptions = read_accesses(fields, *_named(graph), proxies or {})
+            accesses, assumptions = read_accesses(
+                fields, *_named(graph), {} if proxies is None else proxies
+            )
         elif proxies:
-            raise KernelError(f"kernel {name!r}: proxies stand in for nothing, it has no access")
+            raise KernelError(
+                f"kernel {in_short(name)}: proxies stand in for nothing, it has no access"
+            )
         return GraphKernel(
             name=name,
             fields={f.name: f for f in fields},
@@ -178,7 +187,7 @@ class Description(Kernel):
         _check_counts(self, (("registers", 1), ("shared_bytes", 0)))
         if self.spill_bytes is not None:
             _check_counts(self, (("spill_bytes", 0),))
-        flops = to_real(self.flops, f"kernel {self.name!r}: flops", KernelError, minimum=0)
+        flops = to_real(self.flops, f"kernel {in_short(self.name)}: flops", KernelError, minimum=0)
         object.__setattr__(self, "flops", flops)
 
     def bind(self, launch: Launch, arch: str, warp_size: int) -> tuple[Description, Launch]:
@@ -265,6 +274,6 @@ class BoundKernel(Description):
 def _check_counts(kernel: Kernel, counts: Iterable[tuple[str, int]]) -> None:
     """Make whole numbers of at least so much of them."""
     for key, minimum in counts:
-        what = f"kernel {kernel.name!r}: {key}"
+        what = f"kernel {in_short(kernel.name)}: {key}"
         number = to_integer(getattr(kernel, key), what, KernelError, minimum)
         object.__setattr__(kernel, key, number)

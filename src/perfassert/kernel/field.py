@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from perfassert.errors import KernelError, close_matches
+from perfassert.errors import KernelError, close_matches, in_short
 from perfassert.quantity import to_integer, to_integers
 
 ITEM_BYTES = {
@@ -20,8 +20,8 @@ def item_bytes(dtype: str) -> int:
     try:
         return ITEM_BYTES[dtype]
     except (KeyError, TypeError):
-        hint = close_matches(str(dtype), ITEM_BYTES) or f"; known: {', '.join(ITEM_BYTES)}"
-        raise KernelError(f"unknown dtype {dtype!r}{hint}") from None
+        hint = close_matches(dtype, ITEM_BYTES) or f"; known: {', '.join(ITEM_BYTES)}"
+        raise KernelError(f"unknown dtype {in_short(dtype)}{hint}") from None
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -51,7 +51,7 @@ class Field:
         alignment: int = 256,
         offset: int = 0,
     ) -> None:
-        where = f"field {name!r}"
+        where = f"field {in_short(name)}"
         extents = to_integers(shape, f"{where}: shape", KernelError, minimum=1)
         if not extents:
             raise KernelError(f"{where}: shape must have at least one axis")

@@ -13,8 +13,8 @@ from itertools import islice
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple, Protocol, Union
 
-from perfassert.errors import GraphError
-from perfassert.quantity import to_integer, to_real
+from perfassert.errors import GraphError, check_kind, in_short
+from perfassert.quantity import to_boolean, to_integer, to_real
 from perfassert.source import Assumption, SourceSpan
 
 if TYPE_CHECKING:
@@ -44,9 +44,9 @@ class Latency:
             number = to_real(value, f"{what} latency", GraphError, above=0)
             object.__setattr__(self, what, number)
         if self.pipeline is not None and not isinstance(self.pipeline, str):
-            raise GraphError(f"pipeline must be a name, not {self.pipeline!r}")
-        if self.scope not in ("unit", "scheduler"):
-            raise GraphError(f"scope must be 'unit' or 'scheduler', not {self.scope!r}")
+            raise GraphError(f"pipeline must be a name, not {in_short(self.pipeline)}")
+        if not isinstance(self.scope, str) or self.scope not in ("unit", "scheduler"):
+            raise GraphError(f"scope must be 'unit' or 'scheduler', not {in_short(self.scope)}")
 
 
 LatencyRule = Union[Latency, Callable[[int], Latency]]
@@ -219,7 +219,9 @@ class InstructionGraph:
         """Trip count of a loop; :class:`GraphError` while it is still an expression."""
         trips = self.loops[loop].trips
         if isinstance(trips, str):
-            raise GraphError(f"loop {loop}: trips {trips!r} need launch arguments; bind the graph")
+            raise GraphError(
+                f"loop {loop}: trips {in_short(trips)} need launch arguments; bind the graph"
+            )
         return trips
 
     def times(self, node: Node) -> int:
@@ -265,7 +267,7 @@ def _trips(loop: Loop, names: Mapping[str, int]) -> int:
 
     value = evaluate_integer(str(loop.trips), names, GraphError)
     if value < 0:
-        raise GraphError(f"loop {loop.index}: trips {loop.trips!r} = {value} are negative")
+        raise GraphError(f"loop {loop.index}: trips {in_short(loop.trips)} = {value} are negative")
     return value
 
 
@@ -326,9 +328,12 @@ class LoopBody:
 
     def carried(self, name: str, init: Value | None = None, distance: int = 1) -> CarriedRef:
         """Node ``name``, ``distance`` iterations earlier; the first ones take ``init``."""
-        distance = to_integer(distance, f"carried {name!r}: distance", GraphError, minimum=1)
+        check_kind(name, str, "carried(): name", GraphError)
+        distance = to_integer(
+            distance, f"carried {in_short(name)}: distance", GraphError, minimum=1
+        )
         if self._index not in self._builder.open_loops:
-            raise GraphError(f"carried {name!r}: its loop is closed")
+            raise GraphError(f"carried {in_short(name)}: its loop is closed")
         if init is not None:
             self._builder.check_initial(name, init, self._index)
         return CarriedRef(self._builder, self._index, name, distance, init)
@@ -390,9 +395,12 @@ class GraphBuilder:
         channel on which it is one of the copies that the warp's last arrival expects.
         """
         if not isinstance(operation, str) or not operation:
-            raise GraphError(f"an operation is a class name, not {operation!r}")
+            raise GraphError(f"an operation is a class name, not {in_short(operation)}")
         if operation == BARRIER:
             raise GraphError("add barriers with barrier(), not op()")
+        for what, text in (("name", name), ("access", access), ("space", space)):
+            check_kind("" if text is None else text, str, f"op(): {what}", GraphError)
+        produces = to_boolean(produces, "op(): produces", GraphError)
         copied = None if completes is None else Signal(self._channel(completes), copies=True)
         return self._add(
             operation, inputs, name=name, produces=produces, access=access, space=space, span=span,
@@ -411,7 +419,10 @@ class GraphBuilder:
 
     def channel(self, arrivals: int, name: str = "") -> ChannelRef:
         """A channel of the block whose phases ``arrivals`` warps complete: see :class:`Signal`."""
-        arrivals = to_integer(arrivals, f"channel {name!r}: arrivals", GraphError, minimum=1)
+        check_kind(name, str, "channel(): name", GraphError)
+        arrivals = to_integer(
+            arrivals, f"channel {in_short(name)}: arrivals", GraphError, minimum=1
+        )
         index = len(self._channels)
         self._channels.append(Channel(name or str(index), arrivals))
         return ChannelRef(self, index)
@@ -451,7 +462,9 @@ class GraphBuilder:
         try:
             given = list(islice(warps, MOST_WARPS + 1))
         except TypeError:
-            raise GraphError(f"only(): warps must be several numbers, not {warps!r}") from None
+            raise GraphError(
+                f"only(): warps must be several numbers, not {in_short(warps)}"
+            ) from None
         if not given:
             raise GraphError("only(): warps must be one or several whole numbers")
         chosen = frozenset(
@@ -493,13 +506,16 @@ class GraphBuilder:
 
     def check_initial(self, name: str, init: Value, loop: int) -> None:
         """``init`` must exist before the loop starts."""
-        self._check(init, f"carried {name!r}")
+        self._check(init, f"carried {in_short(name)}")
         if isinstance(init, CarriedRef):
             if init.loop == loop or init.loop not in self.open_loops:
-                raise GraphError(f"carried {name!r}: init must come from a loop around this one")
+                raise GraphError(
+                    f"carried {in_short(name)}: init must come from a loop around this one"
+                )
         elif init.index >= self._loops[loop].first:
-            raise GraphError(f"carried {name!r}: init is {self._drafts[init.index].node}, not "
-                             "a node before the loop")  # fmt: skip
+            node = self._drafts[init.index].node
+            where = f"carried {in_short(name)}: init is {node}"
+            raise GraphError(f"{where}, not a node before the loop")
 
     def _items(self) -> list[BodyItem]:
         return self._loops[self.open_loops[-1]].body if self.open_loops else self._body
@@ -508,7 +524,7 @@ class GraphBuilder:
         index = len(self._drafts)
         name = more.get("name", "")
         if name and name in self._names:
-            raise GraphError(f"node name {name!r} is used twice")
+            raise GraphError(f"node name {in_short(name)} is used twice")
         for value in inputs:
             self._check(value, f"node {name or index} ({operation})")
         if name:
@@ -522,16 +538,20 @@ class GraphBuilder:
 
     def _channel(self, channel: object) -> int:
         if not isinstance(channel, ChannelRef) or channel.builder is not self:
-            raise GraphError(f"a channel is what channel() of this graph gives, not {channel!r}")
+            raise GraphError(
+                f"a channel is what channel() of this graph gives, not {in_short(channel)}"
+            )
         return channel.index
 
     def _check(self, value: object, where: str) -> None:
         if not isinstance(value, (NodeRef, CarriedRef)):
-            raise GraphError(f"{where}: an input must be a node or a carried value, not {value!r}")
+            raise GraphError(
+                f"{where}: an input must be a node or a carried value, not {in_short(value)}"
+            )
         if value.builder is not self:
             raise GraphError(f"{where}: an input belongs to another graph")
         if isinstance(value, CarriedRef) and value.loop not in self.open_loops:
-            raise GraphError(f"{where}: carried {value.name!r} is used outside its loop")
+            raise GraphError(f"{where}: carried {in_short(value.name)} is used outside its loop")
 
     def _edge(self, graph: InstructionGraph, consumer: Node, value: Value) -> Edge:
         return Edge(tuple(self._sources(graph, consumer, value)))
@@ -542,10 +562,12 @@ class GraphBuilder:
         while isinstance(value, CarriedRef):
             producer = self._names.get(value.name)
             if producer is None:
-                raise GraphError(f"{consumer}: carried {value.name!r}: no node has that name")
+                raise GraphError(
+                    f"{consumer}: carried {in_short(value.name)}: no node has that name"
+                )
             if value.loop not in graph.chain(graph.nodes[producer].loop):
                 where = f"{graph.nodes[producer]} does not lie in loop {value.loop}"
-                raise GraphError(f"{consumer}: carried {value.name!r}: {where}")
+                raise GraphError(f"{consumer}: carried {in_short(value.name)}: {where}")
             yield Source(producer, value.loop, value.distance)
             value = value.init
         if value is not None:

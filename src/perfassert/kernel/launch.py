@@ -8,7 +8,7 @@ from operator import index
 from types import MappingProxyType
 from typing import Any, Union
 
-from perfassert.errors import LaunchError
+from perfassert.errors import LaunchError, in_short
 from perfassert.kernel.buffer import Buffer as Buffer
 from perfassert.quantity import to_integer, to_integers
 
@@ -48,10 +48,10 @@ class Launch:
         frozen: Any
         if args is None or isinstance(args, Mapping):
             frozen = MappingProxyType({name: plain_value(a) for name, a in (args or {}).items()})
-        elif isinstance(args, Sequence) and not isinstance(args, str):
+        elif isinstance(args, Sequence) and not isinstance(args, str) and len(args) <= _MOST_ARGS:
             frozen = tuple(map(plain_value, args))
         else:
-            raise LaunchError(f"args must be a mapping by name or a sequence, not {args!r}")
+            raise LaunchError(f"args must be a mapping by name or a sequence, not {in_short(args)}")
         object.__setattr__(self, "grid", extent("grid", grid))
         object.__setattr__(self, "block", extent("block", block))
         object.__setattr__(self, "args", frozen)
@@ -176,6 +176,8 @@ def _rebuild(
     return made
 
 
+_MOST_ARGS = 2**12
+"""Far more than the bytes that a kernel's parameters may have."""
 _GRID_LIMITS = (2**31 - 1, 65_535, 65_535)
 """Of the CUDA programming model, the same on every device from sm_30 on."""
 
@@ -194,5 +196,5 @@ def extent(what: str, value: Extent) -> tuple[int, int, int]:
     """Up to three positive integers, padded with 1; else :class:`LaunchError`."""
     numbers = to_integers(value, what, LaunchError, minimum=1)
     if not 1 <= len(numbers) <= 3:
-        raise LaunchError(f"{what} must have one to three numbers, not {value!r}")
+        raise LaunchError(f"{what} must have one to three numbers, not {in_short(value)}")
     return (*numbers, *(1,) * (3 - len(numbers)))  # type: ignore[return-value]

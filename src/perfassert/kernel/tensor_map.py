@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from perfassert.errors import LaunchError
+from perfassert.errors import LaunchError, in_short
+from perfassert.kernel.buffer import type_name
 from perfassert.quantity import to_integer, to_integers
 
 _BYTES = {"8": 1, "16": 2, "32": 4, "64": 8}
@@ -45,10 +46,13 @@ class TensorMap:
         extents = _numbers("shape", shape)
         object.__setattr__(self, "shape", extents)
         object.__setattr__(self, "box", _numbers("box", box, len(extents)))
-        digits = "".join(c for c in str(dtype) if c.isdigit())
+        dtype = type_name(dtype)
+        digits = "".join(c for c in dtype if c.isdigit())
         if digits not in _BYTES:
-            raise LaunchError(f"TensorMap: dtype must be a type of 1 to 8 bytes, not {dtype!r}")
-        object.__setattr__(self, "dtype", str(dtype))
+            raise LaunchError(
+                f"TensorMap: dtype must be a type of 1 to 8 bytes, not {in_short(dtype)}"
+            )
+        object.__setattr__(self, "dtype", dtype)
         every = element_strides if element_strides is not None else (1,) * len(extents)
         object.__setattr__(
             self, "element_strides", _numbers("element_strides", every, len(extents))
@@ -59,7 +63,9 @@ class TensorMap:
         object.__setattr__(self, "strides", held)
         swizzle = to_integer(swizzle, "TensorMap: swizzle", LaunchError)
         if swizzle not in _SWIZZLES:
-            raise LaunchError(f"TensorMap: swizzle must be 0, 32, 64 or 128, not {swizzle!r}")
+            raise LaunchError(
+                f"TensorMap: swizzle must be 0, 32, 64 or 128, not {in_short(swizzle)}"
+            )
         object.__setattr__(self, "swizzle", swizzle)
 
     @property
@@ -77,5 +83,7 @@ def _numbers(what: str, values: int | Sequence[int], count: int = 0) -> tuple[in
     numbers = to_integers(values, f"TensorMap: {what}", LaunchError, minimum=1)
     if not 1 <= len(numbers) <= 5 or (count and len(numbers) != count):
         wanted = count or "one to five"
-        raise LaunchError(f"TensorMap: {what} must be {wanted} whole numbers above 0: {values!r}")
+        raise LaunchError(
+            f"TensorMap: {what} must be {wanted} whole numbers above 0: {in_short(values)}"
+        )
     return numbers

@@ -18,7 +18,7 @@ from perfassert.engines.advisor.optimizer import LATENCY_HIDING
 from perfassert.engines.advisor.optimizers import all_optimizers
 from perfassert.engines.pipeline.results import Totals
 from perfassert.engines.pipeline.simulate import run_bounded
-from perfassert.errors import KernelError
+from perfassert.errors import KernelError, check_kind, in_short
 from perfassert.frontends.nsight import MeasuredSamples
 from perfassert.hardware.load import device as load_device
 from perfassert.hardware.matrix import MatrixVariant
@@ -148,7 +148,8 @@ def advise_measured(
     :class:`~perfassert.errors.KernelError` for a kernel that is not compiled code.
     """
     if not isinstance(samples, MeasuredSamples):
-        raise KernelError(f"samples must come from read_samples(), not {samples!r}")
+        raise KernelError(f"samples must come from read_samples(), not {in_short(samples)}")
+    check_kind(kernel, Kernel, "kernel", KernelError)
     if not isinstance(kernel, CompiledKernel):
         raise KernelError(f"kernel {kernel.name!r}: samples belong to compiled code")
     target = load_device(device)

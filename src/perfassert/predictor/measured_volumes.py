@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from math import isfinite
 
-from perfassert.errors import LaunchError, UnitError, close_matches
+from perfassert.errors import LaunchError, UnitError, check_kind, close_matches
 from perfassert.kernel.launch import Launch
 from perfassert.prediction.volumes import Volume
 from perfassert.predictor.model import Case
@@ -37,6 +37,7 @@ def with_measured(
         "warp": warps * launch.blocks,
         "block": launch.blocks,
     }
+    check_kind(measured, Mapping, "volumes", LaunchError)
     changed, notes = {}, []
     for name, given in measured.items():
         if name not in MEASURABLE:

@@ -8,7 +8,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from types import MappingProxyType
 
-from perfassert.errors import LaunchError
+from perfassert.errors import LaunchError, in_short
 from perfassert.hardware.load import device as load_device
 from perfassert.hardware.matrix import MatrixVariant
 from perfassert.hardware.model import Device
@@ -56,7 +56,7 @@ def predict(
     """
     for what, value, kind in (("kernel", kernel, Kernel), ("launch", launch, Launch)):
         if not isinstance(value, kind):
-            raise LaunchError(f"{what} must be a {kind.__name__}, not {value!r}")
+            raise LaunchError(f"{what} must be a {kind.__name__}, not {in_short(value)}")
     target = load_device(device)
     _check_block(launch, target)
     if volumes is not None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
 
-from perfassert.errors import KernelError, close_matches
+from perfassert.errors import KernelError, close_matches, in_short
 from perfassert.hardware.entries import Operation
 from perfassert.hardware.model import Device
 from perfassert.kernel.description import (
@@ -60,7 +60,7 @@ def with_changes(
     rest = dict(changes)
     latency = rest.pop("latency", {})
     if not isinstance(latency, Mapping):
-        raise KernelError(f"latency must map classes to factors, not {latency!r}")
+        raise KernelError(f"latency must map classes to factors, not {in_short(latency)}")
     for name, change in latency.items():
         kernel, device = _with_latency(kernel, device, name, change)
     launch = _relaunched(launch, {k: rest.pop(k) for k in _LAUNCH if k in rest})

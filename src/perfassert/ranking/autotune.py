@@ -8,7 +8,7 @@ from math import ceil
 from pathlib import Path
 from typing import Any, Union
 
-from perfassert.errors import KernelSourceError, LaunchError, RankingError
+from perfassert.errors import KernelSourceError, LaunchError, RankingError, in_short
 from perfassert.frontends.generators.triton import from_triton
 from perfassert.hardware.load import device as load_device
 from perfassert.hardware.model import Device
@@ -112,8 +112,8 @@ def _layers(fn: Any) -> Iterator[Any]:
         fn = fn.fn
     if not seen:
         raise RankingError(
-            f"{fn!r} has no configurations; decorate it with @triton.autotune, or rank kernels of "
-            "your own with pa.rank"
+            f"{in_short(fn)} has no configurations; decorate it with @triton.autotune, or rank "
+            "kernels of your own with pa.rank"
         )
     yield fn
 

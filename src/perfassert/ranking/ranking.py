@@ -12,6 +12,7 @@ from perfassert.errors import (
     ExpectationFailed,
     LaunchError,
     RankingError,
+    in_short,
 )
 from perfassert.expect.condition import parse_share
 from perfassert.hardware.model import Device
@@ -20,6 +21,7 @@ from perfassert.kernel.launch import Extent, Launch, extent
 from perfassert.prediction.prediction import Prediction
 from perfassert.predictor import predict
 from perfassert.predictor.errors import RANKING
+from perfassert.quantity import to_list
 from perfassert.report.tables import percent, table
 
 Candidate = Union[str, Launch, Extent]
@@ -63,19 +65,29 @@ def _pairs(
             raise RankingError("labelled candidates bring kernel and launch along; give neither")
         for label, pair in candidates.items():
             if not isinstance(pair, tuple) or len(pair) != 2:
-                raise RankingError(f"candidate {label!r} must be (kernel, launch), not {pair!r}")
+                raise RankingError(
+                    f"candidate {in_short(label)} must be (kernel, launch), not {in_short(pair)}"
+                )
             yield label, pair
         return
     if kernel is None:
         raise RankingError("a list of blocks or launches needs kernel=")
-    for candidate in candidates:
+    for candidate in to_list(candidates, "candidates", RankingError):
         if isinstance(candidate, Launch):
             yield candidate, (kernel, candidate)
         elif domain is None:
-            raise RankingError(f"block {candidate!r} needs domain=, or give launches")
+            raise RankingError(f"block {in_short(candidate)} needs domain=, or give launches")
         else:
             block = extent("block", candidate)  # type: ignore[arg-type]
             yield block, (kernel, Launch.cover(domain, block))
+
+
+def _is_hashable(candidate: Any) -> bool:
+    try:
+        hash(candidate)
+    except TypeError:
+        return False
+    return True
 
 
 def shown(key: Key) -> str:
@@ -179,10 +191,12 @@ class Ranking:
         if best is not None:
             complaints += self._check_best([best])
         if best_in is not None:
+            best_in = to_list(best_in, "best_in", RankingError)
             if not best_in:
                 raise ExpectationError("best_in is empty; name at least one candidate")
             complaints += self._check_best(best_in)
         if order is not None:
+            order = to_list(order, "order", RankingError)
             if len({self._key(c) for c in order}) < max(2, len(order)):
                 raise ExpectationError("order needs at least two candidates, each once")
             complaints += self._check_order(order)
@@ -198,12 +212,12 @@ class Ranking:
         return self
 
     def _key(self, candidate: Candidate) -> Key:
-        known = [k for k, _ in self.entries]
-        if candidate in known:  # labels may be anything
+        known = dict(self.entries)
+        if _is_hashable(candidate) and candidate in known:  # labels may be anything
             return candidate
         key: Key = candidate if isinstance(candidate, (str, Launch)) else extent("block", candidate)
         if key not in known:
-            listed = ", ".join(shown(k) for k in known[:8])
+            listed = ", ".join(shown(k) for k in [*known][:8])
             more = ", …" if len(known) > 8 else ""
             raise RankingError(f"{shown(key)} is no candidate; ranked were {listed}{more}")
         return key

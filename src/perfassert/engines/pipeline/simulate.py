@@ -8,9 +8,9 @@ from perfassert.engines.pipeline.configuration import Unit
 from perfassert.engines.pipeline.program import compile_programs
 from perfassert.engines.pipeline.reference import Reference
 from perfassert.engines.pipeline.results import Simulation, Totals
-from perfassert.errors import GraphError, LaunchError
+from perfassert.errors import GraphError, LaunchError, in_short
 from perfassert.kernel.graph import MOST_WARPS, InstructionGraph, Latency, LatencyRule
-from perfassert.quantity import to_integer
+from perfassert.quantity import to_boolean, to_integer
 
 ORDERS = ("dataflow", "in-order")
 SCHEDULERS = ("loose-round-robin", "greedy-then-oldest")
@@ -45,14 +45,14 @@ def simulate(
         issue_order, scheduler, schedulers, issue_width,
     )  # fmt: skip
     window = (0, 0) if trace is None else _window(trace, unit.pipelines.ticks)
-    return run_unit(unit, bool(fast_forward), window)
+    return run_unit(unit, to_boolean(fast_forward, "fast_forward", GraphError), window)
 
 
 def _window(trace: tuple[float, float], ticks: int) -> tuple[int, int]:
     try:
         start, end = (int(t * ticks) for t in trace)
     except (TypeError, ValueError, OverflowError):
-        raise GraphError(f"trace must be (start, end) in cycles, not {trace!r}") from None
+        raise GraphError(f"trace must be (start, end) in cycles, not {in_short(trace)}") from None
     return start, end
 
 
@@ -132,7 +132,7 @@ def make_unit(
 ) -> Unit:
     """Check the arguments and compile the graph; ``queues``: places behind a pipeline."""
     if not isinstance(graph, InstructionGraph):
-        raise GraphError(f"graph must be built with builder().build(), not {graph!r}")
+        raise GraphError(f"graph must be built with builder().build(), not {in_short(graph)}")
     blocks = to_integer(blocks, "blocks", GraphError, 1)
     resident_blocks = min(to_integer(resident_blocks, "resident_blocks", GraphError, 1), blocks)
     warps_per_block = to_integer(warps_per_block, "warps_per_block", GraphError, 1, MOST_WARPS)
@@ -149,16 +149,20 @@ def make_unit(
         ("scheduler", scheduler, SCHEDULERS),
     ):
         if not isinstance(choice, str) or choice not in known:
-            raise GraphError(f"{name} must be one of {', '.join(known)}, not {choice!r}")
+            raise GraphError(f"{name} must be one of {', '.join(known)}, not {in_short(choice)}")
     if not isinstance(latencies, Mapping):
-        raise GraphError(f"latencies must map operation classes to Latency, not {latencies!r}")
+        raise GraphError(
+            f"latencies must map operation classes to Latency, not {in_short(latencies)}"
+        )
     resident_warps = warps_per_block * resident_blocks
     fixed = {
         name: rule(resident_warps) if callable(rule) else rule for name, rule in latencies.items()
     }
     for name, latency in fixed.items():
         if not isinstance(latency, Latency):
-            raise GraphError(f"latency of {name!r} must be a Latency, not {latency!r}")
+            raise GraphError(
+                f"latency of {in_short(name)} must be a Latency, not {in_short(latency)}"
+            )
     programs, variant, pipelines = compile_programs(graph, warps_per_block, fixed, queues or {})
     return Unit(
         programs=programs,

@@ -12,7 +12,14 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Union
 
-from perfassert.errors import KernelError, KernelSourceError, ToolchainMissing, close_matches
+from perfassert.errors import (
+    KernelError,
+    KernelSourceError,
+    ToolchainMissing,
+    check_kind,
+    close_matches,
+    in_short,
+)
 from perfassert.frontends.cuda.arguments import Arguments
 from perfassert.frontends.cuda.binding import (
     Binder,
@@ -48,6 +55,7 @@ from perfassert.kernel.graph import InstructionGraph, Node
 from perfassert.kernel.launch import Launch
 from perfassert.kernel.machine import MachineCode, UnsetConstant
 from perfassert.kernel.program import Program
+from perfassert.quantity import to_integer, to_list
 from perfassert.source import DISAGREEMENT
 
 AnyPath = Union[str, "PathLike[str]"]
@@ -84,6 +92,7 @@ def from_cuda(
     Raises :class:`~perfassert.KernelSourceError` for a file that cannot be read; compile errors
     come when the kernel is first predicted, as the device's architecture is known then.
     """
+    check_kind({} if defines is None else defines, Mapping, "defines", KernelError)
     folders = (include_dirs,) if isinstance(include_dirs, (str, PathLike)) else include_dirs
     return _kernel(
         path, "cuda", kernel, Hints.checked(updates_per_thread, trip_counts, proxies, constants),
@@ -178,13 +187,19 @@ class Hints:
         parameters: Sequence[str] = (),
     ) -> Hints:
         """Raises :class:`KernelError` for a trip count or a name that is none."""
-        for key, count in (trip_counts or {}).items():
-            if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-                raise KernelError(f"trip_counts[{key!r}] must be a whole number ≥ 0, not {count!r}")
-        if isinstance(parameters, str) or len(set(parameters)) < len(parameters):
-            raise KernelError(f"parameters must be names, each another, not {parameters!r}")
-        said = (dict(trip_counts or {}), dict(proxies or {}), dict(constants or {}))
-        return cls(updates_per_thread, *said, tuple(parameters))
+        given = {"trip_counts": trip_counts, "proxies": proxies, "constants": constants}
+        for what, table in given.items():
+            check_kind({} if table is None else table, Mapping, what, KernelError)
+        counts = {
+            key: to_integer(count, f"trip_counts[{in_short(key)}]", KernelError, 0)
+            for key, count in (trip_counts or {}).items()
+        }
+        wrong = isinstance(parameters, str)
+        names = () if wrong else tuple(to_list(parameters, "parameters", KernelError))
+        if wrong or len(set(names)) < len(names):
+            raise KernelError(f"parameters must be names, each another, not {in_short(parameters)}")
+        updates = to_integer(updates_per_thread, "updates_per_thread", KernelError, 1)
+        return cls(updates, counts, dict(proxies or {}), dict(constants or {}), names)
 
     def named(self, binary: Binary) -> Binary:
         """The binary with these parameters' names."""

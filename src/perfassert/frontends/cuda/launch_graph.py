@@ -139,9 +139,7 @@ class _Walk:
         self.memo: dict[int, IntArray] = {}
         self.iteration: dict[int, int] = {}  # of each loop, now
         self.decided_by: dict[int, tuple[int, ...] | None] = {}  # loops; None: it is undecided
-        self.lanes: dict[
-            tuple[int, ...], BoolArray | None
-        ] = {}
+        self.lanes: dict[tuple[int, ...], BoolArray | None] = {}
         self.inside = _inside(program)
         work = None if binder.executed is None else binder.executed.work
         self.counts = Counts(program, work, self.warps)

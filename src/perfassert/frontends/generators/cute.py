@@ -8,7 +8,7 @@ from inspect import signature
 from pathlib import Path
 from typing import Any
 
-from perfassert.errors import KernelSourceError
+from perfassert.errors import KernelSourceError, in_short
 from perfassert.frontends.cuda.kernels import CompiledCode, Hints
 from perfassert.frontends.generators.generated import new_enough
 from perfassert.frontends.toolchain import names
@@ -60,7 +60,7 @@ def from_cute(
 def _kept(function: Any) -> str:
     """The text: the DSL has it itself, or where it lies, which may be nowhere."""
     if not hasattr(function, "__ptx__"):
-        raise KernelSourceError(f"{function!r} is not compiled by CUTLASS' DSL; {_HOW}")
+        raise KernelSourceError(f"{in_short(function)} is not compiled by CUTLASS' DSL; {_HOW}")
     held = function.__ptx__
     if isinstance(held, str) and ".entry" in held:
         return held

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from perfassert.errors import KernelSourceError
+from perfassert.errors import KernelSourceError, in_short
 from perfassert.frontends.cuda.kernels import (
     AnyPath,
     CompiledCode,
@@ -70,8 +70,8 @@ def _content(held: Any) -> tuple[str, bytes]:
         return "ptx", _encoded(ptx)
     if not isinstance(code, (str, bytes)) or not code:
         raise KernelSourceError(
-            f"{held!r} has no text: neither .ptx nor .code is a string; pass an object that has "
-            "one, or a file to from_cuda, from_ptx or from_cubin"
+            f"{in_short(held)} has no text: neither .ptx nor .code is a string; pass an object "
+            "that has one, or a file to from_cuda, from_ptx or from_cubin"
         )
     content = _encoded(code)
     if content.startswith(_ELF):

@@ -62,7 +62,7 @@ class TritonText:
         """The whole file."""
         try:
             return cls.read(path, read_text(path))
-        except (OSError, UnicodeDecodeError) as error:
+        except (OSError, ValueError) as error:  # no UTF-8, or a name with NUL
             raise KernelSourceError(f"{path}: cannot be read: {error}") from None
 
     @cached_property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from perfassert.errors import KernelSourceError, ToolchainMissing
+from perfassert.errors import KernelSourceError, ToolchainMissing, in_short
 
 from . import tools
 
@@ -17,7 +17,7 @@ def release_of(toolchain: str) -> Release:
     found = re.fullmatch(r"(\d+)\.(\d+)", toolchain) if isinstance(toolchain, str) else None
     if found is None:
         raise KernelSourceError(
-            f"toolchain={toolchain!r} is no release of the CUDA toolkit; write it as '12.4'"
+            f"toolchain={in_short(toolchain)} is no release of the CUDA toolkit; write it as '12.4'"
         )
     return int(found[1]), int(found[2])
 
