@@ -134,3 +134,12 @@ def test_a_front_end_is_told_only_what_it_takes(capsys):
     assert main([*asked, "-D", "N=2"]) == 2
     assert "--define: the front end of .sass files takes none" in capsys.readouterr().err
     assert main([*asked, "--trip-count", "a.cu:3=4"]) == 0
+
+
+def test_a_grid_that_cuda_does_not_launch(tmp_path, capsys):
+    source = tmp_path / "k.cu"
+    source.write_text("__global__ void k(int* a) { a[threadIdx.x] = 1; }")
+    words = ["predict", str(source), "--device", "a100", "--block", "32"]
+    assert main([*words, "--grid", "1,70000"]) == 2
+    said = capsys.readouterr().err
+    assert "the grid has 70000 blocks in y; CUDA launches at most 65535" in said
