@@ -25,7 +25,6 @@ def add_source(parser: argparse.ArgumentParser, optional: bool = False) -> None:
     parser.add_argument("--device", required=not optional, help="a name, an alias or a device file")
     add_compilation(parser)
     parser.add_argument("--arch", help="which architecture of a compiled file, as sm_90a")
-    parser.add_argument("--toolchain", help="the compiler's release, as 12.4")
     parser.add_argument("--trip-count", action="append", default=[], metavar="FILE:LINE=N")
     parser.add_argument(
         "--proxy", action="append", default=[], metavar="NAME=EXPRESSION",
@@ -42,6 +41,7 @@ def add_compilation(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-D", "--define", action="append", default=[], metavar="NAME[=VALUE]")
     parser.add_argument("-I", "--include-dir", action="append", default=[], metavar="FOLDER")
     parser.add_argument("--option", action="append", default=[], help="passed to the compiler")
+    parser.add_argument("--toolchain", help="the compiler's release, as 12.4")
 
 
 def add_launch(parser: argparse.ArgumentParser, required: bool) -> None:
@@ -88,6 +88,7 @@ def compilation_of(options: argparse.Namespace) -> dict[str, Any]:
         "defines": dict(map(_macro, options.define)),
         "include_dirs": [_folder(text) for text in options.include_dir],
         "options": options.option,
+        "toolchain": options.toolchain,
     }
     return {key: value for key, value in said.items() if value}
 
@@ -101,7 +102,6 @@ def _given(options: argparse.Namespace) -> dict[str, object]:
     said = {
         **compilation_of(options),
         "arch": options.arch,
-        "toolchain": options.toolchain,
         "trip_counts": {k: _whole(v, "--trip-count") for k, v in map(_pair, options.trip_count)},
         "proxies": dict(pair(text, "--proxy") for text in options.proxy),
         "constants": values(options.constant, "--constant"),

@@ -4,6 +4,7 @@ import pytest
 
 import perfassert as pa
 from perfassert.cli import doctor
+from perfassert.cli.main import main
 from perfassert.errors import KernelSourceError, ToolchainMissing
 from perfassert.frontends.toolchain import toolchains, tools
 from perfassert.frontends.toolchain.build import Source, build
@@ -144,3 +145,14 @@ def test_the_installed_release_is_the_one_that_compiles(tmp_path):
     named = build(Source(path, "cuda", toolchain=asked), "sm_80")
     assert named.tools == build(Source(path, "cuda"), "sm_80").tools
     assert named.tools.startswith(f"nvrtc {asked}")
+
+
+@pytest.mark.parametrize(
+    "words", [["kernels", "k.cu", "--arch", "sm_80"], ["init", "k.cu", "--device", "a100"],
+              ["diff", "k.cu", "k.cu", "--arch", "sm_80"]],
+)  # fmt: skip
+def test_commands_take_a_release(two, tmp_path, monkeypatch, capsys, words):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "k.cu").write_text('extern "C" __global__ void k() {}')
+    assert main([*words, "--toolchain", "12.95"]) == 2
+    assert "toolchain 12.95 is not installed" in capsys.readouterr().err

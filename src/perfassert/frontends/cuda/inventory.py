@@ -74,17 +74,19 @@ def kernels(
     defines: Mapping[str, object] | None = None,
     include_dirs: Sequence[str] = (),
     options: Sequence[str] = (),
+    toolchain: str | None = None,
 ) -> tuple[KernelInfo, ...]:
     """What is in a cubin, fat binary, object file, library, program, PTX or CUDA file.
 
     In the file's order; one entry for each architecture that a kernel is compiled for. With
     ``arch`` only that one, or what a driver would take on a device of it; sources are compiled for
-    it. ``defines``, ``include_dirs`` and ``options`` are those of :func:`~perfassert.from_cuda`.
+    it. ``defines``, ``include_dirs``, ``options`` and ``toolchain`` are those of
+    :func:`~perfassert.from_cuda`.
 
     Raises :class:`~perfassert.KernelSourceError` for what cannot be read or compiled, and
     :class:`~perfassert.ToolchainMissing`.
     """
-    source = _source(Path(path), defines or {}, include_dirs, options)
+    source = _source(Path(path), defines or {}, include_dirs, options, toolchain)
     if source.kind == "cubin":
         return _of_container(source.path, arch)
     if source.kind == "ptx":
@@ -101,20 +103,32 @@ def parameters(
     defines: Mapping[str, object] | None = None,
     include_dirs: Sequence[str] = (),
     options: Sequence[str] = (),
+    toolchain: str | None = None,
 ) -> dict[str, tuple[Parameter, ...]]:
     """Those of all kernels of a file, by mangled name; as for :func:`kernels`."""
-    return build.parameters(_source(Path(path), defines or {}, include_dirs, options), arch)
+    source = _source(Path(path), defines or {}, include_dirs, options, toolchain)
+    return build.parameters(source, arch)
 
 
 def _source(
-    path: Path, defines: Mapping[str, object], include_dirs: Sequence[str], options: Sequence[str]
+    path: Path,
+    defines: Mapping[str, object],
+    include_dirs: Sequence[str],
+    options: Sequence[str],
+    toolchain: str | None,
 ) -> Source:
     if path.suffix == ".cu":
         folders = tuple(map(str, include_dirs))
-        return Source(path, "cuda", None, dict(defines), folders, tuple(options))
+        return Source(
+            path, "cuda", None, dict(defines), folders, tuple(options), toolchain=toolchain
+        )
     if defines or include_dirs or options:
         raise KernelSourceError(f"{path}: defines, include_dirs and options need CUDA source")
-    return Source(path, "ptx" if path.suffix == ".ptx" else "cubin")
+    if path.suffix == ".ptx":
+        return Source(path, "ptx", toolchain=toolchain)
+    if toolchain:
+        raise KernelSourceError(f"{path}: a toolchain needs a source that is compiled")
+    return Source(path, "cubin")
 
 
 def _stated(path: Path) -> str:
