@@ -1,4 +1,5 @@
-"""Says what ``pyproject.toml`` cannot: a wheel without the compiled engine is pure.
+"""Says what ``pyproject.toml`` cannot: a wheel without the compiled engine is pure, and files are
+compiled side by side.
 
 ``PERFASSERT_PURE=1`` leaves the engine out where a compiler is at hand. Free-threaded Python has no
 stable ABI: its wheel is one for that version.
@@ -6,8 +7,10 @@ stable ABI: its wheel is one for that version.
 
 import os
 import sysconfig
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from setuptools import setup
 from setuptools.command.bdist_wheel import bdist_wheel
@@ -28,6 +31,25 @@ class Extensions(build_ext):
     def run(self) -> None:
         if os.environ.get("PERFASSERT_PURE", "0") == "0":
             super().run()
+
+    def build_extensions(self) -> None:
+        """With as many compilers at once as there are processors.
+
+        setuptools builds extensions in parallel, and the sources of each one by one: here both share
+        the compilers. Microsoft's compiler sets itself up at its first file, so it keeps to one.
+        """
+        if self.compiler.compiler_type != "unix":
+            return super().build_extensions()
+        compile_in_turn = self.compiler.compile
+        with ThreadPoolExecutor(os.cpu_count()) as compilers:
+
+            def compile_sources(sources: list[str], **options: Any) -> list[str]:
+                compiled = [compilers.submit(compile_in_turn, [s], **options) for s in sources]
+                return [path for job in compiled for path in job.result()]
+
+            self.compiler.compile = compile_sources
+            self.parallel = len(self.extensions)
+            super().build_extensions()
 
 
 class Wheel(bdist_wheel):

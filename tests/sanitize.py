@@ -33,8 +33,8 @@ def built(copy: Path) -> None:
     for engine in ENGINES:
         folder = copy / "perfassert" / "engines" / engine
         made = folder / "_core.abi3.so"
-        source = folder / "core" / "module.cpp"
-        subprocess.run(["g++", *FLAGS, f"-I{include}", str(source), "-o", str(made)], check=True)
+        sources = map(str, sorted((folder / "core").glob("*.cpp")))
+        subprocess.run(["g++", *FLAGS, f"-I{include}", *sources, "-o", str(made)], check=True)
 
 
 def environment(copy: Path) -> dict[str, str]:

@@ -12,8 +12,6 @@
 
 namespace perfassert {
 
-struct Result { i64 end = 0, simulated = 0, cut_short = 0, half_time = 0, half_count = 0; std::vector<i64> heard; };
-
 struct Slot {
   bool live = false;
   i64 number = 0, arrived = 0, unfinished = 0, end = kNever;
@@ -90,13 +88,10 @@ struct Hash {
   }
 };
 
-// Nothing can happen any more: the node of the graph at which a warp waits.
-struct Deadlock { i64 node; };
-
 // Chosen without a branch, for conditions that nobody can foresee.
 inline i64 either(bool first, i64 a, i64 b) { return b ^ ((a ^ b) & -(i64)first); }
 
-i64 clip(i64 t, i64 now) { return t > now ? t - now : 0; }
+inline i64 clip(i64 t, i64 now) { return t > now ? t - now : 0; }
 
 // The part of the state that both engines have; what the listeners have heard is part of it.
 template <class Heard> struct UnitState {

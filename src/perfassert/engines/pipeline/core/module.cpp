@@ -1,22 +1,18 @@
 // The compiled engine of perfassert's pipeline simulator. reference.py defines the semantics; these
 // files repeat them on states that can be copied, compared and shifted, so that whole periods can
 // be skipped exactly. Input and output are flat arrays of 64-bit integers (see compiled.py).
-#include "dataflow.hpp"
-#include "in_order.hpp"
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include "engines.hpp"
 
 namespace {
 
 using namespace perfassert;
 
-template <class Heard> Result in_order(const Unit& unit) {
-  return narrow(unit) ? InOrder<Heard, true>(unit).run() : InOrder<Heard, false>(unit).run();
-}
-
 Result run(const Unit& unit) {
-  if (!unit.in_order)
-    return unit.to ? Dataflow<Listeners<Accounting, Tracing>>(unit).run() : Dataflow<Accounting>(unit).run();
-  if (unit.to) return InOrder<Listeners<Accounting, Profiling, Tracing>, false>(unit).run();
-  return unit.profile ? in_order<Listeners<Accounting, Profiling>>(unit) : in_order<Accounting>(unit);
+  if (!unit.in_order) return run_dataflow(unit);
+  return unit.profile || unit.to ? run_in_order_observed(unit) : run_in_order(unit);
 }
 
 // Other threads of Python go on meanwhile.

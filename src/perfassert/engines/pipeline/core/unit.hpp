@@ -1,4 +1,4 @@
-// What is simulated: programs, pipelines, the unit; how it is read.
+// What is simulated: programs, pipelines, the unit; how it is read; what comes out.
 #pragma once
 
 #include <algorithm>
@@ -52,6 +52,11 @@ struct Unit {
   i64 copies = 0;
 };
 
+struct Result { i64 end = 0, simulated = 0, cut_short = 0, half_time = 0, half_count = 0; std::vector<i64> heard; };
+
+// Nothing can happen any more: the node of the graph at which a warp waits.
+struct Deadlock { i64 node; };
+
 struct Reader {
   const i64* at;
   const i64* end;
@@ -66,7 +71,7 @@ struct Reader {
   }
 };
 
-void read_signal(Reader& in, Signal& signal) {
+inline void read_signal(Reader& in, Signal& signal) {
   signal.channel = in.next();
   if (signal.channel < 0) return;
   for (i64* f : {&signal.arrives, &signal.waits, &signal.copies, &signal.expects, &signal.first}) *f = in.next();
@@ -74,7 +79,7 @@ void read_signal(Reader& in, Signal& signal) {
   for (auto& step : signal.steps) step = in.next();
 }
 
-Program read_program(Reader& in) {
+inline Program read_program(Reader& in) {
   Program p;
   p.nodes.resize(in.next());
   p.loops.resize(in.next());
@@ -107,7 +112,7 @@ Program read_program(Reader& in) {
 
 // Issue slots lie at whole cycles, what a pipeline takes need not: it goes on where it was done, if
 // that was less than a cycle ago. One with a queue is fed from there.
-void find_running_on(Unit& u) {
+inline void find_running_on(Unit& u) {
   u.runs_on.assign(u.copies, 0);
   for (auto& p : u.programs)
     for (auto& n : p.nodes)
@@ -115,7 +120,7 @@ void find_running_on(Unit& u) {
         for (i64 copy : u.copy[n.pipe]) u.runs_on[copy] = u.ticks;
 }
 
-Unit read_unit(Reader& in) {
+inline Unit read_unit(Reader& in) {
   Unit u;
   i64 programs = in.next();
   for (i64* f : {&u.warps, &u.blocks, &u.resident, &u.in_order, &u.oldest_first, &u.schedulers,
