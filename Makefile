@@ -21,11 +21,18 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test fuzz browser sanitize matrix lint bench counts accuracy accuracy-check clean
 
-demo: $(VENV)/ready
-	$(BIN)/python -m pytest examples -q -v
-	@echo
-	@echo "--- and one expectation that fails on purpose:"
-	@$(BIN)/python -m pytest examples/demo_failing.py -q; test $$? -eq 1
+# A prediction, a gate that stops a change, an expectation that fails, a few examples; `make test` has all.
+DEMO_LAUNCH = --device a100 --grid 128,128 --block 32,8 --arg rows=4096 --arg columns=4096
+
+demo: $(VENV)/ready-demo
+	@echo; echo "--- a prediction from CUDA source, without a GPU:"
+	$(BIN)/perfassert predict examples/kernels/transpose.cu --kernel transpose_padded $(DEMO_LAUNCH)
+	@echo; echo "--- a gate: a commit takes the padding out, pytest says no:"
+	$(BIN)/python examples/story/story.py transpose
+	@echo; echo "--- an expectation that fails on purpose, and why:"
+	$(BIN)/python -m pytest examples/demo_failing.py -q; test $$? -eq 1
+	@echo; echo "--- examples, described by hand and compiled:"
+	$(BIN)/python -m pytest examples/test_jacobi2d5pt.py examples/kernels.perf.toml -q -v -k "jacobi or saxpy or transpose"
 
 # A file's tests share what its fixtures have compiled, so they run in one process.
 test: $(VENV)/ready
@@ -90,10 +97,20 @@ else
 	$(VALIDATE) $(CHECKED) --rows $(ACCURACY_ROWS) --against validation/accuracy.json
 endif
 
-$(VENV)/ready: pyproject.toml
+# Bytecode is made of what is imported, not of all that is installed.
+PIP_INSTALL = $(BIN)/python -m pip install --no-compile
+
+$(VENV)/pip:
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable . --group test
+	$(PIP_INSTALL) --quiet --upgrade pip
+	touch $@
+
+$(VENV)/ready-demo: pyproject.toml | $(VENV)/pip
+	$(PIP_INSTALL) --editable . --group demo
+	touch $@
+
+$(VENV)/ready: $(VENV)/ready-demo
+	$(PIP_INSTALL) --group test
 	touch $@
 
 $(VENV)/ready-lint: $(VENV)/ready

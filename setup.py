@@ -35,8 +35,8 @@ class Extensions(build_ext):
     def build_extensions(self) -> None:
         """With as many compilers at once as there are processors.
 
-        setuptools builds extensions in parallel, and the sources of each one by one: here both share
-        the compilers. Microsoft's compiler sets itself up at its first file, so it keeps to one.
+        setuptools can build extensions in parallel, but takes the sources of each one by one: here
+        both share the compilers. Microsoft's, which sets itself up at its first file, is left alone.
         """
         if self.compiler.compiler_type != "unix":
             return super().build_extensions()

@@ -1,6 +1,6 @@
 """A repository with three kernels, and what happens to its pull requests.
 
-    python examples/story/story.py
+    python examples/story/story.py [WORD]     # only commits whose title has the word
 
 Three commits make a kernel slower: each is caught, at its line and with the reason. A change of
 comments and a renamed variable are not: they leave the machine code as it was.
@@ -64,14 +64,18 @@ COMMITS = (
 )
 
 
-def play(folder: Path) -> list[tuple[Commit, int, str]]:
-    """Every commit on its own, on top of the accepted state: exit code and output of pytest."""
+def play(folder: Path, word: str = "") -> list[tuple[Commit, int, str]]:
+    """Commits on their own, on top of the accepted state: exit code and output of pytest.
+
+    With a word: those whose title has it, and tests that it selects.
+    """
     shutil.copytree(HERE / "kernels", folder / "kernels")
     shutil.copy(HERE / "gate.py", folder / "test_kernels.py")
-    accepted = pytest(folder, "--perf-update", "--perf-update-in-ci")
+    tests = ["-k", word] if word else []
+    accepted = pytest(folder, "--perf-update", "--perf-update-in-ci", *tests)
     assert accepted[0] == 0, accepted[1]
     results = []
-    for commit in COMMITS:
+    for commit in (commit for commit in COMMITS if word in commit.title):
         path = folder / commit.file
         before = path.read_text("utf-8")
         assert commit.old in before, commit.title
@@ -79,7 +83,7 @@ def play(folder: Path) -> list[tuple[Commit, int, str]]:
         if commit.title == "smooth: rename":
             changed = renamed(changed)
         path.write_text(changed, "utf-8")
-        results.append((commit, *pytest(folder)))
+        results.append((commit, *pytest(folder, *tests)))
         path.write_text(before, "utf-8")
     return results
 
@@ -102,9 +106,9 @@ def pytest(folder: Path, *options: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-def main() -> None:
+def main(word: str = "") -> None:
     with TemporaryDirectory() as folder:
-        for commit, code, output in play(Path(folder)):
+        for commit, code, output in play(Path(folder), word):
             print(f"{commit.title}: {'stopped' if code else 'passes'}")
             found = (line.removeprefix("E   ").strip() for line in output.splitlines())
             for line in dict.fromkeys(found):
@@ -113,4 +117,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

@@ -36,7 +36,7 @@ def test_commit(played, number):
 
 
 def test_it_can_be_told(capsys, monkeypatch, played):
-    monkeypatch.setattr(story, "play", lambda folder: played)
+    monkeypatch.setattr(story, "play", lambda folder, word: played)
     story.main()
     told = capsys.readouterr().out
     assert told.count("stopped") == 3
