@@ -36,7 +36,7 @@ class Extensions(build_ext):
         """With as many compilers at once as there are processors.
 
         setuptools can build extensions in parallel, but takes the sources of each one by one: here
-        both share the compilers. Microsoft's, which sets itself up at its first file, is left alone.
+        both share the compilers. Microsoft's sets itself up at its first file, so it is left alone.
         """
         if self.compiler.compiler_type != "unix":
             return super().build_extensions()
