@@ -19,7 +19,7 @@ VALIDATE = $(BIN)/perfassert validate --data $(MEASURED)
 # Tests start many processes: what one has compiled the next one reads.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test fuzz browser sanitize matrix lint bench counts accuracy accuracy-check clean
+.PHONY: demo test test-exhaustive fuzz browser sanitize matrix lint bench counts accuracy accuracy-check clean
 
 # A prediction, a gate that stops a change, an expectation that fails, a few examples; `make test` has all.
 DEMO_LAUNCH = --device a100 --grid 128,128 --block 32,8 --arg rows=4096 --arg columns=4096
@@ -37,6 +37,13 @@ demo: $(VENV)/ready-demo
 # A file's tests share what its fixtures have compiled, so they run in one process.
 test: $(VENV)/ready
 	$(BIN)/python -m pytest -n auto --dist loadfile $(PYTEST_OPTIONS)
+
+# What `test` leaves out: further parameters of its tests, all of them or PART=2/7. A machine that runs
+# another part each day has run all in a week; with `test` that is every test.
+PART ?= 1/1
+
+test-exhaustive: $(VENV)/ready
+	$(BIN)/python -m pytest -n auto --dist loadfile --exhaustive $(PART) $(PYTEST_OPTIONS)
 
 # So many inputs of each parser by Hypothesis, other ones each time, then so many seconds of each guided
 # by coverage, an hour in all; with UNTIL=1000000 in turns, until each has that many. What that found worth

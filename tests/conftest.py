@@ -1,10 +1,15 @@
 """Shared by all tests.
 
 ``PERFASSERT_REQUIRE_TOOLCHAIN=1``: a test that is skipped because NVIDIA's tools are missing fails.
+
+Of a test that is marked ``exhaustive(one_in=n)`` one set of parameters in n runs by default; ``make
+test-exhaustive`` runs the others: all of them, or the part that PART=2/7 names.
 """
 
+import gc
 import os
 import re
+from collections import Counter
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -24,9 +29,44 @@ settings.register_profile(
 settings.load_profile("default")
 
 
+def pytest_addoption(parser):
+    parser.addoption(
+        "--exhaustive",
+        metavar="N/M",
+        help="part N of M of what the default run leaves out",
+    )
+
+
 def pytest_configure(config):
+    # Expressions and descriptions of kernels are many objects that live long: looking through them
+    # at Python's own thresholds takes a fifth of the time.
+    gc.set_threshold(50_000, 20, 50)
     if toolchain_is_required():  # of the examples, too: the ini file says skip
         config.option.perf_no_toolchain = "fail"
+
+
+def pytest_collection_modifyitems(config, items):
+    by_default, others = [], []
+    seen = Counter()  # sets of parameters by function
+    for item in items:
+        marker = item.get_closest_marker("exhaustive")
+        function = item.nodeid.partition("[")[0]
+        first = marker is None or seen[function] % marker.kwargs["one_in"] == 0
+        (by_default if first else others).append(item)
+        seen[function] += 1
+    chosen = by_default
+    if part := config.getoption("--exhaustive"):
+        number, parts = map(int, part.split("/"))
+        if not 1 <= number <= parts:
+            raise pytest.UsageError(f"--exhaustive {part}: give a part of them, as 2/7")
+        chosen = others[number - 1 :: parts]
+    kept = set(chosen)
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = chosen
+
+
+def pytest_collection_finish():
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)

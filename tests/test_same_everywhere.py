@@ -20,19 +20,21 @@ ELSEWHERE = Place(
 )  # fmt: skip
 
 
+COMPILED = tools.find("nvrtc") is not None and tools.find("nvdisasm") is not None
+
+
+@pytest.mark.skipif(COMPILED, reason="the sessions with compiled code have these tests, too")
 def test_addresses_by_hand(tmp_path):
     here = session(Place("here"), tmp_path / "1", compiled=False)
     assert session(ELSEWHERE, tmp_path / "2", compiled=False) == here
     assert len(set(here.values())) == len(here) == 5
 
 
-@pytest.mark.skipif(
-    tools.find("nvrtc") is None or tools.find("nvdisasm") is None,
-    reason="NVIDIA's compiler is not installed",
-)
+@pytest.mark.skipif(not COMPILED, reason="NVIDIA's compiler is not installed")
 def test_compiled_code(tmp_path):
     """Advice named files by where the checkout lies; NVIDIA's tools spell ğ in octal."""
     here = session(Place("here"), tmp_path / "1")
     assert session(ELSEWHERE, tmp_path / "2") == here
+    assert len(set(here.values())) == len(here) == 5
     comments = Place("comments", comment="// not code: ü\n", report=False)
     assert session(comments, tmp_path / "3") == {"baselines": here["baselines"]}

@@ -106,6 +106,7 @@ def executed():
     return of
 
 
+@pytest.mark.exhaustive(one_in=3)
 def test_each_address_of_ptx_is_the_one_executed(case, executed):
     binary = built(case, "sm_80")
     kernel = parse_ptx(binary.ptx, binary.mangled, "test")
@@ -169,6 +170,7 @@ def check_trips(entered, loop, result, names):
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.exhaustive(one_in=2)
 def test_a_thread_touches_the_bytes_that_the_description_says(case, arch, executed):
     binary = built(case, arch)
     program = describe(binary)

@@ -122,6 +122,7 @@ def bound(name, launch, arch):
     ("oracle", "arguments"), CASES,
     ids=[f"{getattr(c[0], '__name__', c[0])}-{c[1]['n']}-{c[1]['m']}" for c in CASES],
 )  # fmt: skip
+@pytest.mark.exhaustive(one_in=3)
 def test_every_address_is_accessed_as_often_as_the_source_says(oracle, arguments, arch):
     name, oracle = (oracle, guard_above) if isinstance(oracle, str) else (oracle.__name__, oracle)
     kernel, work = bound(name, pa.Launch(4, BLOCK, arguments), arch)

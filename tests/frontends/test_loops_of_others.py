@@ -86,6 +86,7 @@ def toolchain():
     ("kernel", "grid", "block", "arguments", "loads"), CASES,
     ids=[f"{c[0]}-{'-'.join(map(str, c[3].values()))}" for c in CASES],
 )  # fmt: skip
+@pytest.mark.exhaustive(one_in=3)
 def test_a_thread_loads_as_often_as_its_source_says(kernel, grid, block, arguments, loads, arch):
     program = program_of("loops.cu", kernel, arch)
     for b, t in PLACES:
@@ -118,6 +119,7 @@ TEXT = (KERNELS / "loops.cu").read_text().splitlines()
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 @pytest.mark.parametrize("kernel", sorted({c[0] for c in CASES} | {"hot_before_test"}))
+@pytest.mark.exhaustive(one_in=3)
 def test_a_loop_is_named_by_the_line_of_its_head(kernel, arch):
     """And each has a name of its own."""
     program = program_of("loops.cu", kernel, arch)

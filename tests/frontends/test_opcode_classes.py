@@ -43,6 +43,7 @@ def opcodes(path, text, kernels, arch):
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.exhaustive(one_in=3)
 def test_every_opcode_of_the_corpus_has_a_class(arch, tmp_path):
     if missing():
         pytest.skip(f"{missing()} is not installed")

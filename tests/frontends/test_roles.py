@@ -43,6 +43,7 @@ ROLES = {
 
 @pytest.mark.parametrize("arch", FAMILIES.values())
 @pytest.mark.parametrize(("opcode", "roles"), ROLES.items())
+@pytest.mark.exhaustive(one_in=3)
 def test_roles(opcode, roles, arch):
     assert opcode_roles(opcode, arch) == roles
 

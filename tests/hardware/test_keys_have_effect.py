@@ -150,6 +150,7 @@ def chains(operation):
 
 @pytest.mark.parametrize("part", ["issue", "completion"])
 @pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.exhaustive(one_in=3)
 def test_operations(operation, part):
     device = pa.device("a100")
     own = device.operations[operation]

@@ -108,6 +108,7 @@ def time():
 
 
 @pytest.mark.parametrize("workers", [(), XDIST], ids=["alone", "xdist"])
+@pytest.mark.exhaustive(one_in=2)
 def test_verdicts_places_and_properties(project, workers, time):
     result = run(project, *A100, "--strict-markers", "--junitxml", "junit.xml", "-v", *workers)
     result.assert_outcomes(passed=4, failed=2, xfailed=1, skipped=1)
@@ -161,6 +162,7 @@ def test_ids_places_and_selection(project):
 
 
 @pytest.mark.parametrize("workers", [(), XDIST], ids=["alone", "xdist"])
+@pytest.mark.exhaustive(one_in=2)
 def test_no_device_fails_the_test(project, workers):
     result = run(project, *workers, "-k", "passes")
     result.assert_outcomes(errors=2, deselected=0 if workers else 6)

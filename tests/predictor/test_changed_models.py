@@ -88,6 +88,7 @@ class TestUnrolling:
 class TestScheduling:
     @pytest.mark.parametrize("seed", range(30))
     @pytest.mark.parametrize("fences", [False, True])
+    @pytest.mark.exhaustive(one_in=3)
     def test_order_follows_dependences_and_barriers(self, seed, fences):
         before = graph_of(seed, 8, fences)
         after = scheduled(before, frozenset({-1, 0}), A100, None, (), False)

@@ -145,6 +145,7 @@ def test_a_regression_is_a_table_with_components_and_command(kept, monkeypatch):
 
 
 @pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "xdist"])
+@pytest.mark.exhaustive(one_in=2)
 def test_improvements_pass_and_are_offered(kept, monkeypatch, workers):
     monkeypatch.setenv("SIZE", str(3 << 18))
     result = run(kept, *workers)

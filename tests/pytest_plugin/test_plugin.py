@@ -159,6 +159,7 @@ def test_marker_arguments_are_checked(pytester, marker, message):
 
 
 @pytest.mark.parametrize("workers", [(), XDIST], ids=["alone", "xdist"])
+@pytest.mark.exhaustive(one_in=2)
 def test_one_test_without_a_device_fails_alone(project, workers):
     result = run(project, *workers, "-k", "passes or marked or plain", "-v")
     result.assert_outcomes(passed=2, errors=1, xfailed=1, deselected=0 if workers else 2)
@@ -168,6 +169,7 @@ def test_one_test_without_a_device_fails_alone(project, workers):
 
 
 @pytest.mark.parametrize("workers", [(), XDIST], ids=["alone", "xdist"])
+@pytest.mark.exhaustive(one_in=2)
 def test_a_run_without_any_device_means_nothing(pytester, workers):
     pytester.makepyfile(
         "def test_it(perf): pass\ndef test_other(perf): pass\ndef test_plain(): pass"

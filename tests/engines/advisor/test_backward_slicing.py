@@ -112,6 +112,7 @@ def reaching(code, path, name):
 
 
 @pytest.mark.parametrize("seed", range(8))
+@pytest.mark.exhaustive(one_in=4)
 def test_against_all_paths(seed):
     generator = random.Random(seed)
     compared = 0

@@ -42,6 +42,7 @@ CASES = [
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_120"])
 @pytest.mark.parametrize("case", CASES, ids=[c[1] for c in CASES])
+@pytest.mark.exhaustive(one_in=3)
 def test_counts_and_addresses_are_those_of_the_whole_code(case, arch):
     path, kernel, grid, block, arguments, shared = case
     code = compiled(path, kernel, arch)

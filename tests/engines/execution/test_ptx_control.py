@@ -25,6 +25,7 @@ def executed(seed):
 
 
 @pytest.mark.parametrize("start", range(0, CASES, PER_TEST))
+@pytest.mark.exhaustive(one_in=3)
 def test_active_lanes_are_those_that_a_thread_by_thread_run_counts(start):
     """On the compiled engine; few on the other one, which has tests that both agree."""
     for seed in range(start, min(start + PER_TEST, CASES)):

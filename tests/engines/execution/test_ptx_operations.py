@@ -72,6 +72,7 @@ def same(kind, mine, theirs):
 
 
 @pytest.mark.parametrize(("result", "statement"), list(operations()))
+@pytest.mark.exhaustive(one_in=3)
 def test_results_of_the_reference_interpreter(result, statement):
     text = TEXT.format(statement=statement, result=RESULTS[result])
     values = number(statement)

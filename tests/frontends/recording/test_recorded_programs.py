@@ -152,6 +152,7 @@ def test_a_call_without_an_answer_fails_and_is_listed(build, recorded):
         "return cudaSetDevice(1) == cudaErrorInvalidDevice;",
     ],
 )
+@pytest.mark.exhaustive(one_in=3)
 def test_what_is_wrong_fails_as_on_a_gpu(build, recorded, wrong):
     body = f"""int* old = out;
     bool right = [&] {{ {wrong} }}();

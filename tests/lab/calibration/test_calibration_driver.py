@@ -241,6 +241,7 @@ def test_the_unit_with_most_warps_counts():
 
 @toolchain
 @pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.exhaustive(one_in=4)
 def test_kernels_compile(arch):
     for program in PROGRAMS if arch in WHOLE else VARYING:
         since = plan.CHAINS[program[6:]].since if program[6:] in plan.CHAINS else 0
@@ -269,6 +270,7 @@ OPCODES = {
 @disassembler
 @pytest.mark.parametrize("arch", ["sm_80", "sm_120"])
 @pytest.mark.parametrize("name", OPCODES)
+@pytest.mark.exhaustive(one_in=3)
 def test_chains_are_of_their_class(name, arch):
     """256 links, each of the instructions that its class stands for."""
     path = cuda_driver.KERNELS / "chain.cu"
