@@ -11,6 +11,8 @@ from pathlib import Path
 import numpy
 import pytest
 
+from perfassert.toml_tables import loads
+
 ROOT = Path(__file__).parents[2]
 WITHOUT = {
     **({"compiler": {}} if os.environ.get("PERFASSERT_EXHAUSTIVE") else {}),  # takes a minute
@@ -60,6 +62,16 @@ def leave_an_earlier_build(source):
         stale.mkdir(parents=True)
         for name in ("stale.py", "_core.abi3.so"):
             (stale / name).write_text("of an earlier build")
+
+
+def test_the_source_distribution_has_every_file_that_is_compiled():
+    """It has what ``pyproject.toml`` names; without one header the engine would be left out."""
+    settings = loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    named, folders = set(), set()
+    for extension in settings["tool"]["setuptools"]["ext-modules"]:
+        named |= {ROOT / file for file in (*extension["sources"], *extension.get("depends", ()))}
+        folders |= {ROOT / Path(file).parent for file in extension["sources"]}
+    assert named == {file for folder in folders for file in folder.glob("*.[ch]pp")}
 
 
 def test_contents(wheel):
