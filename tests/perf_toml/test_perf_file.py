@@ -256,7 +256,7 @@ WRONG = {
     ),
     "trip count": (
         TEST.replace('kernel = "copy"', 'kernel = { cuda = "copy.cu", trip_counts = { i = -1 } }'),
-        "4: test[0].kernel.cuda: trip_counts['i'] must be a whole number ≥ 0, not -1",
+        "4: test[0].kernel.cuda: trip_counts['i'] must be at least 0, not -1",
     ),
     "launch": (TEST.replace(", block = 256", ""), "5: test[0].launch.block: missing"),
     "both launches": (
@@ -267,7 +267,7 @@ WRONG = {
         TEST.replace("block", "grid = 1, block"),
         "5: test[0].launch.domain: does not go with grid; give one of them",
     ),
-    "extent": (TEST.replace("256", "0"), "5: test[0].launch: block must be at least 1 in every"),
+    "extent": (TEST.replace("256", "0"), "5: test[0].launch: block must be at least 1, not 0"),
     "not whole": (TEST.replace("256", "2.5"), "5: test[0].launch.block: must be a whole number or"),
     "expression": (
         TEST.replace("256", "\"__import__('os').getpid()\""),
@@ -445,7 +445,7 @@ WRONG_CONTENTS = {
     '{ data = "data/a.npy", dtype = "int33" }': ".data: 'int33' is no type that numpy knows",
     '{ shape = 4, alignment = 0 }': ".alignment: must be at least 1, not 0",
     '{ shape = 4, offset = [1] }': ".offset: must be a whole number or an expression, not [1]",
-    '{ shape = -1 }': ": a Buffer's shape must not be negative",
+    '{ shape = -1 }': ": a Buffer's shape must be at least 0",
     '{ alias = "kk" }': ".alias: there is no argument 'kk'; did you mean 'k'?",
     '{ alias = "n" }': ".alias: 'n' is 7, no buffer",
     '{ alias = "k", fill = "arange" }': ".alias: does not go with fill; give one of them",
