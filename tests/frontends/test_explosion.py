@@ -8,6 +8,7 @@ from described import KERNELS, missing, program_of
 
 import perfassert as pa
 from perfassert.errors import LaunchError
+from perfassert.frontends.cuda import launch_graph
 from perfassert.frontends.cuda.binding import Arguments, Binder
 
 A100 = "A100-SXM4-40GB"
@@ -44,6 +45,16 @@ def test_eight_nested_loops_of_unknown_length_are_predicted():
     assert 0 < float(prediction.time) < 3600
     said = [a for a in prediction.assumptions if a.stands_for == "trip count"]
     assert len(said) == 8
+
+
+@pytest.mark.parametrize(("most", "said"), [(60_000, 0), (50, 1)])
+def test_a_graph_that_grows_no_more_says_so(monkeypatch, most, said):
+    monkeypatch.setattr(launch_graph, "_MAX_ITEMS", most)
+    args = {"width": 64, "height": 64, "planes": 4, "years": 7}
+    prediction = predicted("explosion.cu", "pairs_of_years", pa.Launch((4, 4), (16, 16), args))
+    notes = [a.text for a in prediction.assumptions if "no more loops are taken apart" in a.text]
+    assert len(notes) == said
+    assert all(f"more than {most} instructions" in note for note in notes)
 
 
 def test_more_iterations_than_anybody_waits_for_are_an_error():

@@ -487,7 +487,7 @@ class _Walk:
         if most <= 0:
             return []
         differs = index in self.varying or self.warps_differ(trips, mask)
-        if differs and most <= _UNROLLED_TRIPS and self.count < _MAX_ITEMS:
+        if differs and most <= _UNROLLED_TRIPS and self.may_grow(index):
             return self.unrolled(index, mask, trips, most)
         if int(trips[mask].min()) != most:
             self.binder.assume("the threads of a warp leave a loop together, with the last one",
@@ -498,6 +498,14 @@ class _Walk:
             return items
         self.set_counter(index, most - 1)  # left at its top: the last runs only what lies before
         return items + self.region(index, mask, loop.last or frozenset())
+
+    def may_grow(self, index: int) -> bool:
+        """Whether the graph is small enough for a loop to be taken apart; else that is noted."""
+        if self.count < _MAX_ITEMS:
+            return True
+        said = f"a block has more than {_MAX_ITEMS} instructions: no more loops are taken apart"
+        self.binder.assume(said, self.program.loops[index].span)
+        return False
 
     def warps_differ(self, trips: IntArray, mask: BoolArray) -> bool:
         """Whether some warps of the block run the loop more often than others."""
@@ -521,7 +529,8 @@ class _Walk:
         if trips <= 0:
             return []
         found: list[tuple[int, int]] = []
-        if looked_at(trips, len(self.everyone)) and self.count < _MAX_ITEMS:
+        wanted = index in self.varying or self.count < _MAX_ITEMS
+        if wanted and looked_at(trips, len(self.everyone)) and self.may_grow(index):
             found = groups(
                 [*self.decisions_of(index, trips), *self.now_and_then(index, trips)], trips
             )
