@@ -120,7 +120,7 @@ def _module(job: Job) -> Compiled:
     return found
 
 
-def debug_information(job: Job, kernel: str) -> bytes:
+def debug_information(job: Job, kernel: str = "") -> bytes:
     """A cubin whose only use is what it says about types; ``b""`` where there is none.
 
     ``kernel`` (its mangled name) needs one of its own where the file does not have its instance.
