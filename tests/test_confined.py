@@ -3,15 +3,28 @@
 import json
 import os
 import re
+import shutil
+import subprocess
 import sys
+import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 import perfassert as pa
+from perfassert.baseline import files as baselines
+from perfassert.baseline.entry import Key
+from perfassert.comparison.read import read as read_report
 from perfassert.confined import FOLDER, is_source, reaches_outside
-from perfassert.errors import DeviceFileError, KernelSourceError, PerfFileError
+from perfassert.errors import (
+    BaselineError,
+    DeviceFileError,
+    KernelSourceError,
+    PerfFileError,
+    ReportError,
+)
 from perfassert.frontends.toolchain import tools
 from perfassert.frontends.toolchain.binary import Source
 from perfassert.frontends.toolchain.build import build, prepared
@@ -325,3 +338,109 @@ def test_files_of_strangers_are_opened_by_one_function():
         if opening.search(path.read_text("utf-8")) and not path.is_relative_to(package / "lab")
     }
     assert found - {"cli/explore.py"} <= set(OPENED_ELSEWHERE)
+
+
+class TestFilesNamedByLines:
+    """GCC quotes the line of a file that ``#line`` names, whichever it is."""
+
+    @pytest.fixture(autouse=True)
+    def toolchain(self, tmp_path, monkeypatch):
+        for name in ("nvcc", "nvrtc"):
+            if tools.find(name) is None:
+                pytest.skip(f"{name} is not installed")
+        if not shutil.which("g++"):
+            pytest.skip("g++ is not installed")
+        monkeypatch.setenv("PERFASSERT_CACHE_DIR", str(tmp_path / "cache"))
+
+    def said(self, folder, directives):
+        (folder / "k.cu").write_text(f"{KERNEL}int main() {{ return 0; }}\n{directives}\n")
+        with pytest.raises(KernelSourceError) as caught:
+            build(Source(folder / "k.cu", "cuda"), "sm_80")
+        return str(caught.value)
+
+    def test_relative_to_the_folder_of_the_tools(self, tmp_path, monkeypatch):
+        """Where it is none from the folder that the command was started in."""
+        (tmp_path / "s.env").write_text(SECRET)
+        (tmp_path / "deep" / "er").mkdir(parents=True)
+        monkeypatch.chdir(tmp_path / "deep" / "er")
+        place = os.path.relpath(tmp_path / "s.env", Path(tempfile.gettempdir()) / "perfassert-x")
+        assert not Path(place).exists()
+        assert "hunter2" not in self.said(tmp_path, f'#line 1 "{place}"\n#error x')
+
+    def test_a_header_outside(self, project, monkeypatch):
+        monkeypatch.setenv("PERFASSERT_SANDBOX", "off")
+        place = project.parent / "secret.h"
+        assert "hunter2" not in self.said(project, f'#line 1 "{place}"\n#error x')
+
+    @pytest.mark.parametrize(
+        "line", [b'#\0include "../secret.h"\n', b'#inc\\\0\nlude "../secret.h"\n']
+    )
+    def test_a_header_with_a_nul(self, project, monkeypatch, line):
+        """Which GCC passes over, as it does over blanks."""
+        monkeypatch.setenv("PERFASSERT_SANDBOX", "off")
+        (project.parent / "secret.h").write_text("hunter2 x;\n")
+        (project / "own.cuh").write_bytes(line)
+        assert "hunter2" not in self.said(project, '#include "own.cuh"')
+
+
+@pytest.mark.parametrize("line", ['#define F "{0}"\n#if __has_include(F)\n#endif'])
+def test_whether_a_file_is_there_cannot_be_asked(project, line):
+    (project / "k.cu").write_text(f"{line.format(project.parent / 's.env')}\n{KERNEL}")
+    with pytest.raises(KernelSourceError):
+        prepared(Source(project / "k.cu", "cuda"), "sm_80")
+
+
+def test_what_is_not_included_says_nothing_of_what_is_there(project):
+    said = []
+    for name in ("s.env", "none.env"):
+        place = project.parent / name
+        (project / "k.cu").write_text(f'#if __has_include("{place}")\n#endif\n{KERNEL}')
+        try:
+            prepared(Source(project / "k.cu", "cuda"), "sm_80")
+            said.append("")
+        except KernelSourceError as error:
+            said.append(str(error).replace(name, ""))
+    assert said[0] == said[1]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/dev/zero and its limit are Linux's")
+@pytest.mark.parametrize("confined", [True, False])
+def test_no_device_is_read_as_a_header(project, confined):
+    """It would never end; here the process may have 1 GB more than it starts with."""
+    (project / "k.cu").write_text(f'#include "/dev/zero"\n{KERNEL}')
+    code = (
+        "import resource, sys\n"
+        "from perfassert.errors import KernelSourceError\n"
+        "from perfassert.frontends.toolchain.binary import Source\n"
+        "from perfassert.frontends.toolchain.build import prepared\n"
+        "pages = int(open('/proc/self/statm').read().split()[0])\n"
+        "limit = pages * resource.getpagesize() + (1 << 30)\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (limit, limit))\n"
+        "try:\n    prepared(Source('k.cu', 'cuda'), 'sm_80')\n"
+        "except KernelSourceError:\n    pass\n"
+    )
+    env = {k: v for k, v in os.environ.items() if k != FOLDER or confined}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-300:]
+
+
+def test_baselines_lie_inside(project):
+    """Read or written: a link of the pull request's leads nowhere else."""
+    (project.parent / "others.toml").write_text(SECRET)
+    (project / "__perf__").mkdir()
+    (project / "__perf__" / "k.toml").symlink_to(project.parent / "others.toml")
+    with pytest.raises(BaselineError, match="lies outside of"):
+        baselines.read(project / "__perf__" / "k.toml")
+    (project / "__perf__" / "new.toml").symlink_to(project.parent / "made.toml")
+    update = baselines.Update({Key("t", "k", "d"): {"time": 1.0}})
+    with suppress(BaselineError):
+        baselines.write(project / "__perf__" / "new.toml", update)
+    assert not (project.parent / "made.toml").exists()
+
+
+def test_reports_to_compare_lie_inside(project):
+    (project.parent / "s.json").write_text('{"format": "hunter2"}')
+    (project / "base.json").symlink_to(project.parent / "s.json")
+    with pytest.raises(ReportError) as caught:
+        read_report(project / "base.json")
+    assert "hunter2" not in str(caught.value)

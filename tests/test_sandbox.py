@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -144,3 +145,53 @@ def test_a_compiler_reads_no_file_elsewhere(tmp_path, monkeypatch, host, asked):
     with pytest.raises(PerfAssertError) as caught:
         build(Source(home / "k.cu", "cuda"), "sm_80")
     assert "hunter2" not in str(caught.value)
+
+
+@alone
+@pytest.mark.parametrize(
+    "code",
+    [
+        "os.chmod(outside, 0o777)",
+        "os.utime(outside, (1, 1))",
+        "os.chown(outside, os.getuid(), os.getgid())",
+        "os.setxattr(outside, 'user.a', b'x')",
+        "resource.prlimit({pid}, resource.RLIMIT_CORE, resource.prlimit({pid}, 4))",
+        "os.sched_setaffinity({pid}, os.sched_getaffinity({pid}))",
+        "os.setpriority(os.PRIO_PROCESS, {pid}, os.getpriority(os.PRIO_PROCESS, {pid}))",
+        "call(29, 0, 4096, 0o1600)",
+        "call(68, 0, 0o1600)",
+        "call(250, 0, -3, 0)",
+    ],
+)  # fmt: skip
+def test_what_else_lies_outside_of_a_tool_s_folder(tmp_path, code):
+    """Modes, times, owners and attributes of files, limits of processes, memory and queues that
+    others can open (shmget, msgget), keys: Landlock knows none of them."""
+    (tmp_path / "outside").write_text("hunter2")
+    (tmp_path / "folder").mkdir()
+    script = (
+        "import ctypes, os, resource\n"
+        "def call(*words):\n"
+        "    found = ctypes.CDLL(None, use_errno=True).syscall(*words)\n"
+        "    if found < 0: raise OSError(ctypes.get_errno(), 'refused')\n"
+        "    if words[0] == 29: ctypes.CDLL(None).shmctl(found, 0, None)\n"
+        "    if words[0] == 68: ctypes.CDLL(None).msgctl(found, 0, None)\n"
+        f"outside = {str(tmp_path / 'outside')!r}\n{code.format(pid=os.getpid())}\n"
+    )
+    command = [sys.executable, "-I", "-S", "-c", script]
+    done = run_process(command, BOUNDS, {}, folder=tmp_path / "folder")
+    assert done.status != 0, done
+    assert "Error" in done.stderr
+
+
+@linux
+def test_a_child_in_a_session_of_its_own_ends_with_the_tool(tmp_path):
+    script = (
+        "import os, time\n"
+        "if not os.fork():\n"
+        "    os.setsid()\n"
+        "    time.sleep(1)\n"
+        "    open('late', 'w').close()\n"
+    )
+    run_process([sys.executable, "-I", "-S", "-c", script], BOUNDS, {}, folder=tmp_path)
+    time.sleep(2)
+    assert not (tmp_path / "late").exists()

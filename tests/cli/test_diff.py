@@ -436,3 +436,13 @@ def test_limits_of_launches(recorded, capsys):
 def test_a_launch_needs_launches(folders, capsys):
     assert main(["diff", *folders, "--arch", "sm_80", "--fail-on", "time +2 %"]) == 2
     assert "time is of a launch; give --launches FILE" in capsys.readouterr().err
+
+
+def test_a_comment_on_a_new_file_that_is_broken_has_no_tick(tmp_path, capsys):
+    for side in ("base", "head"):
+        (tmp_path / side).mkdir()
+        (tmp_path / side / "k.cu").write_text(SAME)
+    (tmp_path / "head" / "new.cu").write_text("damaged")
+    sides = [str(tmp_path / side) for side in ("base", "head")]
+    assert main(["diff", *sides, "--arch", "sm_80", "--markdown"]) == 1
+    assert "✅" not in capsys.readouterr().out

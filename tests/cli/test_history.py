@@ -221,3 +221,12 @@ def test_without_a_repository(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     assert main(["history"]) == 2
     assert "not a git repository" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["history", "bisect"])
+def test_a_revision_is_no_option_of_git(repository, monkeypatch, tmp_path, command):
+    monkeypatch.chdir(repository)
+    option = f"--output={tmp_path / 'made'}"
+    given = [f"--range={option}"] if command == "history" else ["--", "test_copy", option]
+    main([command, *given])
+    assert list(tmp_path.iterdir()) == []

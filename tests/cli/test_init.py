@@ -1,12 +1,15 @@
 """``perfassert init``: what it writes runs once it is filled in; nothing is overwritten."""
 
+import ast
 import json
 from pathlib import Path
 
 import pytest
 
 from perfassert.cli.main import main
+from perfassert.errors import PerfFileError
 from perfassert.frontends.toolchain import tools
+from perfassert.toml_tables import read_toml
 
 KERNELS = """
 struct Configuration { int a; float c[4]; };
@@ -95,3 +98,35 @@ def test_compiled_code_names_its_devices(project, capsys):
     (device,) = json.loads(capsys.readouterr().out)["devices"]
     assert main(["devices", device, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["arch"] == "sm_90"
+
+
+PTX = """.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry k(.param .u64 a) { ret; }
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "output"),
+    [
+        ('k"""; made = 1; """', "test_perf.py"),
+        ('k"""', "test_perf.py"),
+        ("k\r[[test]]\rname = 1 #", "k.perf.toml"),
+        ("k\x7f", "k.perf.toml"),
+    ],
+)
+def test_the_name_of_a_file_becomes_no_code(tmp_path, monkeypatch, name, output):
+    monkeypatch.chdir(tmp_path)
+    for tool in ("ptxas", "nvdisasm"):
+        if tools.find(tool) is None:
+            pytest.skip(f"{tool} is not installed")
+    Path(f"{name}.ptx").write_text(PTX)
+    assert main(["init", f"{name}.ptx", "--device", "a100", "-o", output]) == 0
+    if output.endswith(".toml"):
+        _, table = read_toml(Path(output), PerfFileError)
+        assert [test["name"] for test in table["test"]] == ["k"]
+    else:
+        body = ast.parse(Path(output).read_text()).body
+        kinds = (ast.Expr, ast.ImportFrom, ast.Import, ast.Import, ast.Assign, ast.Assign)
+        assert [type(node) for node in body] == [*kinds, ast.FunctionDef]

@@ -283,3 +283,18 @@ def test_metrics_of_plug_ins(files, double, capsys):
     assert found["predictions"][0]["metrics"] == {
         "energy": {"base": 1.0, "head": 2.0, "difference": 1.0}
     }
+
+
+def test_the_line_of_a_test_is_a_number(files, double, single, capsys, monkeypatch, tmp_path):
+    """It stands in an annotation of GitHub, where a text could begin another one."""
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
+    line = "1::x\n::error::y"
+    arguments = files([a_test("test_a", single, line=line)], [a_test("test_a", double, line=line)])
+    main([*arguments, "--github"])
+    captured = capsys.readouterr()
+    assert "\n::error::" not in captured.out + captured.err
+
+
+def test_a_comment_on_nothing_that_fails_has_no_tick(files, capsys):
+    assert main([*files([], []), "--markdown", "--require-all"]) == 1
+    assert "✅" not in capsys.readouterr().out

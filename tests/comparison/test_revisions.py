@@ -2,6 +2,7 @@
 
 import subprocess
 import tempfile
+from contextlib import suppress
 
 import pytest
 
@@ -40,3 +41,23 @@ def test_what_is_known_of_a_commit_is_found_again(repository, tmp_path):
     assert len(listed.stdout.splitlines()) == 1
     with pytest.raises(KernelSourceError), checked_out("none"):
         pass
+
+
+@pytest.mark.parametrize("kind", ["smudge", "process"])
+def test_a_folder_that_looks_like_a_repository_runs_nothing(repository, tmp_path, kind):
+    """Files of a pull request can be a bare repository's, with settings that name programs."""
+    place, made = repository / "below", tmp_path / "made"
+    commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True).stdout
+    for name, content in {
+        "HEAD": "ref: refs/heads/main\n",
+        "refs/heads/main": commit,
+        "objects/info/alternates": "../../.git/objects\n",
+        "info/attributes": "* filter=x\n",
+        "config": "[core]\nrepositoryformatversion = 0\nbare = false\nworktree = ..\n"
+        f'[filter "x"]\n{kind} = touch {made}\n',
+    }.items():
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / name).write_text(content)
+    with suppress(KernelSourceError), checked_out("main"):
+        pass
+    assert not made.exists()

@@ -14,6 +14,7 @@ from perfassert.report.document import document, to_json
 from perfassert.report.html import html
 from perfassert.report.markdown import markdown
 from perfassert.report.markdown_parts import code, fenced, words
+from perfassert.report.performance_page import performance_page
 from perfassert.report.prediction import text
 from perfassert.report.spreadsheet import csv_text
 from perfassert.report.tables import table
@@ -119,3 +120,65 @@ def test_a_terminal_section(pytester):
     section = result.stdout.str().partition("predicted performance")[2]
     harmless(section.partition("= short test summary")[0])
     harmless(Path("r.md").read_text("utf-8"))
+
+
+LEGACY = re.compile(r"##\[|##vso\[")
+"""Commands that runners of GitHub and Azure take from anywhere in a line."""
+
+
+@pytest.mark.parametrize("name", ["##[add-mask]x", "k ##[set-output name=a;]b", "##vso[task.x]y"])
+def test_no_text_is_an_older_command(name, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "k.ptx").write_text("damaged")
+    assert main(["kernels", f"{name}.ptx", "--arch", "sm_80"]) == 2
+    assert LEGACY.search(capsys.readouterr().err) is None
+    assert LEGACY.search(annotation(name, name, name)) is None
+    assert LEGACY.search(str(pa.KernelError(name))) is None
+    assert LEGACY.search(table((name,), [(name,)])) is None
+
+
+def test_a_command_behind_many_blanks():
+    harmless(str(pa.KernelError(f"{' ' * 70}::error::x.perf.toml: is wrong")))
+
+
+@pytest.mark.parametrize("show", [code, words])
+@pytest.mark.parametrize(
+    "name", ["https://evil.example/x", "www.evil.example", "GH-12", "http://evil.example"]
+)
+def test_no_name_becomes_a_link(show, name):
+    assert name not in show(name)
+
+
+@pytest.mark.parametrize("key", ["kernel", "device"])
+@pytest.mark.parametrize(
+    "name", ["`<img src=x onerror=alert(1)>", "a\n\n# b", "@you", "a\x1b[31m", "\u202e"]
+)
+def test_a_page_of_promises(prediction, key, name):
+    told = {**prediction.to_dict(diagnosis=False), "label": "k", "note": "", "metrics": {},
+            "expectations": [], "sources": {}, "kernel": "k", "device": "d", key: name}  # fmt: skip
+    test = {
+        "nodeid": "t.py::t", "file": "t.py", "line": 1, "device": "d", "outcome": "passed",
+        "message": None, "predictions": [told], "rankings": [], "baselines": [],
+    }  # fmt: skip
+    page = harmless(performance_page(document([test]), "perfassert docs t.py"))
+    assert re.search(r"(?<!\\)<img|^# b|(?<![\w`])@you", page, re.MULTILINE) is None
+
+
+@pytest.mark.parametrize("key", ["skip", "xfail"])
+def test_reasons_on_a_terminal(pytester, key):
+    """Those of ``*.perf.toml``, which pytest prints with -r."""
+    Path("t.perf.toml").write_text(
+        '[[test]]\nname = "t"\nlaunch = { domain = 64, block = 64 }\nexpect = { time = "< 1 ns" }\n'
+        f'{key} = "\\u001b[31m\\n::error::x"\n'
+        '[test.kernel.accesses]\nfields = [{ name = "a", shape = [64] }]\nloads = ["a[x]"]\n'
+    )
+    result = pytester.runpytest("-rA", "--perf-device", "a100")
+    harmless(result.stdout.str())
+
+
+def test_a_file_of_tests_with_lines_in_its_name(pytester):
+    Path("a\n::error::b.perf.toml").write_text(
+        '[[test]]\nname = "t"\nlaunch = { domain = 64, block = 64 }\nexpect = { time = "< 1 ns" }\n'
+        '[test.kernel.accesses]\nfields = [{ name = "a", shape = [64] }]\nloads = ["a[x]"]\n'
+    )
+    harmless(pytester.runpytest("-rA", "--perf-device", "a100").stdout.str())

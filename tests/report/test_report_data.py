@@ -1,10 +1,13 @@
 """Predictions without their diagnosis; files that are replaced; Markdown of hostile names."""
 
+import os
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
 
 import perfassert as pa
+from perfassert.errors import ReportError
 from perfassert.report.document import document, to_json
 from perfassert.report.files import replace_file
 from perfassert.report.markdown_parts import Capped, code, fenced, words
@@ -126,3 +129,13 @@ def test_damaged_data_is_a_prediction_or_refused_by_key(prediction):
     volumes = {**data["volumes"], "l2_load": {}}
     with pytest.raises(pa.PredictionDataError, match=r"prediction.volumes.l2_load has no 'total'"):
         pa.Prediction.from_dict({**data, "volumes": volumes})
+
+
+def test_the_file_that_is_written_aside_is_no_link(tmp_path):
+    """Its name could be guessed, and a pull request has links of many names."""
+    (tmp_path / "others").write_text("kept")
+    (tmp_path / f".r.html.{os.getpid()}").symlink_to(tmp_path / "others")
+    with suppress(ReportError):
+        replace_file(tmp_path / "r.html", "written")
+    assert (tmp_path / "others").read_text() == "kept"
+    assert not (tmp_path / "r.html").is_symlink()
