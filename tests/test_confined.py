@@ -367,6 +367,35 @@ class TestFilesNamedByLines:
         assert not Path(place).exists()
         assert "hunter2" not in self.said(tmp_path, f'#line 1 "{place}"\n#error x')
 
+    @pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
+    def test_the_environment_of_the_command(self, tmp_path):
+        """By a file of tests alone: its include folder is what the sandbox lets tools read."""
+        code = (
+            "import os\n"
+            "from pathlib import Path\n"
+            "from perfassert.errors import PerfAssertError\n"
+            "from perfassert.frontends.toolchain.build import build\n"
+            "from perfassert.perf_toml.read import read_perf_file\n"
+            f"text = {KERNEL!r} + 'int main() {{ return 0; }}\\n'\n"
+            "text += f'#line 1 \"../../proc/{os.getpid()}/environ\"\\n#error x\\n'\n"
+            "Path('k.cu').write_text(text)\n"
+            "(case,) = read_perf_file(Path('k.perf.toml'))\n"
+            "try:\n    build(case.kernel.compiled.source, 'sm_80')\n"
+            "except PerfAssertError as error:\n    print(error)\n"
+        )
+        folder = tmp_path / "deep"
+        folder.mkdir()
+        (folder / "k.perf.toml").write_text(
+            '[[test]]\nname = "t"\nkernel = { cuda = "k.cu", include_dirs = ["/"] }\n'
+            'launch = { grid = 1, block = 32 }\nexpect = { time = "< 1 s" }\n'
+        )
+        env = {**os.environ, "TOKEN": "hunter2", "TMPDIR": "/tmp"}
+        done = subprocess.run(
+            [sys.executable, "-c", code], env=env, cwd=folder, capture_output=True, text=True
+        )
+        assert done.stdout, done.stderr
+        assert "hunter2" not in done.stdout
+
     def test_a_header_outside(self, project, monkeypatch):
         monkeypatch.setenv("PERFASSERT_SANDBOX", "off")
         place = project.parent / "secret.h"

@@ -282,6 +282,12 @@ def test_a_gate_that_vanished_fails_under_strict(kept, way):
     result.stdout.fnmatch_lines(["unused baselines fail the run*", "*test_copy*"])
 
 
+def test_a_comment_on_a_run_that_strict_fails_has_no_tick(kept):
+    gate(kept).write_text(KERNEL + VANISHED["renamed away"] + "\ndef test_other():\n    pass\n")
+    assert run(kept, "--perf-strict", "--perf-report=md:comment.md").ret == 1
+    assert "✅" not in (kept.path / "comment.md").read_text("utf-8")
+
+
 def test_a_module_that_is_gone_fails_under_strict(kept):
     """Even where nothing else is left in its folder, and the run has no baselines at all."""
     gate(kept).unlink()

@@ -69,7 +69,7 @@ def test_digest_is_of_the_content():
     assert len(binary().digest) == 64
 
 
-@pytest.mark.parametrize("damage", [b"", b"x" * 100, None])
+@pytest.mark.parametrize("damage", [b"", b"x" * 100, zlib.compress(b"[" * 100_000), None])
 def test_a_corrupt_entry_is_dropped(own_cache, damage):
     keep("a")
     (entry,) = own_cache.iterdir()
