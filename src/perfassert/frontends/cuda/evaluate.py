@@ -578,9 +578,9 @@ class _Evaluation:
             environment: Environment = {}
             memo: dict[int, Value] = {}
             last = decided.get(place)
-            for register in self.live.get(departure.edge.target, ()):
-                value = departure.environment.get(register)
-                if value is None:
+            live = frozenset(self.live.get(departure.edge.target, ()))
+            for register, value in departure.environment.items():
+                if register not in live:
                     continue
                 form = closed(value)
                 if k in s.inside(form):
