@@ -52,7 +52,7 @@ FUZZ ?= 5000
 GUIDED ?= 120
 
 fuzz: $(VENV)/ready
-	PERFASSERT_FUZZ=$(FUZZ) $(BIN)/python -m pytest tests/fuzz -k damage -n auto
+	PERFASSERT_FUZZ=$(FUZZ) $(BIN)/python -m pytest tests/fuzz -k "damage or calls" -n auto
 	$(BIN)/python -m pip install --quiet --group fuzz
 	$(BIN)/python tests/fuzz/guided.py $(GUIDED) $(if $(UNTIL),--until $(UNTIL))
 

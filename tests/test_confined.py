@@ -313,6 +313,7 @@ OPENED_ELSEWHERE = {
     "frontends/recording/device.py": "our own",
     "frontends/recording/session.py": "named on the command line",
     "frontends/recording/stand_in.py": "our own",
+    "frontends/toolchain/build.py": "what a tool has written",
     "frontends/toolchain/cache.py": "our own",
     "frontends/toolchain/compilers.py": "what a tool has written",
     "frontends/toolchain/containers.py": "what a tool has written",
@@ -438,14 +439,14 @@ def test_no_device_is_read_as_a_header(project, confined):
     """It would never end; here the process may have 1 GB more than it starts with."""
     (project / "k.cu").write_text(f'#include "/dev/zero"\n{KERNEL}')
     code = (
-        "import resource, sys\n"
+        "import resource, sys\nfrom pathlib import Path\n"
         "from perfassert.errors import KernelSourceError\n"
         "from perfassert.frontends.toolchain.binary import Source\n"
         "from perfassert.frontends.toolchain.build import prepared\n"
         "pages = int(open('/proc/self/statm').read().split()[0])\n"
         "limit = pages * resource.getpagesize() + (1 << 30)\n"
         "resource.setrlimit(resource.RLIMIT_AS, (limit, limit))\n"
-        "try:\n    prepared(Source('k.cu', 'cuda'), 'sm_80')\n"
+        "try:\n    prepared(Source(Path('k.cu'), 'cuda'), 'sm_80')\n"
         "except KernelSourceError:\n    pass\n"
     )
     env = {k: v for k, v in os.environ.items() if k != FOLDER or confined}

@@ -24,6 +24,7 @@ INCLUDE = re.compile(
 )
 """More than the preprocessor takes for one: comments, strings and other lines count, too. With a
 comment between its parts it is one without a name."""
+_NO_SOURCES = ("/proc", "/sys", "/dev", "/etc", "/run", "/var/run", "/boot")
 _SPELLED = (b"??/", b"??=")
 """Trigraphs of a line's continuation and of ``#``."""
 _BLANK_SPLICE = re.compile(rb"\\[ \t\f\v]*(?:\r\n?|\n)")
@@ -44,6 +45,13 @@ def outside(path: Path) -> str:
     if within != real and within not in real.parents:
         return f"{path} lies outside of {within}, which {FOLDER} allows"
     return ""
+
+
+def holds_more_than_sources(folder: Path) -> bool:
+    """Whether a folder has what no compiler needs below it: processes, settings, homes."""
+    real = folder.resolve()
+    home = Path.home().resolve()
+    return real in (home, *home.parents) or any(real.is_relative_to(top) for top in _NO_SOURCES)
 
 
 class OutsideFolder(PermissionError):

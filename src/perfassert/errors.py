@@ -8,14 +8,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+_OLDER_COMMAND = re.compile(r"##(?=\[|vso\[)")
+"""Commands that runners of GitHub and Azure take from anywhere in a line. Its second sign is
+spelled as JSON spells it, so that data stay data."""
+
 
 def printable(text: str, lines: bool = True) -> str:
     """Names and messages of others, for people: control characters and marks that turn text around
-    are spelled out, and no line is a command to GitHub; ``lines``: those of the text stay."""
-    if text.isprintable() and "::" not in text[:64]:
+    are spelled out, nothing is a command to GitHub or Azure; ``lines``: those of the text stay."""
+    if text.isprintable() and "::" not in text and "##" not in text:
         return text
     kept = "\n\t" if lines else ""
     spelled = "".join(c if c.isprintable() or c in kept else repr(c)[1:-1] for c in text)
+    spelled = _OLDER_COMMAND.sub(r"#\\u0023", spelled)
     return re.sub(r"^([ \t]*)::", r"\1\\::", spelled, flags=re.MULTILINE)
 
 

@@ -42,12 +42,31 @@ _TRUNCATE, _IOCTL = 1 << 14, 1 << 15
 _OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL
 _TCP, _SCOPES = 0b11, 0b11  # bind and connect; abstract Unix sockets and signals
 
-_REFUSED = {
-    # socket, ptrace, process_vm_readv, process_vm_writev, pidfd_getfd, io_uring_setup
-    "x86_64": (0xC000003E, (41, 101, 310, 311, 438, 425)),
-    "aarch64": (0xC00000B7, (198, 117, 270, 271, 438, 425)),
-}
-"""Machine → its number for the kernel's audit, and the system calls that are refused."""
+_AUDIT = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+"""Machine → its number for the kernel's audit."""
+_REFUSED = {  # system call: its number on x86-64 and on arm64, -1 where it has none
+    # The network, other processes, and a way around this filter.
+    "socket": (41, 198), "ptrace": (101, 117), "process_vm_readv": (310, 270),
+    "process_vm_writev": (311, 271), "pidfd_getfd": (438, 438), "io_uring_setup": (425, 425),
+    "kcmp": (312, 272), "bpf": (321, 280), "perf_event_open": (298, 241), "userfaultfd": (323, 282),
+    "sched_setaffinity": (203, 122), "sched_setscheduler": (144, 119), "sched_setparam": (142, 118),
+    "sched_setattr": (314, 274), "setpriority": (141, 140), "ioprio_set": (251, 30),
+    # A session or group of its own, in which it would outlive its time limit.
+    "setsid": (112, 157), "setpgid": (109, 154),
+    # Modes, owners, times and attributes of files, which Landlock does not know.
+    "chmod": (90, -1), "fchmod": (91, 52), "fchmodat": (268, 53), "fchmodat2": (452, 452),
+    "chown": (92, -1), "lchown": (94, -1), "fchown": (93, 55), "fchownat": (260, 54),
+    "utime": (132, -1), "utimes": (235, -1), "futimesat": (261, -1), "utimensat": (280, 88),
+    "setxattr": (188, 5), "lsetxattr": (189, 6), "fsetxattr": (190, 7), "setxattrat": (463, 463),
+    "getxattr": (191, 8), "lgetxattr": (192, 9), "fgetxattr": (193, 10), "getxattrat": (464, 464),
+    "removexattr": (197, 14), "lremovexattr": (198, 15), "fremovexattr": (199, 16),
+    # Memory, queues and keys that other processes can open; name spaces; the kernel's log.
+    "shmget": (29, 194), "shmat": (30, 196), "semget": (64, 190), "msgget": (68, 186),
+    "add_key": (248, 217), "request_key": (249, 218), "keyctl": (250, 219),
+    "unshare": (272, 97), "setns": (308, 268), "mount": (165, 40), "chroot": (161, 51),
+    "sethostname": (170, 161), "fanotify_init": (300, 262), "syslog": (103, 116),
+}  # fmt: skip
+_PRLIMIT = (302, 261)  # refused for another process than the one that calls
 _X32 = 0x40000000  # set in the numbers of another table of system calls on x86-64
 _LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06  # BPF
 _ALLOW, _ERROR, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
@@ -154,13 +173,14 @@ def _allow(ruleset: int, path: str, granted: int, known: int) -> None:
 def _refuse_calls() -> bool:
     """Whether system calls that reach other processes or the network are refused from now on."""
     machine = os.uname().machine
-    if machine not in _REFUSED:
+    if machine not in _AUDIT:
         return False
-    audit, numbers = _REFUSED[machine]
+    column = list(_AUDIT).index(machine)
+    numbers = [both[column] for both in _REFUSED.values() if both[column] >= 0]
     refuse = _ERROR | _NOT_PERMITTED
     program = [
         (_LOAD, 0, 0, 4),  # the machine that a call is for
-        (_EQUAL, 1, 0, audit),
+        (_EQUAL, 1, 0, _AUDIT[machine]),
         (_RETURN, 0, 0, _KILL),
         (_LOAD, 0, 0, 0),  # its number
     ]
@@ -168,7 +188,13 @@ def _refuse_calls() -> bool:
         program += [(_AT_LEAST, 0, 1, _X32), (_RETURN, 0, 0, _KILL)]
     for number in numbers:
         program += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, refuse)]
-    program += [(_RETURN, 0, 0, _ALLOW)]
+    program += [
+        (_EQUAL, 0, 3, _PRLIMIT[column]),
+        (_LOAD, 0, 0, 16),  # its first argument, a process
+        (_EQUAL, 1, 0, 0),
+        (_RETURN, 0, 0, refuse),
+        (_RETURN, 0, 0, _ALLOW),
+    ]
     code = b"".join(struct.pack("=HBBI", *instruction) for instruction in program)
     buffer = ctypes.create_string_buffer(code, len(code))
     filter_program = struct.pack("@HP", len(program), ctypes.addressof(buffer))

@@ -14,5 +14,5 @@ def test_what_fails_without_a_slower_launch_has_no_tick(key):
     told = {"failures": (), "unknown": (), "changed": (), key: ("copy: something else",)}
     times = Launched(Comparison(tolerances("2 %", {})[0]["time"], ()), **told, timed=True)
     assert times.fails(allow_gone=False)
-    comment = markdown(CodeDiff("base", "head", (), {}), times)
+    comment = markdown(CodeDiff("base", "head", (), {}), times, failed=True)
     assert not comment.startswith("## ✅")

@@ -15,6 +15,7 @@ from types import ModuleType
 
 from perfassert.baseline.entry import Entry, Key
 from perfassert.baseline.text import format_file, parse_file, remarks_of
+from perfassert.confined import outside, read_bytes
 from perfassert.errors import BaselineError
 
 fcntl: ModuleType | None
@@ -60,7 +61,7 @@ def read(path: Path) -> dict[Key, Entry]:
     """The entries of a file, none where it does not exist; :class:`BaselineError` if it is bad."""
     try:
         size = path.stat().st_size
-        content = path.read_bytes() if size <= _LARGEST else b""
+        content = read_bytes(path) if size <= _LARGEST else b""
     except FileNotFoundError:
         return {}
     except OSError as error:
@@ -90,6 +91,8 @@ def write(path: Path, update: Update) -> None:
     :class:`BaselineError` says why. Without entries it goes, and its folder if that is empty. A
     link stays one.
     """
+    if reason := outside(path):
+        raise BaselineError(reason)
     path = path.resolve() if path.is_symlink() else path
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -75,8 +75,9 @@ def _bisect(options: argparse.Namespace) -> int:
 
 
 def _between(good: str, bad: str) -> set[str]:
-    from perfassert.comparison.revisions import said
+    from perfassert.comparison.revisions import check_revision, said
 
+    check_revision(good)
     return set(said("rev-list", f"{good}..{bad}").split())
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from perfassert.cli.sources import add_compilation, compilation_of
 from perfassert.cli.terminal import progress
 from perfassert.cli.toml_text import toml_text, toml_value
-from perfassert.errors import KernelSourceError, LaunchError, PerfFileError
+from perfassert.errors import KernelSourceError, LaunchError, PerfFileError, printable
 
 if TYPE_CHECKING:
     from perfassert.frontends.cuda.inventory import KernelInfo
@@ -164,8 +164,13 @@ def _start(parameter: Any) -> int | float:
     return 1 if parameter.size == 1 else _DOMAIN
 
 
+def _one_line(name: str) -> str:
+    """A file's name where it is neither code nor the end of a comment or a string."""
+    return printable(name, lines=False).replace("\\", "\\\\").replace('"', '\\"')
+
+
 def _python(plan: Plan) -> Iterator[str]:
-    yield f'"""Predicted performance of the kernels in {plan.source}."""'
+    yield f'"""Predicted performance of the kernels in {_one_line(plan.source)}."""'
     yield ""
     yield "from pathlib import Path"
     yield ""
@@ -190,7 +195,7 @@ def _python(plan: Plan) -> Iterator[str]:
 
 
 def _toml(plan: Plan) -> Iterator[str]:
-    yield f"# Predicted performance of the kernels in {plan.source}."
+    yield f"# Predicted performance of the kernels in {_one_line(plan.source)}."
     more = "".join(f", {key} = {toml_value(value)}" for key, value in plan.given.items())
     for kernel in plan.kernels:
         yield ""

@@ -25,4 +25,4 @@ def _key(name: str) -> str:
 
 def toml_text(value: str) -> str:
     """A string that Python and TOML read alike."""
-    return json.dumps(value, ensure_ascii=False)
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

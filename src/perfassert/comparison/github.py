@@ -27,7 +27,7 @@ def _annotation(item: Item) -> str:
     base, head, difference = times(item)
     place = ""
     if item.place:
-        place = f"file={_property(item.place.file)},line={item.place.line},"
+        place = f"file={_property(item.place.file)},line={_property(str(item.place.line))},"
     named = kernel(item)
     causes = "; ".join(map(str, item.components[:3]))
     message = f"{named} on {item.device}: {base} → {head} ({difference})"

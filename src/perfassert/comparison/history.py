@@ -13,7 +13,7 @@ from perfassert.baseline.components import components, same
 from perfassert.baseline.entry import DEFAULT_NAME, Entry, Key
 from perfassert.baseline.files import FOLDER, alternative
 from perfassert.baseline.text import parse_file
-from perfassert.comparison.revisions import printed, said
+from perfassert.comparison.revisions import check_revision, printed, said
 from perfassert.errors import BaselineError
 from perfassert.process_pool import Progress
 
@@ -175,6 +175,7 @@ def _commits(path: Path, revisions: str) -> tuple[list[Commit], Container[str]]:
     are meant: what comes before a range says what its first commit changed, and stands first."""
     below = "" if str(path) == "." else f"{path.as_posix()}/"
     wanted = path.as_posix() if path.suffix == ".toml" else f":(glob){below}**/{FOLDER}/**/*.toml"
+    check_revision(revisions)
     ends = [end for end in said("rev-parse", "--revs-only", revisions).split() if end[0] != "^"]
     log = said("log", "--reverse", "--topo-order", "--no-renames", "--name-only", "--relative",
                _FORMAT, *(ends or [revisions]), "--", wanted)  # fmt: skip

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from perfassert.comparison.line_changes import LineCosts, costs_of
+from perfassert.confined import read_bytes
 from perfassert.errors import PerfAssertError, ReportError
 from perfassert.prediction.prediction import Prediction
 from perfassert.report.document import FORMAT, SCHEMA
@@ -70,7 +71,7 @@ class ReportFile:
 def read(path: Path) -> ReportFile:
     """Raises :class:`ReportError` where the file is not of perfassert, or of another schema."""
     try:
-        data = json.loads(path.read_bytes(), parse_constant=_no_number, parse_float=_finite)
+        data = json.loads(read_bytes(path), parse_constant=_no_number, parse_float=_finite)
     except OSError as error:
         raise ReportError(f"{path}: cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError) as error:

@@ -20,6 +20,8 @@ _SETTINGS = (
     "-c", "core.quotepath=off",
     # Programs that git starts may lie in the repository, and so come from whoever changed it.
     "-c", f"core.hooksPath={os.devnull}", "-c", "core.fsmonitor=false", "-c", "core.pager=cat",
+    # A folder with files of a bare repository, settings among them, is no repository.
+    "-c", "safe.bareRepository=explicit",
 )  # fmt: skip
 
 
@@ -36,6 +38,12 @@ class Checkout:
         """The same place in this revision; what is outside of the repository stays."""
         whole = path.resolve()
         return self.root / whole.relative_to(self.of) if whole.is_relative_to(self.of) else path
+
+
+def check_revision(name: str) -> None:
+    """:class:`KernelSourceError` for what git would take for an option."""
+    if name.startswith("-"):
+        raise KernelSourceError(f"{name!r} is no revision: it begins with '-'")
 
 
 def is_revision(name: str) -> bool:

@@ -128,9 +128,14 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
     above = {file_path.parent.name, file_path.parent.parent.name}
     if not file_path.name.endswith(".perf.toml") or _BASELINES in above:
         return None
+    from perfassert.errors import printable
     from perfassert.pytest_plugin.toml_items import PerfTomlFile
 
-    return PerfTomlFile.from_parent(parent, path=file_path)
+    relative = os.path.relpath(file_path, parent.config.rootpath).replace(os.sep, "/")
+    nodeid = printable(relative, lines=False)  # which pytest prints
+    if nodeid == relative:
+        return PerfTomlFile.from_parent(parent, path=file_path)
+    return PerfTomlFile.from_parent(parent, path=file_path, nodeid=nodeid)
 
 
 @pytest.hookimpl(tryfirst=True)

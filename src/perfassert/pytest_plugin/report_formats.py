@@ -14,13 +14,19 @@ _OWN = ("html", "md", "json", "csv")
 
 
 def write(
-    name: str, path: Path, tests: Iterable[Mapping[str, Any]], errors: Iterable[str], root: Path
+    name: str,
+    path: Path,
+    tests: Iterable[Mapping[str, Any]],
+    errors: Iterable[str],
+    root: Path,
+    passed: bool,
 ) -> None:
-    """Write one report; ``root``: folder that source files of the records are relative to."""
-    replace_file(path, _text(name, document(tests, errors), root))
+    """Write one report; ``root``: folder that source files of the records are relative to;
+    ``passed``: whether the run did."""
+    replace_file(path, _text(name, document(tests, errors), root, passed))
 
 
-def _text(name: str, report: Document, root: Path) -> str:
+def _text(name: str, report: Document, root: Path, passed: bool) -> str:
     if name == "json":
         return to_json(report)
     if name == "csv":
@@ -30,7 +36,7 @@ def _text(name: str, report: Document, root: Path) -> str:
     if name == "md":
         from perfassert.report.markdown import markdown
 
-        return markdown(report)
+        return markdown(report, passed=passed)
     if name == "html":
         from perfassert.report.html import html
 

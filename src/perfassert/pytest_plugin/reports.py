@@ -87,6 +87,7 @@ class Reports:
         if report.failed:
             self.errors.add(report.nodeid)
 
+    @pytest.hookimpl(trylast=True)  # when the exit status is known
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Write the reports; one that cannot be written fails a run that passed.
 
@@ -102,7 +103,8 @@ class Reports:
         for target in self.targets:
             try:
                 tests, root = self.tests.values(), self.config.rootpath
-                write(target.format, target.path, tests, self.errors, root)
+                passed = session.exitstatus == pytest.ExitCode.OK
+                write(target.format, target.path, tests, self.errors, root, passed)
             except PerfAssertError as error:
                 self.problems.append(str(error))
             else:

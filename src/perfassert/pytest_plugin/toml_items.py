@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from perfassert.errors import ExpectationFailed, LaunchError, PerfAssertError, PerfFileError
+from perfassert.errors import (
+    ExpectationFailed,
+    LaunchError,
+    PerfAssertError,
+    PerfFileError,
+    printable,
+)
 from perfassert.perf_toml.cases import EVERY_DEVICE, Case, RankCase, TestCase
 from perfassert.perf_toml.read import read_perf_file
 from perfassert.pytest_plugin.devices import NoDevice, UsageProblem, expected_failure, parameters
@@ -57,9 +63,9 @@ class PerfTomlItem(pytest.Item):
         self.add_marker(pytest.mark.perf)
         skip, xfail = case.header.skip, case.header.xfail
         if reason := skip.get(device.id) or skip.get(EVERY_DEVICE):
-            self.add_marker(pytest.mark.skip(reason=reason))
+            self.add_marker(pytest.mark.skip(reason=printable(reason)))
         if reason := xfail.get(device.id) or xfail.get(EVERY_DEVICE):
-            self.add_marker(expected_failure(reason))
+            self.add_marker(expected_failure(printable(reason)))
 
     def setup(self) -> None:
         """The engines are loaded here, not when the file is collected."""

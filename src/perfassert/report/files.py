@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 from pathlib import Path
 
 from perfassert.errors import ReportError
@@ -21,11 +22,11 @@ def replace_bytes(path: Path, content: bytes) -> None:
     target = path.resolve()
     if target.exists() and not target.is_file():
         raise ReportError(f"{path}: is not a file, so it is left alone; name another path")
-    part = target.with_name(f".{target.name}.{os.getpid()}")
+    part = target.with_name(f".{target.name[:100]}.{secrets.token_hex(8)}")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         try:
-            with part.open("wb") as file:
+            with part.open("xb") as file:  # under a name that nobody has put a link at
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())

@@ -7,7 +7,16 @@ from typing import Any
 
 from perfassert.quantity import format_quantity
 from perfassert.report.document import FAILED, Document, summary
-from perfassert.report.markdown_parts import LIMIT, Capped, code, details, fenced, table, words
+from perfassert.report.markdown_parts import (
+    LIMIT,
+    Capped,
+    code,
+    details,
+    fenced,
+    heading,
+    table,
+    words,
+)
 
 _HEADER = ("test", "kernel", "device", "block", "time", "limiter", "verdict")
 _FOR_FAILURES = 0.6  # of the limit, if there are so many
@@ -15,12 +24,11 @@ _ERRORS = 20  # node IDs that are listed
 _LONGEST = 12_000  # characters of one message
 
 
-def markdown(report: Document, limit: int = LIMIT) -> str:
+def markdown(report: Document, limit: int = LIMIT, passed: bool = True) -> str:
     """Summary, failures folded away, then the predictions; never longer than ``limit``."""
     text = Capped(limit)
     failed = [test for test in report["tests"] if test["outcome"] == FAILED]
-    mark = "❌" if failed or report["errors"] else "✅"
-    text.add(f"## {mark} Predicted performance")
+    text.add(heading("✅", "Predicted performance", not passed or failed or report["errors"]))
     text.add(f"{words(summary(report))}. Model version {words(report['model_version'])}, no GPU.")
     if report["errors"]:
         listed = ", ".join(map(code, report["errors"][:_ERRORS]))

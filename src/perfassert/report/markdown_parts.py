@@ -12,7 +12,7 @@ _ALARMING = ("🔴", "❌", "⚫", "⚠️")
 LIMIT = 65_536
 """Characters that GitHub takes in one comment."""
 _RESERVE = 200  # for the last line, which says what was left out
-_SPECIAL = re.compile(r"[\\`*\[\]|~#@!]|(?<!\w)_|_(?!\w)|:(?=\w)")
+_SPECIAL = re.compile(r"[\\`*\[\]|~#@!]|(?<!\w)_|_(?!\w)|:(?=\w|//)|(?<=www)\.|(?<=GH)-")
 
 
 def code(text: str) -> str:
@@ -92,7 +92,7 @@ class Capped:
         return "\n\n".join((*self.parts, *end)) + "\n"
 
 
-def heading(mark: str, text: str, failed: bool) -> str:
+def heading(mark: str, text: str, failed: object) -> str:
     """A heading with a mark, which is no friendly one where the command fails.
 
     Example:

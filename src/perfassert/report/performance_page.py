@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from perfassert.errors import printable
 from perfassert.quantity import Quantity
 from perfassert.report.document import Document
 from perfassert.report.tables import percent
@@ -71,14 +73,14 @@ def _overview(subject: _Subject) -> tuple[str, ...]:
     failed = sum(e["verdict"] == "FAIL" for _, e in subject.expectations)
     said = f"{count}, {failed} failed" if failed else str(count)
     return (
-        data["kernel"], data["device"], _extent(data["block"]), _seconds(data["time"]),
-        data["limiter"], said,
+        _text(data["kernel"]), _text(data["device"]), _extent(data["block"]),
+        _seconds(data["time"]), _text(data["limiter"]), said,
     )  # fmt: skip
 
 
 def _section(subject: _Subject) -> Iterator[str]:
     data = subject.data
-    yield f"### {_text(data['kernel'])} on {data['device']}, block {_extent(data['block'])}"
+    yield f"### {_text(data['kernel'])} on {_text(data['device'])}, block {_extent(data['block'])}"
     yield (
         f"Grid {_extent(data['grid'])}: {_seconds(data['time'])}, limited by {data['limiter']}; "
         f"occupancy {percent(data['occupancy']['fraction'], signed=False)}, limited by "
@@ -94,13 +96,13 @@ def _section(subject: _Subject) -> Iterator[str]:
         yield _table(header, [_expectation(test, e) for test, e in _stated(subject)])
     silent = sorted(subject.tests.keys() - {test for test, _ in subject.expectations})
     if silent:
-        yield f"Predicted without an expectation in {', '.join(f'`{test}`' for test in silent)}."
+        yield f"Predicted without an expectation in {', '.join(map(_code, silent))}."
     unusual = sorted(
         (test, o.replace("xfailed", "expected to fail")) for test, o in subject.tests.items()
         if o != "passed"
     )  # fmt: skip
     if unusual:
-        yield "\n".join(f"- `{test}`: {outcome}" for test, outcome in unusual)
+        yield "\n".join(f"- {_code(test)}: {_text(outcome)}" for test, outcome in unusual)
     yield from _advice(data)
     if data["assumptions"]:
         lines = [f"- {_text(_assumption(a))}" for a in data["assumptions"]]
@@ -119,7 +121,8 @@ def _expectation(test: str, e: Data) -> tuple[str, ...]:
     room = percent(e["slack"]) if e["slack"] else ""
     if room and e["known_error"] != "exact":
         room += f" ({e['known_error']})"
-    return (e["metric"], e["expected"], e["predicted"], room, e["verdict"], f"`{test}`")
+    told = (e["metric"], e["expected"], e["predicted"], room, e["verdict"])
+    return (*map(_text, told), _code(test))
 
 
 def _advice(data: Data) -> Iterator[str]:
@@ -147,15 +150,27 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def _cell(text: str) -> str:
     """A backslash before a bar also works inside code."""
-    shown = text if text.startswith("`") else _text(text)
-    return shown.replace("|", "\\|").replace("\n", " ")
+    return text.replace("|", "\\|")
 
 
 def _text(text: str) -> str:
-    """Names such as ``star<double, 4>`` are no tags, and underscores no emphasis."""
+    """Names such as ``star<double, 4>`` are no tags, underscores no emphasis, nobody is called."""
+    text = _one_line(text).replace("&", "&amp;")
     for character in "\\`*_<>[]":
         text = text.replace(character, f"\\{character}")
-    return text
+    return text.replace("@", "&#64;")
+
+
+def _code(text: str) -> str:
+    """A name in code type; quotes of more backticks than it has stand around it."""
+    text = _one_line(text)
+    quote = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
+    blank = " " if text.startswith("`") or text.endswith("`") else ""
+    return f"{quote}{blank}{text}{blank}{quote}"
+
+
+def _one_line(text: str) -> str:
+    return printable(" ".join(text.split()), lines=False)
 
 
 def _extent(extent: Sequence[int]) -> str:

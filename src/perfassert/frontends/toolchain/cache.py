@@ -49,7 +49,7 @@ def load(entry: str, read: Callable[[Any], T]) -> T | None:
         found = read(json.loads(zlib.decompress(_verified(entry, path.read_bytes()))))
     except OSError:
         return None
-    except (ValueError, KeyError, TypeError, AttributeError, zlib.error):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, zlib.error):
         with contextlib.suppress(OSError):
             path.unlink()
         return None

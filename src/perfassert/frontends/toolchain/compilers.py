@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from perfassert.confined import is_source
+from perfassert.confined import holds_more_than_sources, is_source
 from perfassert.errors import KernelSourceError, ToolchainMissing, close_matches
 from perfassert.source import Assumption, SourceSpan, encode_file_name
 
@@ -104,7 +104,7 @@ class _Program:
         for path in self.files:
             if is_source(path):
                 folders += [path.parent, path.resolve().parent]
-        return tuple(dict.fromkeys(map(str, folders)))
+        return tuple(dict.fromkeys(str(f) for f in folders if not holds_more_than_sources(f)))
 
     def needs_nvcc(self) -> bool:
         """Whether NVRTC would compile something else, or cannot read a header: for the mark of its

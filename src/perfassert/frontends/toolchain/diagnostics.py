@@ -36,6 +36,10 @@ _ELSEWHERE = {
     "c10/": "pip install torch; folders: torch.utils.cpp_extension.include_paths()",
 }
 """Start of a header's name → where it comes from, if from no wheel of NVIDIA's."""
+_NAME_OF_COMPILERS = re.compile(
+    r"__nv_\w+|<[\w -]+>|\./tmpxft_[\w.-]+|[\w-]+ application ptx input"
+)
+"""Of a map of names, of the command line, of what one of nvcc's tools hands to the next."""
 _DIRECTIVE = re.compile(
     r"^[ \t]*#[ \t]*"
     r"(?:pragma[ \t]+\w|ifndef[ \t]+\w+\s*\n[ \t]*#[ \t]*define\b|include[ \t]*[<\"])",
@@ -69,7 +73,7 @@ def failure(
         )
         return KernelSourceError(f"{where}: {said}{_remedy(log)}")
     at, first = found[0]
-    if not _tellable(first["file"]):
+    if not _may_be_repeated(first["file"]):
         return KernelSourceError(
             f"{first['file']}:{first['line']}: it does not compile; what the compiler says is not "
             "shown, as that is no source file"
@@ -82,11 +86,16 @@ def failure(
     return KernelSourceError("\n".join([place, *shown]) + rest + _remedy(first["text"]))
 
 
-def _tellable(file: str) -> bool:
-    """Messages repeat what they are about: of a file with secrets that was included, those."""
-    path = Path(file)
-    if is_source(path) or not path.is_file():  # the compiler's own names: of a map, of a command
+def _may_be_repeated(file: str) -> bool:
+    """Messages quote what they are about: of a file with secrets that was included, or that a
+    ``#line`` names, those. Relative names count from a folder that is gone by now."""
+    if _NAME_OF_COMPILERS.fullmatch(file):
         return True
+    path = Path(file)
+    if is_source(path):
+        return not outside(path)
+    if not path.is_absolute():
+        return False
     own = any(Path(folder) in path.parents for folder in (*include_dirs(), *_SYSTEM))
     return own or _is_header(path)
 

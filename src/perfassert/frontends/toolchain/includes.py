@@ -26,7 +26,7 @@ from perfassert.errors import KernelSourceError
 MOST_FILES = 20_000
 MOST_BYTES = 256 << 20  # of all files
 MOST_LOOKUPS = 1_000_000  # names looked up, each once in a folder
-_PROBE = re.compile(rb"__has_include(?:_next)?\s*\(\s*([^)]{0,4096})")
+_PROBE = re.compile(rb"__has_(?:include(?:_next)?|embed)\s*\(\s*([^)]{0,4096})")
 _NAMED = re.compile(rb'"([^"\n]+)"|<([^>\n]+)>')
 _LINE = 200  # bytes before a directive that are looked at: what follows more may be one
 
@@ -203,18 +203,24 @@ def check_confined(found: Closure, folders: Sequence[Path]) -> None:
         return
     if found.left_out:
         raise KernelSourceError(f"#include: followed no further {found.left_out}; {FOLDER} is set")
-    real = {path.resolve() for path in found.files}
-    for path, content in found.files.items():
-        if why := outside(path):
-            raise KernelSourceError(f"#include: {why}")
+    inside = {path: content for path, content in found.files.items() if not outside(path)}
+    real = {path.resolve() for path in inside}
+    for path, content in inside.items():
         if path.suffix and not is_source(path):
             raise KernelSourceError(f"#include: {path} is no source file; {FOLDER} is set")
-        if said := reaches_outside(content):
+        if b"\0" in content:  # compilers pass over it, in the middle of a directive, too
+            raise KernelSourceError(f"#include: {path} has a NUL byte; {FOLDER} is set")
+        probes = [part.strip() for text in readings(content) for part in _PROBE.findall(text)]
+        unnamed = [part for part in probes if _NAMED.fullmatch(part) is None]
+        if said := reaches_outside(content) or b" ".join(unnamed).decode(errors="replace"):
             raise KernelSourceError(f"{path}: {said[:60]!r} cannot be followed; {FOLDER} is set")
-        for name in named(content):
+        asked = [part[1:-1].decode("utf-8", "surrogateescape") for part in probes]
+        for name in (*named(content), *asked):
             upwards = Path(name).is_absolute() or ".." in Path(name).parts
             places = ((at / name).resolve() for at in (path.parent, *folders))
             if upwards and real.isdisjoint(places):
                 raise KernelSourceError(
                     f"{path}: #include of {name!r} leads out of what {FOLDER} allows"
                 )
+    for path in found.files.keys() - inside.keys():  # by a link, or named by an option
+        raise KernelSourceError(f"#include: {outside(path)}")
