@@ -8,6 +8,7 @@ import re
 from codecs import BOM_UTF8
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -72,12 +73,9 @@ class Compiled:
     arch: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots: headers are decoded once
 class _Program:
-    """A CUDA source with the files behind it, and the private folder that it is compiled in.
-
-    ``wanted`` is the template's instance that is asked for, if one is.
-    """
+    """A CUDA source with the files behind it, and the private folder that it is compiled in."""
 
     source: Source
     files: Mapping[Path, bytes]
@@ -88,14 +86,14 @@ class _Program:
         """The source's text, without the mark of its encoding, which NVRTC takes for code."""
         return self.files[self.source.path.resolve()].removeprefix(BOM_UTF8)
 
-    @property
+    @cached_property
     def texts(self) -> list[str]:
         """Of the source and its headers."""
         return [content.decode(errors="replace") for content in self.files.values()]
 
-    @property
+    @cached_property
     def wanted(self) -> str | None:
-        """The instance of a template that is asked for."""
+        """The instance of a template that is asked for, if one is."""
         return expression(self.source.kernel, self.texts)
 
     def readable(self) -> tuple[str, ...]:
