@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shutil
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -186,7 +185,9 @@ def _folder_of(header: str) -> str | None:
 
 
 def _host_compiler() -> Check:
-    found = shutil.which("g++") or shutil.which("cl")
+    from perfassert.frontends.toolchain.tools import host_compiler
+
+    found = host_compiler()
     return Check(
         "C++ compiler", found is not None, found or "files with host code need one",
         "apt-get install g++  # or the g++ package of the system",

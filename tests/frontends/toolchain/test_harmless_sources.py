@@ -68,11 +68,15 @@ def test_production_is_built_by_nvcc(tmp_path):
     assert binary.listing.count("LDG") == 2
 
 
-def test_without_nvcc_it_is_an_assumption(tmp_path, monkeypatch):
+@pytest.mark.parametrize("missing", ["nvcc", "g++"])
+def test_without_nvcc_it_is_an_assumption(tmp_path, monkeypatch, missing):
     find = toolchains.find
-    monkeypatch.setattr(
-        toolchains, "find", lambda name, chain: None if name == "nvcc" else find(name, chain)
-    )
+    if missing == "g++":
+        monkeypatch.setattr(tools, "host_compiler", lambda: None)
+    else:
+        monkeypatch.setattr(
+            toolchains, "find", lambda name, chain: None if name == "nvcc" else find(name, chain)
+        )
     binary = built(tmp_path, APART + KERNEL)
     (said,) = binary.assumptions
     assert "__CUDACC_RTC__" in said.text

@@ -48,7 +48,7 @@ _TELLS_COMPILERS_APART = re.compile(
 )
 _COMPILED_BY_NVRTC = (
     "compiled by NVRTC, and the text tells it from nvcc (__CUDACC_RTC__): what nvcc would compile "
-    "may be other code; install nvcc"
+    "may be other code; install nvcc and g++"
 )
 _HOST_TEXT = re.compile(
     r"<<<|\bmain\s*\(|#\s*include\s*<(?:std\w+\.h|(?:math|assert|string|float|limits|errno|time)\.h"
@@ -136,8 +136,8 @@ def from_cuda(source: Source, files: Mapping[Path, bytes], arch: str, folder: Pa
     product = _VOLTA if by_way else str(real) if goal == real else goal.virtual
     notes: tuple[Assumption, ...] = ()
     made = None
-    if program.needs_nvcc():
-        if nvcc is None:
+    if program.needs_nvcc() and nvrtc is not None:
+        if nvcc is None or not _has_host_compiler(source):
             notes = (Assumption(_COMPILED_BY_NVRTC, SourceSpan(str(source.path))),)
         else:
             nvrtc = None
@@ -150,6 +150,11 @@ def from_cuda(source: Source, files: Mapping[Path, bytes], arch: str, folder: Pa
     if product != str(real):
         made = _assembled(made, source, str(real), folder)
     return replace(made, arch=str(real), assumptions=(*made.assumptions, *notes))
+
+
+def _has_host_compiler(source: Source) -> bool:
+    named = any(option.name == "--compiler-bindir" for option in options.parsed(source))
+    return named or tools.host_compiler() is not None
 
 
 def with_debug_information(

@@ -161,6 +161,11 @@ def before(name: str, major: int) -> Tool | None:
     return next((t for t in candidates(name) if (0, 0) < t.release() < (major, 0)), None)
 
 
+def host_compiler() -> str | None:
+    """The C++ compiler that nvcc preprocesses with, if there is one."""
+    return os.environ.get("NVCC_CCBIN") or shutil.which("g++") or shutil.which("cl")
+
+
 def include_dirs() -> tuple[str, ...]:
     """Headers of the CUDA runtime and of libraries from wheels, else from the toolkit."""
     found = wheel_include_dirs()
