@@ -124,7 +124,7 @@ def test_explain_says_the_same_as_data(capsys):
 
 @pytest.mark.parametrize(("said", "value"), [("N", "1"), ("N=", ""), ("N=a=b", "a=b")])
 def test_macros_as_compilers_have_them(said, value):
-    options = argparse.Namespace(define=[said], include_dir=[], option=[])
+    options = argparse.Namespace(define=[said], include_dir=[], option=[], toolchain=None)
     assert compilation_of(options) == {"defines": {"N": value}}
 
 

@@ -37,7 +37,7 @@ _ELSEWHERE = {
 }
 """Start of a header's name → where it comes from, if from no wheel of NVIDIA's."""
 _NAME_OF_COMPILERS = re.compile(
-    r"__nv_\w+|<[\w -]+>|\./tmpxft_[\w.-]+|[\w-]+ application ptx input"
+    r"__nv_\w+|<[\w -]+>|\./tmpxft_[\w.-]+|(?:ptxas )?application ptx input"
 )
 """Of a map of names, of the command line, of what one of nvcc's tools hands to the next."""
 _DIRECTIVE = re.compile(

@@ -130,9 +130,10 @@ inline void read_memory(Reader& in, Memory& memory) {
 
 // What is read and written has a register for each word.
 inline void check_words(const Op& op) {
-  if (!op.memory.exists || op.kind == Kind::kMatrixLoad) return;
+  bool reads = op.kind == Kind::kLoad || op.kind == Kind::kAtomic;
+  bool writes = op.kind == Kind::kStore || op.kind == Kind::kAtomic;
+  if (!op.memory.exists || !(reads || writes)) return;
   std::size_t words = static_cast<std::size_t>(op.memory.words());
-  bool reads = op.kind != Kind::kStore, writes = op.kind != Kind::kLoad;
   if (op.sources.size() < 4 + (writes ? words : 0) || (reads && op.targets.size() < words))
     throw std::runtime_error("an access with too few registers");
 }
