@@ -39,6 +39,7 @@ def checked(text, annotations=0):
     assert all(line.startswith(("::warning file=", "::warning title=")) for line in lines)
 
 
+@pytest.mark.exhaustive(one_in=4)
 @pytest.mark.parametrize("form", [[], ["--markdown"], ["--json"], ["--github"]])
 @pytest.mark.parametrize("name", NAMES)
 def test_diff(sides, capsys, name, form):
@@ -60,6 +61,7 @@ def test_a_tick_is_for_what_passes(sides, capsys):
     assert capsys.readouterr().out.startswith("## ❌")
 
 
+@pytest.mark.exhaustive(one_in=4)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("command", ["kernels", "init", "predict", "explain"])
 def test_errors(sides, capsys, name, command):
