@@ -88,7 +88,7 @@ def check_template_name(name: str) -> None:
         >>> check_template_name("star<float>; int y")
         Traceback (most recent call last):
         ...
-        perfassert.errors.KernelSourceError: kernel name 'star<float>; int y': ';' is in no name
+        perfassert.KernelSourceError: kernel name 'star<float>; int y': ';' is in no name
     """
     at, opened = 0, []
     while at < len(name):
