@@ -165,6 +165,7 @@ def test_a_revision_and_what_is_not_committed_yet(repository, capsys):
     assert None not in kernels
 
 
+@pytest.mark.exhaustive(one_in=2)
 @pytest.mark.parametrize("name", ["HEAD", "HEAD~1"])
 def test_a_path_that_is_called_like_a_revision(repository, capsys, name):
     """A change that brings a folder called HEAD is not compared with itself."""
@@ -180,6 +181,7 @@ def test_a_side_without_a_name(repository, capsys):
     assert "a side without a name" in capsys.readouterr().err
 
 
+@pytest.mark.exhaustive(one_in=2)
 @pytest.mark.parametrize("head", ["HEAD", "."])
 def test_what_is_built_hides_no_source(repository, capsys, head):
     """One compiled file of the base, committed, was all that was read of the head."""
@@ -369,6 +371,7 @@ def test_a_launch_that_does_less_is_not_faster(recorded, capsys):
     assert "n 16 → 2" in compared_text(capsys, recorded)
 
 
+@pytest.mark.exhaustive(one_in=3)
 @pytest.mark.parametrize(
     ("before", "after", "told"),
     [

@@ -326,6 +326,7 @@ def without(project, name):
     text.write_text(text.read_text().replace(f"def {name}", f"def no_{name}"))
 
 
+@pytest.mark.exhaustive(one_in=2)
 @pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "xdist"])
 def test_unused_baselines_are_reported_and_pruned(kept, workers):
     without(kept, "test_blocks")
