@@ -30,7 +30,7 @@ def test_exit_code_and_lines(capsys):
 def test_what_is_missing_says_how_to_mend_it(monkeypatch, tmp_path):
     monkeypatch.setattr(tools, "find", lambda name: None)
     monkeypatch.setattr(tools, "include_dirs", lambda: (str(tmp_path),))
-    monkeypatch.setattr(doctor.shutil, "which", lambda name: None)
+    monkeypatch.setattr(tools, "host_compiler", lambda: None)
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("PERFASSERT_CACHE_DIR", str(tmp_path / "file" / "below"))
     found = examined()
