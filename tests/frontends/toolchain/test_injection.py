@@ -7,14 +7,16 @@ sandbox is off: without it, too, nothing may run.
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
 from perfassert.cli.main import main
 from perfassert.errors import KernelSourceError, PerfAssertError
-from perfassert.frontends.toolchain import tools
+from perfassert.frontends.toolchain import nvcc, tools
 from perfassert.frontends.toolchain.binary import Source
 from perfassert.frontends.toolchain.build import build
+from perfassert.frontends.toolchain.options import HostArguments
 from perfassert.perf_toml.read import read_perf_file
 
 pytestmark = [
@@ -153,6 +155,21 @@ def test_perf_toml(folder, text, where):
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert run.returncode in (0, 1), run.stdout
+
+
+def test_where_nvcc_runs_its_commands_itself(folder, monkeypatch):
+    """On Windows: the same code, and no letters that a command line may act on."""
+    monkeypatch.setattr(nvcc, "os", SimpleNamespace(name="nt", path=os.path))
+    (folder / "k.cu").write_text(HOST + KERNEL)
+    path, tool = folder / "k.cu", tools.find("nvcc")
+    host = HostArguments((f"-I{folder}",), ("-DX=1",))
+    made, log = nvcc.compile_with_nvcc(
+        nvcc.Compilation(tool, path, "sm_80", folder, ("-lineinfo",), host)
+    )
+    assert made.startswith(b"\x7fELF"), log
+    host = HostArguments((), ("-DX=$(intruder)",))
+    with pytest.raises(KernelSourceError, match="takes no such letters"):
+        nvcc.compile_with_nvcc(nvcc.Compilation(tool, path, "sm_80", folder, (), host))
 
 
 def git(*words):

@@ -38,6 +38,7 @@ _ORIGIN = ("--orig_src_file_name", "--orig_src_path_name")
 _MARKER = re.compile(rb'^(# \d+ ")((?:[^"\\\n]|\\.)*)"', re.MULTILINE)
 _ESCAPE = re.compile(rb"\\(\d{3}|.)")
 _LETTERS = {b'"': b"%22", b"\\": b"%5C", b"n": b"%0A", b"012": b"%0A", b"015": b"%0D"}
+_ACTS = re.compile(r"[\"$%&|<>^`!;\r\n]")
 _KEPT = ("PATH", "LD_LIBRARY_PATH")
 _CLEANING = ("rm", "erase", "del")  # of nvcc's temporary files: the folder goes as a whole
 
@@ -81,7 +82,12 @@ def compile_with_nvcc(what: Compilation, limit: float | None = None) -> tuple[by
         (*included, str(main)),
         encode_file_name(str(what.path)),
     )
-    variables, commands, log = _commands(what, product, limit)
+    variables: dict[str, str] = {}
+    if os.name == "nt":
+        commands = [_whole_command(what, product, (*included, str(main)))]
+        log = ""
+    else:
+        variables, commands, log = _commands(what, product, limit)
     for command in commands:
         words = texts.placed(command)
         if preprocessed := _preprocessed(words):
@@ -120,6 +126,23 @@ def _commands(
             if split and split[0] not in _CLEANING:
                 commands.append([_VARIABLE.sub(lambda m: variables[m[1]], w) for w in split])
     return {name: variables[name] for name in _KEPT if name in variables}, commands, ""
+
+
+def _whole_command(what: Compilation, product: str, main: Sequence[str]) -> list[str]:
+    """nvcc itself with all texts, for Windows, whose way to print commands is another.
+
+    Raises :class:`KernelSourceError` for a text with letters that a command line may act on.
+    """
+    texts = [*what.host.folders, *what.host.macros, *main]
+    for text in texts:
+        if _ACTS.search(text):
+            raise KernelSourceError(f"{text!r}: nvcc on Windows takes no such letters; rename it")
+    words: list[str] = []
+    for word in what.host.folders:
+        of_nvcc = word.startswith(("-I", "-isystem")) or words[-1:] == ["-isystem"]
+        words.append(word if of_nvcc else f"-Xcompiler={word}")
+    made = [f"-{product}", f"-arch={what.arch}", "-o", f"out.{product}", *what.options]
+    return [what.nvcc.path, *made, *words, *what.host.macros, *main]
 
 
 @dataclass(frozen=True, slots=True)
