@@ -140,15 +140,16 @@ def _print(
     from perfassert.comparison import launched_text as text
     from perfassert.comparison.github import tell
 
+    comment = text.markdown(found, times, failed) if options.markdown or options.github else ""
     if options.json:
         print(json.dumps(text.to_dict(found, times)))
     elif options.markdown:
-        print(text.markdown(found, times, failed))
+        print(comment)
     else:
         say(text.text(found, times))
     if options.github:
         stream = sys.stderr if options.json or options.markdown else sys.stdout
-        tell(text.warnings(found, times), text.markdown(found, times, failed), raw(stream))
+        tell(text.warnings(found, times), comment, raw(stream))
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,6 +104,7 @@ class _Program:
                 folders += [path.parent, path.resolve().parent]
         return tuple(dict.fromkeys(str(f) for f in folders if not holds_more_than_sources(f)))
 
+    @cached_property
     def needs_nvcc(self) -> bool:
         """Whether NVRTC would compile something else, or cannot read a header: for the mark of its
         encoding, or for a name that it does not escape."""
@@ -136,7 +137,7 @@ def from_cuda(source: Source, files: Mapping[Path, bytes], arch: str, folder: Pa
     product = _VOLTA if by_way else str(real) if goal == real else goal.virtual
     notes: tuple[Assumption, ...] = ()
     made = None
-    if program.needs_nvcc() and nvrtc is not None:
+    if program.needs_nvcc and nvrtc is not None:
         if nvcc is None or not _has_host_compiler(source):
             notes = (Assumption(_COMPILED_BY_NVRTC, SourceSpan(str(source.path))),)
         else:
@@ -164,8 +165,8 @@ def with_debug_information(
     no compiler takes it."""
     program = _Program(source, files, folder)
     nvrtc, nvcc = toolchains.compilers(source.toolchain)
-    made = _nvrtc_debugged(nvrtc, program, arch) if nvrtc and not program.needs_nvcc() else b""
-    by_nvcc = program.needs_nvcc() or any(map(_HOST_TEXT.search, program.texts))
+    made = _nvrtc_debugged(nvrtc, program, arch) if nvrtc and not program.needs_nvcc else b""
+    by_nvcc = program.needs_nvcc or any(map(_HOST_TEXT.search, program.texts))
     if made or nvcc is None or not by_nvcc:
         return made
     return _with_nvcc(nvcc, program, arch, _DEBUGGED, _DEBUG_LIMIT).cubin
