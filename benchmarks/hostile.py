@@ -1,9 +1,9 @@
 """Damaged files by the thousand: seconds, the slowest one, peak memory here and in tools.
 
-``python benchmarks/hostile.py FILE [COUNT [elf | container | listing | ptx | built]]``
+``python benchmarks/hostile.py FILE [COUNT [elf | container | listing | built]]``
 
-``ptx`` takes a listing that has its PTX, and damages that; ``built`` runs all tools on each. A case
-that takes more than 10 s, memory above 1 GB, or ends in an error that is not ours, is a finding.
+``built`` runs all tools on each. A case that takes more than 10 s, memory above 1 GB, or ends in an
+error that is not ours, is a finding.
 """
 
 import resource
@@ -16,8 +16,6 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 import mutations
 
-from perfassert.frontends.toolchain.build import Source, build
-
 DEFAULT = {".cubin": "elf", ".sass": "listing", ".ptx": "built"}
 PATIENCE = 10  # seconds, of one case
 MEMORY = 1024  # MB
@@ -26,7 +24,7 @@ MEMORY = 1024  # MB
 def main(name: str, count: str = "10000", asked: str = "") -> None:
     source = Path(name)
     reader = asked or DEFAULT.get(source.suffix, "container")
-    read, content = chosen(reader, source)
+    read, content = getattr(mutations, reader), source.read_bytes()
     slowest, peaks = 0.0, Peaks()
 
     def timed(mutation: bytes, path: Path) -> None:
@@ -42,7 +40,7 @@ def main(name: str, count: str = "10000", asked: str = "") -> None:
 
     signal.signal(signal.SIGALRM, late)
     begin, refused, found = time.monotonic(), 0, []
-    text = reader in ("listing", "ptx") or source.suffix == ".ptx"
+    text = reader == "listing" or source.suffix == ".ptx"
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, f"damaged{source.suffix}")
         for number in range(int(count)):
@@ -58,14 +56,6 @@ def main(name: str, count: str = "10000", asked: str = "") -> None:
         f"{own:.0f} MB here, {tools:.0f} MB in a tool, {len(found)} findings"
     )
     print("\n".join(found))
-
-
-def chosen(reader: str, source: Path):
-    """What reads a mutation, and what is mutated."""
-    if reader != "ptx":
-        return getattr(mutations, reader), source.read_bytes()
-    binary = build(Source(source, "sass"), mutations.stated(source.read_bytes()))
-    return mutations.ptx_of(binary), (binary.ptx or "").encode()
 
 
 def late(*_: object) -> None:

@@ -2,16 +2,13 @@
 
 import random
 import re
-from dataclasses import replace
 
 from perfassert.errors import PerfAssertError
 from perfassert.frontends.cuda.describe import describe
-from perfassert.frontends.cuda.ptx_text import kernels
 from perfassert.frontends.toolchain import containers
 from perfassert.frontends.toolchain.architecture import architecture
 from perfassert.frontends.toolchain.build import Source, build
 from perfassert.frontends.toolchain.elf import Cubin
-from perfassert.frontends.toolchain.signature import parameters
 
 _WORD = re.compile(rb"[\w.%]+")
 _NUMBER = re.compile(rb"\b(?:0x[0-9a-f]+|\d+)\b")
@@ -98,19 +95,6 @@ def stated(content):
     """The architecture of a listing."""
     found = re.search(rb"arch=(sm_\d+)", content)
     return found[1].decode() if found else "sm_80"
-
-
-def ptx_of(binary):
-    """A reader of the PTX behind a listing that is whole, without a tool."""
-    layout = [(p.offset, p.size) for p in binary.parameters]
-
-    def ptx(content, path):
-        text = content.decode(errors="replace")
-        kernels(text)
-        parameters(binary.mangled, layout, [], text)
-        describe(replace(binary, ptx=text).sealed())
-
-    return ptx
 
 
 def built(content, path):

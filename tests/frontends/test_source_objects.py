@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 import pytest
 
 import perfassert as pa
-from perfassert.frontends.toolchain import tools
+from perfassert.frontends.toolchain import modules, tools
 from perfassert.frontends.toolchain.binary import Source
-from perfassert.frontends.toolchain.build import image
+from perfassert.frontends.toolchain.build import image, prepared
 
 A100 = "A100-SXM4-40GB"
 SAXPY = """
@@ -49,7 +49,7 @@ def file(tmp_path):
 
 @pytest.fixture
 def ptx(file):
-    return pa.from_cuda(file).compiled.binary("sm_80").ptx
+    return modules.module(prepared(Source(file, "cuda"), "sm_80")).ptx
 
 
 @needs_tools

@@ -40,8 +40,6 @@ from perfassert.errors import KernelError
 from perfassert.expect.condition import parse_condition
 from perfassert.expect.metrics import metric
 from perfassert.frontends.cuda.compile_commands import device_options, entries
-from perfassert.frontends.cuda.ptx import PtxCode, parse_ptx
-from perfassert.frontends.cuda.ptx_text import kernels
 from perfassert.frontends.cuda.sass import parse_listing
 from perfassert.frontends.cuda.sass_calls import place
 from perfassert.frontends.nsight import read_samples
@@ -54,7 +52,6 @@ from perfassert.frontends.toolchain.fixture import from_fixture
 from perfassert.hardware import load
 from perfassert.kernel.contents import check_generator, contents
 from perfassert.kernel.integers import evaluate_integer, integer_names
-from perfassert.kernel.symbols import Symbols
 from perfassert.lab.validation.read import read_suite
 from perfassert.perf_toml.launches import launches
 from perfassert.perf_toml.read import read_perf_file
@@ -174,7 +171,9 @@ def _baseline(text: bytes) -> object:
 
 
 def _ptx(text: str) -> object:
-    return [PtxCode(parse_ptx(text, name, "k.ptx"), Symbols()) for name in kernels(text)]
+    """Names of parameters; ptxas reads the rest."""
+    layout = [(0, 8), (8, 4)]
+    return [signature.parameters(name, layout, [], text) for name in containers.entries(text)]
 
 
 def _named(text: str) -> object:
@@ -237,7 +236,7 @@ TARGETS: dict[str, Target] = {
                        "__global__ void template < > #include /* */ //"),
     "options": of_text(_options, ["-O1\n-DN=3", "-arch=sm_80", "-Xptxas=-v,-O3"],
                        "-arch -gencode arch=compute_80,code=sm_80 -Xptxas -D"),
-    "PTX": of_text(_ptx, [PTX], ".reg .b32 %r1 %rd3 bra @%p1 .param ld.global.f32 .entry"),
+    "PTX": of_text(_ptx, [PTX], ".param .u64 .ptr .align .b8 .visible .entry k_param_0"),
     "listings": of_text(lambda t: place(parse_listing(t, "k.sass")),
                         [seed("listing.sass").decode()],
                         "R1 UR4 P0 @!P0 LDG.E IMAD.WIDE c[0x0][0x160] .L_x_1 desc[UR4]",

@@ -122,15 +122,8 @@ def cubin() -> bytes:
 
 PTX = """.version 8.0
 .target sm_80
-.address_size 64
-.visible .entry k(.param .u64 a, .param .u32 n) {
-.reg .pred %p<3>; .reg .b32 %r<8>; .reg .b64 %rd<5>;
-ld.param.u64 %rd1, [a]; ld.param.u32 %r1, [n]; mov.u32 %r2, %tid.x; mov.u32 %r3, 0;
-L: setp.ge.s32 %p1, %r3, %r1; @%p1 bra E;
-mad.lo.s32 %r4, %r3, 128, %r2; mul.wide.s32 %rd2, %r4, 4; add.s64 %rd3, %rd1, %rd2;
-ld.global.f32 %r5, [%rd3+16]; st.global.f32 [%rd3], %r5; add.s32 %r3, %r3, 1; bra L;
-E: ret;
-}
+.visible .entry k(.param .u64 .ptr .global .align 4 a, // an array
+  .param .align 4 .b8 s[4]) { ret; }
 """
 PROFILE = b"""==PROF== Connected
 "ID","Process ID","Kernel Name","Block Size","Grid Size","Metric Name","Metric Unit","Metric Value"

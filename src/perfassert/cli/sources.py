@@ -18,8 +18,8 @@ def add_source(parser: argparse.ArgumentParser, optional: bool = False) -> None:
     parser.add_argument(
         "source",
         nargs="?" if optional else None,
-        help=".cu, .ptx, a cubin, an object file, library or program, .sass (nvdisasm -c -hex -gi "
-        "-gp), or of a plug-in",
+        help=".cu, .ptx, a cubin, an object file, library or program, .sass (nvdisasm -c -hex "
+        "-gi), or of a plug-in",
     )
     parser.add_argument("--kernel", help="its name; may be left out where the file has only one")
     parser.add_argument("--device", required=not optional, help="a name, an alias or a device file")

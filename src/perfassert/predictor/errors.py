@@ -6,12 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 from perfassert.hardware.model import Device
 from perfassert.hardware.shipped import read_fit
-from perfassert.kernel.description import BoundKernel, Description
 from perfassert.prediction.error_band import FACT, ErrorBand
 from perfassert.prediction.prediction import Prediction
 from perfassert.predictor.model import Model
@@ -38,8 +37,8 @@ _LIKE = {
 @dataclass(frozen=True, slots=True)
 class Kind:
     """What sort of prediction an error was measured on; ``way``: ``"described"`` by address
-    expressions, ``"compiled"``, or one of those that nothing was measured on: ``"drawn"``, a graph
-    with what its author says of latencies, and ``"ptx"``."""
+    expressions, ``"compiled"``, or ``"drawn"``, a graph with what its author says of latencies,
+    which nothing was measured on."""
 
     arch: str
     way: str
@@ -65,15 +64,9 @@ def _table() -> Mapping[str, tuple[_Row, ...]]:
 
 
 def exact_metrics(model: Model) -> frozenset[str]:
-    """Facts of the binary or the launch: instructions are one where the user counted them.
-
-    PTX without machine code has none: its registers are an estimate.
-    """
-    kernel = model.case.kernel
-    if _unassembled(kernel):
-        return frozenset()
+    """Facts of the binary or the launch: instructions are one where the user counted them."""
     facts = {"occupancy", "registers"}
-    if kernel.spill_bytes is not None:
+    if model.case.kernel.spill_bytes is not None:
         facts.add("spill_bytes")
     if model.by_hand:
         facts.add("instructions")
@@ -96,14 +89,7 @@ def error_bands(model: Model, limiter: str) -> dict[str, ErrorBand]:
     """The band of every metric of a launch."""
     kernel, exact = model.case.kernel, exact_metrics(model)
     kind = _kind(model.device, kernel.spill_bytes, model.by_hand, limiter)
-    if _unassembled(kernel):
-        kind = replace(kind, way="ptx")
     return {name: FACT if name in exact else error_band(name, kind) for name in METRICS}
-
-
-def _unassembled(kernel: Description) -> bool:
-    """Whether it is PTX without machine code: who knows that, knows what is spilled."""
-    return isinstance(kernel, BoundKernel) and kernel.spill_bytes is None
 
 
 def error_band(metric: str, kind: Kind) -> ErrorBand:

@@ -8,7 +8,6 @@ import pytest
 
 from perfassert.engines.execution.execute import execute
 from perfassert.engines.execution.memory import Region
-from perfassert.frontends.cuda.ptx_machine import executable_ptx
 from perfassert.frontends.cuda.semantics import executable
 from perfassert.frontends.toolchain import tools
 from perfassert.frontends.toolchain.build import Source, build
@@ -26,11 +25,7 @@ def built(path, kernel, arch, **more):
 
 
 def compiled(path, kernel, arch, **more):
-    """``arch``: of machine code, or ``"ptx"``."""
-    if arch != "ptx":
-        return executable(built(path, kernel, arch, **more))
-    binary = built(path, kernel, "sm_80", **more)
-    return executable_ptx(binary.ptx, binary.mangled, Path(path).name)
+    return executable(built(path, kernel, arch, **more))
 
 
 def argument(value, slot, name):

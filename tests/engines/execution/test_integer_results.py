@@ -12,7 +12,7 @@ KERNELS = Path(__file__).with_name("integers.cu")
 I32, I64, U8 = np.int32, np.int64, np.uint8
 
 
-@pytest.fixture(params=(*ARCHITECTURES, "ptx"))
+@pytest.fixture(params=ARCHITECTURES)
 def kernel(request):
     return lambda name: compiled(KERNELS, name, request.param)
 

@@ -47,13 +47,6 @@ def test_listings(tmp_path):
     survives(mutations.listing, LISTING.read_bytes(), tmp_path / "k.sass", 60, text=True)
 
 
-def test_ptx_behind_a_listing(tmp_path):
-    binary = build(Source(LISTING, "sass"), "sm_80")
-    reader, content = mutations.ptx_of(binary), binary.ptx.encode()
-    reader(content, tmp_path)
-    mutations.survives(reader, content, tmp_path, 60, "behind", text=True)
-
-
 @pytest.mark.usefixtures("ptxas")
 def test_ptx(compiled_kernel, tmp_path):
     survives(mutations.built, compiled_kernel.ptx.encode(), tmp_path / "k.ptx", 15)

@@ -1,11 +1,15 @@
 """PTX, cubins and listings; hostile ones too."""
 
 import random
+import re
+from types import SimpleNamespace
 
 import pytest
 
-from perfassert.errors import KernelSourceError
-from perfassert.frontends.toolchain import compilers, tools
+import perfassert as pa
+from perfassert.errors import KernelSourceError, ToolchainMissing
+from perfassert.frontends.toolchain import compilers, containers, modules, tools
+from perfassert.frontends.toolchain.architecture import architecture
 from perfassert.frontends.toolchain.binary import Source
 from perfassert.frontends.toolchain.build import build, to_fixture
 from perfassert.frontends.toolchain.elf import Cubin
@@ -52,13 +56,17 @@ def cubin(toolchain, tmp_path):
 
 @pytest.mark.usefixtures("ptxas")
 class TestPtx:
-    def test_line_numbers_are_those_of_the_text(self, compiled):
+    def test_parameters_have_the_names_of_the_text(self, compiled):
         binary = compiled("scale.ptx", PTX)
         assert [p.name for p in binary.parameters] == ["data", "n"]
-        load = 1 + [line.strip()[:9] for line in PTX.split("\n")].index("ld.global")
-        assert binary.ptx == PTX
-        place = binary.listing[: binary.listing.index("LDG")].rsplit(".nv_debug_ptx_txt", 1)[1]
-        assert place.startswith(f'", line {load}\n')
+        assert "LDG" in binary.listing
+
+    def test_a_device_that_ptxas_does_not_know(self, compiled, tmp_path):
+        with pytest.raises(
+            ToolchainMissing, match="does not know sm_199.*nvidia-cuda-nvcc"
+        ) as error:
+            compiled("scale.ptx", PTX, arch="sm_199")
+        assert str(error.value).startswith(f"{tmp_path}/scale.ptx: ptxas ")
 
     def test_error_has_its_place(self, compiled, tmp_path):
         with pytest.raises(KernelSourceError) as caught:
@@ -87,6 +95,47 @@ class TestPtx:
             compiled("bad.ptx", text)
 
 
+NEXT_STEP = (
+    r'PTX is compiled by ptxas, but ptxas is not installed.*pip install "perfassert\[cuda\]"'
+)
+
+
+class TestPtxWithoutPtxas:
+    """Nothing else reads PTX: the error names the place and the next step."""
+
+    @pytest.fixture(autouse=True)
+    def without_ptxas(self, monkeypatch):
+        known = tools.candidates
+        monkeypatch.setattr(tools, "candidates", lambda n: () if n == "ptxas" else known(n))
+
+    def test_a_file(self, tmp_path):
+        path = tmp_path / "scale.ptx"
+        path.write_text(PTX)
+        kernel = pa.from_ptx(path, "scale", parameters=("a", "count"), toolchain=None)
+        with pytest.raises(ToolchainMissing, match=rf"^{re.escape(str(path))}: {NEXT_STEP}"):
+            pa.predict(kernel, pa.Launch(4, 128), "a100")
+
+    def test_text_that_an_object_holds(self):
+        kernel = pa.from_source_object(SimpleNamespace(ptx=PTX, name="scale"))
+        with pytest.raises(ToolchainMissing, match=NEXT_STEP):
+            pa.predict(kernel, pa.Launch(4, 128), "a100")
+
+    def test_a_member_of_a_fat_binary(self, tmp_path):
+        path = tmp_path / "member"
+        path.write_text(PTX)
+        member = containers.Member("k.1.sm_80.ptx", architecture("sm_80"), True, path)
+        with pytest.raises(ToolchainMissing, match=rf"^app: k\.1\.sm_80\.ptx: {NEXT_STEP}"):
+            modules.module(modules.assembly(member, "app", "sm_80"))
+
+    def test_a_toolchain_of_a_release(self, tmp_path):
+        path = tmp_path / "scale.ptx"
+        path.write_text(PTX)
+        with pytest.raises(
+            ToolchainMissing, match=r"scale\.ptx: .* ptxas of toolchain 12\.4 is not"
+        ):
+            build(Source(path, "ptx", toolchain="12.4"), "sm_80")
+
+
 class TestCubin:
     def test_facts(self, compiled, cubin):
         binary = compiled("k.cubin", cubin, "two")
@@ -96,7 +145,6 @@ class TestCubin:
             ("arg1", False, "int"),
         ]
         assert binary.constants[3] == bytes.fromhex("0000803f00000040")
-        assert ".entry _Z3twoPfi" in binary.ptx
         assert compiled("k.cubin", cubin, "one<int>").mangled == "_Z3oneIiEvPT_"
 
     def test_names(self, compiled, cubin):
@@ -190,7 +238,6 @@ class TestListing:
         binary = compiled("l.sass", LISTING, "scale")
         assert (binary.registers, binary.code_bytes, binary.parameter_base) == (10, 16, 0x160)
         assert ".text.other" not in binary.listing
-        assert binary.ptx is None
         assert len(binary.assumptions) == 3
         with pytest.raises(KernelSourceError, match=r"name the kernel: .*other, scale"):
             compiled("l.sass", LISTING)
@@ -200,7 +247,7 @@ class TestListing:
         assert (binary.kernel, binary.shared_bytes, binary.local_bytes) == ("scale", 128, 16)
         assert binary.parameters[0].dtype == "unsigned int"
         assert [p.pointer for p in binary.parameters] == [True, False]
-        assert binary.ptx == "// one\n\nret;"
+        assert "ret;" not in binary.listing
         assert binary.assumptions == ()
 
     @pytest.mark.parametrize(

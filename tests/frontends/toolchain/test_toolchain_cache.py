@@ -20,7 +20,6 @@ def binary(listing="code\n"):
         kernel="k",
         mangled="_Z1kPi",
         arch="sm_80",
-        ptx="// ptx\n",
         listing=listing,
         registers=8,
         shared_bytes=1,

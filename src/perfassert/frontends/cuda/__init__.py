@@ -1,1 +1,1 @@
-"""Compiled code → kernel descriptions: SASS says what runs, PTX helps to say where."""
+"""Compiled code → kernel descriptions: what SASS executes, and where."""

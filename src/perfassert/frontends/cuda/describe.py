@@ -1,20 +1,13 @@
 """A binary → a :class:`~perfassert.kernel.program.Program`: what executes, and what it touches.
 
-SASS is evaluated first, since it is what executes. Where one of its addresses has no closed form
-(a division became a reciprocal, say), the PTX instruction that it was made from is asked. Where
-both have one they are compared at random points: they must differ by a constant, since the
-compiler may move offsets and unroll loops; a contradiction becomes an assumption.
+SASS is evaluated, since it is what executes; PTX is assembled before anything reads it.
 """
 
 from __future__ import annotations
 
-import random
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection
+from dataclasses import replace
 
-import numpy as np
-
-from perfassert.errors import KernelSourceError
 from perfassert.frontends.cuda.barriers import barrier_operands, barrier_use
 from perfassert.frontends.cuda.bulk_copies import (
     argument_of,
@@ -23,11 +16,10 @@ from perfassert.frontends.cuda.bulk_copies import (
     parameter_of,
 )
 from perfassert.frontends.cuda.control_flow import Flow
-from perfassert.frontends.cuda.evaluate import Code, Evaluated, evaluate
+from perfassert.frontends.cuda.evaluate import Code, evaluate
 from perfassert.frontends.cuda.loop_places import loop_names, loop_span
 from perfassert.frontends.cuda.matrix import described_variant, descriptor_operands, matrix_variant
 from perfassert.frontends.cuda.opcodes import UNKNOWN, is_unsourced, operation_class
-from perfassert.frontends.cuda.ptx import PtxCode, memory_of, parse_ptx
 from perfassert.frontends.cuda.registers import (
     accessed_bytes,
     defined,
@@ -57,7 +49,7 @@ from perfassert.kernel.program import (
     ProgramLoop,
 )
 from perfassert.kernel.roles import Role
-from perfassert.kernel.symbols import Atom, Symbols, Value
+from perfassert.kernel.symbols import Symbols, Value
 from perfassert.source import Assumption, SourceSpan
 
 _SPACES = {
@@ -69,14 +61,12 @@ _SPACES = {
 _STORES = frozenset(("STG", "ST", "STS", "STL", "STSM", "RED", "REDG"))
 _ATOMICS = frozenset(("ATOMG", "ATOM", "RED", "REDG", "ATOMS"))
 _SLOW = ("__internal", "__cuda_sm", "slowpath")
-_PTX_COUNTER = "ptx loop:"
 _DRIVER_WORDS: tuple[tuple[int, dict[str, int]], ...] = (
     (100, {"block": 0x360, "grid": 0x370, "stack": 0x37C, "memory": 0x348, "cluster": 0x36C}),
     (90, {"memory": 0x198, "cluster": 0x140}),
     (0, {}),
 )
 """By least architecture: where :class:`Constants` lie that are not where they first were."""
-_POINTS = 8
 _WORDS = 8
 """The most registers that a load writes."""
 
@@ -124,8 +114,6 @@ class Describer:
     def program(self) -> Program:
         accesses = {i: self._accesses(i) for i in self.result.addresses}
         accesses |= {i: self._texels(i) for i in range(len(self.placed)) if i not in accesses}
-        if self.binary.ptx and self.binary.listing:
-            _PtxSide(self.binary.ptx, self.binary, self.symbols).join(self, accesses)
         instructions = tuple(
             self._instruction(i, accesses.get(i, ())) for i in range(len(self.placed))
         )
@@ -440,128 +428,6 @@ def _predicate(instruction: Instruction) -> str:
     if name[-1] == "T" and not negated:
         return ""
     return f"!{name}" if negated else name
-
-
-@dataclass(frozen=True, slots=True)
-class _PtxAccess:
-    space: str
-    address: Value
-    loops: tuple[int, ...]
-
-
-class _PtxSide:
-    """The same kernel as PTX has it; without accesses where the PTX is of no use."""
-
-    def __init__(self, ptx: str, binary: Binary, symbols: Symbols) -> None:
-        self.symbols = symbols
-        self.accesses: dict[int, _PtxAccess] = {}
-        try:
-            kernel = parse_ptx(ptx, binary.mangled, f"PTX of {binary.kernel}")
-        except KernelSourceError:
-            return
-        if len(kernel.parameters) != len(binary.parameters):
-            return
-        code = PtxCode(kernel, symbols)
-        result: Evaluated = evaluate(code, symbols, _PTX_COUNTER)
-        flow = kernel.flow
-        block_of = {i: b for b in flow.blocks.values() for i in range(b.start, b.stop)}
-        arrays = {a.index: symbols.zero for a in symbols.atoms if a.name.startswith("array:")}
-        memo: dict[int, Value] = {}
-        for index, values in result.addresses.items():
-            memory = memory_of(kernel.instructions[index])
-            assert memory is not None
-            address = symbols.substitute(values[0], arrays, memo)
-            chain = flow.chain(block_of[index].loop)
-            line = kernel.instructions[index].line
-            self.accesses[line] = _PtxAccess(memory.space, address, chain)
-
-    def join(self, sass: Describer, accesses: dict[int, tuple[MemoryAccess, ...]]) -> None:
-        """Fill in addresses that SASS leaves open; check those that both have."""
-        copies: dict[tuple[int, int], list[int]] = {}
-        loop_of = {i: b.loop for b in sass.flow.blocks.values() for i in range(b.start, b.stop)}
-        for index in sorted(accesses):
-            if accesses[index] and index in loop_of:
-                line = sass.placed[index].instruction.ptx_line
-                copies.setdefault((line, loop_of[index]), []).append(index)
-        places: dict[int, int] = {}
-        for line, _ in copies:
-            places[line] = places.get(line, 0) + 1
-        for (line, loop), members in copies.items():
-            known = self.accesses.get(line)
-            if known is None or sass.unresolved(known.address):
-                continue
-            for copy, index in enumerate(members):
-                own = accesses[index][0]
-                if known.space not in (own.space, "generic") or own.space == "local":
-                    continue
-                if places[line] > 1:
-                    continue  # a loop and its remainder: which iterations these are is open
-                if own.unresolved:
-                    address = self._mapped(known, sass.flow.chain(loop), copy, len(members))
-                    if address is not None:
-                        filled = sass.access(sass.placed[index].instruction, own.space, address)
-                        accesses[index] = (filled, *accesses[index][1:])
-                elif not self._agree(sass, known, index, len(members)):
-                    sass.note(
-                        f"PTX and SASS disagree about the address of {own.text!r}; "
-                        "SASS is believed", sass.placed[index].instruction.span,
-                    )  # fmt: skip
-
-    def _mapped(
-        self, known: _PtxAccess, chain: Sequence[int], copy: int, copies: int
-    ) -> Value | None:
-        """The PTX address with SASS's loop counters; an inner loop may have been unrolled."""
-        s = self.symbols
-        replacement = {}
-        for depth, loop in enumerate(known.loops):
-            atom = s.variable(f"{_PTX_COUNTER}{loop}").terms[0][0][0]
-            if depth < len(chain):
-                counter = s.variable(f"{COUNTER}{chain[depth]}")
-                inner = depth == len(known.loops) - 1
-                if inner and copies > 1:
-                    counter = s.add(s.scale(counter, copies), s.number(copy))
-            elif depth == len(known.loops) - 1:
-                counter = s.number(copy)
-            else:
-                return None
-            replacement[atom] = counter
-        return s.substitute(known.address, replacement, {})
-
-    def _agree(self, sass: Describer, known: _PtxAccess, index: int, copies: int) -> bool:
-        """Whether the two addresses differ by a constant, in some copy of an unrolled loop."""
-        s = self.symbols
-        address = sass.result.addresses[index][0]
-        if s.sub(address, known.address).constant is not None:
-            return True
-        names = {
-            s.atoms[a].name
-            for value in (address, known.address)
-            for a in s.inside(value)
-            if not s.atoms[a].function
-        }
-        generator = random.Random(0)
-        point = {n: np.array([_point(n, generator) for _ in range(_POINTS)]) for n in sorted(names)}
-        here = s.evaluate(address, point)
-        for copy in range(max(copies, 1)):
-            at = {n: v + copy * n.startswith(_PTX_COUNTER) for n, v in point.items()}
-            there = s.evaluate(known.address, at)
-            if isinstance(here, Atom) or isinstance(there, Atom):
-                return True  # what depends on data contradicts nothing
-            if len(set(((here - there) % 2**32).ravel().tolist())) == 1:
-                return True
-        return len(known.loops) > 1
-
-
-def _point(name: str, generator: random.Random) -> int:
-    """Of a launch that could be: among the first blocks of one over large extents. Behind the last
-    block differences are negative, of which quotients are cut off by one and rounded by another."""
-    if name.startswith((COUNTER, _PTX_COUNTER)):
-        return 0
-    if name.startswith(("threadIdx", "blockIdx")):
-        return generator.randrange(8)
-    if name.startswith(ARGUMENT):
-        return generator.randrange(1024, 4096)
-    return generator.randrange(8, 4096)
 
 
 _ADDITION = frozenset("E ADD STRONG WEAK GPU SYS CTA SM".split())

@@ -15,7 +15,6 @@ from typing import Any, Union
 from perfassert.errors import (
     KernelError,
     KernelSourceError,
-    ToolchainMissing,
     check_kind,
     close_matches,
     in_short,
@@ -33,16 +32,12 @@ from perfassert.frontends.cuda.executed_counts import contradiction
 from perfassert.frontends.cuda.grid_strides import normalised
 from perfassert.frontends.cuda.launch_graph import launch_graph, standing_block
 from perfassert.frontends.cuda.proxies import declared, read_proxies
-from perfassert.frontends.cuda.ptx_binary import unassembled
-from perfassert.frontends.cuda.ptx_describe import describe_ptx
-from perfassert.frontends.cuda.ptx_machine import executable_ptx
 from perfassert.frontends.cuda.semantics import executable
 from perfassert.frontends.toolchain.architecture import architecture
 from perfassert.frontends.toolchain.build import (
     Binary,
     Source,
     build,
-    prepared,
     with_layouts,
 )
 from perfassert.frontends.toolchain.signature import Declared
@@ -53,7 +48,7 @@ from perfassert.kernel.executed import Executed
 from perfassert.kernel.field import Field
 from perfassert.kernel.graph import InstructionGraph, Node
 from perfassert.kernel.launch import Launch
-from perfassert.kernel.machine import MachineCode, UnsetConstant
+from perfassert.kernel.machine import MachineCode
 from perfassert.kernel.program import Program
 from perfassert.quantity import to_integer, to_list
 from perfassert.source import DISAGREEMENT
@@ -113,9 +108,10 @@ def from_ptx(
     constants: Mapping[str, Any] | None = None,
     toolchain: str | None = None,
 ) -> CompiledKernel:
-    """A kernel from PTX text, assembled for the device; see :func:`from_cuda`.
+    """A kernel from PTX text, compiled by ptxas for the device; see :func:`from_cuda`.
 
-    ``parameters``: what they are called, by position.
+    ``parameters``: what they are called, by position. Without ptxas the first prediction raises
+    :class:`~perfassert.ToolchainMissing`.
     """
     said = Hints.checked(updates_per_thread, trip_counts, proxies, constants, parameters)
     return _kernel(path, "ptx", kernel, said, options=tuple(options), toolchain=toolchain)
@@ -252,7 +248,7 @@ class Hints:
             assumptions=(*program.assumptions, *binder.assumptions),
             graph=graph,
             bound=bound,
-            spill_bytes=binary.local_bytes if binary.listing else None,
+            spill_bytes=binary.local_bytes,
             program=program,
             code_bytes=program.code_bytes,
             working=stands.working,
@@ -282,7 +278,7 @@ class CompiledCode:
     def binary(self, arch: str) -> Binary:
         """Compiled for ``arch``; a file that has changed is compiled again."""
         source, constants = self.source_for(arch), self.hints.constants
-        binary = self._declared(_built(source, arch))
+        binary = self._declared(build(source, arch))
         if constants:
             binary = with_layouts(binary, source, arch)
         return self.hints.named(with_constants(binary, constants))
@@ -315,7 +311,7 @@ class CompiledCode:
 
     def executable(self, arch: str) -> MachineCode:
         """What ``engines/execution`` runs."""
-        return _executable(self.binary(arch))
+        return executable(self.binary(arch))
 
 
 @dataclass(frozen=True, eq=False)
@@ -333,7 +329,7 @@ class BuiltCode:
 
     def executable(self, arch: str) -> MachineCode:
         """What ``engines/execution`` runs."""
-        return _executable(self.built)
+        return executable(self.built)
 
 
 Code = Union[CompiledCode, BuiltCode]
@@ -352,28 +348,9 @@ class PerLaunch(ABC):
         return code.bind(launch, arch, warp_size)
 
 
-def _executable(binary: Binary) -> MachineCode:
-    if binary.listing:
-        return executable(binary)
-    unset = (UnsetConstant(u.bank, u.offset, u.size) for u in binary.unset)
-    where = next(iter(binary.files))
-    return executable_ptx(binary.ptx or "", binary.mangled, where, binary.constants, unset)
-
-
-def _built(source: Source, arch: str) -> Binary:
-    """PTX that no tool here assembles stays PTX."""
-    try:
-        return build(source, arch)
-    except ToolchainMissing as missing:
-        if source.kind != "ptx" or source.toolchain is not None:
-            raise
-        text = next(iter(prepared(source, arch).texts()))
-        return unassembled(text, source.kernel, arch, str(source.path), str(missing))
-
-
 @lru_cache(maxsize=128)
 def _program(binary: Binary) -> Program:
-    return describe(binary) if binary.listing else describe_ptx(binary)
+    return describe(binary)
 
 
 def _arithmetic(

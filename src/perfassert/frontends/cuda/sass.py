@@ -1,4 +1,4 @@
-"""A disassembly listing (``nvdisasm -c -hex -gi -gp``) as instructions with control codes.
+"""A disassembly listing (``nvdisasm -c -hex -gi``) as instructions with control codes.
 
 The text is no contract of NVIDIA's, so nothing here depends on more than: a line
 ``/*0090*/ @P0 BRA `(.L_x_1) ; /* 0x… */``, a second line with the high 64-bit word, labels at the
@@ -95,7 +95,6 @@ class Instruction:
     text: str
     span: SourceSpan | None
     inlined: tuple[SourceSpan, ...]
-    ptx_line: int
 
     @property
     def base(self) -> str:
@@ -138,7 +137,6 @@ class _Reader:
         self.span: SourceSpan | None = None
         self.inlined: tuple[SourceSpan, ...] = ()
         self.fresh = False
-        self.ptx_line = 0
 
     def line(self, number: int, line: str) -> None:
         high = _HIGH.match(line)
@@ -169,7 +167,6 @@ class _Reader:
         if not found:
             return
         if found[1].endswith(PTX_SECTION):
-            self.ptx_line = int(found[2])
             self.fresh = False
             return
         span = SourceSpan(file_name(found[1]), int(found[2]))
@@ -208,7 +205,7 @@ class _Reader:
         self.instructions.append(
             Instruction(
                 len(self.instructions), address, opcode, operands, guard,
-                Control.from_word(word), text, self.span, self.inlined, self.ptx_line,
+                Control.from_word(word), text, self.span, self.inlined,
             )
         )  # fmt: skip
 
@@ -216,9 +213,7 @@ class _Reader:
         if self.pending is not None:
             self.fail(self.pending[0], "the listing ends in the middle of an instruction")
         if not self.instructions:
-            self.fail(
-                0, "no instruction found; `nvdisasm -c -hex -gi -gp` writes what is read here"
-            )
+            self.fail(0, "no instruction found; `nvdisasm -c -hex -gi` writes what is read here")
         return Listing(tuple(self.instructions), self.labels, tuple(self.functions))
 
     def fail(self, number: int, reason: str) -> None:

@@ -155,12 +155,12 @@ class TritonSource:
                 warnings.simplefilter("ignore")  # Triton's own, about Triton
                 source = _source_type(self.function)(self.function, types, constants, dict(attrs))
                 made = triton.compile(source, target=target, options=dict(self.options))
-            ptx, cubin, metadata = made.asm["ptx"], made.asm["cubin"], made.metadata
+            cubin, metadata = made.asm["cubin"], made.metadata
         except Exception as error:  # whatever a compiler in this process raises
             raise self._failure(arch, error) from error
         tools = (f"triton {triton.__version__}",)
         binary = from_compiler(
-            Compiled(cubin, ptx, tools, metadata.name),
+            Compiled(cubin, None, tools, metadata.name),
             str(self.where),
             arch,
             lambda layout: _named({n: t for n, t in types.items() if t != "constexpr"}, layout),

@@ -81,9 +81,8 @@ class Binary:
     """One kernel compiled for one architecture.
 
     ``kernel`` is demangled, without parameter list; ``arch`` is what the code was compiled for.
-    ``ptx`` is the module's PTX, whose line numbers are those of the listing's
-    ``.nv_debug_ptx_txt``; ``None`` where it is unknown. ``listing`` is nvdisasm's text of the
-    kernel's section and of the sections of the functions that it calls.
+    ``listing`` is nvdisasm's text of the kernel's section and of the sections of the functions
+    that it calls.
 
     ``registers`` are per thread; ``shared_bytes`` is the static shared memory of a block, as
     declared: the 1024 B that sm_90 and later reserve are taken off; ``local_bytes`` is the stack
@@ -97,7 +96,6 @@ class Binary:
     kernel: str
     mangled: str
     arch: str
-    ptx: str | None
     listing: str
     registers: int
     shared_bytes: int

@@ -124,7 +124,7 @@ def _built(job: Job) -> Binary:
     binary = _described(cubin, made, kernel, made.arch or cubin.arch)
     return replace(
         binary,
-        parameters=_parameters(job, cubin, kernel, binary.ptx),
+        parameters=_parameters(job, cubin, kernel, _ptx_by_kernel(cubin, made.ptx)[kernel]),
         files=_mentioned(binary.listing, files),
         assumptions=(*job.notes, *made.assumptions),
     ).sealed()
@@ -159,10 +159,19 @@ def parameters(source: Source, arch: str) -> dict[str, tuple[Parameter, ...]]:
 
 def _all_parameters(job: Job, content: bytes, ptx: str | None) -> dict[str, tuple[Parameter, ...]]:
     cubin = Cubin(content, str(job.source.path))
-    texts = dict.fromkeys(cubin.kernels(), ptx)
+    texts = _ptx_by_kernel(cubin, ptx)
+    return {kernel: _parameters(job, cubin, kernel, text) for kernel, text in texts.items()}
+
+
+def _ptx_by_kernel(cubin: Cubin, ptx: str | None) -> dict[str, str | None]:
+    """The PTX that names a kernel's parameters: the compiler's, else what the cubin embeds.
+
+    Linked modules embed one text each.
+    """
+    texts: dict[str, str | None] = dict.fromkeys(cubin.kernels(), ptx)
     for text in cubin.ptx().values() if ptx is None else ():
         texts.update((name, text) for name in containers.entries(text) if name in texts)
-    return {kernel: _parameters(job, cubin, kernel, text) for kernel, text in texts.items()}
+    return texts
 
 
 def from_compiler(
@@ -189,15 +198,12 @@ def from_compiler(
 def _described(cubin: Cubin, made: Compiled, kernel: str, arch: str) -> Binary:
     """What the cubin says; who wrote it knows parameters and files."""
     nvdisasm = _disassembler(arch)
-    text = listing.disassemble(nvdisasm, cubin, made.cubin, kernel)
-    text, ptx = listing.one_ptx(text, cubin.ptx(), made.ptx)
     base = cubin.parameter_base(kernel)
     return Binary(
         kernel=names.without_parameters(names.demangle(kernel)),
         mangled=kernel,
         arch=arch,
-        ptx=modules.one_line_ends(ptx) if ptx is not None else None,
-        listing=text,
+        listing=listing.disassemble(nvdisasm, cubin, made.cubin, kernel),
         registers=cubin.registers(kernel),
         shared_bytes=cubin.shared_bytes(kernel),
         local_bytes=cubin.local_bytes(kernel),

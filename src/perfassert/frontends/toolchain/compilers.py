@@ -180,7 +180,10 @@ def _nvrtc_debugged(nvrtc: tools.Tool, program: _Program, arch: str) -> bytes:
 
 def from_ptx(source: Source, text: str, arch: str, folder: Path) -> Compiled:
     """Assembles with ptxas; the PTX's own target may be older than ``arch``."""
-    ptxas = toolchains.assembler(source.toolchain, legacy(arch))
+    try:
+        ptxas = toolchains.assembler(source.toolchain, legacy(arch))
+    except ToolchainMissing as error:
+        raise ToolchainMissing(f"{source.path}: PTX is compiled by ptxas, but {error}") from None
     device = architecture(arch)
     real = _asked(source, device)
     stated = re.search(r"^[ \t]*\.target\s+(sm_\d{2,4}[af]?)\b", text, re.MULTILINE)
@@ -412,7 +415,7 @@ def _assemble(
         log = run.log.replace(str(given), where)
         if "option 'gpu-name'" in log:
             raise ToolchainMissing(
-                f"{ptxas} does not know {arch}; install a newer one: pip install -U "
+                f"{where}: {ptxas} does not know {arch}; install a newer one: pip install -U "
                 "nvidia-cuda-nvcc"
             )
         error = failure("ptxas", log, where, {where: text})

@@ -11,14 +11,15 @@ A file that :func:`to_fixture` writes needs no toolchain. It starts with lines o
   separated by commas;
 - ``assumption``: ``text[:file:line:column]``, once for each.
 
-Then comes the listing, then the source files (``//file: path`` followed by ``//src: line`` …) and
-the PTX (``//ptx: line`` …). A listing without the header gives what it can; the rest is assumed.
+Then comes the listing, then the source files (``//file: path`` followed by ``//src: line`` …).
+Lines ``//ptx: …``, which earlier versions wrote, are passed over. A listing without the header
+gives what it can; the rest is assumed.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from urllib.parse import quote, unquote
 
 from perfassert.errors import KernelSourceError, close_matches
@@ -59,8 +60,7 @@ def to_fixture(binary: Binary) -> str:
         lines.append(f"//perfassert: assumption={':'.join(parts)}")
     lines.append(binary.listing.rstrip("\n"))
     for path, text in binary.files.items():
-        lines += [f"//file: {path}", *_commented("src", text)]
-    lines += _commented("ptx", binary.ptx)
+        lines += [f"//file: {path}", *(f"//src: {line}".rstrip(" ") for line in text.split("\n"))]
     return "\n".join(lines) + "\n"
 
 
@@ -81,7 +81,6 @@ def from_fixture(text: str, kernel: str | None, arch: str, where: str) -> Binary
         kernel=_one(header, "kernel") or without_parameters(demangle(mangled)),
         mangled=mangled,
         arch=stated or arch,
-        ptx=_uncommented("ptx", text),
         listing=listing,
         registers=numbers["registers"],
         shared_bytes=numbers["shared_bytes"],
@@ -240,19 +239,6 @@ def _ours(line: str) -> bool:
     return line.startswith(("//perfassert:", "//file:", "//src:", "//ptx:"))
 
 
-def _commented(tag: str, text: str | None) -> list[str]:
-    return [] if text is None else [f"//{tag}: {line}".rstrip(" ") for line in text.split("\n")]
-
-
-def _uncommented(tag: str, text: str) -> str | None:
-    lines = [line for line in text.split("\n") if line.startswith(f"//{tag}:")]
-    return _joined(tag, lines) if lines else None
-
-
-def _joined(tag: str, lines: Iterable[str]) -> str:
-    return "\n".join(line.removeprefix(f"//{tag}:").removeprefix(" ") for line in lines)
-
-
 def _files(text: str) -> dict[str, str]:
     found: dict[str, list[str]] = {}
     current: list[str] = []
@@ -260,5 +246,5 @@ def _files(text: str) -> dict[str, str]:
         if line.startswith("//file: "):
             current = found.setdefault(line.removeprefix("//file: "), [])
         elif line.startswith("//src:"):
-            current.append(line)
-    return {path: _joined("src", lines) for path, lines in found.items()}
+            current.append(line.removeprefix("//src:").removeprefix(" "))
+    return {path: "\n".join(lines) for path, lines in found.items()}

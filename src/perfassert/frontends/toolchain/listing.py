@@ -17,7 +17,7 @@ from . import cache, tools
 from .diagnostics import failure
 from .elf import Cubin
 
-PTX_FILE = ".nv_debug_ptx_txt"
+_COMMAND = ("-c", "-hex", "-gi")
 _BANNER = re.compile(r"^//-{3,} (\S+)\s+-{3,}$", re.MULTILINE)
 _CALLED = re.compile(r"`\(([^)\n]+)\)")
 _LABEL = re.compile(r"\.L_x_\d+\b")
@@ -26,14 +26,14 @@ _PLACE = re.compile(r'//## File "([^"]+)"')
 
 
 def disassemble(nvdisasm: tools.Tool, cubin: Cubin, content: bytes, kernel: str) -> str:
-    """The listing of ``kernel``: encodings, source lines with inlining, PTX lines.
+    """The listing of ``kernel``: encodings, source lines with inlining.
 
     A module of moderate size is disassembled once, for all of its kernels.
     """
     small = cubin.code_bytes() <= _WHOLE
     wanted = [] if small else ["-fun", ",".join(map(str, cubin.code_symbols(kernel)))]
     digest = hashlib.sha256(content).hexdigest()
-    entry = cache.key(["listing", digest, nvdisasm.identity(), *wanted])
+    entry = cache.key(["listing", digest, nvdisasm.identity(), *_COMMAND, *wanted])
     found = cache.load(entry, _read)
     if found is None:
         found = sections(_disassembled(nvdisasm, content, wanted, cubin.where))
@@ -45,7 +45,7 @@ def _disassembled(nvdisasm: tools.Tool, content: bytes, wanted: Sequence[str], w
     with tempfile.TemporaryDirectory(prefix="perfassert-") as folder:
         path = os.path.join(folder, "kernel.cubin")
         Path(path).write_bytes(content)
-        command = [nvdisasm.path, "-c", "-hex", "-gi", "-gp", *wanted, path]
+        command = [nvdisasm.path, *_COMMAND, *wanted, path]
         limit = tools.reading_limit(len(content))
         memory = tools.reading_memory(len(content))
         run = tools.run_tool("nvdisasm", command, folder=folder, limit=limit, memory=memory)
@@ -95,18 +95,3 @@ def sections(text: str) -> dict[str, str]:
 def mentioned(text: str) -> set[str]:
     """Files that the listing's lines refer to."""
     return set(map(file_name, _PLACE.findall(text)))
-
-
-def one_ptx(text: str, embedded: dict[str, str], given: str | None) -> tuple[str, str | None]:
-    """The listing and the PTX that its lines refer to.
-
-    Linked modules have a PTX section each, with a number in its name; the PTX stays unknown
-    where the kernel and its callees come from several.
-    """
-    used = {name for name in mentioned(text) if name.startswith(PTX_FILE)}
-    if used and used != {PTX_FILE}:
-        name = used.pop()
-        if used:
-            return text, None
-        return text.replace(f'"{name}"', f'"{PTX_FILE}"'), embedded.get(name)
-    return text, given or embedded.get(PTX_FILE)
