@@ -1,6 +1,5 @@
 """CUDA source: names, options, includes, errors with their place."""
 
-
 import pytest
 
 from perfassert.errors import KernelSourceError, ToolchainMissing
