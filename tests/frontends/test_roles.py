@@ -58,7 +58,7 @@ def test_every_opcode_with_a_role_has_a_class(family):
 def instruction(text):
     opcode, _, rest = text.partition(" ")
     operands = tuple(parse_operand(o) for o in rest.split(", ") if o)
-    return Instruction(0, 0, opcode, operands, None, Control.from_word(0), text, None, (), 0)
+    return Instruction(0, 0, opcode, operands, None, Control.from_word(0), text, None, ())
 
 
 @pytest.mark.parametrize(
