@@ -46,13 +46,7 @@ DATA_DEPENDENT = {"histogram": 1, "gather": 1}  # accesses whose address is data
 ARCHITECTURES = ("sm_75", "sm_80", "sm_90")
 
 
-def one(case):
-    """On one worker: the tests of a case share what was executed."""
-    name = f"{case[1]}-{case[5][0]}"
-    return pytest.param(case, id=name, marks=pytest.mark.xdist_group(f"addresses-{name}"))
-
-
-@pytest.fixture(params=map(one, CASES))
+@pytest.fixture(params=CASES, ids=[f"{case[1]}-{case[5][0]}" for case in CASES])
 def case(request):
     for tool in ("nvrtc", "nvdisasm"):
         if tools.find(tool) is None:

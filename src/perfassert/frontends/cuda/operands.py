@@ -1,4 +1,4 @@
-"""Operand lists of PTX and SASS, which are written alike."""
+"""Operand lists of SASS."""
 
 from __future__ import annotations
 
