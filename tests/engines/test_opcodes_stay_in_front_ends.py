@@ -6,7 +6,7 @@ from pathlib import Path
 
 import perfassert
 from perfassert.frontends.cuda.opcodes import opcode_table
-from perfassert.frontends.cuda.roles import LIBRARY
+from perfassert.frontends.cuda.sass_calls import _LIBRARY as LIBRARY
 
 PACKAGE = Path(perfassert.__file__).parent
 FLOORS = ("engines", "predictor", "kernel", "prediction")

@@ -5,6 +5,7 @@ import pytest
 from perfassert.frontends.cuda.opcodes import opcode_roles, opcode_table
 from perfassert.frontends.cuda.roles import counted_waits, roles_of
 from perfassert.frontends.cuda.sass import Control, Instruction, parse_operand
+from perfassert.frontends.cuda.sass_calls import Placed
 from perfassert.kernel.roles import CountedWait, Role
 
 FAMILIES = {"volta": "sm_70", "ampere": "sm_86", "hopper": "sm_90", "blackwell": "sm_120"}
@@ -67,7 +68,8 @@ def instruction(text):
      ("$kernel$__cuda_sm20_div_s64", True), ("__nv_sinf", True)],
 )  # fmt: skip
 def test_routines_of_the_compiler(name, found):
-    assert (Role.IN_LIBRARY in roles_of(instruction("FFMA R0, R1, R2, R3"), name, "sm_80")) == found
+    placed = Placed(instruction("FFMA R0, R1, R2, R3"), (), name)
+    assert (Role.IN_LIBRARY in roles_of(placed, "sm_80")) == found
 
 
 @pytest.mark.parametrize(

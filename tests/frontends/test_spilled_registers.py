@@ -4,8 +4,8 @@ import pytest
 
 import perfassert as pa
 from perfassert.frontends.cuda.describe import describe
-from perfassert.frontends.cuda.sass import parse_listing
-from perfassert.frontends.cuda.stack import stack_words
+from perfassert.frontends.cuda.semantics import executable
+from perfassert.frontends.cuda.symbolic_code import spilled_words
 from perfassert.frontends.toolchain.fixture import from_fixture
 from perfassert.kernel.access import Direction
 
@@ -45,7 +45,12 @@ def listing(code):
 
 
 def words(code):
-    return stack_words(parse_listing(listing(code), "x.sass").instructions)
+    """By instruction, the stack's words that it moves, as distances from the pointer."""
+    text = listing("MOV R1, c[0x0][0x28]\n" + code)
+    machine = executable(from_fixture(text, None, "sm_75", "x.sass"))
+    found = spilled_words(machine)
+    first = min((word for moved in found.values() for word in moved), default=0)
+    return {n - 1: [4 * (word - first) for word in moved] for n, moved in found.items()}
 
 
 def test_a_counter_on_the_stack_is_followed():
@@ -69,9 +74,7 @@ def test_its_accesses_are_counted(tmp_path):
 
 def test_wide_words():
     found = words("STL.64 [R1+0x8], R4\nLDL R6, [R1+0xc]\nSTL.128 [R1], R8\n")
-    assert found[0] == ("stack 0x8", "stack 0xc")
-    assert found[1] == ("stack 0xc",)
-    assert len(found[2]) == 4
+    assert found == {0: [8, 12], 1: [12], 2: [0, 4, 8, 12]}
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ class Kind(Enum):
     SHUFFLE = "(Shuffling); predicate: the source is in range"
     MATCH = "lanes with the same a (all)"
     REDUCE = "over active lanes (Combining, signed)"
-    FIRST = "a of the first active lane"
+    FIRST = "a of the first active lane (for all lanes, whatever the guard)"
     LOAD = "words at an address (see Memory)"
     STORE = "words to an address"
     ATOMIC = "read, combine, write; lanes in order"
@@ -87,7 +87,7 @@ class Kind(Enum):
     BARRIER = "until all threads of the block, or b of them, wait at barrier a (Arriving)"
     BARRIER_REDUCE = "as BARRIER; combines predicate c over the block (Combining)"
     YIELD = "other lanes of the warp may run"
-    UNKNOWN = "targets, and the memory that it names as a whole, are not known"
+    UNKNOWN = "targets, and the memory that it names as a whole, are not known (expected words)"
     LOST = "lanes cannot be followed any further"
 
 
@@ -168,7 +168,8 @@ class Micro:
 class MachineInstruction:
     """Micro-operations under one guard: register ``guard``, lanes where it equals ``holds``.
 
-    ``address``: as the program's instructions have it.
+    ``address``: as the program's instructions have it. ``inputs``: what is not computed but asked
+    for by analyses: addresses, as loads without targets, and words, as moves without targets.
     """
 
     address: int
@@ -177,6 +178,7 @@ class MachineInstruction:
     holds: int = 1
     span: SourceSpan | None = None
     text: str = ""
+    inputs: tuple[Micro, ...] = ()
 
 
 class Source(Enum):

@@ -214,6 +214,10 @@ class Symbols:
         """Simplify ``(M · x) // 2ᵏ``, which compilers write for ``x // d``, and quotients of
         quotients."""
         factor = gcd(*(c for _, c in dividend.terms))
+        common = gcd(factor, divisor)
+        if common > 1:
+            inside = self._value({m: c // common for m, c in dividend.terms})
+            return self.div(inside, self.number(divisor // common))
         plain = divided_by(factor, divisor)
         if plain:
             inside = self._value({m: c // factor for m, c in dividend.terms})
@@ -455,6 +459,10 @@ class Symbols:
             difference is self.sub(rest, divisor) for rest, divisor in self._remainders(difference)
         )
 
+    def is_remainder(self, value: Value) -> bool:
+        """Whether the value is ``x − d · (x // d)``."""
+        return any(rest is value for rest, _ in self._remainders(value))
+
     def nonnegative(self, value: Value) -> bool:
         """Whether the value is sure not to be below 0; indices and counters never are."""
         found = self._signs.get(value.index)
@@ -672,17 +680,18 @@ class Symbols:
         return found
 
     def _decided(self, atom: Atom, facts: frozenset[int]) -> Value | None:
-        """What an atom is where the facts hold: a condition, or a choice that depends on data."""
-        if atom.function == "data":
-            if len(atom.arguments) != 3:
-                return None
+        """What an atom is where the facts hold: a condition, a choice, a quotient that is 0."""
+        if atom.function == "select" or (atom.function == "data" and len(atom.arguments) == 3):
             choice, yes, no = atom.arguments
             if self._implied(choice, facts):
                 return yes
             return no if self._implied(self.negated(choice), facts) else None
+        own = self._value({(atom.index,): 1})
+        if atom.function == "//":
+            zero = self._atoms.get(("==", "", (own.index, self.zero.index)))
+            return self.zero if zero is not None and zero.index in facts else None
         if atom.function not in ("<", "=="):
             return None
-        own = self._value({(atom.index,): 1})
         if own.index in facts:
             return self.one
         return self.zero if self.negated(own).index in facts else None

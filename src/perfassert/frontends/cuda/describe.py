@@ -31,7 +31,8 @@ from perfassert.frontends.cuda.registers import (
 from perfassert.frontends.cuda.roles import closes_group, counted_waits, roles_of
 from perfassert.frontends.cuda.sass import NO_BARRIER, Instruction, parse_listing
 from perfassert.frontends.cuda.sass_calls import Placed, place
-from perfassert.frontends.cuda.sass_code import Constants, SassCode
+from perfassert.frontends.cuda.semantics import lower
+from perfassert.frontends.cuda.symbolic_code import Constants, SymbolicCode
 from perfassert.frontends.cuda.textures import place_of_thread, texel
 from perfassert.frontends.toolchain.binary import Binary
 from perfassert.kernel.access import Direction
@@ -99,16 +100,18 @@ class Describer:
         binary = self.binary
         listing = parse_listing(binary.listing, f"listing of {binary.kernel}")
         self.placed, jumps, notes = place(listing)
-        base = binary.parameter_base
         number = int("".join(filter(str.isdigit, binary.arch)) or 0)
         constants = Constants(
-            tuple((base + p.offset, p.size) for p in binary.parameters),
+            binary.parameter_base,
+            binary.parameters,
             banks=binary.constants,
             unset=binary.unset,
             **next(words for least, words in _DRIVER_WORDS if number >= least),
         )
         self.jumps = jumps
-        self.code = SassCode(self.placed, jumps, self.symbols, constants)
+        self.code = SymbolicCode(
+            lower(binary, listing), self.placed, jumps, self.symbols, constants
+        )
         self.assumptions.update(dict.fromkeys(Assumption(n) for n in notes))
 
     def program(self) -> Program:
@@ -159,16 +162,12 @@ class Describer:
             said = f"what {i.base} takes is not known; taken for class {operation}"
             rests_on = (self.note(said, i.span, "opcode"),)
         variant = matrix_variant(i) or described_variant(i, self._descriptor(index))
-        function = ""
-        if placed.calls:
-            call = self.placed[placed.calls[-1]].instruction
-            function = next((o.name for o in call.operands if o.kind == "target"), "")
-        roles = roles_of(i, function, self.binary.arch)
+        roles = roles_of(placed, self.binary.arch)
         if roles.issuperset((Role.HOLDS_WARP, Role.ORDERS_MEMORY)):
             self.note(f"what {i.base} takes is not known; a round trip to the L2 is taken", i.span)
         return ProgramInstruction(
             index, variant.name if variant else operation, i.opcode, i.text, i.span, i.inlined,
-            function,
+            placed.routine,
             control.stall,
             control.write_barrier if control.write_barrier != NO_BARRIER else -1,
             control.read_barrier if control.read_barrier != NO_BARRIER else -1,

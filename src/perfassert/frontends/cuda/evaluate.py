@@ -25,10 +25,8 @@ from perfassert.frontends.cuda.first_iterations import FirstTrue
 from perfassert.frontends.cuda.recurrences import closed_form, entered_ring
 from perfassert.kernel.symbols import Symbols, Value
 
-Environment = dict[str, Value]
-Read = Callable[[str], Value]
-_ALWAYS = ("PT", "UPT")
-"""Predicates that hold by definition; negated they mark instructions that only fill a place."""
+Environment = dict[int, Value]
+Read = Callable[[int], Value]
 
 
 class Code(Protocol):
@@ -38,23 +36,35 @@ class Code(Protocol):
     def flow(self) -> Flow:
         """The control-flow graph."""
 
-    def defines(self, index: int) -> Sequence[str]:
+    def defines(self, index: int) -> Sequence[int]:
         """Registers and predicates that an instruction may write."""
 
-    def uses(self, index: int) -> Sequence[str]:
+    def uses(self, index: int) -> Sequence[int]:
         """Registers and predicates that the values of its results depend on, guard included."""
 
-    def roots(self, index: int) -> Sequence[str]:
+    def roots(self, index: int) -> Sequence[int]:
         """Registers that must be known: of addresses, guards and branch conditions."""
 
-    def guards(self, index: int) -> Sequence[tuple[str, bool]]:
-        """Predicate registers that must all hold, each with whether it is negated."""
+    def guards(self, index: int) -> Sequence[int]:
+        """Registers that decide whether an instruction has an effect, or a jump is taken."""
 
-    def execute(self, index: int, read: Read) -> Mapping[str, Value]:
+    def condition(self, index: int, read: Read) -> Value:
+        """Whether it has an effect, or the jump is taken."""
+
+    def execute(self, index: int, read: Read) -> Mapping[int, Value]:
         """The values that an instruction writes; a register left out becomes unknown."""
 
     def addresses(self, index: int, read: Read) -> tuple[Value, ...]:
         """The addresses of a memory instruction: one, or two of a copy; else none."""
+
+    def placeholder(self, loop: int, register: int, before: Value | None) -> Value:
+        """What stands for a register at the top of a loop, before it is solved."""
+
+    def is_slow_path(self, block: Block) -> bool:
+        """Whether a block is taken never to be executed; what it computes, others do, too."""
+
+    def initial(self, register: int) -> Value | None:
+        """What a register holds that no instruction has written; None: that is not known."""
 
 
 @dataclass(slots=True)
@@ -98,11 +108,15 @@ class Evaluated:
 
 @dataclass(slots=True)
 class _Departure:
-    """An edge as it was left: registers, and the path's condition within the region."""
+    """An edge as it was left: registers, and the path's condition within the region.
+
+    ``slow``: it is taken never to be gone.
+    """
 
     edge: Edge
     environment: Environment
     condition: Value
+    slow: bool = False
 
 
 def evaluate(code: Code, symbols: Symbols, counter: str) -> Evaluated:
@@ -155,10 +169,10 @@ class _Evaluation:
             if loop.trips is not None and s.wide(loop.trips):
                 loop.trips, loop.reason = None, "its end depends on numbers beyond 64 bits"
 
-    def _relevant(self) -> frozenset[str]:
+    def _relevant(self) -> frozenset[int]:
         """Registers that an address, a guard or a branch may depend on."""
-        producers: dict[str, set[str]] = {}
-        wanted: set[str] = set()
+        producers: dict[int, set[int]] = {}
+        wanted: set[int] = set()
         for block in self.flow.blocks.values():
             for index in range(block.start, block.stop):
                 wanted.update(self.code.roots(index))
@@ -175,18 +189,18 @@ class _Evaluation:
                     stack.append(register)
         return frozenset(wanted)
 
-    def _live(self) -> dict[int, tuple[str, ...]]:
+    def _live(self) -> dict[int, tuple[int, ...]]:
         """Relevant registers whose value at the start of a block is read later."""
         code, blocks = self.code, self.flow.blocks
-        read: dict[int, set[str]] = {}
-        written: dict[int, set[str]] = {}
+        read: dict[int, set[int]] = {}
+        written: dict[int, set[int]] = {}
         for block in blocks.values():
             needs, makes = (
                 read.setdefault(block.index, set()),
                 written.setdefault(block.index, set()),
             )
             for i in range(block.start, block.stop):
-                used = {*code.uses(i), *code.roots(i), *(r for r, _ in code.guards(i))}
+                used = {*code.uses(i), *code.roots(i), *code.guards(i)}
                 needs |= (used & self.relevant) - makes
                 makes |= set(code.defines(i)) if not code.guards(i) else set()
         live = {number: set(needs) for number, needs in read.items()}
@@ -229,13 +243,17 @@ class _Evaluation:
         return leaving
 
     def _block(self, block: Block, arrived: Sequence[_Departure]) -> list[_Departure]:
-        condition = self._meeting(block.index, arrived)
+        slow = all(d.slow for d in arrived) or self.code.is_slow_path(block)
+        arrived, condition = self._fast(arrived, block.index)
         environment = self._merged(arrived, condition, f"block {block.index}", block.index)
         self.result.conditions[block.index] = condition
         self.within.setdefault(block.loop, [])
         for index in range(block.start, block.stop):
             self._instruction(index, block, environment)
-        return self._departures(block, environment, condition)
+        departures = self._departures(block, environment, condition)
+        for departure in departures:
+            departure.slow = slow
+        return departures
 
     def _departures(
         self, block: Block, environment: Environment, condition: Value
@@ -255,6 +273,13 @@ class _Evaluation:
                 own = s.both(own, s.unknown(f"which way the jump of block {block.index} goes"))
             result.append(_Departure(edge, environment, own))
         return result
+
+    def _fast(
+        self, arrived: Sequence[_Departure], block: int
+    ) -> tuple[Sequence[_Departure], Value]:
+        """What arrives at a block but by slow paths, and the block's condition."""
+        condition = self._meeting(block, arrived)
+        return [d for d in arrived if not d.slow] or arrived, condition
 
     def _meeting(self, block: int, arrived: Sequence[_Departure]) -> Value:
         """Condition of a block: that of its dominator if no path leads past it, else either way."""
@@ -314,19 +339,16 @@ class _Evaluation:
             merged[register] = result  # type: ignore[assignment]
         return merged
 
-    def _selected(self, choice: Value, yes: Value, no: Value, register: str, where: str) -> Value:
+    def _selected(self, choice: Value, yes: Value, no: Value, register: int, where: str) -> Value:
         if self.symbols.depends_on_data(choice):
-            return self.symbols.unknown(f"{register} at {where}", choice, yes, no)
+            return self.symbols.unknown(f"register {register} at {where}", choice, yes, no)
         return self.symbols.select(choice, yes, no)
 
     # Instructions
 
     def _instruction(self, index: int, block: Block, environment: Environment) -> None:
-        def read(register: str) -> Value:
-            value = environment.get(register)
-            if value is None:
-                value = environment[register] = self.symbols.unknown(f"{register} before {index}")
-            return self.symbols.assuming(value, facts)
+        def read(register: int) -> Value:
+            return self.symbols.assuming(self._read(register, environment, index), facts)
 
         code = self.code
         guarded = code.guards(index)
@@ -347,13 +369,21 @@ class _Evaluation:
         for register in wanted:
             value = values.get(register)
             if value is None:
-                value = self.symbols.unknown(f"{register} at {index}")
+                value = self.symbols.unknown(f"register {register} at {index}")
+            value = self.symbols.assuming(value, facts)
             if guarded:
-                kept = environment.get(register) or self.symbols.unknown(
-                    f"{register} before {index}"
-                )
+                kept = self._read(register, environment, index)
                 value = self._selected(predicate, value, kept, register, f"instruction {index}")
             environment[register] = value
+
+    def _read(self, register: int, environment: Environment, index: int) -> Value:
+        value = self.code.initial(register)
+        if value is None:
+            value = environment.get(register)
+        if value is None:
+            name = f"register {register} before {index}"
+            value = environment[register] = self.symbols.unknown(name)
+        return value
 
     def _facts(self, condition: Value) -> frozenset[int]:
         """What holds where the condition does."""
@@ -374,20 +404,15 @@ class _Evaluation:
         return facts
 
     def _predicate(self, index: int, environment: Environment) -> Value:
-        result = self.symbols.one
-        for register, negated in self.code.guards(index):
-            value = self.symbols.one if register in _ALWAYS else environment.get(register)
-            if value is None:
-                value = self.symbols.unknown(f"{register} before {index}")
-            result = self.symbols.both(result, self.symbols.negated(value) if negated else value)
-        return result
+        return self.code.condition(index, lambda r: self._read(r, environment, index))
 
     # Loops
 
     def _loop(self, index: int, arrived: Sequence[_Departure]) -> list[_Departure]:
         s = self.symbols
         loop = self.flow.loops[index]
-        entry = self._meeting(loop.header, arrived)
+        slow = all(d.slow for d in arrived)
+        arrived, entry = self._fast(arrived, loop.header)
         before = self._merged(arrived, entry, f"loop {index}", loop.header)
         counter = s.variable(f"{self.counter}{index}")
         result = self.result.loops[index] = LoopResult(loop, counter, entry)
@@ -408,15 +433,15 @@ class _Evaluation:
         for departure in exits:
             departure.condition = closed(departure.condition)
         decided = self._trips(result, exits)
-        return self._after(result, exits, closed, decided)
+        return self._after(result, exits, closed, decided, slow)
 
     def _placeholders(self, loop: NaturalLoop, before: Environment) -> Environment:
-        changed: dict[str, None] = {}
+        changed: dict[int, None] = {}
         for block in sorted(loop.blocks):
             for i in range(self.flow.blocks[block].start, self.flow.blocks[block].stop):
                 changed.update(dict.fromkeys(self.code.defines(i)))
         return {
-            register: self.symbols.variable(f"placeholder {loop.index} {register}")
+            register: self.code.placeholder(loop.index, register, before.get(register))
             for register in changed
             if register in self.relevant
         }
@@ -458,7 +483,7 @@ class _Evaluation:
                     progress = True
         for register, (atom, _) in pending.items():
             name = s.atoms[counter.terms[0][0][0]].name
-            solved[atom] = s.unknown(f"{register} in {name}", counter)
+            solved[atom] = s.unknown(f"register {register} in {name}", counter)
         return solved
 
     def _any(self, departures: Sequence[_Departure]) -> Value:
@@ -567,6 +592,7 @@ class _Evaluation:
         exits: Sequence[_Departure],
         closed: Callable[[Value], Value],
         decided: Mapping[int, Value],
+        slow: bool,
     ) -> list[_Departure]:
         """Departures in terms of the region around: the counter has the value at which the exit is
         taken. Of several decided exits the one that comes first is the way out; one that depends
@@ -587,13 +613,15 @@ class _Evaluation:
                     if last is not None:
                         form = s.substitute(form, {k: last}, memo)
                     else:
-                        form = s.unknown(f"{register} after loop {result.loop.index}", form)
+                        form = s.unknown(
+                            f"register {register} after loop {result.loop.index}", form
+                        )
                 environment[register] = form
             condition = s.both(result.entry, self._way_out(place, decided))
             if len(exits) > 1 and place not in decided:
                 which = f"which way loop {result.loop.index} is left"
                 condition = s.both(condition, s.unknown(which, departure.condition))
-            after.append(_Departure(departure.edge, environment, condition))
+            after.append(_Departure(departure.edge, environment, condition, slow))
         return after
 
     def _way_out(self, place: int, decided: Mapping[int, Value]) -> Value:

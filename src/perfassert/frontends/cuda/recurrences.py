@@ -1,6 +1,7 @@
 """Closed forms of registers that a loop changes from their own value, over its counter ``k``.
 
 * ``r' = r + a + b · k``: ``r = r₀ + a · k + b · k (k − 1) / 2``;
+* ``r' = r + t(k + 1) − t(k)``: ``r = r₀ + t(k) − t(0)``;
 * ``r' = 2ˢ · r + c``: with the fixed point ``f = −c / (2ˢ − 1)``, ``r = (r₀ − f) · 2ˢᵏ + f``;
 * ``r' = (r + c) // 2ˢ``: with ``f = c / (2ˢ − 1)``, ``r = (r₀ − f) // 2ˢᵏ + f``;
 * a place in a ring, ``r' = r + d`` but for the last of ``S``: ``r = m + d · ((k + o) mod S)``;
@@ -35,7 +36,8 @@ def closed_form(
     if factor.constant == 1:
         if k not in varies:
             return s.add(first, s.mul(counter, step))
-        return _quadratic(s, step, first, counter)
+        summed = _telescoped(s, step, first, counter)
+        return _quadratic(s, step, first, counter) if summed is None else summed
     shift = _power_of_two(factor.constant)
     fixed = _fixed_point(step, shift)
     if fixed is None:
@@ -92,6 +94,20 @@ def entered_ring(
         return None
     before = s.substitute(ring, {k: s.add(counter, s.number(-1))}, {})
     return s.select(s.compare("==", counter, s.zero), first, before), ring
+
+
+def _telescoped(s: Symbols, step: Value, first: Value, counter: Value) -> Value | None:
+    """Where the step is ``t(k + 1) − t(k)``, as that of a high word is: ``r₀ + t(k) − t(0)``."""
+    k = counter.terms[0][0][0]
+    last = s._value({m: -c for m, c in step.terms if c < 0 and k in s.inside(s._value({m: 1}))})
+    if last is s.zero:
+        return None
+    following = s.substitute(last, {k: s.add(counter, s.one)}, {})
+    rest = s.sub(s.add(step, last), following)
+    if k in s.inside(rest):
+        return None
+    start = s.substitute(last, {k: s.zero}, {})
+    return s.add(first, last, s.scale(start, -1), s.mul(counter, rest))
 
 
 def _quadratic(s: Symbols, step: Value, first: Value, counter: Value) -> Value | None:

@@ -7,20 +7,19 @@ from itertools import zip_longest
 
 from perfassert.frontends.cuda.opcodes import opcode_roles
 from perfassert.frontends.cuda.sass import Instruction
+from perfassert.frontends.cuda.sass_calls import Placed
 from perfassert.kernel.roles import CountedWait, Role
 
-LIBRARY = ("cuda_sm", "__internal", "__nv_")
-"""In the names of routines that the compiler brings along."""
 _BARRIER = re.compile(r"(SB|gsb)(\d)")
 _MATRIX = 8
 """Added to the numbers of the barriers that groups of matrix instructions have."""
 _ALL_OF = re.compile(r"\{([\d,\s]+)\}")
 
 
-def roles_of(instruction: Instruction, function: str, arch: str) -> frozenset[Role]:
-    """Of an instruction of ``function``, the called routine that it lies in (``""``: none)."""
-    roles = opcode_roles(instruction.opcode, arch)
-    return roles | {Role.IN_LIBRARY} if any(mark in function for mark in LIBRARY) else roles
+def roles_of(placed: Placed, arch: str) -> frozenset[Role]:
+    """Of an instruction, with what follows from the routine that it lies in."""
+    roles = opcode_roles(placed.instruction.opcode, arch)
+    return roles | {Role.IN_LIBRARY} if placed.in_library else roles
 
 
 def counted_waits(instruction: Instruction) -> tuple[CountedWait, ...]:

@@ -10,16 +10,25 @@ from perfassert.frontends.cuda.sass import Instruction, Listing
 
 TWICE_GUARDED = ("BRA", "EXIT", "KILL")
 """Instructions with a predicate among their operands that must hold, too."""
+_LIBRARY = ("cuda_sm", "__internal", "__nv_")
+"""In the names of routines that the compiler brings along."""
 _MAX_PLACED = 100_000
 _MAX_DEPTH = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """An instruction in the inlined flow; ``calls``: the call instructions around it."""
+    """An instruction in the inlined flow; ``calls``: the call instructions around it;
+    ``routine``: the name of the called function that it lies in, empty for the kernel itself."""
 
     instruction: Instruction
     calls: tuple[int, ...]
+    routine: str = ""
+
+    @property
+    def in_library(self) -> bool:
+        """Whether it lies in a routine that the compiler brought along."""
+        return any(mark in self.routine for mark in _LIBRARY)
 
 
 def place(listing: Listing) -> tuple[tuple[Placed, ...], dict[int, Jump], tuple[str, ...]]:
@@ -56,7 +65,8 @@ class _Placer:
         stop = following[0] if following else len(self.listing.instructions)
         shift = len(self.placed) - start
         body = self.listing.instructions[start:stop]
-        self.placed.extend(Placed(i, calls) for i in body)
+        routine = self.name(self.placed[calls[-1]].instruction) if calls else ""
+        self.placed.extend(Placed(i, calls, routine) for i in body)
         returns = []
         for instruction in body:
             here = instruction.index + shift
@@ -87,6 +97,10 @@ class _Placer:
             return
         entry = self.function(target, (*calls, here), active)
         self.jumps[here] = Jump((entry,), instruction.guard is not None)
+
+    def name(self, call: Instruction) -> str:
+        """The label that a call names."""
+        return next((o.name for o in call.operands if o.kind == "target"), "")
 
     def target(self, instruction: Instruction) -> int | None:
         for operand in reversed(instruction.operands):

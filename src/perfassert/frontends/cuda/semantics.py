@@ -7,14 +7,14 @@ a wrong value. Calls are not inlined: return addresses are values like any other
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from perfassert.frontends.cuda.registers import defined
 from perfassert.frontends.cuda.sass import Instruction, Listing, parse_listing
 from perfassert.frontends.cuda.semantics_control import CONTROL
 from perfassert.frontends.cuda.semantics_float import FLOAT
 from perfassert.frontends.cuda.semantics_integer import INTEGER
-from perfassert.frontends.cuda.semantics_memory import MEMORY
+from perfassert.frontends.cuda.semantics_memory import MEMORY, inputs
 from perfassert.frontends.cuda.semantics_step import Registers, Step, Untranslated
 from perfassert.frontends.toolchain.binary import Binary
 from perfassert.kernel.machine import (
@@ -31,6 +31,12 @@ from perfassert.kernel.machine import (
 SECTION_BYTES = 1 << 24  # code addresses of a section start at a multiple of it
 _WINDOW_RESERVED = 1024  # bytes before a block's own shared memory, sm_90 and later
 _DEEP_STACK = 1 << 14  # bytes of stack where recursion leaves the size open
+_NOT_KNOWN = (
+    Untranslated, IndexError, KeyError, ValueError, ArithmeticError, StopIteration, struct.error,
+)  # fmt: skip
+"""Of an operand list that the translation of its opcode does not know."""
+_GRANTED = ("SYNCS", "USETMAXREG", "UTCATOMSWS")
+"""Waits and requests, whose predicate says that they were granted."""
 _JUMPS = frozenset("BRA BRX BRXU JMP JMX JMXU CALL RET BSSY BSYNC WARPSYNC BREAK BAR".split())
 _GLOBAL_WRITES = frozenset("STG ST RED REDG ATOMG ATOM UTMASTG UTMAREDG SUST UBLKRED".split())
 _SHARED_WRITES = frozenset("STS STSM ATOMS LDGSTS UBLKCP UTMALDG SYNCS ARRIVES LDS ATOM ST".split())
@@ -42,7 +48,11 @@ def executable(binary: Binary) -> MachineCode:
 
     Raises :class:`~perfassert.KernelSourceError` for a listing that cannot be read.
     """
-    listing = parse_listing(binary.listing, f"listing of {binary.kernel}")
+    return lower(binary, parse_listing(binary.listing, f"listing of {binary.kernel}"))
+
+
+def lower(binary: Binary, listing: Listing) -> MachineCode:
+    """The binary's listing as machine operations."""
     addresses = code_addresses(listing)
     registers = Registers()
     notes: dict[str, None] = {}
@@ -108,9 +118,9 @@ def _translated(
         if translate is None:
             raise Untranslated(instruction.base)
         translate(step)
-    except (Untranslated, IndexError, KeyError, ValueError, StopIteration, struct.error):
+    except _NOT_KNOWN:
         notes.setdefault(f"{instruction.opcode} is not executed; what it writes is unknown")
-        step.operations = _unknown(instruction, tuple(map(registers.named, names)))
+        step.operations = _unknown(instruction, step, names)
     return MachineInstruction(
         instruction.address,
         tuple(step.operations),
@@ -118,11 +128,17 @@ def _translated(
         holds,
         instruction.span,
         instruction.text,
+        inputs(step),
     )
 
 
-def _unknown(instruction: Instruction, targets: tuple[int, ...]) -> list[Micro]:
+def _unknown(instruction: Instruction, step: Step, names: Sequence[str]) -> list[Micro]:
     """What stands for an instruction without a translation."""
+    targets = tuple(map(step.registers.named, names))
+    if instruction.base in _GRANTED:
+        expected = [Micro(Kind.UNKNOWN, step.predicates, (), (1,) * len(step.predicates))]
+        rest = tuple(t for t in targets if t not in step.predicates)
+        return [*expected, Micro(Kind.UNKNOWN, rest)] if rest else expected
     if instruction.base in _JUMPS:
         return [Micro(Kind.LOST)]
     if instruction.base in _GLOBAL_WRITES:

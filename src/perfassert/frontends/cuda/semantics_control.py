@@ -12,7 +12,7 @@ _INDIRECT = re.compile(r"(U?R\d+|U?RZ)(?:\s+(-?(?:0x[0-9a-f]+|\d+)))?$")
 _EVERYONE = 0xFFFFFFFF
 _NO_EFFECT = (
     "NOP MEMBAR ERRBAR CCTLL CCTLT DEPBAR LDGDEPBAR FENCE CGAERRBAR ENDCOLLECTIVE PREEXIT "
-    "ACQBULK USETMAXREG WARPGROUP UCGABAR_ARV UCGABAR_WAIT RPCMOV BPT LEPC UTMAPF UBLKPF"
+    "ACQBULK WARPGROUP UCGABAR_ARV UCGABAR_WAIT RPCMOV BPT LEPC UTMAPF UBLKPF"
 ).split()
 
 
@@ -146,11 +146,16 @@ def _nothing(i: Step) -> None:
     return
 
 
+def _request_registers(i: Step) -> None:
+    if "TRY_ALLOC" in i.modifiers:
+        raise Untranslated(i.instruction.text)
+
+
 CONTROL: Mapping[str, Callable[[Step], None]] = {
     **dict.fromkeys(_NO_EFFECT, _nothing),
     **dict.fromkeys(("BRA", "BRAU", "JMP"), _branch),
     **dict.fromkeys(("BRX", "BRXU"), _indirect),
     "CALL": _call, "RET": _return, "EXIT": _exit, "KILL": _exit, "BSSY": _bssy, "BSYNC": _bsync,
     "BREAK": _break, "BMOV": _bmov, "WARPSYNC": _warpsync, "BAR": _bar, "B2R": _b2r,
-    "YIELD": _yield, "NANOSLEEP": _yield,
+    "YIELD": _yield, "NANOSLEEP": _yield, "USETMAXREG": _request_registers,
 }  # fmt: skip

@@ -47,7 +47,8 @@ def _mov(i: Step) -> None:
 
 
 def _r2ur(i: Step) -> None:
-    i.emit(Kind.FIRST, (i.target,), (i.word(0),))
+    broadcast = (1,) if "BROADCAST" in i.modifiers else ()
+    i.emit(Kind.FIRST, (i.target,), (i.word(0),), broadcast)
 
 
 def _add(i: Step, places: tuple[int, ...]) -> None:

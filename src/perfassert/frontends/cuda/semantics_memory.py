@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from perfassert.frontends.cuda.registers import prefetches
+from perfassert.frontends.cuda.barriers import barrier_operands
+from perfassert.frontends.cuda.bulk_copies import copy_operands
+from perfassert.frontends.cuda.matrix import descriptor_operands
+from perfassert.frontends.cuda.registers import prefetches, sleep_operands
 from perfassert.frontends.cuda.sass import Operand
 from perfassert.frontends.cuda.semantics_step import Step, Untranslated
 from perfassert.kernel.machine import Combining, Kind, Memory, Micro, Relation, Space
@@ -23,6 +26,8 @@ def _space(i: Step) -> Space:
     base = i.instruction.base
     if base in ("RED", "REDG"):
         return Space.GLOBAL
+    if base in ("LDSM", "STSM"):
+        return Space.SHARED
     return _SPACES.get(base[-1] if base[:-1] in ("LD", "ST", "ATOM") else "", Space.GENERIC)
 
 
@@ -89,10 +94,16 @@ def _load_constant(i: Step) -> None:
             source = i.registers.constant(operand.bank, operand.value + 4 * n)
             i.emit(Kind.MOVE, (target,), (source,))
         return
+    signed = any(m in ("S8", "S16") for m in i.modifiers)
+    if not operand.parts and operand.value % 4 + size <= 4:
+        word = i.registers.constant(operand.bank, operand.value & ~3)
+        shift = i.literal(8 * (operand.value % 4))
+        part = i.new(Kind.SHIFT, (word, shift, 0), (1, 0, 64, 0, 0))
+        i.emit(Kind.EXTEND, targets, (part, i.literal(8 * size)), (int(signed), 0))
+        return
     if len(operand.parts) > 1 or any(p.kind != "register" for p in operand.parts):
         raise Untranslated(operand.text)
     index = i.registers.named(operand.parts[0].name) if operand.parts else 0
-    signed = any(m in ("S8", "S16") for m in i.modifiers)
     memory = Memory(Space.CONSTANT, size, operand.value, 1, signed, operand.bank)
     i.operations.append(Micro(Kind.LOAD, targets, (index, 0, 0, 0), (), memory))
 
@@ -183,3 +194,37 @@ MEMORY: Mapping[str, Callable[[Step], None]] = {
     "LDGSTS": _copy,
     "LDSM": _load_matrix,
 }
+
+
+def inputs(i: Step) -> tuple[Micro, ...]:
+    """What analyses ask of an instruction: the operands of barriers, bulk copies, descriptors and
+    sleeps, else the addresses of memory operands; of a copy the global one first."""
+    instruction = i.instruction
+    own = (
+        *barrier_operands(instruction), *copy_operands(instruction),
+        *descriptor_operands(instruction), *sleep_operands(instruction),
+    )  # fmt: skip
+    if own:
+        return tuple(_input(i, operand, Space.SHARED) for operand in own)
+    found = [o for o in instruction.operands if o.kind == "memory" or _indexed(i, o)]
+    if instruction.base == "LDGSTS" and len(found) == 2:
+        return _input(i, found[1], Space.GLOBAL), _input(i, found[0], Space.SHARED)
+    return tuple(_input(i, operand, _space(i)) for operand in found)
+
+
+def _indexed(i: Step, operand: Operand) -> bool:
+    """Whether it is read from a constant bank at a place that may differ from lane to lane."""
+    return operand.kind == "constant" and i.instruction.base == "LDC" and bool(operand.parts)
+
+
+def _input(i: Step, operand: Operand, space: Space) -> Micro:
+    try:
+        if operand.kind != "memory" and not _indexed(i, operand):
+            i.operands = (operand,)
+            return Micro(Kind.MOVE, (), (i.word(0),))
+        if operand.kind == "constant":
+            space = Space.CONSTANT
+        sources, offset, scale = _address(i, operand, space in (Space.GLOBAL, Space.GENERIC))
+        return Micro(Kind.LOAD, (), sources, (), Memory(space, 0, offset + operand.value, scale))
+    except Untranslated:
+        return Micro(Kind.MOVE, (), (i.registers.special(f"operand {operand.text}"),))

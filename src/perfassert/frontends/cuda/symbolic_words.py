@@ -1,0 +1,400 @@
+"""Symbolic words and pairs of words, exact modulo 2³² and 2⁶⁴.
+
+A register holds an expression ``e`` that its word is congruent to: sums, products and bit
+operations of low words need no more. The high word of a 64-bit ``e`` is ``e // 2³²``, so that
+
+    pair(low, high) = low + 2³² · (high − low // 2³²)
+
+is ``e`` again whichever registers the halves went through, and a carry
+``(a + b) // 2³² − a // 2³² − b // 2³²`` cancels against the high words that it is added to.
+Example: ``IADD3 R2, P0, R4, R6`` and ``IADD3.X R3, R5, R7, P0`` of two pairs A and B leave
+``A + B`` in R2, ``A // 2³² + B // 2³² + carry = (A + B) // 2³²`` in R3.
+
+Where the number that a word means must be known (comparisons, right shifts, wide products), it is
+the expression itself if that is sure to fit, the exact ``e − 2³² · (e // 2³²)`` if ``e`` has 64
+bits, else it is *assumed* to fit: :attr:`Words.ranges` lists what was assumed. Correct kernels keep
+indices within their types; executed blocks check what follows from that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from perfassert.kernel.symbols import Atom, Symbols, Value
+
+WORD = 1 << 32
+_HALF = 1 << 31
+_INFINITE = 1 << 200
+_INDEX = (1 << 41) + (1 << 12)
+"""No thread of any launch has a number as large."""
+_LIMITS = {
+    "threadIdx.x": (0, 1023), "threadIdx.y": (0, 1023), "threadIdx.z": (0, 63),
+    "blockDim.x": (1, 1024), "blockDim.y": (1, 1024), "blockDim.z": (1, 64),
+    "blockIdx.x": (0, _HALF - 2), "blockIdx.y": (0, 65534), "blockIdx.z": (0, 65534),
+    "gridDim.x": (1, _HALF - 1), "gridDim.y": (1, 65535), "gridDim.z": (1, 65535),
+    "laneid": (0, 31), "clustered": (0, 1),
+}  # fmt: skip
+"""Of the CUDA programming model, the same on every device."""
+_MIXES = 1 << 28
+"""Steps of an index are smaller than factors that mix bits."""
+_SPLITS = 3
+
+
+class Range(NamedTuple):
+    """``value`` was taken to be at least ``low`` and at most ``high``."""
+
+    value: Value
+    low: int
+    high: int
+
+
+class Words:
+    """Arithmetic of words.
+
+    ``uniform``: registers that hold one word per warp; ``wide``: atoms that have 64 bits;
+    ``ranges``: what was assumed so far, each range once.
+    """
+
+    def __init__(self, symbols: Symbols, uniform: frozenset[int] = frozenset()) -> None:
+        self.s = symbols
+        self.uniform = uniform
+        self.wide: set[int] = set()
+        self.ranges: dict[tuple[int, int, int], Range] = {}
+        self._is_wide: dict[int, bool] = {}
+        self._bounds: dict[int, tuple[int, int]] = {}
+        self._pairs: dict[tuple[int, int], Value] = {}
+        self._low: dict[int, Value] = {}
+        self._signs: dict[
+            int, Value
+        ] = {}  # by a word of ones or zeros, the number it is the sign of
+
+    # Numbers that words mean
+
+    def signed(self, value: Value) -> Value:
+        """The word as a signed number."""
+        number = value.constant
+        if number is not None:
+            return self.s.number((number + _HALF) % WORD - _HALF)
+        low, high = self.bounds(value)
+        if low >= -_HALF and high < _HALF:
+            return value
+        if self.has_64_bits(value) or self._wraps(value):
+            return self._wrapped(value, _HALF)
+        return self.assume(value, -_HALF, _HALF - 1)
+
+    def unsigned(self, value: Value) -> Value:
+        """The word as an unsigned number."""
+        number = value.constant
+        if number is not None:
+            return self.s.number(number % WORD)
+        if self._fits(value):
+            return value
+        if self.s.is_remainder(value):
+            return self._index(value)
+        if self.has_64_bits(value) or self._wraps(value):
+            return self._wrapped(value, 0)
+        return self._index(value)
+
+    def factor(self, value: Value, other: Value) -> Value:
+        """The word as an unsigned number that is multiplied by another one.
+
+        One that may be below 0 is often the low half of an extended sign, whose product with the
+        high half is added later; but not where a quotient is a product with a magic number.
+        """
+        number = other.constant
+        magic = number is not None and number % WORD >= _MIXES
+        if magic or self.bounds(value)[0] >= 0 or value.constant is not None:
+            return self.unsigned(value)
+        return self.exact_unsigned(value)
+
+    def _wraps(self, value: Value) -> bool:
+        """Whether the expression is beyond 32 bits on purpose, as that of a hash is."""
+        return any(abs(c) >= _MIXES for m, c in value.terms if m)
+
+    def exact_unsigned(self, value: Value) -> Value:
+        """The word as an unsigned number, with nothing assumed."""
+        return self._wrapped(value, 0)
+
+    def _fits(self, value: Value) -> bool:
+        low, high = self.bounds(value)
+        return low >= 0 and high < WORD
+
+    def _index(self, value: Value) -> Value:
+        return self.assume(value, 0, WORD - 1)
+
+    def _wrapped(self, value: Value, offset: int) -> Value:
+        s = self.s
+        rounds = self.high(s.add(value, s.number(offset)))
+        return s.sub(value, s.scale(rounds, WORD))
+
+    def assume(self, value: Value, low: int, high: int) -> Value:
+        """The value, noted to lie in a range."""
+        least, most = self.bounds(value)
+        if least < low or most > high:
+            self.ranges.setdefault((value.index, low, high), Range(value, low, high))
+        return value
+
+    def has_64_bits(self, value: Value) -> bool:
+        """Whether the expression is the low half of a pair, as far as one can tell."""
+        known = self._is_wide.get(value.index)
+        if known is None:
+            atoms = (self.s.atoms[a] for a in value.atoms)
+            known = self._is_wide[value.index] = any(map(self._wide_atom, atoms))
+        return known
+
+    def _wide_atom(self, atom: Atom) -> bool:
+        if not atom.function:
+            return atom.index in self.wide
+        if atom.function in _CONDITIONS or self._is_high(atom):
+            return False
+        parts = atom.arguments[1:] if atom.function == "select" else atom.arguments
+        return any(map(self.has_64_bits, parts))
+
+    def mark_wide(self, value: Value) -> Value:
+        """A product of 64 bits; what numbers threads is one of 32."""
+        low, high = self.bounds(value)
+        if low < 0 or high >= _INDEX:
+            self._is_wide[value.index] = True
+        return value
+
+    # Halves
+
+    def word(self, value: Value) -> Value:
+        """The expression less what is a multiple of 2³²."""
+        if all(c % WORD for m, c in value.terms if m) and -_HALF <= value.offset() < _HALF:
+            return value
+        terms = {m: c for m, c in value.terms if c % WORD}
+        if () in terms:
+            terms[()] = (terms[()] + _HALF) % WORD - _HALF
+        return self.s._value(terms)
+
+    def high(self, value: Value) -> Value:
+        """The high word of a 64-bit expression."""
+        low, high = self.bounds(value)
+        if low >= 0 and high < WORD:
+            return self.s.zero
+        if low >= 0 and high < _INDEX and not self.has_64_bits(value):
+            self._index(value)
+            return self.s.zero
+        return self.s.div(value, self.s.number(WORD))
+
+    def pair(self, low: Value, high: Value) -> Value:
+        """The 64-bit expression of two words; of loaded ones that of the first."""
+        key = (low.index, high.index)
+        found = self._pairs.get(key)
+        if found is None:
+            loaded = self.s.depends_on_data(low) and self.s.depends_on_data(high)
+            found = self._pairs[key] = low if loaded else self._pair(low, high, _SPLITS)
+        return found
+
+    def _pair(self, low: Value, high: Value, splits: int) -> Value:
+        s = self.s
+        rest = s.scale(s.sub(high, self.high(low)), WORD)
+        if high.constant is not None:
+            rest = self.without_indices(rest, -WORD)
+        number = rest.constant
+        if number is not None:  # of the highest bits only the sign counts
+            return s.add(low, s.number((number + (1 << 63)) % (1 << 64) - (1 << 63)))
+        chosen = self._choice(rest) if splits else None
+        if chosen is None:
+            return s.add(low, rest)
+        yes, no = (
+            self._pair(self._where(low, c), self._where(high, c), splits - 1)
+            for c in (chosen, s.negated(chosen))
+        )
+        return self.select(chosen, yes, no)
+
+    def without_indices(self, value: Value, coefficient: int) -> Value:
+        """The value less ``coefficient`` times the high words of what was extended with zeros."""
+        s = self.s
+        for monomial, factor in value.terms:
+            atom = s.atoms[monomial[0]] if len(monomial) == 1 else None
+            if atom is None or factor != coefficient or not self._is_high(atom):
+                continue
+            extended = atom.arguments[0]
+            if not self.has_64_bits(extended):
+                self._index(extended)
+                value = s.sub(value, s._value({monomial: factor}))
+        return value
+
+    def _is_high(self, atom: Atom) -> bool:
+        return atom.function == "//" and atom.arguments[1].constant == WORD
+
+    def _choice(self, rest: Value) -> Value | None:
+        """A condition by which one of two pairs was chosen half by half."""
+        for index in sorted(rest.atoms):
+            atom = self.s.atoms[index]
+            if atom.function == "select":
+                return atom.arguments[0]
+            if self._is_high(atom):
+                inner = (self.s.atoms[a] for a in sorted(self.s.inside(atom.arguments[0])))
+                for chosen in inner:
+                    if chosen.function == "select":
+                        return chosen.arguments[0]
+        return None
+
+    def _where(self, value: Value, condition: Value) -> Value:
+        facts = frozenset(part.index for part in self.s.conjuncts(condition))
+        return self.s.assuming(value, facts)
+
+    # Operations that need numbers
+
+    def carry(self, terms: Sequence[tuple[Value, bool]]) -> Value:
+        """How often 2³² goes into a sum of unsigned words, of which some are negated."""
+        s = self.s
+        total, rounds = s.zero, s.zero
+        for value, negated in terms:
+            if negated:  # 2³² − word
+                total, rounds = s.sub(total, value), s.add(rounds, self.high(value), s.one)
+            else:
+                total, rounds = s.add(total, value), s.sub(rounds, self.high(value))
+        return self.bounded(s.add(self.high(total), rounds), 0, max(len(terms) - 1, 0))
+
+    def bounded(self, value: Value, low: int, high: int) -> Value:
+        """The value, which is known to lie in a range."""
+        least, most = self.bounds(value)
+        self._bounds[value.index] = max(least, low), min(most, high)
+        return value
+
+    def note_low_words(self, comparison: Value, difference: Value) -> None:
+        """That ``comparison`` is of unsigned words with this exact difference."""
+        self._low[comparison.index] = difference
+
+    def low_words(self, comparison: Value) -> Value | None:
+        """The difference of the words that were compared."""
+        return self._low.get(comparison.index)
+
+    def shift_right(self, value: Value, amount: Value) -> Value:
+        """``value // 2^amount``; of a sign the same bits as the high word."""
+        number = amount.constant
+        if number is None:
+            return self.s.shift_right(value, amount)
+        low, high = self.bounds(value)
+        if number == 31:
+            if low >= 0:
+                self.assume(value, 0, _HALF - 1)
+                return self.s.zero
+            sign = self.high(value)
+            self._signs[sign.index] = value
+            return sign
+        if low >> number == high >> number:
+            return self.s.number(low >> number)
+        return self.s.shift_right(value, amount)
+
+    def logical_right(self, value: Value, amount: Value) -> Value:
+        """The word's bits shifted right, zeros coming in."""
+        s, number = self.s, amount.constant
+        sign = self._sign(value)
+        if number is not None and sign is not None and 0 <= number < 32:
+            return s.scale(sign, (1 << 32 - number) - 1)
+        if number == 31 and not self.has_64_bits(value):
+            return s.negative(self.signed(value))
+        return self.shift_right(self.unsigned(value), amount) if number != 31 else s.div(
+            self.unsigned(value), s.number(_HALF))  # fmt: skip
+
+    def _sign(self, value: Value) -> Value | None:
+        """1 where the value is a word of ones, 0 where it is 0; None for any other value."""
+        s = self.s
+        negated = s.scale(value, -1)
+        if self.bounds(negated) == (0, 1):
+            return negated
+        signed = self._signs.get(value.index)
+        return None if signed is None else s.negative(signed)
+
+    def compare(self, relation: str, left: Value, right: Value) -> Value:
+        """Of unsigned words. Those below 0 are above all others: ``0 <= x < n`` is one comparison,
+        and so is ``-4 < x < 0``."""
+        s = self.s
+        if left.constant is not None and right.constant is None:
+            return self.compare(_MIRRORED[relation], right, left)
+        plain = relation in ("==", "!=") or self.bounds(left)[0] >= 0
+        if plain or left.constant is not None or self.has_64_bits(left):
+            return s.compare(relation, self.unsigned(left), self.unsigned(right))
+        number = right.constant
+        above = number is not None and (number + _HALF) % WORD < _HALF
+        if not above and left.offset() >= 0:
+            return s.compare(relation, self.unsigned(left), self.unsigned(right))
+        left = self.signed(left)
+        result = s.compare(relation, left, self.signed(right) if above else self.unsigned(right))
+        inside = s.compare(">=", left, s.zero)
+        if relation[0] == ">":
+            inside = s.negated(inside)
+        return s.either(inside, result) if above == (relation[0] == "<") else s.both(inside, result)
+
+    def select(self, condition: Value, yes: Value, no: Value) -> Value:
+        """``condition ? yes : no``; ``a < b ? a : b`` is the smaller one."""
+        s = self.s
+        atom, extremes = s.lone_atom(condition), (s.minimum, s.maximum)
+        if atom is not None and atom.function == "not":
+            atom, extremes = s.lone_atom(atom.arguments[0]), (s.maximum, s.minimum)
+        if atom is not None and atom.function == "<":
+            differences = (s.sub(yes, no), s.sub(no, yes))
+            for extreme, difference in zip(extremes, differences, strict=True):
+                if atom.arguments[0] is difference:
+                    return extreme(yes, no)
+        return s.select(condition, yes, no)
+
+    # Bounds
+
+    def bounds(self, value: Value) -> tuple[int, int]:
+        """The least and the greatest that the value may be on any launch."""
+        found = self._bounds.get(value.index)
+        if found is None:
+            low = high = 0
+            for monomial, coefficient in value.terms:
+                least = most = coefficient
+                for index in monomial:
+                    ends = self._atom_bounds(self.s.atoms[index])
+                    products = [a * b for a in (least, most) for b in ends]
+                    least, most = min(products), max(products)
+                low, high = low + least, high + most
+            if low < 0 or high >= WORD:
+                limit = self.s.below(value)
+                if limit:  # a remainder
+                    low, high = 0, limit - 1
+            found = self._bounds[value.index] = (max(low, -_INFINITE), min(high, _INFINITE))
+        return found
+
+    def _atom_bounds(self, atom: Atom) -> tuple[int, int]:
+        if not atom.function:
+            if atom.index in self.wide:
+                return -(1 << 63), 1 << 63
+            return _LIMITS.get(atom.name, _COUNTER if atom.name.startswith("loop:") else _ANY)
+        if atom.function in _CONDITIONS:
+            return 0, 1
+        known = _BOUNDS.get(atom.function)
+        if known is None:
+            return _ANY if atom.function == "data" else (-_INFINITE, _INFINITE)
+        return known([self.bounds(a) for a in atom.arguments])
+
+
+_MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "==": "==", "!=": "!="}
+_ANY = (-_HALF, WORD - 1)
+_COUNTER = (0, _HALF)
+_CONDITIONS = frozenset(("<", "==", "not", "and", "or", "negative"))
+_Ends = tuple[int, int]
+
+
+def _of_quotient(ends: list[_Ends]) -> _Ends:
+    (low, high), (least, most) = ends
+    if least == most and least > 0:
+        return low // least, high // least
+    return (0, high) if low >= 0 and least >= 0 else (-_INFINITE, _INFINITE)
+
+
+def _of_bits(ends: list[_Ends]) -> _Ends:
+    if any(low < 0 for low, _ in ends):
+        return -_INFINITE, _INFINITE
+    return 0, (1 << max(high for _, high in ends).bit_length()) - 1
+
+
+_BOUNDS: dict[str, Callable[[list[_Ends]], _Ends]] = {
+    "//": _of_quotient, "^": _of_bits, "|": _of_bits,
+    "&": _of_bits,
+    "min": lambda e: (min(low for low, _ in e), min(h for _, h in e)),
+    "max": lambda e: (max(low for low, _ in e), max(h for _, h in e)),
+    "select": lambda e: (min(low for low, _ in e[1:]), max(h for _, h in e[1:])),
+    "<<": lambda e: (0, 1 << 63), "halvings": lambda e: (0, 64), "doublings": lambda e: (0, 64),
+    "inverse": lambda e: (0, WORD - 1),
+}  # fmt: skip
