@@ -55,6 +55,8 @@ def file_name(text: str) -> str:
 
 
 DISAGREEMENT = "disagreement"
+CORRECTED = "a closed form differs from executed blocks, which are used instead"
+"""With what the text of an assumption begins that says so."""
 """Of a closed form that executed warps contradict: nothing that rests on it is to be trusted."""
 STAND_INS = ("address", "trip count", "branch", "opcode", "rate", DISAGREEMENT)
 """What an assumption can stand in for, so that numbers resting on it are guesses."""

@@ -1,7 +1,7 @@
 """Closed forms against executed blocks: the same lanes at the same addresses, as often.
 
-Both say the same of every thread or one of them is wrong: where each memory instruction goes, in
-order, and how often each warp of the block that stands for all issues each instruction.
+Both say the same of every thread or the closed form is wrong: where each memory instruction goes,
+in order, and how often each warp of the block that stands for all issues each instruction.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""A few executed warps check the closed forms of a kernel: where they differ, we are wrong."""
+"""A few executed blocks check the closed forms of a kernel; where they differ, they decide."""
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping
-from dataclasses import replace
-from itertools import islice
+from itertools import islice, product
 from typing import Any
 
 from perfassert.engines.execution.execute import execute
@@ -15,50 +15,62 @@ from perfassert.hardware.model import Device
 from perfassert.kernel.buffer import Buffer
 from perfassert.kernel.description import BoundKernel
 from perfassert.kernel.launch import Launch
-from perfassert.predictor.agreement import Agreement
+from perfassert.predictor.agreement import Agreement, Difference
 from perfassert.predictor.arguments import arguments
-from perfassert.source import DISAGREEMENT, Assumption
 
-_LIMITS = Limits(lane_instructions=50_000, instructions=300)
+_LANE_INSTRUCTIONS = 25_000  # of each block
+_INSTRUCTIONS = 300  # of each warp
 _ITERATIONS = 8  # of the loops around an access
-_TOLD = 3  # differences: the first ones say enough
+_BY_CHANCE = 2  # blocks
+_REPORTED = 3  # differences: the first ones say enough
 
 
-def checked(
+def find_differences(
     code: Code, described: BoundKernel, launch: Launch, work: Launch, device: Device
-) -> BoundKernel:
-    """The kernel, with what its execution contradicts; a program is checked once, as it is first
-    launched: what is a mistake there is one elsewhere."""
+) -> tuple[Difference, ...]:
+    """What executed blocks contradict; a program is checked once, as it is first launched: what is
+    wrong there is wrong elsewhere."""
     program = described.program
     if code.hints.trip_counts or launch.clustered:
-        return described  # what the author says is not ours to check; clusters are not executed
+        return ()  # what the author says is not checked; clusters are not executed
 
-    def differences() -> tuple[Assumption, ...]:
+    def compare() -> tuple[Difference, ...]:
         return _differences(code, described, launch, work, device)
 
-    found = program.found.once("differences", differences)
-    if not found:
-        return described
-    return replace(described, assumptions=(*described.assumptions, *found))
+    return program.found.once("differences", compare)
 
 
 def _differences(
     code: Code, described: BoundKernel, launch: Launch, work: Launch, device: Device
-) -> tuple[Assumption, ...]:
-    """Of the first block and the one that stands for all, as far as a few instructions lead."""
-    x, y, z = described.standing
-    nx, ny, _ = launch.grid
+) -> tuple[Difference, ...]:
+    """As far as a few instructions of each block lead."""
     plain = _without_contents(launch)
     given = arguments(described.program.parameters, plain)
-    blocks = sorted({0, x + nx * (y + ny * z)})
-    run = execute(code.executable(device.arch), plain, given, blocks, _LIMITS)
+    blocks = checked_blocks(described.standing, launch.grid)
+    limits = Limits(_LANE_INSTRUCTIONS * len(blocks), _INSTRUCTIONS)
+    run = execute(code.executable(device.arch), plain, given, blocks, limits)
     if not followed(run):  # unknown content decided: its closed form is a guess, and is said to be
         return ()
     found = Agreement(described, launch, work, run, _ITERATIONS).differences()
-    return tuple(
-        Assumption(f"{d.text}: a mistake of perfassert, please report it", d.span, DISAGREEMENT)
-        for d in islice(found, _TOLD)
+    return tuple(islice(found, _REPORTED))
+
+
+def checked_blocks(representative: tuple[int, ...], grid: tuple[int, int, int]) -> tuple[int, ...]:
+    """Numbers of the blocks that are executed: corners of the grid, the representative one, and
+    two of chance, the same ones each time.
+
+    >>> checked_blocks((2, 0, 0), (5, 1, 1))[:3]
+    (0, 2, 4)
+    """
+    nx, ny, nz = grid
+    chance = random.Random(str(grid))
+    places = set(product(*((0, n - 1) for n in grid)))
+    places.add((representative[0], representative[1], representative[2]))
+    places.update(
+        (chance.randrange(nx), chance.randrange(ny), chance.randrange(nz))
+        for _ in range(_BY_CHANCE)
     )
+    return tuple(sorted(x + nx * (y + ny * z) for x, y, z in places))
 
 
 def _without_contents(launch: Launch) -> Launch:

@@ -1,4 +1,4 @@
-"""Where the algebra has to guess, a sample of blocks is executed and the kernel bound again."""
+"""Where closed forms end, or are contradicted, a sample of blocks is executed and decides."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ from perfassert.kernel.description import CompiledKernel, Description, Kernel
 from perfassert.kernel.executed import Executed
 from perfassert.kernel.launch import Launch
 from perfassert.kernel.program import Program
+from perfassert.predictor.agreement import Difference
 from perfassert.predictor.arguments import arguments
-from perfassert.predictor.checked import checked
+from perfassert.predictor.checked import find_differences
+from perfassert.source import CORRECTED, Assumption
 
 _GUESSED = ("address", "trip count", "branch")
 _THREADS = 2048  # of the blocks that say how many more can be afforded
@@ -39,13 +41,17 @@ def bound(kernel: Kernel, launch: Launch, device: Device) -> tuple[Description, 
     if not isinstance(code, (CompiledCode, BuiltCode)):
         return kernel.bind(launch, device.arch, device.warp_size)
     described, work = code.bind(launch, device.arch, device.warp_size)
+    differences: tuple[Difference, ...] = ()
     if not any(a.stands_for in _GUESSED for a in described.assumptions):
-        return checked(code, described, launch, work, device), work
+        differences = find_differences(code, described, launch, work, device)
+        if not differences:
+            return described, work
     shared = described.shared_bytes + launch.shared_bytes
     held = occupancy(device, launch.threads_per_block, described.registers, shared)
     wave = min(held.resident_blocks * device.compute_units, launch.blocks)
     found = sampled(code, described.program, launch, device, wave)
-    return code.bind(launch, device.arch, device.warp_size, found)
+    corrections = tuple(Assumption(f"{CORRECTED}: {d.text}", d.span) for d in differences)
+    return code.bind(launch, device.arch, device.warp_size, found, corrections)
 
 
 def sampled(

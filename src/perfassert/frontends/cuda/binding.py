@@ -84,8 +84,10 @@ class Binder:
         proxies: Mapping[str, Value],
         warp_size: int,
         executed: Executed | None = None,
+        distrusts: bool = False,
     ) -> None:
         self.program = program
+        self.distrusts = distrusts  # closed forms: what was executed decides
         self.executed = executed
         self.spread = spreads(program, executed)
         self.seen = seen_addresses(program, executed)
@@ -307,6 +309,8 @@ class Binder:
         """Why nobody knows the value: it depends on data, or on what was not given; else empty."""
         if value is None or self.symbols.depends_on_data(value):
             return "its end depends on data"
+        if self.distrusts and value.constant is None:
+            return "its closed form differs from executed blocks"
         for place in sorted(self.symbols.inside(value)):
             atom = self.symbols.atoms[place]
             if atom.function or self._is_known(atom.name):

@@ -51,7 +51,7 @@ from perfassert.kernel.launch import Launch
 from perfassert.kernel.machine import MachineCode
 from perfassert.kernel.program import Program
 from perfassert.quantity import to_integer, to_list
-from perfassert.source import DISAGREEMENT
+from perfassert.source import CORRECTED, DISAGREEMENT, Assumption
 
 AnyPath = Union[str, "PathLike[str]"]
 _FLOPS = {
@@ -210,17 +210,27 @@ class Hints:
         return replace(binary, parameters=tuple(renamed)).sealed()
 
     def bind(
-        self, binary: Binary, launch: Launch, warp_size: int, executed: Executed | None = None
+        self,
+        binary: Binary,
+        launch: Launch,
+        warp_size: int,
+        executed: Executed | None = None,
+        corrections: tuple[Assumption, ...] = (),
     ) -> tuple[BoundKernel, Launch]:
         """Graph and accesses for a launch, and the launch that the volumes are those of.
 
-        ``executed``: what a sample of its blocks found, where closed forms end.
+        ``executed``: what a sample of its blocks found, where closed forms end; with
+        ``corrections``, which say what is wrong with them, it stands for all of them.
         """
         program = _program(binary)
         arguments = Arguments(program, launch, binary.kernel)
         check_trip_counts(program, self.trip_counts)
         proxies = read_proxies(self.proxies, program, arguments)
-        binder = Binder(program, launch, arguments, self.trip_counts, proxies, warp_size, executed)
+        binder = Binder(
+            program, launch, arguments, self.trip_counts, proxies, warp_size, executed,
+            distrusts=bool(corrections),
+        )  # fmt: skip
+        binder.assumptions.update(dict.fromkeys(corrections))
         for text, place in declared(self.proxies, program):
             binder.assume(text, place)
         bound, touches = bind_accesses(binder)
@@ -233,7 +243,11 @@ class Hints:
         if executed is not None:
             warps = -(-launch.threads_per_block // warp_size)
             share = (stands.working or prod(launch.working_grid(work))) / launch.blocks
-            if said := contradiction(graph, executed.work, warps, share):
+            said = contradiction(graph, executed.work, warps, share)
+            if said and not corrections:
+                corrections = (Assumption(f"{CORRECTED}: {said}"),)
+                return self.bind(binary, launch, warp_size, executed, corrections)
+            if said:
                 binder.assume(said, stands_for=DISAGREEMENT)
         aligned = {n: b.alignment for n, b in arguments.buffers.items()}
         names = dict.fromkeys(a.field for a in bound)
@@ -304,10 +318,15 @@ class CompiledCode:
         return _program(self.binary(arch))
 
     def bind(
-        self, launch: Launch, arch: str, warp_size: int, executed: Executed | None = None
+        self,
+        launch: Launch,
+        arch: str,
+        warp_size: int,
+        executed: Executed | None = None,
+        corrections: tuple[Assumption, ...] = (),
     ) -> tuple[BoundKernel, Launch]:
         """Graph and accesses for a launch, and the launch that the volumes are those of."""
-        return self.hints.bind(self.binary(arch), launch, warp_size, executed)
+        return self.hints.bind(self.binary(arch), launch, warp_size, executed, corrections)
 
     def executable(self, arch: str) -> MachineCode:
         """What ``engines/execution`` runs."""
@@ -322,10 +341,15 @@ class BuiltCode:
     hints: Hints
 
     def bind(
-        self, launch: Launch, arch: str, warp_size: int, executed: Executed | None = None
+        self,
+        launch: Launch,
+        arch: str,
+        warp_size: int,
+        executed: Executed | None = None,
+        corrections: tuple[Assumption, ...] = (),
     ) -> tuple[BoundKernel, Launch]:
         """Graph and accesses for a launch, and the launch that the volumes are those of."""
-        return self.hints.bind(self.built, launch, warp_size, executed)
+        return self.hints.bind(self.built, launch, warp_size, executed, corrections)
 
     def executable(self, arch: str) -> MachineCode:
         """What ``engines/execution`` runs."""
