@@ -4,8 +4,10 @@ import pytest
 
 import perfassert as pa
 
-ps = pytest.importorskip("pystencils")
-lattice_boltzmann = pytest.importorskip("kernels.lattice_boltzmann")
+pytest.importorskip("pystencils")
+
+import pystencils as ps
+from kernels import lattice_boltzmann
 
 SIDE = 128
 BLOCKS = [(32, 4, 2), (64, 2, 2), (8, 8, 4), (1, 16, 16)]

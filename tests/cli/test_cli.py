@@ -2,6 +2,8 @@ import argparse
 import json
 import platform
 import re
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -19,14 +21,20 @@ def test_devices(capsys):
     assert "V100-PCIE-32GB" in json.loads(capsys.readouterr().out)
 
 
-def test_one_device_shows_where_values_come_from(capsys):
+@pytest.fixture(scope="module")
+def data_of_a100():
+    """What ``perfassert devices a100 --json`` prints: it predicts examples, many times."""
+    with redirect_stdout(StringIO()) as printed:
+        assert main(["devices", "a100", "--json"]) == 0
+    return json.loads(printed.getvalue())
+
+
+def test_one_device_shows_where_values_come_from(capsys, data_of_a100):
     assert main(["devices", "a100"]) == 0
     out = capsys.readouterr().out
     assert "A100-SXM4-40GB (sm_80)" in out
     assert "measured" in out
-    assert main(["devices", "a100", "--json"]) == 0
-    data = json.loads(capsys.readouterr().out)
-    assert data["values"]["compute_units"]["value"] == 108
+    assert data_of_a100["values"]["compute_units"]["value"] == 108
 
 
 @pytest.mark.parametrize("arguments", [[], ["no-such"], ["devices", "b100x"]])
@@ -93,9 +101,8 @@ def test_a_device_as_one_file(tmp_path, capsys):
     assert "--toml needs the name" in capsys.readouterr().err
 
 
-def test_which_assumed_values_matter(capsys):
-    assert main(["devices", "a100", "--json"]) == 0
-    shown = json.loads(capsys.readouterr().out)["assumed"]
+def test_which_assumed_values_matter(data_of_a100):
+    shown = data_of_a100["assumed"]
     assert {"key": "values.launch_overhead", "change": None, "kernel": None} in shown
     changes = [one["change"] or 0 for one in shown]
     assert changes == sorted(changes, reverse=True)

@@ -1,6 +1,7 @@
 """``perfassert diff``: files, folders and revisions of a repository, each change reported right."""
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
@@ -169,7 +170,7 @@ def test_a_revision_and_what_is_not_committed_yet(repository, capsys):
 @pytest.mark.parametrize("name", ["HEAD", "HEAD~1"])
 def test_a_path_that_is_called_like_a_revision(repository, capsys, name):
     """A change that brings a folder called HEAD is not compared with itself."""
-    written(Path(name), BASE)
+    written(Path(name), {"lost.cu": BASE["lost.cu"]})
     assert main(["diff", "HEAD~1", "HEAD", "--device", "a100"]) == 2
     assert f"{name} is a path and a revision; write ./{name}" in capsys.readouterr().err
     assert compared(capsys, f"./{name}", "HEAD^0")[0] == 1
@@ -319,10 +320,12 @@ block = [32]
 
 @pytest.fixture
 def recorded(folders, tmp_path):
-    """Launches that both sides have; those of the base are its own."""
-    base, head = (written(tmp_path / name, {}) for name in ("base", "head"))
-    for folder, source in ((base, BASE), (head, HEAD)):
-        written(folder, source)
+    """Launches that both sides have, with the files that they name."""
+    named = set(re.findall(r'"(\w+\.cu)"', LAUNCHES))
+    base, head = (
+        written(tmp_path / side, {name: text for name, text in files.items() if name in named})
+        for side, files in (("base", BASE), ("head", HEAD))
+    )
     written(base, {"launches.toml": LAUNCHES})
     written(head, {"launches.toml": LAUNCHES})
     return [str(base), str(head), "--launches", "launches.toml"]

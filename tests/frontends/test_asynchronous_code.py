@@ -232,7 +232,8 @@ def test_every_opcode_of_the_matrix_kernels_has_a_class(name, defines, arch):
 
 
 NEWEST = {"sm_80": "A100-SXM4-40GB", "sm_90": H100, "sm_100": "B200", "sm_120": "RTX-5090"}
-PREDICTED = MATRIX_CASES if os.environ.get("PERFASSERT_EXHAUSTIVE") else MATRIX_CASES[-1:]
+# The examples predict the others, too, and want the same confidence.
+PREDICTED = MATRIX_CASES if os.environ.get("PERFASSERT_EXHAUSTIVE") else MATRIX_CASES[:1]
 
 
 @pytest.mark.parametrize(("name", "defines", "arch"), PREDICTED)

@@ -10,6 +10,7 @@ import pytest
 
 import perfassert as pa
 from perfassert.frontends.generators import generated
+from perfassert.frontends.generators.recognised import kernel_of
 
 A100 = "A100-SXM4-40GB"
 POINTERS = dict.fromkeys(("x", "y", "out"), "*fp32")
@@ -52,6 +53,27 @@ def test_the_package_is_absent(monkeypatch, front_end, module, extra):
     message = f'{module} cannot be imported.*pip install "perfassert\\[{extra}\\]"'
     with pytest.raises(pa.ToolchainMissing, match=message):
         MADE[front_end]()
+
+
+LONG = 10**5000  # Python refuses to write so many digits
+TAKES = {
+    "cutlass": lambda: pa.from_cute(LONG),
+    "cupy._core.raw": lambda: pa.from_cupy(LONG),
+    "numba.cuda": lambda: pa.from_numba(LONG, "void()"),
+    "pystencils": lambda: pa.from_pystencils(LONG),
+    "triton": lambda: pa.from_triton(LONG, {}),
+    "warp": lambda: pa.from_warp(LONG),
+    "source object": lambda: pa.from_source_object(LONG),
+    "pytest": lambda: kernel_of(LONG, pa.Launch(1, 32)),
+}
+
+
+@pytest.mark.parametrize("front_end", TAKES)
+def test_what_is_no_kernel_and_cannot_be_written_out(front_end):
+    if front_end in ("numba.cuda", "pystencils", "triton", "warp"):
+        pytest.importorskip(front_end)
+    with pytest.raises(pa.KernelSourceError, match="a int"):
+        TAKES[front_end]()
 
 
 @pytest.mark.parametrize(

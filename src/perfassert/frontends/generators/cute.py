@@ -65,7 +65,7 @@ def _kept(function: Any) -> str:
     if isinstance(held, str) and ".entry" in held:
         return held
     if not isinstance(held, str) or not Path(held).is_file():
-        raise KernelSourceError(f"{function!r} kept no PTX ({held!r}); {_HOW}")
+        raise KernelSourceError(f"{in_short(function)} kept no PTX ({in_short(held)}); {_HOW}")
     return Path(held).read_text()
 
 

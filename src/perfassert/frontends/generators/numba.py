@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from perfassert.errors import KernelSourceError, LaunchError
+from perfassert.errors import KernelSourceError, LaunchError, in_short
 from perfassert.frontends.cuda.kernels import Hints
 from perfassert.frontends.generators.generated import (
     C_TYPES,
@@ -51,7 +51,9 @@ def from_numba(
     cuda = package("numba.cuda", "numba", _OLDEST, "numba-cuda")
     function = getattr(dispatcher, "py_func", None)
     if function is None or getattr(dispatcher, "targetoptions", {}).get("device"):
-        raise KernelSourceError(f"{dispatcher!r} is no kernel; decorate a function with @cuda.jit")
+        raise KernelSourceError(
+            f"{in_short(dispatcher)} is no kernel; decorate a function with @cuda.jit"
+        )
     types = _types(function, signature)
     names = list(function.__code__.co_varnames[: function.__code__.co_argcount])
     if len(types) != len(names):

@@ -80,8 +80,8 @@ def _content(held: Any) -> tuple[str, bytes]:
         return "ptx", content
     if not isinstance(code, str) and b"__global__" not in content:
         raise KernelSourceError(
-            f"{held!r}: its .code is neither CUDA source nor PTX nor machine code that runs as it "
-            f"is ({getattr(held, 'code_type', 'unknown')})"
+            f"{in_short(held)}: its .code is neither CUDA source nor PTX nor machine code that "
+            f"runs as it is ({getattr(held, 'code_type', 'unknown')})"
         )
     return "cuda", content
 
@@ -122,7 +122,7 @@ def from_cupy(
         return make(path, kernel or own or None, **said)
     if not isinstance(getattr(held, "code", None), str):
         raise KernelSourceError(
-            f"{held!r} is neither a RawKernel nor a RawModule of CuPy: it has no .code; an "
+            f"{in_short(held)} is neither a RawKernel nor a RawModule of CuPy: it has no .code; an "
             "ElementwiseKernel or a fused function has none before it is launched"
         )
     return from_source_object(held, kernel, options=_options(held), include_dirs=_headers(), **said)

@@ -10,7 +10,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from perfassert.errors import KernelSourceError, LaunchError
+from perfassert.errors import KernelSourceError, LaunchError, in_short
 from perfassert.frontends.cuda.kernels import CompiledCode, Hints
 from perfassert.frontends.generators.generated import C_TYPES, by_name, package, with_args
 from perfassert.frontends.toolchain.binary import Source
@@ -149,7 +149,7 @@ def _assignments(given: Any) -> tuple[Any, ...]:
     found = tuple(found) if isinstance(found, (list, tuple)) else (found,)
     if not found or not all(hasattr(a, "lhs") and hasattr(a, "rhs") for a in found):
         raise KernelSourceError(
-            f"{given!r} is neither a kernel of pystencils nor assignments; pass what "
+            f"{in_short(given)} is neither a kernel of pystencils nor assignments; pass what "
             "ps.create_kernel makes, an AssignmentCollection, or a list of ps.Assignment"
         )
     return found
@@ -157,7 +157,9 @@ def _assignments(given: Any) -> tuple[Any, ...]:
 
 def _folded(given: Sequence[int]) -> tuple[int, int, int]:
     if not 1 <= len(given) <= 3 or not all(type(n) is int and n > 0 for n in given):
-        raise KernelSourceError(f"fold must be up to three whole numbers above 0, not {given!r}")
+        raise KernelSourceError(
+            f"fold must be up to three whole numbers above 0, not {in_short(given)}"
+        )
     x, y, z = (*given, 1, 1)[:3]
     return x, y, z
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from perfassert.errors import KernelSourceError, LaunchError, PluginError
+from perfassert.errors import KernelSourceError, LaunchError, PluginError, in_short
 from perfassert.frontends.generators.cute import from_cute
 from perfassert.frontends.generators.numba import from_numba
 from perfassert.frontends.generators.objects import from_cupy, from_source_object
@@ -37,13 +37,13 @@ def kernel_of(held: Any, launch: Launch) -> Kernel:
         made = make(held, launch)
         if isinstance(made, Kernel):
             return made
-        raise PluginError(f"what makes kernels of {root} gave {made!r}, which is no Kernel")
+        raise PluginError(f"what makes kernels of {root} gave {in_short(made)}, which is no Kernel")
     if any(isinstance(getattr(held, name, None), (str, bytes)) for name in ("ptx", "code")):
         return from_source_object(held)
     known = ", ".join(sorted({*_OWN, *plugged.by_name}))
     raise KernelSourceError(
-        f"{held!r} is no kernel, and nothing known makes one of it: objects of {known} are known, "
-        f"and what has .code or .ptx{plugged.note()}"
+        f"{in_short(held)} is no kernel, and nothing known makes one of it: objects of {known} are "
+        f"known, and what has .code or .ptx{plugged.note()}"
     )
 
 

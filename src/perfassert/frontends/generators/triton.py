@@ -14,7 +14,7 @@ from operator import index
 from types import ModuleType
 from typing import Any
 
-from perfassert.errors import KernelSourceError, LaunchError, close_matches
+from perfassert.errors import KernelSourceError, LaunchError, close_matches, in_short
 from perfassert.frontends.cuda.kernels import BuiltCode, Hints, PerLaunch
 from perfassert.frontends.generators.generated import by_name, package, with_args
 from perfassert.frontends.toolchain.architecture import number
@@ -85,7 +85,7 @@ def _options(num_warps: int, num_stages: int | None, maxnreg: int | None) -> dic
     options = {"num_warps": num_warps, **{k: v for k, v in given.items() if v is not None}}
     for what, value in options.items():
         if not isinstance(value, int) or isinstance(value, bool) or value <= 0:
-            raise KernelSourceError(f"{what} must be a whole number above 0, not {value!r}")
+            raise KernelSourceError(f"{what} must be a whole number above 0, not {in_short(value)}")
     return options
 
 
@@ -244,7 +244,7 @@ def _jit_function(triton: ModuleType, given: Any) -> Any:
         )
     if kind == "InterpretedFunction":
         raise KernelSourceError("TRITON_INTERPRET is set, so that there is nothing to compile")
-    raise KernelSourceError(f"{given!r} is no JIT function; decorate it with @triton.jit")
+    raise KernelSourceError(f"{in_short(given)} is no JIT function; decorate it with @triton.jit")
 
 
 def _parameters(
@@ -254,18 +254,18 @@ def _parameters(
     name = function.__name__
     if not isinstance(signature, Mapping):
         raise KernelSourceError(
-            f"the signature of {name!r} must map names to types, not {signature!r}"
+            f"the signature of {name!r} must map names to types, not {in_short(signature)}"
         )
     names = [p.name for p in function.params]
     for key in (*signature, *constants):
         if key not in names:
             near = close_matches(key, names) if isinstance(key, str) else ""
-            raise KernelSourceError(f"{name!r} has no parameter {key!r}{near}")
+            raise KernelSourceError(f"{name!r} has no parameter {in_short(key)}{near}")
     types = {}
     for parameter in function.params:
         key, kind = parameter.name, signature.get(parameter.name, "constexpr")
         if not isinstance(kind, str):
-            raise KernelSourceError(f"the type of {key!r} must be text, not {kind!r}")
+            raise KernelSourceError(f"the type of {key!r} must be text, not {in_short(kind)}")
         if key in constants or parameter.is_constexpr:
             kind = "constexpr"
         if kind == "constexpr" and key not in constants:

@@ -11,7 +11,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from perfassert.errors import KernelSourceError, LaunchError
+from perfassert.errors import KernelSourceError, LaunchError, in_short
 from perfassert.frontends.cuda.kernels import Hints
 from perfassert.frontends.generators.generated import (
     C_TYPES,
@@ -57,7 +57,9 @@ def from_warp(
     """
     warp = package("warp", "warp", _OLDEST, "warp-lang")
     if not isinstance(kernel, warp.Kernel):
-        raise KernelSourceError(f"{kernel!r} is no kernel; decorate a function with @wp.kernel")
+        raise KernelSourceError(
+            f"{in_short(kernel)} is no kernel; decorate a function with @wp.kernel"
+        )
     if getattr(kernel, "is_generic", False):
         raise KernelSourceError(
             f"{kernel.key!r} has parameters of type Any; pass what wp.overload makes of it"
@@ -139,7 +141,8 @@ class _Call:
         shape = list(dim) if isinstance(dim, (tuple, list)) else [dim or launch.threads]
         if len(shape) != self.indices:
             raise LaunchError(
-                f"kernel {self.kernel!r} has {self.indices} indices; dim={dim!r} does not fit"
+                f"kernel {self.kernel!r} has {self.indices} indices; dim={in_short(dim)} does not "
+                "fit"
             )
         return {"shape": shape, "size": prod(shape), "coord_mult": 1}
 
@@ -153,7 +156,7 @@ class _Call:
             value = Buffer((*outer, *inner), scalar)
         if not isinstance(value, Buffer):
             raise LaunchError(
-                f"argument {name!r} of {self.kernel!r} is an array; {value!r} does not fit"
+                f"argument {name!r} of {self.kernel!r} is an array; {in_short(value)} does not fit"
             )
         return _array(kind, name, value, self.kernel)
 

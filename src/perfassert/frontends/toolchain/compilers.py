@@ -42,7 +42,10 @@ _OWN_FEATURES = re.compile(
 _DEBUGGED = ("--device-debug",)
 _DEBUG_LIMIT = 20.0  # seconds; types are a help that nobody waits a minute for
 _UNWRITABLE = re.compile(r"\(anonymous|\{|\[abi:|\b__nv_")  # names that only compilers give
-_OF_A_HOST = re.compile(r"unrecognized option|function without execution space annotations")
+_OF_A_HOST = re.compile(
+    r"unrecognized option|function without execution space annotations|"
+    r"is not supported when compiling with NVRTC"  # headers of CCCL that include those of a host
+)
 _TELLS_COMPILERS_APART = re.compile(
     r"^[ \t]*#[ \t]*(?:el)?if[^\n]*\b(?:__CUDACC_RTC__|__NVCC__)\b", re.MULTILINE
 )

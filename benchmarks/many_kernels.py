@@ -1,6 +1,6 @@
 """``pa.kernels`` of a library with several hundred kernels: seconds and peak memory.
 
-``python benchmarks/kernels.py [COUNT]`` compiles that many instances of a template, for sm_80.
+``python benchmarks/many_kernels.py [COUNT]`` compiles that many instances of a template, for sm_80.
 """
 
 import os
