@@ -1,0 +1,1 @@
+"""Random CUDA kernels, and how much each of them moves, counted thread by thread."""
