@@ -148,6 +148,8 @@ class Variable(Expression):
         return self.name
 
     def evaluate(self, state):
+        if self.name not in state.values:
+            raise Rejected(f"{self.name} is not declared")
         return state.values[self.name]
 
 
@@ -170,8 +172,12 @@ class Element(Expression):
 class Binary(Expression):
     def __init__(self, operator, left, right):
         self.operator, self.left, self.right = operator, left, right
-        shift = operator in ("<<", ">>")
-        self.type = left.type if shift else common(left.type, right.type)
+
+    @property
+    def type(self):
+        if self.operator in ("<<", ">>"):
+            return self.left.type
+        return common(self.left.type, self.right.type)
 
     def __str__(self):
         return f"({self.left} {self.operator} {self.right})"
@@ -245,21 +251,28 @@ class Cast(Expression):
 
 
 class Extremum(Expression):
-    """``min`` or ``max`` of two values of one type."""
+    """``min`` or ``max``, of two values that are converted to one type."""
 
     def __init__(self, name, left, right):
-        self.type = common(left.type, right.type)
-        sides = (v if v.type.same_values(self.type) else Cast(self.type, v) for v in (left, right))
-        self.name, (self.left, self.right) = name, sides
+        self.name, self.left, self.right = name, left, right
+
+    @property
+    def type(self):
+        return common(self.left.type, self.right.type)
 
     def __str__(self):
-        if self.left.type.name == self.right.type.name:
-            return f"{self.name}({self.left}, {self.right})"
-        return f"{self.name}(({self.type.name}){self.left}, ({self.type.name}){self.right})"
+        return f"{self.name}({self._text(self.left)}, {self._text(self.right)})"
+
+    def _text(self, value):
+        """Of 64 bits, long and long long are types of their own: no function takes both."""
+        if self.type.bits == 32 and value.type.same_values(self.type):
+            return str(value)
+        return str(Cast(self.type, value))
 
     def evaluate(self, state):
         by = np.minimum if self.name == "min" else np.maximum
-        return by(self.left.evaluate(state), self.right.evaluate(state))
+        left, right = (v.evaluate(state) for v in (self.left, self.right))
+        return by(converted(left, self.type), converted(right, self.type))
 
 
 class Comparison(Expression):
@@ -306,7 +319,10 @@ class Choice(Expression):
 
     def __init__(self, condition, yes, no):
         self.condition, self.yes, self.no = condition, yes, no
-        self.type = common(yes.type, no.type)
+
+    @property
+    def type(self):
+        return common(self.yes.type, self.no.type)
 
     def __str__(self):
         return f"({self.condition} ? {self.yes} : {self.no})"

@@ -3,7 +3,6 @@
 import os
 import resource
 import tempfile
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -133,14 +132,15 @@ def measure_all(seed, numbers, arch):
         shared = _cpu() - start
         outcomes = [measure(kernel, run, path, device) for kernel, run in drawn]
         if outcomes and all("KernelSourceError" in o.error for o in outcomes):  # one spoils all
-            outcomes = [_alone(*pair, Path(folder), device) for pair in drawn]
+            outcomes = [measure_alone(*pair, folder, device) for pair in drawn]
     for outcome in outcomes:
         outcome.seconds += shared / len(outcomes)
     return outcomes
 
 
-def _alone(kernel, run, folder, device):
-    path = folder / f"{kernel.name}.cu"
+def measure_alone(kernel, run, folder, device):
+    """One outcome of a kernel that is compiled by itself."""
+    path = Path(folder) / f"{kernel.name}.cu"
     path.write_text(source_of([kernel]))
     return measure(kernel, run, path, device)
 
@@ -154,5 +154,3 @@ def without_cache(folder):
     """What is compiled is remembered in that folder only."""
     os.environ["PERFASSERT_CACHE_DIR"] = str(folder)
 
-
-__all__ = ["Outcome", "measure_all", "time"]

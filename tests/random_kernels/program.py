@@ -68,7 +68,7 @@ class Run:
         self.kernel, self.touches, self.uneven = kernel, [], set()
         self.threads = kernel.threads
         self.warp = kernel.warps
-        self.pointers = {}
+        self.pointers, self.arrays = {}, set()
         values, tables = kernel.arguments()
         self.state = State({**values, **kernel.coordinates()}, tables, np.ones(self.threads, bool))
 
@@ -76,7 +76,9 @@ class Run:
         return np.broadcast_to(values, (self.threads,))
 
     def touch(self, place, target, index, store, unit=0):
-        base = self.pointers.get(target.pointer, (0,))[-1]
+        if target.pointer and target.pointer not in self.pointers:
+            raise Rejected(f"{target.pointer} is not declared")
+        base = self.pointers[target.pointer] if target.pointer else 0
         size = target.field.item.bytes
         addresses = self.whole(index).astype(np.int64) * (unit or size) + base
         active = self.state.active
@@ -180,7 +182,7 @@ class Pointer(Statement):
 
     def run(self, run):
         offset = run.whole(self.offset.evaluate(run.state)).astype(np.int64)
-        run.pointers[self.name] = (self.field, offset * self.field.item.bytes)
+        run.pointers[self.name] = offset * self.field.item.bytes
 
 
 class Load(Statement):
@@ -340,7 +342,7 @@ class Shared(Statement):
         return [f"{indent}__shared__ float {self.name}[{self.size}];"]
 
     def run(self, run):
-        pass
+        run.arrays.add(self.name)
 
 
 class Exchange(Statement):
@@ -355,6 +357,8 @@ class Exchange(Statement):
         return [indent + text]
 
     def run(self, run):
+        if self.array.name not in run.arrays:
+            raise Rejected(f"{self.array.name} is not declared")
         index = run.whole(self.index.evaluate(run.state)).astype(np.int64)
         run.state.check((index < 0) | (index >= self.array.size), "beyond shared memory")
 
@@ -500,6 +504,9 @@ class Kernel:
             listed.append(f"const {self.structure.kind} {self.structure.name}")
         return ", ".join([*listed, *(f"{t.name} {n}" for t, n, _ in self.scalars)])
 
+    def body_lines(self):
+        return printed(self.body, "    ")
+
     def source(self):
         head = f"__global__ void {self.name}({self.parameters()})"
         more = ""
@@ -511,7 +518,7 @@ class Kernel:
             head = f'extern "C" {head}'
         start = "".join([self.structure.definition() if self.structure else "",
                          *map(str, self.functions)])  # fmt: skip
-        return "\n".join([f"{start}{head} {{", *printed(self.body, "    "), "}", more])
+        return "\n".join([f"{start}{head} {{", *self.body_lines(), "}", more])
 
     def instance(self):
         """The name to ask for."""

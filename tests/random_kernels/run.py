@@ -18,7 +18,8 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 
 from .generator import generate
-from .measure import DEVICES, measure_all, without_cache
+from .measure import DEVICES, device_of, measure_all, measure_alone, without_cache
+from .reduce import reduced
 
 _TOGETHER = 20  # kernels in a file
 _FAILURES = ("raises", "wrong volume", "wrong and guessed", "disagreement", "guessed")
@@ -34,6 +35,7 @@ def parse(arguments):
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--kind", help="only kernels of a kind")
     parser.add_argument("--show", type=int, metavar="N", help="print kernel N instead")
+    parser.add_argument("--reduce", action="store_true", help="with --show: make it smaller first")
     return parser.parse_args(arguments)
 
 
@@ -128,16 +130,20 @@ def _why(outcome):
 
 def show(options):
     """One kernel, with all that is known of it."""
-    kernel, _ = generate(options.seed, options.show)
+    kernel, run = generate(options.seed, options.show)
     arch = options.arch[options.show % len(options.arch)]
-    print(kernel.source())
-    print(f"grid {kernel.grid}, block {kernel.block}, {kernel.kind}, {arch}")
-    print(", ".join(f"{n}={v}" for _, n, v in kernel.scalars))
-    if kernel.structure:
-        print({name: value for _, name, value in kernel.structure.members})
     with tempfile.TemporaryDirectory() as folder:
         without_cache(folder)
-        (outcome,) = measure_all(options.seed, [options.show], arch)
+        if options.reduce:
+            kernel, outcome = reduced(kernel, arch)
+        else:
+            outcome = measure_alone(kernel, run, folder, device_of(arch))
+    print(kernel.source())
+    print(f"grid {kernel.grid}, block {kernel.block}, {kernel.kind}, {arch}")
+    print(", ".join(f"{name}={value}" for name, value in kernel.given().items()
+                    if isinstance(value, int)))  # fmt: skip
+    if kernel.structure:
+        print({name: value for _, name, value in kernel.structure.members})
     if outcome.error:
         print(outcome.error)
     for (quantity, name), (predicted, counted) in outcome.volumes.items():
