@@ -250,6 +250,22 @@ class Cast(Expression):
         return converted(self.value.evaluate(state), self.type)
 
 
+class Narrow(Expression):
+    """A cast to a type of one or two bytes, which becomes an ``int`` at once."""
+
+    type = INT
+
+    def __init__(self, name, value):
+        self.name, self.value = name, value
+
+    def __str__(self):
+        return f"(({self.name}){self.value})"
+
+    def evaluate(self, state):
+        narrow = {"unsigned char": "u1", "signed char": "i1", "short": "i2", "unsigned short": "u2"}
+        return self.value.evaluate(state).astype(narrow[self.name]).astype(np.int32)
+
+
 class Extremum(Expression):
     """``min`` or ``max``, of two values that are converted to one type."""
 

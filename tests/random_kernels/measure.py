@@ -24,7 +24,8 @@ _SAMPLED = "executed"
 @dataclass
 class Outcome:
     """What became of one kernel. ``volumes``: (predicted, counted) by quantity and field;
-    ``error``: what was raised."""
+    ``error``: what was raised; ``by_lap``: what is wrong is right where the iterations of a loop
+    over the grid share nothing, which is a simplification that the documentation states."""
 
     number: int
     arch: str
@@ -35,6 +36,7 @@ class Outcome:
     assumptions: tuple = ()
     error: str = ""
     seconds: float = 0.0
+    by_lap: bool = False
 
     @property
     def wrong(self):
@@ -55,6 +57,8 @@ class Outcome:
         """What is wrong with the prediction, in a word; empty where nothing is."""
         if self.error:
             return "raises"
+        if self.wrong and self.by_lap and self.confidence != "guessed":
+            return "wider grid"
         if self.wrong:
             return "wrong and guessed" if self.confidence == "guessed" else "wrong volume"
         if self.disagrees:
@@ -112,6 +116,8 @@ def measure(kernel, run, path, device):
         if not oracle.is_one_wave(kernel, run, device.compute_units):
             keys = [key for key in keys if not key[0].startswith("dram")]
         outcome.volumes = {key: (found.get(key, 0.0), counted.get(key, 0)) for key in keys}
+        laps = oracle.count(kernel, run, device.dram_granularity, by_lap=True)
+        outcome.by_lap = all(_close(found.get(k, 0.0), laps.get(k, 0)) for k in outcome.wrong)
         outcome.confidence = prediction.confidence
         outcome.reasons = tuple(
             (a.stands_for, a.share, str(a)) for a in prediction.confidence_reasons
@@ -146,11 +152,12 @@ def measure_alone(kernel, run, folder, device):
 
 
 def _cpu():
-    own, children = (resource.getrusage(w) for w in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    own, children = (
+        resource.getrusage(w) for w in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    )
     return sum(u.ru_utime + u.ru_stime for u in (own, children))
 
 
 def without_cache(folder):
     """What is compiled is remembered in that folder only."""
     os.environ["PERFASSERT_CACHE_DIR"] = str(folder)
-

@@ -4,8 +4,8 @@ Nothing of perfassert takes part. What is counted is exact by definition, so a p
 compiled code has to agree, whatever the caches do:
 
 - ``l2_load``: unique 32-byte sectors that the loads of a block touch, summed over the blocks. It is
-  the part ``compulsory`` of the predicted volume of a field; ``capacity``, a fitted curve's share of
-  what is touched again, is not compared.
+  the part ``compulsory`` of the predicted volume of a field; ``capacity``, a fitted curve's
+  share of what is touched again, is not compared.
 - ``l2_store``: sectors of every warp instruction that stores, summed. Nothing is fitted there.
 - ``dram_load``, ``dram_store``: unique pieces of the device's granularity that all blocks load, and
   sectors that they store, where the grid is a single wave: the parts ``compulsory`` of both.
@@ -27,15 +27,10 @@ _MOST_ITERATIONS = 24
 _MOST_BLOCKS = 256  # where each iteration of a loop may become a block
 
 
-def pieces(touch, grain, active):
-    """Number of every piece of so many bytes that active threads touch, with the threads."""
-    (threads,) = np.nonzero(active)
-    first = touch.addresses[threads] // grain
-    if touch.bytes <= grain:  # aligned items lie in one piece
-        return threads, first
-    return np.repeat(threads, touch.bytes // grain), (
-        first[:, None] + np.arange(touch.bytes // grain)
-    ).ravel()
+def sectors_of(touch):
+    """Active threads, and the number of the sector that each touches: items are aligned."""
+    (threads,) = np.nonzero(touch.active)
+    return threads, touch.addresses[threads] // SECTOR
 
 
 def unique_pairs(groups, numbers):
@@ -47,17 +42,19 @@ def unique_pairs(groups, numbers):
     return int(1 + np.count_nonzero((g[1:] != g[:-1]) | (n[1:] != n[:-1])))
 
 
-def count(kernel, run, granularity):
-    """Bytes by (quantity, field); ``granularity``: bytes that DRAM loads at a time."""
+def count(kernel, run, granularity, by_lap=False):
+    """Bytes by (quantity, field); ``granularity``: bytes that DRAM loads at a time; ``by_lap``: a
+    block of each iteration of a loop over the grid counts by itself, as documented."""
     volumes = Counter()
     loads = defaultdict(list)
     stores = defaultdict(list)
     blocks, warps = kernel.blocks_of, kernel.warps
     for touch in run.touches:
-        threads, sectors = pieces(touch, SECTOR, touch.active)
+        threads, sectors = sectors_of(touch)
         if touch.store:
             volumes["l2_store", touch.field] += SECTOR * unique_pairs(warps[threads], sectors)
-        (stores if touch.store else loads)[touch.field].append((blocks[threads], sectors))
+        own = blocks[threads] + (touch.lap * kernel.blocks if by_lap else 0)
+        (stores if touch.store else loads)[touch.field].append((own, sectors))
     for field, found in loads.items():
         groups, sectors = map(np.concatenate, zip(*found, strict=True))
         volumes["l2_load", field] = SECTOR * unique_pairs(groups, sectors)
@@ -115,7 +112,7 @@ def check_size(kernel, run):
 
 
 def _strided(kernel):
-    return any(isinstance(s, For) and "gridDim" in str(s.step) for s in nested(kernel.body))
+    return any(isinstance(s, For) and s.over_grid for s in nested(kernel.body))
 
 
 def _inside_loops(statement):

@@ -1,11 +1,11 @@
-"""Statements, and kernels made of them: both printed as CUDA C++ and run for all threads at once."""
+"""Statements, and kernels made of them: printed as CUDA C++, and run for all threads at once."""
 
 import ctypes
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from .expressions import Expression, Rejected, State, Type, Variable, converted
+from .expressions import Binary, Expression, Literal, Rejected, State, Type, Variable, converted
 
 _MOST_ITERATIONS = 600
 _MOST_BYTES = 2**36  # of a buffer
@@ -51,7 +51,7 @@ class Field:
 @dataclass(frozen=True)
 class Touch:
     """One execution of a memory instruction by all threads: byte addresses from the buffer's start
-    of those that take part."""
+    of those that take part. ``lap``: the iteration of a loop over the grid."""
 
     field: str
     store: bool
@@ -59,13 +59,14 @@ class Touch:
     addresses: np.ndarray
     active: np.ndarray
     place: int
+    lap: int = 0
 
 
 class Run:
     """The execution of a kernel: a :class:`State` and what it touched."""
 
     def __init__(self, kernel):
-        self.kernel, self.touches, self.uneven = kernel, [], set()
+        self.kernel, self.touches, self.uneven, self.lap = kernel, [], set(), 0
         self.threads = kernel.threads
         self.warp = kernel.warps
         self.pointers, self.arrays = {}, set()
@@ -88,7 +89,7 @@ class Run:
         if np.any(used % size):
             raise Rejected(f"{target.field} is accessed at odd bytes")
         self.touches.append(
-            Touch(str(target.field), store, size, addresses, active.copy(), place)
+            Touch(str(target.field), store, size, addresses, active.copy(), place, self.lap)
         )
 
 
@@ -165,7 +166,7 @@ class Assign(Statement):
 
     def run(self, run):
         value = converted(self.value.evaluate(run.state), self.variable.type)
-        old = run.state.values[self.variable.name]
+        old = self.variable.evaluate(run.state)
         run.state.values[self.variable.name] = np.where(run.state.active, value, old)
 
 
@@ -277,18 +278,22 @@ class Break(Statement):
 
 
 class For(Statement):
-    """``for (type name = start; condition; name = step)``; ``unroll``: of the pragma, ``None``
-    without one, 0 without a number."""
+    """``for (type name = start; condition; name += step)``; with ``operator`` another one than
+    ``+``. ``unroll``: of the pragma, ``None`` without one, 0 without a number. ``over_grid``: an
+    iteration is the width of the grid further on."""
 
-    def __init__(self, name, type_, start, condition, step, parts, unroll=None):
+    def __init__(
+        self, name, type_, start, condition, step, parts, unroll=None, operator="+", over_grid=False
+    ):
         self.variable = Variable(name, type_)
         self.start, self.condition, self.step = start, condition(self.variable), step
+        self.operator, self.over_grid = operator, over_grid
         self.parts, self.unroll = parts(self.variable), unroll
 
     def lines(self, indent):
         pragma = "" if self.unroll is None else f"#pragma unroll {self.unroll or ''}".rstrip()
         own = self.variable
-        step = f"++{own}" if self.step is None else f"{own} += {self.step}"
+        step = f"++{own}" if self.step is None else f"{own} {self.operator}= {self.step}"
         head = f"for ({own.type.name} {own} = {self.start}; {self.condition}; {step}) {{"
         inner = printed(self.parts, indent + "    ")
         return [*([indent + pragma] if pragma else []), indent + head, *inner, f"{indent}}}"]
@@ -297,18 +302,20 @@ class For(Statement):
         before, name = run.state, self.variable.name
         Declare(name, self.variable.type, self.start).run(run)
         run.state = before.narrowed(self._holds(run))
-        advance = self.variable + (1 if self.step is None else self.step)
+        step = Literal(1) if self.step is None else self.step
+        advance = Binary(self.operator, self.variable, step)
         for _ in range(_MOST_ITERATIONS):
             if not run.state.active.any():
                 break
             came = run.state.active
+            run.lap += self.over_grid
             execute(self.parts, run)
             Assign(self.variable, advance).run(run)
             run.state = run.state.narrowed(self._holds(run))
             self._note_uneven(run, came)
         else:
             raise Rejected("a loop takes too long")
-        run.state = before
+        run.state, run.lap = before, 0 if self.over_grid else run.lap
 
     def _holds(self, run):
         return run.whole(self.condition.evaluate(run.state))
@@ -395,6 +402,10 @@ class Structure:
         size = f"[{len(value)}]" if isinstance(value, (list, tuple)) else ""
         return f"{type_.name} {name}{size}"
 
+    @property
+    def bytes(self):
+        return ctypes.sizeof(self.packed())
+
     def packed(self):
         """As ``ctypes.Structure``; pointers are null."""
         listed = []
@@ -471,14 +482,19 @@ class Kernel:
 
     def coordinates(self):
         found = {}
-        number = {"blockIdx": self.blocks_of, "threadIdx": np.arange(self.threads) % self.block_size}
+        number = {
+            "blockIdx": self.blocks_of,
+            "threadIdx": np.arange(self.threads) % self.block_size,
+        }
         for name, lengths in (("blockIdx", self.grid), ("threadIdx", self.block)):
             left = number[name]
             for axis, length in zip("xyz", lengths, strict=True):
                 found[f"{name}.{axis}"] = (left % length).astype(np.uint32)
                 left = left // length
         for name, lengths in (("gridDim", self.grid), ("blockDim", self.block)):
-            found |= {f"{name}.{a}": np.array(n, np.uint32) for a, n in zip("xyz", lengths)}
+            found |= {
+                f"{name}.{a}": np.array(n, np.uint32) for a, n in zip("xyz", lengths, strict=False)
+            }
         return found
 
     def arguments(self):
@@ -540,4 +556,3 @@ class Kernel:
         with np.errstate(over="ignore"):
             execute(self.body, run)
         return run
-

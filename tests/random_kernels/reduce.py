@@ -36,7 +36,9 @@ def reduced(kernel, arch, most=150):
 def _same(outcome, wanted):
     if wanted.error:
         return outcome.error[:20] == wanted.error[:20]
-    return outcome.failure == wanted.failure
+    fields = {name for _, name in wanted.wrong}
+    same_fields = all(name in fields for _, name in outcome.wrong)
+    return outcome.failure == wanted.failure and same_fields
 
 
 class _Judge:
@@ -151,4 +153,3 @@ def _parts(value):
     yield from (v for v in own if v.type is not None)
     if isinstance(value, Binary):
         yield Literal(1)
-

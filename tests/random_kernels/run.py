@@ -22,7 +22,7 @@ from .measure import DEVICES, device_of, measure_all, measure_alone, without_cac
 from .reduce import reduced
 
 _TOGETHER = 20  # kernels in a file
-_FAILURES = ("raises", "wrong volume", "wrong and guessed", "disagreement", "guessed")
+_FAILURES = ("raises", "wrong volume", "wider grid", "wrong and guessed", "disagreement", "guessed")
 
 
 def parse(arguments):
@@ -73,9 +73,11 @@ def _batch(seed, job):
 
 def table(outcomes):
     """A line for each architecture, and one for all."""
-    head = ["", "kernels", "right", "right, not guessed", "guessed", "disagree", "executed", "raise",
-            "s each"]  # fmt: skip
-    groups = {arch: [o for o in outcomes if o.arch == arch] for arch in {o.arch: 0 for o in outcomes}}
+    head = ["", "kernels", "right", "right, not guessed", "guessed", "disagree", "executed",
+            "raise", "s each"]  # fmt: skip
+    groups = {
+        arch: [o for o in outcomes if o.arch == arch] for arch in {o.arch: 0 for o in outcomes}
+    }
     rows = [_row(arch, own) for arch, own in groups.items()]
     rows.append(_row("all", outcomes))
     widths = [max(len(str(r[i])) for r in (head, *rows)) for i in range(len(head))]

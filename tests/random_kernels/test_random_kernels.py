@@ -29,7 +29,7 @@ from random_kernels.program import ITEMS, Declare, Field, For, If, Kernel, Load,
 
 SEED, TOGETHER = 1, 10
 KNOWN = {}
-"""What is wrong with the prediction of a kernel, by its number: to be taken out once it is fixed."""
+"""What is wrong with a kernel's prediction, by its number: to be taken out when it is fixed."""
 
 
 @pytest.fixture
@@ -122,7 +122,8 @@ def test_invalid_kernels_are_rejected(index, result, why):
 
 
 @pytest.mark.parametrize(
-    "index", [Literal(1) << 33, PLACE // 0, Cast(INT, PLACE) * 100_000_000, Literal(1) % (PLACE * 0)]
+    "index",
+    [Literal(1) << 33, PLACE // 0, Cast(INT, PLACE) * 100_000_000, Literal(1) % (PLACE * 0)],
 )
 def test_undefined_behaviour_is_rejected(index):
     with pytest.raises(Rejected):
@@ -160,7 +161,16 @@ def random_expression(draw, depth):
         return Extremum(draw.pick(["min", "max"]), left, right)
     if how == 11:
         return Choice(left < right, left, right)
-    by = ["__add__", "__sub__", "__mul__", "__floordiv__", "__mod__", "__and__", "__or__", "__xor__"]
+    by = [
+        "__add__",
+        "__sub__",
+        "__mul__",
+        "__floordiv__",
+        "__mod__",
+        "__and__",
+        "__or__",
+        "__xor__",
+    ]
     if how < len(by):
         return getattr(left, by[how])(right)
     if how == 8:
@@ -195,7 +205,9 @@ def test_expressions_mean_what_c_means(tmp_path):
         "int main() {", *lines, "}",
     ])  # fmt: skip
     (tmp_path / "all.cpp").write_text(text)
-    subprocess.run([compiler, "-w", "-O0", "-o", tmp_path / "all", tmp_path / "all.cpp"], check=True)
+    subprocess.run(
+        [compiler, "-w", "-O0", "-o", tmp_path / "all", tmp_path / "all.cpp"], check=True
+    )
     printed = subprocess.run([tmp_path / "all"], check=True, capture_output=True, text=True).stdout
     assert np.array_equal(np.array(printed.split(), np.int64).reshape(-1, 20), expected)
 
