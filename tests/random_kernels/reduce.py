@@ -6,6 +6,7 @@ Statements are left out, expressions are replaced by a part of them or by a numb
 import copy
 import re
 import tempfile
+import time
 from pathlib import Path
 
 from . import oracle
@@ -14,21 +15,21 @@ from .measure import device_of, measure, source_of
 from .program import If, Kernel, nested
 
 
-def reduced(kernel, arch, most=150):
-    """The smallest kernel found within so many predictions, and its outcome."""
+def reduced(kernel, arch, most=200, seconds=100):
+    """The smallest kernel found within so many predictions and seconds, and its outcome."""
     device = device_of(arch)
     with tempfile.TemporaryDirectory() as folder:
-        judge = _Judge(device, Path(folder), most)
+        judge = _Judge(device, Path(folder), most, time.monotonic() + seconds)
         best, wanted = kernel, judge(kernel)
-        progress = True
-        while progress and judge.left > 0:
+        progress = bool(wanted.failure)
+        while progress and judge.goes_on():
             progress = False
             for candidate in _smaller(best):
                 outcome = judge(candidate)
                 if outcome is not None and _same(outcome, wanted):
                     best, progress = candidate, True
                     break
-                if judge.left <= 0:
+                if not judge.goes_on():
                     break
         return best, judge(best, count=False)
 
@@ -42,9 +43,12 @@ def _same(outcome, wanted):
 
 
 class _Judge:
-    def __init__(self, device, folder, left):
-        self.device, self.folder, self.left = device, folder, left
+    def __init__(self, device, folder, left, end):
+        self.device, self.folder, self.left, self.end = device, folder, left, end
         self.seen = set()
+
+    def goes_on(self):
+        return self.left > 0 and time.monotonic() < self.end
 
     def __call__(self, kernel, count=True):
         text = source_of([kernel])

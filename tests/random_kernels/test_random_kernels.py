@@ -28,8 +28,33 @@ from random_kernels.measure import DEVICES, measure_all
 from random_kernels.program import ITEMS, Declare, Field, For, If, Kernel, Load, Store, Target
 
 SEED, TOGETHER = 1, 10
-KNOWN = {}
-"""What is wrong with a kernel's prediction, by its number: to be taken out when it is fixed."""
+KNOWN = {
+    "wrong volume": [166, 271],
+    "wider grid": [41, 50, 62, 110, 141, 186, 207, 328],
+    "wrong and guessed": [67, 104, 154, 223, 225, 250, 261, 295, 308],
+    "disagreement": [
+        7,
+        10,
+        52,
+        57,
+        74,
+        89,
+        100,
+        109,
+        111,
+        120,
+        140,
+        169,
+        176,
+        235,
+        246,
+        259,
+        264,
+        301,
+    ],
+    "guessed": [305],
+}
+"""What is wrong with predictions, and of which kernels: to be taken out when it is fixed."""
 
 
 @pytest.fixture
@@ -48,7 +73,8 @@ def test_volumes_are_those_counted(group, toolchain):
     numbers = range(first + chosen, first + TOGETHER * len(architectures), len(architectures))
     outcomes = measure_all(SEED, list(numbers), architectures[chosen])
     failures = {o.number: o.failure for o in outcomes if o.failure}
-    assert failures == {n: KNOWN[n] for n in numbers if n in KNOWN}
+    expected = {n: failure for failure, known in KNOWN.items() for n in known if n in numbers}
+    assert failures == expected
 
 
 # The count
