@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import perfassert as pa
-from perfassert.source import DISAGREEMENT
+from perfassert.source import CORRECTED, DISAGREEMENT
 
 from . import oracle
 from .generator import generate
@@ -63,7 +63,10 @@ class Outcome:
             return "wrong and guessed" if self.confidence == "guessed" else "wrong volume"
         if self.disagrees:
             return "disagreement"
-        return "guessed" if self.confidence == "guessed" else ""
+        if self.confidence == "guessed":
+            return "guessed"
+        corrected = any(text.startswith(CORRECTED) for text in self.assumptions)
+        return "corrected by execution" if corrected else ""
 
 
 def _close(predicted, counted):

@@ -22,7 +22,8 @@ from .measure import DEVICES, device_of, measure_all, measure_alone, without_cac
 from .reduce import reduced
 
 _TOGETHER = 20  # kernels in a file
-_FAILURES = ("raises", "wrong volume", "wider grid", "wrong and guessed", "disagreement", "guessed")
+_FAILURES = ("raises", "wrong volume", "wider grid", "wrong and guessed", "disagreement", "guessed",
+             "corrected by execution")  # fmt: skip
 
 
 def parse(arguments):

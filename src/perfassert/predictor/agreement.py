@@ -26,8 +26,9 @@ from perfassert.kernel.launch import Launch
 from perfassert.kernel.machine import Kind, Space
 from perfassert.source import SourceSpan
 
-_ARRIVALS = (Kind.SYNC_WAIT, Kind.WARP_WAIT)
-"""Each side of a divergent branch arrives on its own, which graphs count as one instruction."""
+_ARRIVALS = (Kind.SYNC_WAIT, Kind.WARP_WAIT, Kind.EXIT)
+"""Each side of a divergent branch arrives or ends on its own, which graphs count as one
+instruction."""
 _SPACES = {
     "global": (Space.GLOBAL, Space.GENERIC),
     "shared": (Space.SHARED,),

@@ -16,7 +16,7 @@ from perfassert.frontends.cuda.bulk_copies import (
     parameter_of,
 )
 from perfassert.frontends.cuda.control_flow import Flow
-from perfassert.frontends.cuda.evaluate import Code, evaluate
+from perfassert.frontends.cuda.evaluate import evaluate
 from perfassert.frontends.cuda.loop_places import loop_names, loop_span
 from perfassert.frontends.cuda.matrix import described_variant, descriptor_operands, matrix_variant
 from perfassert.frontends.cuda.opcodes import UNKNOWN, is_unsourced, operation_class
@@ -33,6 +33,7 @@ from perfassert.frontends.cuda.sass import NO_BARRIER, Instruction, parse_listin
 from perfassert.frontends.cuda.sass_calls import Placed, place
 from perfassert.frontends.cuda.semantics import lower
 from perfassert.frontends.cuda.symbolic_code import Constants, SymbolicCode
+from perfassert.frontends.cuda.symbolic_words import WORD
 from perfassert.frontends.cuda.textures import place_of_thread, texel
 from perfassert.frontends.toolchain.binary import Binary
 from perfassert.kernel.access import Direction
@@ -42,6 +43,7 @@ from perfassert.kernel.program import (
     CONSTANT,
     COUNTER,
     BulkCopy,
+    Member,
     MemoryAccess,
     Parameter,
     Program,
@@ -89,7 +91,7 @@ class Describer:
         self.assumptions: dict[Assumption, None] = dict.fromkeys(binary.assumptions)
         self.placed: tuple[Placed, ...] = ()
         self.jumps: Collection[int] = ()
-        self.code: Code
+        self.code: SymbolicCode
         self.read()
         self.flow: Flow = self.code.flow
         self.result = evaluate(self.code, self.symbols, COUNTER)
@@ -298,24 +300,30 @@ class Describer:
         return inside if mapped == [True, False] else None
 
     def _base(self, address: Value) -> tuple[str, Value]:
-        """The pointer parameter that the address starts from, and the distance from it."""
-        s = self.symbols
-        found = []
+        """The pointer that the address starts from, as a field, and the distance from it."""
+        s, found = self.symbols, []
         for monomial, coefficient in address.terms:
             if len(monomial) == 1 and coefficient == 1:
                 name = s.atoms[monomial[0]].name
-                if name.startswith(ARGUMENT) and self._is_pointer(name):
-                    found.append((monomial[0], name))
+                if name.startswith(ARGUMENT) and self._may_point(monomial[0]):
+                    found.append(name)
                 elif name.startswith("pointer:"):
                     return f"global {name[8:]}", s.sub(address, s.variable(name))
-        if len(found) != 1:
-            held = self._held(address)
-            return (held[len(CONSTANT) :], s.sub(address, s.variable(held))) if held else (
-                "", address)  # fmt: skip
-        name = found[0][1]
-        position, _, inside = name[len(ARGUMENT) :].partition("+")
-        field = self.parameters[int(position)].at(int(inside or 0))
-        return field, s.sub(address, s.variable(name))
+        declared = [name for name in found if self._member(name).pointer]
+        pointers = declared if len(declared) == 1 else found
+        if len(pointers) == 1:
+            return self._member(pointers[0]).name, self._from(pointers[0], address)
+        held = self._held(address)
+        return (held[len(CONSTANT) :], self._from(held, address)) if held else ("", address)
+
+    def _from(self, name: str, address: Value) -> Value:
+        """The distance from a pointer, whose words may have been read one by one."""
+        s, pointer = self.symbols, self.symbols.variable(name)
+        base, _, inside = name.partition("+")
+        upper = s.variable(f"{base}+{int(inside or 0) + 4}")
+        rest = s.scale(s.sub(upper, self.code.words.high(pointer)), WORD)
+        distance = s.sub(address, pointer)
+        return s.sub(distance, rest) if upper.atoms <= distance.atoms else distance
 
     def _held(self, address: Value) -> str:
         """The one pointer in constant memory that the address starts from."""
@@ -323,10 +331,18 @@ class Describer:
         held = [name for name in names if name.startswith(CONSTANT)]
         return held[0] if len(held) == 1 else ""
 
-    def _is_pointer(self, name: str) -> bool:
+    def _may_point(self, atom: int) -> bool:
+        """Whether a parameter, or a member of one, is a number of 64 bits that may be a pointer."""
+        member = self._member(self.symbols.atoms[atom].name)
+        return member.pointer or atom in self.code.words.wide
+
+    def _member(self, name: str) -> Member:
+        """The parameter, or what lies at a byte of it; its name is that of a field."""
         position, _, inside = name[len(ARGUMENT) :].partition("+")
-        parameter = self.binary.parameters[int(position)]
-        return parameter.pointer or bool(inside) or parameter.size >= 8
+        parameter, offset = self.parameters[int(position)], int(inside or 0)
+        known = next((m for m in parameter.members if m.offset == offset), None)
+        pointer = parameter.pointer and not offset if known is None else known.pointer
+        return Member(parameter.at(offset), offset, parameter.size, pointer)
 
     def _pointer(self, address: Value) -> str:
         for atom in self.symbols.unknowns(address):

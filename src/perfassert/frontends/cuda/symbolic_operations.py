@@ -23,8 +23,6 @@ _RELATIONS = {
     Relation.LT: "<", Relation.EQ: "==", Relation.LE: "<=", Relation.GT: ">", Relation.NE: "!=",
     Relation.GE: ">=",
 }  # fmt: skip
-_SIGNS = {"<": 1, "<=": 1, "==": 1, ">": -1, ">=": -1, "!=": 1}
-"""``a > b`` and ``b < a`` are one comparison."""
 _STRICT = {"<": "<", "<=": "<", ">": ">", ">=": ">", "!=": "!="}
 _NO_LIMIT = 1 << 64
 
@@ -273,26 +271,22 @@ def _compare(w: Words, o: Micro, v: Sequence[Value]) -> Results:
     if signed:
         return (w.s.compare(name, w.signed(v[0]), w.signed(v[1])),)
     result = w.compare(name, v[0], v[1])
-    difference = w.s.sub(w.exact_unsigned(v[0]), w.exact_unsigned(v[1]))
-    w.note_low_words(result, w.s.scale(difference, _SIGNS[name]))
+    w.note_low_words(result, *(v if name[0] != ">" else v[::-1]))
     return (result,)
 
 
 def _compare_extended(w: Words, o: Micro, v: Sequence[Value]) -> Results:
-    """High words decide unless they are equal. ``below`` compares the low words: their difference
-    and 2³² times that of the high words have the sign of the pairs' difference."""
+    """High words decide unless they are equal. Where the low ones that ``below`` compares are
+    known, pairs are compared."""
     s = w.s
     high, other, below = v
     name = _RELATIONS[Relation(o.detail[0])]
-    sign = w.signed if o.detail[1] else w.unsigned
-    difference = s.sub(sign(high), sign(other))
     low = w.low_words(below)
     if low is not None:
-        whole = s.add(s.scale(low, _SIGNS[name]), s.scale(difference, WORD))
-        for number, coefficient in ((high, -WORD), (other, WORD)):
-            if number.constant is not None:
-                whole = w.without_indices(whole, coefficient)
-        return (s.compare(name, whole, s.zero),)
+        left, right = low if name[0] != ">" else low[::-1]
+        return (s.compare(name, w.pair(left, high), w.pair(right, other)),)
+    sign = w.signed if o.detail[1] else w.unsigned
+    difference = s.sub(sign(high), sign(other))
     equal = s.both(s.compare("==", difference, s.zero), below)
     if name == "==":
         return (equal,)

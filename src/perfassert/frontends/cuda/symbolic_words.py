@@ -64,7 +64,7 @@ class Words:
         self._is_wide: dict[int, bool] = {}
         self._bounds: dict[int, tuple[int, int]] = {}
         self._pairs: dict[tuple[int, int], Value] = {}
-        self._low: dict[int, Value] = {}
+        self._low: dict[int, tuple[Value, Value]] = {}
         self._signs: dict[
             int, Value
         ] = {}  # by a word of ones or zeros, the number it is the sign of
@@ -189,10 +189,10 @@ class Words:
         return found
 
     def _pair(self, low: Value, high: Value, splits: int) -> Value:
-        s = self.s
+        s, number = self.s, high.constant
+        if number is not None and not self.has_64_bits(low):  # extended with zeros
+            return s.add(self.unsigned(low), s.number(number * WORD))
         rest = s.scale(s.sub(high, self.high(low)), WORD)
-        if high.constant is not None:
-            rest = self.without_indices(rest, -WORD)
         number = rest.constant
         if number is not None:  # of the highest bits only the sign counts
             return s.add(low, s.number((number + (1 << 63)) % (1 << 64) - (1 << 63)))
@@ -204,19 +204,6 @@ class Words:
             for c in (chosen, s.negated(chosen))
         )
         return self.select(chosen, yes, no)
-
-    def without_indices(self, value: Value, coefficient: int) -> Value:
-        """The value less ``coefficient`` times the high words of what was extended with zeros."""
-        s = self.s
-        for monomial, factor in value.terms:
-            atom = s.atoms[monomial[0]] if len(monomial) == 1 else None
-            if atom is None or factor != coefficient or not self._is_high(atom):
-                continue
-            extended = atom.arguments[0]
-            if not self.has_64_bits(extended):
-                self._index(extended)
-                value = s.sub(value, s._value({monomial: factor}))
-        return value
 
     def _is_high(self, atom: Atom) -> bool:
         return atom.function == "//" and atom.arguments[1].constant == WORD
@@ -257,12 +244,12 @@ class Words:
         self._bounds[value.index] = max(least, low), min(most, high)
         return value
 
-    def note_low_words(self, comparison: Value, difference: Value) -> None:
-        """That ``comparison`` is of unsigned words with this exact difference."""
-        self._low[comparison.index] = difference
+    def note_low_words(self, comparison: Value, left: Value, right: Value) -> None:
+        """That ``comparison`` is of these unsigned words, perhaps the low ones of pairs."""
+        self._low[comparison.index] = left, right
 
-    def low_words(self, comparison: Value) -> Value | None:
-        """The difference of the words that were compared."""
+    def low_words(self, comparison: Value) -> tuple[Value, Value] | None:
+        """The words that were compared, the one that is to be less first."""
         return self._low.get(comparison.index)
 
     def shift_right(self, value: Value, amount: Value) -> Value:
