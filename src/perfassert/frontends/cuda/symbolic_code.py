@@ -279,7 +279,7 @@ class SymbolicCode:
             return read(asked.sources[0])
         low, high, other, over = map(read, asked.sources)
         if memory.space in _WIDE_SPACES:
-            first, second = self.words.pair(low, high), self.words.pair(other, over)
+            first, second = self.words.address(low, high), self.words.address(other, over)
         else:
             first, second = low, other
         return s.add(s.scale(first, memory.scale), second, s.number(memory.offset))

@@ -24,7 +24,7 @@ _RELATIONS = {
     Relation.GE: ">=",
 }  # fmt: skip
 _STRICT = {"<": "<", "<=": "<", ">": ">", ">=": ">", "!=": "!="}
-_NO_LIMIT = 1 << 64
+_NO_LIMIT = (1 << 64) - 1
 
 
 def _move(w: Words, o: Micro, v: Sequence[Value]) -> Results:
@@ -138,6 +138,8 @@ def _shift(w: Words, o: Micro, v: Sequence[Value]) -> Results:
 
 def _shifted_left(w: Words, low: Value, amount: Value, high: Value, upper: int) -> Value:
     number = amount.constant
+    if number is not None and number >= 64:
+        return w.s.zero
     if upper and number and high is w.s.zero and number < 32 and w.bounds(low)[0] < 0:
         return w.word(w.logical_right(low, w.s.number(32 - number)))
     if upper:
@@ -284,7 +286,8 @@ def _compare_extended(w: Words, o: Micro, v: Sequence[Value]) -> Results:
     low = w.low_words(below)
     if low is not None:
         left, right = low if name[0] != ">" else low[::-1]
-        return (s.compare(name, w.pair(left, high), w.pair(right, other)),)
+        pairs = w.pair(left, high), w.pair(right, other)
+        return (w.compare_pairs(name, *pairs, signed=bool(o.detail[1])),)
     sign = w.signed if o.detail[1] else w.unsigned
     difference = s.sub(sign(high), sign(other))
     equal = s.both(s.compare("==", difference, s.zero), below)
@@ -299,15 +302,8 @@ def _compare_wide(w: Words, o: Micro, v: Sequence[Value]) -> Results:
     name = _RELATIONS.get(Relation(relation))
     if name is None:
         return (s.one if relation == Relation.ALWAYS else s.zero,)
-    left, right = w.pair(v[0], v[1]), w.pair(v[2], v[3])
-    result = s.compare(name, left, right)
-    if signed or name in ("==", "!="):
-        return (result,)
-    w.assume(right, 0, _NO_LIMIT)
-    inside = s.compare(">=", left, s.zero)
-    if inside is s.one or left.constant is not None or name[0] == "<":
-        return (s.both(inside, result),)
-    return (s.either(s.negated(inside), result),)
+    pairs = w.pair(v[0], v[1]), w.pair(v[2], v[3])
+    return (w.compare_pairs(name, *pairs, signed=bool(signed)),)
 
 
 def _minimum(w: Words, o: Micro, v: Sequence[Value]) -> Results:
@@ -323,14 +319,14 @@ def _first(w: Words, o: Micro, v: Sequence[Value]) -> Results:
     """Of the lowest lane, where it depends on the lane."""
     s = w.s
     lane = s.variable("laneid").terms[0][0][0]
-    return (s.substitute(v[0], {lane: s.zero}, {}),)
+    return (w.assume_alike(s.substitute(v[0], {lane: s.zero}, {})),)
 
 
 def _vote(w: Words, o: Micro, v: Sequence[Value]) -> Results:
     """Whether all lanes, or any, say so: in each lane what it says itself, as a uniform instruction
     that not all exclude, or any one demands, is executed by warps with such a lane."""
     plain = o.targets[0] < 0 and o.targets[1] in w.uniform
-    return (None, v[0]) if plain else ()
+    return (None, w.assume_alike(v[0])) if plain else ()
 
 
 def _unknown(w: Words, o: Micro, v: Sequence[Value]) -> Results:

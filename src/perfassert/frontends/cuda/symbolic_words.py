@@ -53,7 +53,8 @@ class Words:
     """Arithmetic of words.
 
     ``uniform``: registers that hold one word per warp; ``wide``: atoms that have 64 bits;
-    ``ranges``: what was assumed so far, each range once.
+    ``ranges``: what was assumed so far, each range once; ``alike``: what was assumed to be the same
+    in all lanes of a warp, by its index.
     """
 
     def __init__(self, symbols: Symbols, uniform: frozenset[int] = frozenset()) -> None:
@@ -61,6 +62,7 @@ class Words:
         self.uniform = uniform
         self.wide: set[int] = set()
         self.ranges: dict[tuple[int, int, int], Range] = {}
+        self.alike: dict[int, Value] = {}
         self._is_wide: dict[int, bool] = {}
         self._bounds: dict[int, tuple[int, int]] = {}
         self._pairs: dict[tuple[int, int], Value] = {}
@@ -135,6 +137,10 @@ class Words:
             self.ranges.setdefault((value.index, low, high), Range(value, low, high))
         return value
 
+    def assume_alike(self, value: Value) -> Value:
+        """The value, noted to be the same in all lanes of a warp."""
+        return self.alike.setdefault(value.index, value)
+
     def has_64_bits(self, value: Value) -> bool:
         """Whether the expression is the low half of a pair, as far as one can tell."""
         known = self._is_wide.get(value.index)
@@ -180,13 +186,17 @@ class Words:
         return self.s.div(value, self.s.number(WORD))
 
     def pair(self, low: Value, high: Value) -> Value:
-        """The 64-bit expression of two words; of loaded ones that of the first."""
+        """The 64-bit expression of two words."""
         key = (low.index, high.index)
         found = self._pairs.get(key)
         if found is None:
-            loaded = self.s.depends_on_data(low) and self.s.depends_on_data(high)
-            found = self._pairs[key] = low if loaded else self._pair(low, high, _SPLITS)
+            found = self._pairs[key] = self._pair(low, high, _SPLITS)
         return found
+
+    def address(self, low: Value, high: Value) -> Value:
+        """The 64-bit expression of an address; of loaded words the first one stands for both."""
+        loaded = self.s.depends_on_data(low) and self.s.depends_on_data(high)
+        return low if loaded else self.pair(low, high)
 
     def _pair(self, low: Value, high: Value, splits: int) -> Value:
         s, number = self.s, high.constant
@@ -236,7 +246,8 @@ class Words:
                 total, rounds = s.sub(total, value), s.add(rounds, self.high(value), s.one)
             else:
                 total, rounds = s.add(total, value), s.sub(rounds, self.high(value))
-        return self.bounded(s.add(self.high(total), rounds), 0, max(len(terms) - 1, 0))
+        plain = any(not negated for _, negated in terms)  # of 2³² − 1 at most, others of 2³²
+        return self.bounded(s.add(self.high(total), rounds), 0, len(terms) - plain)
 
     def bounded(self, value: Value, low: int, high: int) -> Value:
         """The value, which is known to lie in a range."""
@@ -308,6 +319,20 @@ class Words:
         if relation[0] == ">":
             inside = s.negated(inside)
         return s.either(inside, result) if above == (relation[0] == "<") else s.both(inside, result)
+
+    def compare_pairs(self, relation: str, left: Value, right: Value, signed: bool) -> Value:
+        """Of numbers of 64 bits; as unsigned ones, those below 0 are above all others."""
+        s = self.s
+        if signed or relation in ("==", "!="):
+            pairs = (self.assume(v, -_HALF * WORD, _HALF * WORD - 1) for v in (left, right))
+            return s.compare(relation, *pairs)
+        result = s.compare(relation, left, self.assume(right, 0, _HALF * WORD - 1))
+        self.assume(left, -_HALF * WORD, _HALF * WORD - 1)
+        if left.offset() >= 0:
+            self.assume(left, 0, _HALF * WORD - 1)
+            return result
+        inside = s.compare(">=", left, s.zero)
+        return s.both(inside, result) if relation[0] == "<" else s.either(s.negated(inside), result)
 
     def select(self, condition: Value, yes: Value, no: Value) -> Value:
         """``condition ? yes : no``; ``a < b ? a : b`` is the smaller one."""

@@ -1,0 +1,1 @@
+"""Random programs of machine operations, evaluated symbolically and executed."""
