@@ -13,7 +13,7 @@ from pathlib import Path
 from unittest import mock
 
 import perfassert as pa
-from perfassert.frontends.cuda.describe import describe
+from perfassert.frontends.analysis.describe import describe
 from perfassert.lab.validation.build import make_kernel, make_launch, row_names
 from perfassert.lab.validation.read import read_suite
 from perfassert.predictor import executed

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import perfassert as pa
-from perfassert.frontends.cuda.describe import describe
+from perfassert.frontends.analysis.describe import describe
 from perfassert.frontends.toolchain import tools
 from perfassert.frontends.toolchain.build import Source, build
 

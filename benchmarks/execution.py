@@ -21,7 +21,7 @@ from perfassert.engines.execution.memory import Region
 from perfassert.engines.execution.plan import Limits
 from perfassert.engines.execution.presets import Argument
 from perfassert.engines.execution.slicing import control_slice
-from perfassert.frontends.cuda.semantics import executable
+from perfassert.frontends.machine.lowering import executable
 from perfassert.frontends.toolchain import tools
 from perfassert.frontends.toolchain.build import Source, build
 

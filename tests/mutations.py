@@ -4,7 +4,7 @@ import random
 import re
 
 from perfassert.errors import PerfAssertError
-from perfassert.frontends.cuda.describe import describe
+from perfassert.frontends.analysis.describe import describe
 from perfassert.frontends.toolchain import containers
 from perfassert.frontends.toolchain.architecture import architecture
 from perfassert.frontends.toolchain.build import Source, build

@@ -307,7 +307,7 @@ OPENED_ELSEWHERE = {
     "comparison/read.py": "named on the command line",
     "confined.py": "this is the function",
     "frontends/cuda/inventory.py": "what a tool has written",
-    "frontends/cuda/opcodes.py": "our own",
+    "frontends/machine/opcodes.py": "our own",
     "frontends/generators/cute.py": "what a compiler has written",
     "frontends/generators/warp.py": "what a compiler has written",
     "frontends/recording/device.py": "our own",

@@ -5,8 +5,8 @@ import re
 from pathlib import Path
 
 import perfassert
-from perfassert.frontends.cuda.opcodes import opcode_table
-from perfassert.frontends.cuda.sass_calls import _LIBRARY as LIBRARY
+from perfassert.frontends.machine.inlining import _LIBRARY as LIBRARY
+from perfassert.frontends.machine.opcodes import opcode_table
 
 PACKAGE = Path(perfassert.__file__).parent
 FLOORS = ("engines", "predictor", "kernel", "prediction")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from perfassert.frontends.cuda.describe import describe
+from perfassert.frontends.analysis.describe import describe
 from perfassert.frontends.toolchain import tools
 from perfassert.frontends.toolchain.build import Source, build
 

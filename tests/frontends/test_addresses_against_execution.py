@@ -11,8 +11,8 @@ from described import iterations
 from engines.execution.machine import launched
 
 from perfassert.engines.execution.memory import Region, pointer
-from perfassert.frontends.cuda.describe import describe
-from perfassert.frontends.cuda.semantics import executable
+from perfassert.frontends.analysis.describe import describe
+from perfassert.frontends.machine.lowering import executable
 from perfassert.frontends.toolchain import tools
 from perfassert.frontends.toolchain.build import Source, build
 from perfassert.kernel.machine import Space

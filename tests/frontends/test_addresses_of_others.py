@@ -4,8 +4,8 @@ import pytest
 from described import KERNELS, missing, program_of
 
 import perfassert as pa
-from perfassert.frontends.cuda.binding import Arguments, Binder
-from perfassert.frontends.cuda.bound_accesses import bind_accesses
+from perfassert.frontends.binding.binder import Arguments, Binder
+from perfassert.frontends.binding.bound_accesses import bind_accesses
 from perfassert.kernel.affine import Forms
 
 ARCHITECTURES = ("sm_75", "sm_80", "sm_90", "sm_120")

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import perfassert as pa
-from perfassert.frontends.cuda.encoding import Misfit, encoded
+from perfassert.frontends.binding.encoding import Misfit, encoded
 from tests.frontends.described import KERNELS, missing
 
 needs_tools = pytest.mark.skipif(missing() is not None, reason=f"{missing()} is not installed")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import perfassert as pa
-from perfassert.frontends.cuda.symbolic_logic import _THREE, _TWO
+from perfassert.frontends.analysis.symbolic_logic import _THREE, _TWO
 from perfassert.kernel.symbols import Symbols
 
 KERNELS = Path(__file__).parents[2] / "validation" / "kernels"

@@ -8,8 +8,8 @@ from described import KERNELS, missing, program_of
 
 import perfassert as pa
 from perfassert.errors import LaunchError
-from perfassert.frontends.cuda import launch_graph
-from perfassert.frontends.cuda.binding import Arguments, Binder
+from perfassert.frontends.binding.binder import Arguments, Binder
+from perfassert.frontends.graph import launch_graph
 
 A100 = "A100-SXM4-40GB"
 PATIENCE = 120

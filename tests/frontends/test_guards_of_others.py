@@ -8,9 +8,9 @@ import pytest
 from described import KERNELS, missing, moved, program_of, variables
 
 import perfassert as pa
-from perfassert.frontends.cuda.binding import Arguments, Binder
-from perfassert.frontends.cuda.block_kinds import Standing, standing
-from perfassert.frontends.cuda.launch_graph import standing_block
+from perfassert.frontends.binding.binder import Arguments, Binder
+from perfassert.frontends.graph.block_kinds import Standing, standing
+from perfassert.frontends.graph.launch_graph import standing_block
 
 ARCHITECTURES = ("sm_75", "sm_80", "sm_90", "sm_120")
 

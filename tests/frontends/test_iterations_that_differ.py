@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import perfassert as pa
-from perfassert.frontends.cuda.executed_counts import contradiction
-from perfassert.frontends.cuda.iterations import MOST_GROUPS, groups
+from perfassert.frontends.graph.executed_counts import contradiction
+from perfassert.frontends.graph.iterations import MOST_GROUPS, groups
 from perfassert.predictor.model import estimated
 
 pytest.importorskip("nvidia.cu13")

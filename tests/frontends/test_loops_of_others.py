@@ -7,8 +7,8 @@ import pytest
 from described import KERNELS, missing, moved, program_of, variables
 
 import perfassert as pa
-from perfassert.frontends.cuda.binding import Arguments, Binder
-from perfassert.frontends.cuda.loop_places import loop_names
+from perfassert.frontends.analysis.loop_places import loop_names
+from perfassert.frontends.binding.binder import Arguments, Binder
 from perfassert.kernel.launch import Launch
 from perfassert.source import SourceSpan
 

@@ -11,8 +11,8 @@ import pytest
 from described import missing
 from opcode_corpus import source
 
-from perfassert.frontends.cuda.opcodes import operation_class
-from perfassert.frontends.cuda.sass import parse_listing
+from perfassert.frontends.machine.opcodes import operation_class
+from perfassert.frontends.machine.sass import parse_listing
 from perfassert.frontends.toolchain.build import Source, build
 
 ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_103", "sm_120")

@@ -2,10 +2,10 @@
 
 import pytest
 
-from perfassert.frontends.cuda.opcodes import opcode_roles, opcode_table
-from perfassert.frontends.cuda.roles import counted_waits, roles_of
-from perfassert.frontends.cuda.sass import Control, Instruction, parse_operand
-from perfassert.frontends.cuda.sass_calls import Placed
+from perfassert.frontends.machine.inlining import Placed
+from perfassert.frontends.machine.opcodes import opcode_roles, opcode_table
+from perfassert.frontends.machine.roles import counted_waits, roles_of
+from perfassert.frontends.machine.sass import Control, Instruction, parse_operand
 from perfassert.kernel.roles import CountedWait, Role
 
 FAMILIES = {"volta": "sm_70", "ampere": "sm_86", "hopper": "sm_90", "blackwell": "sm_120"}

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 import perfassert as pa
 from perfassert.errors import KernelSourceError, PerfAssertError
-from perfassert.frontends.cuda.describe import describe
-from perfassert.frontends.cuda.sass import NO_BARRIER, Control, parse_listing, parse_operand
+from perfassert.frontends.analysis.describe import describe
+from perfassert.frontends.machine.sass import NO_BARRIER, Control, parse_listing, parse_operand
 from perfassert.frontends.toolchain.fixture import from_fixture
 from perfassert.source import SourceSpan
 

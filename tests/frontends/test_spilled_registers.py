@@ -3,9 +3,9 @@
 import pytest
 
 import perfassert as pa
-from perfassert.frontends.cuda.describe import describe
-from perfassert.frontends.cuda.semantics import executable
-from perfassert.frontends.cuda.symbolic_code import spilled_words
+from perfassert.frontends.analysis.describe import describe
+from perfassert.frontends.analysis.symbolic_code import spilled_words
+from perfassert.frontends.machine.lowering import executable
 from perfassert.frontends.toolchain.fixture import from_fixture
 from perfassert.kernel.access import Direction
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perfassert.frontends.cuda.control_flow import EXIT, Jump, analyse
-from perfassert.frontends.cuda.recurrences import entered_ring
+from perfassert.frontends.analysis.recurrences import entered_ring
+from perfassert.frontends.machine.control_flow import EXIT, Jump, analyse
 from perfassert.kernel.symbols import Symbols, divided_by
 
 NAMES = ("threadIdx.x", "laneid", "n", "m")

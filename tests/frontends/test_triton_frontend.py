@@ -5,7 +5,7 @@ import importlib.util
 import pytest
 
 import perfassert as pa
-from perfassert.frontends.cuda.describe import describe
+from perfassert.frontends.analysis.describe import describe
 from perfassert.frontends.generators.triton import from_triton
 from perfassert.frontends.toolchain import tools
 

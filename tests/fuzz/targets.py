@@ -40,8 +40,8 @@ from perfassert.errors import KernelError
 from perfassert.expect.condition import parse_condition
 from perfassert.expect.metrics import metric
 from perfassert.frontends.cuda.compile_commands import device_options, entries
-from perfassert.frontends.cuda.sass import parse_listing
-from perfassert.frontends.cuda.sass_calls import place
+from perfassert.frontends.machine.inlining import place
+from perfassert.frontends.machine.sass import parse_listing
 from perfassert.frontends.nsight import read_samples
 from perfassert.frontends.profiles.read import read_profile
 from perfassert.frontends.toolchain import containers, names, options, signature

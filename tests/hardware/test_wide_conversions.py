@@ -3,7 +3,7 @@
 import pytest
 
 import perfassert as pa
-from perfassert.frontends.cuda.opcodes import operation_class
+from perfassert.frontends.machine.opcodes import operation_class
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from perfassert.engines.execution.execute import execute
 from perfassert.engines.execution.memory import Region
 from perfassert.engines.execution.sample import summary
 from perfassert.engines.execution.slicing import control_slice
-from perfassert.frontends.cuda.binding import Arguments, Binder
+from perfassert.frontends.binding.binder import Arguments, Binder
 from perfassert.frontends.toolchain import tools
 from perfassert.hardware.load import device
 from perfassert.kernel.affine import Affine, add

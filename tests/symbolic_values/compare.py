@@ -10,8 +10,8 @@ import numpy as np
 from engines.execution.machine import launched
 
 from perfassert.engines.execution.compiled import available
-from perfassert.frontends.cuda.evaluate import evaluate
-from perfassert.frontends.cuda.symbolic_code import Constants, SymbolicCode
+from perfassert.frontends.analysis.evaluate import evaluate
+from perfassert.frontends.analysis.symbolic_code import Constants, SymbolicCode
 from perfassert.kernel.symbols import Symbols
 
 from .programs import BASE, SAVED, Program

@@ -10,8 +10,8 @@ from types import SimpleNamespace
 
 from engines.execution.random_operations import _ORDERED, _REDUCES, _WHOLE
 
-from perfassert.frontends.cuda.control_flow import EXIT, Jump
-from perfassert.frontends.cuda.sass_calls import Placed
+from perfassert.frontends.machine.control_flow import EXIT, Jump
+from perfassert.frontends.machine.inlining import Placed
 from perfassert.frontends.toolchain.binary import Parameter
 from perfassert.kernel.machine import (
     Function,

@@ -9,8 +9,8 @@ import numpy as np
 
 from perfassert.engines.execution.memory import Region, pointer
 from perfassert.engines.execution.presets import Argument
-from perfassert.frontends.cuda.arguments import content
-from perfassert.frontends.cuda.encoding import encoded, flat, packed
+from perfassert.frontends.binding.arguments import content
+from perfassert.frontends.binding.encoding import encoded, flat, packed
 from perfassert.kernel.buffer import Buffer
 from perfassert.kernel.contents import contents
 from perfassert.kernel.launch import Launch

@@ -7,7 +7,7 @@ import pytest
 from perfassert.engines.advisor.blame import blame
 from perfassert.engines.advisor.code import Code
 from perfassert.engines.advisor.slicing import Slicer
-from perfassert.frontends.cuda.describe import describe
+from perfassert.frontends.analysis.describe import describe
 from perfassert.frontends.toolchain.fixture import from_fixture
 from perfassert.kernel.samples import Count, Samples
 

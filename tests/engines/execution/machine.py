@@ -8,7 +8,7 @@ import pytest
 
 from perfassert.engines.execution.execute import execute
 from perfassert.engines.execution.memory import Region
-from perfassert.frontends.cuda.semantics import executable
+from perfassert.frontends.machine.lowering import executable
 from perfassert.frontends.toolchain import tools
 from perfassert.frontends.toolchain.build import Source, build
 from perfassert.kernel.launch import Launch

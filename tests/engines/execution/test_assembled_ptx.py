@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from engines.execution.machine import ARCHITECTURES, array, clean, launched
 
-from perfassert.frontends.cuda.semantics import executable
+from perfassert.frontends.machine.lowering import executable
 from perfassert.frontends.toolchain import tools
 from perfassert.frontends.toolchain.build import Source, build
 

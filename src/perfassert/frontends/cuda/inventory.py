@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Union
 
 from perfassert.errors import KernelSourceError
-from perfassert.frontends.cuda.opcodes import operation_class
+from perfassert.frontends.machine.opcodes import operation_class
 from perfassert.frontends.toolchain import build, cache, containers, modules, tools
 from perfassert.frontends.toolchain.architecture import architecture, best_code
 from perfassert.frontends.toolchain.binary import Parameter, Source

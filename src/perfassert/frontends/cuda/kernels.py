@@ -19,20 +19,20 @@ from perfassert.errors import (
     close_matches,
     in_short,
 )
-from perfassert.frontends.cuda.arguments import Arguments
-from perfassert.frontends.cuda.binding import (
+from perfassert.frontends.analysis.describe import describe
+from perfassert.frontends.binding.arguments import Arguments
+from perfassert.frontends.binding.binder import (
     Binder,
     check_trip_counts,
 )
-from perfassert.frontends.cuda.bound_accesses import bind_accesses
-from perfassert.frontends.cuda.constants import with_constants
-from perfassert.frontends.cuda.describe import describe
-from perfassert.frontends.cuda.executed_accesses import with_touched
-from perfassert.frontends.cuda.executed_counts import contradiction
-from perfassert.frontends.cuda.grid_strides import normalised
-from perfassert.frontends.cuda.launch_graph import launch_graph, standing_block
-from perfassert.frontends.cuda.proxies import declared, read_proxies
-from perfassert.frontends.cuda.semantics import executable
+from perfassert.frontends.binding.bound_accesses import bind_accesses
+from perfassert.frontends.binding.constants import with_constants
+from perfassert.frontends.binding.executed_accesses import with_touched
+from perfassert.frontends.binding.grid_strides import normalised
+from perfassert.frontends.binding.proxies import declared, read_proxies
+from perfassert.frontends.graph.executed_counts import contradiction
+from perfassert.frontends.graph.launch_graph import launch_graph, standing_block
+from perfassert.frontends.machine.lowering import executable
 from perfassert.frontends.toolchain.architecture import architecture
 from perfassert.frontends.toolchain.build import (
     Binary,

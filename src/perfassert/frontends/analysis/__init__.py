@@ -1,0 +1,1 @@
+"""What machine operations compute: flow of control, loops, symbolic values, the program."""

@@ -1,0 +1,464 @@
+"""A binary → a :class:`~perfassert.kernel.program.Program`: what executes, and what it touches.
+
+SASS is evaluated, since it is what executes; PTX is assembled before anything reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from perfassert.frontends.analysis.evaluate import evaluate
+from perfassert.frontends.analysis.loop_places import loop_names, loop_span
+from perfassert.frontends.analysis.symbolic_code import Constants, SymbolicCode
+from perfassert.frontends.analysis.symbolic_words import WORD
+from perfassert.frontends.machine.barriers import barrier_operands, barrier_use
+from perfassert.frontends.machine.bulk_copies import (
+    argument_of,
+    bulk_copy,
+    copy_operands,
+    parameter_of,
+)
+from perfassert.frontends.machine.control_flow import Flow
+from perfassert.frontends.machine.inlining import Placed, place
+from perfassert.frontends.machine.lowering import lower
+from perfassert.frontends.machine.matrix import (
+    described_variant,
+    descriptor_operands,
+    matrix_variant,
+)
+from perfassert.frontends.machine.opcodes import UNKNOWN, is_unsourced, operation_class
+from perfassert.frontends.machine.registers import (
+    accessed_bytes,
+    defined,
+    matrix_rows,
+    prefetches,
+    sleep_operands,
+    used,
+)
+from perfassert.frontends.machine.roles import closes_group, counted_waits, roles_of
+from perfassert.frontends.machine.sass import NO_BARRIER, Instruction, parse_listing
+from perfassert.frontends.machine.textures import place_of_thread, texel
+from perfassert.frontends.toolchain.binary import Binary
+from perfassert.kernel.access import Direction
+from perfassert.kernel.program import (
+    ARGUMENT,
+    CLUSTER,
+    CONSTANT,
+    COUNTER,
+    BulkCopy,
+    Member,
+    MemoryAccess,
+    Parameter,
+    Program,
+    ProgramBlock,
+    ProgramInstruction,
+    ProgramLoop,
+)
+from perfassert.kernel.roles import Role
+from perfassert.kernel.symbols import Symbols, Value
+from perfassert.source import Assumption, SourceSpan
+
+_SPACES = {
+    "LDG": "global", "STG": "global", "LD": "global", "ST": "global", "ATOMG": "global",
+    "ATOM": "global", "RED": "global", "REDG": "global", "LDGSTS": "global",
+    "LDS": "shared", "STS": "shared", "ATOMS": "shared", "LDSM": "shared", "STSM": "shared",
+    "LDL": "local", "STL": "local", "LDC": "constant",
+}  # fmt: skip
+_STORES = frozenset(("STG", "ST", "STS", "STL", "STSM", "RED", "REDG"))
+_ATOMICS = frozenset(("ATOMG", "ATOM", "RED", "REDG", "ATOMS"))
+_SLOW = ("__internal", "__cuda_sm", "slowpath")
+_DRIVER_WORDS: tuple[tuple[int, dict[str, int]], ...] = (
+    (100, {"block": 0x360, "grid": 0x370, "stack": 0x37C, "memory": 0x348, "cluster": 0x36C}),
+    (90, {"memory": 0x198, "cluster": 0x140}),
+    (0, {}),
+)
+"""By least architecture: where :class:`Constants` lie that are not where they first were."""
+_WORDS = 8
+"""The most registers that a load writes."""
+
+
+def describe(binary: Binary) -> Program:
+    """The program of a binary; raises :class:`KernelSourceError` for a listing it cannot read."""
+    return Describer(binary).program()
+
+
+class Describer:
+    """Reads a binary, evaluates it, and puts together what is found."""
+
+    def __init__(self, binary: Binary) -> None:
+        self.binary = binary
+        self.symbols = Symbols()
+        self.parameters = tuple(
+            Parameter(p.name, p.pointer, p.size, p.dtype, p.members) for p in binary.parameters
+        )
+        self.assumptions: dict[Assumption, None] = dict.fromkeys(binary.assumptions)
+        self.placed: tuple[Placed, ...] = ()
+        self.jumps: Collection[int] = ()
+        self.code: SymbolicCode
+        self.read()
+        self.flow: Flow = self.code.flow
+        self.result = evaluate(self.code, self.symbols, COUNTER)
+        self.loads = self._load_names()
+
+    def read(self) -> None:
+        """The instructions, and what they compute."""
+        binary = self.binary
+        listing = parse_listing(binary.listing, f"listing of {binary.kernel}")
+        self.placed, jumps, notes = place(listing)
+        number = int("".join(filter(str.isdigit, binary.arch)) or 0)
+        constants = Constants(
+            binary.parameter_base,
+            binary.parameters,
+            banks=binary.constants,
+            unset=binary.unset,
+            **next(words for least, words in _DRIVER_WORDS if number >= least),
+        )
+        self.jumps = jumps
+        self.code = SymbolicCode(
+            lower(binary, listing), self.placed, jumps, self.symbols, constants
+        )
+        self.assumptions.update(dict.fromkeys(Assumption(n) for n in notes))
+
+    def program(self) -> Program:
+        accesses = {i: self._accesses(i) for i in self.result.addresses}
+        accesses |= {i: self._texels(i) for i in range(len(self.placed)) if i not in accesses}
+        instructions = tuple(
+            self._instruction(i, accesses.get(i, ())) for i in range(len(self.placed))
+        )
+        blocks = self._blocks()
+        loops = self._loops()
+        if self.flow.irreducible:
+            self.note("control flow that is no loop is taken to run once", None, "trip count")
+        return Program(
+            self.binary.arch,
+            self.symbols,
+            instructions,
+            blocks,
+            self.flow.order,
+            loops,
+            self.parameters,
+            self.binary.code_bytes,
+            tuple(self.assumptions),
+            {
+                f"load {index}.{word}": addresses[0]
+                for index, addresses in self.result.addresses.items()
+                for word in range(_WORDS)
+            },
+        )
+
+    def note(self, text: str, span: SourceSpan | None = None, stands_for: str = "") -> Assumption:
+        """Add an assumption once; ``stands_for``: one of :data:`~perfassert.source.STAND_INS`."""
+        assumption = Assumption(text, span, stands_for)
+        self.assumptions[assumption] = None
+        return assumption
+
+    # Instructions
+
+    def _instruction(self, index: int, accesses: tuple[MemoryAccess, ...]) -> ProgramInstruction:
+        placed = self.placed[index]
+        i, control = placed.instruction, placed.instruction.control
+        operation = operation_class(i.opcode, self.binary.arch)
+        rests_on: tuple[Assumption, ...] = ()
+        if operation is None:
+            said = f"opcode {i.base} is unknown; taken for class {UNKNOWN}"
+            rests_on = (self.note(said, i.span, "opcode"),)
+            operation = UNKNOWN
+        elif is_unsourced(i.opcode, self.binary.arch):
+            said = f"what {i.base} takes is not known; taken for class {operation}"
+            rests_on = (self.note(said, i.span, "opcode"),)
+        variant = matrix_variant(i) or described_variant(i, self._descriptor(index))
+        roles = roles_of(placed, self.binary.arch)
+        if roles.issuperset((Role.HOLDS_WARP, Role.ORDERS_MEMORY)):
+            self.note(f"what {i.base} takes is not known; a round trip to the L2 is taken", i.span)
+        return ProgramInstruction(
+            index, variant.name if variant else operation, i.opcode, i.text, i.span, i.inlined,
+            placed.routine,
+            control.stall,
+            control.write_barrier if control.write_barrier != NO_BARRIER else -1,
+            control.read_barrier if control.read_barrier != NO_BARRIER else -1,
+            control.waits(),
+            defined(i),
+            used(i),
+            self._guard(index),
+            accesses,
+            fence=i.base == "BAR" and "ARV" not in i.modifiers,
+            address=i.address,
+            predicate=_predicate(i),
+            rests_on=rests_on,
+            roles=roles,
+            counted=counted_waits(i) if Role.WAITS_FOR_COUNTS in roles else (),
+            closes=closes_group(i),
+            meets=barrier_use(i, self.result.addresses.get(index, ()), self.symbols),
+            bulk=self._bulk(index),
+            sleeps=self._sleeps(index),
+        )  # fmt: skip
+
+    def _sleeps(self, index: int) -> Value | None:
+        """For how many nanoseconds, of an instruction that only sleeps."""
+        own = sleep_operands(self.placed[index].instruction)
+        return next(iter(self.result.addresses.get(index, ())), None) if own else None
+
+    def _guard(self, index: int) -> Value | None:
+        """For which lanes the instruction has an effect; a matrix has as many rows as addresses."""
+        if index in self.jumps:
+            return None
+        guard, s = self.result.predicates.get(index), self.symbols
+        rows = matrix_rows(self.placed[index].instruction)
+        if rows is None:
+            return guard
+        given = s.compare("<", s.variable("laneid"), s.number(rows))
+        return given if guard is None else s.both(guard, given)
+
+    def _descriptor(self, index: int) -> int | None:
+        """What a ``tcgen05.mma`` is told about its shape, where it is the same in all threads."""
+        values = self.result.addresses.get(index, ())
+        here = values if descriptor_operands(self.placed[index].instruction) else ()
+        return here[0].constant if here else None
+
+    def _bulk(self, index: int) -> BulkCopy | None:
+        """A bulk copy, of bytes with the field that their pointer belongs to."""
+        i = self.placed[index].instruction
+        values = self.result.addresses.get(index, ())[len(barrier_operands(i)) :]
+        copy = bulk_copy(i, values) if copy_operands(i) else None
+        if copy is None:
+            return None
+        placed = (copy.address, *copy.coordinates)
+        unresolved = next((said for v in placed if (said := self.unresolved(v))), "")
+        if copy.coordinates:
+            return replace(copy, field=self._map_of(copy.address), unresolved=unresolved)
+        access = self.access(i, "global", copy.address)
+        return replace(
+            copy, address=access.address, field=access.field, unresolved=access.unresolved
+        )
+
+    def _map_of(self, address: Value) -> str:
+        """The parameter in which a tensor map lies, as a variable; empty for one elsewhere."""
+        at = parameter_of(self.symbols, address)
+        for position, p in enumerate(self.binary.parameters):
+            if at is not None and p.offset <= at < p.offset + p.size:
+                return argument_of(position, at - p.offset)
+        return ""
+
+    def _load_names(self) -> dict[str, tuple[str, SourceSpan | None]]:
+        """What the unknown that an instruction loads is called, by the name of its atom."""
+        names = {}
+        for index, addresses in self.result.addresses.items():
+            instruction = self.placed[index].instruction
+            field, _ = self._base(addresses[0])
+            where = field or instruction.base
+            for word in range(_WORDS):
+                names[f"load {index}.{word}"] = (where, instruction.span)
+        return names
+
+    def _accesses(self, index: int) -> tuple[MemoryAccess, ...]:
+        instruction = self.placed[index].instruction
+        space = _SPACES.get(instruction.base) or ("global" if prefetches(instruction) else None)
+        if space is None:
+            return ()
+        values = self.result.addresses[index]
+        made = [self.access(instruction, space, values[0])]
+        if instruction.base == "LDGSTS" and len(values) > 1:
+            made.append(
+                replace(self.access(instruction, "shared", values[1]), direction=Direction.STORE)
+            )
+        return tuple(made)
+
+    def _texels(self, index: int) -> tuple[MemoryAccess, ...]:
+        instruction = self.placed[index].instruction
+        found = texel(instruction)
+        if found is None:
+            return ()
+        field, direction, width = found
+        said = f"the layout of a {field} is not known: threads are taken to touch {width} B each, "
+        guess = self.note(said + "side by side", instruction.span, "address")
+        address = place_of_thread(self.symbols, width)
+        return (
+            MemoryAccess(field, "global", direction, width, address,
+                         text=instruction.text, rests_on=(guess,)),
+        )  # fmt: skip
+
+    def access(self, instruction: Instruction, space: str, address: Value) -> MemoryAccess:
+        """The access of an instruction at ``address``, split into field and distance from it."""
+        field, rest = self._base(address) if space == "global" else (space, address)
+        inside = self._of_others(address)
+        if inside is not None:
+            field, space, rest = CLUSTER, "shared", inside
+        unresolved = self.unresolved(rest)
+        if not field:
+            field = f"pointer in {self._pointer(address)}"
+            unresolved = unresolved or "the pointer is no parameter"
+        base = instruction.base
+        return MemoryAccess(
+            field, space, Direction.STORE if base in _STORES else Direction.LOAD,
+            accessed_bytes(instruction),
+            rest, base in _ATOMICS, unresolved, instruction.text, _merged(instruction),
+            _counting(instruction),
+        )  # fmt: skip
+
+    def _of_others(self, address: Value) -> Value | None:
+        """The place in another block's shared memory, where the address is one."""
+        s = self.symbols
+        inside = s.sub(address, s.unknown(CLUSTER))
+        mapped = [any(a.name == CLUSTER for a in s.unknowns(v)) for v in (address, inside)]
+        return inside if mapped == [True, False] else None
+
+    def _base(self, address: Value) -> tuple[str, Value]:
+        """The pointer that the address starts from, as a field, and the distance from it."""
+        s, found = self.symbols, []
+        for monomial, coefficient in address.terms:
+            if len(monomial) == 1 and coefficient == 1:
+                name = s.atoms[monomial[0]].name
+                if name.startswith(ARGUMENT) and self._may_point(monomial[0]):
+                    found.append(name)
+                elif name.startswith("pointer:"):
+                    return f"global {name[8:]}", s.sub(address, s.variable(name))
+        declared = [name for name in found if self._member(name).pointer]
+        pointers = declared if len(declared) == 1 else found
+        if len(pointers) == 1:
+            return self._member(pointers[0]).name, self._from(pointers[0], address)
+        held = self._held(address)
+        return (held[len(CONSTANT) :], self._from(held, address)) if held else ("", address)
+
+    def _from(self, name: str, address: Value) -> Value:
+        """The distance from a pointer, whose words may have been read one by one."""
+        s, pointer = self.symbols, self.symbols.variable(name)
+        base, _, inside = name.partition("+")
+        upper = s.variable(f"{base}+{int(inside or 0) + 4}")
+        rest = s.scale(s.sub(upper, self.code.words.high(pointer)), WORD)
+        distance = s.sub(address, pointer)
+        return s.sub(distance, rest) if upper.atoms <= distance.atoms else distance
+
+    def _held(self, address: Value) -> str:
+        """The one pointer in constant memory that the address starts from."""
+        names = [self.symbols.atoms[m[0]].name for m, c in address.terms if len(m) == 1 and c == 1]
+        held = [name for name in names if name.startswith(CONSTANT)]
+        return held[0] if len(held) == 1 else ""
+
+    def _may_point(self, atom: int) -> bool:
+        """Whether a parameter, or a member of one, is a number of 64 bits that may be a pointer."""
+        member = self._member(self.symbols.atoms[atom].name)
+        return member.pointer or atom in self.code.words.wide
+
+    def _member(self, name: str) -> Member:
+        """The parameter, or what lies at a byte of it; its name is that of a field."""
+        position, _, inside = name[len(ARGUMENT) :].partition("+")
+        parameter, offset = self.parameters[int(position)], int(inside or 0)
+        known = next((m for m in parameter.members if m.offset == offset), None)
+        pointer = parameter.pointer and not offset if known is None else known.pointer
+        return Member(parameter.at(offset), offset, parameter.size, pointer)
+
+    def _pointer(self, address: Value) -> str:
+        for atom in self.symbols.unknowns(address):
+            if atom.name in self.loads:
+                return self.loads[atom.name][0]
+        return "memory"
+
+    def unresolved(self, value: Value) -> str:
+        """Why a value has no closed form; empty if it has one."""
+        for atom in self.symbols.unknowns(value):
+            if atom.name in self.loads:
+                where, span = self.loads[atom.name]
+                place = f" at {span}" if span else ""
+                return f"depends on data loaded from {where}{place}"
+            return f"no closed form ({atom.name})"
+        return ""
+
+    # Blocks and loops
+
+    def _blocks(self) -> dict[int, ProgramBlock]:
+        skipped = self._slow_paths()
+        return {
+            b.index: ProgramBlock(
+                b.index, b.start, b.stop, b.loop, self.result.conditions[b.index],
+                skipped.get(b.index, ""),
+                tuple(e.target for e in b.edges if e.target in self.result.conditions),
+            )
+            for b in self.flow.blocks.values()
+            if b.index in self.result.conditions
+        }  # fmt: skip
+
+    def _slow_paths(self) -> dict[int, str]:
+        """Blocks that only a rare case of a library routine enters, as far as one can tell."""
+        slow: dict[int, str] = {}
+        calls: set[int] = set()
+        for block in self.flow.blocks.values():
+            condition = self.result.conditions.get(block.index)
+            if condition is None or not self.symbols.depends_on_data(condition):
+                continue
+            for index in range(block.start, block.stop):
+                i = self.placed[index].instruction
+                name = next((o.name for o in i.operands if o.kind == "target"), "")
+                if i.base == "CALL" and any(mark in name for mark in _SLOW):
+                    slow[block.index] = name
+                    calls.add(index)
+                    self.note("a slow path of division or a special function is never taken",
+                              i.span)  # fmt: skip
+        for block in self.flow.blocks.values():
+            if calls.intersection(self.placed[block.start].calls):
+                slow[block.index] = "slow path"
+        return self._with_landings(slow)
+
+    def _with_landings(self, slow: dict[int, str]) -> dict[int, str]:
+        """Where a slow path returns to is part of it, until it meets the way that avoids it."""
+        before: dict[int, set[int]] = {}
+        for block in self.flow.blocks.values():
+            for edge in block.edges:
+                before.setdefault(edge.target, set()).add(block.index)
+        for index in self.flow.order:
+            sources = before.get(index, set())
+            if index in self.result.conditions and sources and sources <= slow.keys():
+                slow.setdefault(index, "slow path")
+        return slow
+
+    def _loops(self) -> tuple[ProgramLoop, ...]:
+        """Loops with their names; copies of one are numbered in the order of the code."""
+        natural = self.flow.loops
+        spans = [loop_span(x, self.flow, self.placed, self.binary.files) for x in natural]
+        order = sorted(range(len(natural)), key=lambda i: natural[i].header)
+        names = dict(zip(order, loop_names([spans[i] for i in order]), strict=True))
+        return tuple(self._loop(i, spans[i], names[i]) for i in range(len(natural)))
+
+    def _loop(self, index: int, span: SourceSpan | None, name: str) -> ProgramLoop:
+        found = self.result.loops.get(index)
+        natural = self.flow.loops[index]
+        if found is None:
+            return ProgramLoop(
+                index, natural.parent, natural.header, natural.blocks, self.symbols.one, None,
+                "never reached", None, span, name,
+            )  # fmt: skip
+        if any(
+            "SPIN" in self.placed[i].instruction.modifiers
+            for b in natural.blocks
+            for i in range(self.flow.blocks[b].start, self.flow.blocks[b].stop)
+        ):
+            found.trips, found.reason = self.symbols.one, "a retry that is taken not to happen"
+        return ProgramLoop(
+            index, natural.parent, natural.header, natural.blocks, found.entry, found.trips,
+            found.reason, found.last, span, name,
+        )  # fmt: skip
+
+
+def _predicate(instruction: Instruction) -> str:
+    """The guard as it is written; ``"!PT"`` for an instruction that never has an effect."""
+    if instruction.guard is None:
+        return ""
+    name, negated = instruction.guard
+    if name[-1] == "T" and not negated:
+        return ""
+    return f"!{name}" if negated else name
+
+
+_ADDITION = frozenset("E ADD STRONG WEAK GPU SYS CTA SM".split())
+"""Modifiers of an addition of 32-bit integers; others name another operation or type."""
+
+
+def _counting(instruction: Instruction) -> bool:
+    """An atomic that adds 32-bit integers and gives nothing back."""
+    return instruction.base in ("RED", "REDG") and _ADDITION.issuperset(instruction.modifiers)
+
+
+def _merged(instruction: Instruction) -> bool:
+    """Lanes on one address in a pass: counted at once, or compared and swapped by one of them. The
+    others try again in the loop around it, which is executed as often as that takes."""
+    return not {"POPC", "CAST"}.isdisjoint(instruction.modifiers)

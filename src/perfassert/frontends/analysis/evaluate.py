@@ -1,0 +1,636 @@
+"""Symbolic execution of a control-flow graph: addresses, guards, trip counts as closed forms.
+
+Blocks are visited once, in reverse postorder, inner loops as one step of the region around them.
+Where paths meet, a register whose values differ becomes a selection by the path's condition. At a
+loop header every register that the loop changes is a placeholder; when the body has been
+evaluated, its recurrence is solved for the loop counter ``k`` = 0, 1, 2, …:
+
+* ``r' = r + s`` with ``s`` unchanged by the loop, and what else :mod:`.recurrences` solves;
+* ``r'`` free of ``r``: the value of the iteration before, ``r₀`` in the first;
+
+``r'`` is what it is where the loop goes on: a step that is taken in all iterations but perhaps the
+last, as where the next tile is loaded, is taken in each. Anything else is unknown, and said to be.
+The trip count is one more than the first ``k`` at which
+an exit is taken: of ``a + b · k < 0`` to stay, that is ``⌈−a / b⌉``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from perfassert.frontends.analysis.first_iterations import FirstTrue
+from perfassert.frontends.analysis.recurrences import closed_form, entered_ring
+from perfassert.frontends.machine.control_flow import EXIT, Block, Edge, Flow, NaturalLoop
+from perfassert.kernel.symbols import Symbols, Value
+
+Environment = dict[int, Value]
+Read = Callable[[int], Value]
+
+
+class Code(Protocol):
+    """What the evaluation needs to know of an instruction set."""
+
+    @property
+    def flow(self) -> Flow:
+        """The control-flow graph."""
+
+    def defines(self, index: int) -> Sequence[int]:
+        """Registers and predicates that an instruction may write."""
+
+    def uses(self, index: int) -> Sequence[int]:
+        """Registers and predicates that the values of its results depend on, guard included."""
+
+    def roots(self, index: int) -> Sequence[int]:
+        """Registers that must be known: of addresses, guards and branch conditions."""
+
+    def guards(self, index: int) -> Sequence[int]:
+        """Registers that decide whether an instruction has an effect, or a jump is taken."""
+
+    def condition(self, index: int, read: Read) -> Value:
+        """Whether it has an effect, or the jump is taken."""
+
+    def execute(self, index: int, read: Read) -> Mapping[int, Value]:
+        """The values that an instruction writes; a register left out becomes unknown."""
+
+    def addresses(self, index: int, read: Read) -> tuple[Value, ...]:
+        """The addresses of a memory instruction: one, or two of a copy; else none."""
+
+    def placeholder(self, loop: int, register: int, before: Value | None) -> Value:
+        """What stands for a register at the top of a loop, before it is solved."""
+
+    def is_slow_path(self, block: Block) -> bool:
+        """Whether a block is taken never to be executed; what it computes, others do, too."""
+
+    def initial(self, register: int) -> Value | None:
+        """What a register holds that no instruction has written; None: that is not known."""
+
+
+@dataclass(slots=True)
+class LoopResult:
+    """``counter``: its variable; ``trips``: how often the header is entered, None if unknown.
+
+    ``entry``: condition, in the region around it, under which the loop is entered; ``last``:
+    blocks that still run in the last iteration (None: not known).
+    """
+
+    loop: NaturalLoop
+    counter: Value
+    entry: Value
+    trips: Value | None = None
+    reason: str = ""
+    last: frozenset[int] | None = None
+
+
+@dataclass(slots=True)
+class Evaluated:
+    """Closed forms by instruction, block and loop.
+
+    ``conditions``: of a block, within one iteration of its innermost loop; ``predicates``: of an
+    instruction's own guard.
+    """
+
+    symbols: Symbols
+    addresses: dict[int, tuple[Value, ...]] = field(default_factory=dict)
+    predicates: dict[int, Value] = field(default_factory=dict)
+    conditions: dict[int, Value] = field(default_factory=dict)
+    loops: dict[int, LoopResult] = field(default_factory=dict)
+
+    def guard(self, index: int, block: Block, flow: Flow) -> Value:
+        """The whole condition under which an instruction runs in an iteration of its loops."""
+        s = self.symbols
+        result = s.both(self.conditions[block.index], self.predicates.get(index, s.one))
+        for loop in flow.chain(block.loop):
+            result = s.both(result, self.loops[loop].entry)
+        return result
+
+
+@dataclass(slots=True)
+class _Departure:
+    """An edge as it was left: registers, and the path's condition within the region.
+
+    ``slow``: it is taken never to be gone.
+    """
+
+    edge: Edge
+    environment: Environment
+    condition: Value
+    slow: bool = False
+
+
+def evaluate(code: Code, symbols: Symbols, counter: str) -> Evaluated:
+    """Evaluate ``code``; loop counters are variables ``f"{counter}{loop}"``."""
+    return _Evaluation(code, symbols, counter).run()
+
+
+class _Evaluation:
+    def __init__(self, code: Code, symbols: Symbols, counter: str) -> None:
+        self.code = code
+        self.flow = code.flow
+        self.symbols = symbols
+        self.counter = counter
+        self.result = Evaluated(symbols)
+        self.relevant = self._relevant()
+        self.live = self._live()
+        self.within: dict[int, list[int]] = {}  # instructions with a record, by loop
+        self.children: dict[int, list[int]] = {}
+        for loop in self.flow.loops:
+            self.children.setdefault(loop.parent, []).append(loop.index)
+
+    def run(self) -> Evaluated:
+        self._region(-1, _Departure(Edge(EXIT, 0, False), {}, self.symbols.one))
+        self._narrow()
+        return self.result
+
+    def _narrow(self) -> None:
+        """Make unknown what only arithmetic with wrap-around would give a meaning (a hash)."""
+        s, result = self.symbols, self.result
+
+        def narrow(value: Value) -> Value:
+            if not s.wide(value):
+                return value
+            terms = [s._value({m: c}) for m, c in value.terms]
+            kept = [term for term in terms if not s.wide(term)]
+            return s.add(*kept, s.unknown("numbers beyond 64 bits", value))
+
+        def decided(condition: Value) -> Value:
+            if not s.wide(condition):
+                return condition
+            return s.all_of(map(narrow, s.conjuncts(condition)))  # each of them is one atom
+
+        for index, values in result.addresses.items():
+            result.addresses[index] = tuple(map(narrow, values))
+        for conditions in (result.predicates, result.conditions):
+            for index, condition in conditions.items():
+                conditions[index] = decided(condition)
+        for loop in result.loops.values():
+            loop.entry = decided(loop.entry)
+            if loop.trips is not None and s.wide(loop.trips):
+                loop.trips, loop.reason = None, "its end depends on numbers beyond 64 bits"
+
+    def _relevant(self) -> frozenset[int]:
+        """Registers that an address, a guard or a branch may depend on."""
+        producers: dict[int, set[int]] = {}
+        wanted: set[int] = set()
+        for block in self.flow.blocks.values():
+            for index in range(block.start, block.stop):
+                wanted.update(self.code.roots(index))
+                defined = self.code.defines(index)
+                if defined:
+                    used = self.code.uses(index)
+                    for register in defined:
+                        producers.setdefault(register, set()).update(used)
+        stack = list(wanted)
+        while stack:
+            for register in producers.get(stack.pop(), ()):
+                if register not in wanted:
+                    wanted.add(register)
+                    stack.append(register)
+        return frozenset(wanted)
+
+    def _live(self) -> dict[int, tuple[int, ...]]:
+        """Relevant registers whose value at the start of a block is read later."""
+        code, blocks = self.code, self.flow.blocks
+        read: dict[int, set[int]] = {}
+        written: dict[int, set[int]] = {}
+        for block in blocks.values():
+            needs, makes = (
+                read.setdefault(block.index, set()),
+                written.setdefault(block.index, set()),
+            )
+            for i in range(block.start, block.stop):
+                used = {*code.uses(i), *code.roots(i), *code.guards(i)}
+                needs |= (used & self.relevant) - makes
+                makes |= set(code.defines(i)) if not code.guards(i) else set()
+        live = {number: set(needs) for number, needs in read.items()}
+        waiting = list(self.flow.order)
+        while waiting:
+            number = waiting.pop()
+            for edge in self.flow.predecessors[number]:
+                more = live[number] - written[edge.source] - live[edge.source]
+                if more:
+                    live[edge.source] |= more
+                    waiting.append(edge.source)
+        return {number: tuple(sorted(registers)) for number, registers in live.items()}
+
+    # Regions: a loop's body, or the whole kernel
+
+    def _region(self, loop: int, start: _Departure) -> list[_Departure]:
+        """Evaluate the blocks of ``loop`` itself; edges that leave it or go to its header."""
+        incoming: dict[int, list[_Departure]] = {start.edge.target: [start]}
+        leaving: list[_Departure] = []
+        header = self.flow.loops[loop].header if loop >= 0 else EXIT
+        members = self.flow.loops[loop].blocks if loop >= 0 else None
+        inner = {self.flow.loops[c].header: c for c in self.children.get(loop, ())}
+        for number in self.flow.order:
+            if members is not None and number not in members:
+                continue
+            arrived = incoming.pop(number, None)
+            if arrived is None:
+                continue
+            if number in inner:
+                departures = self._loop(inner[number], arrived)
+            else:
+                departures = self._block(self.flow.blocks[number], arrived)
+            for departure in departures:
+                target = departure.edge.target
+                outside = target == EXIT or (members is not None and target not in members)
+                if outside or target == header:
+                    leaving.append(departure)
+                else:
+                    incoming.setdefault(target, []).append(departure)
+        return leaving
+
+    def _block(self, block: Block, arrived: Sequence[_Departure]) -> list[_Departure]:
+        slow = all(d.slow for d in arrived) or self.code.is_slow_path(block)
+        arrived, condition = self._fast(arrived, block.index)
+        environment = self._merged(arrived, condition, f"block {block.index}", block.index)
+        self.result.conditions[block.index] = condition
+        self.within.setdefault(block.loop, [])
+        for index in range(block.start, block.stop):
+            self._instruction(index, block, environment)
+        departures = self._departures(block, environment, condition)
+        for departure in departures:
+            departure.slow = slow
+        return departures
+
+    def _departures(
+        self, block: Block, environment: Environment, condition: Value
+    ) -> list[_Departure]:
+        s = self.symbols
+        conditional = len({e.taken for e in block.edges}) > 1
+        jump = s.one
+        if conditional:
+            jump = self._predicate(block.stop - 1, environment)
+        result = []
+        taken = [e for e in block.edges if e.taken]
+        for edge in block.edges:
+            own = condition
+            if conditional:
+                own = s.both(condition, jump if edge.taken else s.negated(jump))
+            if edge.taken and len(taken) > 1:
+                own = s.both(own, s.unknown(f"which way the jump of block {block.index} goes"))
+            result.append(_Departure(edge, environment, own))
+        return result
+
+    def _fast(
+        self, arrived: Sequence[_Departure], block: int
+    ) -> tuple[Sequence[_Departure], Value]:
+        """What arrives at a block but by slow paths, and the block's condition."""
+        condition = self._meeting(block, arrived)
+        return [d for d in arrived if not d.slow] or arrived, condition
+
+    def _meeting(self, block: int, arrived: Sequence[_Departure]) -> Value:
+        """Condition of a block: that of its dominator if no path leads past it, else either way."""
+        if len(arrived) == 1:
+            return arrived[0].condition
+        above = self.flow.dominator.get(block)
+        known = self.result.conditions
+        if (
+            above in known
+            and self.flow.blocks[above].loop == self.flow.blocks[block].loop
+            and self.flow.postdominates(block, above)
+        ):
+            return known[above]
+        result = self.symbols.zero
+        for departure in arrived:
+            result = self._either(result, departure.condition)
+        return result
+
+    def _either(self, left: Value, right: Value) -> Value:
+        """``(c and p) or (c and not p)`` is ``c``."""
+        s = self.symbols
+        a = {v.index: v for v in s.conjuncts(left)}
+        b = {v.index: v for v in s.conjuncts(right)}
+        if left is s.zero or right is s.zero:
+            return s.either(left, right)
+        own_a = [v for i, v in a.items() if i not in b]
+        own_b = [v for i, v in b.items() if i not in a]
+        common = s.one
+        for i, v in a.items():
+            if i in b:
+                common = s.both(common, v)
+        rest_a, rest_b = s.all_of(own_a), s.all_of(own_b)
+        return s.both(common, s.either(rest_a, rest_b))
+
+    def _merged(
+        self, arrived: Sequence[_Departure], condition: Value, where: str, block: int
+    ) -> Environment:
+        """Registers where paths meet: selections by what tells the paths apart."""
+        if len(arrived) == 1:
+            return dict(arrived[0].environment)
+        common = {v.index for v in self.symbols.conjuncts(condition)}
+        choices = [
+            self.symbols.all_of(
+                v for v in self.symbols.conjuncts(d.condition) if v.index not in common
+            )
+            for d in arrived
+        ]
+        merged: Environment = {}
+        for register in self.live[block]:
+            values = [d.environment.get(register) for d in arrived]
+            if any(v is None for v in values):
+                continue
+            result = values[-1]
+            for choice, value in zip(choices[-2::-1], values[-2::-1], strict=True):
+                if value is not result:
+                    result = self._selected(choice, value, result, register, where)  # type: ignore[arg-type]
+            merged[register] = result  # type: ignore[assignment]
+        return merged
+
+    def _selected(self, choice: Value, yes: Value, no: Value, register: int, where: str) -> Value:
+        if self.symbols.depends_on_data(choice):
+            return self.symbols.unknown(f"register {register} at {where}", choice, yes, no)
+        return self.symbols.select(choice, yes, no)
+
+    # Instructions
+
+    def _instruction(self, index: int, block: Block, environment: Environment) -> None:
+        def read(register: int) -> Value:
+            return self.symbols.assuming(self._read(register, environment, index), facts)
+
+        code = self.code
+        guarded = code.guards(index)
+        facts = self._facts(self.result.conditions[block.index])
+        if guarded:
+            predicate = self._predicate(index, environment)
+            facts |= self._facts(predicate)
+            self.result.predicates[index] = predicate
+            self.within[block.loop].append(index)
+        addresses = code.addresses(index, read)
+        if addresses:
+            self.result.addresses[index] = addresses
+            self.within[block.loop].append(index)
+        wanted = [r for r in code.defines(index) if r in self.relevant]
+        if not wanted:
+            return
+        values = code.execute(index, read)
+        for register in wanted:
+            value = values.get(register)
+            if value is None:
+                value = self.symbols.unknown(f"register {register} at {index}")
+            value = self.symbols.assuming(value, facts)
+            if guarded:
+                kept = self._read(register, environment, index)
+                value = self._selected(predicate, value, kept, register, f"instruction {index}")
+            environment[register] = value
+
+    def _read(self, register: int, environment: Environment, index: int) -> Value:
+        value = self.code.initial(register)
+        if value is None:
+            value = environment.get(register)
+        if value is None:
+            name = f"register {register} before {index}"
+            value = environment[register] = self.symbols.unknown(name)
+        return value
+
+    def _facts(self, condition: Value) -> frozenset[int]:
+        """What holds where the condition does."""
+        return frozenset(part.index for part in self.symbols.conjuncts(condition))
+
+    def _known(self, condition: Value) -> frozenset[int]:
+        """What holds where the condition does, and what must be chosen in it for it to hold."""
+        s = self.symbols
+        facts = self._facts(condition)
+        for part in s.conjuncts(condition):
+            for atom in (s.atoms[a] for a in sorted(s.inside(part))):
+                if atom.function != "select":
+                    continue
+                chosen = atom.arguments[0]
+                for one, other in ((chosen, s.negated(chosen)), (s.negated(chosen), chosen)):
+                    if s.assuming(part, self._facts(other)).constant == 0:
+                        facts |= self._facts(one)
+        return facts
+
+    def _predicate(self, index: int, environment: Environment) -> Value:
+        return self.code.condition(index, lambda r: self._read(r, environment, index))
+
+    # Loops
+
+    def _loop(self, index: int, arrived: Sequence[_Departure]) -> list[_Departure]:
+        s = self.symbols
+        loop = self.flow.loops[index]
+        slow = all(d.slow for d in arrived)
+        arrived, entry = self._fast(arrived, loop.header)
+        before = self._merged(arrived, entry, f"loop {index}", loop.header)
+        counter = s.variable(f"{self.counter}{index}")
+        result = self.result.loops[index] = LoopResult(loop, counter, entry)
+        holders = self._placeholders(loop, before)
+        inside = {**before, **holders}
+        start = _Departure(Edge(EXIT, loop.header, False), inside, s.one)
+        mark = len(s.atoms)
+        leaving = self._region(index, start)
+        back = [d for d in leaving if d.edge.target == loop.header]
+        exits = [d for d in leaving if d.edge.target != loop.header]
+        solved = self._solved(holders, before, back, counter, mark)
+        memo: dict[int, Value] = {}
+
+        def closed(value: Value) -> Value:
+            return s.substitute(value, solved, memo)
+
+        self._close(index, closed)
+        for departure in exits:
+            departure.condition = closed(departure.condition)
+        decided = self._trips(result, exits)
+        return self._after(result, exits, closed, decided, slow)
+
+    def _placeholders(self, loop: NaturalLoop, before: Environment) -> Environment:
+        changed: dict[int, None] = {}
+        for block in sorted(loop.blocks):
+            for i in range(self.flow.blocks[block].start, self.flow.blocks[block].stop):
+                changed.update(dict.fromkeys(self.code.defines(i)))
+        return {
+            register: self.code.placeholder(loop.index, register, before.get(register))
+            for register in changed
+            if register in self.relevant
+        }
+
+    def _solved(
+        self,
+        holders: Environment,
+        before: Environment,
+        back: Sequence[_Departure],
+        counter: Value,
+        mark: int,
+    ) -> dict[int, Value]:
+        """Closed forms for the placeholders, by their atoms."""
+        s = self.symbols
+        following: Environment = {}
+        if back:
+            again = self._any(back)
+            facts = self._known(again)
+            merged = self._merged(back, again, "latch", back[0].edge.target)
+            following = {r: s.assuming(merged[r], facts) for r in holders if r in merged}
+        pending = {r: (h.terms[0][0][0], following.get(r)) for r, h in holders.items()}
+        solved: dict[int, Value] = {}
+        progress = True
+        while pending and progress:
+            progress = False
+            memo: dict[int, Value] = {}
+            open_atoms = {atom for atom, _ in pending.values()}
+            for register, (atom, value) in list(pending.items()):
+                if value is None or register not in before:
+                    continue
+                own, first = s.substitute(value, solved, memo), before[register]
+                form = self._recurrence(atom, own, first, counter, open_atoms, mark)
+                if form is None and s.lone_atom(own) and s.inside(own) & open_atoms == {atom}:
+                    form, after = entered_ring(s, atom, own, first, counter) or (None, own)
+                    solved |= {own.terms[0][0][0]: after} if form is not None else {}
+                if form is not None:
+                    solved[atom] = form
+                    del pending[register]
+                    progress = True
+        for register, (atom, _) in pending.items():
+            name = s.atoms[counter.terms[0][0][0]].name
+            solved[atom] = s.unknown(f"register {register} in {name}", counter)
+        return solved
+
+    def _any(self, departures: Sequence[_Departure]) -> Value:
+        result = self.symbols.zero
+        for departure in departures:
+            result = self._either(result, departure.condition)
+        return result
+
+    def _recurrence(
+        self, atom: int, value: Value, first: Value, counter: Value, unsolved: set[int], mark: int
+    ) -> Value | None:
+        s = self.symbols
+        inside = s.inside(value)
+        others = inside & (unsolved - {atom})
+        k = counter.terms[0][0][0]
+        if value.terms == (((atom,), 1),):
+            return first
+        if others:
+            return None
+        if atom in inside:
+            return closed_form(s, atom, value, first, counter, mark)
+        if any(a >= mark and s.atoms[a].function == "data" for a in inside):
+            return None
+        memo: dict[int, Value] = {}
+        before = s.substitute(value, {k: s.add(counter, s.number(-1))}, memo)
+        start = s.substitute(value, {k: s.number(-1)}, {})
+        if start is first:
+            return before
+        return s.select(s.compare("==", counter, s.zero), first, before)
+
+    def _close(self, index: int, closed: Callable[[Value], Value]) -> None:
+        """Put the closed forms into everything recorded inside the loop."""
+        result = self.result
+        loop = self.flow.loops[index]
+        for number in loop.blocks:
+            if number in result.conditions:
+                result.conditions[number] = closed(result.conditions[number])
+        for inner, member in enumerate(self.flow.loops):
+            if member.header in loop.blocks:
+                for i in self.within.get(inner, ()):
+                    if i in result.predicates:
+                        result.predicates[i] = closed(result.predicates[i])
+                    if i in result.addresses:
+                        result.addresses[i] = tuple(map(closed, result.addresses[i]))
+                found = result.loops.get(inner)
+                if found is not None and inner != index:
+                    found.entry = closed(found.entry)
+                    if found.trips is not None:
+                        found.trips = closed(found.trips)
+
+    # Trip counts
+
+    def _trips(self, result: LoopResult, exits: Sequence[_Departure]) -> dict[int, Value]:
+        """Set ``result.trips``; by the place of each decided exit, when it is taken."""
+        s = self.symbols
+        decided: dict[int, Value] = {}
+        partly: list[_Departure] = []
+        for place, departure in enumerate(exits):
+            own = self._own_condition(place, exits)
+            found, whole = FirstTrue(s).of(own, result.counter, len(exits) > 1)
+            if found is not None:
+                decided[place] = found
+            if not whole:
+                partly.append(departure)
+        if not decided:
+            result.reason = self._reason(partly)
+            return decided
+        last, *others = decided.values()
+        for other in others:
+            last = s.minimum(last, other)
+        result.trips = s.add(last, s.one)
+        if partly:
+            result.reason = f"{self._reason(partly)}: taken never to leave the loop"
+        leave = {exits[place].edge.source for place in decided}
+        if len(leave) == 1:
+            (source,) = leave
+            result.last = frozenset(b for b in result.loop.blocks if not self._behind(b, source))
+        return decided
+
+    def _own_condition(self, place: int, exits: Sequence[_Departure]) -> Value:
+        """When an exit is taken, less that no exit before it in the iteration has been taken."""
+        s = self.symbols
+        parts = s.conjuncts(exits[place].condition)
+        held = {part.index for part in parts}
+        earlier = set()
+        for other, departure in enumerate(exits):
+            if other != place:
+                missing = [p for p in s.conjuncts(departure.condition) if p.index not in held]
+                if len(missing) == 1:
+                    earlier.add(s.negated(missing[0]).index)
+        return s.all_of(part for part in parts if part.index not in earlier)
+
+    def _behind(self, block: int, exit_block: int) -> bool:
+        """Whether a block runs only after the loop was not left at ``exit_block``."""
+        return block != exit_block and self.flow.dominates(exit_block, block)
+
+    def _reason(self, undecided: Sequence[_Departure]) -> str:
+        for departure in undecided:
+            for atom in self.symbols.unknowns(departure.condition):
+                return f"its end depends on data ({atom.name})"
+        return "its end has no closed form" if undecided else "it has no end"
+
+    def _after(
+        self,
+        result: LoopResult,
+        exits: Sequence[_Departure],
+        closed: Callable[[Value], Value],
+        decided: Mapping[int, Value],
+        slow: bool,
+    ) -> list[_Departure]:
+        """Departures in terms of the region around: the counter has the value at which the exit is
+        taken. Of several decided exits the one that comes first is the way out; one that depends
+        on data is none beside one that does not."""
+        s = self.symbols
+        k = result.counter.terms[0][0][0]
+        after = []
+        for place, departure in enumerate(exits):
+            environment: Environment = {}
+            memo: dict[int, Value] = {}
+            last = decided.get(place)
+            live = frozenset(self.live.get(departure.edge.target, ()))
+            for register, value in departure.environment.items():
+                if register not in live:
+                    continue
+                form = closed(value)
+                if k in s.inside(form):
+                    if last is not None:
+                        form = s.substitute(form, {k: last}, memo)
+                    else:
+                        form = s.unknown(
+                            f"register {register} after loop {result.loop.index}", form
+                        )
+                environment[register] = form
+            condition = s.both(result.entry, self._way_out(place, decided))
+            if len(exits) > 1 and place not in decided:
+                which = f"which way loop {result.loop.index} is left"
+                condition = s.both(condition, s.unknown(which, departure.condition))
+            after.append(_Departure(departure.edge, environment, condition, slow))
+        return after
+
+    def _way_out(self, place: int, decided: Mapping[int, Value]) -> Value:
+        """Whether an exit is taken before the others, of those in one iteration the first."""
+        s = self.symbols
+        result = s.one
+        if place in decided:
+            for other, first in decided.items():
+                if other != place:
+                    relation = "<" if other < place else "<="
+                    result = s.both(result, s.compare(relation, decided[place], first))
+        return result

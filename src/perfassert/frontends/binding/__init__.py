@@ -1,0 +1,1 @@
+"""A program for one launch: arguments, constants, where accesses go."""

@@ -1,0 +1,285 @@
+"""Arguments of a launch as the numbers that the code of a kernel reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from perfassert.errors import LaunchError, close_matches
+from perfassert.frontends.binding.encoding import Misfit, encoded, flat, packed
+from perfassert.kernel.affine import Affine, add
+from perfassert.kernel.bound import BoundAccess
+from perfassert.kernel.launch import Buffer, Launch
+from perfassert.kernel.program import ARGUMENT, Member, Parameter, Program
+from perfassert.kernel.tensor_map import TensorMap
+
+_APART = 2**40
+"""Bytes between the made-up addresses of two pointers: no array reaches into the next one."""
+_PLACES = 2**6  # pointers that one parameter has place for
+_WORD = 4  # bytes
+_POINTER = 8  # bytes
+_TENSOR_MAP = 128  # bytes
+
+
+class Arguments:
+    """``numbers``: words of parameters by their variable (``arg:2``, ``arg:2+8`` in a structure);
+    ``buffers``: what pointers point to, by the name of the field.
+
+    A pointer that nobody gives is not null. Raises :class:`LaunchError` for a name that is no
+    parameter and for a value that its parameter cannot take.
+    """
+
+    def __init__(self, program: Program, launch: Launch, kernel: str) -> None:
+        self.kernel = kernel
+        self.program = program
+        self.numbers: dict[str, int] = {}
+        self.buffers: dict[str, Buffer] = {}
+        self.maps: dict[str, TensorMap] = {}
+        self._fields = {a.field for i in program.instructions for a in i.accesses}
+        for position, value in self._given(launch.args):
+            self._take(position, value)
+        for variable, field in self._pointers():
+            if variable not in self.numbers:
+                self._set(variable, _POINTER, self._address(variable, field))
+
+    def _given(self, args: Mapping[str, Any] | Sequence[Any]) -> Iterator[tuple[int, Any]]:
+        names = [p.name for p in self.program.parameters]
+        listed = f"its parameters: {', '.join(names) or 'none'}"
+        if not isinstance(args, Mapping):
+            if len(args) > len(names):
+                raise LaunchError(f"{len(args)} arguments for kernel {self.kernel!r}; {listed}")
+            for position, value in enumerate(args):
+                if value is not None or self._may_point(position):
+                    yield position, value  # None is a number that nobody needs, too
+            return
+        for name, value in args.items():
+            if name not in names:
+                near = close_matches(str(name), names) or f"; {listed}"
+                raise LaunchError(f"kernel {self.kernel!r} has no parameter {name!r}{near}")
+            yield names.index(name), value
+
+    def _take(self, position: int, value: Any) -> None:
+        parameter = self.program.parameters[position]
+        variable = f"{ARGUMENT}{position}"
+        if isinstance(value, TensorMap):
+            self._store(variable, parameter, parameter.name, value)
+        elif isinstance(value, (bytes, bytearray)):
+            self._bytes(position, bytes(value))
+        elif isinstance(value, Mapping):
+            self._members(position, value)
+        elif value is None and not self._may_point(position):
+            raise self._wrong(parameter.name, "None is for pointers")
+        else:
+            self._store(variable, parameter, parameter.name, value)
+
+    def _store(self, variable: str, kind: Parameter | Member, shown: str, value: Any) -> None:
+        """One number, pointer or tensor map."""
+        if isinstance(value, TensorMap):
+            self._map(variable, shown, value)
+            return
+        if isinstance(value, Buffer):
+            if kind.size != _POINTER or (kind.dtype and not kind.pointer):
+                raise self._wrong(shown, f"is {kind.dtype or 'no pointer'}; a buffer does not fit")
+            self.buffers[self.field(variable)] = value
+            return
+        try:
+            self._set(variable, kind.size, encoded(value, kind.dtype, kind.size, kind.pointer))
+        except Misfit as error:
+            raise self._wrong(shown, str(error)) from None
+
+    def _map(self, variable: str, shown: str, value: TensorMap) -> None:
+        position, _, inside = variable[len(ARGUMENT) :].partition("+")
+        if self.program.parameters[int(position)].size - int(inside or 0) < _TENSOR_MAP:
+            raise self._wrong(shown, "has no place for a tensor map of 128 bytes")
+        self.maps[variable] = value
+
+    def _set(self, variable: str, size: int, number: int) -> None:
+        """A parameter, or a word of one; what reads the upper half finds it, too."""
+        self.numbers[variable] = number
+        if size == _POINTER:
+            position, _, inside = variable[len(ARGUMENT) :].partition("+")
+            whole = self.program.parameters[int(position)].size == _POINTER
+            upper = f"{ARGUMENT}{position}+{int(inside or 0) + _WORD}"
+            self.numbers[f"high word of {variable}" if whole else upper] = number >> 32
+
+    # Structures
+
+    def _bytes(self, position: int, content: bytes) -> None:
+        """A structure as it lies in memory, as ``struct.pack`` makes it."""
+        parameter = self.program.parameters[position]
+        if len(content) > parameter.size:
+            raise self._wrong(
+                parameter.name, f"has {parameter.size} bytes; {len(content)} do not fit"
+            )
+        for at in range(0, len(content) - len(content) % _WORD, _WORD):
+            number = int.from_bytes(content[at : at + _WORD], "little", signed=True)
+            self.numbers[_inside(position, at)] = number
+        wholes = [(m.offset, m.size) for m in parameter.members]
+        for at, size in wholes or [(0, parameter.size)]:
+            part = content[at : at + size]
+            if size <= _POINTER and len(part) == size:
+                number = int.from_bytes(part, "little", signed=True)
+                self._set(_inside(position, at), size, number)
+
+    def _members(self, position: int, given: Mapping[Any, Any]) -> None:
+        """A structure by member, or by byte offset where nobody knows its layout."""
+        parameter = self.program.parameters[position]
+        known = {m.name: m for m in parameter.members}
+        for path, value in flat(given):
+            if isinstance(path, int):
+                found = next((m for m in parameter.members if m.offset == path), None)
+                member = found or Member("", path, min(parameter.size - path, _POINTER))
+                shown = f"{parameter.name} (byte {path})"
+                if not 0 <= path < parameter.size:
+                    raise self._wrong(parameter.name, f"has {parameter.size} bytes, none at {path}")
+            elif path in known:
+                member, shown = known[path], f"{parameter.name}.{path}"
+            else:
+                raise self._no_member(parameter, path)
+            self._store(_inside(position, member.offset), member, shown, value)
+
+    def _no_member(self, parameter: Parameter, path: str) -> LaunchError:
+        if not parameter.members:
+            return self._wrong(
+                parameter.name,
+                f"nobody knows where its member {path!r} lies; give a structure as bytes or as "
+                "numbers by byte offset",
+            )
+        names = [m.name for m in parameter.members]
+        near = close_matches(path, names) or f"; it has: {', '.join(names)}"
+        return self._wrong(parameter.name, f"has no member {path!r}{near}")
+
+    # Pointers
+
+    def field(self, variable: str) -> str:
+        """What the memory behind a pointer is called."""
+        position, _, inside = variable[len(ARGUMENT) :].partition("+")
+        return self.program.parameters[int(position)].at(int(inside or 0))
+
+    def _may_point(self, position: int) -> bool:
+        parameter = self.program.parameters[position]
+        unsaid = parameter.dtype is None and parameter.size == _POINTER
+        return parameter.pointer or unsaid or parameter.name in self._fields
+
+    def _pointers(self) -> Iterator[tuple[str, str]]:
+        """Variables that are pointers, as declared or as they are used; with their fields."""
+        for position, parameter in enumerate(self.program.parameters):
+            if parameter.pointer or (parameter.size == _POINTER and parameter.name in self._fields):
+                yield f"{ARGUMENT}{position}", parameter.name
+                continue
+            known = {m.offset for m in parameter.members if m.pointer}
+            used = {
+                at
+                for at in range(0, parameter.size, _WORD)
+                if parameter.size > _POINTER and parameter.at(at) in self._fields
+            }
+            for at in sorted(known | used):
+                yield _inside(position, at), parameter.at(at)
+
+    def _address(self, variable: str, field: str) -> int:
+        """One that is not null and far from all others, but for what it is an alias of."""
+        root, offset = self.place(field)
+        owner = next((v for v, f in self._pointers() if f == root), variable)
+        position, _, inside = owner[len(ARGUMENT) :].partition("+")
+        slot = int(position) * _PLACES + int(inside or 0) // _POINTER % _PLACES
+        return (slot + 1) * _APART + offset
+
+    def sizes(self) -> dict[str, int]:
+        """Bytes of the buffers whose shape was given, by field."""
+        return {
+            field: int(np.prod(buffer.shape, dtype=np.int64)) * np.dtype(buffer.dtype).itemsize
+            for field, buffer in self.buffers.items()
+            if buffer.alias is None
+        }
+
+    def place(self, field: str) -> tuple[str, int]:
+        """The field whose memory this one lies in, and how many bytes behind its aligned start."""
+        offset, seen = 0, [field]
+        while (buffer := self.buffers.get(field)) is not None:
+            offset += buffer.offset
+            if buffer.alias is None:
+                break
+            field = self._aliased(field, buffer.alias)
+            if field in seen:
+                raise self._wrong(field, f"is an alias of itself: {' → '.join([*seen, field])}")
+            seen.append(field)
+        return field, offset
+
+    def _aliased(self, field: str, alias: str) -> str:
+        known = [f for _, f in self._pointers()]
+        if alias not in known:
+            near = close_matches(alias, known) or f"; pointers: {', '.join(known)}"
+            raise self._wrong(field, f"is an alias of {alias!r}, which is no pointer{near}")
+        return alias
+
+    def placed(self, access: BoundAccess) -> BoundAccess:
+        """The access in the memory that its pointer points to."""
+        field, offset = self.place(access.field)
+        if not offset and field == access.field:
+            return access
+        return replace(access, field=field, address=add(access.address, Affine(offset)))
+
+    # What is wrong
+
+    def _wrong(self, shown: str, why: str) -> LaunchError:
+        return LaunchError(f"argument {shown!r} of kernel {self.kernel!r}: {why}")
+
+    def missing(self, name: str, what: str) -> LaunchError:
+        """The error for a parameter that is needed and not given."""
+        position, _, inside = name[len(ARGUMENT) :].partition("+")
+        parameter = self.program.parameters[int(position)]
+        shown, how = parameter.name, ""
+        if any(m.offset == int(inside or 0) for m in parameter.members):
+            shown = parameter.at(int(inside or 0))
+            how = f", as {{{parameter.name!r}: {{{shown.partition('.')[2]!r}: …}}}}"
+        elif inside:
+            shown += f" (byte {inside})"
+            how = f", as bytes or as {{{inside}: …}}"
+        others = [o for o in self._not_given() if o != shown]
+        beside = f"; not given either, for other places: {', '.join(others)}" if others else ""
+        return LaunchError(
+            f"kernel {self.kernel!r} needs its argument {shown!r} for {what}; "
+            f"give it in Launch.args{how}{beside}"
+        )
+
+    def _not_given(self) -> list[str]:
+        """Parameters and members that any address, guard or trip count is made of, in order."""
+        program, s = self.program, self.program.symbols
+        values = [b.condition for b in program.blocks.values()]
+        values += [v for loop in program.loops for v in (loop.entry, loop.trips) if v is not None]
+        for i in program.instructions:
+            values += [a.address for a in i.accesses] + ([i.guard] if i.guard is not None else [])
+        names = {s.atoms[a].name for v in values for a in s.inside(v)}
+        absent = {n for n in names if n.startswith(ARGUMENT)} - self.numbers.keys()
+        places = sorted(tuple(map(int, n[len(ARGUMENT) :].split("+"))) for n in absent)
+        return [program.parameters[at[0]].at(sum(at[1:])) for at in places]
+
+
+def content(parameter: Parameter, value: Any) -> bytes | None:
+    """A number, a null pointer or a structure as it lies in memory; ``None`` where bytes of it are
+    unknown. The value is one that the parameter takes."""
+    if isinstance(value, (bytes, bytearray)):
+        return bytes(value).ljust(parameter.size, b"\0")
+    if isinstance(value, TensorMap):
+        return None
+    if not isinstance(value, Mapping):
+        number = encoded(value, parameter.dtype, parameter.size, parameter.pointer)
+        return packed(number, parameter.size)
+    known = {m.name: m for m in parameter.members} | {m.offset: m for m in parameter.members}
+    held = bytearray(parameter.size)
+    missing = {m.offset for m in parameter.members}
+    for path, element in flat(value):
+        member = known.get(path)
+        if member is None or isinstance(element, (Buffer, TensorMap)):
+            return None
+        number = encoded(element, member.dtype, member.size, member.pointer)
+        held[member.offset : member.offset + member.size] = packed(number, member.size)
+        missing.discard(member.offset)
+    return None if missing else bytes(held)
+
+
+def _inside(position: int, offset: int) -> str:
+    return f"{ARGUMENT}{position}" + (f"+{offset}" if offset else "")

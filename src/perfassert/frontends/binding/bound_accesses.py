@@ -1,0 +1,196 @@
+"""The accesses of a program for one launch: where each of them goes, and on what that rests."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+from perfassert.frontends.binding.binder import Binder
+from perfassert.frontends.binding.stand_ins import (
+    ANYTHING,
+    apart,
+    as_spread,
+    dependence,
+    said,
+)
+from perfassert.frontends.machine.bulk_copies import box_of_copy
+from perfassert.kernel.affine import (
+    Affine,
+    add,
+    below_zero,
+    interval,
+    with_global_coordinates,
+)
+from perfassert.kernel.bound import BoundAccess
+from perfassert.kernel.program import (
+    COUNTER,
+    BulkCopy,
+    MemoryAccess,
+    ProgramInstruction,
+)
+from perfassert.kernel.symbols import Value
+from perfassert.source import Assumption, SourceSpan
+
+
+def bind_accesses(binder: Binder) -> tuple[tuple[BoundAccess, ...], dict[int, tuple[int, ...]]]:
+    """Every access of the program that can happen, and which of them an instruction makes."""
+    program, symbols = binder.program, binder.symbols
+    bound: list[BoundAccess] = []
+    made: dict[int, tuple[int, ...]] = {}
+    for block in program.blocks.values():
+        if block.skipped:
+            continue
+        for number in range(block.start, block.stop):
+            instruction = program.instructions[number]
+            if not instruction.accesses and instruction.bulk is None:
+                continue
+            guard = block.condition
+            if instruction.guard is not None:
+                guard = symbols.both(guard, instruction.guard)
+            chain = program.chain(block.loop)
+            for loop in chain:
+                guard = symbols.both(guard, program.loops[loop].entry)
+            found = binder.guard(guard, instruction.span)
+            if found is None or not _entered(binder, chain):
+                continue
+            own = []
+            if instruction.bulk is not None:
+                bound.append(_bulk(binder, instruction, instruction.bulk, found, chain))
+                made[number] = (len(bound) - 1,)
+                continue
+            for access in instruction.accesses:
+                own.append(len(bound))
+                bound.append(_bound(binder, access, found, chain, instruction))
+            made[number] = tuple(own)
+    return tuple(bound), made
+
+
+def _entered(binder: Binder, chain: tuple[int, ...]) -> bool:
+    """Whether the loops around an access run; a mean that rounds to 0 does not say they do not."""
+    return all(binder.loops[i].most > 0 or binder.loops[i].weighted for i in chain)
+
+
+def _bound(
+    binder: Binder,
+    access: MemoryAccess,
+    guard: tuple[dict[str, tuple[int, int]], list[Affine]],
+    chain: tuple[int, ...],
+    instruction: ProgramInstruction,
+) -> BoundAccess:
+    span = instruction.span
+    ranges, conditions = dict(guard[0]), list(guard[1])
+    loops = []
+    for loop in chain:
+        found, symbol = binder.loops[loop], f"{COUNTER}{loop}"
+        if found.most > 1:
+            loops.append(symbol)
+            ranges.setdefault(symbol, (0, found.most - 1))
+        within = binder.within(loop)
+        if within is not None:
+            conditions.append(within)
+    rests_on = access.rests_on
+    if access.unresolved and not has_proxy(binder, access.address):
+        rests_on = _stood_in(binder, access, span)
+    binder.what = f"the address of {access.text!r}" + (f" at {span}" if span else "")
+    form = _whole(binder, access) if rests_on == () and access.unresolved else None
+    if form is None:
+        form = binder.form(access.address)
+    binder.what = "an address"
+    around = {f"{COUNTER}{loop}" for loop in chain}
+    # Behind a loop its counter has its last value; what asks for that is how the loop was left.
+    conditions = [c for c in conditions if not _counters(c) - around]
+    ranges = {s: r for s, r in ranges.items() if s in around or not s.startswith(COUNTER)}
+    used = _counters(form).union(*map(_counters, conditions))
+    for symbol in sorted(used - set(loops)):
+        last = max(binder.loops[int(symbol[len(COUNTER) :])].most - 1, 0)
+        loops.append(symbol)
+        ranges[symbol] = (last, last)
+    return BoundAccess(
+        access.field, access.space, access.direction, access.bytes, form, ranges,
+        tuple(conditions), tuple(loops), access.atomic, access.text, span, rests_on,
+        instruction=instruction.index, merged=access.merged, counting=access.counting,
+    )  # fmt: skip
+
+
+def _bulk(
+    binder: Binder,
+    instruction: ProgramInstruction,
+    copy: BulkCopy,
+    guard: tuple[dict[str, tuple[int, int]], list[Affine]],
+    chain: tuple[int, ...],
+) -> BoundAccess:
+    """A box or run of bytes as an access with loops of its own."""
+    box, guesses = box_of_copy(binder, instruction, copy)
+    box = replace(box, access=replace(box.access, unresolved=copy.unresolved))
+    own = {name: (0, count - 1) for name, count in box.loops.items()}
+    binder.ranges |= own
+    made = _bound(binder, box.access, guard, chain, instruction)
+    clipped = []
+    for coordinate, extent in box.clip:
+        form = binder.form(coordinate)
+        low, high = interval(form, binder.ranges)
+        beyond = add(form, Affine(-extent))
+        clipped += [below_zero(beyond)] if high >= extent else []
+        clipped += [below_zero(add(form.scaled(-1), Affine(-1)))] if low < 0 else []
+    return replace(
+        made, loops=(*made.loops, *own), ranges={**made.ranges, **own}, pieces=max(box.pieces, 1),
+        conditions=(*made.conditions, *clipped), rests_on=(*made.rests_on, *guesses),
+        reaches=prod(binder.launch.cluster) if copy.multicast else 1,
+    )  # fmt: skip
+
+
+def _stood_in(
+    binder: Binder, access: MemoryAccess, span: SourceSpan | None
+) -> tuple[Assumption, ...]:
+    """What stands for an address without a closed form: the executed sample, or a guess.
+
+    How an address moves with the loops around it a sample does not tell whose warps were cut off.
+    """
+    executed = binder.executed
+    ended = executed is not None and executed.sampled is not None
+    if executed is not None and (_covered(binder, access) or (ended and _whole(binder, access))):
+        binder.assume(
+            f"the address of {access.field} {access.unresolved}; it is that of {executed.sample}",
+            span,
+        )  # fmt: skip
+        return ()
+    guess = binder.assume(
+        f"the address of {access.field} {access.unresolved}; {_apart(binder, access.address)}",
+        span, "address",
+    )  # fmt: skip
+    return (guess,)
+
+
+def _covered(binder: Binder, access: MemoryAccess) -> bool:
+    """Whether the executed sample stands for every unknown of the address."""
+    return all(a.name in binder.spread for a in binder.symbols.unknowns(access.address))
+
+
+def _whole(binder: Binder, access: MemoryAccess) -> Affine | None:
+    """The address as the executed sample found it, where unknowns are inside functions."""
+    seen = binder.seen.get(access.address.index)
+    if seen is None or _covered(binder, access):
+        return None
+    form = as_spread(apart(seen, access.bytes), ANYTHING, binder.launch, binder.ranges)
+    return with_global_coordinates(form.scaled(access.bytes), binder.names)
+
+
+def _apart(binder: Binder, address: Value) -> str:
+    """How what is unknown of an address is taken to differ from thread to thread."""
+    unknowns = [
+        dependence(binder.program, a)
+        for index in sorted(address.atoms)
+        for a in (binder.symbols.atoms[index],)
+        if a.function == "data" and a.name not in binder.proxies
+    ]
+    apart = [d for d in unknowns if d.scattered]
+    return said((apart or unknowns or [ANYTHING])[0])
+
+
+def _counters(form: Affine) -> set[str]:
+    return {s for s in form.symbols() if s.startswith(COUNTER)}
+
+
+def has_proxy(binder: Binder, address: Value) -> bool:
+    """Whether the user says what every unknown of the address is."""
+    return all(a.name in binder.proxies for a in binder.symbols.unknowns(address))

@@ -1,0 +1,164 @@
+"""``constants=``: what a program writes into ``__constant__`` memory before the launch."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from perfassert.errors import KernelError, close_matches
+from perfassert.frontends.binding.encoding import Misfit, encoded, flat, packed
+from perfassert.frontends.toolchain.binary import Binary, Unset
+from perfassert.frontends.toolchain.names import demangle
+from perfassert.kernel.launch import plain_value
+from perfassert.kernel.program import Member
+
+_REAL = ("float", "double")
+_WORD, _LARGEST = 4, 8  # bytes of a number
+
+
+def with_constants(binary: Binary, given: Mapping[str, Any]) -> Binary:
+    """The binary as if its file had held these values.
+
+    Raises :class:`KernelError` for a name that is no symbol, and for a value that does not fit.
+    """
+    if not given:
+        return binary
+    banks = {bank: bytearray(content) for bank, content in binary.constants.items()}
+    left = list(binary.unset)
+    for name, value in _by_symbol(binary, given).items():
+        symbol = _symbol(binary, name)
+        for at, content in _parts(name, symbol, value):
+            if at < 0 or at + len(content) > symbol.size:
+                raise _wrong(name, f"has {symbol.size} bytes; {len(content)} at {at} do not fit")
+            start = symbol.offset + at
+            banks[symbol.bank][start : start + len(content)] = content
+            left = [rest for u in left for rest in _without(u, symbol.bank, start, len(content))]
+    constants = {bank: bytes(content) for bank, content in banks.items()}
+    return replace(binary, constants=constants, unset=tuple(left)).sealed()
+
+
+def _by_symbol(binary: Binary, given: Mapping[str, Any]) -> dict[str, Any]:
+    """``{"params.n": 1, "params.8": 2}`` → ``{"params": {"n": 1, 8: 2}}``."""
+    names = {name for u in _symbols(binary) for name in _names(u)}
+    found: dict[str, Any] = {}
+    for name, value in given.items():
+        base, dot, member = name.partition(".")
+        if name in names or not dot or base not in names:
+            found[name] = value
+            continue
+        whole = found.setdefault(base, {})
+        if not isinstance(whole, dict):
+            raise _wrong(name, f"{base!r} has a value of its own")
+        whole[int(member) if member.isdigit() else member] = value
+    return found
+
+
+def _names(symbol: Unset) -> tuple[str, ...]:
+    """Mangled, whole, and without namespaces."""
+    plain = demangle(symbol.name)
+    return symbol.name, plain, plain.rpartition("::")[2]
+
+
+def _symbols(binary: Binary) -> tuple[Unset, ...]:
+    """All that can be given; what has a value in the file may be overwritten."""
+    return (*binary.unset, *binary.valued)
+
+
+def _symbol(binary: Binary, name: str) -> Unset:
+    symbols = _symbols(binary)
+    known = {demangle(u.name): u for u in symbols} | {u.name: u for u in symbols}
+    found = known.get(name)
+    ends = [u for u in symbols if demangle(u.name).endswith(f"::{name}")]
+    if found is None and len(ends) == 1:
+        found = ends[0]
+    if found is not None and found.bank in binary.constants:
+        return found
+    shown = sorted({demangle(u.name) for u in symbols})
+    listed = f"; the __constant__ symbols of the binary: {', '.join(shown) or 'none'}"
+    raise KernelError(f"constants: no symbol {name!r}{close_matches(name, shown) or listed}")
+
+
+def _parts(name: str, symbol: Unset, value: Any) -> Iterator[tuple[int, bytes]]:
+    """Byte offset in the symbol, and content."""
+    value = plain_value(value)
+    if isinstance(value, (bytes, bytearray)):
+        yield 0, bytes(value)
+    elif getattr(value, "data", None) is not None:  # an array, as a Buffer
+        yield 0, _typed(name, symbol, value.data).tobytes()
+    elif isinstance(value, Mapping):
+        yield from _members(name, symbol, value)
+    elif isinstance(value, (list, tuple)) and value:
+        if any(isinstance(element, Mapping) for element in value):
+            yield from _members(name, symbol, value)
+            return
+        elements = [element for _, element in flat(value)]
+        one = _element(symbol, symbol.size // len(elements))
+        for i, element in enumerate(elements):
+            yield i * one.size, _number(name, element, one)
+    else:
+        one = _element(symbol, symbol.size)
+        yield 0, _number(name, value, replace(one, size=symbol.size))
+
+
+def _element(symbol: Unset, size: int) -> Member:
+    """What a number in the symbol is, or the numbers of an array; of that size if unknown."""
+    kinds = {replace(m, name="", offset=0) for m in symbol.members}
+    plain = all(re.fullmatch(r"(\[\d+\])*", m.name) for m in symbol.members)
+    return kinds.pop() if plain and len(kinds) == 1 else Member("", 0, size)
+
+
+def _typed(name: str, symbol: Unset, data: Any) -> Any:
+    """An array of numbers as those that the symbol holds, where that is known."""
+    one = _element(symbol, data.dtype.itemsize)
+    if one.dtype is None or one.pointer or data.dtype.kind not in "iuf":
+        return data
+    kind = "f" if one.dtype in _REAL else "u" if "unsigned" in one.dtype else "i"
+    held = data.astype(f"{kind}{one.size}")
+    if kind != "f" and (held != data).any():
+        raise _wrong(name, f"holds {one.dtype}; values of {data.dtype} do not fit")
+    return held
+
+
+def _members(name: str, symbol: Unset, value: Any) -> Iterator[tuple[int, bytes]]:
+    known = {m.name: m for m in symbol.members}
+    for path, element in flat(value):
+        if isinstance(path, int):
+            held = next((m for m in symbol.members if m.offset == path), None)
+            yield path, _number(name, element, held or Member("", path, _WORD))
+        elif path in known:
+            yield known[path].offset, _number(f"{name}.{path}", element, known[path])
+        elif known:
+            near = close_matches(path, known) or f"; it has: {', '.join(known)}"
+            raise _wrong(name, f"has no member {path!r}{near}")
+        else:
+            raise _wrong(name, f"nobody knows where its member {path!r} lies; give byte offsets")
+
+
+def _number(name: str, value: Any, kind: Member) -> bytes:
+    size = kind.size
+    if not 0 < size <= _LARGEST or size & (size - 1):
+        raise _wrong(name, f"{value!r} is no value of {size} bytes; give an array with its type")
+    try:
+        number = encoded(value, kind.dtype, size, kind.pointer)
+    except Misfit as error:
+        raise _wrong(name, str(error)) from None
+    return packed(number, size)
+
+
+def _without(unset: Unset, bank: int, start: int, size: int) -> Iterator[Unset]:
+    """What remains of a symbol without a value when bytes of it get one."""
+    end, last = start + size, unset.offset + unset.size
+    if unset.bank != bank or end <= unset.offset or last <= start:
+        yield unset
+        return
+    if unset.offset < start:
+        yield replace(unset, size=start - unset.offset)
+    if end < last:
+        moved = end - unset.offset
+        yield replace(unset, offset=end, size=last - end, start=unset.start + moved)
+
+
+def _wrong(name: str, why: str) -> KernelError:
+    return KernelError(f"constants[{name!r}]: {why}")

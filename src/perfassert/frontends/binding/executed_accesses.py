@@ -1,0 +1,104 @@
+"""Accesses without a closed form go where executed blocks went.
+
+A field is counted as executed as a whole: where one access of it has no closed form, what others
+touch before it is as much a part of its reuse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from perfassert.frontends.binding.binder import Binder
+from perfassert.frontends.binding.bound_accesses import has_proxy
+from perfassert.kernel.bound import BoundAccess
+from perfassert.kernel.executed import Executed, Touched
+from perfassert.kernel.program import Program, ProgramBlock, ProgramInstruction
+
+
+def with_touched(
+    binder: Binder, bound: tuple[BoundAccess, ...], made: Mapping[int, tuple[int, ...]]
+) -> tuple[BoundAccess, ...]:
+    """The accesses, those of fields that no closed form describes with what was executed.
+
+    ``made``: by number of an instruction, those of its accesses.
+    """
+    executed = binder.executed
+    if executed is None:
+        return bound
+    instructions = binder.program.instructions
+    maker = {number: instructions[i] for i, numbers in made.items() for number in numbers}
+    found = {n: _touched(executed, maker[n], a.space) for n, a in enumerate(bound)}
+    result = [_named(access, found[n]) for n, access in enumerate(bound)]
+    fields: dict[tuple[str, str], list[int]] = {}
+    for number, access in enumerate(result):
+        fields.setdefault((access.space, access.field), []).append(number)
+    for (space, _), numbers in fields.items():
+        if space == "local":
+            continue
+        if all(found[n] is not None for n in numbers) and _open(binder, bound, maker, numbers):
+            for n in numbers:
+                result[n] = replace(result[n], touched=found[n], rests_on=())
+    _forget(binder, bound, result)
+    return tuple(result)
+
+
+def _forget(binder: Binder, before: Iterable[BoundAccess], after: Iterable[BoundAccess]) -> None:
+    """Guesses on which no access rests any more."""
+    kept = {assumption for access in after for assumption in access.rests_on}
+    for assumption in {a for access in before for a in access.rests_on} - kept:
+        binder.assumptions.pop(assumption, None)
+
+
+def _named(access: BoundAccess, touched: Touched | None) -> BoundAccess:
+    """The access with the buffer that it went to, where its pointer does not say."""
+    if touched is None or not touched.buffer or touched.buffer == access.field:
+        return access
+    return replace(access, field=touched.buffer)
+
+
+def _touched(executed: Executed, instruction: ProgramInstruction, space: str) -> Touched | None:
+    """What the instruction touched; nothing, where no executed warp came there; None: unknown."""
+    sampled = executed.sampled_for(space)
+    if instruction.bulk is not None or sampled is None:
+        return None
+    found = executed.touched.get((instruction.address, space))
+    if found is not None:
+        return found
+    came = instruction.address in executed.accesses
+    return None if came else Touched(sampled)
+
+
+def _open(
+    binder: Binder,
+    bound: tuple[BoundAccess, ...],
+    maker: Mapping[int, ProgramInstruction],
+    numbers: list[int],
+) -> bool:
+    """Whether no closed form says where some of the accesses go, or how often; what the user has
+    stated stays."""
+    around = _around(binder.program)
+    loose = binder.distrusts
+    for number in numbers:
+        instruction = maker[number]
+        block = around[instruction.index]
+        chain = binder.program.chain(block.loop)
+        own = [a for a in instruction.accesses if a.space == bound[number].space]
+        loops = [binder.program.loops[i] for i in chain]
+        if any(binder.given(loop) is not None for loop in loops):
+            return False
+        if any(a.unresolved and has_proxy(binder, a.address) for a in own):
+            return False
+        guards = [block.condition, *(loop.entry for loop in loops)]
+        if instruction.guard is not None:
+            guards.append(instruction.guard)
+        parts = (part for guard in guards for part in binder.symbols.conjuncts(guard))
+        loose = loose or any(a.unresolved for a in own)
+        loose = loose or any(binder.loops[i].assumed for i in chain)
+        loose = loose or any(binder.undecided(part) for part in parts)
+    return loose
+
+
+def _around(program: Program) -> dict[int, ProgramBlock]:
+    """The block of each instruction."""
+    return {i: block for block in program.blocks.values() for i in range(block.start, block.stop)}

@@ -1,0 +1,1 @@
+"""The instruction graph of a program for one launch."""

@@ -1,0 +1,633 @@
+"""The instruction graph of a program for one launch: which warp executes what, how often.
+
+A block from the middle of those that have work stands for all. For each of its warps conditions
+are evaluated lane by lane: an instruction belongs to the warps in which some lane is active, so
+both sides of a divergent branch follow one another. A loop whose conditions change from one
+iteration to the next (a reduction's halving stride) is unrolled; any other stays a loop.
+
+Instructions wait as the control codes say: for the barriers that loads and other instructions of
+variable latency set. Fixed latencies are in the stall counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from perfassert.frontends.binding.binder import Binder
+from perfassert.frontends.graph.block_kinds import Standing, standing
+from perfassert.frontends.graph.channels import assign_channels
+from perfassert.frontends.graph.executed_counts import Counts
+from perfassert.frontends.graph.items import Item
+from perfassert.frontends.graph.iterations import groups, looked_at
+from perfassert.frontends.graph.numbering import Numbering
+from perfassert.frontends.machine.opcodes import longest_sleep
+from perfassert.kernel.affine import IntArray
+from perfassert.kernel.expression import AXES
+from perfassert.kernel.graph import (
+    InstructionGraph,
+)
+from perfassert.kernel.program import (
+    ARGUMENT,
+    COUNTER,
+    Program,
+    ProgramBlock,
+    ProgramInstruction,
+)
+from perfassert.kernel.roles import Role
+from perfassert.kernel.symbols import Atom, Value
+from perfassert.source import Assumption
+
+_UNROLLED_TRIPS = 64
+_MAX_ITEMS = 60_000
+_STAGES = 64
+"""Iterations that are looked at to tell which barriers a loop goes round."""
+_REMEMBERED = 1 << 16
+"""States of conditions whose lanes are kept."""
+_NOTICED = 0.02
+"""Of a loop's instructions: by less, no group of its iterations is simulated apart."""
+BoolArray = npt.NDArray[np.bool_]
+
+
+def launch_graph(
+    program: Program,
+    binder: Binder,
+    touches: Mapping[int, tuple[int, ...]],
+    warp_size: int,
+    block: tuple[int, ...],
+) -> InstructionGraph:
+    """The graph of one block of the grid."""
+    walk = _Walk(program, binder, warp_size)
+    items = walk.block_at(block)
+    channels = assign_channels(items, walk.warps, warp_size, walk.unclear)
+    return replace(Numbering(touches).graph(items), channels=channels)
+
+
+@dataclass(frozen=True, slots=True)
+class _Walked:
+    instructions: int
+    digest: int
+
+
+def standing_block(
+    program: Program, binder: Binder, warp_size: int, grid: tuple[int, ...]
+) -> Standing:
+    """Which block of ``grid`` stands for all, and for how many."""
+    middle = tuple(n // 2 for n in grid)
+    walk = _Walk(program, binder, warp_size)
+    if not walk.differs():
+        return Standing(middle)
+    noted = dict(binder.assumptions)
+    known: dict[object, _Walked] = {}
+
+    def walked(places: Sequence[tuple[int, ...]]) -> list[_Walked]:
+        decisions = walk.decisions(places)
+        for decided, place in zip(decisions, places, strict=True):
+            if decided not in known:
+                items = walk.block_at(place)
+                known[decided] = _Walked(round(_executed(items, walk.warps)), hash(_kind(items)))
+        return [known[decided] for decided in decisions]
+
+    found = standing(walked, grid)
+    binder.assumptions = noted  # what was said of blocks that are not simulated
+    return found
+
+
+def _executed(items: Sequence[Item], warps: int) -> float:
+    """Instructions of all warps of the block."""
+    return sum(
+        (sum(item.each) / warps if item.each else item.trips) * _executed(item.body, warps)
+        if item.instruction is None
+        else warps if item.warps is None else len(item.warps)
+        for item in items
+    )  # fmt: skip
+
+
+def _kind(items: Sequence[Item]) -> tuple[object, ...]:
+    """What tells blocks apart: instructions, their warps, trips."""
+    return tuple(
+        (item.trips, item.each, _kind(item.body))
+        if item.instruction is None
+        else (item.instruction.index, item.warps, item.active, item.barriers)
+        for item in items
+    )
+
+
+class _Walk:
+    def __init__(self, program: Program, binder: Binder, warp_size: int) -> None:
+        self.program = program
+        self.binder = binder
+        self.symbols = program.symbols
+        launch = binder.launch
+        nx, ny, nz = launch.block
+        self.warp_size = warp_size
+        self.warps = -(-(nx * ny * nz) // warp_size)
+        linear = np.arange(self.warps * warp_size, dtype=np.int64)
+        self.everyone: BoolArray = linear < nx * ny * nz
+        self.names: dict[str, IntArray] = {
+            "threadIdx.x": linear % nx,
+            "threadIdx.y": linear // nx % ny,
+            "threadIdx.z": np.minimum(linear // (nx * ny), nz - 1),
+            "laneid": linear % warp_size,
+            "warpid": linear // warp_size,
+        }
+        self.names |= {n: np.asarray(v) for n, v in binder.names.items()}
+        self.memo: dict[int, IntArray] = {}
+        self.iteration: dict[int, int] = {}  # of each loop, now
+        self.decided_by: dict[int, tuple[int, ...] | None] = {}  # loops; None: it is undecided
+        self.lanes: dict[tuple[int, ...], BoolArray | None] = {}
+        self.inside = _inside(program)
+        work = None if binder.executed is None else binder.executed.work
+        self.counts = Counts(program, work, self.warps)
+        self.count = 0
+        self.order = 0
+        self.apart_now: set[int] = set()  # loops that are being taken apart
+        self.places: dict[int, float] = {}  # of the iteration among those of its loop, from 0 to 1
+        self.varying = self._varying()
+        self.of_block = self._of_block()
+        self.by_iteration = any(map(self.counters, self.of_block))
+
+    def block_at(self, block: tuple[int, ...]) -> list[Item]:
+        """What one block of the grid executes."""
+        self.place(block)
+        self.count = self.order = 0
+        return self.region(-1, self.everyone)
+
+    def place(self, block: Sequence[int] | IntArray) -> None:
+        self.names |= {f"blockIdx.{a}": np.asarray(block[i]) for i, a in enumerate(AXES)}
+        self.names |= {f"{COUNTER}{x.index}": np.asarray(0) for x in self.program.loops}
+        self.iteration = dict.fromkeys((x.index for x in self.program.loops), 0)
+        self.memo, self.lanes = {}, {}
+
+    def differs(self) -> bool:
+        """Whether any decision may depend on the block, at this launch."""
+        return bool(self.of_block)
+
+    def decisions(self, blocks: Sequence[tuple[int, ...]]) -> Sequence[object]:
+        """What each block is decided by: where it is the same, so is what the blocks execute; the
+        block itself where iterations of loops decide, too."""
+        if self.by_iteration:
+            return blocks
+        self.place(np.array(blocks, dtype=np.int64).T[:, :, None])
+        decided = (self.value(v, len(blocks), len(self.everyone)) for v in self.of_block)
+        values = [v for v in decided if v is not None]
+        return [b"".join(v[i].tobytes() for v in values) for i in range(len(blocks))]
+
+    def _of_block(self) -> tuple[Value, ...]:
+        """Decided parts of conditions and trip counts that differ from block to block."""
+        program, s = self.program, self.symbols
+        values = [v for block in program.blocks.values() for v in self.conditions(block)]
+        values += [v for x in program.loops for v in (x.entry, x.trips) if v is not None]
+        names = {f"blockIdx.{a}" for i, a in enumerate(AXES) if self.binder.launch.grid[i] > 1}
+        parts = {part.index: part for value in values for part in s.conjuncts(value)}
+        return tuple(
+            part
+            for part in parts.values()
+            if any(not s.atoms[a].function and s.atoms[a].name in names for a in s.inside(part))
+            and not self.binder.undecided(part)
+        )
+
+    def _varying(self) -> frozenset[int]:
+        """Loops in which a condition depends on the loop's own counter, at this launch."""
+        program = self.program
+        found: set[int] = set()
+        for block in program.blocks.values():
+            for value in self.conditions(block):
+                found |= self.counters(value)
+        for loop in program.loops:
+            if loop.parent >= 0:
+                found |= self.counters(loop.entry)
+                if loop.trips is not None:
+                    found |= self.counters(loop.trips)
+        return frozenset(found)
+
+    def conditions(self, block: ProgramBlock) -> list[Value]:
+        """That of a block, and the guards of its instructions."""
+        own = self.program.instructions[block.start : block.stop]
+        return [block.condition, *(i.guard for i in own if i.guard is not None)]
+
+    def counters(self, value: Value) -> set[int]:
+        """Loops on whose counter the decided parts of a condition depend."""
+        s = self.symbols
+        found: set[int] = set()
+        for part in s.conjuncts(value):
+            names = (s.atoms[a].name for a in s.inside(part) if not s.atoms[a].function)
+            if any(n.startswith(COUNTER) for n in names) and not self.binder.undecided(part):
+                symbols = set(self.binder.form(part).symbols())
+                found.update(int(n[len(COUNTER) :]) for n in symbols if n.startswith(COUNTER))
+        return found
+
+    # Values for every lane
+
+    def value(self, value: Value, *shape: int) -> IntArray | None:
+        """A value for every lane, also in several blocks or iterations (``shape``); None where the
+        launch does not decide it. Raises :class:`LaunchError` for a parameter that is not given.
+        """
+        if self.binder.undecided(value):
+            return None
+        with np.errstate(over="ignore"):
+            known = self.symbols.evaluate(value, self.names, self.memo)
+        if isinstance(known, Atom):
+            if known.name.startswith(ARGUMENT):
+                raise self.binder.arguments.missing(known.name, "a condition or a trip count")
+            return None
+        return np.broadcast_to(known, shape or self.everyone.shape)
+
+    def holds(self, condition: Value) -> BoolArray | None:
+        """Lanes for which a condition holds; None where it depends on data."""
+        if condition.index not in self.decided_by:
+            self.decided_by[condition.index] = self._decided_by(condition)
+        loops = self.decided_by[condition.index]
+        if loops is None:
+            return None
+        state = (condition.index, *(self.iteration[x] for x in loops))
+        if state not in self.lanes:
+            if len(self.lanes) >= _REMEMBERED:
+                self.lanes.clear()
+            self.lanes[state] = self._lanes(condition)
+        return self.lanes[state]
+
+    def _lanes(self, condition: Value) -> BoolArray | None:
+        if condition.constant is not None:
+            return np.full(self.everyone.shape, bool(condition.constant))
+        lanes = self.value(condition)
+        return None if lanes is None else lanes != 0
+
+    def _decided_by(self, condition: Value) -> tuple[int, ...] | None:
+        """Loops whose iteration a condition depends on; None where data decides it."""
+        if condition.constant is None and self.binder.undecided(condition):
+            return None
+        names = (self.symbols.atoms[a].name for a in self.symbols.inside(condition))
+        return tuple(sorted({int(n[len(COUNTER) :]) for n in names if n.startswith(COUNTER)}))
+
+    def mask(
+        self, condition: Value, mask: BoolArray, span_of: int
+    ) -> tuple[BoolArray, tuple[Assumption, ...]]:
+        """``mask`` narrowed by what of the condition is decided, and the guesses for the rest."""
+        guesses: dict[Assumption, None] = {}
+        for part in self.symbols.conjuncts(condition):
+            lanes = self.holds(part)
+            if lanes is None:
+                guesses[self.undecided(span_of)] = None
+            else:
+                mask = mask & lanes
+        return mask, tuple(guesses)
+
+    def decided(self, condition: Value, mask: BoolArray) -> BoolArray:
+        """``mask`` narrowed by what of the condition is decided."""
+        for part in self.symbols.conjuncts(condition):
+            lanes = self.holds(part)
+            mask = mask if lanes is None else mask & lanes
+        return mask
+
+    def undecided(self, instruction: int) -> Assumption:
+        """Note that both sides of a branch are taken to be executed."""
+        span = self.program.instructions[instruction].span
+        said = "a branch depends on data: both its sides are taken to run"
+        return self.binder.assume(said, span, "branch")
+
+    def set_counter(self, loop: int, iteration: int) -> None:
+        self.names[f"{COUNTER}{loop}"] = np.asarray(iteration)
+        self.iteration[loop] = iteration
+        self.memo = {}
+
+    # Regions
+
+    def region(self, loop: int, mask: BoolArray, only: frozenset[int] | None = None) -> list[Item]:
+        """What a loop's body executes (-1: the kernel); of its blocks ``only`` these."""
+        items: list[Item] = []
+        for block, inner in self.inside.get(loop, ()):
+            if only is not None and block.index not in only:
+                continue
+            items += self.block(block, mask) if inner is None else self.loop(inner, mask)
+        return items
+
+    def block(self, block: ProgramBlock, mask: BoolArray) -> list[Item]:
+        chosen = self.executed(block.condition, block)
+        guesses: tuple[Assumption, ...] = ()
+        if chosen is None:
+            mask, guesses = self.mask(block.condition, mask, block.start)
+        else:
+            mask = self.decided(block.condition, mask)
+        if not mask.any() or chosen == frozenset():
+            return []
+        here = self.among(self.per_warp(mask), chosen)
+        if here == frozenset():
+            return []
+        self.count += block.stop - block.start
+        items: list[Item] = []
+        guarded: dict[int, tuple[BoolArray | None, frozenset[int] | None, frozenset[int]]] = {}
+        for index in range(block.start, block.stop):
+            instruction = self.program.instructions[index]
+            guard = instruction.guard
+            if guard is None or instruction.fence:
+                items += self.placed(instruction, mask, here)
+                continue
+            if guard.index not in guarded:
+                lanes = self.holds(guard)
+                on = here if lanes is None else self.per_warp(mask & lanes)
+                guarded[guard.index] = lanes, on, self.without(here, on)
+            lanes, on, off = guarded[guard.index]
+            if on != frozenset():
+                items += self.placed(instruction, mask if lanes is None else mask & lanes, on)
+            if off:
+                items.append(Item(instruction, off, active=False))
+            if lanes is None and instruction.accesses and self.counts.of(index) is None:
+                said = "a predicate depends on data: its access is taken to happen"
+                guess = self.binder.assume(said, instruction.span, "branch")
+                _rest(items[-1:], (guess,))
+        return _rest(items, guesses)
+
+    def placed(
+        self, instruction: ProgramInstruction, mask: BoolArray, warps: frozenset[int] | None
+    ) -> list[Item]:
+        """An instruction for its warps; apart for those that mean different barriers."""
+        use = instruction.meets
+        if use is None or self.whole_block(instruction):
+            sleep = self.longest_sleep(instruction, mask)
+            return [Item(instruction, None if instruction.fence else warps, sleep=sleep)]
+        found: dict[tuple[frozenset[tuple[str, int]], int | None, int | None], set[int]] = {}
+        barriers = self.over_iterations(use.barrier)
+        parity, threads = self.at_first(use.parity), self.at_first(use.threads)
+        for warp in range(self.warps) if warps is None else sorted(warps):
+            lane = warp * self.warp_size
+            lane += int(mask[lane : lane + self.warp_size].argmax())
+            own = frozenset((use.kind, int(values[lane])) for values in barriers)
+            odd = None if parity is None else int(parity[lane]) >> 31 & 1
+            count = None if threads is None else int(threads[lane])
+            found.setdefault((own, odd, count), set()).add(warp)
+        items = []
+        for (own, odd, count), members in found.items():
+            here = None if len(members) == self.warps else frozenset(members)
+            self.order += 1
+            items.append(Item(instruction, here, barriers=own, use=use, parity=odd, threads=count,
+                              order=self.order))  # fmt: skip
+        return items
+
+    def longest_sleep(self, instruction: ProgramInstruction, mask: BoolArray) -> int:
+        """In nanoseconds, of the lanes that sleep; 0, with an assumption, where it is not known."""
+        if Role.SLEEPS not in instruction.roles:
+            return 0
+        values = self.at_first(instruction.sleeps)
+        if values is None:
+            what = f"how long {instruction.opcode} sleeps is not known; it is taken not to"
+            self.binder.assume(what, instruction.span, "opcode")
+            return 0
+        longest = int((values[mask] & 0xFFFFFFFF).max(initial=0))
+        return min(longest, longest_sleep(self.program.arch))
+
+    def whole_block(self, instruction: ProgramInstruction) -> bool:
+        """``__syncthreads()``: barrier 0 of all threads."""
+        use = instruction.meets
+        if use is None or use.kind != "named" or use.threads is not None or not use.waits:
+            return False
+        return use.barrier.constant == 0
+
+    def over_iterations(self, value: Value) -> list[IntArray]:
+        """What a value is for every lane, in iterations of the loops on which it depends."""
+        held = self.names, self.memo
+        loops = [x for x in self.counters(value) if x not in self.apart_now]
+        found = [self.at_first(value)]
+        for loop in loops:
+            for i in range(1, min(self.binder.loops[loop].most, _STAGES)):
+                self.names = {**held[0], **{f"{COUNTER}{x}": np.asarray(0) for x in loops},
+                              f"{COUNTER}{loop}": np.asarray(i)}  # fmt: skip
+                self.memo = {}
+                found.append(self.value(value))
+        self.names, self.memo = held
+        return [f for f in found if f is not None]
+
+    def at_first(self, value: Value | None) -> IntArray | None:
+        """What a value is for every lane in the first iteration; None where it is not known."""
+        if value is None:
+            return None
+        held = self.names, self.memo
+        first = {f"{COUNTER}{x}": np.asarray(0) for x in self.counters(value) - self.apart_now}
+        self.names, self.memo = {**held[0], **first}, {}
+        result = self.value(value)
+        self.names, self.memo = held
+        return result
+
+    def unclear(self, said: str, item: Item) -> None:
+        """Note what is not understood of a barrier."""
+        assert item.instruction is not None
+        guess = self.binder.assume(said, item.instruction.span, "branch")
+        _rest([item], (guess,))
+
+    def executed(self, condition: Value, block: ProgramBlock) -> frozenset[int] | None:
+        """The warps that run a block whose condition depends on data, if the sample tells."""
+        if all(self.holds(part) is not None for part in self.symbols.conjuncts(condition)):
+            return None
+        return self.counts.chosen(block.start, block.loop, self.places.get(block.loop, 0.5))
+
+    def among(
+        self, here: frozenset[int] | None, chosen: frozenset[int] | None
+    ) -> frozenset[int] | None:
+        """Those that are in both; None for all warps of the block."""
+        if chosen is None or len(chosen) == self.warps:
+            return here
+        return chosen if here is None else here & chosen
+
+    def per_warp(self, mask: BoolArray) -> frozenset[int] | None:
+        """Warps with an active lane; None for all of them."""
+        some = mask.reshape(self.warps, self.warp_size).any(axis=1)
+        return None if some.all() else frozenset(int(w) for w in np.flatnonzero(some))
+
+    def without(self, here: frozenset[int] | None, on: frozenset[int] | None) -> frozenset[int]:
+        all_here = frozenset(range(self.warps)) if here is None else here
+        return frozenset() if on is None else all_here - on
+
+    def loop(self, index: int, mask: BoolArray) -> list[Item]:
+        loop = self.program.loops[index]
+        header = self.program.blocks[loop.header]
+        found = self.binder.loops[index]
+        guesses: tuple[Assumption, ...] = ()
+        each = self.counts.trips(index) if found.assumed and index not in self.varying else None
+        if found.weighted or each is not None:
+            mask = self.decided(loop.entry, mask)
+        else:
+            mask, guesses = self.mask(loop.entry, mask, header.start)
+        if not mask.any():
+            return []
+        guesses += found.rests_on
+        if each is not None and not found.rests_on:
+            return self.apart(index, mask, each)
+        return _rest(self.entered(index, mask), guesses)
+
+    def apart(self, index: int, mask: BoolArray, each: tuple[int, ...]) -> list[Item]:
+        """A loop that data decides: every warp runs it as often as one of the sample did."""
+        last = self.program.loops[index].last
+        whole = last is None or last >= self.program.loops[index].blocks
+        if not whole:
+            each = tuple(max(n - 1, 0) for n in each)
+        self.set_counter(index, max(each) // 2)
+        tail = [] if whole else self.region(index, mask, last or frozenset())
+        if not any(each):
+            return tail
+        items = []
+        for (_, before), (iteration, after) in pairwise([(0, 0), *self.cut(index, max(each))]):
+            own = tuple(n * after // max(each) - n * before // max(each) for n in each)
+            self.set_counter(index, iteration)
+            self.places[index] = (before + after) / 2 / max(each)
+            if any(own) and (body := self.region(index, mask)):
+                differ = own if len(set(own)) > 1 else ()
+                trips = max(1, round(sum(own) / len(own))) if differ else own[0]
+                items.append(Item(trips=trips, each=differ, body=body))
+        return items + tail
+
+    def entered(self, index: int, mask: BoolArray) -> list[Item]:
+        """The loop for the lanes that reach it."""
+        loop = self.program.loops[index]
+        trips = self.trips(index)
+        most = int(trips[mask].max())
+        if most <= 0:
+            return []
+        differs = index in self.varying or self.warps_differ(trips, mask)
+        if differs and most <= _UNROLLED_TRIPS and self.may_grow(index):
+            return self.unrolled(index, mask, trips, most)
+        if int(trips[mask].min()) != most:
+            self.binder.assume("the threads of a warp leave a loop together, with the last one",
+                               loop.span)  # fmt: skip
+        whole = loop.last is None or loop.last >= loop.blocks
+        items = self.iterations(index, mask, most if whole else most - 1)
+        if whole:
+            return items
+        self.set_counter(index, most - 1)  # left at its top: the last runs only what lies before
+        return items + self.region(index, mask, loop.last or frozenset())
+
+    def may_grow(self, index: int) -> bool:
+        """Whether the graph is small enough for a loop to be taken apart; else that is noted."""
+        if self.count < _MAX_ITEMS:
+            return True
+        said = f"a block has more than {_MAX_ITEMS} instructions: no more loops are taken apart"
+        self.binder.assume(said, self.program.loops[index].span)
+        return False
+
+    def warps_differ(self, trips: IntArray, mask: BoolArray) -> bool:
+        """Whether some warps of the block run the loop more often than others."""
+        shaped = np.where(mask, trips, 0).reshape(self.warps, self.warp_size)
+        each = shaped.max(axis=1)[mask.reshape(shaped.shape).any(axis=1)]
+        return bool((each != each[0]).any())
+
+    def iterations(self, index: int, mask: BoolArray, trips: int) -> list[Item]:
+        """Of a loop that stays one, or becomes several where its iterations decide differently."""
+        items: list[Item] = []
+        for (_, before), (iteration, after) in pairwise([(0, 0), *self.cut(index, trips)]):
+            self.set_counter(index, iteration)
+            self.places[index] = (before + after) / 2 / trips
+            if body := self.region(index, mask):
+                items.append(Item(trips=after - before, body=body))
+        return items
+
+    def cut(self, index: int, trips: int) -> list[tuple[int, int]]:
+        """One iteration of each group that decides the same, and how many there are up to its end:
+        the middle one for all where they do, or where there are too many groups."""
+        if trips <= 0:
+            return []
+        found: list[tuple[int, int]] = []
+        wanted = index in self.varying or self.count < _MAX_ITEMS
+        if wanted and looked_at(trips, len(self.everyone)) and self.may_grow(index):
+            found = groups(
+                [*self.decisions_of(index, trips), *self.now_and_then(index, trips)], trips
+            )
+        if len(found) > 1:
+            said = f"the {trips} iterations of a loop are taken in {len(found)} groups that differ"
+            self.binder.assume(said, self.program.loops[index].span)
+        return found or [(trips // 2, trips)]
+
+    def decisions_of(self, index: int, trips: int) -> list[BoolArray]:
+        """By iteration and lane, what is decided by the counter of a loop."""
+        if index not in self.varying:
+            return []
+        held = self.names, self.memo
+        every = {f"{COUNTER}{index}": np.arange(trips, dtype=np.int64)[:, None]}
+        self.names, self.memo = {**held[0], **every}, {}
+        decided = [self.value(v, trips, len(self.everyone)) for v in self.deciding(index)]
+        self.names, self.memo = held
+        return [v != 0 for v in decided if v is not None]
+
+    def now_and_then(self, index: int, trips: int) -> list[BoolArray]:
+        """By iteration, whether one warp more executes a block that data decides, so that as many
+        do on average as in executed blocks; of blocks that matter."""
+        parts: list[tuple[float, float]] = []
+        whole = 0.0
+        for block in self.program.blocks.values() if self.counts.work is not None else ():
+            if block.loop != index or block.skipped:
+                continue
+            mean = self.counts.warps_of(block.start, index)
+            length = block.stop - block.start
+            whole += length * (self.warps if mean is None else mean)
+            if mean is not None and self.executed(block.condition, block) is not None:
+                parts.append((mean % 1, length * abs(mean - round(mean))))
+        places = (np.arange(trips)[:, None] + 0.5) / trips
+        return [places < part for part, lost in parts if lost > _NOTICED * whole]
+
+    def deciding(self, index: int) -> list[Value]:
+        """Parts of conditions in a loop that depend on its counter, and on no loop's within."""
+        program, inside = self.program, self.program.chain
+        blocks = [b for b in program.blocks.values() if index in inside(b.loop)]
+        values = [v for b in blocks for v in self.conditions(b)]
+        values += [x.entry for x in program.loops if x.parent >= 0 and index in inside(x.parent)]
+        within = {x.index for x in program.loops if x.index != index and index in inside(x.index)}
+        parts = {part.index: part for v in values for part in self.symbols.conjuncts(v)}
+        counters = {key: self.counters(part) for key, part in parts.items()}
+        return [p for k, p in parts.items() if index in counters[k] and not within & counters[k]]
+
+    def unrolled(self, index: int, mask: BoolArray, trips: IntArray, most: int) -> list[Item]:
+        loop = self.program.loops[index]
+        runs: list[tuple[int, list[Item]]] = []
+        self.apart_now.add(index)
+        for iteration in range(most):
+            self.set_counter(index, iteration)
+            self.places[index] = (iteration + 0.5) / most
+            made = self.region(index, mask & (trips > iteration))
+            if runs and _kind(runs[-1][1]) == _kind(made):
+                runs[-1] = runs[-1][0] + 1, runs[-1][1]
+            else:
+                runs.append((1, made))
+        self.apart_now.discard(index)
+        if len(runs) > 1:
+            said = f"a loop is taken apart into {len(runs)} runs of iterations, which differ"
+            self.binder.assume(said, loop.span)
+        return [
+            item
+            for count, made in runs
+            for item in ([Item(trips=count, body=made)] if count > 1 and made else made)
+        ]
+
+    def trips(self, index: int) -> IntArray:
+        loop = self.program.loops[index]
+        found = self.binder.loops[index]
+        known = None
+        if loop.trips is not None and not found.assumed and self.binder.given(loop) is None:
+            known = self.value(loop.trips)
+        return np.full(self.everyone.shape, found.most) if known is None else known
+
+
+def _inside(program: Program) -> dict[int, list[tuple[ProgramBlock, int | None]]]:
+    """By loop (-1: the kernel), its blocks in their order; a loop within it is its header."""
+    headers: dict[int, list[tuple[int, int]]] = {}
+    for x in program.loops:
+        headers.setdefault(x.header, []).append((x.parent, x.index))
+    found: dict[int, list[tuple[ProgramBlock, int | None]]] = {}
+    for number in program.order:
+        block = program.blocks.get(number)
+        if block is None or block.skipped:
+            continue
+        loops = dict(headers.get(number, ()))
+        for parent, loop in loops.items():
+            found.setdefault(parent, []).append((block, loop))
+        if block.loop not in loops:
+            found.setdefault(block.loop, []).append((block, None))
+    return found
+
+
+def _rest(items: list[Item], guesses: tuple[Assumption, ...]) -> list[Item]:
+    """The items, resting on these guesses too."""
+    for item in items if guesses else ():
+        item.rests_on = tuple(dict.fromkeys((*item.rests_on, *guesses)))
+    return items

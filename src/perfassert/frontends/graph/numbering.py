@@ -1,0 +1,247 @@
+"""What warps execute, as nodes and loops of a graph, with the edges that barriers mean."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Union
+
+from perfassert.frontends.graph.items import Item
+from perfassert.kernel.graph import (
+    BodyItem,
+    Edge,
+    InstructionGraph,
+    ItemKind,
+    Loop,
+    Node,
+    Source,
+)
+from perfassert.kernel.program import ProgramInstruction
+from perfassert.kernel.roles import CountedWait, Role
+
+_OFF = "move"
+"""Class of an instruction that all lanes of a warp have predicated off: it takes an issue slot."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Setter:
+    """An instruction that a barrier waits for; ``carried``: by a loop, from so many iterations
+    before."""
+
+    item: Item
+    carried: int = -1
+    distance: int = 1
+
+
+_State = dict[Union[int, str], list[list[_Setter]]]
+"""By barrier, or by register where the hardware itself holds back whoever reads it."""
+_ROUNDS = 16
+"""Iterations after which groups of copies are no longer followed."""
+_ASYNC = -2  # asynchronous copies that no group has collected yet
+_HELD = -3  # what the warp waits for before it issues anything else
+
+
+class Numbering:
+    """Items → nodes and loops, with the edges that barriers mean."""
+
+    def __init__(self, touches: Mapping[int, tuple[int, ...]]) -> None:
+        self.touches = touches
+        self.nodes: list[Node] = []
+        self.loops: list[Loop] = []
+        self.chains: list[tuple[int, ...]] = []
+        self.interlocked = False
+
+    def graph(self, items: Sequence[Item]) -> InstructionGraph:
+        body = self.number(items, ())
+        self.walk(items, {}, (), True)
+        return InstructionGraph(tuple(self.nodes), tuple(self.loops), tuple(body))
+
+    def number(self, items: Sequence[Item], chain: tuple[int, ...]) -> list[BodyItem]:
+        body: list[BodyItem] = []
+        for item in items:
+            if item.instruction is not None:
+                item.number = len(self.chains)
+                self.chains.append(chain)
+                body.append(BodyItem(ItemKind.NODE, item.number))
+            else:
+                item.number = len(self.loops)
+                around = chain[-1] if chain else -1
+                loop = Loop(item.number, around, item.trips, (), item.rests_on, item.each)
+                self.loops.append(loop)
+                inner = self.number(item.body, (*chain, item.number))
+                self.loops[item.number] = replace(loop, body=tuple(inner))
+                body.append(BodyItem(ItemKind.LOOP, item.number))
+        return body
+
+    def walk(
+        self, items: Sequence[Item], state: _State, chain: tuple[int, ...], record: bool
+    ) -> _State:
+        for item in items:
+            if item.instruction is not None:
+                self.step(item, item.instruction, state, chain, record)
+                continue
+            inside = (*chain, item.number)
+            after = self.walk(item.body, _copied(state), inside, False)
+            if record:
+                before = set(map(id, _members(state)))
+                entry = _copied(state)
+                for barrier, groups in after.items():
+                    entry.setdefault(barrier, []).extend(
+                        [_Setter(s.item, item.number) for s in group if s.carried < 0]
+                        for group in groups
+                        if not before.issuperset(map(id, group))
+                    )
+                self.pipelined(item, state, inside, entry)
+                self.walk(item.body, entry, inside, True)
+            state = after
+        return state
+
+    def pipelined(self, loop: Item, state: _State, chain: tuple[int, ...], entry: _State) -> None:
+        """Groups that counted waits leave pending for several iterations, as they stand when one
+        iteration is like the next."""
+        counted = _counted(loop.body)
+        known, before = _copied(state), None
+        for _ in range(_ROUNDS if counted else 0):
+            left = self.walk(loop.body, known, chain, False)
+            known = {
+                barrier: [[self.older(s, loop.number) for s in group] for group in groups]
+                for barrier, groups in left.items()
+            }
+            shape = {
+                b: [[(id(s.item), s.carried, s.distance) for s in g] for g in known.get(b, [])]
+                for b in counted
+            }
+            if shape == before:
+                for barrier in counted:
+                    entry[barrier] = [*state.get(barrier, []), *known.get(barrier, [])]
+                return
+            before = shape
+
+    def older(self, setter: _Setter, loop: int) -> _Setter:
+        """As the next iteration of the loop sees it."""
+        if setter.carried == loop:
+            return replace(setter, distance=setter.distance + 1)
+        inside = setter.carried < 0 and loop in self.chains[setter.item.number]
+        return replace(setter, carried=loop) if inside else setter
+
+    def step(
+        self, item: Item, instruction: ProgramInstruction, state: _State,
+        chain: tuple[int, ...], record: bool,
+    ) -> None:  # fmt: skip
+        waited: list[_Setter] = []
+        for barrier in instruction.waits:
+            waited += [s for group in state.pop(barrier, []) for s in group]
+        for counted in instruction.counted:
+            waited += _partly(state, counted)
+        waited += self.held_back(instruction, state)
+        if record:
+            self.nodes.append(self.node(item, instruction, waited, chain))
+        if not item.active:
+            return
+        self.hold_back(item, instruction, state)
+        if Role.COPIES_ASYNCHRONOUSLY in instruction.roles:
+            state.setdefault(_ASYNC, []).append([_Setter(item)])
+        elif Role.COMMITS_COPIES in instruction.roles:
+            copies = [s for group in state.pop(_ASYNC, []) for s in group]
+            state.setdefault(0, []).append(copies or [_Setter(item)])
+        elif item.signal is not None and item.signal.copies:
+            return  # its operands are read long before it is complete
+        elif instruction.closes >= 0:
+            state.setdefault(instruction.closes, []).append([_Setter(item)])
+        elif instruction.sets >= 0:
+            state.setdefault(instruction.sets, []).append([_Setter(item)])
+        elif instruction.frees >= 0:
+            state.setdefault(instruction.frees, []).append([_Setter(item)])
+
+    def hold_back(self, item: Item, instruction: ProgramInstruction, state: _State) -> None:
+        """Who has to wait without a barrier that says so: all that follow, or readers."""
+        if Role.HOLDS_WARP in instruction.roles:
+            state[_HELD] = [[_Setter(item)]]
+        if Role.INTERLOCKS in instruction.roles:
+            self.interlocked = True
+            state.update((register, [[_Setter(item)]]) for register in instruction.defines)
+
+    def held_back(self, instruction: ProgramInstruction, state: _State) -> list[_Setter]:
+        """What the hardware itself waits for: instructions that hold their warp, and results of
+        matrix units in registers."""
+        touched: tuple[int | str, ...] = (_HELD,)
+        if self.interlocked:
+            touched = (_HELD, *instruction.uses, *instruction.defines)
+        return [s for register in touched for group in state.pop(register, []) for s in group]
+
+    def node(
+        self, item: Item, instruction: ProgramInstruction, waited: Sequence[_Setter],
+        chain: tuple[int, ...],
+    ) -> Node:  # fmt: skip
+        edges: tuple[Edge, ...] = ()
+        if waited:
+            setters = {(id(s.item), s.carried, s.distance): s for s in waited}.values()
+            edges = tuple(Edge((self.source(setter, chain),)) for setter in setters)
+        signal = item.signal if item.active else None
+        fence = instruction.fence if signal is None else signal.waits
+        late = instruction.meets is not None and instruction.meets.late
+        copies = signal is not None and (signal.copies or late)
+        common = instruction.fence and signal is None
+        holds = item.active and Role.HOLDS_WARP in instruction.roles
+        return Node(
+            item.number,
+            "barrier" if instruction.fence else instruction.operation if item.active else _OFF,
+            "",
+            edges,
+            produces=instruction.sets >= 0
+            or instruction.closes >= 0
+            or fence
+            or copies
+            or holds
+            or Role.INTERLOCKS in instruction.roles,
+            loop=chain[-1] if chain else -1,
+            warps=None if common else item.warps,
+            fence=fence,
+            partial=fence,
+            space=instruction.accesses[0].space if instruction.accesses else None,
+            span=instruction.span,
+            stall=max(instruction.stall, 1),
+            touches=self.touches.get(instruction.index, ()) if item.active else (),
+            program=instruction.index,
+            rests_on=(*item.rests_on, *instruction.rests_on),
+            signal=signal,
+            holds=holds,
+            sleep=item.sleep if holds else 0,
+        )
+
+    def source(self, setter: _Setter, chain: tuple[int, ...]) -> Source:
+        if setter.carried >= 0:
+            return Source(setter.item.number, setter.carried, setter.distance)
+        common = -1
+        for own, other in zip(self.chains[setter.item.number], chain, strict=False):
+            if own != other:
+                break
+            common = own
+        return Source(setter.item.number, common, 0)
+
+
+def _counted(items: Sequence[Item]) -> frozenset[int]:
+    """Barriers of which some wait leaves groups pending."""
+    found: set[int] = set()
+    for item in items:
+        if item.instruction is None:
+            found |= _counted(item.body)
+        else:
+            found.update(w.barrier for w in item.instruction.counted if w.pending)
+    return frozenset(found)
+
+
+def _partly(state: _State, wait: CountedWait) -> list[_Setter]:
+    """All but the last groups of the barrier."""
+    groups = state.get(wait.barrier, [])
+    done = groups[: max(0, len(groups) - wait.pending)]
+    state[wait.barrier] = groups[len(done) :]
+    return [s for group in done for s in group]
+
+
+def _copied(state: _State) -> _State:
+    return {barrier: list(groups) for barrier, groups in state.items()}
+
+
+def _members(state: _State) -> list[_Setter]:
+    return [s for groups in state.values() for group in groups for s in group]

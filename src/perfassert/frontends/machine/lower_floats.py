@@ -1,0 +1,168 @@
+"""Floating-point SASS instructions and conversions as executable operations.
+
+Approximate functions (``MUFU``) are taken to be correctly rounded, which the hardware's are not in
+the last bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from perfassert.frontends.machine.lower_integers import join_predicates
+from perfassert.frontends.machine.lowering_step import Step, Untranslated
+from perfassert.kernel.machine import Function, Kind, Relation, Rounding
+
+_ROUNDINGS = {"RM": Rounding.DOWN, "RP": Rounding.UP, "RZ": Rounding.ZERO,
+              "FLOOR": Rounding.DOWN, "CEIL": Rounding.UP, "TRUNC": Rounding.ZERO}  # fmt: skip
+_RELATIONS = {"F": Relation.NEVER, "LT": Relation.LT, "EQ": Relation.EQ, "LE": Relation.LE,
+              "GT": Relation.GT, "NE": Relation.NE, "GE": Relation.GE, "NUM": Relation.ORDERED,
+              "NAN": Relation.UNORDERED, "T": Relation.ALWAYS}  # fmt: skip
+_FUNCTIONS = {f.name: f for f in Function} | {
+    "RCP64H": Function.RCP_HIGH, "RSQ64H": Function.RSQ_HIGH,
+}  # fmt: skip
+_INTEGERS = {f"{sign}{bits}": (bits, sign == "S") for sign in "US" for bits in (8, 16, 32, 64)}
+
+
+def _style(i: Step) -> tuple[int, int, int]:
+    rounding = next((_ROUNDINGS[m] for m in i.modifiers if m in _ROUNDINGS), Rounding.NEAREST)
+    return rounding, int("FTZ" in i.modifiers), int("SAT" in i.modifiers)
+
+
+def _arithmetic(kind: Kind, count: int) -> Callable[[Step], None]:
+    def translation(i: Step) -> None:
+        if any(m.isdigit() for m in i.modifiers) or len(i.operands) != count:
+            raise Untranslated(i.instruction.text)
+        i.emit(kind, (i.target,), tuple(i.single(p) for p in range(count)), _style(i))
+
+    return translation
+
+
+def _double(kind: Kind, count: int) -> Callable[[Step], None]:
+    def translation(i: Step) -> None:
+        if any(m in _ROUNDINGS for m in i.modifiers):
+            raise Untranslated(i.instruction.text)
+        sources = tuple(word for p in range(count) for word in i.double(p))
+        i.emit(kind, i.target_pair, sources)
+
+    return translation
+
+
+def _compared(i: Step) -> tuple[int, int]:
+    name = i.modifiers[0]
+    unordered = name.endswith("U") and name[:-1] in _RELATIONS
+    relation = _RELATIONS[name[:-1] if unordered else name]
+    return relation, int(unordered)
+
+
+def _fsetp(i: Step) -> None:
+    result = i.registers.temporary()
+    detail = (*_compared(i), int("FTZ" in i.modifiers))
+    i.emit(Kind.FLOAT_COMPARE, (result,), (i.single(0), i.single(1)), detail)
+    join_predicates(i, result, 2)
+
+
+def _dsetp(i: Step) -> None:
+    result = i.registers.temporary()
+    i.emit(Kind.DOUBLE_COMPARE, (result,), (*i.double(0), *i.double(1)), _compared(i))
+    join_predicates(i, result, 2)
+
+
+def _fsel(i: Step) -> None:
+    i.emit(Kind.SELECT, (i.target,), (i.single(0), i.single(1), i.predicate(2)))
+
+
+def _fmnmx(i: Step) -> None:
+    if len(i.operands) != 3 or "NAN" in i.modifiers or "XORSIGN" in i.modifiers:
+        raise Untranslated(i.instruction.text)
+    sources = (i.single(0), i.single(1), i.predicate(2))
+    i.emit(Kind.FLOAT_MINIMUM, (i.target,), sources, (int("FTZ" in i.modifiers),))
+
+
+def _mufu(i: Step) -> None:
+    function = _FUNCTIONS[i.modifiers[0]]
+    if "F16" in i.modifiers:
+        raise Untranslated(i.instruction.text)
+    i.emit(Kind.FLOAT_FUNCTION, (i.target,), (i.single(0),), (function,))
+
+
+def _fchk(i: Step) -> None:
+    i.operands = i.instruction.operands  # the register behind the predicate is read
+    i.emit(Kind.FLOAT_CHECK, (i.result(i.operands[0]),), (i.single(1), i.single(2)))
+
+
+def _i2f(i: Step) -> None:
+    bits, signed = next((_INTEGERS[m] for m in i.modifiers if m in _INTEGERS), (32, True))
+    if any(m in ("F16", "BF16") for m in i.modifiers) or i.operands[0].sign:
+        raise Untranslated(i.instruction.text)
+    source = i.pair(0) if bits == 64 else (_narrow(i, bits, signed), 0)
+    double = "F64" in i.modifiers
+    targets = i.target_pair if double else (i.target,)
+    detail = (max(bits, 32), int(signed), 64 if double else 32, _style(i)[0])
+    i.emit(Kind.FROM_INTEGER, targets, source, detail)
+
+
+def _narrow(i: Step, bits: int, signed: bool) -> int:
+    """A part of a word as an integer of 32 bits."""
+    register, suffix = i.plain(0), i.operands[0].suffix
+    if suffix.startswith((".B", ".H")):
+        shift = int(suffix[2]) * (8 if suffix[1] == "B" else 16)
+        register = i.new(Kind.SHIFT, (register, i.literal(shift), 0), (1, 0, 64, 0, 0))
+    if bits == 32:
+        return register
+    return i.new(Kind.EXTEND, (register, i.literal(bits)), (int(signed), 0))
+
+
+def _f2i(i: Step) -> None:
+    bits, signed = next((_INTEGERS[m] for m in i.modifiers if m in _INTEGERS), (32, True))
+    if any(m in ("F16", "BF16") for m in i.modifiers):
+        raise Untranslated(i.instruction.text)
+    double = "F64" in i.modifiers
+    source = i.double(0) if double else (i.single(0), 0)
+    rounding, flush, _ = _style(i)
+    targets = i.target_pair if bits == 64 else (i.target,)
+    i.emit(
+        Kind.TO_INTEGER, targets, source, (64 if double else 32, bits, int(signed), rounding, flush)
+    )  # fmt: skip
+
+
+def _frnd(i: Step) -> None:
+    if any(m in ("F64", "F16") for m in i.modifiers):
+        raise Untranslated(i.instruction.text)
+    i.emit(Kind.ROUND, (i.target,), (i.single(0),), _style(i)[:2])
+
+
+def _f2f(i: Step) -> None:
+    kinds = [m for m in i.modifiers if m in ("F16", "F32", "F64", "BF16")]
+    if kinds == ["F32", "F64"]:
+        i.emit(Kind.NARROW, (i.target,), i.double(0), _style(i)[:1])
+    elif kinds == ["F64", "F32"]:
+        i.emit(Kind.WIDEN, i.target_pair, (i.single(0),))
+    else:
+        raise Untranslated(i.instruction.text)
+
+
+def _hadd2(i: Step) -> None:
+    """``HADD2.F32 R, -RZ, R4.H0_H0``: a half becomes a float."""
+    zeros = [p for p, o in enumerate(i.operands) if o.name == "RZ"]
+    if "F32" not in i.modifiers or len(i.operands) != 2 or len(zeros) != 1:
+        raise Untranslated(i.instruction.text)
+    place = 1 - zeros[0]
+    operand = i.operands[place]
+    if operand.sign or "|" in operand.text:
+        raise Untranslated(i.instruction.text)
+    i.emit(Kind.HALF_TO_FLOAT, (i.target,), (i.plain(place),), (int("H1" in operand.suffix),))
+
+
+_Translation = Callable[[Step], None]
+_BOTH: Mapping[str, _Translation] = {
+    "FADD": _arithmetic(Kind.FLOAT_ADD, 2), "FMUL": _arithmetic(Kind.FLOAT_MULTIPLY, 2),
+    "FFMA": _arithmetic(Kind.FLOAT_FUSED, 3), "FSETP": _fsetp, "FSEL": _fsel, "FMNMX": _fmnmx,
+    "I2F": _i2f, "F2I": _f2i, "I2FP": _i2f, "FRND": _frnd,
+}  # fmt: skip
+FLOAT: Mapping[str, _Translation] = {
+    **_BOTH,
+    **{f"U{name}": translation for name, translation in _BOTH.items()},
+    "DADD": _double(Kind.DOUBLE_ADD, 2), "DMUL": _double(Kind.DOUBLE_MULTIPLY, 2),
+    "DFMA": _double(Kind.DOUBLE_FUSED, 3), "DSETP": _dsetp, "MUFU": _mufu, "FCHK": _fchk,
+    "F2F": _f2f, "HADD2": _hadd2,
+}  # fmt: skip

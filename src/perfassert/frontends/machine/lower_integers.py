@@ -1,0 +1,434 @@
+"""Integer, logic, predicate and warp-wide SASS instructions as executable operations."""
+
+from __future__ import annotations
+
+import operator
+import struct
+from collections.abc import Callable, Mapping
+
+from perfassert.frontends.machine.lowering_step import AND, Step, Untranslated
+from perfassert.kernel.machine import (
+    Combining,
+    Kind,
+    Relation,
+    Shuffling,
+    Voting,
+)
+
+_OR = 0xFC
+_SAME = 0xC3
+_RELATIONS = {
+    "F": Relation.NEVER, "LT": Relation.LT, "EQ": Relation.EQ, "LE": Relation.LE,
+    "GT": Relation.GT, "NE": Relation.NE, "GE": Relation.GE, "T": Relation.ALWAYS,
+}  # fmt: skip
+_JOIN: Mapping[str, Callable[[int, int], int]] = {
+    "AND": operator.and_, "OR": operator.or_, "XOR": operator.xor,
+}  # fmt: skip
+_SPECIAL = {
+    f"SR_{sass}.{axis.upper()}": f"{name}.{axis}"
+    for sass, name in (("TID", "threadIdx"), ("CTAID", "blockIdx"), ("NTID", "blockDim"),
+                       ("NCTAID", "gridDim"))
+    for axis in "xyz"
+}  # fmt: skip
+_LANES = {"SR_LANEID": "laneid", "SR_EQMASK": "lanemask_eq", "SR_LTMASK": "lanemask_lt",
+          "SR_LEMASK": "lanemask_le", "SR_GTMASK": "lanemask_gt", "SR_GEMASK": "lanemask_ge",
+          "SR_SWINHI": "shared window", "SR_LWINHI": "local window"}  # fmt: skip
+_NOTHING = ("SRZ", "SR_CgaCtaId")
+
+
+def _mov(i: Step) -> None:
+    if "64" in i.modifiers:
+        low, high = i.pair(0)
+        target = i.target_pair
+        i.emit(Kind.MOVE, target[:1], (low,))
+        i.emit(Kind.MOVE, target[1:], (high,))
+    else:
+        i.emit(Kind.MOVE, (i.target,), (i.word(0),))
+
+
+def _r2ur(i: Step) -> None:
+    broadcast = (1,) if "BROADCAST" in i.modifiers else ()
+    i.emit(Kind.FIRST, (i.target,), (i.word(0),), broadcast)
+
+
+def _add(i: Step, places: tuple[int, ...]) -> None:
+    """Two or three terms; behind them the carries that ``.X`` adds."""
+    if "64" in i.modifiers:
+        _add_pairs(i, places)
+        return
+    terms = [i.inverted(p) for p in places]
+    registers = [r for r, _ in terms] + [0] * (3 - len(terms))
+    negated = sum(flag << n for n, (_, flag) in enumerate(terms))
+    carries: tuple[int, ...] = ()
+    if "X" in i.modifiers:
+        carries = tuple(i.predicate(p) for p in range(len(places), len(i.operands)))
+    i.emit(Kind.ADD, (i.target, *i.predicates), (*registers, *carries), (negated,))
+
+
+def _add_pairs(i: Step, places: tuple[int, ...]) -> None:
+    low, high = i.target_pair
+    pairs = [i.pair(p) for p in places]
+    flags = [int(i.operands[p].sign == "-" and i.operands[p].kind != "number") for p in places]
+    filled = [*(p[0] for p in pairs), 0][: 3 if len(pairs) == 2 else len(pairs)]
+    carries = (i.registers.temporary(), i.registers.temporary())
+    kept = i.registers.temporary()
+    i.emit(Kind.ADD, (kept, *carries), tuple(filled), (sum(f << n for n, f in enumerate(flags)),))
+    ones = i.literal(-1)
+    highs = [
+        i.new(Kind.LOGIC, (p[1], ones, 0), (0x3C,)) if flag else p[1]
+        for p, flag in zip(pairs, flags, strict=True)
+    ]
+    i.emit(
+        Kind.ADD, (high, *i.predicates), (*[*highs, 0][: len(filled)], *carries), (0,)
+    )  # fmt: skip
+    i.emit(Kind.MOVE, (low,), (kept,))
+
+
+def _iadd3(i: Step) -> None:
+    _add(i, (0, 1, 2))
+
+
+def _iadd(i: Step) -> None:
+    _add(i, (0, 1))
+
+
+def _imad(i: Step) -> None:
+    signed = int("U32" not in i.modifiers)
+    wide = "WIDE" in i.modifiers or "HI" in i.modifiers
+    if any(i.operands[p].suffix.startswith((".H", ".B")) for p in (0, 1)):
+        raise Untranslated(i.instruction.text)
+    carry = (i.predicate(3),) if "X" in i.modifiers else (0,)
+    if not wide:
+        _multiply(i, carry)
+        return
+    third = i.operands[2]
+    if third.sign:
+        raise Untranslated(i.instruction.text)
+    targets = i.target_pair if "WIDE" in i.modifiers else (-1, i.target)
+    out = i.predicates[:1] or (-1,)
+    sources = (i.word(0), i.word(1), *i.pair(2), *carry)
+    i.emit(Kind.MULTIPLY_WIDE, (*targets, *out), sources, (signed,))
+
+
+def _multiply(i: Step, carry: tuple[int, ...]) -> None:
+    """Low words; moves and sums are written as products with 0 and 1."""
+    a, b = i.word(0), i.word(1)
+    c, negated = i.inverted(2)
+    if not a or not b:
+        i.emit(Kind.ADD, (i.target,), (c, 0, 0, *carry), (negated,))
+    elif b == i.literal(1):
+        i.emit(Kind.ADD, (i.target,), (a, c, 0, *carry), (negated << 1,))
+    else:
+        i.emit(Kind.MULTIPLY, (i.target,), (a, b, i.word(2), *carry))
+
+
+def _lea(i: Step) -> None:
+    """(a << s) + b; with ``HI`` its high word, a being a pair or sign-extended."""
+    if "64" in i.modifiers:
+        raise Untranslated(i.instruction.text)
+    high = "HI" in i.modifiers
+    extended = "SX32" in i.modifiers
+    b, negated = i.inverted(1)
+    a = i.word(0)
+    place = 3 if high and not extended else 2
+    amount = i.word(place)
+    above = 0
+    if extended:
+        above = i.new(Kind.SHIFT, (0, i.literal(31), a), (1, 0, 32, 1, 1))
+    elif high:
+        above = i.word(2)
+    shifted = i.new(Kind.SHIFT, (a, amount, above), (0, 0, 64 if high else 32, 0, int(high)))
+    carries = (i.predicate(place + 1),) if "X" in i.modifiers else ()
+    i.emit(Kind.ADD, (i.target, *i.predicates), (shifted, b, 0, *carries), (negated << 1,))
+
+
+def _lop3(i: Step) -> None:
+    numbers = [o.value for o in i.operands if o.kind == "number"]
+    place = 3 if i.operands[3].kind == "number" else 2
+    words = tuple(i.word(p) for p in range(3))
+    table = numbers[-1]
+    value = i.registers.temporary()
+    target = next((i.result(o) for o in i.written if o.kind == "register"), -1)
+    i.emit(Kind.LOGIC, (value,), words, (table,))
+    behind = i.predicate(place + 1) if len(i.operands) > place + 1 else 0
+    for predicate in i.predicates:
+        if predicate >= 0:
+            some = i.new(Kind.COMPARE, (value, 0), (Relation.NE, 0))
+            joined = AND if "PAND" in i.modifiers else _OR
+            i.emit(Kind.DECIDE, (predicate,), (some, behind, 0), (joined,))
+    i.emit(Kind.MOVE, (target,), (value,))
+
+
+def _lop(i: Step) -> None:
+    table = {"AND": AND, "OR": _OR, "XOR": 0x3C, "PASS_B": 0xCC}
+    name = next(m for m in i.modifiers if m in table)
+    i.emit(Kind.LOGIC, (i.target,), (i.word(0), i.word(1), 0), (table[name],))
+
+
+def _shf(i: Step) -> None:
+    m = i.modifiers
+    bits = 64 if "U64" in m or "S64" in m else 32
+    detail = (int(m[0] == "R"), int("W" in m), bits, int("S32" in m or "S64" in m), int("HI" in m))
+    i.emit(Kind.SHIFT, (i.target,), (i.word(0), i.word(1), i.word(2)), detail)
+
+
+def _select_words(i: Step) -> None:
+    if "64" in i.modifiers:
+        chosen = i.predicate(2)
+        low, high = i.target_pair
+        first, second = i.pair(0), i.pair(1)
+        kept = i.new(Kind.SELECT, (first[0], second[0], chosen))
+        i.emit(Kind.SELECT, (high,), (first[1], second[1], chosen))
+        i.emit(Kind.MOVE, (low,), (kept,))
+    else:
+        i.emit(Kind.SELECT, (i.target,), (i.word(0), i.word(1), i.predicate(2)))
+
+
+def _minmax(i: Step) -> None:
+    signed = int("U32" not in i.modifiers)
+    if "U64" in i.modifiers or "S64" in i.modifiers:
+        _minmax_pairs(i)
+        return
+    if any(m in ("U16x2", "S16x2", "64") for m in i.modifiers):
+        raise Untranslated(i.instruction.text)
+    i.emit(Kind.MINIMUM, (i.target,), (i.word(0), i.word(1), i.predicate(2)), (signed,))
+
+
+def _minmax_pairs(i: Step) -> None:
+    first, second = i.pair(0), i.pair(1)
+    detail = (Relation.LT, int("S64" in i.modifiers))
+    below = i.new(Kind.COMPARE_WIDE, (*first, *second), detail)
+    chosen = i.new(Kind.DECIDE, (below, i.predicate(2), 0), (_SAME,))
+    kept = i.new(Kind.SELECT, (first[0], second[0], chosen))
+    low, high = i.target_pair
+    i.emit(Kind.SELECT, (high,), (first[1], second[1], chosen))
+    i.emit(Kind.MOVE, (low,), (kept,))
+
+
+def _add_minmax(i: Step) -> None:
+    """min(a + b, c), or max."""
+    if any(m in ("U16x2", "S16x2", "RELU") for m in i.modifiers):
+        raise Untranslated(i.instruction.text)
+    signed = int("U32" not in i.modifiers)
+    (a, first), (b, second) = i.inverted(0), i.inverted(1)
+    total = i.new(Kind.ADD, (a, b, 0), (first | second << 1,))
+    i.emit(Kind.MINIMUM, (i.target,), (total, i.word(2), i.predicate(3)), (signed,))
+
+
+def _minmax3(i: Step) -> None:
+    if any(m in ("U16x2", "S16x2", "RELU") for m in i.modifiers) or len(i.operands) != 4:
+        raise Untranslated(i.instruction.text)
+    signed = int("U32" not in i.modifiers)
+    least = i.predicate(3)
+    two = i.new(Kind.MINIMUM, (i.word(0), i.word(1), least), (signed,))
+    i.emit(Kind.MINIMUM, (i.target,), (two, i.word(2), least), (signed,))
+
+
+def _isetp(i: Step) -> None:
+    m = i.modifiers
+    relation = _RELATIONS[m[0]]
+    signed = int("U32" not in m and "U64" not in m)
+    result = i.registers.temporary()
+    if "U64" in m or "S64" in m:
+        i.emit(Kind.COMPARE_WIDE, (result,), (*i.pair(0), *i.pair(1)), (relation, signed))
+    elif "EX" in m:
+        sources = (i.word(0), i.word(1), i.predicate(3))
+        i.emit(Kind.COMPARE_EXTENDED, (result,), sources, (relation, signed))
+    else:
+        i.emit(Kind.COMPARE, (result,), (i.word(0), i.word(1)), (relation, signed))
+    join_predicates(i, result, 2)
+
+
+def join_predicates(i: Step, result: int, place: int) -> None:
+    """The first target is ``result op p``, the second ``!result op p``."""
+    join = next(m for m in i.modifiers[1:] if m in _JOIN)
+    extra = i.predicate(place)
+    first, second = (*i.predicates, -1)[:2]
+    inverse = i.new(Kind.LOGIC, (result, i.literal(1), 0), (0x3C,)) if second >= 0 else -1
+    kept = i.new(Kind.DECIDE, (result, extra, 0), (_joined(join),))
+    if second >= 0:
+        i.emit(Kind.DECIDE, (second,), (inverse, extra, 0), (_joined(join),))
+    i.emit(Kind.MOVE, (first,), (kept,))
+
+
+def _joined(join: str) -> int:
+    function = _JOIN[join]
+    return sum(function(row >> 2 & 1, row >> 1 & 1) << row for row in range(8))
+
+
+def _plop3(i: Step) -> None:
+    tables = [o.value for o in i.operands if o.kind == "number"]
+    inputs = tuple(i.predicate(p) for p in range(3))
+    kept = [i.new(Kind.DECIDE, inputs, (table,)) for table in tables[: len(i.predicates)]]
+    for predicate, value in zip(i.predicates, kept, strict=False):
+        i.emit(Kind.MOVE, (predicate,), (value,))
+
+
+def _psetp(i: Step) -> None:
+    inner, outer = (_JOIN[m] for m in i.modifiers[:2])
+    inputs = tuple(i.predicate(p) for p in range(3))
+    rows = [(r >> 2 & 1, r >> 1 & 1, r & 1) for r in range(8)]
+    tables = [
+        sum(outer(inner(a, b) ^ flip, c) << n for n, (a, b, c) in enumerate(rows))
+        for flip in (0, 1)
+    ]
+    kept = [i.new(Kind.DECIDE, inputs, (table,)) for table in tables]
+    for predicate, value in zip(i.predicates, kept, strict=False):
+        i.emit(Kind.MOVE, (predicate,), (value,))
+
+
+def _prmt(i: Step) -> None:
+    if i.modifiers:
+        raise Untranslated(i.instruction.text)
+    i.emit(Kind.PERMUTE, (i.target,), (i.word(0), i.word(1), i.word(2)))
+
+
+def _popc(i: Step) -> None:
+    i.emit(Kind.COUNT_BITS, (i.target,), (i.word(0),))
+
+
+def _flo(i: Step) -> None:
+    detail = (int("U32" not in i.modifiers), int("SH" in i.modifiers))
+    i.emit(Kind.FIND_BIT, (i.target,), (i.word(0),), detail)
+
+
+def _brev(i: Step) -> None:
+    i.emit(Kind.REVERSE_BITS, (i.target,), (i.word(0),))
+
+
+def _bmsk(i: Step) -> None:
+    i.emit(Kind.BIT_FIELD, (i.target,), (i.word(0), i.word(1)), (int("W" in i.modifiers),))
+
+
+def _sgxt(i: Step) -> None:
+    detail = (int("U32" not in i.modifiers), int("W" in i.modifiers))
+    i.emit(Kind.EXTEND, (i.target,), (i.word(0), i.word(1)), detail)
+
+
+def _iabs(i: Step) -> None:
+    i.emit(Kind.ABSOLUTE, (i.target,), (i.word(0),))
+
+
+def _idp(i: Step) -> None:
+    kinds = [m for m in i.modifiers if m in ("S8", "U8")]
+    if "4A" not in i.modifiers or len(kinds) != 2:
+        raise Untranslated(i.instruction.text)
+    detail = tuple(int(k == "S8") for k in kinds)
+    i.emit(Kind.DOT, (i.target,), (i.word(0), i.word(1), i.word(2)), detail)
+
+
+def _hfma2(i: Step) -> None:
+    """``HFMA2.MMA R, -RZ, RZ, a, b`` builds a word out of two halves."""
+    registers = [o for o in i.operands if o.kind == "register"]
+    if len(i.operands) != 4 or [o.name for o in registers] != ["RZ", "RZ"]:
+        raise Untranslated(i.instruction.text)
+    high, low = (_half(o.text) for o in i.operands[2:])
+    i.emit(Kind.MOVE, (i.target,), (i.literal(high << 16 | low),))
+
+
+def _half(text: str) -> int:
+    if "NAN" in text:
+        return 0xFFFF if text.startswith("-") else 0x7FFF
+    packed: int = struct.unpack("<H", struct.pack("<e", float(text.strip())))[0]
+    return packed
+
+
+def _s2r(i: Step) -> None:
+    name = i.operands[0].name
+    if name in _NOTHING:
+        value = 0
+    elif name in _SPECIAL:
+        value = i.registers.special(_SPECIAL[name])
+    elif name in _LANES:
+        value = i.registers.special(_LANES[name])
+    else:
+        raise Untranslated(name)
+    pair = i.instruction.base.endswith("CS2R") and "32" not in i.modifiers
+    kind = Kind.FIRST if i.instruction.base == "S2UR" and "TID" in name else Kind.MOVE
+    i.emit(kind, (i.target,), (value,))
+    if pair:
+        i.emit(Kind.MOVE, i.target_pair[1:], (0,))
+
+
+def _vote(i: Step) -> None:
+    operands = i.instruction.operands
+    mode = {"ALL": Voting.ALL, "ANY": Voting.ANY, "EQ": Voting.EQUAL}[i.modifiers[0]]
+    register = [i.result(o) for o in operands[:1] if o.kind == "register"]
+    predicate = [i.result(o) for o in operands[len(register) : -1]]
+    i.operands = operands
+    targets = (*(register or [-1]), *(predicate or [-1]))
+    i.emit(Kind.VOTE, targets, (i.predicate(len(operands) - 1),), (mode,))
+
+
+def _shfl(i: Step) -> None:
+    modes = {"IDX": Shuffling.INDEX, "UP": Shuffling.UP, "DOWN": Shuffling.DOWN,
+             "BFLY": Shuffling.BUTTERFLY}  # fmt: skip
+    sources = (i.word(0), i.word(1), i.word(2))
+    i.emit(Kind.SHUFFLE, (i.target, *i.predicates[:1]), sources, (modes[i.modifiers[0]],))
+
+
+def _match(i: Step) -> None:
+    wide = "U64" in i.modifiers
+    sources = i.pair(0) if wide else (i.word(0), 0)
+    predicate = i.predicates[:1] or (-1,)
+    i.emit(Kind.MATCH, (i.target, *predicate), sources, (int("ALL" in i.modifiers),))
+
+
+def _redux(i: Step) -> None:
+    modes = {"SUM": Combining.ADD, "MIN": Combining.MIN, "MAX": Combining.MAX,
+             "AND": Combining.AND, "OR": Combining.OR, "XOR": Combining.XOR}  # fmt: skip
+    mode = next((modes[m] for m in i.modifiers if m in modes), Combining.AND)
+    if any(m.startswith("F") for m in i.modifiers):
+        raise Untranslated(i.instruction.text)
+    i.emit(Kind.REDUCE, (i.target,), (i.word(0),), (mode, int("S32" in i.modifiers)))
+
+
+def _p2r(i: Step) -> None:
+    mask = i.operands[-1].value
+    names = ["P" + str(n) for n in range(7)] if i.operands[0].name == "PR" else []
+    if not names or "B1" in i.modifiers or "B2" in i.modifiers or "B3" in i.modifiers:
+        raise Untranslated(i.instruction.text)
+    value = i.new(Kind.LOGIC, (i.word(1), i.literal(~mask), 0), (AND,))
+    for n, name in enumerate(names):
+        if mask >> n & 1:
+            register = i.registers.named(name)
+            value = i.new(Kind.MULTIPLY, (register, i.literal(1 << n), value, 0))
+    i.emit(Kind.MOVE, (i.target,), (value,))
+
+
+def _r2p(i: Step) -> None:
+    operands = i.instruction.operands
+    i.operands = operands
+    suffix = operands[1].suffix
+    shift = 8 * int(suffix[2]) if suffix.startswith(".B") else 0
+    source, mask = i.plain(1), operands[2].value
+    for n in range(7):
+        if mask >> n & 1:
+            lifted = i.new(Kind.SHIFT, (source, i.literal(n + shift), 0), (1, 0, 64, 0, 0))
+            i.emit(
+                Kind.LOGIC, (i.registers.named(f"P{n}"),), (lifted, i.literal(1), 0), (AND,)
+            )  # fmt: skip
+
+
+def _elect(i: Step) -> None:
+    lane = i.registers.special("laneid")
+    first = i.new(Kind.FIRST, (lane,))
+    predicate = next(o for o in i.instruction.operands if o.kind == "predicate")
+    i.emit(Kind.COMPARE, (i.result(predicate),), (lane, first), (Relation.EQ, 0))
+
+
+_Translation = Callable[[Step], None]
+_BOTH: Mapping[str, _Translation] = {
+    "MOV": _mov, "IADD3": _iadd3, "IADD": _iadd, "VIADD": _iadd, "IMAD": _imad, "LEA": _lea,
+    "LOP3": _lop3, "LOP": _lop, "SHF": _shf, "SEL": _select_words, "IMNMX": _minmax,
+    "VIMNMX": _minmax, "VIADDMNMX": _add_minmax, "VIMNMX3": _minmax3, "ISETP": _isetp,
+    "PLOP3": _plop3, "PSETP": _psetp, "PRMT": _prmt, "POPC": _popc, "FLO": _flo, "BREV": _brev,
+    "BMSK": _bmsk, "SGXT": _sgxt,
+}  # fmt: skip
+INTEGER: Mapping[str, _Translation] = {
+    **_BOTH,
+    **{f"U{name}": translation for name, translation in _BOTH.items()},
+    "MOV32I": _mov, "R2UR": _r2ur, "IABS": _iabs, "IDP": _idp, "HFMA2": _hfma2, "S2R": _s2r,
+    "S2UR": _s2r, "CS2R": _s2r, "CS2UR": _s2r, "VOTE": _vote, "VOTEU": _vote, "SHFL": _shfl,
+    "MATCH": _match, "REDUX": _redux, "P2R": _p2r, "R2P": _r2p, "ELECT": _elect,
+}  # fmt: skip

@@ -1,0 +1,230 @@
+"""Memory SASS instructions as executable operations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from perfassert.frontends.machine.barriers import barrier_operands
+from perfassert.frontends.machine.bulk_copies import copy_operands
+from perfassert.frontends.machine.lowering_step import Step, Untranslated
+from perfassert.frontends.machine.matrix import descriptor_operands
+from perfassert.frontends.machine.registers import prefetches, sleep_operands
+from perfassert.frontends.machine.sass import Operand
+from perfassert.kernel.machine import Combining, Kind, Memory, Micro, Relation, Space
+
+_BYTES = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "96": 12, "128": 16, "256": 32}
+_SPACES = {"G": Space.GLOBAL, "S": Space.SHARED, "L": Space.LOCAL}
+_COMBINES = {"ADD": Combining.ADD, "MIN": Combining.MIN, "MAX": Combining.MAX,
+             "INC": Combining.INCREMENT, "DEC": Combining.DECREMENT, "AND": Combining.AND,
+             "OR": Combining.OR, "XOR": Combining.XOR, "EXCH": Combining.EXCHANGE,
+             "CAS": Combining.COMPARE_SWAP, "CAST": Combining.COMPARE_SWAP}  # fmt: skip
+_FLOATS = frozenset(("F32", "F16x2", "F64", "BF16_V2", "F16", "F32x2"))
+
+
+def _space(i: Step) -> Space:
+    """``LDG``, ``STS``, ``ATOMG``, …; without a letter the address is generic."""
+    base = i.instruction.base
+    if base in ("RED", "REDG"):
+        return Space.GLOBAL
+    if base in ("LDSM", "STSM"):
+        return Space.SHARED
+    return _SPACES.get(base[-1] if base[:-1] in ("LD", "ST", "ATOM") else "", Space.GENERIC)
+
+
+def _bytes(i: Step) -> int:
+    return next((_BYTES[m] for m in i.modifiers if m in _BYTES), 4)
+
+
+def _address(i: Step, operand: Operand, wide: bool) -> tuple[tuple[int, ...], int, int]:
+    """The pairs ``a`` and ``b``, then offset and scale of ``a``."""
+    lanes = [0, 0]
+    warp = [0, 0]
+    offset, scale = 0, 1
+    for part in operand.parts:
+        if part.kind == "number":
+            offset += part.value
+        elif part.kind == "register" and not part.sign:
+            words = i.words_of(part, 2) if part.name not in ("RZ", "URZ") else (0, 0)
+            pair = [words[0], words[1] if wide and ".U32" not in part.suffix else 0]
+            factor = part.suffix.partition(".X")[2]
+            if part.name.startswith("U"):
+                warp = pair
+            else:
+                lanes = pair
+                scale = int(factor) if factor.isdecimal() else 1
+        else:
+            raise Untranslated(operand.text)
+    return (*lanes, *warp), offset, scale
+
+
+def _memory_operands(i: Step) -> list[Operand]:
+    return [o for o in i.instruction.operands if o.kind == "memory"]
+
+
+def _load(i: Step) -> None:
+    space, size = _space(i), _bytes(i)
+    wide = space in (Space.GLOBAL, Space.GENERIC)
+    sources, offset, scale = _address(i, _memory_operands(i)[0], wide)
+    signed = any(m in ("S8", "S16") for m in i.modifiers)
+    memory = Memory(space, size, offset, scale, signed)
+    targets = i.target_words(max(size // 4, 1))
+    i.operations.append(Micro(Kind.LOAD, targets, sources, (), memory))
+
+
+def _store(i: Step) -> None:
+    space, size = _space(i), _bytes(i)
+    wide = space in (Space.GLOBAL, Space.GENERIC)
+    operand = _memory_operands(i)[0]
+    sources, offset, scale = _address(i, operand, wide)
+    place = next(p for p, o in enumerate(i.operands) if o is operand) + 1
+    data = i.data(place, max(size // 4, 1))
+    memory = Memory(space, size, offset, scale)
+    i.operations.append(Micro(Kind.STORE, (), (*sources, *data), (), memory))
+
+
+def _load_constant(i: Step) -> None:
+    operand = i.operands[0]
+    size = _bytes(i)
+    words = max(size // 4, 1)
+    targets = i.target_words(words)
+    if operand.kind != "constant" or operand.bank < 0:
+        raise Untranslated(operand.text)
+    if not operand.parts and operand.value % 4 == 0 and size >= 4:
+        for n, target in enumerate(targets):
+            source = i.registers.constant(operand.bank, operand.value + 4 * n)
+            i.emit(Kind.MOVE, (target,), (source,))
+        return
+    signed = any(m in ("S8", "S16") for m in i.modifiers)
+    if not operand.parts and operand.value % 4 + size <= 4:
+        word = i.registers.constant(operand.bank, operand.value & ~3)
+        shift = i.literal(8 * (operand.value % 4))
+        part = i.new(Kind.SHIFT, (word, shift, 0), (1, 0, 64, 0, 0))
+        i.emit(Kind.EXTEND, targets, (part, i.literal(8 * size)), (int(signed), 0))
+        return
+    if len(operand.parts) > 1 or any(p.kind != "register" for p in operand.parts):
+        raise Untranslated(operand.text)
+    index = i.registers.named(operand.parts[0].name) if operand.parts else 0
+    memory = Memory(Space.CONSTANT, size, operand.value, 1, signed, operand.bank)
+    i.operations.append(Micro(Kind.LOAD, targets, (index, 0, 0, 0), (), memory))
+
+
+def _atomic(i: Step) -> None:
+    """``ATOM``: reads, combines, writes; ``RED`` returns nothing."""
+    base = i.instruction.base
+    space = _space(i)
+    combine, exact = _combine(i)
+    wide = space in (Space.GLOBAL, Space.GENERIC)
+    operand = _memory_operands(i)[0]
+    sources, offset, scale = _address(i, operand, wide)
+    words = 2 if any(m in ("64", "U64", "S64") for m in i.modifiers) else 1
+    place = next(p for p, o in enumerate(i.operands) if o is operand) + 1
+    data: tuple[int, ...]
+    if "POPC" in i.modifiers:
+        combine, data = Combining.ADD, (i.literal(1),)
+    else:
+        count = 2 if combine is Combining.COMPARE_SWAP else 1
+        data = tuple(w for n in range(count) for w in i.data(place + n, words))
+    memory = Memory(
+        space, 4 * words, offset, scale,
+        combine=combine if exact else None,
+        combine_signed=any(m in ("S32", "S64") for m in i.modifiers),
+    )  # fmt: skip
+    if "CAST" in i.modifiers:
+        old = tuple(i.registers.temporary() for _ in range(words))
+        i.operations.append(Micro(Kind.ATOMIC, old, (*sources, *data), (), memory))
+        # whether it was exchanged: a predicate, or a number of as many bits
+        target, *upper = i.predicates or i.target_words(words)
+        same = Kind.COMPARE if words == 1 else Kind.COMPARE_WIDE
+        i.emit(same, (target,), (*old, *data[:words]), (Relation.EQ, 0))
+        for word in upper:
+            i.emit(Kind.MOVE, (word,), (0,))
+        return
+    returned = not base.startswith("RED")
+    targets = i.target_words(words) if returned else (-1,) * words
+    i.operations.append(Micro(Kind.ATOMIC, targets, (*sources, *data), (), memory))
+
+
+def _combine(i: Step) -> tuple[Combining, bool]:
+    """What is combined, and whether the engine can."""
+    combine = next(_COMBINES[m] for m in i.modifiers if m in _COMBINES)
+    floats = _FLOATS.intersection(i.modifiers)
+    if floats == {"F32"} and combine is Combining.ADD:
+        return Combining.FLOAT_ADD, True
+    return combine, not floats
+
+
+def _copy(i: Step) -> None:
+    """``LDGSTS``: from global to shared memory."""
+    target, source = _memory_operands(i)
+    size = _bytes(i)
+    words = tuple(i.registers.temporary() for _ in range(size // 4))
+    origin, offset, scale = _address(i, source, True)
+    memory = Memory(Space.GLOBAL, size, offset, scale, asynchronous=True)
+    if any(o.kind == "predicate" and o.name[-1] != "T" for o in i.instruction.operands):
+        raise Untranslated(i.instruction.text)
+    i.operations.append(Micro(Kind.LOAD, words, origin, (), memory))
+    place, offset, scale = _address(i, target, False)
+    memory = Memory(Space.SHARED, size, offset, scale, asynchronous=True)
+    i.operations.append(Micro(Kind.STORE, (), (*place, *words), (), memory))
+
+
+def _cache_control(i: Step) -> None:
+    """``CCTL.PF2`` touches what it prefetches; the others only what caches hold."""
+    if prefetches(i.instruction):
+        sources, offset, scale = _address(i, _memory_operands(i)[0], True)
+        memory = Memory(Space.GLOBAL, 1, offset, scale)
+        i.operations.append(Micro(Kind.LOAD, (i.registers.temporary(),), sources, (), memory))
+
+
+def _load_matrix(i: Step) -> None:
+    """Each of the first 8, 16 or 32 lanes names a row of 16 bytes."""
+    sources, offset, scale = _address(i, _memory_operands(i)[0], False)
+    count = int(i.modifiers[-1]) if i.modifiers[-1] in ("2", "4") else 1
+    memory = Memory(Space.SHARED, 16, offset, scale)
+    targets = i.target_words(count)
+    i.operations.append(Micro(Kind.MATRIX_LOAD, targets, sources, (8 * count,), memory))
+
+
+MEMORY: Mapping[str, Callable[[Step], None]] = {
+    **dict.fromkeys(("LDG", "LDS", "LDL", "LD"), _load),
+    **dict.fromkeys(("STG", "STS", "STL", "ST"), _store),
+    **dict.fromkeys(("LDC", "ULDC", "LDCU"), _load_constant),
+    **dict.fromkeys(("ATOM", "ATOMG", "ATOMS", "RED", "REDG"), _atomic),
+    "CCTL": _cache_control,
+    "LDGSTS": _copy,
+    "LDSM": _load_matrix,
+}
+
+
+def inputs(i: Step) -> tuple[Micro, ...]:
+    """What analyses ask of an instruction: the operands of barriers, bulk copies, descriptors and
+    sleeps, else the addresses of memory operands; of a copy the global one first."""
+    instruction = i.instruction
+    own = (
+        *barrier_operands(instruction), *copy_operands(instruction),
+        *descriptor_operands(instruction), *sleep_operands(instruction),
+    )  # fmt: skip
+    if own:
+        return tuple(_input(i, operand, Space.SHARED) for operand in own)
+    found = [o for o in instruction.operands if o.kind == "memory" or _indexed(i, o)]
+    if instruction.base == "LDGSTS" and len(found) == 2:
+        return _input(i, found[1], Space.GLOBAL), _input(i, found[0], Space.SHARED)
+    return tuple(_input(i, operand, _space(i)) for operand in found)
+
+
+def _indexed(i: Step, operand: Operand) -> bool:
+    """Whether it is read from a constant bank at a place that may differ from lane to lane."""
+    return operand.kind == "constant" and i.instruction.base == "LDC" and bool(operand.parts)
+
+
+def _input(i: Step, operand: Operand, space: Space) -> Micro:
+    try:
+        if operand.kind != "memory" and not _indexed(i, operand):
+            i.operands = (operand,)
+            return Micro(Kind.MOVE, (), (i.word(0),))
+        if operand.kind == "constant":
+            space = Space.CONSTANT
+        sources, offset, scale = _address(i, operand, space in (Space.GLOBAL, Space.GENERIC))
+        return Micro(Kind.LOAD, (), sources, (), Memory(space, 0, offset + operand.value, scale))
+    except Untranslated:
+        return Micro(Kind.MOVE, (), (i.registers.special(f"operand {operand.text}"),))

@@ -1,0 +1,148 @@
+"""SASS → executable operations (:mod:`perfassert.kernel.machine`).
+
+What has no translation becomes :attr:`Kind.UNKNOWN`, whose results nobody may rely on; it is never
+a wrong value. Calls are not inlined: return addresses are values like any other.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from perfassert.frontends.machine.lower_control import CONTROL
+from perfassert.frontends.machine.lower_floats import FLOAT
+from perfassert.frontends.machine.lower_integers import INTEGER
+from perfassert.frontends.machine.lower_memory import MEMORY, inputs
+from perfassert.frontends.machine.lowering_step import Registers, Step, Untranslated
+from perfassert.frontends.machine.registers import defined
+from perfassert.frontends.machine.sass import Instruction, Listing, parse_listing
+from perfassert.frontends.toolchain.binary import Binary
+from perfassert.kernel.machine import (
+    Kind,
+    MachineCode,
+    MachineInstruction,
+    Memory,
+    Micro,
+    ParameterSlot,
+    Space,
+    UnsetConstant,
+)
+
+SECTION_BYTES = 1 << 24  # code addresses of a section start at a multiple of it
+_WINDOW_RESERVED = 1024  # bytes before a block's own shared memory, sm_90 and later
+_DEEP_STACK = 1 << 14  # bytes of stack where recursion leaves the size open
+_NOT_KNOWN = (
+    Untranslated, IndexError, KeyError, ValueError, ArithmeticError, StopIteration, struct.error,
+)  # fmt: skip
+"""Of an operand list that the translation of its opcode does not know."""
+_GRANTED = ("SYNCS", "USETMAXREG", "UTCATOMSWS")
+"""Waits and requests, whose predicate says that they were granted."""
+_JUMPS = frozenset("BRA BRX BRXU JMP JMX JMXU CALL RET BSSY BSYNC WARPSYNC BREAK BAR".split())
+_GLOBAL_WRITES = frozenset("STG ST RED REDG ATOMG ATOM UTMASTG UTMAREDG SUST UBLKRED".split())
+_SHARED_WRITES = frozenset("STS STSM ATOMS LDGSTS UBLKCP UTMALDG SYNCS ARRIVES LDS ATOM ST".split())
+_TABLE: Mapping[str, Callable[[Step], None]] = {**INTEGER, **FLOAT, **MEMORY, **CONTROL}
+
+
+def executable(binary: Binary) -> MachineCode:
+    """The kernel as it can be executed.
+
+    Raises :class:`~perfassert.KernelSourceError` for a listing that cannot be read.
+    """
+    return lower(binary, parse_listing(binary.listing, f"listing of {binary.kernel}"))
+
+
+def lower(binary: Binary, listing: Listing) -> MachineCode:
+    """The binary's listing as machine operations."""
+    addresses = code_addresses(listing)
+    registers = Registers()
+    notes: dict[str, None] = {}
+    instructions = tuple(
+        _translated(i, addresses, listing, registers, notes) for i in listing.instructions
+    )
+    number = int("".join(filter(str.isdigit, binary.arch)) or 0)
+    block, grid, stack = (0x360, 0x370, 0x37C) if number >= 100 else (0, 12, 0x28)
+    base = binary.parameter_base
+    return MachineCode(
+        instructions=instructions,
+        registers=registers.count,
+        uniform=frozenset(registers.uniform),
+        presets=registers.presets,
+        entries={address: i for i, address in enumerate(addresses)},
+        landings=_within(listing.labels.values(), listing),
+        returns=_within((i.index + 1 for i in listing.instructions if i.base == "CALL"), listing),
+        parameters=tuple(ParameterSlot(base + p.offset, p.size) for p in binary.parameters),
+        banks=binary.constants,
+        unset=tuple(UnsetConstant(u.bank, u.offset, u.size) for u in binary.unset),
+        block=block,
+        grid=grid,
+        stack=stack,
+        shared_base=_WINDOW_RESERVED if number >= 90 else 0,
+        shared_bytes=binary.shared_bytes,
+        local_bytes=binary.local_bytes if binary.local_bytes < 1 << 30 else _DEEP_STACK,
+        notes=tuple(notes),
+    )
+
+
+def _within(places: Iterable[int], listing: Listing) -> frozenset[int]:
+    return frozenset(n for n in places if n < len(listing.instructions))
+
+
+def code_addresses(listing: Listing) -> list[int]:
+    """A byte address for every instruction, unique over the listing's sections."""
+    addresses = []
+    section, last = 0, -1
+    for instruction in listing.instructions:
+        if instruction.address <= last:
+            section += SECTION_BYTES
+        last = instruction.address
+        addresses.append(section + last)
+    return addresses
+
+
+def _translated(
+    instruction: Instruction,
+    addresses: list[int],
+    listing: Listing,
+    registers: Registers,
+    notes: dict[str, None],
+) -> MachineInstruction:
+    names = defined(instruction)
+    registers.start(bool(names) and all(name.startswith("U") for name in names))
+    step = Step(instruction, registers, listing, addresses)
+    guard, holds = -1, 1
+    if instruction.guard is not None and instruction.guard != ("PT", False):
+        name, negated = instruction.guard
+        guard, holds = registers.named(name), int(not negated)
+    translate = _TABLE.get(instruction.base)
+    try:
+        if translate is None:
+            raise Untranslated(instruction.base)
+        translate(step)
+    except _NOT_KNOWN:
+        notes.setdefault(f"{instruction.opcode} is not executed; what it writes is unknown")
+        step.operations = _unknown(instruction, step, names)
+    return MachineInstruction(
+        instruction.address,
+        tuple(step.operations),
+        guard,
+        holds,
+        instruction.span,
+        instruction.text,
+        inputs(step),
+    )
+
+
+def _unknown(instruction: Instruction, step: Step, names: Sequence[str]) -> list[Micro]:
+    """What stands for an instruction without a translation."""
+    targets = tuple(map(step.registers.named, names))
+    if instruction.base in _GRANTED:
+        expected = [Micro(Kind.UNKNOWN, step.predicates, (), (1,) * len(step.predicates))]
+        rest = tuple(t for t in targets if t not in step.predicates)
+        return [*expected, Micro(Kind.UNKNOWN, rest)] if rest else expected
+    if instruction.base in _JUMPS:
+        return [Micro(Kind.LOST)]
+    if instruction.base in _GLOBAL_WRITES:
+        return [Micro(Kind.UNKNOWN, targets, memory=Memory(Space.GLOBAL, 0))]
+    if instruction.base in _SHARED_WRITES:
+        return [Micro(Kind.UNKNOWN, targets, memory=Memory(Space.SHARED, 0))]
+    return [Micro(Kind.UNKNOWN, targets)]

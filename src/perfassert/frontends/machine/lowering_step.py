@@ -1,0 +1,316 @@
+"""One SASS instruction being translated: its operands as registers, its results as targets."""
+
+from __future__ import annotations
+
+import struct
+
+from perfassert.frontends.machine.registers import results
+from perfassert.frontends.machine.sass import Instruction, Listing, Operand
+from perfassert.kernel.machine import Kind, Micro, Preset, Source
+
+XOR, AND = 0x3C, 0xC0  # truth tables of a and b
+_SIGN = 1 << 31
+_ZEROS = frozenset(("RZ", "URZ"))
+_TRUE = frozenset(("PT", "UPT"))
+
+
+class Untranslated(Exception):
+    """The instruction has no translation."""
+
+
+class Registers:
+    """Numbers for registers as they are first met; number 0 is always 0."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[object, int] = {}
+        self._presets: list[Preset] = []
+        self._temporary = 0
+        self._uniform = False
+        self.count = 1
+        self.uniform: set[int] = set()
+
+    @property
+    def presets(self) -> tuple[Preset, ...]:
+        """What is filled before the first instruction."""
+        return tuple(self._presets)
+
+    def named(self, name: str) -> int:
+        """``R4``, ``P0``, ``UR7``, ``B1``, …"""
+        if name in _ZEROS:
+            return 0
+        if name in _TRUE:
+            return self.literal(1)
+        number = self._number(name)
+        if name.startswith("U"):
+            self.uniform.add(number)
+        return number
+
+    def literal(self, value: int) -> int:
+        """A register that holds the low word of ``value``."""
+        word = value & 0xFFFFFFFF
+        if not word:
+            return 0
+        return self._filled(("literal", word), Source.LITERAL, word)
+
+    def constant(self, bank: int, offset: int) -> int:
+        """The word at ``offset`` of a constant bank."""
+        return self._filled(("constant", bank, offset), Source.CONSTANT, offset, bank)
+
+    def special(self, name: str) -> int:
+        """What the launch, not the program, says: ``threadIdx.x``, ``laneid``, …"""
+        return self._filled(("special", name), Source.SPECIAL, name=name)
+
+    def temporary(self) -> int:
+        """A register that no other instruction reads."""
+        self._temporary += 1
+        number = self._number(("temporary", self._uniform, self._temporary))
+        if self._uniform:
+            self.uniform.add(number)
+        return number
+
+    def start(self, uniform: bool) -> None:
+        """At the start of an instruction, whose results are uniform or not."""
+        self._temporary = 0
+        self._uniform = uniform
+
+    def _filled(
+        self, key: object, source: Source, value: int = 0, bank: int = 0, name: str = ""
+    ) -> int:
+        known = self._numbers.get(key)
+        number = self._number(key) if known is None else known
+        if known is None:
+            self._presets.append(Preset(number, source, value, bank, name))
+        return number
+
+    def _number(self, key: object) -> int:
+        if key not in self._numbers:
+            self._numbers[key] = self.count
+            self.count += 1
+        return self._numbers[key]
+
+
+class Step:
+    """What a translation sees; it appends to ``operations``."""
+
+    def __init__(
+        self,
+        instruction: Instruction,
+        registers: Registers,
+        listing: Listing,
+        addresses: list[int],
+    ) -> None:
+        self.instruction = instruction
+        self.modifiers = instruction.modifiers
+        self.registers = registers
+        self.operations: list[Micro] = []
+        self._listing = listing
+        self._addresses = addresses
+        count = results(instruction)
+        self.operands = instruction.operands[count:]
+        self.written = instruction.operands[:count]
+
+    # Results
+
+    @property
+    def target_operand(self) -> Operand:
+        """The register that is written."""
+        return next(o for o in self.written if o.kind == "register")
+
+    @property
+    def target(self) -> int:
+        """Its number; -1 where the result is discarded."""
+        return self.result(self.target_operand)
+
+    @property
+    def target_pair(self) -> tuple[int, int]:
+        """Two words."""
+        low, high = self.target_words(2)
+        return low, high
+
+    def target_words(self, count: int) -> tuple[int, ...]:
+        """Consecutive registers that are written."""
+        return self.words_of(self.target_operand, count)
+
+    def words_of(self, operand: Operand, count: int) -> tuple[int, ...]:
+        """Consecutive registers from ``operand`` on, as targets."""
+        if operand.name in _ZEROS:
+            return (-1,) * count
+        return tuple(self.registers.named(n) for n in _following(operand.name, count))
+
+    @property
+    def predicates(self) -> tuple[int, ...]:
+        """Predicates that are written: those before the register, then carries."""
+        return tuple(self.result(o) for o in self.written if o.kind == "predicate")
+
+    def result(self, operand: Operand) -> int:
+        """A written operand's number."""
+        if operand.name in _ZEROS or operand.name in _TRUE:
+            return -1
+        return self.registers.named(operand.name)
+
+    # Operands
+
+    def word(self, place: int) -> int:
+        """The 32-bit integer operand at ``place``, its sign applied."""
+        operand = self.operands[place]
+        register = self.plain(place)
+        if operand.suffix.startswith((".H", ".B")):
+            raise Untranslated(operand.text)
+        if operand.kind == "number" or not operand.sign:
+            return register
+        if operand.sign == "~":
+            return self.new(Kind.LOGIC, (register, self.literal(-1), 0), (XOR,))
+        return self.new(Kind.ADD, (register, 0, 0), (1,))
+
+    def inverted(self, place: int) -> tuple[int, int]:
+        """The operand without a minus, and 1 where it had one."""
+        if self.operands[place].sign == "-" and self.operands[place].kind != "number":
+            return self.plain(place), 1
+        return self.word(place), 0
+
+    def plain(self, place: int) -> int:
+        """The operand's word without its sign."""
+        operand = self.operands[place]
+        if operand.kind == "register":
+            return self.registers.named(operand.name)
+        if operand.kind == "number":
+            return self.literal(operand.value)
+        if operand.kind == "constant":
+            return self.constant(operand, 0)
+        if operand.kind == "predicate":
+            return self.predicate(place)
+        if operand.kind in ("float", "special"):
+            return self.literal(_single(operand))
+        raise Untranslated(operand.text)
+
+    def pair(self, place: int) -> tuple[int, int]:
+        """A 64-bit integer operand, without its sign."""
+        operand = self.operands[place]
+        if operand.kind == "register":
+            low, high = self.words_of(operand, 2)
+            return max(low, 0), max(high, 0)
+        if operand.kind == "number":
+            return self.literal(operand.value), self.literal(operand.value >> 32)
+        if operand.kind == "constant":
+            return self.constant(operand, 0), self.constant(operand, 4)
+        raise Untranslated(operand.text)
+
+    def data(self, place: int, words: int) -> tuple[int, ...]:
+        """A register operand of several words."""
+        operand = self.operands[place]
+        if operand.kind != "register":
+            return (self.word(place),) + (0,) * (words - 1)
+        return tuple(max(r, 0) for r in self.words_of(operand, words))
+
+    def constant(self, operand: Operand, shift: int) -> int:
+        """A word of a constant bank at a fixed place."""
+        if operand.parts or operand.bank < 0 or operand.value % 4:
+            raise Untranslated(operand.text)
+        return self.registers.constant(operand.bank, operand.value + shift)
+
+    def predicate(self, place: int) -> int:
+        """A predicate operand, its sign applied."""
+        operand = self.operands[place]
+        if operand.name in _TRUE:
+            return 0 if operand.sign else self.literal(1)
+        register = self.registers.named(operand.name)
+        if not operand.sign:
+            return register
+        return self.new(Kind.LOGIC, (register, self.literal(1), 0), (XOR,))
+
+    def single(self, place: int) -> int:
+        """A float operand, sign and bars applied."""
+        operand = self.operands[place]
+        if operand.kind in ("float", "special", "number"):
+            return self.literal(_single(operand))
+        register = self.plain(place)
+        if "|" in operand.text:
+            register = self.new(Kind.LOGIC, (register, self.literal(_SIGN - 1), 0), (AND,))
+        if operand.sign == "-":
+            register = self.new(Kind.LOGIC, (register, self.literal(_SIGN), 0), (XOR,))
+        return register
+
+    def double(self, place: int) -> tuple[int, int]:
+        """A double operand, sign and bars applied."""
+        operand = self.operands[place]
+        if operand.kind in ("float", "special", "number"):
+            bits = struct.unpack("<Q", struct.pack("<d", _number(operand)))[0]
+            return self.literal(bits), self.literal(bits >> 32)
+        low, high = self.pair(place)
+        if "|" in operand.text:
+            high = self.new(Kind.LOGIC, (high, self.literal(_SIGN - 1), 0), (AND,))
+        if operand.sign == "-":
+            high = self.new(Kind.LOGIC, (high, self.literal(_SIGN), 0), (XOR,))
+        return low, high
+
+    def literal(self, value: int) -> int:
+        """A literal's register."""
+        return self.registers.literal(value)
+
+    # Code addresses
+
+    def code_address(self, label: str) -> int:
+        """The address of a label, as indirect jumps count."""
+        return self._addresses[self._listing.labels[label]]
+
+    def next_address(self) -> int:
+        """Behind this instruction."""
+        return self._addresses[self.instruction.index] + 16
+
+    def place_of(self, operand: Operand) -> int:
+        """The instruction that a direct jump goes to."""
+        if operand.kind == "target":
+            return self._listing.labels[operand.name]
+        if operand.kind == "number":
+            here = self._addresses[self.instruction.index]
+            return self._addresses.index(here - self.instruction.address + operand.value)
+        raise Untranslated(operand.text)
+
+    # Operations
+
+    def emit(
+        self,
+        kind: Kind,
+        targets: tuple[int, ...],
+        sources: tuple[int, ...],
+        detail: tuple[int, ...] = (),
+    ) -> None:
+        """Append an operation."""
+        self.operations.append(Micro(kind, targets, sources, detail))
+
+    def new(self, kind: Kind, sources: tuple[int, ...], detail: tuple[int, ...] = ()) -> int:
+        """Append an operation whose result is a temporary."""
+        register = self.registers.temporary()
+        self.emit(kind, (register,), sources, detail)
+        return register
+
+
+def _following(name: str, count: int) -> tuple[str, ...]:
+    prefix = name.rstrip("0123456789")
+    first = int(name[len(prefix) :])
+    return tuple(f"{prefix}{first + i}" for i in range(count))
+
+
+def _number(operand: Operand) -> float:
+    text = operand.text.replace(".reuse", "").strip().upper()
+    if "QNAN" in text or "SNAN" in text:
+        return float("nan")
+    if "INF" in text:
+        return float("-inf") if text.startswith("-") else float("inf")
+    return float(operand.text)
+
+
+def _single(operand: Operand) -> int:
+    """The bits of a float literal; hexadecimal ones are bits already."""
+    text = operand.text.strip()
+    if text.lower().lstrip("-").startswith("0x"):
+        return int(text, 0) & 0xFFFFFFFF
+    value = _number(operand)
+    if value != value:
+        return 0xFFFFFFFF if text.startswith("-") else 0x7FFFFFFF
+    try:
+        packed = struct.pack("<f", value)
+    except OverflowError:
+        packed = struct.pack("<f", float("inf") if value > 0 else float("-inf"))
+    word: int = struct.unpack("<I", packed)[0]
+    return word

@@ -1,0 +1,167 @@
+"""Which registers a SASS instruction writes and reads, with the widths that its opcode implies."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from perfassert.frontends.machine.matrix import fragment_words
+from perfassert.frontends.machine.sass import Instruction, Operand
+
+_NO_RESULT = frozenset(
+    "ST STG STS STL RED REDG BRA EXIT BAR BSSY BSYNC MEMBAR NOP WARPSYNC DEPBAR CCTL RET CALL BRX "
+    "JMP JMX LDGSTS LDGDEPBAR ERRBAR YIELD NANOSLEEP KILL BPT BREAK BMOV CCTLL ARRIVES "
+    "UTMALDG UTMASTG UTMAPF UTMACMDFLUSH UBLKCP UBLKRED FENCE BRXU JMXU ACQBULK WARPGROUP "
+    "USETMAXREG PREEXIT RPCMOV CGAERRBAR ENDCOLLECTIVE SUST STSM".split()
+)
+_TWO_PREDICATES = frozenset("ISETP UISETP FSETP DSETP HSETP2 PSETP PLOP3 UPLOP3 FSETP2".split())
+_CARRIES = frozenset(
+    "IADD3 LEA UIADD3 ULEA IMAD UIMAD IADD UIADD VOTE VOTEU VIMNMX UVIMNMX".split()
+)
+_VOTES = ("VOTE", "VOTEU")
+_WORDS = {"64": 2, "128": 4, "96": 3, "256": 8}
+_BYTES = {"64": 8, "128": 16, "U8": 1, "S8": 1, "U16": 2, "S16": 2, "F16": 2, "256": 32}
+_MATRIX_ROWS = ("LDSM", "STSM")
+_ROW = 16  # bytes
+_PREDICATES = 7
+_DOUBLE = ("DADD", "DMUL", "DFMA", "DMNMX", "DSETP")
+_PACKED = ("FADD2", "FMUL2", "FFMA2")
+
+
+def defined(instruction: Instruction) -> tuple[str, ...]:
+    """Registers and predicates written, the words of a wide result in order."""
+    if instruction.base == "R2P":
+        return tuple(f"P{i}" for i in range(_PREDICATES))
+    found: list[str] = []
+    behind = False  # the register: a negated predicate there is read, a carry
+    for operand in instruction.operands[: results(instruction)]:
+        if operand.kind == "predicate":
+            if operand.name[-1] != "T" and not (behind and operand.sign):
+                found.append(operand.name)
+        elif instruction.base not in _TWO_PREDICATES:
+            found += operand_registers(operand, _result_words(instruction))
+            behind = True
+    return tuple(found)
+
+
+def results(instruction: Instruction) -> int:
+    """How many leading operands are written: predicates, a register, then carries or a vote."""
+    base, operands = instruction.base, instruction.operands
+    if base in _NO_RESULT and "TRY_ALLOC" not in instruction.modifiers:
+        return 0
+    if base in _TWO_PREDICATES:
+        return min(2, len(operands))
+    place = _predicates_from(instruction, 0)
+    if base in _VOTES and place == len(operands):
+        return place - 1  # the last one is voted on
+    if place < len(operands) and operands[place].kind == "register":
+        place += 1
+        if base in _CARRIES:
+            following = _predicates_from(instruction, place)
+            place = min(following, place + 1) if base in _VOTES else following
+    return place
+
+
+def _predicates_from(instruction: Instruction, place: int) -> int:
+    """The place after a run of predicates."""
+    operands = instruction.operands
+    while place < len(operands) and operands[place].kind == "predicate":
+        place += 1
+    return place
+
+
+def used(instruction: Instruction) -> tuple[str, ...]:
+    """Registers and predicates read, guard included."""
+    result: list[str] = []
+    if instruction.guard and instruction.guard[0][-1] != "T":
+        result.append(instruction.guard[0])
+    if instruction.base == "P2R":
+        result += [f"P{i}" for i in range(_PREDICATES)]
+    operands = instruction.operands[results(instruction) :]
+    for place, operand in enumerate(operands):
+        if operand.kind == "predicate":
+            if operand.name[-1] != "T":
+                result.append(operand.name)
+        elif operand.kind == "register":
+            result += operand_registers(operand, _source_words(instruction, place))
+        elif operand.kind in ("memory", "constant"):
+            indirect = operand.kind == "memory" or operand.name.startswith("UR")
+            if operand.name and indirect:
+                result += operand_registers(Operand("register", operand.name), 2)
+            for part in operand.parts:
+                result += operand_registers(part, 2 if ".64" in part.suffix else 1)
+    return tuple(dict.fromkeys(result))
+
+
+def operand_registers(operand: Operand, words: int) -> tuple[str, ...]:
+    """``R4`` of two words: ``R4``, ``R5``; nothing for ``RZ``."""
+    if operand.kind != "register" or operand.name in ("RZ", "URZ"):
+        return ()
+    return _run(operand.name, words)
+
+
+@lru_cache(maxsize=4096)
+def _run(name: str, words: int) -> tuple[str, ...]:
+    prefix = name.rstrip("0123456789")
+    first = int(name[len(prefix) :])
+    return tuple(f"{prefix}{first + i}" for i in range(words))
+
+
+def accessed_bytes(instruction: Instruction) -> int:
+    """Bytes at each address that an instruction is given; of a matrix, one of its rows."""
+    if instruction.base in _MATRIX_ROWS:
+        return _ROW
+    if instruction.base == "CCTL":
+        return 1  # whatever is there, its sector
+    return next((_BYTES[m] for m in instruction.modifiers if m in _BYTES), 4)
+
+
+def prefetches(instruction: Instruction) -> bool:
+    """Whether it brings data into a cache, and gives nothing back."""
+    return instruction.base == "CCTL" and not {"PF1", "PF2"}.isdisjoint(instruction.modifiers)
+
+
+def sleep_operands(instruction: Instruction) -> tuple[Operand, ...]:
+    """What says for how long ``NANOSLEEP`` sleeps."""
+    return instruction.operands[-1:] if instruction.base == "NANOSLEEP" else ()
+
+
+def matrix_rows(instruction: Instruction) -> int | None:
+    """Lanes that give ``LDSM`` and ``STSM`` an address, where it is not all of them."""
+    if instruction.base not in _MATRIX_ROWS:
+        return None
+    last = instruction.modifiers[-1] if instruction.modifiers else ""
+    return {"2": 16, "4": None}.get(last, 8)
+
+
+def _result_words(instruction: Instruction) -> int:
+    base, modifiers = instruction.base, instruction.modifiers
+    if base.endswith("MMA") and base != "HFMA2":
+        return fragment_words(instruction, "D")
+    if base == "LDSM":
+        return int(modifiers[-1]) if modifiers and modifiers[-1] in ("2", "4") else 1
+    if "WIDE" in modifiers or base in _DOUBLE or base in _PACKED:
+        return 2
+    if base == "CS2R":
+        return 1 if "32" in modifiers else 2
+    if base in ("F2F", "I2F") and modifiers and modifiers[0] == "F64":
+        return 2
+    for modifier in modifiers:
+        if modifier in _WORDS and base not in ("SHF", "USHF", "ISETP"):
+            return _WORDS[modifier]
+    return 1
+
+
+def _source_words(instruction: Instruction, place: int) -> int:
+    base, modifiers = instruction.base, instruction.modifiers
+    if base.endswith("MMA") and base != "HFMA2":
+        roles = "ACC" if base.endswith("GMMA") else "ABC"  # a group's B is never in registers
+        return fragment_words(instruction, roles[place]) if place < 3 else 1
+    if base in _DOUBLE or base in _PACKED:
+        return 2
+    if base in ("STG", "STS", "STL", "ST", "ATOM", "ATOMG", "ATOMS", "RED"):
+        return next((_WORDS[m] for m in modifiers if m in _WORDS), 1)
+    if base in ("IMAD", "UIMAD") and ("WIDE" in modifiers or "HI" in modifiers) and place == 2:
+        return 2
+    if base in ("F2F", "F2I") and modifiers and modifiers[-1] == "F64":
+        return 2
+    return 1
