@@ -31,7 +31,7 @@ SEED, TOGETHER = 1, 10
 KNOWN = {
     "wider grid": [50, 110, 141, 186, 207, 328],
     "wrong and guessed": [295],  # IDP.2A is not translated
-    "disagreement": [20, 126, 326],
+    "disagreement": [126, 326],
     "guessed": [223],
     "corrected by execution": [111, 154, 314],
 }

@@ -59,8 +59,8 @@ def checked_blocks(representative: tuple[int, ...], grid: tuple[int, int, int]) 
     """Numbers of the blocks that are executed: corners of the grid, the representative one, and
     two of chance, the same ones each time.
 
-    >>> checked_blocks((2, 0, 0), (5, 1, 1))[:3]
-    (0, 2, 4)
+    >>> checked_blocks((1, 0, 0), (3, 1, 1))
+    (0, 1, 2)
     """
     nx, ny, nz = grid
     chance = random.Random(str(grid))

@@ -74,6 +74,7 @@ _DRIVER_WORDS: tuple[tuple[int, dict[str, int]], ...] = (
     (0, {}),
 )
 """By least architecture: where :class:`Constants` lie that are not where they first were."""
+_POINTER = 8  # bytes
 _WORDS = 8
 """The most registers that a load writes."""
 
@@ -336,9 +337,14 @@ class Describer:
         return held[0] if len(held) == 1 else ""
 
     def _may_point(self, atom: int) -> bool:
-        """Whether a parameter, or a member of one, is a number of 64 bits that may be a pointer."""
-        member = self._member(self.symbols.atoms[atom].name)
-        return member.pointer or atom in self.code.words.wide
+        """Whether a parameter, or what lies in one, is a number of 64 bits that may be a pointer;
+        in a structure of unknown layout any word at a place for one may be its half."""
+        name = self.symbols.atoms[atom].name
+        position, _, inside = name[len(ARGUMENT) :].partition("+")
+        parameter = self.parameters[int(position)]
+        open_layout = parameter.size > _POINTER and not parameter.members
+        placed = open_layout and int(inside or 0) % _POINTER == 0
+        return placed or self._member(name).pointer or atom in self.code.words.wide
 
     def _member(self, name: str) -> Member:
         """The parameter, or what lies at a byte of it; its name is that of a field."""
