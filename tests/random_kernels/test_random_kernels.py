@@ -33,7 +33,7 @@ KNOWN = {
     "wrong and guessed": [295],  # IDP.2A is not translated
     "disagreement": [126, 326],
     "guessed": [223],
-    "corrected by execution": [111, 154, 314],
+    "corrected by execution": [111, 154],
 }
 """What is wrong with predictions, and of which kernels: to be taken out when it is fixed."""
 
