@@ -345,32 +345,12 @@ class Symbols:
             return self.div(value, self.number(1 << (number & 63)))
         return self.div(value, self.call("<<", self.one, amount))
 
-    def unsigned(self, value: Value) -> Value:
-        """A 32-bit constant that is printed as a negative number, as what it means unsigned."""
-        number = value.constant
-        return self.number(number + 2**32) if number is not None and number < 0 else value
-
     def negative(self, value: Value) -> Value:
         """The sign bit: 1 where the value is below 0."""
         number = value.constant
         if number is not None:
             return self.one if number < 0 else self.zero
         return self.zero if self.nonnegative(value) else self.call("negative", value)
-
-    def logical_right(self, value: Value, amount: int) -> Value:
-        """``value`` as 32 unsigned bits, shifted right; of a sign mask, as many ones as remain."""
-        if amount == 31:
-            return self.negative(value)
-        if not 0 <= amount < 32:
-            return self.unknown(f"a shift by {amount:#x}", value)
-        if len(value.terms) == 1 and value.terms[0][1] == -1 and len(value.terms[0][0]) == 1:
-            atom = self.atoms[value.terms[0][0][0]]
-            if atom.function == "negative":
-                return self.scale(value, -(2 ** (32 - amount) - 1))
-        negated = self.scale(value, -1)
-        if self.compare("<", negated, self.number(2)) is self.one and self.nonnegative(negated):
-            return self.scale(negated, 2 ** (32 - amount) - 1)
-        return self.div(value, self.number(1 << amount))
 
     # Conditions: values that are 0 or 1
 
@@ -459,9 +439,9 @@ class Symbols:
             difference is self.sub(rest, divisor) for rest, divisor in self._remainders(difference)
         )
 
-    def is_remainder(self, value: Value) -> bool:
-        """Whether the value is ``x − d · (x // d)``."""
-        return any(rest is value for rest, _ in self._remainders(value))
+    def remainder_divisor(self, value: Value) -> Value | None:
+        """``d`` where the value is ``x − d · (x // d)``."""
+        return next((d for rest, d in self._remainders(value) if rest is value), None)
 
     def nonnegative(self, value: Value) -> bool:
         """Whether the value is sure not to be below 0; indices and counters never are."""

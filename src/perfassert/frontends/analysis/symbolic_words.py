@@ -67,9 +67,7 @@ class Words:
         self._bounds: dict[int, tuple[int, int]] = {}
         self._pairs: dict[tuple[int, int], Value] = {}
         self._low: dict[int, tuple[Value, Value]] = {}
-        self._signs: dict[
-            int, Value
-        ] = {}  # by a word of ones or zeros, the number it is the sign of
+        self._signs: dict[int, Value] = {}  # what a word of ones or zeros is the sign of
 
     # Numbers that words mean
 
@@ -92,7 +90,7 @@ class Words:
             return self.s.number(number % WORD)
         if self._fits(value):
             return value
-        if self.s.is_remainder(value):
+        if self.s.remainder_divisor(value) is not None:
             return self._index(value)
         if self.has_64_bits(value) or self._wraps(value):
             return self._wrapped(value, 0)
@@ -115,7 +113,7 @@ class Words:
         return any(abs(c) >= _MIXES for m, c in value.terms if m)
 
     def exact_unsigned(self, value: Value) -> Value:
-        """The word as an unsigned number, with nothing assumed."""
+        """The word as an unsigned number; nothing is assumed of what may be below 0."""
         return self._wrapped(value, 0)
 
     def _fits(self, value: Value) -> bool:
@@ -361,10 +359,9 @@ class Words:
                     products = [a * b for a in (least, most) for b in ends]
                     least, most = min(products), max(products)
                 low, high = low + least, high + most
-            if low < 0 or high >= WORD:
-                limit = self.s.below(value)
-                if limit:  # a remainder
-                    low, high = 0, limit - 1
+            divisor = self.s.remainder_divisor(value)
+            if divisor is not None and (divisor.constant or 0) > 0:
+                low, high = 0, (divisor.constant or 0) - 1
             found = self._bounds[value.index] = (max(low, -_INFINITE), min(high, _INFINITE))
         return found
 
