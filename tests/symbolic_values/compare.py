@@ -17,6 +17,7 @@ from perfassert.kernel.symbols import Symbols
 from .programs import BASE, SAVED, Program
 
 GRID, THREADS = 3, 32
+_ITERATIONS = 6  # more than any loop has
 _SIZES = (4, 100, 5000, 1 << 20, 1 << 31, 1 << 40)
 
 
@@ -43,7 +44,7 @@ def compare(seed, engines=(True,)):
     names = {name: value.astype(object) for name, value in names.items()}
     names |= {f"arg:{n + 1}": value for n, value in enumerate(given)}
     memo = {}
-    valid = _holds(found, code, names, memo)
+    valid = _holds(found, code, names)
     known = 0
     for compiled in engines:
         room = np.zeros(GRID * THREADS * SAVED, np.uint32)
@@ -100,16 +101,22 @@ _FUNCTIONS = {
 }  # fmt: skip
 
 
-def _holds(found, code, names, memo):
-    """Threads of which everything that was assumed is true."""
+def _holds(found, code, names):
+    """Threads of which everything that was assumed is true, in each iteration of each loop; none,
+    where something was assumed of what is not known."""
     valid = np.ones(GRID * THREADS, np.bool_)
-    for value, low, high in code.words.ranges.values():
-        seen = _evaluated(found.symbols, value, names, memo)
-        if seen is not None:
+    for iteration in range(_ITERATIONS if found.loops else 1):
+        counters = {f"loop:{loop}": iteration for loop in found.loops}
+        here, memo = {**names, **counters}, {}
+        for value, low, high in code.words.ranges.values():
+            seen = _evaluated(found.symbols, value, here, memo)
+            if seen is None:
+                return np.zeros_like(valid)
             valid &= ((seen >= low) & (seen <= high)).astype(np.bool_)
-    for value in code.words.alike.values():
-        seen = _evaluated(found.symbols, value, names, memo)
-        if seen is not None:
+        for value in code.words.alike.values():
+            seen = _evaluated(found.symbols, value, here, memo)
+            if seen is None:
+                return np.zeros_like(valid)
             warps = seen.reshape(GRID, THREADS)
             valid &= np.repeat((warps == warps[:, :1]).all(axis=1), THREADS)
     return valid

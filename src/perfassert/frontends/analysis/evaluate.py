@@ -22,6 +22,7 @@ from typing import Protocol
 
 from perfassert.frontends.analysis.first_iterations import FirstTrue
 from perfassert.frontends.analysis.recurrences import closed_form, entered_ring
+from perfassert.frontends.analysis.symbolic_words import Words
 from perfassert.frontends.machine.control_flow import EXIT, Block, Edge, Flow, NaturalLoop
 from perfassert.kernel.symbols import Symbols, Value
 
@@ -30,7 +31,9 @@ Read = Callable[[int], Value]
 
 
 class Code(Protocol):
-    """What the evaluation needs to know of an instruction set."""
+    """What the evaluation needs to know of the code; ``words`` has noted what it assumes."""
+
+    words: Words
 
     @property
     def flow(self) -> Flow:
@@ -430,6 +433,7 @@ class _Evaluation:
             return s.substitute(value, solved, memo)
 
         self._close(index, closed)
+        self.code.words.close(closed)
         for departure in exits:
             departure.condition = closed(departure.condition)
         decided = self._trips(result, exits)

@@ -41,7 +41,7 @@ def _add(w: Words, o: Micro, v: Sequence[Value]) -> Results:
     carry = w.carry([term for term in terms if term != (s.zero, False)])
     if len(o.targets) < 3 or o.targets[2] < 0:
         return total, w.assume(carry, 0, 1)
-    second = s.compare(">=", carry, s.number(2))
+    second = s.compare(">=", w.assume(carry, 0, 2), s.number(2))
     return total, w.bounded(s.sub(carry, second), 0, 1), second
 
 

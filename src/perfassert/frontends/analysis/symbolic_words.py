@@ -135,6 +135,13 @@ class Words:
             self.ranges.setdefault((value.index, low, high), Range(value, low, high))
         return value
 
+    def close(self, closed: Callable[[Value], Value]) -> None:
+        """Put the closed forms of a loop into what was assumed in it."""
+        for key, (value, low, high) in list(self.ranges.items()):
+            self.ranges[key] = Range(closed(value), low, high)
+        for index, value in list(self.alike.items()):
+            self.alike[index] = closed(value)
+
     def assume_alike(self, value: Value) -> Value:
         """The value, noted to be the same in all lanes of a warp."""
         return self.alike.setdefault(value.index, value)
@@ -255,7 +262,8 @@ class Words:
 
     def note_low_words(self, comparison: Value, left: Value, right: Value) -> None:
         """That ``comparison`` is of these unsigned words, perhaps the low ones of pairs."""
-        self._low[comparison.index] = left, right
+        if comparison.constant is None:
+            self._low[comparison.index] = left, right
 
     def low_words(self, comparison: Value) -> tuple[Value, Value] | None:
         """The words that were compared, the one that is to be less first."""
