@@ -332,18 +332,22 @@ class Symbols:
         return _MAXIMA.get(self.atoms[value.terms[0][0][0]].name, 0) if _is_atom(value) else 0
 
     def shift_left(self, value: Value, amount: Value) -> Value:
-        """``value · 2^amount``."""
+        """``value · 2^amount`` modulo 2⁶⁴."""
         number = amount.constant
-        if number is not None:
-            return self.scale(value, 1 << (number & 63))
-        return self.mul(value, self.call("<<", self.one, amount))
+        if number is None:
+            return self.mul(value, self.call("<<", self.one, amount))
+        if number < 0:
+            return self.unknown(f"a shift by {number}", value)
+        return self.scale(value, 1 << number) if number < 64 else self.zero
 
     def shift_right(self, value: Value, amount: Value) -> Value:
         """``value // 2^amount`` (arithmetic; logical for what is not negative)."""
         number = amount.constant
-        if number is not None:
-            return self.div(value, self.number(1 << (number & 63)))
-        return self.div(value, self.call("<<", self.one, amount))
+        if number is None:
+            return self.div(value, self.call("<<", self.one, amount))
+        if number < 0:
+            return self.unknown(f"a shift by {number}", value)
+        return self.div(value, self.number(1 << min(number, 64)))
 
     def negative(self, value: Value) -> Value:
         """The sign bit: 1 where the value is below 0."""
