@@ -23,6 +23,7 @@ _MAX_BITS = 256
 _MAX_DEPTH = 100
 _MAX_SIZE = 4096
 _WIDE = 2**40
+_WORD = 2**32
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -202,7 +203,7 @@ class Symbols:
         for monomial, coefficient in dividend.terms:
             if coefficient % number == 0:
                 whole[monomial] = coefficient // number
-            elif not monomial:
+            elif not monomial or (number >= _WORD and abs(coefficient) > number):
                 whole[monomial], rest[monomial] = divmod(coefficient, number)
             else:
                 rest[monomial] = coefficient
