@@ -299,12 +299,11 @@ class Words:
 
     def _sign(self, value: Value) -> Value | None:
         """1 where the value is a word of ones, 0 where it is 0; None for any other value."""
-        s = self.s
-        negated = s.scale(value, -1)
-        if self.bounds(negated) == (0, 1):
-            return negated
         signed = self._signs.get(value.index)
-        return None if signed is None else s.negative(signed)
+        if signed is not None:
+            return self.s.negative(signed)
+        negated = self.s.scale(value, -1)
+        return negated if self.bounds(negated) == (0, 1) else None
 
     def compare(self, relation: str, left: Value, right: Value) -> Value:
         """Of unsigned words. Those below 0 are above all others: ``0 <= x < n`` is one comparison,
