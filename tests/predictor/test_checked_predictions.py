@@ -33,9 +33,9 @@ class Tampered(CompiledCode):
 
     change: object = None
 
-    def bind(self, launch, arch, warp_size, executed=None, corrections=()):
-        bound, work = super().bind(launch, arch, warp_size, executed, corrections)
-        return (bound if corrections else self.change(bound)), work
+    def bind(self, launch, arch, warp_size, executed=None):
+        bound, work = super().bind(launch, arch, warp_size, executed)
+        return (self.change(bound) if executed is None else bound), work
 
 
 def shifted(bound):

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from perfassert.source import Assumption
+
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
@@ -182,6 +184,8 @@ class Executed:
     byte address and space (``"global"``, ``"shared"``), with ``sampled`` beside it for
     instructions that touched nothing, and ``work``; None where unknown content decided what is
     executed. ``on_chip``: where a single block stands for all, in its place for on-chip memory.
+    ``corrections``: closed forms that it contradicts, in words; where there are some it decides
+    in the place of all of them.
     """
 
     blocks: int
@@ -193,6 +197,7 @@ class Executed:
     sampled: Sampled | None = None
     work: Work | None = None
     on_chip: Sampled | None = None
+    corrections: tuple[Assumption, ...] = ()
 
     def sampled_for(self, space: str) -> Sampled | None:
         """The blocks that tell where accesses of a space went."""

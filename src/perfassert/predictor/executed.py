@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -51,7 +52,8 @@ def bound(kernel: Kernel, launch: Launch, device: Device) -> tuple[Description, 
     wave = min(held.resident_blocks * device.compute_units, launch.blocks)
     found = sampled(code, described.program, launch, device, wave)
     corrections = tuple(Assumption(f"{CORRECTED}: {d.text}", d.span) for d in differences)
-    return code.bind(launch, device.arch, device.warp_size, found, corrections)
+    found = replace(found, corrections=corrections)
+    return code.bind(launch, device.arch, device.warp_size, found)
 
 
 def sampled(

@@ -84,11 +84,10 @@ class Binder:
         proxies: Mapping[str, Value],
         warp_size: int,
         executed: Executed | None = None,
-        distrusts: bool = False,
     ) -> None:
         self.program = program
-        self.distrusts = distrusts  # closed forms: what was executed decides
         self.executed = executed
+        self.corrections: tuple[Assumption, ...] = () if executed is None else executed.corrections
         self.spread = spreads(program, executed)
         self.seen = seen_addresses(program, executed)
         self.extents = extents(program, arguments.sizes())
@@ -107,7 +106,7 @@ class Binder:
             self.ranges[axis] = (0, launch.block[i] * launch.grid[i] - 1)
             self.ranges[f"threadIdx.{axis}"] = (0, launch.block[i] - 1)
             self.ranges[f"blockIdx.{axis}"] = (0, launch.grid[i] - 1)
-        self.assumptions: dict[Assumption, None] = {}
+        self.assumptions: dict[Assumption, None] = dict.fromkeys(self.corrections)
         self._forms: dict[int, Affine] = {}
         self._numbers: dict[Monomial, int | None] = {}
         self._sums: dict[Terms, Affine] = {}
@@ -309,7 +308,7 @@ class Binder:
         """Why nobody knows the value: it depends on data, or on what was not given; else empty."""
         if value is None or self.symbols.depends_on_data(value):
             return "its end depends on data"
-        if self.distrusts and value.constant is None:
+        if self.corrections and value.constant is None:
             return "its closed form differs from executed blocks"
         for place in sorted(self.symbols.inside(value)):
             atom = self.symbols.atoms[place]

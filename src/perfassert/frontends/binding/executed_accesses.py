@@ -78,7 +78,7 @@ def _open(
     """Whether no closed form says where some of the accesses go, or how often; what the user has
     stated stays."""
     around = _around(binder.program)
-    loose = binder.distrusts
+    loose = bool(binder.corrections)
     for number in numbers:
         instruction = maker[number]
         block = around[instruction.index]

@@ -210,27 +210,17 @@ class Hints:
         return replace(binary, parameters=tuple(renamed)).sealed()
 
     def bind(
-        self,
-        binary: Binary,
-        launch: Launch,
-        warp_size: int,
-        executed: Executed | None = None,
-        corrections: tuple[Assumption, ...] = (),
+        self, binary: Binary, launch: Launch, warp_size: int, executed: Executed | None = None
     ) -> tuple[BoundKernel, Launch]:
         """Graph and accesses for a launch, and the launch that the volumes are those of.
 
-        ``executed``: what a sample of its blocks found, where closed forms end; with
-        ``corrections``, which say what is wrong with them, it stands for all of them.
+        ``executed``: what a sample of its blocks found, where closed forms end or are wrong.
         """
         program = _program(binary)
         arguments = Arguments(program, launch, binary.kernel)
         check_trip_counts(program, self.trip_counts)
         proxies = read_proxies(self.proxies, program, arguments)
-        binder = Binder(
-            program, launch, arguments, self.trip_counts, proxies, warp_size, executed,
-            distrusts=bool(corrections),
-        )  # fmt: skip
-        binder.assumptions.update(dict.fromkeys(corrections))
+        binder = Binder(program, launch, arguments, self.trip_counts, proxies, warp_size, executed)
         for text, place in declared(self.proxies, program):
             binder.assume(text, place)
         bound, touches = bind_accesses(binder)
@@ -244,9 +234,9 @@ class Hints:
             warps = -(-launch.threads_per_block // warp_size)
             share = (stands.working or prod(launch.working_grid(work))) / launch.blocks
             said = contradiction(graph, executed.work, warps, share)
-            if said and not corrections:
-                corrections = (Assumption(f"{CORRECTED}: {said}"),)
-                return self.bind(binary, launch, warp_size, executed, corrections)
+            if said and not executed.corrections:
+                corrected = replace(executed, corrections=(Assumption(f"{CORRECTED}: {said}"),))
+                return self.bind(binary, launch, warp_size, corrected)
             if said:
                 binder.assume(said, stands_for=DISAGREEMENT)
         aligned = {n: b.alignment for n, b in arguments.buffers.items()}
@@ -318,15 +308,10 @@ class CompiledCode:
         return _program(self.binary(arch))
 
     def bind(
-        self,
-        launch: Launch,
-        arch: str,
-        warp_size: int,
-        executed: Executed | None = None,
-        corrections: tuple[Assumption, ...] = (),
+        self, launch: Launch, arch: str, warp_size: int, executed: Executed | None = None
     ) -> tuple[BoundKernel, Launch]:
         """Graph and accesses for a launch, and the launch that the volumes are those of."""
-        return self.hints.bind(self.binary(arch), launch, warp_size, executed, corrections)
+        return self.hints.bind(self.binary(arch), launch, warp_size, executed)
 
     def executable(self, arch: str) -> MachineCode:
         """What ``engines/execution`` runs."""
@@ -341,15 +326,10 @@ class BuiltCode:
     hints: Hints
 
     def bind(
-        self,
-        launch: Launch,
-        arch: str,
-        warp_size: int,
-        executed: Executed | None = None,
-        corrections: tuple[Assumption, ...] = (),
+        self, launch: Launch, arch: str, warp_size: int, executed: Executed | None = None
     ) -> tuple[BoundKernel, Launch]:
         """Graph and accesses for a launch, and the launch that the volumes are those of."""
-        return self.hints.bind(self.built, launch, warp_size, executed, corrections)
+        return self.hints.bind(self.built, launch, warp_size, executed)
 
     def executable(self, arch: str) -> MachineCode:
         """What ``engines/execution`` runs."""
