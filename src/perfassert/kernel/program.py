@@ -27,6 +27,25 @@ CLUSTERED = "clustered"
 """The variable that is 1 where the launch has clusters."""
 
 
+def argument_of(position: int, offset: int = 0) -> str:
+    """The variable of a parameter, or of what lies at a byte of it.
+
+    >>> argument_of(2), argument_of(2, 8)
+    ('arg:2', 'arg:2+8')
+    """
+    return f"{ARGUMENT}{position}" + (f"+{offset}" if offset else "")
+
+
+def place_of_argument(variable: str) -> tuple[int, int]:
+    """The position of the parameter, and the byte of it, that a variable stands for.
+
+    >>> place_of_argument("arg:2+8")
+    (2, 8)
+    """
+    position, _, offset = variable[len(ARGUMENT) :].partition("+")
+    return int(position), int(offset or 0)
+
+
 @dataclass(frozen=True, slots=True)
 class MemoryAccess:
     """What one instruction touches: ``address`` in bytes from the start of ``field``.

@@ -14,7 +14,6 @@ from perfassert.frontends.analysis.symbolic_code import Constants, SymbolicCode
 from perfassert.frontends.analysis.symbolic_words import WORD
 from perfassert.frontends.machine.barriers import barrier_operands, barrier_use
 from perfassert.frontends.machine.bulk_copies import (
-    argument_of,
     bulk_copy,
     copy_operands,
     parameter_of,
@@ -54,6 +53,8 @@ from perfassert.kernel.program import (
     ProgramBlock,
     ProgramInstruction,
     ProgramLoop,
+    argument_of,
+    place_of_argument,
 )
 from perfassert.kernel.roles import Role
 from perfassert.kernel.symbols import Symbols, Value
@@ -340,16 +341,16 @@ class Describer:
         """Whether a parameter, or what lies in one, is a number of 64 bits that may be a pointer;
         in a structure of unknown layout any word at a place for one may be its half."""
         name = self.symbols.atoms[atom].name
-        position, _, inside = name[len(ARGUMENT) :].partition("+")
-        parameter = self.parameters[int(position)]
+        position, offset = place_of_argument(name)
+        parameter = self.parameters[position]
         open_layout = parameter.size > _POINTER and not parameter.members
-        placed = open_layout and int(inside or 0) % _POINTER == 0
+        placed = open_layout and offset % _POINTER == 0
         return placed or self._member(name).pointer or atom in self.code.words.wide
 
     def _member(self, name: str) -> Member:
         """The parameter, or what lies at a byte of it; its name is that of a field."""
-        position, _, inside = name[len(ARGUMENT) :].partition("+")
-        parameter, offset = self.parameters[int(position)], int(inside or 0)
+        position, offset = place_of_argument(name)
+        parameter = self.parameters[position]
         known = next((m for m in parameter.members if m.offset == offset), None)
         pointer = parameter.pointer and not offset if known is None else known.pointer
         return Member(parameter.at(offset), offset, parameter.size, pointer)

@@ -25,7 +25,7 @@ from perfassert.kernel.machine import (
     Source,
     Space,
 )
-from perfassert.kernel.program import CLUSTERED, CONSTANT
+from perfassert.kernel.program import CLUSTERED, CONSTANT, argument_of
 from perfassert.kernel.symbols import Symbols, Value
 
 _ADDRESS = 4  # the first sources of a memory operation
@@ -35,17 +35,18 @@ _WIDE_SPACES = (Space.GLOBAL, Space.GENERIC)
 _STACK_WORDS = 1 << 20
 """So many words of a stack at most lie below its pointer."""
 _NOTHING = frozenset(("shared window",))
-"""Special registers that are 0 as far as addresses are told apart."""
+"""Special registers that are 0 as far as addresses are distinguished."""
 
 
 @dataclass(frozen=True, slots=True)
 class Constants:
     """What lies in the constant banks of one kernel.
 
-    ``block``, ``grid``, ``stack``, ``memory``, ``cluster``: offsets in bank 0 of ``blockDim.x``,
-    ``gridDim.x``, of the stack pointer, of the address at which parameters lie in memory, of a 1
-    where the launch has clusters (-1: the architecture has no such word, what lies there may be a
-    parameter); ``banks``: initialised banks; ``unset``: what in them only the program fills.
+    ``base``: where ``parameters`` start in bank 0; ``block``, ``grid``, ``stack``, ``memory``,
+    ``cluster``: offsets there of ``blockDim.x``, ``gridDim.x``, of the stack pointer, of the
+    address at which parameters lie in memory, of a 1 where the launch has clusters (-1: the
+    architecture has no such word, what lies there may be a parameter); ``banks``: initialised
+    banks; ``unset``: what in them only the program fills.
     """
 
     base: int
@@ -233,10 +234,9 @@ class SymbolicCode:
 
     def _word_of_parameter(self, position: int, parameter: Parameter, inside: int) -> Value:
         sizes = {m.offset: m.size for m in parameter.members} or {0: parameter.size}
-        name = f"arg:{position}"
         if sizes.get(inside - 4) == 8:
-            return self.words.high(self._wide(name + (f"+{inside - 4}" if inside > 4 else "")))
-        name += f"+{inside}" if inside else ""
+            return self.words.high(self._wide(argument_of(position, inside - 4)))
+        name = argument_of(position, inside)
         at = self.constants.base + parameter.offset + inside
         unknown = not parameter.members and inside + 8 <= parameter.size
         if sizes.get(inside) == 8 or (unknown and at in self._low_halves):

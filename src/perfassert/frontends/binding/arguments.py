@@ -13,7 +13,14 @@ from perfassert.frontends.binding.encoding import Misfit, encoded, flat, packed
 from perfassert.kernel.affine import Affine, add
 from perfassert.kernel.bound import BoundAccess
 from perfassert.kernel.launch import Buffer, Launch
-from perfassert.kernel.program import ARGUMENT, Member, Parameter, Program
+from perfassert.kernel.program import (
+    ARGUMENT,
+    Member,
+    Parameter,
+    Program,
+    argument_of,
+    place_of_argument,
+)
 from perfassert.kernel.tensor_map import TensorMap
 
 _APART = 2**40
@@ -63,7 +70,7 @@ class Arguments:
 
     def _take(self, position: int, value: Any) -> None:
         parameter = self.program.parameters[position]
-        variable = f"{ARGUMENT}{position}"
+        variable = argument_of(position)
         if isinstance(value, TensorMap):
             self._store(variable, parameter, parameter.name, value)
         elif isinstance(value, (bytes, bytearray)):
@@ -91,19 +98,17 @@ class Arguments:
             raise self._wrong(shown, str(error)) from None
 
     def _map(self, variable: str, shown: str, value: TensorMap) -> None:
-        position, _, inside = variable[len(ARGUMENT) :].partition("+")
-        if self.program.parameters[int(position)].size - int(inside or 0) < _TENSOR_MAP:
+        position, offset = place_of_argument(variable)
+        if self.program.parameters[position].size - offset < _TENSOR_MAP:
             raise self._wrong(shown, "has no place for a tensor map of 128 bytes")
         self.maps[variable] = value
 
     def _set(self, variable: str, size: int, number: int) -> None:
-        """A parameter, or a word of one; what reads the upper half finds it, too."""
+        """A parameter, or a part of one; what reads the upper half of a part finds it, too."""
         self.numbers[variable] = number
-        if size == _POINTER:
-            position, _, inside = variable[len(ARGUMENT) :].partition("+")
-            whole = self.program.parameters[int(position)].size == _POINTER
-            upper = f"{ARGUMENT}{position}+{int(inside or 0) + _WORD}"
-            self.numbers[f"high word of {variable}" if whole else upper] = number >> 32
+        position, offset = place_of_argument(variable)
+        if size == _POINTER and self.program.parameters[position].size > _POINTER:
+            self.numbers[argument_of(position, offset + _WORD)] = number >> 32
 
     # Structures
 
@@ -116,13 +121,13 @@ class Arguments:
             )
         for at in range(0, len(content) - len(content) % _WORD, _WORD):
             number = int.from_bytes(content[at : at + _WORD], "little", signed=True)
-            self.numbers[_inside(position, at)] = number
+            self.numbers[argument_of(position, at)] = number
         wholes = [(m.offset, m.size) for m in parameter.members]
         for at, size in wholes or [(0, parameter.size)]:
             part = content[at : at + size]
             if size <= _POINTER and len(part) == size:
                 number = int.from_bytes(part, "little", signed=True)
-                self._set(_inside(position, at), size, number)
+                self._set(argument_of(position, at), size, number)
 
     def _members(self, position: int, given: Mapping[Any, Any]) -> None:
         """A structure by member, or by byte offset where nobody knows its layout."""
@@ -139,7 +144,7 @@ class Arguments:
                 member, shown = known[path], f"{parameter.name}.{path}"
             else:
                 raise self._no_member(parameter, path)
-            self._store(_inside(position, member.offset), member, shown, value)
+            self._store(argument_of(position, member.offset), member, shown, value)
 
     def _no_member(self, parameter: Parameter, path: str) -> LaunchError:
         if not parameter.members:
@@ -156,8 +161,8 @@ class Arguments:
 
     def field(self, variable: str) -> str:
         """What the memory behind a pointer is called."""
-        position, _, inside = variable[len(ARGUMENT) :].partition("+")
-        return self.program.parameters[int(position)].at(int(inside or 0))
+        position, offset = place_of_argument(variable)
+        return self.program.parameters[position].at(offset)
 
     def _may_point(self, position: int) -> bool:
         parameter = self.program.parameters[position]
@@ -168,7 +173,7 @@ class Arguments:
         """Variables that are pointers, as declared or as they are used; with their fields."""
         for position, parameter in enumerate(self.program.parameters):
             if parameter.pointer or (parameter.size == _POINTER and parameter.name in self._fields):
-                yield f"{ARGUMENT}{position}", parameter.name
+                yield argument_of(position), parameter.name
                 continue
             known = {m.offset for m in parameter.members if m.pointer}
             used = {
@@ -177,14 +182,14 @@ class Arguments:
                 if parameter.size > _POINTER and parameter.at(at) in self._fields
             }
             for at in sorted(known | used):
-                yield _inside(position, at), parameter.at(at)
+                yield argument_of(position, at), parameter.at(at)
 
     def _address(self, variable: str, field: str) -> int:
         """One that is not null and far from all others, but for what it is an alias of."""
         root, offset = self.place(field)
         owner = next((v for v, f in self._pointers() if f == root), variable)
-        position, _, inside = owner[len(ARGUMENT) :].partition("+")
-        slot = int(position) * _PLACES + int(inside or 0) // _POINTER % _PLACES
+        position, inside = place_of_argument(owner)
+        slot = position * _PLACES + inside // _POINTER % _PLACES
         return (slot + 1) * _APART + offset
 
     def sizes(self) -> dict[str, int]:
@@ -229,11 +234,11 @@ class Arguments:
 
     def missing(self, name: str, what: str) -> LaunchError:
         """The error for a parameter that is needed and not given."""
-        position, _, inside = name[len(ARGUMENT) :].partition("+")
-        parameter = self.program.parameters[int(position)]
+        position, inside = place_of_argument(name)
+        parameter = self.program.parameters[position]
         shown, how = parameter.name, ""
-        if any(m.offset == int(inside or 0) for m in parameter.members):
-            shown = parameter.at(int(inside or 0))
+        if any(m.offset == inside for m in parameter.members):
+            shown = parameter.at(inside)
             how = f", as {{{parameter.name!r}: {{{shown.partition('.')[2]!r}: …}}}}"
         elif inside:
             shown += f" (byte {inside})"
@@ -254,8 +259,8 @@ class Arguments:
             values += [a.address for a in i.accesses] + ([i.guard] if i.guard is not None else [])
         names = {s.atoms[a].name for v in values for a in s.inside(v)}
         absent = {n for n in names if n.startswith(ARGUMENT)} - self.numbers.keys()
-        places = sorted(tuple(map(int, n[len(ARGUMENT) :].split("+"))) for n in absent)
-        return [program.parameters[at[0]].at(sum(at[1:])) for at in places]
+        places = sorted(map(place_of_argument, absent))
+        return [program.parameters[position].at(offset) for position, offset in places]
 
 
 def content(parameter: Parameter, value: Any) -> bytes | None:
@@ -279,7 +284,3 @@ def content(parameter: Parameter, value: Any) -> bytes | None:
         held[member.offset : member.offset + member.size] = packed(number, member.size)
         missing.discard(member.offset)
     return None if missing else bytes(held)
-
-
-def _inside(position: int, offset: int) -> str:
-    return f"{ARGUMENT}{position}" + (f"+{offset}" if offset else "")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from perfassert.errors import AddressExpressionError, KernelError, close_matches
 from perfassert.frontends.binding.arguments import Arguments
 from perfassert.kernel.expression import BLOCK, DIMENSIONS, THREAD
-from perfassert.kernel.program import ARGUMENT, Program, ProgramInstruction
+from perfassert.kernel.program import Program, ProgramInstruction, argument_of
 from perfassert.kernel.symbols import Symbols, Value
 from perfassert.source import SourceSpan
 
@@ -98,7 +98,7 @@ class _Reader:
     def name(self, name: str) -> Value:
         s = self.symbols
         if name in self.parameters:
-            return s.variable(f"{ARGUMENT}{self.parameters[name]}")
+            return s.variable(argument_of(self.parameters[name]))
         if name in ("x", "y", "z"):
             index = s.mul(s.variable(f"blockIdx.{name}"), s.variable(f"blockDim.{name}"))
             return s.add(index, s.variable(f"threadIdx.{name}"))

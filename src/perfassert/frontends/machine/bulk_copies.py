@@ -15,11 +15,11 @@ from perfassert.errors import LaunchError
 from perfassert.frontends.machine.sass import Instruction, Operand
 from perfassert.kernel.access import Direction
 from perfassert.kernel.program import (
-    ARGUMENT,
     BulkCopy,
     MemoryAccess,
     Program,
     ProgramInstruction,
+    place_of_argument,
 )
 from perfassert.kernel.symbols import Symbols, Value
 from perfassert.kernel.tensor_map import TensorMap
@@ -139,9 +139,9 @@ def _shown(program: Program, variable: str) -> str:
     """What the tensor behind a map is called."""
     if not variable:
         return "tensor"
-    position, _, inside = variable[len(ARGUMENT) :].partition("+")
-    parameter = program.parameters[int(position)]
-    return parameter.at(int(inside)) if inside else parameter.name
+    position, offset = place_of_argument(variable)
+    parameter = program.parameters[position]
+    return parameter.at(offset) if offset else parameter.name
 
 
 def _run(
@@ -195,11 +195,6 @@ def parameter_of(s: Symbols, descriptor: Value) -> int | None:
     """The byte among the parameters at which a descriptor lies; None for one elsewhere."""
     inside = s.sub(descriptor, s.variable(PARAMETERS)).constant
     return inside if inside is not None and inside >= 0 else None
-
-
-def argument_of(position: int, offset: int) -> str:
-    """The variable of the parameter, or of the part of one, that holds a map."""
-    return f"{ARGUMENT}{position}" + (f"+{offset}" if offset else "")
 
 
 def _expected(launched: Launched, index: int) -> int | None:
