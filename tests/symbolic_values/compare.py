@@ -37,7 +37,7 @@ def compare(seed, engines=(True,)):
     symbols = Symbols()
     constants = Constants(BASE, program.parameters)
     code = SymbolicCode(program.machine, program.placed, program.jumps, symbols, constants)
-    found = evaluate(code, symbols, "loop:")
+    found = evaluate(code)
     names = {"blockIdx.x": np.repeat(np.arange(GRID), THREADS),
              "threadIdx.x": np.tile(np.arange(THREADS), GRID)}  # fmt: skip
     names["laneid"] = names["threadIdx.x"]

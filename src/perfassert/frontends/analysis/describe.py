@@ -44,7 +44,6 @@ from perfassert.kernel.program import (
     ARGUMENT,
     CLUSTER,
     CONSTANT,
-    COUNTER,
     BulkCopy,
     Member,
     MemoryAccess,
@@ -100,7 +99,7 @@ class Describer:
         self.code: SymbolicCode
         self.read()
         self.flow: Flow = self.code.flow
-        self.result = evaluate(self.code, self.symbols, COUNTER)
+        self.result = evaluate(self.code)
         self.loads = self._load_names()
 
     def read(self) -> None:

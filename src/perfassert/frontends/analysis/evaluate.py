@@ -18,56 +18,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from perfassert.frontends.analysis.first_iterations import FirstTrue
 from perfassert.frontends.analysis.recurrences import closed_form, entered_ring
-from perfassert.frontends.analysis.symbolic_words import Words
+from perfassert.frontends.analysis.symbolic_code import SymbolicCode
 from perfassert.frontends.machine.control_flow import EXIT, Block, Edge, Flow, NaturalLoop
+from perfassert.kernel.program import COUNTER
 from perfassert.kernel.symbols import Symbols, Value
 
 Environment = dict[int, Value]
-Read = Callable[[int], Value]
-
-
-class Code(Protocol):
-    """What the evaluation needs to know of the code; ``words`` has noted what it assumes."""
-
-    words: Words
-
-    @property
-    def flow(self) -> Flow:
-        """The control-flow graph."""
-
-    def defines(self, index: int) -> Sequence[int]:
-        """Registers and predicates that an instruction may write."""
-
-    def uses(self, index: int) -> Sequence[int]:
-        """Registers and predicates that the values of its results depend on, guard included."""
-
-    def roots(self, index: int) -> Sequence[int]:
-        """Registers that must be known: of addresses, guards and branch conditions."""
-
-    def guards(self, index: int) -> Sequence[int]:
-        """Registers that decide whether an instruction has an effect, or a jump is taken."""
-
-    def condition(self, index: int, read: Read) -> Value:
-        """Whether it has an effect, or the jump is taken."""
-
-    def execute(self, index: int, read: Read) -> Mapping[int, Value]:
-        """The values that an instruction writes; a register left out becomes unknown."""
-
-    def addresses(self, index: int, read: Read) -> tuple[Value, ...]:
-        """The addresses of a memory instruction: one, or two of a copy; else none."""
-
-    def placeholder(self, loop: int, register: int, before: Value | None) -> Value:
-        """What stands for a register at the top of a loop, before it is solved."""
-
-    def is_slow_path(self, block: Block) -> bool:
-        """Whether a block is taken never to be executed; what it computes, others do, too."""
-
-    def initial(self, register: int) -> Value | None:
-        """What a register holds that no instruction has written; None: that is not known."""
 
 
 @dataclass(slots=True)
@@ -122,18 +81,17 @@ class _Departure:
     slow: bool = False
 
 
-def evaluate(code: Code, symbols: Symbols, counter: str) -> Evaluated:
-    """Evaluate ``code``; loop counters are variables ``f"{counter}{loop}"``."""
-    return _Evaluation(code, symbols, counter).run()
+def evaluate(code: SymbolicCode) -> Evaluated:
+    """Evaluate ``code``; loop counters are variables ``"loop:<number>"``."""
+    return _Evaluation(code).run()
 
 
 class _Evaluation:
-    def __init__(self, code: Code, symbols: Symbols, counter: str) -> None:
+    def __init__(self, code: SymbolicCode) -> None:
         self.code = code
         self.flow = code.flow
-        self.symbols = symbols
-        self.counter = counter
-        self.result = Evaluated(symbols)
+        self.symbols = code.symbols
+        self.result = Evaluated(self.symbols)
         self.relevant = self._relevant()
         self.live = self._live()
         self.within: dict[int, list[int]] = {}  # instructions with a record, by loop
@@ -417,7 +375,7 @@ class _Evaluation:
         slow = all(d.slow for d in arrived)
         arrived, entry = self._fast(arrived, loop.header)
         before = self._merged(arrived, entry, f"loop {index}", loop.header)
-        counter = s.variable(f"{self.counter}{index}")
+        counter = s.variable(f"{COUNTER}{index}")
         result = self.result.loops[index] = LoopResult(loop, counter, entry)
         holders = self._placeholders(loop, before)
         inside = {**before, **holders}

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
-from perfassert.frontends.analysis.evaluate import Read
 from perfassert.frontends.analysis.symbolic_operations import TRANSFERS
 from perfassert.frontends.analysis.symbolic_words import Words
 from perfassert.frontends.machine.bulk_copies import PARAMETERS
@@ -28,6 +27,8 @@ from perfassert.kernel.machine import (
 from perfassert.kernel.program import CLUSTERED, CONSTANT, argument_of
 from perfassert.kernel.symbols import Symbols, Value
 
+Read = Callable[[int], Value]
+"""What a register holds where an instruction stands."""
 _ADDRESS = 4  # the first sources of a memory operation
 _LOADED = frozenset((Kind.LOAD, Kind.ATOMIC, Kind.MATRIX_LOAD))
 _CONDITIONAL = frozenset((Kind.BRANCH, Kind.EXIT))
@@ -77,7 +78,7 @@ class Constants:
 
 
 class SymbolicCode:
-    """What the evaluation reads (:class:`~perfassert.frontends.analysis.evaluate.Code`).
+    """What :mod:`.evaluate` reads; ``words`` has noted what it assumes.
 
     Registers are those of ``machine``, and behind them words of the stack that are used as
     registers are.
@@ -115,7 +116,8 @@ class SymbolicCode:
         return self.machine.instructions[self._number(index)]
 
     def is_slow_path(self, block: Block) -> bool:
-        """Whether the block lies in a routine of the compiler's, which rare operands need."""
+        """Whether a block is taken never to be executed, as it lies in a routine of the compiler's
+        for rare operands; what it computes, others do, too."""
         return self.placed[block.start].in_library
 
     # Registers
