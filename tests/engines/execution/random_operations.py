@@ -64,8 +64,6 @@ class Operations:
             Kind.BIT_FIELD: ("w", "ww", (range(2),)),
             Kind.EXTEND: ("w", "ww", (range(2), range(2))),
             Kind.DOT: ("w", "www", (range(2), range(2))), Kind.ABSOLUTE: ("w", "w", ()),
-            Kind.DIVIDE: ("wwww", "wwww", (range(2),)),
-            Kind.DOUBLE_DIVIDE: ("ww", "wwww", ()), Kind.DOUBLE_ROOT: ("ww", "ww", ()),
             Kind.FLOAT_ADD: ("w", "ww", (Rounding, range(2), range(2))),
             Kind.FLOAT_MULTIPLY: ("w", "ww", (Rounding, range(2), range(2))),
             Kind.FLOAT_FUSED: ("w", "www", (Rounding, range(2), range(2))),

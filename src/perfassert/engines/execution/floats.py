@@ -164,14 +164,6 @@ def _double_fused(
     return _pair(np.where(np.isfinite(result) & np.isfinite(error), result, product + third))
 
 
-def _double_divide(detail: Detail, a: Words, above: Words, b: Words, over: Words) -> Any:
-    return _pair(_double(a, above) / _double(b, over))
-
-
-def _double_root(detail: Detail, a: Words, above: Words) -> Any:
-    return _pair(np.sqrt(_double(a, above)))
-
-
 def _double_compare(detail: Detail, a: Words, x: Words, b: Words, y: Words) -> tuple[Any]:
     return (_compared(detail[0], detail[1], _double(a, x), _double(b, y)),)
 
@@ -240,7 +232,6 @@ FLOAT: Mapping[Kind, Function] = {
     Kind.FLOAT_MINIMUM: _float_minimum, Kind.FLOAT_FUNCTION: _float_function,
     Kind.FLOAT_CHECK: _float_check, Kind.DOUBLE_ADD: _double_add,
     Kind.DOUBLE_MULTIPLY: _double_multiply, Kind.DOUBLE_FUSED: _double_fused,
-    Kind.DOUBLE_DIVIDE: _double_divide, Kind.DOUBLE_ROOT: _double_root,
     Kind.DOUBLE_COMPARE: _double_compare, Kind.FROM_INTEGER: _from_integer,
     Kind.TO_INTEGER: _to_integer, Kind.ROUND: _round, Kind.NARROW: _narrow, Kind.WIDEN: _widen,
     Kind.HALF_TO_FLOAT: _half_to_float,

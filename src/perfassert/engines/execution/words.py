@@ -242,21 +242,6 @@ def _absolute(detail: Detail, a: Words) -> tuple[Any]:
     return (np.where(a >> np.uint32(31), np.uint32(0) - a, a),)
 
 
-def _divide(detail: Detail, a: Words, above: Words, b: Words, over: Words) -> tuple[Any, ...]:
-    """Of sizes, which are unsigned; the signs follow. By 0: all ones, and what was divided."""
-    first, second = wide(a, above), wide(b, over)
-    zero = np.uint64(0)
-    minus = np.where(detail[0], first >> np.uint64(63), zero) != 0
-    other = np.where(detail[0], second >> np.uint64(63), zero) != 0
-    size, by = np.where(minus, zero - first, first), np.where(other, zero - second, second)
-    some = np.maximum(by, np.uint64(1))
-    quotient, rest = size // some, size % some
-    quotient = np.where(minus != other, zero - quotient, quotient)
-    rest = np.where(minus, zero - rest, rest)
-    quotient = np.where(by == 0, ~zero, quotient)
-    return (*halves(quotient), *halves(np.where(by == 0, first, rest)))
-
-
 INTEGER: Mapping[Kind, Function] = {
     Kind.MOVE: _move, Kind.ADD: _add, Kind.MULTIPLY: _multiply,
     Kind.MULTIPLY_WIDE: _multiply_wide, Kind.LOGIC: _logic, Kind.SHIFT: _shift,
@@ -264,5 +249,5 @@ INTEGER: Mapping[Kind, Function] = {
     Kind.COMPARE_WIDE: _compare_wide, Kind.DECIDE: _decide, Kind.MINIMUM: _minimum,
     Kind.PERMUTE: _permute, Kind.COUNT_BITS: _count_bits, Kind.FIND_BIT: _find_bit,
     Kind.REVERSE_BITS: _reverse_bits, Kind.BIT_FIELD: _bit_field, Kind.EXTEND: _extend,
-    Kind.DOT: _dot, Kind.ABSOLUTE: _absolute, Kind.DIVIDE: _divide,
+    Kind.DOT: _dot, Kind.ABSOLUTE: _absolute,
 }  # fmt: skip

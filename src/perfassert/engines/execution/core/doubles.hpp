@@ -36,14 +36,6 @@ inline void double_fused(const Op&, Sources s, Results out) {
     pair(fused(double_of(s[0][l], s[1][l]), double_of(s[2][l], s[3][l]), double_of(s[4][l], s[5][l])), out, l);
 }
 
-inline void double_divide(const Op&, Sources s, Results out) {
-  for (int l = 0; l < kWarp; ++l) pair(double_of(s[0][l], s[1][l]) / double_of(s[2][l], s[3][l]), out, l);
-}
-
-inline void double_root(const Op&, Sources s, Results out) {
-  for (int l = 0; l < kWarp; ++l) pair(std::sqrt(double_of(s[0][l], s[1][l])), out, l);
-}
-
 inline void double_compare(const Op& op, Sources s, Results out) {
   compared(op.detail[0], op.detail[1] != 0, out[0], [=](int l) { return double_of(s[0][l], s[1][l]); },
            [=](int l) { return double_of(s[2][l], s[3][l]); });

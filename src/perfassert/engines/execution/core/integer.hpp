@@ -69,22 +69,6 @@ inline void multiply_wide(const Op& op, Sources s, Results out) {
   }
 }
 
-// Of sizes, which are unsigned; the signs follow. By 0: all ones, and what was divided.
-inline void divide(const Op& op, Sources s, Results out) {
-  bool is_signed = op.detail[0] != 0;
-  for (int l = 0; l < kWarp; ++l) {
-    u64 first = wide(s[0][l], s[1][l]), second = wide(s[2][l], s[3][l]);
-    bool minus = is_signed && first >> 63, other = is_signed && second >> 63;
-    u64 size = minus ? 0 - first : first, by = other ? 0 - second : second;
-    u64 quotient = by ? size / by : ~u64{0}, rest = by ? size % by : 0;
-    if (by && minus != other) quotient = 0 - quotient;
-    halves(quotient, out, l);
-    u64 left = !by ? first : minus ? 0 - rest : rest;
-    out[2][l] = static_cast<u32>(left);
-    out[3][l] = static_cast<u32>(left >> 32);
-  }
-}
-
 // A function of two words by its table of four bits.
 inline void pair_logic(unsigned table, const u32* b, const u32* c, u32* out) {
   switch (table) {

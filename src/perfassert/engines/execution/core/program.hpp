@@ -91,7 +91,6 @@ inline Body body_of(const Op& op) {
     case Kind::kExtend: return extend;
     case Kind::kDot: return dot;
     case Kind::kAbsolute: return absolute;
-    case Kind::kDivide: return divide;
     case Kind::kFloatAdd: return float_add;
     case Kind::kFloatMultiply: return float_multiply;
     case Kind::kFloatFused: return float_fused;
@@ -102,8 +101,6 @@ inline Body body_of(const Op& op) {
     case Kind::kDoubleAdd: return double_add;
     case Kind::kDoubleMultiply: return double_multiply;
     case Kind::kDoubleFused: return double_fused;
-    case Kind::kDoubleDivide: return double_divide;
-    case Kind::kDoubleRoot: return double_root;
     case Kind::kDoubleCompare: return double_compare;
     case Kind::kFromInteger: return from_integer;
     case Kind::kToInteger: return to_integer;
