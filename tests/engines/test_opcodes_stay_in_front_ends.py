@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import perfassert
-from perfassert.frontends.machine.inlining import _LIBRARY as LIBRARY
+from perfassert.frontends.machine.inlining import LIBRARY
 from perfassert.frontends.machine.opcodes import opcode_table
 
 PACKAGE = Path(perfassert.__file__).parent

@@ -738,8 +738,18 @@ class Symbols:
         return self._atom(atom.function, atom.name, arguments)
 
 
-_MAXIMA = {"threadIdx.x": 1024, "threadIdx.y": 1024, "threadIdx.z": 64, "laneid": 32}
-"""Limits of the CUDA programming model, the same on every device."""
+LIMITS = {
+    "threadIdx.x": (0, 1023), "threadIdx.y": (0, 1023), "threadIdx.z": (0, 63),
+    "blockDim.x": (1, 1024), "blockDim.y": (1, 1024), "blockDim.z": (1, 64),
+    "blockIdx.x": (0, 2**31 - 2), "blockIdx.y": (0, 65534), "blockIdx.z": (0, 65534),
+    "gridDim.x": (1, 2**31 - 1), "gridDim.y": (1, 65535), "gridDim.z": (1, 65535),
+    "laneid": (0, 31),
+}  # fmt: skip
+"""The least and the greatest value of each coordinate and dimension, by the CUDA programming model:
+the same on every device."""
+_POWERS = ("threadIdx.x", "threadIdx.y", "threadIdx.z", "laneid")
+_MAXIMA = {name: LIMITS[name][1] + 1 for name in _POWERS}
+"""Powers of two that coordinates stay below."""
 _NOT_NEGATIVE = ("threadIdx", "blockIdx", "blockDim", "gridDim", "laneid", "warpid", "loop:")
 _CONDITIONS = ("<", "==", "not", "and", "or", "negative", "<<", "halvings", "doublings")
 

@@ -25,7 +25,7 @@ from perfassert.kernel.machine import (
     Space,
 )
 from perfassert.kernel.program import CLUSTERED, CONSTANT, argument_of
-from perfassert.kernel.symbols import Symbols, Value
+from perfassert.kernel.symbols import LIMITS, Symbols, Value
 
 Read = Callable[[int], Value]
 """What a register holds where an instruction stands."""
@@ -200,9 +200,7 @@ class SymbolicCode:
             return self._constant(preset.bank, preset.value)
         if preset.name in _NOTHING:
             return s.zero
-        coordinate = preset.name.startswith(("threadIdx", "blockIdx", "blockDim", "gridDim"))
-        known = coordinate or preset.name == "laneid"
-        return s.variable(preset.name) if known else s.unknown(preset.name)
+        return s.variable(preset.name) if preset.name in LIMITS else s.unknown(preset.name)
 
     def _constant(self, bank: int, offset: int) -> Value:
         """A word of a constant bank; the value itself where the binary holds it."""

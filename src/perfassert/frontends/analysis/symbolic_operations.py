@@ -154,9 +154,10 @@ def _shifted_right(w: Words, value: Value, amount: Value, signed: bool) -> Value
     if not signed:
         out = number is not None and number >= 32
         return w.s.zero if out else w.word(w.logical_right(value, amount))
-    if number is not None and number > 31:
-        amount = w.s.number(31)
-    return w.word(w.shift_right(w.signed(value), amount))
+    value = w.signed(value)
+    if number is not None and number >= 31:
+        return w.word(w.sign_word(value))
+    return w.word(w.shift_right(value, amount))
 
 
 def _permute(w: Words, o: Micro, v: Sequence[Value]) -> Results:

@@ -21,21 +21,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from perfassert.kernel.symbols import Atom, Symbols, Value
+from perfassert.kernel.program import CLUSTERED, COUNTER
+from perfassert.kernel.symbols import LIMITS, Atom, Symbols, Value
 
 WORD = 1 << 32
 _HALF = 1 << 31
 _INFINITE = 1 << 200
 _INDEX = (1 << 41) + (1 << 12)
 """No thread of any launch has a number as large."""
-_LIMITS = {
-    "threadIdx.x": (0, 1023), "threadIdx.y": (0, 1023), "threadIdx.z": (0, 63),
-    "blockDim.x": (1, 1024), "blockDim.y": (1, 1024), "blockDim.z": (1, 64),
-    "blockIdx.x": (0, _HALF - 2), "blockIdx.y": (0, 65534), "blockIdx.z": (0, 65534),
-    "gridDim.x": (1, _HALF - 1), "gridDim.y": (1, 65535), "gridDim.z": (1, 65535),
-    "laneid": (0, 31), "clustered": (0, 1),
-}  # fmt: skip
-"""Of the CUDA programming model, the same on every device."""
 _MIXES = 1 << 28
 """Steps of an index are smaller than factors that mix bits."""
 _SPLITS = 3
@@ -270,21 +263,21 @@ class Words:
         return self._low.get(comparison.index)
 
     def shift_right(self, value: Value, amount: Value) -> Value:
-        """``value // 2^amount``; of a sign the same bits as the high word."""
+        """``value // 2^amount``."""
         number = amount.constant
-        if number is None:
-            return self.s.shift_right(value, amount)
         low, high = self.bounds(value)
-        if number == 31:
-            if low >= 0:
-                self.assume(value, 0, _HALF - 1)
-                return self.s.zero
-            sign = self.high(value)
-            self._signs[sign.index] = value
-            return sign
-        if low >> number == high >> number:
+        if number is not None and low >> number == high >> number:
             return self.s.number(low >> number)
         return self.s.shift_right(value, amount)
+
+    def sign_word(self, value: Value) -> Value:
+        """32 times the sign of a word: the high word of the extended number."""
+        if self.bounds(value)[0] >= 0:
+            self.assume(value, 0, _HALF - 1)
+            return self.s.zero
+        sign = self.high(value)
+        self._signs[sign.index] = value
+        return sign
 
     def logical_right(self, value: Value, amount: Value) -> Value:
         """The word's bits shifted right, zeros coming in."""
@@ -294,8 +287,7 @@ class Words:
             return s.scale(sign, (1 << 32 - number) - 1)
         if number == 31 and not self.has_64_bits(value):
             return s.negative(self.signed(value))
-        return self.shift_right(self.unsigned(value), amount) if number != 31 else s.div(
-            self.unsigned(value), s.number(_HALF))  # fmt: skip
+        return self.shift_right(self.unsigned(value), amount)
 
     def _sign(self, value: Value) -> Value | None:
         """1 where the value is a word of ones, 0 where it is 0; None for any other value."""
@@ -376,7 +368,9 @@ class Words:
         if not atom.function:
             if atom.index in self.wide:
                 return -(1 << 63), 1 << 63
-            return _LIMITS.get(atom.name, _COUNTER if atom.name.startswith("loop:") else _ANY)
+            if atom.name.startswith(COUNTER):
+                return 0, _HALF
+            return (0, 1) if atom.name == CLUSTERED else LIMITS.get(atom.name, _ANY)
         if atom.function in _CONDITIONS:
             return 0, 1
         known = _BOUNDS.get(atom.function)
@@ -387,7 +381,6 @@ class Words:
 
 _MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "==": "==", "!=": "!="}
 _ANY = (-_HALF, WORD - 1)
-_COUNTER = (0, _HALF)
 _CONDITIONS = frozenset(("<", "==", "not", "and", "or", "negative"))
 _Ends = tuple[int, int]
 

@@ -10,7 +10,7 @@ from perfassert.frontends.machine.sass import Instruction, Listing
 
 TWICE_GUARDED = ("BRA", "EXIT", "KILL")
 """Instructions with a predicate among their operands that must hold, too."""
-_LIBRARY = ("cuda_sm", "__internal", "__nv_")
+LIBRARY = ("cuda_sm", "__internal", "__nv_")
 """In the names of routines that the compiler brings along."""
 _MAX_PLACED = 100_000
 _MAX_DEPTH = 8
@@ -28,7 +28,7 @@ class Placed:
     @property
     def in_library(self) -> bool:
         """Whether it lies in a routine that the compiler brought along."""
-        return any(mark in self.routine for mark in _LIBRARY)
+        return any(mark in self.routine for mark in LIBRARY)
 
 
 def place(listing: Listing) -> tuple[tuple[Placed, ...], dict[int, Jump], tuple[str, ...]]:
