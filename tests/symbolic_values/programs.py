@@ -8,13 +8,12 @@ its registers, so that what differs anywhere is seen.
 from random import Random
 from types import SimpleNamespace
 
-from engines.execution.random_operations import _ORDERED, _REDUCES, _WHOLE
+from engines.execution.random_operations import _ORDERED, PURE
 
 from perfassert.frontends.machine.control_flow import EXIT, Jump
 from perfassert.frontends.machine.inlining import Placed
 from perfassert.frontends.toolchain.binary import Parameter
 from perfassert.kernel.machine import (
-    Function,
     Kind,
     MachineCode,
     MachineInstruction,
@@ -24,10 +23,8 @@ from perfassert.kernel.machine import (
     Preset,
     Relation,
     Rounding,
-    Shuffling,
     Source,
     Space,
-    Voting,
 )
 
 WORDS, PREDICATES, FIRST, PREDICATE = 10, 3, 1, 20
@@ -39,28 +36,13 @@ SIZES = (8, 8, 8, 4, 4, 4)  # results, two numbers of 64 bits, three of 32
 SAVED = WORDS + PREDICATES
 NUMBERS = (0, 1, 2, 3, 4, 5, 7, 8, 15, 16, 31, 32, 64, 100, 255, 1000, -1, -2, -4, -8, 0x7FFFFFFF,
            -0x80000000, 0x38E38E39, 0x3340, 0x5410, 0x7610, 0x9910)  # fmt: skip
-PURE = {
-    Kind.MOVE: ("w", "w", ()), Kind.ADD: ("wpp", "www", (range(8),)),
-    Kind.MULTIPLY: ("w", "www0", ()), Kind.MULTIPLY_WIDE: ("ww", "wwww0", (range(2),)),
-    Kind.LOGIC: ("w", "www", (range(256),)),
-    Kind.SHIFT: ("w", "wnw", (range(2), range(2), (32, 64), range(2), range(2))),
-    Kind.SELECT: ("w", "wwp", ()), Kind.COMPARE: ("p", "ww", (_WHOLE, range(2))),
-    Kind.COMPARE_EXTENDED: ("p", "wwp", (_ORDERED, range(2))),
-    Kind.COMPARE_WIDE: ("p", "wwww", (_WHOLE, range(2))),
-    Kind.DECIDE: ("p", "ppp", (range(256),)), Kind.MINIMUM: ("w", "wwp", (range(2),)),
-    Kind.PERMUTE: ("w", "wnw", ()), Kind.COUNT_BITS: ("w", "w", ()),
-    Kind.FIND_BIT: ("w", "w", (range(2), range(2))), Kind.REVERSE_BITS: ("w", "w", ()),
+OPERATIONS = {
+    **PURE,
+    # Amounts and selectors are numbers, as nearly always; integers and floats have 32 bits.
+    Kind.SHIFT: ("w", "wnw", PURE[Kind.SHIFT][2]), Kind.PERMUTE: ("w", "wnw", ()),
     Kind.BIT_FIELD: ("w", "nn", (range(2),)), Kind.EXTEND: ("w", "wn", (range(2), range(2))),
-    Kind.DOT: ("w", "www", (range(2), range(2))), Kind.ABSOLUTE: ("w", "w", ()),
-    Kind.FLOAT_ADD: ("w", "ww", (Rounding, range(2), range(2))),
-    Kind.FLOAT_FUNCTION: ("w", "w", (Function,)),
-    Kind.FLOAT_COMPARE: ("p", "ww", (Relation, range(2), range(2))),
     Kind.FROM_INTEGER: ("w", "w0", ((32,), range(2), (32,), Rounding)),
     Kind.TO_INTEGER: ("w", "w0", ((32,), (32,), range(2), Rounding, range(2))),
-    Kind.DOUBLE_ADD: ("ww", "wwww", ()), Kind.WIDEN: ("ww", "w", ()),
-    Kind.VOTE: ("wp", "p", (Voting,)), Kind.SHUFFLE: ("wp", "www", (Shuffling,)),
-    Kind.MATCH: ("wp", "ww", (range(2),)), Kind.REDUCE: ("w", "w", (_REDUCES, range(2))),
-    Kind.FIRST: ("w", "w", ()), Kind.UNKNOWN: ("w", "", ()),
 }  # fmt: skip
 COMMON = [Kind.ADD, Kind.MULTIPLY, Kind.MULTIPLY_WIDE, Kind.LOGIC, Kind.SHIFT, Kind.COMPARE,
           Kind.SELECT, Kind.MINIMUM, Kind.MOVE]  # fmt: skip
@@ -137,7 +119,7 @@ class Program:
         for _ in range(length):
             chance = r.random()
             if chance < 0.45:
-                self.plain(r.choice(COMMON if r.random() < 0.6 else list(PURE)))
+                self.plain(r.choice(COMMON if r.random() < 0.6 else list(OPERATIONS)))
             elif chance < 0.9 or depth > 1 or not self.ties:
                 r.choice((self.add_pairs, self.extend, self.multiply_pairs, self.compare_pairs,
                           self.shift_pairs, self.scale_pairs, self.choose_pairs))()  # fmt: skip
@@ -147,7 +129,7 @@ class Program:
                 self.loop(depth)
 
     def plain(self, kind):
-        targets, sources, choices = PURE[kind]
+        targets, sources, choices = OPERATIONS[kind]
         detail = tuple(int(self.random.choice(list(c))) for c in choices)
         found = tuple(self.source(s) for s in sources)
         self.emit(Micro(kind, self.targets(targets), found, detail), guard=True)

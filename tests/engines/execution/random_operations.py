@@ -41,6 +41,39 @@ _WHOLE = [r for r in Relation if r <= Relation.ALWAYS]
 _COMBINES = [c for c in Combining if c is not Combining.FLOAT_ADD]
 _REDUCES = [Combining.ADD, Combining.MIN, Combining.MAX, Combining.AND, Combining.OR, Combining.XOR]
 
+PURE = {
+    Kind.MOVE: ("w", "w", ()), Kind.ADD: ("wpp", "www", (range(8),)),
+    Kind.MULTIPLY: ("w", "wwwp", ()), Kind.MULTIPLY_WIDE: ("wwp", "wwwwp", (range(2),)),
+    Kind.LOGIC: ("w", "www", (range(256),)),
+    Kind.SHIFT: ("w", "www", (range(2), range(2), (32, 64), range(2), range(2))),
+    Kind.SELECT: ("w", "wwp", ()), Kind.COMPARE: ("p", "ww", (_WHOLE, range(2))),
+    Kind.COMPARE_EXTENDED: ("p", "wwp", (_ORDERED, range(2))),
+    Kind.COMPARE_WIDE: ("p", "wwww", (_WHOLE, range(2))),
+    Kind.DECIDE: ("p", "ppp", (range(256),)), Kind.MINIMUM: ("w", "wwp", (range(2),)),
+    Kind.PERMUTE: ("w", "www", ()), Kind.COUNT_BITS: ("w", "w", ()),
+    Kind.FIND_BIT: ("w", "w", (range(2), range(2))), Kind.REVERSE_BITS: ("w", "w", ()),
+    Kind.BIT_FIELD: ("w", "ww", (range(2),)),
+    Kind.EXTEND: ("w", "ww", (range(2), range(2))),
+    Kind.DOT: ("w", "www", (range(2), range(2))), Kind.ABSOLUTE: ("w", "w", ()),
+    Kind.FLOAT_ADD: ("w", "ww", (Rounding, range(2), range(2))),
+    Kind.FLOAT_MULTIPLY: ("w", "ww", (Rounding, range(2), range(2))),
+    Kind.FLOAT_FUSED: ("w", "www", (Rounding, range(2), range(2))),
+    Kind.FLOAT_COMPARE: ("p", "ww", (Relation, range(2), range(2))),
+    Kind.FLOAT_MINIMUM: ("w", "wwp", (range(2),)),
+    Kind.FLOAT_FUNCTION: ("w", "w", (Function,)),
+    Kind.FLOAT_CHECK: ("p", "ww", ()), Kind.DOUBLE_ADD: ("ww", "wwww", ()),
+    Kind.DOUBLE_MULTIPLY: ("ww", "wwww", ()), Kind.DOUBLE_FUSED: ("ww", "wwwwww", ()),
+    Kind.DOUBLE_COMPARE: ("p", "wwww", (Relation, range(2))),
+    Kind.FROM_INTEGER: ("ww", "ww", ((32, 64), range(2), (64,), Rounding)),
+    Kind.TO_INTEGER: ("ww", "ww", ((32, 64), (64,), range(2), Rounding, range(2))),
+    Kind.ROUND: ("w", "w", (Rounding, range(2))), Kind.NARROW: ("w", "ww", (Rounding,)),
+    Kind.WIDEN: ("ww", "w", ()), Kind.HALF_TO_FLOAT: ("w", "w", (range(2),)),
+    Kind.VOTE: ("wp", "p", (Voting,)), Kind.SHUFFLE: ("wp", "www", (Shuffling,)),
+    Kind.MATCH: ("wp", "ww", (range(2),)), Kind.REDUCE: ("w", "w", (_REDUCES, range(2))),
+    Kind.FIRST: ("w", "w", ()), Kind.UNKNOWN: ("w", "", ()),
+}  # fmt: skip
+"""Operations on registers: sorts of targets and sources (words, predicates), choices of detail."""
+
 
 class Operations:
     """One program; ``code`` is what it has written."""
@@ -50,37 +83,6 @@ class Operations:
         self.instructions = []
         self.literals = {}
         self.barriers = 0
-        self.pure = {
-            Kind.MOVE: ("w", "w", ()), Kind.ADD: ("wpp", "www", (range(8),)),
-            Kind.MULTIPLY: ("w", "wwwp", ()), Kind.MULTIPLY_WIDE: ("wwp", "wwwwp", (range(2),)),
-            Kind.LOGIC: ("w", "www", (range(256),)),
-            Kind.SHIFT: ("w", "www", (range(2), range(2), (32, 64), range(2), range(2))),
-            Kind.SELECT: ("w", "wwp", ()), Kind.COMPARE: ("p", "ww", (_WHOLE, range(2))),
-            Kind.COMPARE_EXTENDED: ("p", "wwp", (_ORDERED, range(2))),
-            Kind.COMPARE_WIDE: ("p", "wwww", (_WHOLE, range(2))),
-            Kind.DECIDE: ("p", "ppp", (range(256),)), Kind.MINIMUM: ("w", "wwp", (range(2),)),
-            Kind.PERMUTE: ("w", "www", ()), Kind.COUNT_BITS: ("w", "w", ()),
-            Kind.FIND_BIT: ("w", "w", (range(2), range(2))), Kind.REVERSE_BITS: ("w", "w", ()),
-            Kind.BIT_FIELD: ("w", "ww", (range(2),)),
-            Kind.EXTEND: ("w", "ww", (range(2), range(2))),
-            Kind.DOT: ("w", "www", (range(2), range(2))), Kind.ABSOLUTE: ("w", "w", ()),
-            Kind.FLOAT_ADD: ("w", "ww", (Rounding, range(2), range(2))),
-            Kind.FLOAT_MULTIPLY: ("w", "ww", (Rounding, range(2), range(2))),
-            Kind.FLOAT_FUSED: ("w", "www", (Rounding, range(2), range(2))),
-            Kind.FLOAT_COMPARE: ("p", "ww", (Relation, range(2), range(2))),
-            Kind.FLOAT_MINIMUM: ("w", "wwp", (range(2),)),
-            Kind.FLOAT_FUNCTION: ("w", "w", (Function,)),
-            Kind.FLOAT_CHECK: ("p", "ww", ()), Kind.DOUBLE_ADD: ("ww", "wwww", ()),
-            Kind.DOUBLE_MULTIPLY: ("ww", "wwww", ()), Kind.DOUBLE_FUSED: ("ww", "wwwwww", ()),
-            Kind.DOUBLE_COMPARE: ("p", "wwww", (Relation, range(2))),
-            Kind.FROM_INTEGER: ("ww", "ww", ((32, 64), range(2), (64,), Rounding)),
-            Kind.TO_INTEGER: ("ww", "ww", ((32, 64), (64,), range(2), Rounding, range(2))),
-            Kind.ROUND: ("w", "w", (Rounding, range(2))), Kind.NARROW: ("w", "ww", (Rounding,)),
-            Kind.WIDEN: ("ww", "w", ()), Kind.HALF_TO_FLOAT: ("w", "w", (range(2),)),
-            Kind.VOTE: ("wp", "p", (Voting,)), Kind.SHUFFLE: ("wp", "www", (Shuffling,)),
-            Kind.MATCH: ("wp", "ww", (range(2),)), Kind.REDUCE: ("w", "w", (_REDUCES, range(2))),
-            Kind.FIRST: ("w", "w", ()), Kind.UNKNOWN: ("w", "", ()),
-        }  # fmt: skip
         self.prologue()
         self.block(length, 0)
         self.epilogue()
@@ -167,8 +169,8 @@ class Operations:
         r = self.random
         operations = []
         for _ in range(r.randint(1, 2)):
-            kind = r.choice(list(self.pure))
-            targets, sources, choices = self.pure[kind]
+            kind = r.choice(list(PURE))
+            targets, sources, choices = PURE[kind]
             detail = tuple(int(r.choice(list(c))) for c in choices)
             found = tuple(self.source(s) for s in sources)
             operations.append(Micro(kind, self.targets(targets), found, detail))
