@@ -274,20 +274,19 @@ def _compare(w: Words, o: Micro, v: Sequence[Value]) -> Results:
     if signed:
         return (w.s.compare(name, w.signed(v[0]), w.signed(v[1])),)
     result = w.compare(name, v[0], v[1])
-    w.note_low_words(result, *(v if name[0] != ">" else v[::-1]))
+    w.note_low_words(result, name, v[0], v[1])
     return (result,)
 
 
 def _compare_extended(w: Words, o: Micro, v: Sequence[Value]) -> Results:
-    """High words decide unless they are equal. Where the low ones that ``below`` compares are
-    known, pairs are compared."""
+    """High words decide unless they are equal. Where the low ones that ``below`` compares in the
+    same way are known, pairs are compared."""
     s = w.s
     high, other, below = v
     name = _RELATIONS[Relation(o.detail[0])]
-    low = w.low_words(below)
+    low = w.low_words(below, name)
     if low is not None:
-        left, right = low if name[0] != ">" else low[::-1]
-        pairs = w.pair(left, high), w.pair(right, other)
+        pairs = w.pair(low[0], high), w.pair(low[1], other)
         return (w.compare_pairs(name, *pairs, signed=bool(o.detail[1])),)
     sign = w.signed if o.detail[1] else w.unsigned
     difference = s.sub(sign(high), sign(other))
@@ -317,10 +316,10 @@ def _minimum(w: Words, o: Micro, v: Sequence[Value]) -> Results:
 
 
 def _first(w: Words, o: Micro, v: Sequence[Value]) -> Results:
-    """Of the lowest lane, where it depends on the lane."""
+    """Of the lowest lane, where it depends on the lane: all are taken to be active."""
     s = w.s
     lane = s.variable("laneid").terms[0][0][0]
-    return (w.assume_alike(s.substitute(v[0], {lane: s.zero}, {})),)
+    return (s.substitute(w.assume_alike(v[0]), {lane: s.zero}, {}),)
 
 
 def _vote(w: Words, o: Micro, v: Sequence[Value]) -> Results:

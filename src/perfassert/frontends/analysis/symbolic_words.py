@@ -59,7 +59,7 @@ class Words:
         self._is_wide: dict[int, bool] = {}
         self._bounds: dict[int, tuple[int, int]] = {}
         self._pairs: dict[tuple[int, int], Value] = {}
-        self._low: dict[int, tuple[Value, Value]] = {}
+        self._low: dict[int, tuple[str, Value, Value]] = {}
         self._signs: dict[int, Value] = {}  # what a word of ones or zeros is the sign of
 
     # Numbers that words mean
@@ -253,14 +253,17 @@ class Words:
         self._bounds[value.index] = max(least, low), min(most, high)
         return value
 
-    def note_low_words(self, comparison: Value, left: Value, right: Value) -> None:
+    def note_low_words(self, comparison: Value, relation: str, left: Value, right: Value) -> None:
         """That ``comparison`` is of these unsigned words, perhaps the low ones of pairs."""
         if comparison.constant is None:
-            self._low[comparison.index] = left, right
+            self._low[comparison.index] = relation, left, right
 
-    def low_words(self, comparison: Value) -> tuple[Value, Value] | None:
-        """The words that were compared, the one that is to be less first."""
-        return self._low.get(comparison.index)
+    def low_words(self, comparison: Value, relation: str) -> tuple[Value, Value] | None:
+        """The words that ``comparison`` relates so, from left to right."""
+        known, left, right = self._low.get(comparison.index, ("", comparison, comparison))
+        if known == relation:
+            return left, right
+        return (right, left) if known and _MIRRORED[known] == relation else None
 
     def shift_right(self, value: Value, amount: Value) -> Value:
         """``value // 2^amount``."""
