@@ -97,7 +97,8 @@ _FUNCTIONS = {
     "|": operator.or_, "^": operator.xor, "<": lambda a, b: int(a < b),
     "==": lambda a, b: int(a == b), "not": lambda a: int(not a), "and": _all,
     "or": lambda *a: int(any(a)), "select": lambda c, a, b: a if c else b,
-    "negative": lambda a: int(a < 0), "<<": lambda a, b: a << b,
+    "negative": lambda a: int(a < 0),
+    "<<": lambda a, b: a << b if 0 <= b < 64 else 0,  # beyond it no thread is compared
 }  # fmt: skip
 
 
