@@ -26,7 +26,7 @@ KERNELS = ("copy", "saxpy", "jacobi2d", "star3d", "box3d", "transpose_padded", "
 
 
 def unchecked(code, described, launch, work, device):
-    return described
+    return ()
 
 
 def seconds(suite, name: str, device, rows: int) -> float:
@@ -76,7 +76,7 @@ def main() -> None:
 def once(suite, name: str, device, rows: int, check: bool) -> float:
     if check:
         return seconds(suite, name, device, rows)
-    with mock.patch.object(executed, "checked", unchecked):
+    with mock.patch.object(executed, "find_differences", unchecked):
         return seconds(suite, name, device, rows)
 
 
