@@ -14,6 +14,7 @@ from perfassert.kernel.access import Direction
 from perfassert.kernel.affine import Affine, Call, Quotient, below_zero
 from perfassert.kernel.bound import BoundAccess
 from perfassert.kernel.description import BoundKernel, CompiledKernel
+from perfassert.kernel.names import LoopCounter
 from perfassert.toml_tables import loads
 
 HERE = Path(__file__).parent
@@ -78,9 +79,10 @@ def bound():
     """Code that another front end compiles enters as what it is for the launch."""
     row = Affine(0, (("threadIdx.x", 1), (Quotient(Affine(3, (("x", 1),)), 4), 8)))
     least = Call("min", (row, Affine(N)))
+    counter = LoopCounter(0)
     access = BoundAccess(
-        "p0", "global", Direction.LOAD, 4, Affine(16, (("x", 4), (least, 2), ("loop:0", 128))),
-        {"loop:0": (0, 7), "x": (0, N - 1)}, (below_zero(row),), ("loop:0",), False, "p0", None,
+        "p0", "global", Direction.LOAD, 4, Affine(16, (("x", 4), (least, 2), (counter, 128))),
+        {counter: (0, 7), "x": (0, N - 1)}, (below_zero(row),), (counter,), False, "p0", None,
     )  # fmt: skip
     g = pa.InstructionGraph.builder()
     with g.loop(8):

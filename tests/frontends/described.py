@@ -7,6 +7,7 @@ import numpy as np
 from perfassert.frontends.analysis.describe import describe
 from perfassert.frontends.toolchain import tools
 from perfassert.frontends.toolchain.build import Source, build
+from perfassert.kernel.names import Argument, LoopCounter
 
 KERNELS = Path(__file__).parent / "kernels"
 AXES = "xyz"
@@ -29,7 +30,7 @@ def variables(program, arguments, grid, block, place, thread):
         names |= {f"threadIdx.{axis}": thread[i], f"blockIdx.{axis}": place[i],
                   f"blockDim.{axis}": block[i], f"gridDim.{axis}": grid[i]}  # fmt: skip
     for i, parameter in enumerate(program.parameters):
-        names[f"arg:{i}"] = 0 if parameter.pointer else arguments[parameter.name]
+        names[Argument(i)] = 0 if parameter.pointer else arguments[parameter.name]
     return names
 
 
@@ -69,7 +70,7 @@ def iterations(program, chain, value):
     for number in chain:
         loop = program.loops[number]
         found = [
-            {**counters, f"loop:{number}": i}
+            {**counters, LoopCounter(number): i}
             for counters in found
             if value(loop.entry, counters)
             for i in range(value(loop.trips, counters))

@@ -16,6 +16,7 @@ from perfassert.frontends.machine.lowering import executable
 from perfassert.frontends.toolchain import tools
 from perfassert.frontends.toolchain.build import Source, build
 from perfassert.kernel.machine import Space
+from perfassert.kernel.names import Argument
 
 KERNELS = Path(__file__).parents[2] / "examples" / "kernels"
 NUMBERS = np.random.default_rng(5).integers(0, 1000, 2048).astype(np.int32)
@@ -76,7 +77,7 @@ def variables(case, place, thread):
     for i, axis in enumerate("xyz"):
         names |= {f"threadIdx.{axis}": thread[i], f"blockIdx.{axis}": place[i],
                   f"blockDim.{axis}": block[i], f"gridDim.{axis}": grid[i]}  # fmt: skip
-    names |= {f"arg:{i}": a for i, a in enumerate(arguments) if isinstance(a, int)}
+    names |= {Argument(i): a for i, a in enumerate(arguments) if isinstance(a, int)}
     return names
 
 

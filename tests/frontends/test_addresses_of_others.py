@@ -26,8 +26,9 @@ def bound(kernel, launch, arch, **trips):
     return binder, {a.field: a for a in accesses}
 
 
-def at(access, block, thread, size, **counters):
-    places = {"x": block * size + thread, "threadIdx.x": thread, "blockIdx.x": block, **counters}
+def at(access, block, thread, size, counters=()):
+    places = {"x": block * size + thread, "threadIdx.x": thread, "blockIdx.x": block}
+    places |= counters or {}
     return int(Forms([access.address])(places)[0])
 
 
@@ -50,7 +51,7 @@ def test_a_row_chosen_by_data_keeps_its_pattern(arch):
 def test_each_iteration_has_a_row_of_its_own(arch):
     _, accesses = bound("rows_in_turn", pa.Launch(8, 256, {"n": 5}), arch)
     (counter,) = accesses["in"].loops
-    starts = {at(accesses["in"], b, 0, 256, **{counter: k}) for b in range(8) for k in range(5)}
+    starts = {at(accesses["in"], b, 0, 256, {counter: k}) for b in range(8) for k in range(5)}
     assert len(starts) == 8 * 5
     assert {s % 1024 for s in starts} == {0}
 

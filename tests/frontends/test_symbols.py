@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from perfassert.frontends.analysis.recurrences import entered_ring
 from perfassert.frontends.analysis.symbolic_words import Words
 from perfassert.frontends.machine.control_flow import EXIT, Jump, analyse
+from perfassert.kernel.names import LoopCounter
 from perfassert.kernel.symbols import Symbols, divided_by
 
 NAMES = ("threadIdx.x", "laneid", "n", "m")
@@ -261,7 +262,7 @@ def test_flow_against_brute_force(nodes):
 def test_a_ring_that_is_entered_from_outside(start, size):
     """Stages of a pipeline: ``r + 1``, but 0 behind the last one."""
     s = Symbols()
-    register, counter = s.variable("r"), s.variable("loop:0")
+    register, counter = s.variable("r"), s.variable(LoopCounter(0))
     more = s.add(register, s.one)
     value = s.select(s.compare("<", more, s.number(size)), more, s.zero)
     atom = register.terms[0][0][0]
@@ -273,7 +274,7 @@ def test_a_ring_that_is_entered_from_outside(start, size):
         assert start < -1  # several steps lead into the ring
         return
     now, after = found
-    at = {"loop:0": np.arange(3 * size)}
+    at = {LoopCounter(0): np.arange(3 * size)}
     assert s.evaluate(now, at).tolist() == seen[:-1]
     assert s.evaluate(after, at).tolist() == seen[1:]
 

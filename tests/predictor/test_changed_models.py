@@ -10,6 +10,7 @@ from perfassert.kernel.access import Direction
 from perfassert.kernel.affine import Affine
 from perfassert.kernel.bound import BoundAccess
 from perfassert.kernel.graph import ItemKind
+from perfassert.kernel.names import LoopCounter
 from perfassert.predictor.changed_accesses import _laid_out
 from perfassert.predictor.changed_graph import balanced, without
 from perfassert.predictor.scheduling import scheduled
@@ -194,10 +195,10 @@ def laid_out(terms, room, planes=None, constant=0, loops=()):
 class TestCoalescing:
     def test_rows_and_columns_change_places(self):
         """Each thread a row: the threads side by side, the columns beyond all of them."""
-        terms = (("x", 4 * 64), ("loop:0", 4))
-        constant, made = laid_out(terms, 4 * 128 * 64, loops=[("loop:0", 64)])
+        terms = (("x", 4 * 64), (LoopCounter(0), 4))
+        constant, made = laid_out(terms, 4 * 128 * 64, loops=[(LoopCounter(0), 64)])
         assert constant == 0
-        assert made == {"threadIdx.x": 4, "blockIdx.x": 4 * 32, "loop:0": 4 * 128}
+        assert made == {"threadIdx.x": 4, "blockIdx.x": 4 * 32, LoopCounter(0): 4 * 128}
 
     def test_members_of_structures_become_arrays(self):
         terms = (("x", 8),)
@@ -210,6 +211,6 @@ class TestCoalescing:
         assert laid_out(terms, 4 * 128, {0: 0, 4: 1}, 4)[0] == 4
 
     def test_iterations_beyond_the_field_touch_it_again(self):
-        terms = (("x", 4 * 64), ("loop:0", 4))
-        made = laid_out(terms, 4 * 128, loops=[("loop:0", 64)])[1]
-        assert "loop:0" not in made
+        terms = (("x", 4 * 64), (LoopCounter(0), 4))
+        made = laid_out(terms, 4 * 128, loops=[(LoopCounter(0), 64)])[1]
+        assert LoopCounter(0) not in made

@@ -9,6 +9,7 @@ import perfassert as pa
 from perfassert.frontends.cuda.kernels import CompiledCode
 from perfassert.kernel.affine import Affine, add
 from perfassert.kernel.description import CompiledKernel
+from perfassert.kernel.names import LoopCounter
 from perfassert.predictor import checked
 from perfassert.source import CORRECTED
 
@@ -46,7 +47,7 @@ def shifted(bound):
 def transposed(bound):
     """A load whose loop counter steps by one element."""
     first, *others = bound.bound
-    terms = tuple((s, 4 if str(s).startswith("loop") else c) for s, c in first.address.terms)
+    terms = tuple((s, 4 if isinstance(s, LoopCounter) else c) for s, c in first.address.terms)
     wrong = Affine(first.address.constant, terms)
     assert wrong != first.address
     return replace(bound, bound=(replace(first, address=wrong), *others))

@@ -12,6 +12,7 @@ from engines.execution.machine import launched
 from perfassert.engines.execution.compiled import available
 from perfassert.frontends.analysis.evaluate import evaluate
 from perfassert.frontends.analysis.symbolic_code import Constants, SymbolicCode
+from perfassert.kernel.names import Argument, LoopCounter
 from perfassert.kernel.symbols import Symbols
 
 from .programs import BASE, SAVED, Program
@@ -42,7 +43,7 @@ def compare(seed, engines=(True,)):
              "threadIdx.x": np.tile(np.arange(THREADS), GRID)}  # fmt: skip
     names["laneid"] = names["threadIdx.x"]
     names = {name: value.astype(object) for name, value in names.items()}
-    names |= {f"arg:{n + 1}": value for n, value in enumerate(given)}
+    names |= {Argument(n + 1): value for n, value in enumerate(given)}
     memo = {}
     valid = _holds(found, code, names)
     known = 0
@@ -107,7 +108,7 @@ def _holds(found, code, names):
     where something was assumed of what is not known."""
     valid = np.ones(GRID * THREADS, np.bool_)
     for iteration in range(_ITERATIONS if found.loops else 1):
-        counters = {f"loop:{loop}": iteration for loop in found.loops}
+        counters = {LoopCounter(loop): iteration for loop in found.loops}
         here, memo = {**names, **counters}, {}
         for value, low, high in code.words.ranges.values():
             seen = _evaluated(found.symbols, value, here, memo)

@@ -26,6 +26,7 @@ from perfassert.kernel.graph import (
     Signal,
     Source,
 )
+from perfassert.kernel.names import BoxCounter, LoopCounter, Name
 
 _WARPS = (1, 2, 4, 8, 16, 32, 64)  # where a latency that is a function of them is looked at
 Plain = Any
@@ -188,13 +189,13 @@ def _bound(access: BoundAccess) -> Plain:
         "address": _affine(access.address),
         "ranges": _ranges(access.ranges),
         "conditions": [_affine(c) for c in access.conditions],
-        "loops": list(access.loops),
+        "loops": [_name(loop) for loop in access.loops],
         "atomic": access.atomic,
     }
 
 
-def _ranges(ranges: Mapping[str, tuple[int, int]]) -> Plain:
-    return {symbol: _numbers(ends) for symbol, ends in ranges.items()}
+def _ranges(ranges: Mapping[Name, tuple[int, int]]) -> Plain:
+    return {_name(symbol): _numbers(ends) for symbol, ends in ranges.items()}
 
 
 def _affine(form: Affine) -> Plain:
@@ -209,7 +210,15 @@ def _symbol(symbol: Symbol) -> Plain:
     if isinstance(symbol, Call):
         arguments = [_affine(a) for a in symbol.arguments]
         return {"": "Call", "function": symbol.function, "arguments": arguments}
-    return symbol
+    return _name(symbol)
+
+
+def _name(name: Name) -> str:
+    if isinstance(name, LoopCounter):
+        return f"loop:{name.loop}"
+    if isinstance(name, BoxCounter):
+        return f"box:{name.instruction}.{name.axis}"
+    return str(name)
 
 
 def _numbers(values: tuple[Any, ...]) -> list[int | str]:

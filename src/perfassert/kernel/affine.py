@@ -22,8 +22,11 @@ from perfassert.kernel.expression import (
     Operation,
     Variable,
 )
+from perfassert.kernel.names import Name
 
 IntArray = npt.NDArray[np.int64]
+Dimensions = Union[Mapping[str, int], Mapping[Name, int]]
+"""What holds the extents of blocks and grid, by their names."""
 Fail = Callable[[str, int, str], NoReturn]
 """Raises an error for (reason, column, text in which the column counts; "" for the access's)."""
 
@@ -45,7 +48,7 @@ class Call:
     arguments: tuple[Affine, ...]
 
 
-Symbol = Union[str, Quotient, Call]
+Symbol = Union[Name, Quotient, Call]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,7 @@ class Affine:
             return Affine(0)
         return Affine(self.constant * factor, tuple((s, c * factor) for s, c in self.terms))
 
-    def symbols(self) -> Iterable[str]:
+    def symbols(self) -> Iterable[Name]:
         """The coordinates that the value depends on, through quotients too."""
         for symbol, _ in self.terms:
             if isinstance(symbol, Quotient):
@@ -132,7 +135,7 @@ def _product(left: Affine, right: Affine, node: Operation, fail: Fail) -> Affine
     return right.scaled(left.constant) if right.terms else left.scaled(right.constant)
 
 
-def _division(operator: str, dividend: Affine, divisor: int, names: Mapping[str, int]) -> Affine:
+def _division(operator: str, dividend: Affine, divisor: int, names: Dimensions) -> Affine:
     sign = 1 if divisor > 0 else -1
     whole = quotient(_global(dividend.scaled(sign), names), divisor * sign)
     if operator == "//":
@@ -154,7 +157,7 @@ def quotient(dividend: Affine, divisor: int) -> Affine:
     return add(whole, Affine(0, ((Quotient(rest, divisor), 1),)))
 
 
-def _global(form: Affine, names: Mapping[str, int]) -> Affine:
+def _global(form: Affine, names: Dimensions) -> Affine:
     """``c · threadIdx.a + c · blockDim.a · blockIdx.a`` → ``c · a``."""
     terms = dict(form.terms)
     for axis in AXES:
@@ -166,7 +169,7 @@ def _global(form: Affine, names: Mapping[str, int]) -> Affine:
     return Affine(form.constant, tuple((s, c) for s, c in terms.items() if c))
 
 
-def with_global_coordinates(form: Affine, names: Mapping[str, int]) -> Affine:
+def with_global_coordinates(form: Affine, names: Dimensions) -> Affine:
     """``form`` with global coordinates wherever thread and block indices make one."""
     return _global(form, names)
 
@@ -189,7 +192,7 @@ def split_axis(form: Affine, axis: str, block: int) -> Affine:
     return add(*parts)
 
 
-def interval(form: Affine, ranges: Mapping[str, tuple[int, int]]) -> tuple[int, int]:
+def interval(form: Affine, ranges: Mapping[Name, tuple[int, int]]) -> tuple[int, int]:
     """Bounds of the value for coordinates in ``ranges`` (inclusive); exact for affine forms."""
     low = high = form.constant
     for symbol, coefficient in form.terms:
@@ -231,7 +234,7 @@ def call_interval(function: str, bounds: list[tuple[int, int]]) -> tuple[int, in
     return (min(corners), max(corners)) if corners else _ANYTHING
 
 
-def evaluate(form_terms: Mapping[Symbol, int], values: Mapping[str, IntArray]) -> IntArray:
+def evaluate(form_terms: Mapping[Symbol, int], values: Mapping[Name, IntArray]) -> IntArray:
     """``Σ coefficient · symbol`` for arrays of coordinates that broadcast together."""
     return Forms([Affine(0, tuple(form_terms.items()))])(values)[0]
 
@@ -263,7 +266,7 @@ class Forms:
             self._steps.append((symbol, sums))
         return found
 
-    def __call__(self, values: Mapping[str, IntArray]) -> list[IntArray]:
+    def __call__(self, values: Mapping[Name, IntArray]) -> list[IntArray]:
         """The forms for arrays of coordinates that broadcast together."""
         done: list[IntArray] = []
         for symbol, sums in self._steps:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from perfassert.kernel.access import Direction
 from perfassert.kernel.affine import Affine
 from perfassert.kernel.executed import Touched
+from perfassert.kernel.names import Counter, Name
 from perfassert.source import Assumption, SourceSpan
 
 
@@ -30,9 +31,9 @@ class BoundAccess:
     direction: Direction
     bytes: int
     address: Affine
-    ranges: Mapping[str, tuple[int, int]]
+    ranges: Mapping[Name, tuple[int, int]]
     conditions: tuple[Affine, ...]
-    loops: tuple[str, ...]
+    loops: tuple[Counter, ...]
     atomic: bool
     text: str
     span: SourceSpan | None

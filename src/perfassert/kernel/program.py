@@ -1,9 +1,7 @@
 """Compiled code as a description: instructions, flow of control, accesses as closed forms.
 
-Values are those of :class:`~perfassert.kernel.symbols.Symbols`. Variables: ``threadIdx.x``,
-``blockIdx.x``, ``blockDim.x``, ``gridDim.x`` and their ``.y .z``, ``laneid``, ``arg:<position>``
-for parameters, ``constant:<symbol>`` (``+<byte>``) for constant memory that only the program fills,
-and ``loop:<number>`` for loop counters. The description holds for every launch.
+Values are those of :class:`~perfassert.kernel.symbols.Symbols`, over the names of
+:mod:`perfassert.kernel.names`. The description holds for every launch.
 """
 
 from __future__ import annotations
@@ -14,36 +12,13 @@ from dataclasses import dataclass, field
 from perfassert.kernel.access import Direction
 from perfassert.kernel.graph import loop_chain
 from perfassert.kernel.memo import Memo
+from perfassert.kernel.names import Argument, Name
 from perfassert.kernel.roles import CountedWait, Role
 from perfassert.kernel.symbols import Symbols, Value
 from perfassert.source import Assumption, SourceSpan
 
-COUNTER = "loop:"
-ARGUMENT = "arg:"
-CONSTANT = "constant:"
 CLUSTER = "shared memory of the cluster"
 """The field that stands for what lies in shared memory of another block."""
-CLUSTERED = "clustered"
-"""The variable that is 1 where the launch has clusters."""
-
-
-def argument_of(position: int, offset: int = 0) -> str:
-    """The variable of a parameter, or of what lies at a byte of it.
-
-    >>> argument_of(2), argument_of(2, 8)
-    ('arg:2', 'arg:2+8')
-    """
-    return f"{ARGUMENT}{position}" + (f"+{offset}" if offset else "")
-
-
-def place_of_argument(variable: str) -> tuple[int, int]:
-    """The position of the parameter, and the byte of it, that a variable stands for.
-
-    >>> place_of_argument("arg:2+8")
-    (2, 8)
-    """
-    position, _, offset = variable[len(ARGUMENT) :].partition("+")
-    return int(position), int(offset or 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +72,9 @@ class BulkCopy:
     """A copy between global and shared memory that one instruction starts.
 
     ``address``: of the tensor map where there are ``coordinates`` (innermost first), else of
-    ``size`` bytes in ``field``. ``unresolved`` says what has no closed form, else empty.
-    ``multicast``: to shared memory of all blocks of the cluster.
+    ``size`` bytes in ``field``. ``tensor``: the parameter in which the tensor map lies.
+    ``unresolved`` says what has no closed form, else empty. ``multicast``: to shared memory of all
+    blocks of the cluster.
     """
 
     direction: Direction
@@ -108,6 +84,7 @@ class BulkCopy:
     field: str = ""
     unresolved: str = ""
     multicast: bool = False
+    tensor: Argument | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +217,7 @@ class Program:
     parameters: tuple[Parameter, ...]
     code_bytes: int
     assumptions: tuple[Assumption, ...]
-    loaded: Mapping[str, Value] = field(default_factory=dict)
+    loaded: Mapping[Name, Value] = field(default_factory=dict)
     found: Memo = field(default_factory=Memo, repr=False)
 
     def chain(self, loop: int) -> tuple[int, ...]:

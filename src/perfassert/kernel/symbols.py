@@ -15,6 +15,7 @@ from math import gcd
 import numpy as np
 
 from perfassert.kernel.affine import IntArray, apply
+from perfassert.kernel.names import LIMITS, Name, never_negative
 
 Monomial = tuple[int, ...]
 _MAX_TERMS = 64
@@ -32,7 +33,7 @@ class Atom:
 
     index: int
     function: str
-    name: str
+    name: Name
     arguments: tuple[Value, ...]
 
 
@@ -66,7 +67,7 @@ class Symbols:
     def __init__(self) -> None:
         self.atoms: list[Atom] = []
         self._values: dict[tuple[tuple[Monomial, int], ...], Value] = {}
-        self._atoms: dict[tuple[str, str, tuple[int, ...]], Value] = {}
+        self._atoms: dict[tuple[str, Name, tuple[int, ...]], Value] = {}
         self._products: dict[tuple[int, int], Value] = {}
         self._within: dict[int, frozenset[int]] = {}
         self._extent: list[tuple[int, int]] = []  # depth and written-out size of every atom
@@ -93,7 +94,7 @@ class Symbols:
         """A constant."""
         return self._value({(): value})
 
-    def variable(self, name: str) -> Value:
+    def variable(self, name: Name) -> Value:
         """A coordinate, a parameter or a loop counter."""
         return self._atom("", name, ())
 
@@ -108,7 +109,7 @@ class Symbols:
         """A function that is not a polynomial; no simplification."""
         return self._atom(function, "", arguments)
 
-    def _atom(self, function: str, name: str, arguments: tuple[Value, ...]) -> Value:
+    def _atom(self, function: str, name: Name, arguments: tuple[Value, ...]) -> Value:
         key = (function, name, tuple(a.index for a in arguments))
         found = self._atoms.get(key)
         if found is None:
@@ -465,7 +466,7 @@ class Symbols:
 
     def _atom_nonnegative(self, atom: Atom) -> bool:
         if not atom.function:
-            return atom.name.startswith(_NOT_NEGATIVE)
+            return never_negative(atom.name)
         if atom.function in ("//", "min", "^", "|"):
             return all(map(self.nonnegative, atom.arguments))
         if atom.function in ("max", "&"):
@@ -685,7 +686,7 @@ class Symbols:
         return all(part.index in facts for part in self.conjuncts(condition))
 
     def evaluate(
-        self, value: Value, names: Mapping[str, IntArray], memo: dict[int, IntArray] | None = None
+        self, value: Value, names: Mapping[Name, IntArray], memo: dict[int, IntArray] | None = None
     ) -> IntArray | Atom:
         """The value for arrays of variables that broadcast together, or the first atom that has
         none; ``memo`` is for one ``names``. Unknowns are looked up by their name."""
@@ -696,7 +697,7 @@ class Symbols:
         return self._computed(value, names, {} if memo is None else memo)
 
     def _computed(
-        self, value: Value, names: Mapping[str, IntArray], memo: dict[int, IntArray]
+        self, value: Value, names: Mapping[Name, IntArray], memo: dict[int, IntArray]
     ) -> IntArray:
         found = memo.get(value.index)
         if found is not None:
@@ -738,19 +739,9 @@ class Symbols:
         return self._atom(atom.function, atom.name, arguments)
 
 
-LIMITS = {
-    "threadIdx.x": (0, 1023), "threadIdx.y": (0, 1023), "threadIdx.z": (0, 63),
-    "blockDim.x": (1, 1024), "blockDim.y": (1, 1024), "blockDim.z": (1, 64),
-    "blockIdx.x": (0, 2**31 - 2), "blockIdx.y": (0, 65534), "blockIdx.z": (0, 65534),
-    "gridDim.x": (1, 2**31 - 1), "gridDim.y": (1, 65535), "gridDim.z": (1, 65535),
-    "laneid": (0, 31),
-}  # fmt: skip
-"""The least and the greatest value of each coordinate and dimension, by the CUDA programming model:
-the same on every device."""
 _POWERS = ("threadIdx.x", "threadIdx.y", "threadIdx.z", "laneid")
-_MAXIMA = {name: LIMITS[name][1] + 1 for name in _POWERS}
+_MAXIMA: dict[Name, int] = {name: LIMITS[name][1] + 1 for name in _POWERS}
 """Powers of two that coordinates stay below."""
-_NOT_NEGATIVE = ("threadIdx", "blockIdx", "blockDim", "gridDim", "laneid", "warpid", "loop:")
 _CONDITIONS = ("<", "==", "not", "and", "or", "negative", "<<", "halvings", "doublings")
 
 

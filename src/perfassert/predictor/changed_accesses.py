@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from math import prod
 
-from perfassert.kernel.affine import Affine
+from perfassert.kernel.affine import Affine, Call, Quotient, Symbol
 from perfassert.kernel.bound import BoundAccess
 from perfassert.kernel.buffer import Buffer
 from perfassert.kernel.description import BoundKernel
@@ -40,16 +40,16 @@ def _room(access: BoundAccess, launch: Launch) -> int:
     given = launch.args.get(access.field) if isinstance(launch.args, Mapping) else None
     if isinstance(given, Buffer) and given.shape:
         return prod(given.shape) * access.bytes
-    if any(not isinstance(symbol, str) for symbol, _ in access.address.terms):
+    if any(isinstance(symbol, (Quotient, Call)) for symbol, _ in access.address.terms):
         return access.bytes << _UNKNOWN
     extents = _extents(access, launch)
-    reach = sum(abs(c) * (extents.get(str(s), 1) - 1) for s, c in access.address.terms)
+    reach = sum(abs(c) * (extents.get(s, 1) - 1) for s, c in access.address.terms)
     return reach + access.bytes
 
 
-def _extents(access: BoundAccess, launch: Launch) -> dict[str, int]:
+def _extents(access: BoundAccess, launch: Launch) -> dict[Symbol, int]:
     """How many values each symbol takes."""
-    found: dict[str, int] = {}
+    found: dict[Symbol, int] = {}
     for axis, threads, blocks in zip(AXES, launch.block, launch.grid, strict=True):
         found[axis] = threads * blocks
         found[f"threadIdx.{axis}"] = threads
@@ -65,17 +65,17 @@ def _laid_out(
 ) -> BoundAccess:
     used = set(access.address.symbols())
     extents = _extents(access, launch)
-    digits: list[tuple[str, int]] = []
+    digits: list[tuple[Symbol, int]] = []
     for part in ("threadIdx", "blockIdx"):
         digits += [
             (f"{part}.{a}", extents[f"{part}.{a}"]) for a in AXES
             if used & {a, f"{part}.{a}"}
         ]  # fmt: skip
     digits += [(name, extents[name]) for name in reversed(access.loops) if name in used]
-    terms: list[tuple[str, int]] = []
+    terms: list[tuple[Symbol, int]] = []
     stride = access.bytes
     for name, extent in digits:
-        inner = name.startswith(("threadIdx", "blockIdx"))
+        inner = name not in access.loops
         if extent > 1 and (inner or stride * extent <= room):
             terms.append((name, stride))
             stride *= extent

@@ -14,7 +14,7 @@ def axes_asked_for(program: Program) -> tuple[frozenset[str], frozenset[str]]:
     size."""
     symbols = program.symbols
     names = {
-        symbols.atoms[a].name
+        str(symbols.atoms[a].name)
         for i in program.instructions
         for access in i.accesses
         for a in symbols.inside(access.address)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from perfassert.kernel.program import ARGUMENT, COUNTER, MemoryAccess, Program
+from perfassert.kernel.names import Argument, Name
+from perfassert.kernel.program import MemoryAccess, Program
 from perfassert.kernel.symbols import Atom, Symbols, Value
 
 _INFIX = {"//": "//", "&": "&", "|": "|", "^": "^", "<<": "<<", "<": "<", "==": "=="}
@@ -24,13 +25,12 @@ def access_text(program: Program, access: MemoryAccess) -> str:
     return f"{access.field} + {value_text(program.symbols, access.address, names)} B"
 
 
-def parameter_names(program: Program) -> dict[str, str]:
-    """Internal name of a variable → what it is shown as."""
-    names = {f"{ARGUMENT}{i}": p.name for i, p in enumerate(program.parameters)}
-    return names | {f"{COUNTER}{loop.index}": f"k{loop.index}" for loop in program.loops}
+def parameter_names(program: Program) -> dict[Name, str]:
+    """What the parameters are shown as; all other names say it themselves."""
+    return {Argument(i): p.name for i, p in enumerate(program.parameters)}
 
 
-def value_text(symbols: Symbols, value: Value, names: Mapping[str, str], depth: int = 0) -> str:
+def value_text(symbols: Symbols, value: Value, names: Mapping[Name, str], depth: int = 0) -> str:
     """A sum of products; what is nested too deeply is shown as ``…``."""
     if depth > _DEEPEST:
         return "…"
@@ -55,7 +55,7 @@ def _order(term: _Term) -> tuple[bool, int]:
     return (not term[0], -len(term[0]))
 
 
-def _terms(symbols: Symbols, value: Value, names: Mapping[str, str], depth: int) -> list[_Term]:
+def _terms(symbols: Symbols, value: Value, names: Mapping[Name, str], depth: int) -> list[_Term]:
     """Factors and coefficients; ``threadIdx.a + blockDim.a · blockIdx.a`` is written as ``a``."""
     terms = {
         tuple(sorted(_atom_text(symbols, symbols.atoms[a], names, depth) for a in monomial)): c
@@ -77,9 +77,9 @@ def _terms(symbols: Symbols, value: Value, names: Mapping[str, str], depth: int)
     return [(list(factors), c) for factors, c in terms.items()]
 
 
-def _atom_text(symbols: Symbols, atom: Atom, names: Mapping[str, str], depth: int) -> str:
+def _atom_text(symbols: Symbols, atom: Atom, names: Mapping[Name, str], depth: int) -> str:
     if not atom.function:
-        return names.get(atom.name, atom.name)
+        return names.get(atom.name, str(atom.name))
     if atom.function == "data":
         return f"<{atom.name}>"
     if atom.function == "not" and (text := _inverse(symbols, atom, names, depth)):
@@ -93,7 +93,7 @@ def _atom_text(symbols: Symbols, atom: Atom, names: Mapping[str, str], depth: in
     return f"{atom.function}({', '.join(inner)})"
 
 
-def _inverse(symbols: Symbols, atom: Atom, names: Mapping[str, str], depth: int) -> str:
+def _inverse(symbols: Symbols, atom: Atom, names: Mapping[Name, str], depth: int) -> str:
     """``a >= b`` for ``not(a < b)``."""
     (argument,) = atom.arguments
     if len(argument.terms) != 1 or len(argument.terms[0][0]) != 1:

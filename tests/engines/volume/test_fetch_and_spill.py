@@ -16,6 +16,7 @@ from perfassert.kernel.affine import Affine
 from perfassert.kernel.bound import BoundAccess
 from perfassert.kernel.description import BoundKernel
 from perfassert.kernel.graph import BodyItem, InstructionGraph, ItemKind, Loop, Node
+from perfassert.kernel.names import LoopCounter
 
 DEVICE = load_device("RTX-2080-Ti")
 LAUNCH = pa.Launch(1000, 256)
@@ -61,7 +62,7 @@ class TestSpills:
         assert float(found.l2_load.total) == 3 * WARPS * 4 * 32
 
     def test_trips_count(self):
-        inside = access(Direction.LOAD, ranges={"loop:0": (0, 99)}, loops=("loop:0",))
+        inside = access(Direction.LOAD, ranges={LoopCounter(0): (0, 99)}, loops=(LoopCounter(0),))
         found = volumes(kernel(inside, spill_bytes=4096))
         assert float(found.l2_load.total) == pytest.approx(100 * WARPS * 4 * 32)
 

@@ -53,7 +53,7 @@ def _bound_groups(
     for number, access in enumerate(kernel.bound):
         if access.space != space or access.touched is not None:
             continue
-        bounds = tuple(sorted(access.ranges.items()))
+        bounds = tuple(sorted(access.ranges.items(), key=str))
         common = (
             access.field, access.direction, access.bytes, access.loops, bounds, access.conditions,
             access.atomic, access.merged, bool(access.pieces), access.instruction in strong,
@@ -97,7 +97,7 @@ def _group(
         tuple(sorted(address.terms, key=str)),
         np.array([constant for constant, _ in numbers], dtype=np.int64),
         field.alignment if field is not None else 256, split,
-        tuple(sorted(ranges.items())),
+        tuple(sorted(ranges.items(), key=str)),
         tuple(_split_all(c, split, block) for c in conditions),
         access.loops, tuple(number for _, number in numbers), access.atomic and not access.merged,
         bool(access.pieces), access.instruction in strong,

@@ -11,6 +11,7 @@ from perfassert.engines.volume.groups import AccessGroup, IntArray
 from perfassert.kernel.affine import Forms
 from perfassert.kernel.expression import AXES
 from perfassert.kernel.launch import Launch
+from perfassert.kernel.names import Name
 
 _LOOKED_AT = 2**14
 """Blocks of a grid that are told apart by their guards; of larger grids so many, evenly spread."""
@@ -80,8 +81,8 @@ def _held(group: AccessGroup, launch: Launch, places: IntArray) -> np.ndarray:
     return np.stack([np.broadcast_to(c, len(places)) for c in columns], axis=1)
 
 
-def _symbols(launch: Launch, places: IntArray, thread: Sequence[int]) -> dict[str, IntArray]:
-    values: dict[str, IntArray] = {}
+def _symbols(launch: Launch, places: IntArray, thread: Sequence[int]) -> dict[Name, IntArray]:
+    values: dict[Name, IntArray] = {}
     for number, axis in enumerate(AXES):
         first = places[:, number] * launch.block[number]
         values[axis] = np.minimum(first + thread[number], launch.extent[number] - 1)
@@ -90,9 +91,10 @@ def _symbols(launch: Launch, places: IntArray, thread: Sequence[int]) -> dict[st
     return values
 
 
-def _guard(group: AccessGroup, values: Mapping[str, IntArray], end: int) -> np.ndarray:
+def _guard(group: AccessGroup, values: Mapping[Name, IntArray], end: int) -> np.ndarray:
     ranges = dict(group.ranges)
-    known = {**values, **{s: np.asarray(ranges[s][end]) for s in group.loops if s in ranges}}
+    known = dict(values)
+    known.update((s, np.asarray(ranges[s][end])) for s in group.loops if s in ranges)
     parts: Iterable[np.ndarray] = (
         *((known[s] >= low) & (known[s] <= high) for s, (low, high) in group.ranges if s in known),
         *(c != 0 for c in Forms(group.conditions)(known)),

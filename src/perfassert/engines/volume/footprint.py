@@ -33,6 +33,7 @@ from perfassert.errors import LaunchError
 from perfassert.kernel.affine import Affine, Call, Quotient
 from perfassert.kernel.expression import AXES
 from perfassert.kernel.launch import Launch
+from perfassert.kernel.names import Name
 
 _MAX_ENUMERATED = 2_000_000
 """Points of terms that are not affine; beyond, every second value of the longest coordinate."""
@@ -90,9 +91,9 @@ def threads_in(boxes: Sequence[BlockBox], launch: Launch) -> int:
 
 def _symbol_boxes(
     group: AccessGroup, box: BlockBox, launch: Launch
-) -> Iterator[dict[str, tuple[int, int]]]:
+) -> Iterator[dict[Name, tuple[int, int]]]:
     """The box as (start, count) of the group's own symbols; masked threads are cut off."""
-    options: list[list[dict[str, tuple[int, int]]]] = []
+    options: list[list[dict[Name, tuple[int, int]]]] = []
     for axis, (lo, hi), block, extent in zip(AXES, box, launch.block, launch.extent, strict=True):
         hi = min(hi, -(-extent // block))
         if hi <= lo:
@@ -102,7 +103,9 @@ def _symbol_boxes(
             continue
         full = min(hi, extent // block)
         thread, index = f"threadIdx.{axis}", f"blockIdx.{axis}"
-        choices = [{thread: (0, block), index: (lo, full - lo)}] if full > lo else []
+        choices: list[dict[Name, tuple[int, int]]] = []
+        if full > lo:
+            choices.append({thread: (0, block), index: (lo, full - lo)})
         if hi > full:
             choices.append({thread: (0, extent - full * block), index: (full, 1)})
         options.append(choices)
@@ -112,7 +115,7 @@ def _symbol_boxes(
             yield symbols
 
 
-def _narrowed(symbols: dict[str, tuple[int, int]], group: AccessGroup) -> bool:
+def _narrowed(symbols: dict[Name, tuple[int, int]], group: AccessGroup) -> bool:
     """Cut (start, count) down to the group's ranges, loop counters added; whether any is left."""
     for symbol, (first, last) in group.ranges:
         start, count = symbols.get(symbol, (first, last - first + 1))
@@ -135,7 +138,7 @@ def group_runs(
     return union(parts, granularity)
 
 
-def _box_runs(group: AccessGroup, symbols: dict[str, tuple[int, int]], granularity: int) -> Runs:
+def _box_runs(group: AccessGroup, symbols: dict[Name, tuple[int, int]], granularity: int) -> Runs:
     coefficients = group.coefficients
     enumerated = {name for tied in group.tied for name in tied.names}
     origin = sum(c * symbols[s][0] for s, c in coefficients.items() if s not in enumerated)
@@ -168,10 +171,10 @@ def _check_pieces(group: AccessGroup, count: int) -> None:
         )
 
 
-def _enumerated(group: AccessGroup, symbols: dict[str, tuple[int, int]]) -> Iterator[IntArray]:
+def _enumerated(group: AccessGroup, symbols: dict[Name, tuple[int, int]]) -> Iterator[IntArray]:
     """Per set of tied coordinates: the part of the address that depends on them, for all their
     values (or many of them), ascending."""
-    names = sorted(name for tied in group.tied for name in tied.names)
+    names = sorted((name for tied in group.tied for name in tied.names), key=str)
     axes = {s: np.arange(symbols[s][0], sum(symbols[s]), dtype=np.int64) for s in names}
     while np.prod([float(len(a)) for a in axes.values()]) > _MAX_ENUMERATED:
         longest = max(names, key=lambda s: len(axes[s]))
@@ -262,11 +265,12 @@ def period(groups: Sequence[AccessGroup], axis: int, block: int, modulus: int) -
 
 def _form_period(form: Affine, axis: str, block: int, modulus: int) -> int:
     result, step = 1, 0
+    coordinates = {axis, f"threadIdx.{axis}", f"blockIdx.{axis}"}
     for symbol, coefficient in form.terms:
         if isinstance(symbol, Call):
             continue
         if isinstance(symbol, Quotient):
-            if axis in {s[-1] for s in symbol.dividend.symbols()}:
+            if not coordinates.isdisjoint(symbol.dividend.symbols()):
                 scale = symbol.divisor * (modulus // gcd(modulus, coefficient))
                 result = lcm(result, _form_period(symbol.dividend, axis, block, scale))
         elif symbol == axis:

@@ -14,8 +14,9 @@ import numpy.typing as npt
 
 from perfassert.kernel.access import Direction
 from perfassert.kernel.affine import Affine, Call, Forms, Quotient, Symbol
-from perfassert.kernel.expression import AXES
+from perfassert.kernel.expression import AXES, BLOCK
 from perfassert.kernel.launch import Launch
+from perfassert.kernel.names import Counter, Name
 
 IntArray = npt.NDArray[np.int64]
 
@@ -29,14 +30,14 @@ class Tied:
     they amount to, by range and count of each name, where no block index is among them.
     """
 
-    names: tuple[str, ...]
+    names: tuple[Name, ...]
     forms: Forms
     known: dict[tuple[object, ...], IntArray] = field(default_factory=dict, compare=False)
 
     @property
     def same_in_blocks(self) -> bool:
         """Whether only coordinates within a block are tied."""
-        return not any(name in AXES or name.startswith("blockIdx") for name in self.names)
+        return not any(name in AXES or name in BLOCK for name in self.names)
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,36 +59,36 @@ class AccessGroup:
     offsets: IntArray
     alignment: int
     split: frozenset[str]
-    ranges: tuple[tuple[str, tuple[int, int]], ...] = ()
+    ranges: tuple[tuple[Name, tuple[int, int]], ...] = ()
     conditions: tuple[Affine, ...] = ()
-    loops: tuple[str, ...] = ()
+    loops: tuple[Counter, ...] = ()
     members: tuple[int, ...] = ()
     serial: bool = False
     bulk: bool = False
     past_l1: bool = False
 
     @cached_property
-    def coefficients(self) -> dict[str, int]:
+    def coefficients(self) -> dict[Name, int]:
         """Coefficients of the symbols that occur outside quotients."""
-        return {s: c for s, c in self.terms if isinstance(s, str)}
+        return {s: c for s, c in self.terms if not isinstance(s, (Quotient, Call))}
 
     @cached_property
     def opaque(self) -> tuple[tuple[Quotient | Call, int], ...]:
         """The terms that are not affine."""
-        return tuple((s, c) for s, c in self.terms if not isinstance(s, str))
+        return tuple((s, c) for s, c in self.terms if isinstance(s, (Quotient, Call)))
 
     @cached_property
     def tied(self) -> tuple[Tied, ...]:
         """The coordinates that are tied together, in as many sets as possible."""
         ties = [frozenset(_symbols(term)) for term in self.opaque]
         ties += [frozenset(condition.symbols()) for condition in self.conditions]
-        sets: list[frozenset[str]] = []
+        sets: list[frozenset[Name]] = []
         for tie in ties:
             together = tie.union(*(s for s in sets if s & tie))
             sets = [*(s for s in sets if not s & tie and s != tie), together]
         return tuple(
             Tied(
-                tuple(sorted(names)),
+                tuple(sorted(names, key=str)),
                 Forms(
                     [
                         Affine(0, tuple(t for t in self.terms if names.issuperset(_symbols(t)))),
@@ -111,7 +112,7 @@ class AccessGroup:
         return seen <= own
 
 
-def _symbols(term: tuple[Symbol, int]) -> Iterable[str]:
+def _symbols(term: tuple[Symbol, int]) -> Iterable[Name]:
     return Affine(0, (term,)).symbols()
 
 
@@ -120,9 +121,9 @@ def of(direction: Direction, groups: Sequence[AccessGroup]) -> list[AccessGroup]
     return [g for g in groups if g.direction is direction]
 
 
-def coordinate_ranges(launch: Launch) -> dict[str, tuple[int, int]]:
+def coordinate_ranges(launch: Launch) -> dict[Name, tuple[int, int]]:
     """Inclusive range of every coordinate over the launch, masked threads left out."""
-    ranges: dict[str, tuple[int, int]] = {}
+    ranges: dict[Name, tuple[int, int]] = {}
     for i, axis in enumerate(AXES):
         top = launch.extent[i] - 1
         ranges[axis] = (0, top)

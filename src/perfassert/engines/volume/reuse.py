@@ -17,13 +17,14 @@ from dataclasses import dataclass, replace
 
 from perfassert.engines.volume.groups import AccessGroup
 from perfassert.kernel.access import Direction
+from perfassert.kernel.names import Counter
 
 _STEP = 4
 """How many times as long as the one before a window is; the last one up to twice as many."""
 _NEGLIGIBLE = 1e-2
 Footprint = Callable[[Sequence[AccessGroup]], tuple[float, float]]
 """Accesses of one field → bytes that are moved, and bytes of the cache that they take."""
-Window = Mapping[str, int]
+Window = Mapping[Counter, int]
 """Loop → consecutive iterations of it."""
 
 
@@ -82,19 +83,19 @@ def lost(
     return found
 
 
-_Place = tuple[str, Direction, tuple[str, ...]]
+_Place = tuple[str, Direction, tuple[Counter, ...]]
 """A field, and the loops around some of its accesses."""
 _Nest = dict[_Place, list[AccessGroup]]
 
 
-def _nests(fields: Mapping[str, Sequence[AccessGroup]]) -> dict[str, _Nest]:
-    """By outermost loop, "" for none: the accesses of a field that lie in the same loops."""
-    nests: dict[str, _Nest] = {}
+def _nests(fields: Mapping[str, Sequence[AccessGroup]]) -> dict[Counter | None, _Nest]:
+    """By outermost loop, None for none: the accesses of a field that lie in the same loops."""
+    nests: dict[Counter | None, _Nest] = {}
     if not any(group.loops for groups in fields.values() for group in groups):
         return nests
     for name, groups in fields.items():
         for group in groups:
-            nest = nests.setdefault(group.loops[0] if group.loops else "", {})
+            nest = nests.setdefault(group.loops[0] if group.loops else None, {})
             nest.setdefault((name, group.direction, group.loops), []).append(group)
     return nests
 
@@ -115,10 +116,10 @@ def _of_nest(
         yield Again({name: max(0.0, bytes) for name, bytes in volumes.items()}, needed)
 
 
-def _windows(nest: _Nest) -> Iterator[dict[str, int]]:
+def _windows(nest: _Nest) -> Iterator[dict[Counter, int]]:
     """From one iteration to all; the innermost loops grow first."""
-    depth: dict[str, int] = {}
-    trips: dict[str, int] = {}
+    depth: dict[Counter, int] = {}
+    trips: dict[Counter, int] = {}
     for groups in nest.values():
         for group in groups:
             depth |= {loop: i for i, loop in enumerate(group.loops)}
@@ -134,7 +135,7 @@ def _windows(nest: _Nest) -> Iterator[dict[str, int]]:
             yield dict(window)
 
 
-def _trips(group: AccessGroup, loop: str) -> int:
+def _trips(group: AccessGroup, loop: Counter) -> int:
     first, last = dict(group.ranges).get(loop, (0, 0))
     return last - first + 1
 
@@ -155,4 +156,4 @@ def _within(group: AccessGroup, window: Window) -> AccessGroup:
         size = window[loop]
         start = first + (last - first + 1 - size) // 2 // size * size
         ranges[loop] = (start, start + size - 1)
-    return replace(group, ranges=tuple(sorted(ranges.items())))
+    return replace(group, ranges=tuple(sorted(ranges.items(), key=str)))

@@ -27,6 +27,7 @@ from perfassert.engines.volume.runs import distinct
 from perfassert.hardware.model import Device
 from perfassert.kernel.expression import AXES
 from perfassert.kernel.launch import Launch
+from perfassert.kernel.names import Counter, Name
 
 BoolArray = npt.NDArray[np.bool_]
 _HASH_BITS = (
@@ -156,7 +157,9 @@ def lane_addresses(
     thread = {"x": linear % nx, "y": linear // nx % ny, "z": linear // (nx * ny)}
     iterations, weight = _iterations(group, first)
     count = len(next(iter(iterations.values()))) if iterations else 1
-    values = {symbol: counts[:, None] for symbol, counts in iterations.items()}
+    values: dict[Name, IntArray] = {
+        symbol: counts[:, None] for symbol, counts in iterations.items()
+    }
     shape = (len(blocks), count, lanes)
     active = np.broadcast_to(linear < size, shape)
     for i, (axis, extent) in enumerate(zip(AXES, launch.extent, strict=True)):
@@ -184,7 +187,7 @@ def _clipped(group: AccessGroup) -> bool:
     return group.bulk and any(loops.intersection(c.symbols()) for c in group.conditions)
 
 
-def _iterations(group: AccessGroup, first: int) -> tuple[dict[str, IntArray], float]:
+def _iterations(group: AccessGroup, first: int) -> tuple[dict[Counter, IntArray], float]:
     """Loop counters of the iterations that are looked at, and how many each stands for."""
     if not group.loops:
         return {}, 1.0

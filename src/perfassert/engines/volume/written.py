@@ -27,6 +27,7 @@ from perfassert.kernel.expression import AXES, BLOCK, DIMENSIONS, THREAD, variab
 from perfassert.kernel.field import Field
 from perfassert.kernel.launch import Launch
 from perfassert.kernel.memo import Memo
+from perfassert.kernel.names import Name
 from perfassert.source import caret
 
 _LIMIT = 2**62  # addresses beyond this could overflow 64-bit arithmetic on the way
@@ -113,12 +114,12 @@ class BoundExpressions:
                 _failing(access)(_out_of_range(field, axis, bounds, allowed), 0, "")
 
     @cached_property
-    def _used(self) -> frozenset[str]:
+    def _used(self) -> frozenset[Name]:
         """Coordinates that occur."""
         forms = (form for bound in self.accesses for form in bound.subscripts)
         return frozenset(symbol for form in forms for symbol in form.symbols())
 
-    def _doubtful(self, span: Mapping[str, tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    def _doubtful(self, span: Mapping[Name, tuple[int, int]]) -> tuple[tuple[int, int], ...]:
         """Accesses and axes that interval arithmetic cannot clear."""
         found = []
         for index, bound in enumerate(self.accesses):

@@ -16,7 +16,6 @@ from perfassert.frontends.machine.barriers import barrier_operands, barrier_use
 from perfassert.frontends.machine.bulk_copies import (
     bulk_copy,
     copy_operands,
-    parameter_of,
 )
 from perfassert.frontends.machine.control_flow import Flow
 from perfassert.frontends.machine.inlining import Placed, place
@@ -40,10 +39,9 @@ from perfassert.frontends.machine.sass import NO_BARRIER, Instruction, parse_lis
 from perfassert.frontends.machine.textures import place_of_thread, texel
 from perfassert.frontends.toolchain.binary import Binary
 from perfassert.kernel.access import Direction
+from perfassert.kernel.names import PARAMETERS, Argument, ConstantWord, GlobalVariable
 from perfassert.kernel.program import (
-    ARGUMENT,
     CLUSTER,
-    CONSTANT,
     BulkCopy,
     Member,
     MemoryAccess,
@@ -52,8 +50,6 @@ from perfassert.kernel.program import (
     ProgramBlock,
     ProgramInstruction,
     ProgramLoop,
-    argument_of,
-    place_of_argument,
 )
 from perfassert.kernel.roles import Role
 from perfassert.kernel.symbols import Symbols, Value
@@ -227,19 +223,19 @@ class Describer:
         placed = (copy.address, *copy.coordinates)
         unresolved = next((said for v in placed if (said := self.unresolved(v))), "")
         if copy.coordinates:
-            return replace(copy, field=self._map_of(copy.address), unresolved=unresolved)
+            return replace(copy, tensor=self._map_of(copy.address), unresolved=unresolved)
         access = self.access(i, "global", copy.address)
         return replace(
             copy, address=access.address, field=access.field, unresolved=access.unresolved
         )
 
-    def _map_of(self, address: Value) -> str:
-        """The parameter in which a tensor map lies, as a variable; empty for one elsewhere."""
-        at = parameter_of(self.symbols, address)
+    def _map_of(self, address: Value) -> Argument | None:
+        """The parameter in which a tensor map lies; None for one elsewhere."""
+        at = self.symbols.sub(address, self.symbols.variable(PARAMETERS)).constant
         for position, p in enumerate(self.binary.parameters):
             if at is not None and p.offset <= at < p.offset + p.size:
-                return argument_of(position, at - p.offset)
-        return ""
+                return Argument(position, at - p.offset)
+        return None
 
     def _load_names(self) -> dict[str, tuple[str, SourceSpan | None]]:
         """What the unknown that an instruction loads is called, by the name of its atom."""
@@ -310,46 +306,42 @@ class Describer:
         for monomial, coefficient in address.terms:
             if len(monomial) == 1 and coefficient == 1:
                 name = s.atoms[monomial[0]].name
-                if name.startswith(ARGUMENT) and self._may_point(monomial[0]):
+                if isinstance(name, Argument) and self._may_point(monomial[0], name):
                     found.append(name)
-                elif name.startswith("pointer:"):
-                    return f"global {name[8:]}", s.sub(address, s.variable(name))
+                elif isinstance(name, GlobalVariable):
+                    return str(name), s.sub(address, s.variable(name))
         declared = [name for name in found if self._member(name).pointer]
         pointers = declared if len(declared) == 1 else found
         if len(pointers) == 1:
             return self._member(pointers[0]).name, self._from(pointers[0], address)
         held = self._held(address)
-        return (held[len(CONSTANT) :], self._from(held, address)) if held else ("", address)
+        return ("", address) if held is None else (str(held), self._from(held, address))
 
-    def _from(self, name: str, address: Value) -> Value:
+    def _from(self, name: Argument | ConstantWord, address: Value) -> Value:
         """The distance from a pointer, whose words may have been read one by one."""
         s, pointer = self.symbols, self.symbols.variable(name)
-        base, _, inside = name.partition("+")
-        upper = s.variable(f"{base}+{int(inside or 0) + 4}")
+        upper = s.variable(replace(name, offset=name.offset + 4))
         rest = s.scale(s.sub(upper, self.code.words.high(pointer)), WORD)
         distance = s.sub(address, pointer)
         return s.sub(distance, rest) if upper.atoms <= distance.atoms else distance
 
-    def _held(self, address: Value) -> str:
+    def _held(self, address: Value) -> ConstantWord | None:
         """The one pointer in constant memory that the address starts from."""
         names = [self.symbols.atoms[m[0]].name for m, c in address.terms if len(m) == 1 and c == 1]
-        held = [name for name in names if name.startswith(CONSTANT)]
-        return held[0] if len(held) == 1 else ""
+        held = [name for name in names if isinstance(name, ConstantWord)]
+        return held[0] if len(held) == 1 else None
 
-    def _may_point(self, atom: int) -> bool:
+    def _may_point(self, atom: int, name: Argument) -> bool:
         """Whether a parameter, or what lies in one, is a number of 64 bits that may be a pointer;
         in a structure of unknown layout any word at a place for one may be its half."""
-        name = self.symbols.atoms[atom].name
-        position, offset = place_of_argument(name)
-        parameter = self.parameters[position]
+        parameter = self.parameters[name.position]
         open_layout = parameter.size > _POINTER and not parameter.members
-        placed = open_layout and offset % _POINTER == 0
+        placed = open_layout and name.offset % _POINTER == 0
         return placed or self._member(name).pointer or atom in self.code.words.wide
 
-    def _member(self, name: str) -> Member:
+    def _member(self, name: Argument) -> Member:
         """The parameter, or what lies at a byte of it; its name is that of a field."""
-        position, offset = place_of_argument(name)
-        parameter = self.parameters[position]
+        parameter, offset = self.parameters[name.position], name.offset
         known = next((m for m in parameter.members if m.offset == offset), None)
         pointer = parameter.pointer and not offset if known is None else known.pointer
         return Member(parameter.at(offset), offset, parameter.size, pointer)

@@ -23,7 +23,7 @@ from perfassert.frontends.analysis.first_iterations import FirstTrue
 from perfassert.frontends.analysis.recurrences import closed_form, entered_ring
 from perfassert.frontends.analysis.symbolic_code import SymbolicCode
 from perfassert.frontends.machine.control_flow import EXIT, Block, Edge, Flow, NaturalLoop
-from perfassert.kernel.program import COUNTER
+from perfassert.kernel.names import LoopCounter
 from perfassert.kernel.symbols import Symbols, Value
 
 Environment = dict[int, Value]
@@ -82,7 +82,7 @@ class _Departure:
 
 
 def evaluate(code: SymbolicCode) -> Evaluated:
-    """Evaluate ``code``; loop counters are variables ``"loop:<number>"``."""
+    """Evaluate ``code``; loop counters are variables."""
     return _Evaluation(code).run()
 
 
@@ -375,7 +375,7 @@ class _Evaluation:
         slow = all(d.slow for d in arrived)
         arrived, entry = self._fast(arrived, loop.header)
         before = self._merged(arrived, entry, f"loop {index}", loop.header)
-        counter = s.variable(f"{COUNTER}{index}")
+        counter = s.variable(LoopCounter(index))
         result = self.result.loops[index] = LoopResult(loop, counter, entry)
         holders = self._placeholders(loop, before)
         inside = {**before, **holders}

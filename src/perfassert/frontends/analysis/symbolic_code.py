@@ -10,7 +10,6 @@ from itertools import pairwise
 
 from perfassert.frontends.analysis.symbolic_operations import TRANSFERS
 from perfassert.frontends.analysis.symbolic_words import Words
-from perfassert.frontends.machine.bulk_copies import PARAMETERS
 from perfassert.frontends.machine.control_flow import Block, Flow, Jump, analyse
 from perfassert.frontends.machine.inlining import Placed
 from perfassert.frontends.toolchain.binary import Parameter, Unset
@@ -24,8 +23,18 @@ from perfassert.kernel.machine import (
     Source,
     Space,
 )
-from perfassert.kernel.program import CLUSTERED, CONSTANT, argument_of
-from perfassert.kernel.symbols import LIMITS, Symbols, Value
+from perfassert.kernel.names import (
+    CLUSTERED,
+    LIMITS,
+    PARAMETERS,
+    Argument,
+    ConstantWord,
+    Coordinate,
+    GlobalVariable,
+    LoopEntry,
+    Name,
+)
+from perfassert.kernel.symbols import Symbols, Value
 
 Read = Callable[[int], Value]
 """What a register holds where an instruction stands."""
@@ -60,16 +69,15 @@ class Constants:
     banks: Mapping[int, bytes] | None = None
     unset: tuple[Unset, ...] = ()
 
-    def symbol(self, bank: int, offset: int) -> str:
-        """The variable that stands for a word which only the program fills; else ``""``."""
+    def unset_word(self, bank: int, offset: int) -> ConstantWord | None:
+        """A word which only the program fills."""
         for symbol in self.unset:
             inside = offset - symbol.offset
             if symbol.bank == bank and 0 <= inside < symbol.size:
-                inside += symbol.start
-                return f"{CONSTANT}{demangle(symbol.name)}" + (f"+{inside}" if inside else "")
-        return ""
+                return ConstantWord(demangle(symbol.name), inside + symbol.start)
+        return None
 
-    def dimension(self, offset: int) -> str:
+    def dimension(self, offset: int) -> Coordinate:
         """``blockDim.x``, … for a word of the launch's extents; else ``""``."""
         for start, what in ((self.block, "blockDim"), (self.grid, "gridDim")):
             if start <= offset < start + 12 and offset % 4 == 0:
@@ -207,10 +215,10 @@ class SymbolicCode:
         s, constants = self.symbols, self.constants
         if bank == 0:
             return self._word_of_launch(offset)
-        if symbol := constants.symbol(bank, offset):
-            return s.variable(symbol)
+        if word := constants.unset_word(bank, offset):
+            return s.variable(word)
         if bank == 4:  # addresses of variables in global memory
-            address = self._wide(f"pointer:{offset & ~7:#x}")
+            address = self._wide(GlobalVariable(offset & ~7))
             return self.words.high(address) if offset & 4 else address
         held = (constants.banks or {}).get(bank, b"")[offset : offset + 4]
         if len(held) == 4:
@@ -235,8 +243,8 @@ class SymbolicCode:
     def _word_of_parameter(self, position: int, parameter: Parameter, inside: int) -> Value:
         sizes = {m.offset: m.size for m in parameter.members} or {0: parameter.size}
         if sizes.get(inside - 4) == 8:
-            return self.words.high(self._wide(argument_of(position, inside - 4)))
-        name = argument_of(position, inside)
+            return self.words.high(self._wide(Argument(position, inside - 4)))
+        name = Argument(position, inside)
         at = self.constants.base + parameter.offset + inside
         unknown = not parameter.members and inside + 8 <= parameter.size
         if sizes.get(inside) == 8 or (unknown and at in self._low_halves):
@@ -260,14 +268,14 @@ class SymbolicCode:
                         found.add(at)
         return frozenset(found)
 
-    def _wide(self, name: str) -> Value:
+    def _wide(self, name: Name) -> Value:
         value = self.symbols.variable(name)
         self.words.wide |= value.atoms
         return value
 
     def placeholder(self, loop: int, register: int, before: Value | None) -> Value:
         """What stands for a register at the top of a loop, before it is solved."""
-        value = self.symbols.variable(f"placeholder {loop} {register}")
+        value = self.symbols.variable(LoopEntry(loop, register))
         if before is not None and self.words.has_64_bits(before):
             self.words.wide |= value.atoms
         return value

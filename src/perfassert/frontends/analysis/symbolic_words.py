@@ -21,8 +21,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from perfassert.kernel.program import CLUSTERED, COUNTER
-from perfassert.kernel.symbols import LIMITS, Atom, Symbols, Value
+from perfassert.kernel.names import LIMITS, LoopCounter
+from perfassert.kernel.symbols import Atom, Symbols, Value
 
 WORD = 1 << 32
 _HALF = 1 << 31
@@ -371,9 +371,9 @@ class Words:
         if not atom.function:
             if atom.index in self.wide:
                 return -(1 << 63), 1 << 63
-            if atom.name.startswith(COUNTER):
+            if isinstance(atom.name, LoopCounter):
                 return 0, _HALF
-            return (0, 1) if atom.name == CLUSTERED else LIMITS.get(atom.name, _ANY)
+            return LIMITS.get(atom.name, _ANY)
         if atom.function in _CONDITIONS:
             return 0, 1
         known = _BOUNDS.get(atom.function)

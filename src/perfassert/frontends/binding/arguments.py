@@ -13,13 +13,11 @@ from perfassert.frontends.binding.encoding import Misfit, encoded, flat, packed
 from perfassert.kernel.affine import Affine, add
 from perfassert.kernel.bound import BoundAccess
 from perfassert.kernel.launch import Buffer, Launch
+from perfassert.kernel.names import Argument, Name
 from perfassert.kernel.program import (
-    ARGUMENT,
     Member,
     Parameter,
     Program,
-    argument_of,
-    place_of_argument,
 )
 from perfassert.kernel.tensor_map import TensorMap
 
@@ -42,15 +40,15 @@ class Arguments:
     def __init__(self, program: Program, launch: Launch, kernel: str) -> None:
         self.kernel = kernel
         self.program = program
-        self.numbers: dict[str, int] = {}
+        self.numbers: dict[Name, int] = {}
         self.buffers: dict[str, Buffer] = {}
-        self.maps: dict[str, TensorMap] = {}
+        self.maps: dict[Argument, TensorMap] = {}
         self._fields = {a.field for i in program.instructions for a in i.accesses}
         for position, value in self._given(launch.args):
             self._take(position, value)
-        for variable, field in self._pointers():
-            if variable not in self.numbers:
-                self._set(variable, _POINTER, self._address(variable, field))
+        for pointer, field in self._pointers():
+            if pointer not in self.numbers:
+                self._set(pointer, _POINTER, self._address(pointer, field))
 
     def _given(self, args: Mapping[str, Any] | Sequence[Any]) -> Iterator[tuple[int, Any]]:
         names = [p.name for p in self.program.parameters]
@@ -70,9 +68,9 @@ class Arguments:
 
     def _take(self, position: int, value: Any) -> None:
         parameter = self.program.parameters[position]
-        variable = argument_of(position)
+        whole = Argument(position)
         if isinstance(value, TensorMap):
-            self._store(variable, parameter, parameter.name, value)
+            self._store(whole, parameter, parameter.name, value)
         elif isinstance(value, (bytes, bytearray)):
             self._bytes(position, bytes(value))
         elif isinstance(value, Mapping):
@@ -80,35 +78,33 @@ class Arguments:
         elif value is None and not self._may_point(position):
             raise self._wrong(parameter.name, "None is for pointers")
         else:
-            self._store(variable, parameter, parameter.name, value)
+            self._store(whole, parameter, parameter.name, value)
 
-    def _store(self, variable: str, kind: Parameter | Member, shown: str, value: Any) -> None:
+    def _store(self, at: Argument, kind: Parameter | Member, shown: str, value: Any) -> None:
         """One number, pointer or tensor map."""
         if isinstance(value, TensorMap):
-            self._map(variable, shown, value)
+            self._map(at, shown, value)
             return
         if isinstance(value, Buffer):
             if kind.size != _POINTER or (kind.dtype and not kind.pointer):
                 raise self._wrong(shown, f"is {kind.dtype or 'no pointer'}; a buffer does not fit")
-            self.buffers[self.field(variable)] = value
+            self.buffers[self.field(at)] = value
             return
         try:
-            self._set(variable, kind.size, encoded(value, kind.dtype, kind.size, kind.pointer))
+            self._set(at, kind.size, encoded(value, kind.dtype, kind.size, kind.pointer))
         except Misfit as error:
             raise self._wrong(shown, str(error)) from None
 
-    def _map(self, variable: str, shown: str, value: TensorMap) -> None:
-        position, offset = place_of_argument(variable)
-        if self.program.parameters[position].size - offset < _TENSOR_MAP:
+    def _map(self, at: Argument, shown: str, value: TensorMap) -> None:
+        if self.program.parameters[at.position].size - at.offset < _TENSOR_MAP:
             raise self._wrong(shown, "has no place for a tensor map of 128 bytes")
-        self.maps[variable] = value
+        self.maps[at] = value
 
-    def _set(self, variable: str, size: int, number: int) -> None:
+    def _set(self, at: Argument, size: int, number: int) -> None:
         """A parameter, or a part of one; what reads the upper half of a part finds it, too."""
-        self.numbers[variable] = number
-        position, offset = place_of_argument(variable)
-        if size == _POINTER and self.program.parameters[position].size > _POINTER:
-            self.numbers[argument_of(position, offset + _WORD)] = number >> 32
+        self.numbers[at] = number
+        if size == _POINTER and self.program.parameters[at.position].size > _POINTER:
+            self.numbers[Argument(at.position, at.offset + _WORD)] = number >> 32
 
     # Structures
 
@@ -121,13 +117,13 @@ class Arguments:
             )
         for at in range(0, len(content) - len(content) % _WORD, _WORD):
             number = int.from_bytes(content[at : at + _WORD], "little", signed=True)
-            self.numbers[argument_of(position, at)] = number
+            self.numbers[Argument(position, at)] = number
         wholes = [(m.offset, m.size) for m in parameter.members]
         for at, size in wholes or [(0, parameter.size)]:
             part = content[at : at + size]
             if size <= _POINTER and len(part) == size:
                 number = int.from_bytes(part, "little", signed=True)
-                self._set(argument_of(position, at), size, number)
+                self._set(Argument(position, at), size, number)
 
     def _members(self, position: int, given: Mapping[Any, Any]) -> None:
         """A structure by member, or by byte offset where nobody knows its layout."""
@@ -144,7 +140,7 @@ class Arguments:
                 member, shown = known[path], f"{parameter.name}.{path}"
             else:
                 raise self._no_member(parameter, path)
-            self._store(argument_of(position, member.offset), member, shown, value)
+            self._store(Argument(position, member.offset), member, shown, value)
 
     def _no_member(self, parameter: Parameter, path: str) -> LaunchError:
         if not parameter.members:
@@ -159,21 +155,20 @@ class Arguments:
 
     # Pointers
 
-    def field(self, variable: str) -> str:
+    def field(self, pointer: Argument) -> str:
         """What the memory behind a pointer is called."""
-        position, offset = place_of_argument(variable)
-        return self.program.parameters[position].at(offset)
+        return self.program.parameters[pointer.position].at(pointer.offset)
 
     def _may_point(self, position: int) -> bool:
         parameter = self.program.parameters[position]
         unsaid = parameter.dtype is None and parameter.size == _POINTER
         return parameter.pointer or unsaid or parameter.name in self._fields
 
-    def _pointers(self) -> Iterator[tuple[str, str]]:
-        """Variables that are pointers, as declared or as they are used; with their fields."""
+    def _pointers(self) -> Iterator[tuple[Argument, str]]:
+        """Arguments that are pointers, as declared or as they are used; with their fields."""
         for position, parameter in enumerate(self.program.parameters):
             if parameter.pointer or (parameter.size == _POINTER and parameter.name in self._fields):
-                yield argument_of(position), parameter.name
+                yield Argument(position), parameter.name
                 continue
             known = {m.offset for m in parameter.members if m.pointer}
             used = {
@@ -182,14 +177,13 @@ class Arguments:
                 if parameter.size > _POINTER and parameter.at(at) in self._fields
             }
             for at in sorted(known | used):
-                yield argument_of(position, at), parameter.at(at)
+                yield Argument(position, at), parameter.at(at)
 
-    def _address(self, variable: str, field: str) -> int:
+    def _address(self, pointer: Argument, field: str) -> int:
         """One that is not null and far from all others, but for what it is an alias of."""
         root, offset = self.place(field)
-        owner = next((v for v, f in self._pointers() if f == root), variable)
-        position, inside = place_of_argument(owner)
-        slot = position * _PLACES + inside // _POINTER % _PLACES
+        owner = next((v for v, f in self._pointers() if f == root), pointer)
+        slot = owner.position * _PLACES + owner.offset // _POINTER % _PLACES
         return (slot + 1) * _APART + offset
 
     def sizes(self) -> dict[str, int]:
@@ -232,10 +226,9 @@ class Arguments:
     def _wrong(self, shown: str, why: str) -> LaunchError:
         return LaunchError(f"argument {shown!r} of kernel {self.kernel!r}: {why}")
 
-    def missing(self, name: str, what: str) -> LaunchError:
+    def missing(self, needed: Argument, what: str) -> LaunchError:
         """The error for a parameter that is needed and not given."""
-        position, inside = place_of_argument(name)
-        parameter = self.program.parameters[position]
+        parameter, inside = self.program.parameters[needed.position], needed.offset
         shown, how = parameter.name, ""
         if any(m.offset == inside for m in parameter.members):
             shown = parameter.at(inside)
@@ -258,9 +251,8 @@ class Arguments:
         for i in program.instructions:
             values += [a.address for a in i.accesses] + ([i.guard] if i.guard is not None else [])
         names = {s.atoms[a].name for v in values for a in s.inside(v)}
-        absent = {n for n in names if n.startswith(ARGUMENT)} - self.numbers.keys()
-        places = sorted(map(place_of_argument, absent))
-        return [program.parameters[position].at(offset) for position, offset in places]
+        absent = {n for n in names if isinstance(n, Argument)} - self.numbers.keys()
+        return [program.parameters[a.position].at(a.offset) for a in sorted(absent)]
 
 
 def content(parameter: Parameter, value: Any) -> bytes | None:

@@ -35,14 +35,8 @@ from perfassert.kernel.affine import (
 from perfassert.kernel.executed import Executed, LoopTrips
 from perfassert.kernel.expression import AXES, DIMENSIONS
 from perfassert.kernel.launch import Launch
-from perfassert.kernel.program import (
-    ARGUMENT,
-    CLUSTERED,
-    CONSTANT,
-    COUNTER,
-    Program,
-    ProgramLoop,
-)
+from perfassert.kernel.names import CLUSTERED, Argument, ConstantWord, LoopCounter, Name
+from perfassert.kernel.program import Program, ProgramLoop
 from perfassert.kernel.symbols import Atom, Monomial, Value
 from perfassert.source import Assumption, SourceSpan
 
@@ -81,7 +75,7 @@ class Binder:
         launch: Launch,
         arguments: Arguments,
         trip_counts: Mapping[str, int],
-        proxies: Mapping[str, Value],
+        proxies: Mapping[Name, Value],
         warp_size: int,
         executed: Executed | None = None,
     ) -> None:
@@ -97,11 +91,11 @@ class Binder:
         self.arguments = arguments
         self.trip_counts = dict(trip_counts)
         self.proxies = proxies
-        self.names: dict[str, int] = dict(
+        self.names: dict[Name, int] = dict(
             zip(DIMENSIONS, (*launch.block, *launch.grid), strict=True)
         )
         self.names |= {CLUSTERED: int(launch.clustered), **arguments.numbers}
-        self.ranges: dict[str, tuple[int, int]] = {}
+        self.ranges: dict[Name, tuple[int, int]] = {}
         for i, axis in enumerate(AXES):
             self.ranges[axis] = (0, launch.block[i] * launch.grid[i] - 1)
             self.ranges[f"threadIdx.{axis}"] = (0, launch.block[i] - 1)
@@ -115,7 +109,7 @@ class Binder:
         self._note_outside()
         for loop in program.loops:  # outer loops first
             self.loops[loop.index] = self._loop_range(loop.index)
-            self.ranges[f"{COUNTER}{loop.index}"] = (0, max(self.loops[loop.index].most - 1, 0))
+            self.ranges[LoopCounter(loop.index)] = (0, max(self.loops[loop.index].most - 1, 0))
 
     # Values → forms
 
@@ -191,7 +185,7 @@ class Binder:
         arguments = tuple(self.form(a) for a in atom.arguments)
         return self._function(atom.function, arguments)
 
-    def _variable(self, name: str) -> Affine:
+    def _variable(self, name: Name) -> Affine:
         if name in self.names:
             return Affine(self.names[name])
         bounds = self.ranges.get(name)
@@ -199,10 +193,10 @@ class Binder:
             return Affine(0) if bounds == (0, 0) else Affine(0, ((name, 1),))
         if name in ("laneid", "warpid"):
             return self._lane(name)
-        if name.startswith(ARGUMENT):
+        if isinstance(name, Argument):
             raise self.arguments.missing(name, self.what)
-        if name.startswith(CONSTANT):
-            self.assume(f"__constant__ {name[len(CONSTANT) :]} has no value in the binary; it is "
+        if isinstance(name, ConstantWord):
+            self.assume(f"__constant__ {name} has no value in the binary; it is "
                         "taken for 0 in an address", None, "address")  # fmt: skip
         return Affine(0)  # the start of an array
 
@@ -314,17 +308,17 @@ class Binder:
             atom = self.symbols.atoms[place]
             if atom.function or self._is_known(atom.name):
                 continue
-            if atom.name.startswith(CONSTANT):
-                return f"__constant__ {atom.name[len(CONSTANT) :]} has no value in the binary"
+            if isinstance(atom.name, ConstantWord):
+                return f"__constant__ {atom.name} has no value in the binary"
             return "it depends on where an array lies in memory"
         return ""
 
-    def _is_known(self, name: str) -> bool:
+    def _is_known(self, name: Name) -> bool:
         """Whether the launch gives a variable, or has to: a parameter that is missing is an error
         where it is needed."""
         return (
             name in self.names or name in self.ranges or name in ("laneid", "warpid")
-            or name.startswith((ARGUMENT, COUNTER))
+            or isinstance(name, (Argument, LoopCounter))
         )  # fmt: skip
 
     def given(self, loop: ProgramLoop) -> int | None:
@@ -347,7 +341,7 @@ class Binder:
             return form.constant, form.constant
         if not any(isinstance(s, (Call, Quotient)) for s, _ in form.terms):
             return interval(form, self.ranges)
-        symbols = sorted(set(form.symbols()))
+        symbols = sorted(set(form.symbols()), key=str)
         ends = [_places(*self.ranges[s], int(_SAMPLED ** (1 / len(symbols)))) for s in symbols]
         grid = np.meshgrid(*ends, indexing="ij")
         values = evaluate(dict(form.terms), dict(zip(symbols, grid, strict=True))) + form.constant
@@ -358,7 +352,7 @@ class Binder:
         found, trips = self.loops[loop], self.program.loops[loop].trips
         if found.fewest == found.most or trips is None or found.assumed:
             return None
-        counter = Affine(0, ((f"{COUNTER}{loop}", 1),))
+        counter = Affine(0, ((LoopCounter(loop), 1),))
         return below_zero(add(self.form(trips).scaled(-1), counter))
 
     def assume(self, text: str, span: SourceSpan | None = None, stands_for: str = "") -> Assumption:
@@ -371,9 +365,9 @@ class Binder:
 
     def guard(
         self, condition: Value, span: SourceSpan | None
-    ) -> tuple[dict[str, tuple[int, int]], list[Affine]] | None:
+    ) -> tuple[dict[Name, tuple[int, int]], list[Affine]] | None:
         """Ranges of single coordinates and conditions beyond; None where it never holds."""
-        ranges: dict[str, tuple[int, int]] = {}
+        ranges: dict[Name, tuple[int, int]] = {}
         conditions: list[Affine] = []
         for part in self.symbols.conjuncts(condition):
             proxied = all(a.name in self.proxies for a in self.symbols.unknowns(part))
@@ -392,7 +386,7 @@ class Binder:
                 return None
         return ranges, conditions
 
-    def _cut(self, form: Affine, ranges: dict[str, tuple[int, int]]) -> bool:
+    def _cut(self, form: Affine, ranges: dict[Name, tuple[int, int]]) -> bool:
         """Narrow the range of a symbol by a condition that involves it alone."""
         if len(form.terms) != 1 or form.constant or form.terms[0][1] != 1:
             return False
@@ -410,7 +404,7 @@ class Binder:
         return self._narrow(call.arguments[0], call.function, negated, ranges)
 
     def _narrow(
-        self, form: Affine, relation: str, negated: bool, ranges: dict[str, tuple[int, int]]
+        self, form: Affine, relation: str, negated: bool, ranges: dict[Name, tuple[int, int]]
     ) -> bool:
         form = with_global_coordinates(form, self.names)
         if len(form.terms) != 1:
@@ -418,7 +412,7 @@ class Binder:
         symbol, factor = form.terms[0]
         if isinstance(symbol, Quotient) and relation == "<":
             return self._narrow(*_of_dividend(form.constant, factor, symbol, negated), ranges)
-        if not isinstance(symbol, str):
+        if isinstance(symbol, (Quotient, Call)):
             return False
         low, high = ranges.get(symbol, self.ranges[symbol])
         constant = form.constant

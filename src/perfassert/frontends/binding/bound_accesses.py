@@ -6,6 +6,7 @@ from dataclasses import replace
 from math import prod
 
 from perfassert.frontends.binding.binder import Binder
+from perfassert.frontends.binding.boxes import box_of_copy
 from perfassert.frontends.binding.stand_ins import (
     ANYTHING,
     apart,
@@ -13,7 +14,6 @@ from perfassert.frontends.binding.stand_ins import (
     dependence,
     said,
 )
-from perfassert.frontends.machine.bulk_copies import box_of_copy
 from perfassert.kernel.affine import (
     Affine,
     add,
@@ -22,8 +22,8 @@ from perfassert.kernel.affine import (
     with_global_coordinates,
 )
 from perfassert.kernel.bound import BoundAccess
+from perfassert.kernel.names import LoopCounter, Name
 from perfassert.kernel.program import (
-    COUNTER,
     BulkCopy,
     MemoryAccess,
     ProgramInstruction,
@@ -73,7 +73,7 @@ def _entered(binder: Binder, chain: tuple[int, ...]) -> bool:
 def _bound(
     binder: Binder,
     access: MemoryAccess,
-    guard: tuple[dict[str, tuple[int, int]], list[Affine]],
+    guard: tuple[dict[Name, tuple[int, int]], list[Affine]],
     chain: tuple[int, ...],
     instruction: ProgramInstruction,
 ) -> BoundAccess:
@@ -81,7 +81,7 @@ def _bound(
     ranges, conditions = dict(guard[0]), list(guard[1])
     loops = []
     for loop in chain:
-        found, symbol = binder.loops[loop], f"{COUNTER}{loop}"
+        found, symbol = binder.loops[loop], LoopCounter(loop)
         if found.most > 1:
             loops.append(symbol)
             ranges.setdefault(symbol, (0, found.most - 1))
@@ -96,13 +96,13 @@ def _bound(
     if form is None:
         form = binder.form(access.address)
     binder.what = "an address"
-    around = {f"{COUNTER}{loop}" for loop in chain}
+    around = {LoopCounter(loop) for loop in chain}
     # Behind a loop its counter has its last value; what asks for that is how the loop was left.
     conditions = [c for c in conditions if not _counters(c) - around]
-    ranges = {s: r for s, r in ranges.items() if s in around or not s.startswith(COUNTER)}
+    ranges = {s: r for s, r in ranges.items() if s in around or not isinstance(s, LoopCounter)}
     used = _counters(form).union(*map(_counters, conditions))
     for symbol in sorted(used - set(loops)):
-        last = max(binder.loops[int(symbol[len(COUNTER) :])].most - 1, 0)
+        last = max(binder.loops[symbol.loop].most - 1, 0)
         loops.append(symbol)
         ranges[symbol] = (last, last)
     return BoundAccess(
@@ -116,13 +116,13 @@ def _bulk(
     binder: Binder,
     instruction: ProgramInstruction,
     copy: BulkCopy,
-    guard: tuple[dict[str, tuple[int, int]], list[Affine]],
+    guard: tuple[dict[Name, tuple[int, int]], list[Affine]],
     chain: tuple[int, ...],
 ) -> BoundAccess:
     """A box or run of bytes as an access with loops of its own."""
     box, guesses = box_of_copy(binder, instruction, copy)
     box = replace(box, access=replace(box.access, unresolved=copy.unresolved))
-    own = {name: (0, count - 1) for name, count in box.loops.items()}
+    own: dict[Name, tuple[int, int]] = {name: (0, count - 1) for name, count in box.loops.items()}
     binder.ranges |= own
     made = _bound(binder, box.access, guard, chain, instruction)
     clipped = []
@@ -133,8 +133,9 @@ def _bulk(
         clipped += [below_zero(beyond)] if high >= extent else []
         clipped += [below_zero(add(form.scaled(-1), Affine(-1)))] if low < 0 else []
     return replace(
-        made, loops=(*made.loops, *own), ranges={**made.ranges, **own}, pieces=max(box.pieces, 1),
-        conditions=(*made.conditions, *clipped), rests_on=(*made.rests_on, *guesses),
+        made, loops=(*made.loops, *box.loops), ranges={**made.ranges, **own},
+        pieces=max(box.pieces, 1), conditions=(*made.conditions, *clipped),
+        rests_on=(*made.rests_on, *guesses),
         reaches=prod(binder.launch.cluster) if copy.multicast else 1,
     )  # fmt: skip
 
@@ -187,8 +188,8 @@ def _apart(binder: Binder, address: Value) -> str:
     return said((apart or unknowns or [ANYTHING])[0])
 
 
-def _counters(form: Affine) -> set[str]:
-    return {s for s in form.symbols() if s.startswith(COUNTER)}
+def _counters(form: Affine) -> set[LoopCounter]:
+    return {s for s in form.symbols() if isinstance(s, LoopCounter)}
 
 
 def has_proxy(binder: Binder, address: Value) -> bool:

@@ -19,7 +19,7 @@ from perfassert.kernel.affine import (
 from perfassert.kernel.bound import BoundAccess
 from perfassert.kernel.expression import AXES
 from perfassert.kernel.launch import Launch
-from perfassert.kernel.program import COUNTER
+from perfassert.kernel.names import LoopCounter, Name
 
 _LOOKED_AT = 2**14
 """Positions along an axis at which trip counts are looked at."""
@@ -41,7 +41,7 @@ def normalised(
         for loop in binder.program.loops:
             if loop.parent >= 0:
                 continue
-            stride = _Stride(f"{COUNTER}{loop.index}", axis, extent)
+            stride = _Stride(LoopCounter(loop.index), axis, extent)
             total = _total(binder, loop.index, number, extent)
             widened = None if total is None else _widened(binder, accesses, stride, total)
             if total is not None and widened is not None:
@@ -55,7 +55,7 @@ def normalised(
 class _Stride:
     """A loop that may continue the coordinate ``axis``: an iteration is ``extent`` further on."""
 
-    counter: str
+    counter: LoopCounter
     axis: str
     extent: int
 
@@ -84,15 +84,15 @@ class _Stride:
     def _symbol(self, symbol: Symbol) -> tuple[Symbol, int] | None:
         """The symbol in terms of the wide coordinate, and by how much it grows along with that
         where the counter is written beside it."""
-        if isinstance(symbol, str):
-            if symbol == self.block:
-                return None
-            return symbol, self.extent * (symbol == self.axis)
         if isinstance(symbol, Call):
             inner = [self.wide(a) for a in symbol.arguments]
             if any(a is None for a in inner):
                 return None
             return Call(symbol.function, tuple(a for a in inner if a is not None)), 0
+        if not isinstance(symbol, Quotient):
+            if symbol == self.block:
+                return None
+            return symbol, self.extent * (symbol == self.axis)
         whole = self.wide(symbol.dividend)
         if whole is not None:
             return Quotient(whole, symbol.divisor), 0
@@ -154,7 +154,7 @@ def _inside(binder: Binder, access: BoundAccess, stride: _Stride, total: int) ->
     if stride.block in ranges or low > 0 or high < stride.extent - 1:
         return None  # a guard on the thread, whatever the iteration
     ranges[stride.axis] = (first * stride.extent, min((last + 1) * stride.extent, total) - 1)
-    own = binder.within(int(stride.counter[len(COUNTER) :]))
+    own = binder.within(stride.counter.loop)
     conditions = [stride.wide(c) for c in access.conditions if c != own]
     if any(c is None for c in conditions):
         return None
@@ -177,7 +177,7 @@ def _total(binder: Binder, loop: int, axis: int, extent: int) -> int | None:
         return None
 
     def of(place: IntArray) -> IntArray:
-        values = {
+        values: dict[Name, IntArray] = {
             name: place,
             f"threadIdx.{name}": place % block,
             f"blockIdx.{name}": place // block,

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from perfassert.errors import AddressExpressionError, KernelError, close_matches
 from perfassert.frontends.binding.arguments import Arguments
 from perfassert.kernel.expression import BLOCK, DIMENSIONS, THREAD
-from perfassert.kernel.program import Program, ProgramInstruction, argument_of
+from perfassert.kernel.names import Argument, Name
+from perfassert.kernel.program import Program, ProgramInstruction
 from perfassert.kernel.symbols import Symbols, Value
 from perfassert.source import SourceSpan
 
@@ -17,7 +18,7 @@ _COORDINATES = (*THREAD, *BLOCK, *DIMENSIONS)
 
 def read_proxies(
     proxies: Mapping[str, str], program: Program, arguments: Arguments
-) -> dict[str, Value]:
+) -> dict[Name, Value]:
     """The value of each load that a proxy stands in for, by the name of its unknown.
 
     A key is the parameter that is loaded from, or ``"file:line"`` of the load. Raises
@@ -26,7 +27,7 @@ def read_proxies(
     if not proxies:
         return {}
     loads = _loads(program)
-    found: dict[str, Value] = {}
+    found: dict[Name, Value] = {}
     for key, text in proxies.items():
         if key not in loads:
             hint = close_matches(key, loads) or f"; it loads from {', '.join(loads) or 'nothing'}"
@@ -98,7 +99,7 @@ class _Reader:
     def name(self, name: str) -> Value:
         s = self.symbols
         if name in self.parameters:
-            return s.variable(argument_of(self.parameters[name]))
+            return s.variable(Argument(self.parameters[name]))
         if name in ("x", "y", "z"):
             index = s.mul(s.variable(f"blockIdx.{name}"), s.variable(f"blockDim.{name}"))
             return s.add(index, s.variable(f"threadIdx.{name}"))

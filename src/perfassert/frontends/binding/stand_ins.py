@@ -9,18 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from perfassert.kernel.affine import Affine, add, interval, quotient
+from perfassert.kernel.affine import Affine, Call, Quotient, add, interval, quotient
 from perfassert.kernel.executed import Executed, Spread
 from perfassert.kernel.expression import AXES
 from perfassert.kernel.launch import Launch
-from perfassert.kernel.program import COUNTER, MemoryAccess, Program
+from perfassert.kernel.names import LoopCounter, Name
+from perfassert.kernel.program import MemoryAccess, Program
 from perfassert.kernel.symbols import Atom
 
 SCATTER = 8
 """Where an index depends on data: consecutive threads are taken to be so many elements apart."""
 _SECTOR = 32  # bytes: what lies further apart than this is fetched apart, whatever the distance
 _LANES = ("laneid", "warpid")
-Ranges = Mapping[str, tuple[int, int]]
+Ranges = Mapping[Name, tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,7 @@ class Dependence:
 
     threads: frozenset[str]
     blocks: frozenset[str]
-    loops: frozenset[str]
+    loops: frozenset[LoopCounter]
 
     @property
     def scattered(self) -> bool:
@@ -42,7 +43,7 @@ ANYTHING = Dependence(frozenset(AXES), frozenset(AXES), frozenset())
 
 def dependence(program: Program, atom: Atom) -> Dependence:
     """Of an unknown that was loaded: what its address depends on; of any other, everything."""
-    names: set[str] = set()
+    names: set[Name] = set()
     stack, seen = [atom], {atom.index}
     while stack:
         unknown = stack.pop()
@@ -61,7 +62,7 @@ def dependence(program: Program, atom: Atom) -> Dependence:
     return Dependence(
         frozenset(a for a in AXES if f"threadIdx.{a}" in names),
         frozenset(a for a in AXES if f"blockIdx.{a}" in names),
-        frozenset(n for n in names if n.startswith(COUNTER)),
+        frozenset(n for n in names if isinstance(n, LoopCounter)),
     )
 
 
@@ -99,9 +100,9 @@ class Apart:
     within: int
 
 
-def spreads(program: Program, executed: Executed | None) -> dict[str, Apart]:
+def spreads(program: Program, executed: Executed | None) -> dict[Name, Apart]:
     """For unknowns that an address is a multiple of: what the executed sample says, by name."""
-    found: dict[str, Apart] = {}
+    found: dict[Name, Apart] = {}
     for access, seen in _executed(program, executed):
         for monomial, scale in access.address.terms:
             atom = program.symbols.atoms[monomial[0]] if len(monomial) == 1 else None
@@ -110,9 +111,9 @@ def spreads(program: Program, executed: Executed | None) -> dict[str, Apart]:
     return found
 
 
-def extents(program: Program, sizes: Mapping[str, int]) -> dict[str, int]:
+def extents(program: Program, sizes: Mapping[str, int]) -> dict[Name, int]:
     """For unknowns that an address is a multiple of: how many values stay inside the buffer."""
-    found: dict[str, int] = {}
+    found: dict[Name, int] = {}
     for instruction in program.instructions:
         for access in instruction.accesses:
             size = sizes.get(access.field)
@@ -162,7 +163,7 @@ def as_spread(found: Apart, depends: Dependence, launch: Launch, ranges: Ranges)
     parts = list(_coordinates(replace(depends, loops=frozenset()), launch, ranges))
     stride = 1 + sum(
         term * ranges[symbol][1] for p in parts for symbol, term in p.terms
-        if isinstance(symbol, str)
+        if not isinstance(symbol, (Quotient, Call))
     )  # fmt: skip
     for counter in sorted(depends.loops):
         if counter in ranges:

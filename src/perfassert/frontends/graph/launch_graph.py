@@ -31,9 +31,8 @@ from perfassert.kernel.expression import AXES
 from perfassert.kernel.graph import (
     InstructionGraph,
 )
+from perfassert.kernel.names import Argument, LoopCounter, Name
 from perfassert.kernel.program import (
-    ARGUMENT,
-    COUNTER,
     Program,
     ProgramBlock,
     ProgramInstruction,
@@ -128,7 +127,7 @@ class _Walk:
         self.warps = -(-(nx * ny * nz) // warp_size)
         linear = np.arange(self.warps * warp_size, dtype=np.int64)
         self.everyone: BoolArray = linear < nx * ny * nz
-        self.names: dict[str, IntArray] = {
+        self.names: dict[Name, IntArray] = {
             "threadIdx.x": linear % nx,
             "threadIdx.y": linear // nx % ny,
             "threadIdx.z": np.minimum(linear // (nx * ny), nz - 1),
@@ -159,7 +158,7 @@ class _Walk:
 
     def place(self, block: Sequence[int] | IntArray) -> None:
         self.names |= {f"blockIdx.{a}": np.asarray(block[i]) for i, a in enumerate(AXES)}
-        self.names |= {f"{COUNTER}{x.index}": np.asarray(0) for x in self.program.loops}
+        self.names |= {LoopCounter(x.index): np.asarray(0) for x in self.program.loops}
         self.iteration = dict.fromkeys((x.index for x in self.program.loops), 0)
         self.memo, self.lanes = {}, {}
 
@@ -216,9 +215,9 @@ class _Walk:
         found: set[int] = set()
         for part in s.conjuncts(value):
             names = (s.atoms[a].name for a in s.inside(part) if not s.atoms[a].function)
-            if any(n.startswith(COUNTER) for n in names) and not self.binder.undecided(part):
+            if any(isinstance(n, LoopCounter) for n in names) and not self.binder.undecided(part):
                 symbols = set(self.binder.form(part).symbols())
-                found.update(int(n[len(COUNTER) :]) for n in symbols if n.startswith(COUNTER))
+                found.update(n.loop for n in symbols if isinstance(n, LoopCounter))
         return found
 
     # Values for every lane
@@ -232,7 +231,7 @@ class _Walk:
         with np.errstate(over="ignore"):
             known = self.symbols.evaluate(value, self.names, self.memo)
         if isinstance(known, Atom):
-            if known.name.startswith(ARGUMENT):
+            if isinstance(known.name, Argument):
                 raise self.binder.arguments.missing(known.name, "a condition or a trip count")
             return None
         return np.broadcast_to(known, shape or self.everyone.shape)
@@ -262,7 +261,7 @@ class _Walk:
         if condition.constant is None and self.binder.undecided(condition):
             return None
         names = (self.symbols.atoms[a].name for a in self.symbols.inside(condition))
-        return tuple(sorted({int(n[len(COUNTER) :]) for n in names if n.startswith(COUNTER)}))
+        return tuple(sorted({n.loop for n in names if isinstance(n, LoopCounter)}))
 
     def mask(
         self, condition: Value, mask: BoolArray, span_of: int
@@ -291,7 +290,7 @@ class _Walk:
         return self.binder.assume(said, span, "branch")
 
     def set_counter(self, loop: int, iteration: int) -> None:
-        self.names[f"{COUNTER}{loop}"] = np.asarray(iteration)
+        self.names[LoopCounter(loop)] = np.asarray(iteration)
         self.iteration[loop] = iteration
         self.memo = {}
 
@@ -394,8 +393,8 @@ class _Walk:
         found = [self.at_first(value)]
         for loop in loops:
             for i in range(1, min(self.binder.loops[loop].most, _STAGES)):
-                self.names = {**held[0], **{f"{COUNTER}{x}": np.asarray(0) for x in loops},
-                              f"{COUNTER}{loop}": np.asarray(i)}  # fmt: skip
+                self.names = {**held[0], **{LoopCounter(x): np.asarray(0) for x in loops},
+                              LoopCounter(loop): np.asarray(i)}  # fmt: skip
                 self.memo = {}
                 found.append(self.value(value))
         self.names, self.memo = held
@@ -406,8 +405,10 @@ class _Walk:
         if value is None:
             return None
         held = self.names, self.memo
-        first = {f"{COUNTER}{x}": np.asarray(0) for x in self.counters(value) - self.apart_now}
-        self.names, self.memo = {**held[0], **first}, {}
+        first: dict[Name, IntArray] = {
+            LoopCounter(x): np.asarray(0) for x in self.counters(value) - self.apart_now
+        }
+        self.names, self.memo = held[0] | first, {}
         result = self.value(value)
         self.names, self.memo = held
         return result
@@ -544,7 +545,9 @@ class _Walk:
         if index not in self.varying:
             return []
         held = self.names, self.memo
-        every = {f"{COUNTER}{index}": np.arange(trips, dtype=np.int64)[:, None]}
+        every: dict[Name, IntArray] = {
+            LoopCounter(index): np.arange(trips, dtype=np.int64)[:, None]
+        }
         self.names, self.memo = {**held[0], **every}, {}
         decided = [self.value(v, trips, len(self.everyone)) for v in self.deciding(index)]
         self.names, self.memo = held
