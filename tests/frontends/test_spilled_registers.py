@@ -1,6 +1,7 @@
 """Registers that a compiler keeps on the stack: followed as registers are, and counted."""
 
 import pytest
+from sass_lines import listing
 
 import perfassert as pa
 from perfassert.frontends.analysis.describe import describe
@@ -9,14 +10,6 @@ from perfassert.frontends.machine.lowering import executable
 from perfassert.frontends.toolchain.fixture import from_fixture
 from perfassert.kernel.access import Direction
 
-HEAD = """\
-//perfassert: arch=sm_75 kernel=k mangled=k
-//perfassert: registers=16 shared_bytes=0 local_bytes=16 parameter_base=0x160 code_bytes=256
-\t.section\t.text.k,"ax",@progbits
-        .type           k,@function
-k:
-.text.k:
-"""
 COUNTER = """\
 MOV R1, c[0x0][0x28]
 IADD3 R1, R1, -0x10, RZ
@@ -29,19 +22,6 @@ ISETP.GE.AND P0, PT, R0, 0x5, PT
 @!P0 BRA `(.L_x_0)
 EXIT
 """
-
-
-def listing(code):
-    lines = []
-    address = 0
-    for line in code.splitlines():
-        if line.startswith("."):
-            lines.append(line)
-            continue
-        lines.append(f"        /*{address:04x}*/  {line} ;  /* 0x0000000000007918 */")
-        lines.append("        /* 0x000fc00000000000 */")
-        address += 16
-    return HEAD + "\n".join(lines) + "\n"
 
 
 def words(code):

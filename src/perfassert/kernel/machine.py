@@ -13,7 +13,7 @@ expressed is :attr:`Kind.UNKNOWN`: its targets are unknown from there on, never 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, IntEnum, unique
 
 from perfassert.source import SourceSpan
@@ -136,7 +136,9 @@ class Memory:
 
     Its first sources are the pairs ``a`` and ``b`` (for all but global and generic addresses only
     the low words count), then the data. ``signed``: narrow loads are sign-extended. ``bank`` of
-    constants. ``combine``: of atomics; ``wide``: 32-bit words of the operand's type, 1 or 2.
+    constants. ``combine``: of atomics, None for one that no executor knows; ``returned``: they give
+    back what they read; ``merged``: lanes on one address are one operation, that counts them or
+    that one of them carries out.
     """
 
     space: Space
@@ -148,6 +150,8 @@ class Memory:
     combine: Combining | None = None
     combine_signed: bool = False
     asynchronous: bool = False
+    returned: bool = True
+    merged: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,8 +169,9 @@ class Micro:
 class MachineInstruction:
     """Micro-operations under one guard: register ``guard``, lanes where it equals ``holds``.
 
-    ``address``: as the program's instructions have it. ``inputs``: what is not computed but asked
-    for by analyses: addresses, as loads without targets, and words, as moves without targets.
+    ``address``: as the program's instructions have it. ``inputs``: what analyses ask for: words, as
+    moves without targets, and addresses, as memory operations without targets and data; one of no
+    bytes is no access. ``reads``: registers that it needs besides those of its operations.
     """
 
     address: int
@@ -176,6 +181,22 @@ class MachineInstruction:
     span: SourceSpan | None = None
     text: str = ""
     inputs: tuple[Micro, ...] = ()
+    reads: tuple[int, ...] = ()
+
+    def written(self) -> tuple[int, ...]:
+        """Registers that it may write, in order."""
+        return tuple(dict.fromkeys(t for o in self.operations for t in o.targets if t > 0))
+
+    def read(self) -> tuple[int, ...]:
+        """Registers of which it needs the value that they have before it, the guard first."""
+        found = dict.fromkeys((self.guard,) if self.guard > 0 else ())
+        written: set[int] = set()
+        for operation in self.operations:
+            found.update((s, None) for s in operation.sources if s not in written)
+            written.update(operation.targets)
+        for operation in self.inputs:
+            found.update((s, None) for s in operation.sources if s not in written)
+        return tuple(r for r in dict.fromkeys((*found, *self.reads)) if r > 0)
 
 
 class Source(Enum):
@@ -222,7 +243,8 @@ class UnsetConstant:
 class MachineCode:
     """A kernel that can be executed.
 
-    ``registers``: how many there are, ``uniform``: which hold one word per warp; ``entries``:
+    ``registers``: how many there are, ``uniform``: which hold one word per warp, ``names``: what
+    the listing calls those that are registers and predicates of the hardware; ``entries``:
     byte address → instruction, for indirect jumps; ``landings``, ``returns``: the instructions
     that tables of jumps and returns may lead to; ``banks``: initialised constant banks, ``unset``:
     what of them has no value in the binary; ``block``, ``grid``, ``stack``: offsets of
@@ -247,3 +269,4 @@ class MachineCode:
     local_bytes: int
     unset: tuple[UnsetConstant, ...] = ()
     notes: tuple[str, ...] = ()
+    names: Mapping[int, str] = field(default_factory=dict)

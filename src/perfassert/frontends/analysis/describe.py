@@ -5,7 +5,7 @@ SASS is evaluated, since it is what executes; PTX is assembled before anything r
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from perfassert.frontends.analysis.evaluate import evaluate
@@ -26,19 +26,12 @@ from perfassert.frontends.machine.matrix import (
     matrix_variant,
 )
 from perfassert.frontends.machine.opcodes import UNKNOWN, is_unsourced, operation_class
-from perfassert.frontends.machine.registers import (
-    accessed_bytes,
-    defined,
-    matrix_rows,
-    prefetches,
-    sleep_operands,
-    used,
-)
 from perfassert.frontends.machine.roles import closes_group, counted_waits, roles_of
 from perfassert.frontends.machine.sass import NO_BARRIER, Instruction, parse_listing
 from perfassert.frontends.machine.textures import place_of_thread, texel
 from perfassert.frontends.toolchain.binary import Binary
 from perfassert.kernel.access import Direction
+from perfassert.kernel.machine import Combining, Kind, Memory, Micro, Space
 from perfassert.kernel.names import PARAMETERS, Argument, ConstantWord, GlobalVariable
 from perfassert.kernel.program import (
     CLUSTER,
@@ -56,14 +49,10 @@ from perfassert.kernel.symbols import Symbols, Value
 from perfassert.source import Assumption, SourceSpan
 
 _SPACES = {
-    "LDG": "global", "STG": "global", "LD": "global", "ST": "global", "ATOMG": "global",
-    "ATOM": "global", "RED": "global", "REDG": "global", "LDGSTS": "global",
-    "LDS": "shared", "STS": "shared", "ATOMS": "shared", "LDSM": "shared", "STSM": "shared",
-    "LDL": "local", "STL": "local", "LDC": "constant",
+    Space.GLOBAL: "global", Space.GENERIC: "global", Space.SHARED: "shared",
+    Space.LOCAL: "local", Space.CONSTANT: "constant",
 }  # fmt: skip
-_STORES = frozenset(("STG", "ST", "STS", "STL", "STSM", "RED", "REDG"))
-_ATOMICS = frozenset(("ATOMG", "ATOM", "RED", "REDG", "ATOMS"))
-_SLOW = ("__internal", "__cuda_sm", "slowpath")
+_MOST_LANES = 32
 _DRIVER_WORDS: tuple[tuple[int, dict[str, int]], ...] = (
     (100, {"block": 0x360, "grid": 0x370, "stack": 0x37C, "memory": 0x348, "cluster": 0x36C}),
     (90, {"memory": 0x198, "cluster": 0x140}),
@@ -164,6 +153,7 @@ class Describer:
         elif is_unsourced(i.opcode, self.binary.arch):
             said = f"what {i.base} takes is not known; taken for class {operation}"
             rests_on = (self.note(said, i.span, "opcode"),)
+        values = self.result.addresses.get(index, ())
         variant = matrix_variant(i) or described_variant(i, self._descriptor(index))
         roles = roles_of(placed, self.binary.arch)
         if roles.issuperset((Role.HOLDS_WARP, Role.ORDERS_MEMORY)):
@@ -175,8 +165,8 @@ class Describer:
             control.write_barrier if control.write_barrier != NO_BARRIER else -1,
             control.read_barrier if control.read_barrier != NO_BARRIER else -1,
             control.waits(),
-            defined(i),
-            used(i),
+            self._named(self.code.instruction(index).written()),
+            self._named(self.code.instruction(index).read()),
             self._guard(index),
             accesses,
             fence=i.base == "BAR" and "ARV" not in i.modifiers,
@@ -186,25 +176,25 @@ class Describer:
             roles=roles,
             counted=counted_waits(i) if Role.WAITS_FOR_COUNTS in roles else (),
             closes=closes_group(i),
-            meets=barrier_use(i, self.result.addresses.get(index, ()), self.symbols),
+            meets=barrier_use(i, values, self.symbols),
             bulk=self._bulk(index),
-            sleeps=self._sleeps(index),
+            sleeps=next(iter(values), None) if Role.SLEEPS in roles else None,
         )  # fmt: skip
 
-    def _sleeps(self, index: int) -> Value | None:
-        """For how many nanoseconds, of an instruction that only sleeps."""
-        own = sleep_operands(self.placed[index].instruction)
-        return next(iter(self.result.addresses.get(index, ())), None) if own else None
+    def _named(self, registers: Iterable[int]) -> tuple[str, ...]:
+        """Registers and predicates of the hardware; not temporaries and what fills constants."""
+        names = self.code.machine.names
+        return tuple(names[r] for r in registers if r in names)
 
     def _guard(self, index: int) -> Value | None:
         """For which lanes the instruction has an effect; a matrix has as many rows as addresses."""
         if index in self.jumps:
             return None
         guard, s = self.result.predicates.get(index), self.symbols
-        rows = matrix_rows(self.placed[index].instruction)
-        if rows is None:
+        rows = [asked.detail[0] for asked in self._accessed(index) if asked.detail]
+        if not rows or rows[0] == _MOST_LANES:
             return guard
-        given = s.compare("<", s.variable("laneid"), s.number(rows))
+        given = s.compare("<", s.variable("laneid"), s.number(rows[0]))
         return given if guard is None else s.both(guard, given)
 
     def _descriptor(self, index: int) -> int | None:
@@ -224,7 +214,7 @@ class Describer:
         unresolved = next((said for v in placed if (said := self.unresolved(v))), "")
         if copy.coordinates:
             return replace(copy, tensor=self._map_of(copy.address), unresolved=unresolved)
-        access = self.access(i, "global", copy.address)
+        access = self.access(i.text, Memory(Space.GLOBAL, 0), Kind.LOAD, copy.address)
         return replace(
             copy, address=access.address, field=access.field, unresolved=access.unresolved
         )
@@ -248,18 +238,20 @@ class Describer:
                 names[f"load {index}.{word}"] = (where, instruction.span)
         return names
 
+    def _accessed(self, index: int) -> list[Micro]:
+        """The memory operations of an instruction, without their data."""
+        asked = self.code.instruction(index).inputs
+        return [o for o in asked if o.memory is not None and o.memory.bytes]
+
     def _accesses(self, index: int) -> tuple[MemoryAccess, ...]:
-        instruction = self.placed[index].instruction
-        space = _SPACES.get(instruction.base) or ("global" if prefetches(instruction) else None)
-        if space is None:
-            return ()
-        values = self.result.addresses[index]
-        made = [self.access(instruction, space, values[0])]
-        if instruction.base == "LDGSTS" and len(values) > 1:
-            made.append(
-                replace(self.access(instruction, "shared", values[1]), direction=Direction.STORE)
+        text = self.placed[index].instruction.text
+        return tuple(
+            self.access(text, operation.memory, operation.kind, address)
+            for operation, address in zip(
+                self._accessed(index), self.result.addresses[index], strict=False
             )
-        return tuple(made)
+            if operation.memory is not None
+        )
 
     def _texels(self, index: int) -> tuple[MemoryAccess, ...]:
         instruction = self.placed[index].instruction
@@ -275,8 +267,9 @@ class Describer:
                          text=instruction.text, rests_on=(guess,)),
         )  # fmt: skip
 
-    def access(self, instruction: Instruction, space: str, address: Value) -> MemoryAccess:
-        """The access of an instruction at ``address``, split into field and distance from it."""
+    def access(self, text: str, memory: Memory, kind: Kind, address: Value) -> MemoryAccess:
+        """What a memory operation touches, split into field and distance from it."""
+        space = _SPACES[memory.space]
         field, rest = self._base(address) if space == "global" else (space, address)
         inside = self._of_others(address)
         if inside is not None:
@@ -285,12 +278,12 @@ class Describer:
         if not field:
             field = f"pointer in {self._pointer(address)}"
             unresolved = unresolved or "the pointer is no parameter"
-        base = instruction.base
+        atomic = kind is Kind.ATOMIC
+        stores = kind is Kind.STORE or (atomic and not memory.returned)
+        counting = memory.combine is Combining.ADD and memory.bytes == 4 and not memory.returned
         return MemoryAccess(
-            field, space, Direction.STORE if base in _STORES else Direction.LOAD,
-            accessed_bytes(instruction),
-            rest, base in _ATOMICS, unresolved, instruction.text, _merged(instruction),
-            _counting(instruction),
+            field, space, Direction.STORE if stores else Direction.LOAD, memory.bytes,
+            rest, atomic, unresolved, text, memory.merged, counting,
         )  # fmt: skip
 
     def _of_others(self, address: Value) -> Value | None:
@@ -379,19 +372,18 @@ class Describer:
     def _slow_paths(self) -> dict[int, str]:
         """Blocks that only a rare case of a library routine enters, as far as one can tell."""
         slow: dict[int, str] = {}
+        inside = [p for p in self.placed if p.in_library]
+        routines = {p.calls[-1]: p.routine for p in inside}
         calls: set[int] = set()
         for block in self.flow.blocks.values():
             condition = self.result.conditions.get(block.index)
             if condition is None or not self.symbols.depends_on_data(condition):
                 continue
-            for index in range(block.start, block.stop):
-                i = self.placed[index].instruction
-                name = next((o.name for o in i.operands if o.kind == "target"), "")
-                if i.base == "CALL" and any(mark in name for mark in _SLOW):
-                    slow[block.index] = name
-                    calls.add(index)
-                    self.note("a slow path of division or a special function is never taken",
-                              i.span)  # fmt: skip
+            for index in routines.keys() & range(block.start, block.stop):
+                slow[block.index] = routines[index]
+                calls.add(index)
+                self.note("a slow path of division or a special function is never taken",
+                          self.placed[index].instruction.span)  # fmt: skip
         for block in self.flow.blocks.values():
             if calls.intersection(self.placed[block.start].calls):
                 slow[block.index] = "slow path"
@@ -426,9 +418,10 @@ class Describer:
                 "never reached", None, span, name,
             )  # fmt: skip
         if any(
-            "SPIN" in self.placed[i].instruction.modifiers
+            o.memory is not None and o.memory.merged and o.memory.combine is Combining.COMPARE_SWAP
             for b in natural.blocks
             for i in range(self.flow.blocks[b].start, self.flow.blocks[b].stop)
+            for o in self._accessed(i)
         ):
             found.trips, found.reason = self.symbols.one, "a retry that is taken not to happen"
         return ProgramLoop(
@@ -445,18 +438,3 @@ def _predicate(instruction: Instruction) -> str:
     if name[-1] == "T" and not negated:
         return ""
     return f"!{name}" if negated else name
-
-
-_ADDITION = frozenset("E ADD STRONG WEAK GPU SYS CTA SM".split())
-"""Modifiers of an addition of 32-bit integers; others name another operation or type."""
-
-
-def _counting(instruction: Instruction) -> bool:
-    """An atomic that adds 32-bit integers and gives nothing back."""
-    return instruction.base in ("RED", "REDG") and _ADDITION.issuperset(instruction.modifiers)
-
-
-def _merged(instruction: Instruction) -> bool:
-    """Lanes on one address in a pass: counted at once, or compared and swapped by one of them. The
-    others try again in the loop around it, which is executed as often as that takes."""
-    return not {"POPC", "CAST"}.isdisjoint(instruction.modifiers)

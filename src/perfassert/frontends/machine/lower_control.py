@@ -12,7 +12,7 @@ _INDIRECT = re.compile(r"(U?R\d+|U?RZ)(?:\s+(-?(?:0x[0-9a-f]+|\d+)))?$")
 _EVERYONE = 0xFFFFFFFF
 _NO_EFFECT = (
     "NOP MEMBAR ERRBAR CCTLL CCTLT DEPBAR LDGDEPBAR FENCE CGAERRBAR ENDCOLLECTIVE PREEXIT "
-    "ACQBULK WARPGROUP UCGABAR_ARV UCGABAR_WAIT RPCMOV BPT LEPC UTMAPF UBLKPF"
+    "ACQBULK WARPGROUP UCGABAR_ARV UCGABAR_WAIT RPCMOV BPT UTMAPF UBLKPF"
 ).split()
 
 
@@ -50,6 +50,17 @@ def _return(i: Step) -> None:
     function = re.search(r"`\((.*)\)", text)
     base = i.code_address(function[1]) if function else 0
     i.emit(Kind.BRANCH_INDIRECT, (), (i.registers.named(found[1]),), (base, 1))
+
+
+def _code_address(i: Step) -> None:
+    """``LEPC R20, `(label)``: where a routine returns to."""
+    operand = i.operands[-1]
+    if operand.kind != "target":
+        raise Untranslated(i.instruction.text)
+    address = i.code_address(operand.name)
+    low, high = i.target_pair
+    i.emit(Kind.MOVE, (low,), (i.literal(address),))
+    i.emit(Kind.MOVE, (high,), (i.literal(address >> 32),))
 
 
 def _register_text(text: str) -> str:
@@ -157,5 +168,5 @@ CONTROL: Mapping[str, Callable[[Step], None]] = {
     **dict.fromkeys(("BRX", "BRXU"), _indirect),
     "CALL": _call, "RET": _return, "EXIT": _exit, "KILL": _exit, "BSSY": _bssy, "BSYNC": _bsync,
     "BREAK": _break, "BMOV": _bmov, "WARPSYNC": _warpsync, "BAR": _bar, "B2R": _b2r,
-    "YIELD": _yield, "NANOSLEEP": _yield, "USETMAXREG": _request_registers,
+    "YIELD": _yield, "NANOSLEEP": _yield, "LEPC": _code_address, "USETMAXREG": _request_registers,
 }  # fmt: skip

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from perfassert.frontends.machine.barriers import barrier_operands
 from perfassert.frontends.machine.bulk_copies import copy_operands
 from perfassert.frontends.machine.lowering_step import Step, Untranslated
 from perfassert.frontends.machine.matrix import descriptor_operands
-from perfassert.frontends.machine.registers import prefetches, sleep_operands
-from perfassert.frontends.machine.sass import Operand
+from perfassert.frontends.machine.sass import Instruction, Operand
 from perfassert.kernel.machine import Combining, Kind, Memory, Micro, Relation, Space
 
 _BYTES = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "96": 12, "128": 16, "256": 32}
@@ -18,6 +18,8 @@ _COMBINES = {"ADD": Combining.ADD, "MIN": Combining.MIN, "MAX": Combining.MAX,
              "INC": Combining.INCREMENT, "DEC": Combining.DECREMENT, "AND": Combining.AND,
              "OR": Combining.OR, "XOR": Combining.XOR, "EXCH": Combining.EXCHANGE,
              "CAS": Combining.COMPARE_SWAP, "CAST": Combining.COMPARE_SWAP}  # fmt: skip
+_ADDRESS, _ROW = 4, 16  # sources that make up an address; bytes of a matrix's row
+_KINDS = {"ST": Kind.STORE, "ATOM": Kind.ATOMIC, "RED": Kind.ATOMIC}
 _FLOATS = frozenset(("F32", "F16x2", "F64", "BF16_V2", "F16", "F32x2"))
 
 
@@ -116,7 +118,7 @@ def _atomic(i: Step) -> None:
     wide = space in (Space.GLOBAL, Space.GENERIC)
     operand = _memory_operands(i)[0]
     sources, offset, scale = _address(i, operand, wide)
-    words = 2 if any(m in ("64", "U64", "S64") for m in i.modifiers) else 1
+    words = 2 if any(m in ("64", "U64", "S64", "F64") for m in i.modifiers) else 1
     place = next(p for p, o in enumerate(i.operands) if o is operand) + 1
     data: tuple[int, ...]
     if "POPC" in i.modifiers:
@@ -124,10 +126,12 @@ def _atomic(i: Step) -> None:
     else:
         count = 2 if combine is Combining.COMPARE_SWAP else 1
         data = tuple(w for n in range(count) for w in i.data(place + n, words))
+    returned = not base.startswith("RED")
     memory = Memory(
         space, 4 * words, offset, scale,
         combine=combine if exact else None,
         combine_signed=any(m in ("S32", "S64") for m in i.modifiers),
+        returned=returned, merged=not {"POPC", "CAST"}.isdisjoint(i.modifiers),
     )  # fmt: skip
     if "CAST" in i.modifiers:
         old = tuple(i.registers.temporary() for _ in range(words))
@@ -139,7 +143,6 @@ def _atomic(i: Step) -> None:
         for word in upper:
             i.emit(Kind.MOVE, (word,), (0,))
         return
-    returned = not base.startswith("RED")
     targets = i.target_words(words) if returned else (-1,) * words
     i.operations.append(Micro(Kind.ATOMIC, targets, (*sources, *data), (), memory))
 
@@ -170,7 +173,7 @@ def _copy(i: Step) -> None:
 
 def _cache_control(i: Step) -> None:
     """``CCTL.PF2`` touches what it prefetches; the others only what caches hold."""
-    if prefetches(i.instruction):
+    if not {"PF1", "PF2"}.isdisjoint(i.modifiers):
         sources, offset, scale = _address(i, _memory_operands(i)[0], True)
         memory = Memory(Space.GLOBAL, 1, offset, scale)
         i.operations.append(Micro(Kind.LOAD, (i.registers.temporary(),), sources, (), memory))
@@ -179,8 +182,8 @@ def _cache_control(i: Step) -> None:
 def _load_matrix(i: Step) -> None:
     """Each of the first 8, 16 or 32 lanes names a row of 16 bytes."""
     sources, offset, scale = _address(i, _memory_operands(i)[0], False)
-    count = int(i.modifiers[-1]) if i.modifiers[-1] in ("2", "4") else 1
-    memory = Memory(Space.SHARED, 16, offset, scale)
+    count = _matrices(i)
+    memory = Memory(Space.SHARED, _ROW, offset, scale)
     targets = i.target_words(count)
     i.operations.append(Micro(Kind.MATRIX_LOAD, targets, sources, (8 * count,), memory))
 
@@ -196,35 +199,61 @@ MEMORY: Mapping[str, Callable[[Step], None]] = {
 }
 
 
+def sleep_operands(instruction: Instruction) -> tuple[Operand, ...]:
+    """What says for how long ``NANOSLEEP`` sleeps."""
+    return instruction.operands[-1:] if instruction.base == "NANOSLEEP" else ()
+
+
 def inputs(i: Step) -> tuple[Micro, ...]:
     """What analyses ask of an instruction: the operands of barriers, bulk copies, descriptors and
-    sleeps, else the addresses of memory operands; of a copy the global one first."""
+    sleeps, else what it accesses; of a copy the global side first."""
     instruction = i.instruction
     own = (
         *barrier_operands(instruction), *copy_operands(instruction),
         *descriptor_operands(instruction), *sleep_operands(instruction),
     )  # fmt: skip
     if own:
-        return tuple(_input(i, operand, Space.SHARED) for operand in own)
-    found = [o for o in instruction.operands if o.kind == "memory" or _indexed(i, o)]
-    if instruction.base == "LDGSTS" and len(found) == 2:
-        return _input(i, found[1], Space.GLOBAL), _input(i, found[0], Space.SHARED)
-    return tuple(_input(i, operand, _space(i)) for operand in found)
+        return tuple(_input(i, operand) for operand in own)
+    if instruction.base in (*MEMORY, "STSM") and any(o.kind is Kind.UNKNOWN for o in i.operations):
+        return tuple(_access(i, operand) for operand in reversed(_memory_operands(i)))
+    accesses = (o for o in i.operations if o.memory is not None and o.kind is not Kind.UNKNOWN)
+    return tuple(replace(o, targets=(), sources=o.sources[:_ADDRESS]) for o in accesses)
 
 
-def _indexed(i: Step, operand: Operand) -> bool:
-    """Whether it is read from a constant bank at a place that may differ from lane to lane."""
-    return operand.kind == "constant" and i.instruction.base == "LDC" and bool(operand.parts)
-
-
-def _input(i: Step, operand: Operand, space: Space) -> Micro:
+def _access(i: Step, operand: Operand) -> Micro:
+    """Of an instruction without a translation."""
+    base = i.instruction.base
+    space, size = _space(i), _bytes(i)
+    detail: tuple[int, ...] = ()
+    kind = next((k for start, k in _KINDS.items() if base.startswith(start)), Kind.LOAD)
+    if base == "STSM":
+        detail, size = (8 * _matrices(i),), _ROW
+    if base == "LDGSTS":
+        first = operand is _memory_operands(i)[0]
+        space, kind = (Space.SHARED, Kind.STORE) if first else (Space.GLOBAL, Kind.LOAD)
     try:
-        if operand.kind != "memory" and not _indexed(i, operand):
+        sources, offset, scale = _address(i, operand, space in (Space.GLOBAL, Space.GENERIC))
+    except Untranslated:
+        return _untold(i, operand)
+    memory = Memory(space, size, offset, scale, returned=not base.startswith("RED"))
+    return Micro(kind, (), sources, detail, memory)
+
+
+def _input(i: Step, operand: Operand) -> Micro:
+    """A word; or an address in shared memory, of which nothing is accessed."""
+    try:
+        if operand.kind != "memory":
             i.operands = (operand,)
             return Micro(Kind.MOVE, (), (i.word(0),))
-        if operand.kind == "constant":
-            space = Space.CONSTANT
-        sources, offset, scale = _address(i, operand, space in (Space.GLOBAL, Space.GENERIC))
-        return Micro(Kind.LOAD, (), sources, (), Memory(space, 0, offset + operand.value, scale))
+        sources, offset, scale = _address(i, operand, False)
+        return Micro(Kind.LOAD, (), sources, (), Memory(Space.SHARED, 0, offset, scale))
     except Untranslated:
-        return Micro(Kind.MOVE, (), (i.registers.special(f"operand {operand.text}"),))
+        return _untold(i, operand)
+
+
+def _untold(i: Step, operand: Operand) -> Micro:
+    return Micro(Kind.MOVE, (), (i.registers.special(f"operand {operand.text}"),))
+
+
+def _matrices(i: Step) -> int:
+    return int(i.modifiers[-1]) if i.modifiers[-1] in ("2", "4") else 1

@@ -7,14 +7,14 @@ a wrong value. Calls are not inlined: return addresses are values like any other
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 
 from perfassert.frontends.machine.lower_control import CONTROL
 from perfassert.frontends.machine.lower_floats import FLOAT
 from perfassert.frontends.machine.lower_integers import INTEGER
 from perfassert.frontends.machine.lower_memory import MEMORY, inputs
 from perfassert.frontends.machine.lowering_step import Registers, Step, Untranslated
-from perfassert.frontends.machine.registers import defined
+from perfassert.frontends.machine.registers import defined, descriptors, used
 from perfassert.frontends.machine.sass import Instruction, Listing, parse_listing
 from perfassert.frontends.toolchain.binary import Binary
 from perfassert.kernel.machine import (
@@ -80,6 +80,7 @@ def lower(binary: Binary, listing: Listing) -> MachineCode:
         shared_bytes=binary.shared_bytes,
         local_bytes=binary.local_bytes if binary.local_bytes < 1 << 30 else _DEEP_STACK,
         notes=tuple(notes),
+        names=registers.names,
     )
 
 
@@ -106,8 +107,6 @@ def _translated(
     registers: Registers,
     notes: dict[str, None],
 ) -> MachineInstruction:
-    names = defined(instruction)
-    registers.start(bool(names) and all(name.startswith("U") for name in names))
     step = Step(instruction, registers, listing, addresses)
     guard, holds = -1, 1
     if instruction.guard is not None and instruction.guard != ("PT", False):
@@ -118,9 +117,13 @@ def _translated(
         if translate is None:
             raise Untranslated(instruction.base)
         translate(step)
+        if discarded := step.discarded():
+            step.emit(Kind.UNKNOWN, discarded, ())
+        reads = descriptors(instruction)
     except _NOT_KNOWN:
         notes.setdefault(f"{instruction.opcode} is not executed; what it writes is unknown")
-        step.operations = _unknown(instruction, step, names)
+        step.operations = _unknown(instruction, step)
+        reads = used(instruction)
     return MachineInstruction(
         instruction.address,
         tuple(step.operations),
@@ -129,12 +132,13 @@ def _translated(
         instruction.span,
         instruction.text,
         inputs(step),
+        tuple(map(registers.named, reads)),
     )
 
 
-def _unknown(instruction: Instruction, step: Step, names: Sequence[str]) -> list[Micro]:
+def _unknown(instruction: Instruction, step: Step) -> list[Micro]:
     """What stands for an instruction without a translation."""
-    targets = tuple(map(step.registers.named, names))
+    targets = tuple(map(step.registers.named, defined(instruction)))
     if instruction.base in _GRANTED:
         expected = [Micro(Kind.UNKNOWN, step.predicates, (), (1,) * len(step.predicates))]
         rest = tuple(t for t in targets if t not in step.predicates)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 
 from perfassert.frontends.machine.registers import results
@@ -12,6 +13,7 @@ XOR, AND = 0x3C, 0xC0  # truth tables of a and b
 _SIGN = 1 << 31
 _ZEROS = frozenset(("RZ", "URZ"))
 _TRUE = frozenset(("PT", "UPT"))
+_NAMED = re.compile(r"U?[RP]\d+")
 
 
 class Untranslated(Exception):
@@ -28,6 +30,15 @@ class Registers:
         self._uniform = False
         self.count = 1
         self.uniform: set[int] = set()
+
+    @property
+    def names(self) -> dict[int, str]:
+        """What the listing calls its registers and predicates."""
+        return {
+            number: key
+            for key, number in self._numbers.items()
+            if isinstance(key, str) and _NAMED.fullmatch(key)
+        }
 
     @property
     def presets(self) -> tuple[Preset, ...]:
@@ -108,6 +119,8 @@ class Step:
         count = results(instruction)
         self.operands = instruction.operands[count:]
         self.written = instruction.operands[:count]
+        names = [o.name for o in self.written if o.name not in (*_ZEROS, *_TRUE)]
+        registers.start(bool(names) and all(name.startswith("U") for name in names))
 
     # Results
 
@@ -147,6 +160,14 @@ class Step:
         if operand.name in _ZEROS or operand.name in _TRUE:
             return -1
         return self.registers.named(operand.name)
+
+    def discarded(self) -> tuple[int, ...]:
+        """Results that no operation computes: an operand list that the translation does not know
+        in full."""
+        written = {t for o in self.operations for t in o.targets}
+        named = (o for o in self.written if o.kind in ("register", "predicate"))
+        results = (self.result(o) for o in named if not (o.kind == "predicate" and o.sign))
+        return tuple(r for r in results if r > 0 and r not in written)
 
     # Operands
 

@@ -1,4 +1,5 @@
-"""Which registers a SASS instruction writes and reads, with the widths that its opcode implies."""
+"""Which of its operands an instruction writes; and which registers one without a translation writes
+and reads, whose operations cannot say it."""
 
 from __future__ import annotations
 
@@ -19,18 +20,11 @@ _CARRIES = frozenset(
 )
 _VOTES = ("VOTE", "VOTEU")
 _WORDS = {"64": 2, "128": 4, "96": 3, "256": 8}
-_BYTES = {"64": 8, "128": 16, "U8": 1, "S8": 1, "U16": 2, "S16": 2, "F16": 2, "256": 32}
-_MATRIX_ROWS = ("LDSM", "STSM")
-_ROW = 16  # bytes
-_PREDICATES = 7
-_DOUBLE = ("DADD", "DMUL", "DFMA", "DMNMX", "DSETP")
-_PACKED = ("FADD2", "FMUL2", "FFMA2")
+_PAIRS = ("DMNMX", "FADD2", "FMUL2", "FFMA2")
 
 
 def defined(instruction: Instruction) -> tuple[str, ...]:
-    """Registers and predicates written, the words of a wide result in order."""
-    if instruction.base == "R2P":
-        return tuple(f"P{i}" for i in range(_PREDICATES))
+    """Registers and predicates that an instruction without a translation writes."""
     found: list[str] = []
     behind = False  # the register: a negated predicate there is read, a carry
     for operand in instruction.operands[: results(instruction)]:
@@ -50,6 +44,8 @@ def results(instruction: Instruction) -> int:
         return 0
     if base in _TWO_PREDICATES:
         return min(2, len(operands))
+    if base == "FCHK":
+        return 1
     place = _predicates_from(instruction, 0)
     if base in _VOTES and place == len(operands):
         return place - 1  # the last one is voted on
@@ -70,12 +66,10 @@ def _predicates_from(instruction: Instruction, place: int) -> int:
 
 
 def used(instruction: Instruction) -> tuple[str, ...]:
-    """Registers and predicates read, guard included."""
+    """Registers and predicates that an instruction without a translation reads, guard included."""
     result: list[str] = []
     if instruction.guard and instruction.guard[0][-1] != "T":
         result.append(instruction.guard[0])
-    if instruction.base == "P2R":
-        result += [f"P{i}" for i in range(_PREDICATES)]
     operands = instruction.operands[results(instruction) :]
     for place, operand in enumerate(operands):
         if operand.kind == "predicate":
@@ -106,31 +100,10 @@ def _run(name: str, words: int) -> tuple[str, ...]:
     return tuple(f"{prefix}{first + i}" for i in range(words))
 
 
-def accessed_bytes(instruction: Instruction) -> int:
-    """Bytes at each address that an instruction is given; of a matrix, one of its rows."""
-    if instruction.base in _MATRIX_ROWS:
-        return _ROW
-    if instruction.base == "CCTL":
-        return 1  # whatever is there, its sector
-    return next((_BYTES[m] for m in instruction.modifiers if m in _BYTES), 4)
-
-
-def prefetches(instruction: Instruction) -> bool:
-    """Whether it brings data into a cache, and gives nothing back."""
-    return instruction.base == "CCTL" and not {"PF1", "PF2"}.isdisjoint(instruction.modifiers)
-
-
-def sleep_operands(instruction: Instruction) -> tuple[Operand, ...]:
-    """What says for how long ``NANOSLEEP`` sleeps."""
-    return instruction.operands[-1:] if instruction.base == "NANOSLEEP" else ()
-
-
-def matrix_rows(instruction: Instruction) -> int | None:
-    """Lanes that give ``LDSM`` and ``STSM`` an address, where it is not all of them."""
-    if instruction.base not in _MATRIX_ROWS:
-        return None
-    last = instruction.modifiers[-1] if instruction.modifiers else ""
-    return {"2": 16, "4": None}.get(last, 8)
+def descriptors(instruction: Instruction) -> tuple[str, ...]:
+    """Registers with the properties of the memory that is accessed: ``desc[UR4]``."""
+    named = (o.name for o in instruction.operands if o.kind in ("memory", "constant"))
+    return tuple(r for name in named if name.startswith("UR") for r in _run(name, 2))
 
 
 def _result_words(instruction: Instruction) -> int:
@@ -139,7 +112,7 @@ def _result_words(instruction: Instruction) -> int:
         return fragment_words(instruction, "D")
     if base == "LDSM":
         return int(modifiers[-1]) if modifiers and modifiers[-1] in ("2", "4") else 1
-    if "WIDE" in modifiers or base in _DOUBLE or base in _PACKED:
+    if "WIDE" in modifiers or base in _PAIRS:
         return 2
     if base == "CS2R":
         return 1 if "32" in modifiers else 2
@@ -156,12 +129,6 @@ def _source_words(instruction: Instruction, place: int) -> int:
     if base.endswith("MMA") and base != "HFMA2":
         roles = "ACC" if base.endswith("GMMA") else "ABC"  # a group's B is never in registers
         return fragment_words(instruction, roles[place]) if place < 3 else 1
-    if base in _DOUBLE or base in _PACKED:
-        return 2
-    if base in ("STG", "STS", "STL", "ST", "ATOM", "ATOMG", "ATOMS", "RED"):
-        return next((_WORDS[m] for m in modifiers if m in _WORDS), 1)
-    if base in ("IMAD", "UIMAD") and ("WIDE" in modifiers or "HI" in modifiers) and place == 2:
-        return 2
-    if base in ("F2F", "F2I") and modifiers and modifiers[-1] == "F64":
+    if base in _PAIRS or (base in ("F2F", "F2I") and modifiers and modifiers[-1] == "F64"):
         return 2
     return 1
