@@ -205,6 +205,7 @@ class Source(Enum):
     LITERAL = "literal"
     CONSTANT = "constant"
     SPECIAL = "special"
+    ORDINARY = "ordinary"
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +214,8 @@ class Preset:
 
     ``value``: the literal, or the byte offset in constant bank ``bank``; ``name``: of a special
     one (``threadIdx.x``, ``laneid``, ``activemask``, …), whose value the engine knows or doesn't.
+    An ordinary number is a ``"float"``, or the word ``bank`` of a ``"double"``, neither large nor
+    small, another one in every thread and for every ``value``; not all are positive if ``signed``.
     """
 
     register: int
@@ -220,6 +223,7 @@ class Preset:
     value: int = 0
     bank: int = 0
     name: str = ""
+    signed: bool = True
 
 
 @dataclass(frozen=True, slots=True)

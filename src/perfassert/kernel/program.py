@@ -204,8 +204,9 @@ class Parameter:
 class Program:
     """The compiled kernel; ``order``: blocks in reverse postorder.
 
-    ``loaded``: by the name of an unknown, the address that it was loaded from; ``found``: what is
-    found out about it once.
+    ``loaded``: by the name of an unknown, the address that it was loaded from; ``sizes``: bytes of
+    the fields that are variables in global memory, ``tables``: those that hold coefficients of the
+    compiler's functions; ``found``: what is found out about it once.
     """
 
     arch: str
@@ -218,6 +219,8 @@ class Program:
     code_bytes: int
     assumptions: tuple[Assumption, ...]
     loaded: Mapping[Name, Value] = field(default_factory=dict)
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    tables: frozenset[str] = frozenset()
     found: Memo = field(default_factory=Memo, repr=False)
 
     def chain(self, loop: int) -> tuple[int, ...]:

@@ -14,16 +14,17 @@ from perfassert.engines.execution.result import Execution
 from perfassert.engines.execution.sample import in_a_row, spread_blocks, summary
 from perfassert.engines.execution.slicing import control_slice
 from perfassert.engines.execution.touched import NUMBERED, decided
-from perfassert.frontends.cuda.kernels import BuiltCode, Code, CompiledCode, PerLaunch
+from perfassert.frontends.cuda.kernels import BuiltCode, Code, CompiledCode, PerLaunch, Rare
 from perfassert.hardware.model import Device
 from perfassert.hardware.occupancy import occupancy
-from perfassert.kernel.description import CompiledKernel, Description, Kernel
+from perfassert.kernel.description import BoundKernel, CompiledKernel, Description, Kernel
 from perfassert.kernel.executed import Executed
 from perfassert.kernel.launch import Launch
 from perfassert.kernel.program import Program
 from perfassert.predictor.agreement import Difference
 from perfassert.predictor.arguments import arguments
 from perfassert.predictor.checked import find_differences
+from perfassert.predictor.rare_paths import rare_sides
 from perfassert.source import CORRECTED, Assumption
 
 _GUESSED = ("address", "trip count", "branch")
@@ -42,8 +43,14 @@ def bound(kernel: Kernel, launch: Launch, device: Device) -> tuple[Description, 
     if not isinstance(code, (CompiledCode, BuiltCode)):
         return kernel.bind(launch, device.arch, device.warp_size)
     described, work = code.bind(launch, device.arch, device.warp_size)
+    rare: Rare = frozenset()
+    if _guesses(described):
+        given = arguments(described.program.parameters, launch)
+        rare = rare_sides(code.executable(device.arch), described.program, launch, given)
+    if rare:
+        described, work = code.bind(launch, device.arch, device.warp_size, rare=rare)
     differences: tuple[Difference, ...] = ()
-    if not any(a.stands_for in _GUESSED for a in described.assumptions):
+    if not _guesses(described):
         differences = find_differences(code, described, launch, work, device)
         if not differences:
             return described, work
@@ -53,7 +60,11 @@ def bound(kernel: Kernel, launch: Launch, device: Device) -> tuple[Description, 
     found = sampled(code, described.program, launch, device, wave)
     corrections = tuple(Assumption(f"{CORRECTED}: {d.text}", d.span) for d in differences)
     found = replace(found, corrections=corrections)
-    return code.bind(launch, device.arch, device.warp_size, found)
+    return code.bind(launch, device.arch, device.warp_size, found, rare)
+
+
+def _guesses(described: BoundKernel) -> bool:
+    return any(a.stands_for in _GUESSED for a in described.assumptions)
 
 
 def sampled(

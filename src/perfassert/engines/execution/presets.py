@@ -34,6 +34,7 @@ Argument = Union[bytes, Region, None]
 """A parameter: its bytes, what it points to, or None where the launch does not give it."""
 _GENERIC = {0x18: 0, 0x1C: SHARED_WINDOW, 0x20: 0, 0x24: LOCAL_WINDOW}  # words of bank 0, to sm_89
 _STACK_SLACK = 1 << 10
+_MAGNITUDE = 8.0  # bits that an ordinary number is larger or smaller than 1, at most
 
 
 class Setting:
@@ -143,6 +144,8 @@ class Setting:
             return _scalar(preset.value), 0
         if preset.source is Source.SPECIAL:
             return self._special(preset.name)
+        if preset.source is Source.ORDINARY:
+            return self._ordinary(preset), 0
         if preset.bank == 0:
             word, unknown = self._bank.get(preset.value, (0, 0))
             return _scalar(word), unknown
@@ -156,6 +159,18 @@ class Setting:
         if len(content) < 4 or unset:
             return _scalar(0), CONSTANT
         return _scalar(int.from_bytes(content, "little")), 0
+
+    def _ordinary(self, preset: Preset) -> Words:
+        """Numbers whose logarithm is as likely to be anywhere between ends that are far apart."""
+        chance = np.random.default_rng(preset.value)
+        shape = (self.warps, WARP)
+        numbers = 2.0 ** chance.uniform(-_MAGNITUDE, _MAGNITUDE, shape)
+        if preset.signed:
+            numbers *= chance.choice((-1.0, 1.0), shape)
+        if preset.name == "float":
+            return numbers.astype(np.float32).view(np.uint32)
+        words = np.ascontiguousarray(numbers).view(np.uint64) >> np.uint64(32 * preset.bank)
+        return words.astype(np.uint32)
 
     def _special(self, name: str) -> tuple[Words, int]:
         kind, _, axis = name.partition(".")

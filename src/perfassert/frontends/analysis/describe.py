@@ -30,6 +30,7 @@ from perfassert.frontends.machine.roles import closes_group, counted_waits, role
 from perfassert.frontends.machine.sass import NO_BARRIER, Instruction, parse_listing
 from perfassert.frontends.machine.textures import place_of_thread, texel
 from perfassert.frontends.toolchain.binary import Binary
+from perfassert.frontends.toolchain.names import demangle
 from perfassert.kernel.access import Direction
 from perfassert.kernel.machine import Combining, Kind, Memory, Micro, Space
 from perfassert.kernel.names import PARAMETERS, Argument, ConstantWord, GlobalVariable
@@ -53,6 +54,8 @@ _SPACES = {
     Space.LOCAL: "local", Space.CONSTANT: "constant",
 }  # fmt: skip
 _MOST_LANES = 32
+_TABLES = "__cudart_"
+"""How the names of the compiler's own variables in global memory begin."""
 _DRIVER_WORDS: tuple[tuple[int, dict[str, int]], ...] = (
     (100, {"block": 0x360, "grid": 0x370, "stack": 0x37C, "memory": 0x348, "cluster": 0x36C}),
     (90, {"memory": 0x198, "cluster": 0x140}),
@@ -64,16 +67,21 @@ _WORDS = 8
 """The most registers that a load writes."""
 
 
-def describe(binary: Binary) -> Program:
-    """The program of a binary; raises :class:`KernelSourceError` for a listing it cannot read."""
-    return Describer(binary).program()
+def describe(binary: Binary, rare: Collection[tuple[int, bool]] = ()) -> Program:
+    """The program of a binary; raises :class:`KernelSourceError` for a listing it cannot read.
+
+    ``rare``: conditional jumps of which one side is taken never to be executed, by their address:
+    with True it is jumping.
+    """
+    return Describer(binary, rare).program()
 
 
 class Describer:
     """Reads a binary, evaluates it, and puts together what is found."""
 
-    def __init__(self, binary: Binary) -> None:
+    def __init__(self, binary: Binary, rare: Collection[tuple[int, bool]] = ()) -> None:
         self.binary = binary
+        self.rare = rare
         self.symbols = Symbols()
         self.parameters = tuple(
             Parameter(p.name, p.pointer, p.size, p.dtype, p.members) for p in binary.parameters
@@ -102,7 +110,7 @@ class Describer:
         )
         self.jumps = jumps
         self.code = SymbolicCode(
-            lower(binary, listing), self.placed, jumps, self.symbols, constants
+            lower(binary, listing), self.placed, jumps, self.symbols, constants, self.rare
         )
         self.assumptions.update(dict.fromkeys(Assumption(n) for n in notes))
 
@@ -131,6 +139,12 @@ class Describer:
                 for index, addresses in self.result.addresses.items()
                 for word in range(_WORDS)
             },
+            {self._variable(GlobalVariable(v.offset)): v.size for v in self.binary.variables},
+            frozenset(
+                self._variable(GlobalVariable(v.offset))
+                for v in self.binary.variables
+                if v.name.startswith(_TABLES)
+            ),
         )
 
     def note(self, text: str, span: SourceSpan | None = None, stands_for: str = "") -> Assumption:
@@ -302,13 +316,18 @@ class Describer:
                 if isinstance(name, Argument) and self._may_point(monomial[0], name):
                     found.append(name)
                 elif isinstance(name, GlobalVariable):
-                    return str(name), s.sub(address, s.variable(name))
+                    return self._variable(name), s.sub(address, s.variable(name))
         declared = [name for name in found if self._member(name).pointer]
         pointers = declared if len(declared) == 1 else found
         if len(pointers) == 1:
             return self._member(pointers[0]).name, self._from(pointers[0], address)
         held = self._held(address)
         return ("", address) if held is None else (str(held), self._from(held, address))
+
+    def _variable(self, name: GlobalVariable) -> str:
+        """What a variable in global memory is called, as a field."""
+        found = (v.name for v in self.binary.variables if v.offset == name.slot)
+        return next((f"global {demangle(n)}" for n in found), str(name))
 
     def _from(self, name: Argument | ConstantWord, address: Value) -> Value:
         """The distance from a pointer, whose words may have been read one by one."""
@@ -358,48 +377,19 @@ class Describer:
     # Blocks and loops
 
     def _blocks(self) -> dict[int, ProgramBlock]:
-        skipped = self._slow_paths()
+        if never := self.result.never:
+            count = sum(self.flow.blocks[b].stop - self.flow.blocks[b].start for b in never)
+            self.note(f"slow paths of division and special functions are taken never to be "
+                      f"executed: {count / len(self.placed):.0%} of the instructions")  # fmt: skip
         return {
             b.index: ProgramBlock(
                 b.index, b.start, b.stop, b.loop, self.result.conditions[b.index],
-                skipped.get(b.index, ""),
+                "slow path" if b.index in never else "",
                 tuple(e.target for e in b.edges if e.target in self.result.conditions),
             )
             for b in self.flow.blocks.values()
             if b.index in self.result.conditions
         }  # fmt: skip
-
-    def _slow_paths(self) -> dict[int, str]:
-        """Blocks that only a rare case of a library routine enters, as far as one can tell."""
-        slow: dict[int, str] = {}
-        inside = [p for p in self.placed if p.in_library]
-        routines = {p.calls[-1]: p.routine for p in inside}
-        calls: set[int] = set()
-        for block in self.flow.blocks.values():
-            condition = self.result.conditions.get(block.index)
-            if condition is None or not self.symbols.depends_on_data(condition):
-                continue
-            for index in routines.keys() & range(block.start, block.stop):
-                slow[block.index] = routines[index]
-                calls.add(index)
-                self.note("a slow path of division or a special function is never taken",
-                          self.placed[index].instruction.span)  # fmt: skip
-        for block in self.flow.blocks.values():
-            if calls.intersection(self.placed[block.start].calls):
-                slow[block.index] = "slow path"
-        return self._with_landings(slow)
-
-    def _with_landings(self, slow: dict[int, str]) -> dict[int, str]:
-        """Where a slow path returns to is part of it, until it meets the way that avoids it."""
-        before: dict[int, set[int]] = {}
-        for block in self.flow.blocks.values():
-            for edge in block.edges:
-                before.setdefault(edge.target, set()).add(block.index)
-        for index in self.flow.order:
-            sources = before.get(index, set())
-            if index in self.result.conditions and sources and sources <= slow.keys():
-                slow.setdefault(index, "slow path")
-        return slow
 
     def _loops(self) -> tuple[ProgramLoop, ...]:
         """Loops with their names; copies of one are numbered in the order of the code."""

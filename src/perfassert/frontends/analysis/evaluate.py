@@ -17,7 +17,7 @@ an exit is taken: of ``a + b · k < 0`` to stay, that is ``⌈−a / b⌉``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from perfassert.frontends.analysis.first_iterations import FirstTrue
 from perfassert.frontends.analysis.recurrences import closed_form, entered_ring
@@ -58,6 +58,7 @@ class Evaluated:
     predicates: dict[int, Value] = field(default_factory=dict)
     conditions: dict[int, Value] = field(default_factory=dict)
     loops: dict[int, LoopResult] = field(default_factory=dict)
+    never: set[int] = field(default_factory=set)
 
     def guard(self, index: int, block: Block, flow: Flow) -> Value:
         """The whole condition under which an instruction runs in an iteration of its loops."""
@@ -72,13 +73,15 @@ class Evaluated:
 class _Departure:
     """An edge as it was left: registers, and the path's condition within the region.
 
-    ``slow``: it is taken never to be gone.
+    ``slow``: what is computed on this path is the same as on others that meet it; ``never``: it is
+    taken not to be executed at all.
     """
 
     edge: Edge
     environment: Environment
     condition: Value
     slow: bool = False
+    never: bool = False
 
 
 def evaluate(code: SymbolicCode) -> Evaluated:
@@ -204,16 +207,20 @@ class _Evaluation:
         return leaving
 
     def _block(self, block: Block, arrived: Sequence[_Departure]) -> list[_Departure]:
+        never = all(d.never for d in arrived)
         slow = all(d.slow for d in arrived) or self.code.is_slow_path(block)
-        arrived, condition = self._fast(arrived, block.index)
+        arrived, condition = self._meeting(block.index, arrived)
         environment = self._merged(arrived, condition, f"block {block.index}", block.index)
         self.result.conditions[block.index] = condition
+        if never:
+            self.result.never.add(block.index)
         self.within.setdefault(block.loop, [])
         for index in range(block.start, block.stop):
             self._instruction(index, block, environment)
         departures = self._departures(block, environment, condition)
         for departure in departures:
-            departure.slow = slow
+            departure.never |= never
+            departure.slow |= slow | departure.never
         return departures
 
     def _departures(
@@ -221,28 +228,43 @@ class _Evaluation:
     ) -> list[_Departure]:
         s = self.symbols
         conditional = len({e.taken for e in block.edges}) > 1
-        jump = s.one
+        jump, rare = s.one, None
         if conditional:
             jump = self._predicate(block.stop - 1, environment)
+            rare = self._rare_side(block, jump)
         result = []
         taken = [e for e in block.edges if e.taken]
         for edge in block.edges:
             own = condition
-            if conditional:
+            if conditional and rare in (None, edge.taken):
                 own = s.both(condition, jump if edge.taken else s.negated(jump))
             if edge.taken and len(taken) > 1:
                 own = s.both(own, s.unknown(f"which way the jump of block {block.index} goes"))
-            result.append(_Departure(edge, environment, own))
+            result.append(_Departure(edge, environment, own, never=rare == edge.taken))
         return result
 
-    def _fast(
-        self, arrived: Sequence[_Departure], block: int
+    def _rare_side(self, block: Block, jump: Value) -> bool | None:
+        """Which side of a jump that depends on data is taken never to be executed, if one is:
+        True, where it jumps. How a loop is left is no matter of this."""
+        if not self.symbols.depends_on_data(jump):
+            return None
+        members = self.flow.loops[block.loop].blocks if block.loop >= 0 else self.flow.blocks
+        targets = {edge.target for edge in block.edges}
+        header = self.flow.loops[block.loop].header if block.loop >= 0 else EXIT
+        if not targets.issubset(members) or header in targets:
+            return None
+        rare = {e.taken for e in block.edges if self.code.is_rare(block, e)}
+        return rare.pop() if len(rare) == 1 else None
+
+    def _meeting(
+        self, block: int, arrived: Sequence[_Departure]
     ) -> tuple[Sequence[_Departure], Value]:
         """What arrives at a block but by slow paths, and the block's condition."""
-        condition = self._meeting(block, arrived)
+        arrived = [d for d in arrived if not d.never] or arrived
+        condition = self._condition(block, arrived)
         return [d for d in arrived if not d.slow] or arrived, condition
 
-    def _meeting(self, block: int, arrived: Sequence[_Departure]) -> Value:
+    def _condition(self, block: int, arrived: Sequence[_Departure]) -> Value:
         """Condition of a block: that of its dominator if no path leads past it, else either way."""
         if len(arrived) == 1:
             return arrived[0].condition
@@ -372,14 +394,14 @@ class _Evaluation:
     def _loop(self, index: int, arrived: Sequence[_Departure]) -> list[_Departure]:
         s = self.symbols
         loop = self.flow.loops[index]
-        slow = all(d.slow for d in arrived)
-        arrived, entry = self._fast(arrived, loop.header)
+        slow, never = all(d.slow for d in arrived), all(d.never for d in arrived)
+        arrived, entry = self._meeting(loop.header, arrived)
         before = self._merged(arrived, entry, f"loop {index}", loop.header)
         counter = s.variable(LoopCounter(index))
         result = self.result.loops[index] = LoopResult(loop, counter, entry)
         holders = self._placeholders(loop, before)
         inside = {**before, **holders}
-        start = _Departure(Edge(EXIT, loop.header, False), inside, s.one)
+        start = _Departure(Edge(EXIT, loop.header, False), inside, s.one, slow, never)
         mark = len(s.atoms)
         leaving = self._region(index, start)
         back = [d for d in leaving if d.edge.target == loop.header]
@@ -395,7 +417,10 @@ class _Evaluation:
         for departure in exits:
             departure.condition = closed(departure.condition)
         decided = self._trips(result, exits)
-        return self._after(result, exits, closed, decided, slow)
+        if never:
+            result.trips, result.reason = s.zero, ""
+        after = self._after(result, exits, closed, decided)
+        return [replace(d, slow=slow, never=never) for d in after]
 
     def _placeholders(self, loop: NaturalLoop, before: Environment) -> Environment:
         changed: dict[int, None] = {}
@@ -554,7 +579,6 @@ class _Evaluation:
         exits: Sequence[_Departure],
         closed: Callable[[Value], Value],
         decided: Mapping[int, Value],
-        slow: bool,
     ) -> list[_Departure]:
         """Departures in terms of the region around: the counter has the value at which the exit is
         taken. Of several decided exits the one that comes first is the way out; one that depends
@@ -583,7 +607,7 @@ class _Evaluation:
             if len(exits) > 1 and place not in decided:
                 which = f"which way loop {result.loop.index} is left"
                 condition = s.both(condition, s.unknown(which, departure.condition))
-            after.append(_Departure(departure.edge, environment, condition, slow))
+            after.append(_Departure(departure.edge, environment, condition))
         return after
 
     def _way_out(self, place: int, decided: Mapping[int, Value]) -> Value:

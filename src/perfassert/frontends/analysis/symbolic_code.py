@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
 from perfassert.frontends.analysis.symbolic_operations import TRANSFERS
 from perfassert.frontends.analysis.symbolic_words import Words
-from perfassert.frontends.machine.control_flow import Block, Flow, Jump, analyse
+from perfassert.frontends.machine.control_flow import Block, Edge, Flow, Jump, analyse
 from perfassert.frontends.machine.inlining import Placed
 from perfassert.frontends.toolchain.binary import Parameter, Unset
 from perfassert.frontends.toolchain.names import demangle
@@ -86,7 +86,8 @@ class Constants:
 
 
 class SymbolicCode:
-    """What :mod:`.evaluate` reads; ``words`` has noted what it assumes.
+    """What :mod:`.evaluate` reads; ``words`` has noted what it assumes. ``rare``: by the address of
+    a conditional jump, whether it is jumping that is taken never to happen.
 
     Registers are those of ``machine``, and behind them words of the stack that are used as
     registers are.
@@ -99,8 +100,10 @@ class SymbolicCode:
         jumps: Mapping[int, Jump],
         symbols: Symbols,
         constants: Constants,
+        rare: Collection[tuple[int, bool]] = (),
     ) -> None:
         self.machine = machine
+        self.rare = rare
         self.placed = placed
         self.jumps = jumps
         self.symbols = symbols
@@ -127,6 +130,28 @@ class SymbolicCode:
         """Whether a block is taken never to be executed, as it lies in a routine of the compiler's
         for rare operands; what it computes, others do, too."""
         return self.placed[block.start].in_library
+
+    def is_rare(self, block: Block, edge: Edge) -> bool:
+        """Whether the edge of a conditional jump leads to what only rare operands need: a routine
+        of the compiler, or a block that does nothing but call one."""
+        last = self.instruction(block.stop - 1)
+        if (last.address, edge.taken) in self.rare:
+            return True
+        target = self.flow.blocks[edge.target]
+        inside = range(target.start, target.stop)
+        calls = not self._routine_calls.isdisjoint(inside)
+        return self.is_slow_path(target) or (calls and not any(map(self._acts, inside)))
+
+    @cached_property
+    def _routine_calls(self) -> frozenset[int]:
+        return frozenset(p.calls[-1] for p in self.placed if p.in_library)
+
+    def _acts(self, index: int) -> bool:
+        """Whether an instruction does more than to compute values."""
+        return any(
+            o.memory is not None or o.kind in (Kind.BARRIER, Kind.BARRIER_REDUCE)
+            for o in self.instruction(index).operations
+        )
 
     # Registers
 

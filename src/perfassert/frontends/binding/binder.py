@@ -84,7 +84,7 @@ class Binder:
         self.corrections: tuple[Assumption, ...] = () if executed is None else executed.corrections
         self.spread = spreads(program, executed)
         self.seen = seen_addresses(program, executed)
-        self.extents = extents(program, arguments.sizes())
+        self.extents = extents(program, {**program.sizes, **arguments.sizes()})
         self.warp_size = warp_size
         self.symbols = program.symbols
         self.launch = launch

@@ -58,6 +58,8 @@ _FLOPS = {
     "FFMA": 2, "FADD": 1, "FMUL": 1, "DFMA": 2, "DADD": 1, "DMUL": 1,
     "HFMA2": 4, "HADD2": 2, "HMUL2": 2, "FFMA2": 4, "FADD2": 2, "FMUL2": 2,
 }  # fmt: skip
+Rare = frozenset[tuple[int, bool]]
+"""Conditional jumps by their byte address; True: it is jumping that is taken never to happen."""
 _DTYPES = {"D": "float64", "F": "float32", "H": "float16"}
 _MATRIX_DTYPES = {"f64": "float64", "tf32": "float32", "s8": "int32", "s4": "int32", "b1": "int32"}
 
@@ -210,13 +212,19 @@ class Hints:
         return replace(binary, parameters=tuple(renamed)).sealed()
 
     def bind(
-        self, binary: Binary, launch: Launch, warp_size: int, executed: Executed | None = None
+        self,
+        binary: Binary,
+        launch: Launch,
+        warp_size: int,
+        executed: Executed | None = None,
+        rare: Rare = frozenset(),
     ) -> tuple[BoundKernel, Launch]:
         """Graph and accesses for a launch, and the launch that the volumes are those of.
 
-        ``executed``: what a sample of its blocks found, where closed forms end or are wrong.
+        ``executed``: what a sample of its blocks found, where closed forms end or are wrong;
+        ``rare``: sides of jumps that are taken never to be executed.
         """
-        program = _program(binary)
+        program = _program(binary, rare)
         arguments = Arguments(program, launch, binary.kernel)
         check_trip_counts(program, self.trip_counts)
         proxies = read_proxies(self.proxies, program, arguments)
@@ -236,7 +244,7 @@ class Hints:
             said = contradiction(graph, executed.work, warps, share)
             if said and not executed.corrections:
                 corrected = replace(executed, corrections=(Assumption(f"{CORRECTED}: {said}"),))
-                return self.bind(binary, launch, warp_size, corrected)
+                return self.bind(binary, launch, warp_size, corrected, rare)
             if said:
                 binder.assume(said, stands_for=DISAGREEMENT)
         aligned = {n: b.alignment for n, b in arguments.buffers.items()}
@@ -308,10 +316,15 @@ class CompiledCode:
         return _program(self.binary(arch))
 
     def bind(
-        self, launch: Launch, arch: str, warp_size: int, executed: Executed | None = None
+        self,
+        launch: Launch,
+        arch: str,
+        warp_size: int,
+        executed: Executed | None = None,
+        rare: Rare = frozenset(),
     ) -> tuple[BoundKernel, Launch]:
         """Graph and accesses for a launch, and the launch that the volumes are those of."""
-        return self.hints.bind(self.binary(arch), launch, warp_size, executed)
+        return self.hints.bind(self.binary(arch), launch, warp_size, executed, rare)
 
     def executable(self, arch: str) -> MachineCode:
         """What ``engines/execution`` runs."""
@@ -326,10 +339,15 @@ class BuiltCode:
     hints: Hints
 
     def bind(
-        self, launch: Launch, arch: str, warp_size: int, executed: Executed | None = None
+        self,
+        launch: Launch,
+        arch: str,
+        warp_size: int,
+        executed: Executed | None = None,
+        rare: Rare = frozenset(),
     ) -> tuple[BoundKernel, Launch]:
         """Graph and accesses for a launch, and the launch that the volumes are those of."""
-        return self.hints.bind(self.built, launch, warp_size, executed)
+        return self.hints.bind(self.built, launch, warp_size, executed, rare)
 
     def executable(self, arch: str) -> MachineCode:
         """What ``engines/execution`` runs."""
@@ -353,8 +371,8 @@ class PerLaunch(ABC):
 
 
 @lru_cache(maxsize=128)
-def _program(binary: Binary) -> Program:
-    return describe(binary)
+def _program(binary: Binary, rare: Rare = frozenset()) -> Program:
+    return describe(binary, rare)
 
 
 def _arithmetic(

@@ -88,7 +88,8 @@ class Binary:
     declared: the 1024 B that sm_90 and later reserve are taken off; ``local_bytes`` is the stack
     frame of a thread, callees included; ``parameter_base`` is the offset of the first parameter
     in constant bank 0; ``constants`` has the initialised constant banks other than 0, ``unset``
-    what in them is not initialised, ``valued`` what is;
+    what in them is not initialised, ``valued`` what is; ``variables`` those in global memory, by
+    where in constant bank 4 the loader writes their address;
     ``code_bytes`` is the size of the kernel's section. ``files`` maps the user's source files,
     as the listing names them, to their text. ``digest`` is a SHA-256 of all of it but ``tools``.
     """
@@ -110,6 +111,7 @@ class Binary:
     digest: str = ""
     unset: tuple[Unset, ...] = ()
     valued: tuple[Unset, ...] = ()
+    variables: tuple[Unset, ...] = ()
 
     def __hash__(self) -> int:
         return hash(self.digest)
@@ -117,6 +119,8 @@ class Binary:
     def sealed(self) -> Binary:
         """The same with its digest."""
         content = {k: v for k, v in to_dict(self).items() if k not in ("tools", "digest")}
+        if not self.variables:
+            del content["variables"]  # of binaries of earlier versions, too
         text = json.dumps(content, sort_keys=True)
         return replace(self, digest=hashlib.sha256(text.encode()).hexdigest())
 
@@ -133,8 +137,8 @@ def from_dict(data: Mapping[str, Any]) -> Binary:
     fields = dict(data)
     fields["parameters"] = tuple(Parameter(**_with_members(p)) for p in data["parameters"])
     fields["constants"] = {int(k): bytes.fromhex(v) for k, v in data["constants"].items()}
-    for name in ("unset", "valued"):
-        fields[name] = tuple(Unset(**_with_members(u)) for u in data[name])
+    for name in ("unset", "valued", "variables"):
+        fields[name] = tuple(Unset(**_with_members(u)) for u in data.get(name, ()))
     fields["assumptions"] = read_assumptions(data["assumptions"])
     return Binary(**fields)
 

@@ -212,6 +212,7 @@ def _described(cubin: Cubin, made: Compiled, kernel: str, arch: str) -> Binary:
         constants=cubin.constants(kernel),
         unset=tuple(Unset(*facts) for facts in cubin.unset()),
         valued=tuple(Unset(*facts) for facts in cubin.valued()),
+        variables=tuple(Unset(*facts) for facts in cubin.variables(kernel)),
         code_bytes=_code_bytes(cubin, kernel),
         files={},
         tools=", ".join((*made.tools, str(nvdisasm))),

@@ -16,6 +16,7 @@ from perfassert.errors import KernelSourceError
 _EM_CUDA = 190
 _CUDA_SYSTEMS = (51, 65)  # ELFOSABI_CUDA, and its value since CUDA 13
 _HEADER = 64  # bytes
+_RELOCATIONS = {"rel": 16, "rela": 24}  # bytes of an entry
 _NOBITS = 8
 _FUNCTION = 2
 _ENTRY = 0x10  # STO_CUDA_ENTRY in st_other
@@ -113,6 +114,22 @@ class Cubin:
             if owner in ("", kernel) and not patched:
                 banks[int(number)] = section.data
         return banks
+
+    def variables(self, kernel: str) -> list[tuple[str, int, int, int]]:
+        """Variables in global memory: name, bank, offset of the address in it, size of the variable
+        in bytes. The loader writes the addresses."""
+        found = {}
+        for name in (".nv.constant4", f".nv.constant4.{kernel}"):
+            for kind, size in _RELOCATIONS.items():
+                fixes = self.section(f".{kind}{name}")
+                data = b"" if fixes is None else fixes.data
+                for at in range(0, len(data) - size + 1, size):
+                    offset, info = struct.unpack_from("<QQ", data, at)
+                    if info >> 32 < len(self.symbols):
+                        found[offset & ~7] = self.symbols[info >> 32]
+        return [
+            (s.name, 4, offset, s.size) for offset, s in found.items() if s.size and not s.function
+        ]
 
     def unset(self) -> list[tuple[str, int, int, int]]:
         """Constant symbols whose bytes are all 0, which is how a file stores that nothing was

@@ -7,8 +7,8 @@ A file that :func:`to_fixture` writes needs no toolchain. It starts with lines o
 - ``registers shared_bytes local_bytes parameter_base code_bytes``: integers, ``0x`` allowed;
 - ``parameters``: ``name:offset:size:pointer|value[:dtype]``, separated by commas;
 - ``constants``: ``bank:hexadecimal bytes``, separated by commas;
-- ``unset``, ``valued``: ``name:bank:offset:size`` of constants without a value and with one,
-  separated by commas;
+- ``unset``, ``valued``, ``variables``: ``name:bank:offset:size`` of constants without a value,
+  with one, and of variables in global memory, separated by commas;
 - ``assumption``: ``text[:file:line:column]``, once for each.
 
 Then comes the listing, then the source files (``//file: path`` followed by ``//src: line`` …).
@@ -31,7 +31,7 @@ from .names import choose, demangle, without_parameters
 
 _SAFE = "()[]{}<>*&+-_.;'/=|"
 _NUMBERS = ("registers", "shared_bytes", "local_bytes", "parameter_base", "code_bytes")
-_SYMBOLS = ("unset", "valued")
+_SYMBOLS = ("unset", "valued", "variables")
 _KEYS = ("arch", "kernel", "mangled", *_NUMBERS, "parameters", "constants", *_SYMBOLS, "assumption")
 # Where the launch's own words end in constant bank 0; a cubin states it, a bare listing does not.
 _PARAMETER_BASE = ((100, 0x380), (90, 0x210), (70, 0x160))
@@ -91,6 +91,7 @@ def from_fixture(text: str, kernel: str | None, arch: str, where: str) -> Binary
         constants=_constants(header, where),
         unset=_symbols(header, "unset", where),
         valued=_symbols(header, "valued", where),
+        variables=_symbols(header, "variables", where),
         files=_files(text),
         tools="listing",
         assumptions=assumptions,

@@ -1,0 +1,86 @@
+"""Functions whose slow paths no ordinary number takes, and branches that a program takes itself.
+
+Oracle: the same kernel with contents, whose blocks are executed; then data decides.
+"""
+
+import numpy as np
+import pytest
+
+import perfassert as pa
+
+FUNCTIONS = {
+    "division": "1.5f / x", "root": "sqrtf(x)", "sine": "sinf(x)", "cosine": "cosf(x)",
+    "tangent": "tanf(x)", "both": "sinf(x) + cosf(x)", "exponential": "expf(x)",
+    "logarithm": "logf(x)", "power": "powf(x, 2.3f)",
+    "double_division": "1.5 / x", "double_root": "sqrt(x)", "double_sine": "sin(x)",
+    "double_exponential": "exp(x)", "double_logarithm": "log(x)",
+    "whole_division": "1000 / (long long)(i + 1 + (x > 0))",
+}  # fmt: skip
+HEAD = """
+extern "C" __global__ void {name}(const {type}* a, {type}* b, int n) {{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) {{ {type} x = a[i]; {body} }}
+}}
+"""
+OWN = {
+    "sign": "if (x > 0) b[i] = sinf(x) * x;",
+    "half": "if (x > .5f) { for (int k = 0; k < 9; k++) x = x * x + 1; } b[i] = x;",
+    "wanted": "b[i] = x; if (x < 0) { float s = sinf(x); b[i + n] = s; }",
+}
+N = 1 << 18
+DEVICES = ["RTX-2080-Ti", "A100-SXM4-40GB", "H100-SXM5-80GB", "RTX-5090"]
+SLOW = "slow paths of division and special functions are taken never to be executed"
+
+
+@pytest.fixture(scope="module")
+def predicted(tmp_path_factory):
+    file = tmp_path_factory.mktemp("functions") / "functions.cu"
+    bodies = {name: f"b[i] = {function};" for name, function in FUNCTIONS.items()} | OWN
+    file.write_text(
+        "".join(
+            HEAD.format(name=n, body=b, type="double" if n.startswith("double") else "float")
+            for n, b in bodies.items()
+        )
+    )
+
+    def predict(name, device, **args):
+        launch = pa.Launch(N // 256, 256, {"n": N, **args})
+        return pa.predict(pa.from_cuda(file, name), launch, device)
+
+    return predict
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_function_of_ordinary_numbers_is_no_guess(predicted, name, device):
+    found = predicted(name, device)
+    said = [a.text for a in found.assumptions]
+    assert found.confidence != "guessed", said
+    assert not [a for a in found.assumptions if a.stands_for and name != "power"], said
+    assert sum(SLOW in text for text in said) <= 1
+    dtype = "float64" if name.startswith("double") else "float32"
+    numbers = np.random.default_rng(1).uniform(0.5, 2, N).astype(dtype)
+    executed = predicted(name, device, a=numbers)
+    assert float(found.time) == pytest.approx(float(executed.time), rel=0.05)
+    volumes = [float(p.volumes.dram_load.total) for p in (found, executed)]
+    assert volumes[0] == pytest.approx(volumes[1], rel=0.01)
+
+
+@pytest.mark.parametrize("name", ["sine", "root", "double_sine"])
+def test_the_share_of_the_slow_path_is_said_once(predicted, name):
+    (said,) = [a.text for a in predicted(name, "A100-SXM4-40GB").assumptions if SLOW in a.text]
+    assert 20 < int(said.rpartition(": ")[2].partition("%")[0]) < 80
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_what_the_program_decides_stays_open(predicted, name):
+    found = predicted(name, "A100-SXM4-40GB")
+    assert [a.stands_for for a in found.assumptions if a.stands_for] == ["branch"]
+
+
+def test_data_that_needs_the_slow_path_executes_it(predicted):
+    ordinary = predicted("sine", "A100-SXM4-40GB")
+    large = predicted("sine", "A100-SXM4-40GB", a=np.full(N, 1e6, np.float32))
+    assert not [a.text for a in large.assumptions if SLOW in a.text]
+    assert large.confidence != "guessed"
+    assert float(large.time) > 1.2 * float(ordinary.time)
