@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterable
 from typing import Any
 
 from perfassert.errors import LaunchError
 from perfassert.kernel.buffer import Buffer
+from perfassert.kernel.expression import Constant, Operation, Variable, evaluate
+from perfassert.kernel.expression_text import Literal, NotAnExpression, read_call
 from perfassert.kernel.integers import evaluate_integer
 
 _BUFFER = "Buffer("
@@ -68,16 +69,20 @@ def _digits(text: str, where: str) -> int:
 def _described(text: str, where: str) -> Buffer:
     """A call of ``Buffer`` with numbers, texts and tuples; nothing is evaluated."""
     try:
-        call = ast.parse(text, mode="eval").body
-        if not isinstance(call, ast.Call) or any(k.arg is None for k in call.keywords):
-            raise ValueError
-        given = [ast.literal_eval(a) for a in call.args]
-        named = {str(k.arg): ast.literal_eval(k.value) for k in call.keywords}
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        call = read_call(text)
+        given = [_plain(one) for one in call.given]
+        named = {name: _plain(one) for name, one in call.named.items()}
+    except (NotAnExpression, RecursionError, KeyError, ArithmeticError):
         raise LaunchError(
             f"{where}: {text!r} cannot be read; write Buffer(65, fill='arange', seed=1)"
         ) from None
     return _buffer(where, *given, **named)
+
+
+def _plain(one: Literal) -> Any:
+    if isinstance(one, tuple):
+        return tuple(map(_plain, one))
+    return evaluate(one, {}) if isinstance(one, (Constant, Variable, Operation)) else one
 
 
 def _buffer(where: str, *given: Any, **named: Any) -> Buffer:

@@ -1,14 +1,10 @@
-"""Address expressions: ``"src[z, y, x + 1]"`` → :class:`Access`.
-
-Python's own grammar reads the text (:mod:`ast`); the tree is then walked, node by node, and
-anything but integer arithmetic is refused. Nothing is evaluated.
-"""
+"""Address expressions: ``"src[z, y, x + 1]"`` → :class:`Access`."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
-from typing import NoReturn
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from perfassert.errors import (
     AddressExpressionError,
@@ -18,21 +14,12 @@ from perfassert.errors import (
     in_short,
 )
 from perfassert.kernel.access import Access, Direction
-from perfassert.kernel.expression import (
-    AXES,
-    Constant,
-    Expression,
-    Operation,
-    Variable,
-    varies,
-)
+from perfassert.kernel.expression import AXES, Constant, Expression, varies
+from perfassert.kernel.expression_text import NotAnExpression, Reader
 from perfassert.kernel.field import Field
 from perfassert.quantity import to_list
 from perfassert.source import Assumption, SourceSpan, caret
 
-_OPERATORS: dict[type[ast.operator], str] = {
-    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "//", ast.Mod: "%",
-}  # fmt: skip
 _BUILTIN = ("threadIdx", "blockIdx", "blockDim", "gridDim")
 MAX_LENGTH = 4096
 
@@ -61,7 +48,7 @@ def read_accesses(
     stand_ins = {_normal(text): proxy for text, proxy in proxies.items()}
     used: dict[str, Assumption] = {}
     accesses = [
-        _Parser(text, SourceSpan(f"{kind.value}s[{i}]"), by_name, stand_ins, used).access(kind)
+        _Reader(text, SourceSpan(f"{kind.value}s[{i}]"), by_name, stand_ins, used).access(kind)
         for kind, texts in ((Direction.LOAD, loads), (Direction.STORE, stores))
         for i, text in enumerate(texts)
     ]
@@ -74,12 +61,12 @@ def read_accesses(
 def _normal(text: str) -> str:
     check_kind(text, str, "what a proxy stands in for", AddressExpressionError)
     try:
-        return ast.unparse(ast.parse(text.strip(), mode="eval"))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ast.unparse(Reader(text.strip()).tree())
+    except (NotAnExpression, RecursionError):
         raise AddressExpressionError(f"proxy {text!r} is no expression") from None
 
 
-class _Parser:
+class _Reader(Reader):
     """One text; every error shows it with a caret below the column."""
 
     def __init__(
@@ -93,14 +80,30 @@ class _Parser:
     ) -> None:
         if not isinstance(text, str):
             raise AddressExpressionError(f"{span}: must be a string, not {in_short(text)}")
-        self.text = text
+        super().__init__(text, "" if own_text else text)  # what later errors about a node show
         self.span = span
         self.fields = fields
         self.proxies = proxies
         self.used = used
-        self.origin = "" if own_text else text  # what later errors about a node show
 
     def access(self, direction: Direction) -> Access:
+        with self.shown():
+            return self._access(direction)
+
+    @contextmanager
+    def shown(self) -> Iterator[None]:
+        """What is wrong with the text, with the text."""
+        try:
+            if len(self.text) > MAX_LENGTH:
+                raise NotAnExpression(f"longer than {MAX_LENGTH} characters")
+            yield
+        except RecursionError:
+            raise AddressExpressionError(f"{self.span}: nested too deeply") from None
+        except NotAnExpression as error:
+            where = caret(self.text, error.column)
+            raise AddressExpressionError(f"{self.span}: {error}\n{where}") from None
+
+    def _access(self, direction: Direction) -> Access:
         tree = self.tree()
         if not isinstance(tree, ast.Subscript) or not isinstance(tree.value, ast.Name):
             self.fail("an access is a field with subscripts, as in src[z, y, x]", tree)
@@ -115,68 +118,30 @@ class _Parser:
         subscripts = tuple(self.expression(item) for item in items)
         return Access(field.name, direction, subscripts, self.text, self.span)
 
-    def tree(self) -> ast.expr:
-        if len(self.text) > MAX_LENGTH:
-            self.fail(f"longer than {MAX_LENGTH} characters")
-        try:
-            return ast.parse(self.text, mode="eval").body
-        except SyntaxError as error:
-            self.fail(f"not an expression: {error.msg}", column=(error.offset or 1) - 1)
-        except (ValueError, RecursionError, MemoryError) as error:
-            self.fail(f"not an expression: {error}")
-
-    def fail(self, reason: str, node: ast.expr | None = None, column: int = 0) -> NoReturn:
-        if node is not None:
-            column = len(self.text.encode()[: node.col_offset].decode(errors="ignore"))
-        raise AddressExpressionError(f"{self.span}: {reason}\n{caret(self.text, column)}")
-
-    def expression(self, node: ast.expr) -> Expression:
-        if isinstance(node, ast.Constant):
-            if type(node.value) is not int:
-                self.fail(f"only whole numbers are allowed, not {node.value!r}", node)
-            return Constant(node.value)
-        if isinstance(node, ast.Name):
-            return self.name(node)
-        if isinstance(node, ast.Attribute):
-            return self.attribute(node)
-        if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd)):
-            operator = "-" if isinstance(node.op, ast.USub) else "+"
-            inner = self.expression(node.operand)
-            return Operation(operator, Constant(0), inner, node.col_offset, self.origin)
-        if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
-            return self.operation(node)
-        if isinstance(node, ast.Subscript):
-            return self.proxy(node)
-        self.fail("only + - * // % and parentheses over integers are allowed", node)
-
-    def name(self, node: ast.Name) -> Expression:
-        if node.id in self.fields:
-            self.fail(f"{node.id!r} is a field; its value depends on data", node)
-        if node.id in _BUILTIN:
-            self.fail(f"{node.id} needs .x, .y or .z", node)
-        return Variable(node.id, node.col_offset, self.origin)
-
-    def attribute(self, node: ast.Attribute) -> Expression:
-        base = node.value.id if isinstance(node.value, ast.Name) else "?"
-        if base not in _BUILTIN or node.attr not in AXES:
+    def variable(self, name: str, node: ast.expr) -> Expression:
+        base, _, axis = name.partition(".")
+        if name in self.fields:
+            self.fail(f"{name!r} is a field; its value depends on data", node)
+        if name in _BUILTIN:
+            self.fail(f"{name} needs .x, .y or .z", node)
+        if axis and (base not in _BUILTIN or axis not in AXES):
             known = ", ".join(f"{b}.x" for b in _BUILTIN)
-            self.fail(f"unknown name {base}.{node.attr}; known: {known} and their .y .z", node)
-        return Variable(f"{base}.{node.attr}", node.col_offset, self.origin)
+            self.fail(f"unknown name {name}; known: {known} and their .y .z", node)
+        return super().variable(name, node)
 
-    def operation(self, node: ast.BinOp) -> Expression:
-        left, right = self.expression(node.left), self.expression(node.right)
-        operator = _OPERATORS[type(node.op)]
+    def operation(
+        self, operator: str, left: Expression, right: Expression, node: ast.expr, second: ast.expr
+    ) -> Expression:
         if operator == "*" and varies(left) and varies(right):
-            self.fail("a product of two coordinates is not affine", node.right)
+            self.fail("a product of two coordinates is not affine", second)
         if operator in ("//", "%"):
             if varies(right):
-                self.fail("the divisor must be the same for all threads", node.right)
+                self.fail("the divisor must be the same for all threads", second)
             if right == Constant(0):
-                self.fail("division by zero", node.right)
-        column = node.right.col_offset if operator in ("*", "//", "%") else node.col_offset
-        return Operation(operator, left, right, column, self.origin)
+                self.fail("division by zero", second)
+        return super().operation(operator, left, right, node, second)
 
-    def proxy(self, node: ast.Subscript) -> Expression:
+    def element(self, node: ast.Subscript) -> Expression:
         key = ast.unparse(node)
         if key not in self.proxies:
             advice = f"declare a stand-in: proxies={{{key!r}: ...}}"
@@ -185,5 +150,6 @@ class _Parser:
         self.used[key] = Assumption(f"{key} is taken to be {proxy}", self.span)
         others = {k: v for k, v in self.proxies.items() if k != key}
         span = SourceSpan(f"proxies[{key!r}]")
-        inner = _Parser(proxy, span, self.fields, others, self.used, own_text=False)
-        return inner.expression(inner.tree())
+        inner = _Reader(proxy, span, self.fields, others, self.used, own_text=False)
+        with inner.shown():
+            return inner.read()

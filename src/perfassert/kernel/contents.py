@@ -6,7 +6,6 @@ arguments of the launch. The same text, shape and seed give the same array on ev
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -18,9 +17,12 @@ from perfassert.errors import LaunchError, close_matches
 
 if TYPE_CHECKING:
     from perfassert.kernel.buffer import Buffer
+from perfassert.kernel.expression import Constant, Operation, Variable, evaluate, to_text
+from perfassert.kernel.expression_text import Literal, NotAnExpression, NumberReader, read_call
 
 Array = npt.NDArray[Any]
 _CALL = re.compile(r"(sorted\s+)?([a-z_]+)\s*(?:\((.*)\))?$", re.S)
+_ALLOWED = "only whole numbers, + - * // % and names of arguments"
 _MODULO = re.compile(r"arange\s*%\s*(\S.*)$", re.S)
 _CONSTANT = re.compile(r"constant\s+(\S.*)$", re.S)
 _NAMES = ("random", "permutation", "arange", "constant", "csr_rows")
@@ -168,27 +170,27 @@ def _arguments(text: str, names: Mapping[str, int], whole: str) -> tuple[list[in
     if not text.strip():
         return [], {}
     try:
-        call = ast.parse(f"f({text})", mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise LaunchError(f"generator {whole!r} cannot be read") from None
-    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
-        raise LaunchError(f"generator {whole!r} cannot be read")
-    options: dict[str, Any] = {}
-    for keyword in call.keywords:
-        node = keyword.value
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            options[keyword.arg or ""] = node.value
-        else:
-            options[keyword.arg or ""] = _value(node, names, whole)
-    return [_value(node, names, whole) for node in call.args], options
+        call = read_call(f"f({text})")
+    except NotAnExpression as reason:
+        raise _unreadable(reason, whole) from None
+    numbers = [_value(one, names, whole) for one in call.given]
+    return numbers, {
+        name: one if isinstance(one, str) else _value(one, names, whole)
+        for name, one in call.named.items()
+    }
 
 
 def _number(text: str, names: Mapping[str, int], whole: str) -> int:
     try:
-        tree = ast.parse(text, mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise LaunchError(f"generator {whole!r} cannot be read") from None
-    return _value(tree, names, whole)
+        return _value(NumberReader(text).read(), names, whole)
+    except NotAnExpression as reason:
+        raise _unreadable(reason, whole) from None
+
+
+def _unreadable(reason: NotAnExpression, whole: str) -> LaunchError:
+    if str(reason).startswith("not a"):
+        return LaunchError(f"generator {whole!r} cannot be read")
+    return LaunchError(f"generator {whole!r}: {_ALLOWED}")
 
 
 def _constant(text: str, names: Mapping[str, int], whole: str) -> float:
@@ -201,26 +203,15 @@ def _constant(text: str, names: Mapping[str, int], whole: str) -> float:
     return number
 
 
-_OPERATORS: Mapping[type[ast.operator], Callable[[int, int], int]] = {
-    ast.Add: lambda a, b: a + b, ast.Sub: lambda a, b: a - b, ast.Mult: lambda a, b: a * b,
-    ast.FloorDiv: lambda a, b: a // b,
-}  # fmt: skip
-
-
-def _value(node: ast.expr, names: Mapping[str, int], whole: str) -> int:
-    if isinstance(node, ast.Constant) and type(node.value) is int:
-        return node.value
-    if isinstance(node, ast.Name):
-        if node.id not in names:
-            listed = f"; the launch has: {', '.join(names)}" if names else ""
-            known = close_matches(node.id, names) or listed
-            raise LaunchError(f"generator {whole!r}: no integer argument {node.id!r}{known}")
-        return names[node.id]
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        return -_value(node.operand, names, whole)
-    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
-        left, right = _value(node.left, names, whole), _value(node.right, names, whole)
-        if isinstance(node.op, ast.FloorDiv) and right == 0:
-            raise LaunchError(f"generator {whole!r}: {ast.unparse(node)} divides by zero")
-        return _OPERATORS[type(node.op)](left, right)
-    raise LaunchError(f"generator {whole!r}: only whole numbers, + - * // and names of arguments")
+def _value(one: Literal, names: Mapping[str, int], whole: str) -> int:
+    if not isinstance(one, (Constant, Variable, Operation)):
+        raise LaunchError(f"generator {whole!r}: {_ALLOWED}")
+    try:
+        return evaluate(one, names)
+    except KeyError as missing:
+        name = str(missing.args[0])
+        listed = f"; the launch has: {', '.join(names)}" if names else ""
+        known = close_matches(name, names) or listed
+        raise LaunchError(f"generator {whole!r}: no integer argument {name!r}{known}") from None
+    except ZeroDivisionError:
+        raise LaunchError(f"generator {whole!r}: {to_text(one)} divides by zero") from None

@@ -1,12 +1,13 @@
-"""Integer expressions over thread coordinates: the tree that every front end builds.
+"""Integer expressions over thread coordinates and named numbers, as trees.
 
-A tree is bound to a launch by :mod:`perfassert.kernel.affine`; nothing is ever evaluated as
-Python.
+:mod:`perfassert.kernel.expression_text` reads them; :mod:`perfassert.kernel.affine` binds one to a
+launch, :func:`evaluate` computes one of which all names are known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import operator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Union
 
@@ -40,7 +41,8 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """``left operator right`` with operator one of ``+ - * // %`` (floor semantics)."""
+    """``left operator right`` with operator one of ``+ - * // %`` (floor semantics), or
+    ``ceil_div``, a quotient rounded up."""
 
     operator: str
     left: Expression
@@ -64,6 +66,26 @@ def variables(expression: Expression) -> Iterator[Variable]:
 def varies(expression: Expression) -> bool:
     """Whether the value can differ between threads."""
     return any(v.name in COORDINATES for v in variables(expression))
+
+
+def evaluate(expression: Expression, names: Mapping[str, int]) -> int:
+    """The number; ``KeyError`` for a name that is not among ``names``, ``ZeroDivisionError``.
+
+    >>> evaluate(Operation("ceil_div", Variable("n"), Constant(16)), {"n": 100})
+    7
+    """
+    if isinstance(expression, Constant):
+        return expression.value
+    if isinstance(expression, Variable):
+        return names[expression.name]
+    left, right = evaluate(expression.left, names), evaluate(expression.right, names)
+    return _FUNCTIONS[expression.operator](left, right)
+
+
+_FUNCTIONS: dict[str, Callable[[int, int], int]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "//": operator.floordiv,
+    "%": operator.mod, "ceil_div": lambda a, b: -(-a // b),
+}  # fmt: skip
 
 
 def to_text(expression: Expression) -> str:

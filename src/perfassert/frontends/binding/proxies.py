@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from perfassert.errors import AddressExpressionError, KernelError, close_matches
-from perfassert.frontends.binding.arguments import Arguments
-from perfassert.kernel.expression import BLOCK, DIMENSIONS, THREAD
+from perfassert.kernel.expression import (
+    BLOCK,
+    DIMENSIONS,
+    THREAD,
+    Constant,
+    Expression,
+    Variable,
+)
+from perfassert.kernel.expression_text import NotAnExpression, Reader
 from perfassert.kernel.names import Argument, Name
 from perfassert.kernel.program import Program, ProgramInstruction
 from perfassert.kernel.symbols import Symbols, Value
@@ -16,9 +22,7 @@ from perfassert.source import SourceSpan
 _COORDINATES = (*THREAD, *BLOCK, *DIMENSIONS)
 
 
-def read_proxies(
-    proxies: Mapping[str, str], program: Program, arguments: Arguments
-) -> dict[Name, Value]:
+def read_proxies(proxies: Mapping[str, str], program: Program) -> dict[Name, Value]:
     """The value of each load that a proxy stands in for, by the name of its unknown.
 
     A key is the parameter that is loaded from, or ``"file:line"`` of the load. Raises
@@ -32,7 +36,7 @@ def read_proxies(
         if key not in loads:
             hint = close_matches(key, loads) or f"; it loads from {', '.join(loads) or 'nothing'}"
             raise KernelError(f"proxy {key!r} stands in for nothing: no load has that name{hint}")
-        value = _Reader(key, text, program, arguments).value()
+        value = _Values(key, text, program).value()
         for load in loads[key]:
             for word in range(8):
                 found[f"load {load.index}.{word}"] = value
@@ -61,43 +65,38 @@ def _loads(program: Program) -> Mapping[str, Sequence[ProgramInstruction]]:
     return found
 
 
-class _Reader:
-    def __init__(self, key: str, text: str, program: Program, arguments: Arguments) -> None:
+class _Values:
+    """The symbolic value of a stand-in's text."""
+
+    def __init__(self, key: str, text: str, program: Program) -> None:
         self.where = f"proxies[{key!r}]"
         self.text = text
         self.symbols: Symbols = program.symbols
         self.parameters = {p.name: i for i, p in enumerate(program.parameters)}
-        self.arguments = arguments
 
     def value(self) -> Value:
+        """Raises :class:`AddressExpressionError`."""
         try:
-            return self.read(ast.parse(self.text, mode="eval").body)
-        except (SyntaxError, ValueError, RecursionError, MemoryError, TypeError):
-            raise AddressExpressionError(f"{self.where}: {self.text!r} is no expression") from None
+            return self.read(Reader(self.text).read())
+        except (NotAnExpression, RecursionError, TypeError) as reason:
+            raise AddressExpressionError(f"{self.where}: {self.text!r}: {reason}") from None
 
-    def read(self, node: ast.expr) -> Value:
+    def read(self, expression: Expression) -> Value:
         s = self.symbols
-        if isinstance(node, ast.Constant) and type(node.value) is int:
-            return s.number(node.value)
-        if isinstance(node, ast.Name):
-            return self.name(node.id)
-        if isinstance(node, ast.Attribute) and ast.unparse(node) in _COORDINATES:
-            return s.variable(ast.unparse(node))
-        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-            return s.scale(self.read(node.operand), -1)
-        if isinstance(node, ast.BinOp):
-            left, right = self.read(node.left), self.read(node.right)
-            operations: dict[type[ast.operator], Callable[[Value, Value], Value]] = {
-                ast.Add: s.add, ast.Sub: s.sub, ast.Mult: s.mul, ast.FloorDiv: s.div, ast.Mod: s.mod
-            }  # fmt: skip
-            if type(node.op) in operations:
-                return operations[type(node.op)](left, right)
-        raise AddressExpressionError(
-            f"{self.where}: {self.text!r}: only + - * // % over integers, coordinates, parameters"
-        )
+        if isinstance(expression, Constant):
+            return s.number(expression.value)
+        if isinstance(expression, Variable):
+            return self.name(expression.name)
+        operations: dict[str, Callable[[Value, Value], Value]] = {
+            "+": s.add, "-": s.sub, "*": s.mul, "//": s.div, "%": s.mod,
+        }  # fmt: skip
+        left, right = self.read(expression.left), self.read(expression.right)
+        return operations[expression.operator](left, right)
 
     def name(self, name: str) -> Value:
         s = self.symbols
+        if name in _COORDINATES:
+            return s.variable(name)
         if name in self.parameters:
             return s.variable(Argument(self.parameters[name]))
         if name in ("x", "y", "z"):

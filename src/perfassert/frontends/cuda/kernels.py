@@ -227,7 +227,7 @@ class Hints:
         program = _program(binary, rare)
         arguments = Arguments(program, launch, binary.kernel)
         check_trip_counts(program, self.trip_counts)
-        proxies = read_proxies(self.proxies, program, arguments)
+        proxies = read_proxies(self.proxies, program)
         binder = Binder(program, launch, arguments, self.trip_counts, proxies, warp_size, executed)
         for text, place in declared(self.proxies, program):
             binder.assume(text, place)

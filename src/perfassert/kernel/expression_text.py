@@ -1,0 +1,165 @@
+"""Text → expression: the one reader of arithmetic that users write. Nothing is ever evaluated.
+
+Python's own grammar reads the text (:mod:`ast`); the tree is then walked, node by node, and
+anything but whole-number arithmetic is refused.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import NoReturn, Union
+
+from perfassert.kernel.expression import Constant, Expression, Operation, Variable
+
+Literal = Union[Expression, str, float, None, tuple["Literal", ...]]
+"""An argument in a call: an expression, or what stands for itself."""
+_OPERATORS: dict[type[ast.operator], str] = {
+    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "//", ast.Mod: "%",
+}  # fmt: skip
+_UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
+
+
+class NotAnExpression(ValueError):
+    """``column``: of the text, from 0."""
+
+    def __init__(self, reason: str, column: int = 0) -> None:
+        super().__init__(reason)
+        self.column = column
+
+
+class Reader:
+    """Reads one text; what a name or an element of an array means is for subclasses to say.
+
+    ``allowed`` is what an error says about anything else; ``functions`` may be called.
+    """
+
+    allowed = "only + - * // % and parentheses over integers are allowed"
+    functions: tuple[str, ...] = ()
+
+    def __init__(self, text: str, origin: str = "") -> None:
+        self.text = text
+        self.origin = origin
+
+    def read(self) -> Expression:
+        """The whole text; raises :class:`NotAnExpression`."""
+        try:
+            return self.expression(self.tree())
+        except RecursionError:
+            raise NotAnExpression("not an expression: nested too deeply") from None
+
+    def tree(self) -> ast.expr:
+        """The text as Python reads it."""
+        try:
+            return ast.parse(self.text, mode="eval").body
+        except SyntaxError as error:
+            raise NotAnExpression(
+                f"not an expression: {error.msg}", (error.offset or 1) - 1
+            ) from None
+        except _UNREADABLE as error:
+            raise NotAnExpression(f"not an expression: {error}") from None
+
+    def fail(self, reason: str, node: ast.expr) -> NoReturn:
+        """At a place of the text."""
+        before = self.text.encode()[: node.col_offset]
+        raise NotAnExpression(reason, len(before.decode(errors="ignore")))
+
+    def expression(self, node: ast.expr) -> Expression:
+        """A part of the text."""
+        if isinstance(node, ast.Constant):
+            if type(node.value) is not int:
+                self.fail(f"only whole numbers are allowed, not {node.value!r}", node)
+            return Constant(node.value)
+        if isinstance(node, ast.Name):
+            return self.variable(node.id, node)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            return self.variable(f"{node.value.id}.{node.attr}", node)
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd)):
+            sign = "-" if isinstance(node.op, ast.USub) else "+"
+            return self.operation(sign, Constant(0), self.expression(node.operand), node, node)
+        if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+            left, right = self.expression(node.left), self.expression(node.right)
+            return self.operation(_OPERATORS[type(node.op)], left, right, node, node.right)
+        if isinstance(node, ast.Subscript):
+            return self.element(node)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and self.functions:
+            return self.call(node, node.func.id)
+        self.fail(self.allowed, node)
+
+    def variable(self, name: str, node: ast.expr) -> Expression:
+        """``n`` or ``threadIdx.x``."""
+        return Variable(name, node.col_offset, self.origin)
+
+    def element(self, node: ast.Subscript) -> Expression:
+        """``index[x]``."""
+        self.fail(self.allowed, node)
+
+    def operation(
+        self, operator: str, left: Expression, right: Expression, node: ast.expr, second: ast.expr
+    ) -> Expression:
+        """``left operator right``, the latter at ``second``; errors are about that in products."""
+        place = second if operator in ("*", "//", "%") else node
+        return Operation(operator, left, right, place.col_offset, self.origin)
+
+    def call(self, node: ast.Call, name: str) -> Expression:
+        """``ceil_div(a, b)``."""
+        if name not in self.functions:
+            known = ", ".join(f"{f}(a, b)" for f in self.functions)
+            self.fail(f"unknown function {name!r}; there is only {known}", node)
+        if len(node.args) != 2 or node.keywords:
+            self.fail(f"{name} takes two arguments, a numerator and a denominator", node)
+        left, right = map(self.expression, node.args)
+        return self.operation(name, left, right, node, node)
+
+
+class NumberReader(Reader):
+    """Whole-number expressions over named arguments, with ``ceil_div``."""
+
+    allowed = "only + - * // %, ceil_div(a, b) and parentheses over whole numbers are allowed"
+    functions = ("ceil_div",)
+
+    def variable(self, name: str, node: ast.expr) -> Expression:
+        if "." in name:
+            self.fail(self.allowed, node)
+        return super().variable(name, node)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """``function(given, …, name=value, …)``."""
+
+    function: str
+    given: tuple[Literal, ...]
+    named: dict[str, Literal]
+
+
+def read_call(text: str) -> Call:
+    """A call whose arguments are expressions, texts, numbers and tuples; raises
+    :class:`NotAnExpression`.
+
+    >>> read_call("Buffer(65, fill='arange')").named
+    {'fill': 'arange'}
+    """
+    reader = NumberReader(text)
+    node = reader.tree()
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+        raise NotAnExpression("not a call")
+    if any(k.arg is None for k in node.keywords):
+        reader.fail(reader.allowed, node)
+    return Call(
+        node.func.id,
+        tuple(_literal(reader, a) for a in node.args),
+        {str(k.arg): _literal(reader, k.value) for k in node.keywords},
+    )
+
+
+def _literal(reader: Reader, node: ast.expr) -> Literal:
+    if isinstance(node, ast.Constant) and type(node.value) in (str, float, bool, type(None)):
+        return node.value  # type: ignore[return-value]
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        inner = _literal(reader, node.operand)
+        if isinstance(inner, float):
+            return -inner
+    if isinstance(node, (ast.Tuple, ast.List)):
+        return tuple(_literal(reader, e) for e in node.elts)
+    return reader.expression(node)
