@@ -34,8 +34,8 @@ class Tampered(CompiledCode):
 
     change: object = None
 
-    def bind(self, launch, arch, warp_size, executed=None):
-        bound, work = super().bind(launch, arch, warp_size, executed)
+    def bind(self, launch, arch, warp_size, executed=None, rare=frozenset()):
+        bound, work = super().bind(launch, arch, warp_size, executed, rare)
         return (self.change(bound) if executed is None else bound), work
 
 

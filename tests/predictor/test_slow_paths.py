@@ -25,6 +25,7 @@ extern "C" __global__ void {name}(const {type}* a, {type}* b, int n) {{
 OWN = {
     "sign": "if (x > 0) b[i] = sinf(x) * x;",
     "half": "if (x > .5f) { for (int k = 0; k < 9; k++) x = x * x + 1; } b[i] = x;",
+    "mask": "if (x == 1) b[i] = a[i + n];",
     "wanted": "b[i] = x; if (x < 0) { float s = sinf(x); b[i + n] = s; }",
 }
 N = 1 << 18

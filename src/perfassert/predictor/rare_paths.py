@@ -11,19 +11,20 @@ its data goes both ways, and stays open.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from perfassert.engines.execution.execute import execute
 from perfassert.engines.execution.memory import Region
 from perfassert.engines.execution.plan import Limits
 from perfassert.engines.execution.presets import Argument
+from perfassert.engines.execution.provenance import ORDINARY
 from perfassert.engines.execution.sample import spread_blocks
 from perfassert.engines.execution.slicing import control_slice
 from perfassert.frontends.cuda.kernels import Rare
 from perfassert.kernel.access import Direction
 from perfassert.kernel.launch import Launch
-from perfassert.kernel.machine import Kind, MachineCode, MachineInstruction, Micro, Preset, Source
+from perfassert.kernel.machine import Kind, MachineCode, Micro, Preset, Relation, Source
 from perfassert.kernel.program import Program
 
 _BLOCKS = 2
@@ -31,6 +32,9 @@ _LIMITS = Limits(lane_instructions=2_000_000, instructions=20_000)
 _WORDS = {"float": 1, "double": 2}
 _COMPARISONS = (Kind.COMPARE, Kind.COMPARE_EXTENDED, Kind.COMPARE_WIDE)
 _CONVERSIONS = (Kind.TO_INTEGER, Kind.ROUND)
+_OF_FLOATS = (Kind.FLOAT_COMPARE, Kind.DOUBLE_COMPARE)
+_NEAR = 200  # instructions before a jump that are looked at
+_SAME = (Relation.EQ, Relation.NE)
 
 
 def rare_sides(
@@ -50,13 +54,15 @@ def rare_sides(
         run = execute(code, launch, given, blocks, _LIMITS, control_slice(code))
         if len(run.cut):
             return frozenset()
-        bits = None if signed else _looking_at_bits(machine)
         for jump, counts in run.taken.items():
             jumped, fell = counts.sum(axis=0).tolist()
-            if jump in run.guesses or bool(jumped) == bool(fell):
+            if run.guesses.get(jump) != ORDINARY or bool(jumped) == bool(fell):
+                continue  # something else decides, or both sides are taken
+            behind, address = _deciding(machine, jump), machine.instructions[jump].address
+            if _asks_for_equality(behind) and _touches_memory(program, address, not jumped):
                 continue
-            if bits is None or jump in bits:
-                found.add((machine.instructions[jump].address, not jumped))
+            if signed or _looks_at_bits(behind):
+                found.add((address, not jumped))
     return frozenset(found)
 
 
@@ -116,32 +122,57 @@ def _with_ordinary_numbers(
     )  # fmt: skip
 
 
-def _looking_at_bits(machine: MachineCode) -> frozenset[int]:
-    """Jumps that comparisons of integers decide which no conversion of a float leads to. Registers
-    are followed wherever they are written, so that some are missed and none is taken wrongly."""
-    writers: dict[int, list[tuple[MachineInstruction, Micro]]] = {}
-    for instruction in machine.instructions:
-        for operation in instruction.operations:
-            for target in operation.targets:
-                writers.setdefault(target, []).append((instruction, operation))
+def _looks_at_bits(behind: Sequence[Micro]) -> bool:
+    """Whether integers are compared that no conversion of a float leads to: only functions ask for
+    the bits of a number."""
+    kinds = {o.kind for o in behind}
+    return not kinds.isdisjoint(_COMPARISONS) and kinds.isdisjoint(_CONVERSIONS)
 
-    def only_bits(register: int) -> bool:
-        seen, stack, compared = {register}, [register], False
+
+def _asks_for_equality(behind: Sequence[Micro]) -> bool:
+    """Whether floats are the same, as a program asks of a mask: that ordinary numbers say no to it
+    means little."""
+    return any(o.kind in _OF_FLOATS and o.detail[0] in _SAME for o in behind)
+
+
+def _touches_memory(program: Program, address: int, jumps: bool) -> bool:
+    """Whether what only one side of a jump leads to accesses memory or waits for other warps."""
+    place = {block: n for n, block in enumerate(program.order)}
+
+    def reached(start: int) -> set[int]:
+        found, stack = {start}, [start]
         while stack:
-            for _, operation in writers.get(stack.pop(), ()):
-                if operation.kind in _CONVERSIONS:
-                    return False
-                compared |= operation.kind in _COMPARISONS
-                if operation.kind.name.startswith(("FLOAT", "DOUBLE")) or operation.memory:
-                    continue
-                stack += [r for r in operation.sources if r not in seen]
-                seen.update(operation.sources)
-        return compared
+            block = stack.pop()
+            for other in program.blocks[block].successors if block in program.blocks else ():
+                if other not in found and place.get(other, -1) > place.get(block, -1):
+                    found.add(other)
+                    stack.append(other)
+        return found
 
-    return frozenset(
-        number
-        for number, instruction in enumerate(machine.instructions)
-        if any(o.kind is Kind.BRANCH for o in instruction.operations)
-        and instruction.guard >= 0
-        and only_bits(instruction.guard)
-    )
+    for block in program.blocks.values():
+        if program.instructions[block.stop - 1].address == address and len(block.successors) == 2:
+            sides = [reached(s) for s in block.successors]  # where it jumps to comes first
+            own = sides[0] - sides[1] if jumps else sides[1] - sides[0]
+            inside = (program.blocks[b] for b in own if b in program.blocks)
+            if any(i.accesses or i.fence or i.bulk
+                   for b in inside for i in program.instructions[b.start : b.stop]):  # fmt: skip
+                return True
+    return False
+
+
+def _deciding(machine: MachineCode, jump: int) -> list[Micro]:
+    """Operations that lead to what decides a jump, up to the first of floats and of memory: of each
+    register the one before that stands next to it in the code."""
+    instruction = machine.instructions[jump]
+    wanted = {instruction.guard, *(s for o in instruction.operations for s in o.sources)} - {-1, 0}
+    found = []
+    for place in range(jump - 1, max(jump - _NEAR, 0), -1):
+        for operation in reversed(machine.instructions[place].operations):
+            if wanted.isdisjoint(operation.targets):
+                continue
+            found.append(operation)
+            wanted.difference_update(operation.targets)
+            if not operation.kind.name.startswith(("FLOAT", "DOUBLE")) and not operation.memory:
+                wanted.update(operation.sources)
+                wanted.discard(0)
+    return found

@@ -21,6 +21,7 @@ from perfassert.engines.execution.memory import (
 from perfassert.engines.execution.provenance import (
     ARGUMENT,
     CONSTANT,
+    ORDINARY,
     UNINITIALISED,
     UNTRANSLATED,
     Codes,
@@ -145,7 +146,7 @@ class Setting:
         if preset.source is Source.SPECIAL:
             return self._special(preset.name)
         if preset.source is Source.ORDINARY:
-            return self._ordinary(preset), 0
+            return self._ordinary(preset), ORDINARY
         if preset.bank == 0:
             word, unknown = self._bank.get(preset.value, (0, 0))
             return _scalar(word), unknown

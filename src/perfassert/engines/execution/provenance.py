@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 Masks = npt.NDArray[np.uint32]
-BUFFERS = 26  # how many pointer arguments have a bit of their own
+BUFFERS = 25  # how many pointer arguments have a bit of their own
+ORDINARY = 1 << 25  # an ordinary number in the place of an unknown one
 ARGUMENT = 1 << 26  # a parameter that the launch does not give
 CONSTANT = 1 << 27  # a constant bank that the binary does not initialise
 UNINITIALISED = 1 << 28  # shared or local memory that nobody has written
@@ -32,7 +33,7 @@ class Codes:
         self._code: dict[int, int] = {0: 0}
         self._masks = np.zeros(_CODES, np.uint32)
         self._masks[_CODES - 1] = _EVERY
-        for mask in (ARGUMENT, CONSTANT, UNINITIALISED, UNTRANSLATED, LEFT_OUT, OUTSIDE):
+        for mask in (ORDINARY, ARGUMENT, CONSTANT, UNINITIALISED, UNTRANSLATED, LEFT_OUT, OUTSIDE):
             self._of(mask)
 
     def masks(self) -> tuple[int, ...]:

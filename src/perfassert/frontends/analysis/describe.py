@@ -91,8 +91,12 @@ class Describer:
         self.jumps: Collection[int] = ()
         self.code: SymbolicCode
         self.read()
-        self.flow: Flow = self.code.flow
         self.result = evaluate(self.code)
+        if found := self._calls_for_rare_operands():
+            self.rare = {*rare, *found}
+            self.read()
+            self.result = evaluate(self.code)
+        self.flow: Flow = self.code.flow
         self.loads = self._load_names()
 
     def read(self) -> None:
@@ -113,6 +117,20 @@ class Describer:
             lower(binary, listing), self.placed, jumps, self.symbols, constants, self.rare
         )
         self.assumptions.update(dict.fromkeys(Assumption(n) for n in notes))
+
+    def _calls_for_rare_operands(self) -> set[tuple[int, bool]]:
+        """Sides of jumps that lead to routines of the compiler, of which it came out at last that
+        data decides: what a loop carries is solved at its end."""
+        conditions, never = self.result.conditions, self.result.never
+        return {
+            (self.code.instruction(block.stop - 1).address, edge.taken)
+            for block in self.code.flow.blocks.values()
+            for edge in block.edges
+            if len(block.edges) > 1 and edge.target in conditions and edge.target not in never
+            and self.code.calls_routine(edge)
+            and self.symbols.depends_on_data(conditions[edge.target])
+            and not self.symbols.depends_on_data(conditions[block.index])
+        }  # fmt: skip
 
     def program(self) -> Program:
         accesses = {i: self._accesses(i) for i in self.result.addresses}

@@ -246,14 +246,17 @@ class _Evaluation:
     def _rare_side(self, block: Block, jump: Value) -> bool | None:
         """Which side of a jump that depends on data is taken never to be executed, if one is:
         True, where it jumps. How a loop is left is no matter of this."""
-        if not self.symbols.depends_on_data(jump):
-            return None
         members = self.flow.loops[block.loop].blocks if block.loop >= 0 else self.flow.blocks
         targets = {edge.target for edge in block.edges}
         header = self.flow.loops[block.loop].header if block.loop >= 0 else EXIT
         if not targets.issubset(members) or header in targets:
             return None
-        rare = {e.taken for e in block.edges if self.code.is_rare(block, e)}
+        undecided = self.symbols.depends_on_data(jump)
+        rare = {
+            e.taken
+            for e in block.edges
+            if self.code.is_rare(block, e) or (undecided and self.code.calls_routine(e))
+        }
         return rare.pop() if len(rare) == 1 else None
 
     def _meeting(

@@ -132,11 +132,12 @@ class SymbolicCode:
         return self.placed[block.start].in_library
 
     def is_rare(self, block: Block, edge: Edge) -> bool:
-        """Whether the edge of a conditional jump leads to what only rare operands need: a routine
-        of the compiler, or a block that does nothing but call one."""
-        last = self.instruction(block.stop - 1)
-        if (last.address, edge.taken) in self.rare:
-            return True
+        """Whether a side of a conditional jump is known to be taken by rare operands only."""
+        return (self.instruction(block.stop - 1).address, edge.taken) in self.rare
+
+    def calls_routine(self, edge: Edge) -> bool:
+        """Whether a side of a jump leads to a routine of the compiler, or to a block that does
+        nothing but call one: where data decides, that is for rare operands."""
         target = self.flow.blocks[edge.target]
         inside = range(target.start, target.stop)
         calls = not self._routine_calls.isdisjoint(inside)
