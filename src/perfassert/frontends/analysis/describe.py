@@ -19,7 +19,7 @@ from perfassert.frontends.machine.bulk_copies import (
 )
 from perfassert.frontends.machine.control_flow import Flow
 from perfassert.frontends.machine.inlining import Placed, place
-from perfassert.frontends.machine.lowering import lower
+from perfassert.frontends.machine.lowering import lowered
 from perfassert.frontends.machine.matrix import (
     described_variant,
     descriptor_operands,
@@ -27,7 +27,7 @@ from perfassert.frontends.machine.matrix import (
 )
 from perfassert.frontends.machine.opcodes import UNKNOWN, is_unsourced, operation_class
 from perfassert.frontends.machine.roles import closes_group, counted_waits, roles_of
-from perfassert.frontends.machine.sass import NO_BARRIER, Instruction, parse_listing
+from perfassert.frontends.machine.sass import NO_BARRIER, Instruction
 from perfassert.frontends.machine.textures import place_of_thread, texel
 from perfassert.frontends.toolchain.binary import Binary
 from perfassert.frontends.toolchain.names import demangle
@@ -102,7 +102,7 @@ class Describer:
     def read(self) -> None:
         """The instructions, and what they compute."""
         binary = self.binary
-        listing = parse_listing(binary.listing, f"listing of {binary.kernel}")
+        listing, machine = lowered(binary)
         self.placed, jumps, notes = place(listing)
         number = int("".join(filter(str.isdigit, binary.arch)) or 0)
         constants = Constants(
@@ -113,9 +113,7 @@ class Describer:
             **next(words for least, words in _DRIVER_WORDS if number >= least),
         )
         self.jumps = jumps
-        self.code = SymbolicCode(
-            lower(binary, listing), self.placed, jumps, self.symbols, constants, self.rare
-        )
+        self.code = SymbolicCode(machine, self.placed, jumps, self.symbols, constants, self.rare)
         self.assumptions.update(dict.fromkeys(Assumption(n) for n in notes))
 
     def _calls_for_rare_operands(self) -> set[tuple[int, bool]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 
 from perfassert.frontends.machine.lower_control import CONTROL
 from perfassert.frontends.machine.lower_floats import FLOAT
@@ -48,10 +49,17 @@ def executable(binary: Binary) -> MachineCode:
 
     Raises :class:`~perfassert.KernelSourceError` for a listing that cannot be read.
     """
-    return lower(binary, parse_listing(binary.listing, f"listing of {binary.kernel}"))
+    return lowered(binary)[1]
 
 
-def lower(binary: Binary, listing: Listing) -> MachineCode:
+@lru_cache(maxsize=32)
+def lowered(binary: Binary) -> tuple[Listing, MachineCode]:
+    """The instructions of the kernel's listing, and what they stand for."""
+    listing = parse_listing(binary.listing, f"listing of {binary.kernel}")
+    return listing, _lower(binary, listing)
+
+
+def _lower(binary: Binary, listing: Listing) -> MachineCode:
     """The binary's listing as machine operations."""
     addresses = code_addresses(listing)
     registers = Registers()
