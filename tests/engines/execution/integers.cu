@@ -189,3 +189,8 @@ extern "C" __global__ void sums_of_doubles(const int* in, long long* sums, int n
     __syncthreads();
     if (threadIdx.x < 8) sums[threadIdx.x] = (long long)own[threadIdx.x];
 }
+
+extern "C" __global__ void place_in_rows(long long* out) {  // 32 * 0 is taken from the row: no borrow
+    long long block = blockIdx.x, row = block / 10, column = row - row / 32 * 32;
+    out[block] = row / 32 + column * 20;
+}

@@ -143,6 +143,12 @@ def test_game_of_life(kernel):
     assert (array(run, 1, U8).reshape(50, 77) == expected).all()
 
 
+def test_differences_of_64_bits_that_borrow_nothing(kernel):
+    run = clean(launched(kernel("place_in_rows"), 700, 1, [np.zeros(700, I64)]))
+    row = np.arange(700) // 10
+    assert (array(run, 0, I64) == row // 32 + row % 32 * 20).all()
+
+
 def wrapped(value, bits=64):
     value &= (1 << bits) - 1
     return value - (1 << bits) if value >> (bits - 1) else value

@@ -128,8 +128,8 @@ def _lea(i: Step) -> None:
         raise Untranslated(i.instruction.text)
     high = "HI" in i.modifiers
     extended = "SX32" in i.modifiers
+    a, minus = (i.word(0), 0) if high else i.inverted(0)
     b, negated = i.inverted(1)
-    a = i.word(0)
     place = 3 if high and not extended else 2
     amount = i.word(place)
     above = 0
@@ -139,7 +139,7 @@ def _lea(i: Step) -> None:
         above = i.word(2)
     shifted = i.new(Kind.SHIFT, (a, amount, above), (0, 0, 64 if high else 32, 0, int(high)))
     carries = (i.predicate(place + 1),) if "X" in i.modifiers else ()
-    i.emit(Kind.ADD, (i.target, *i.predicates), (shifted, b, 0, *carries), (negated << 1,))
+    i.emit(Kind.ADD, (i.target, *i.predicates), (shifted, b, 0, *carries), (minus | negated << 1,))
 
 
 def _lop3(i: Step) -> None:
