@@ -129,6 +129,15 @@ def test_linear_in(tree, name):
         assert all(atom not in s.inside(part) for part in found)
 
 
+@pytest.mark.parametrize("choose", ["minimum", "maximum"])
+def test_the_pointer_of_both_is_no_matter_of_choice(choose):
+    s = Symbols()
+    pointer, left, right = map(s.variable, ("p", "a", "b"))
+    chosen = getattr(s, choose)
+    expected = s.add(pointer, chosen(left, right))
+    assert chosen(s.add(pointer, left), s.add(pointer, right)) is expected
+
+
 @pytest.mark.parametrize("amount", [1, 10, 22, 30])
 @pytest.mark.parametrize("step", [1, 5, 1 << 21])
 def test_masks_of_a_sign_bit_shifted_right(amount, step):

@@ -259,6 +259,10 @@ class Symbols:
         for more, one, other in ((difference, left, right), (None, right, left)):
             if self.nonnegative(more or self.sub(right, left)):
                 return one if function == "max" else other
+        common = self._common(left, right)
+        if common is not self.zero:
+            return self.add(common, self._extreme(function, self.sub(left, common),
+                                                  self.sub(right, common)))  # fmt: skip
         if right.index < left.index:
             left, right = right, left
         return self.call(function, left, right)
@@ -554,12 +558,15 @@ class Symbols:
             return self.negated(condition)
         if self._divides(condition, no):
             return no
-        both = dict(set(yes.terms) & set(no.terms))
-        if both:  # what both have is no matter of choice: the pointer, say
-            common = self._value(both)
+        common = self._common(yes, no)
+        if common is not self.zero:
             return self.add(common, self.select(condition, self.sub(yes, common),
                                                 self.sub(no, common)))  # fmt: skip
         return self.call("select", condition, yes, no)
+
+    def _common(self, left: Value, right: Value) -> Value:
+        """Terms of both, which are no matter of choice: the pointer, say."""
+        return self._value(dict(set(left.terms) & set(right.terms)))
 
     def _divides(self, condition: Value, value: Value) -> bool:
         """Whether the condition is that a divisor within ``value`` is 0, which never happens."""
