@@ -194,3 +194,15 @@ extern "C" __global__ void place_in_rows(long long* out) {  // 32 * 0 is taken f
     long long block = blockIdx.x, row = block / 10, column = row - row / 32 * 32;
     out[block] = row / 32 + column * 20;
 }
+
+extern "C" __global__ void clamped_and_dotted(const int* a, const int* b, int* out) {
+    int i = threadIdx.x, x = a[i], y = b[i], *row = out + 8 * i;
+    row[0] = __dp2a_lo(x, y, 5);
+    row[1] = __dp2a_hi(x, y, 5);
+    row[2] = __dp2a_lo((unsigned)x, (unsigned)y, 5u);
+    row[3] = __dp2a_hi((unsigned)x, (unsigned)y, 5u);
+    row[4] = __viaddmin_s32_relu(x >> 1, y >> 1, x);
+    row[5] = __viaddmax_s32_relu(x >> 1, y >> 1, y);
+    row[6] = __vimax_s32_relu(x, y) + __vimin_s32_relu(x, y);
+    row[7] = __vimin3_s32_relu(x, y, x ^ y);
+}

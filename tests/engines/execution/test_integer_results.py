@@ -149,6 +149,23 @@ def test_differences_of_64_bits_that_borrow_nothing(kernel):
     assert (array(run, 0, I64) == row // 32 + row % 32 * 20).all()
 
 
+def test_limits_at_zero_and_products_of_halves_with_bytes(kernel):
+    a, b = np.random.default_rng(14).integers(-(2**31), 2**31, (2, 64)).astype(I32)
+    run = clean(launched(kernel("clamped_and_dotted"), 1, 64, [a, b, np.zeros(512, I32)]))
+    for x, y, row in zip(a, b, array(run, 2, I32).reshape(64, 8).tolist(), strict=True):
+        halves, bytes = np.frombuffer(x.tobytes(), np.int16), np.frombuffer(y.tobytes(), np.int8)
+        dots = [
+            wrapped(5 + int((first.astype(I64) * second[at : at + 2].astype(I64)).sum()), 32)
+            for first, second in ((halves, bytes), (halves.view(np.uint16), bytes.view(U8)))
+            for at in (0, 2)
+        ]
+        x, y = int(x), int(y)
+        total = (x >> 1) + (y >> 1)
+        both = wrapped(max(x, y, 0) + max(min(x, y), 0), 32)
+        limits = [max(min(total, x), 0), max(total, y, 0), both, max(min(x, y, x ^ y), 0)]
+        assert row == dots + limits
+
+
 def wrapped(value, bits=64):
     value &= (1 << bits) - 1
     return value - (1 << bits) if value >> (bits - 1) else value

@@ -185,7 +185,7 @@ def _permute(w: Words, o: Micro, v: Sequence[Value]) -> Results:
         elif count == 4:
             part = source
         else:
-            part = s.mod(s.div(source, s.number(1 << 8 * (first & 3))), s.number(1 << bits))
+            part = w.low_bits(s.div(source, s.number(1 << 8 * (first & 3))), bits)
         result = s.add(result, s.scale(part, 1 << 8 * place))
         place += count
     return (w.word(result),)
@@ -196,8 +196,8 @@ _RANK_ON_TOP = 0x654  # bytes: three of the address, the block's number above th
 
 def _extended(w: Words, value: Value, bits: int) -> Value:
     """The low bits as a signed number."""
-    s, half = w.s, 1 << bits - 1
-    return s.add(s.mod(s.add(value, s.number(half)), s.number(2 * half)), s.number(-half))
+    half = w.s.number(1 << bits - 1)
+    return w.s.sub(w.low_bits(w.s.add(value, half), bits), half)
 
 
 def _extend(w: Words, o: Micro, v: Sequence[Value]) -> Results:
@@ -211,10 +211,22 @@ def _extend(w: Words, o: Micro, v: Sequence[Value]) -> Results:
     if width == 0:
         return (w.s.zero,)
     if not signed:
-        return (w.s.mod(v[0], w.s.number(1 << width)),)
+        return (w.low_bits(v[0], width),)
     if width == 1:
         return (w.s.scale(w.s.mod(v[0], w.s.number(2)), -1),)
     return (_extended(w, v[0], width),)
+
+
+def _dot(w: Words, o: Micro, v: Sequence[Value]) -> Results:
+    total = v[2]
+    for byte in range(4):
+        parts = (w.s.div(word, w.s.number(1 << 8 * byte)) for word in v[:2])
+        left, right = (
+            _extended(w, part, 8) if signed else w.low_bits(part, 8)
+            for part, signed in zip(parts, o.detail, strict=True)
+        )
+        total = w.s.add(total, w.s.mul(left, right))
+    return (w.word(total),)
 
 
 def _bit_field(w: Words, o: Micro, v: Sequence[Value]) -> Results:
@@ -337,7 +349,7 @@ def _unknown(w: Words, o: Micro, v: Sequence[Value]) -> Results:
 TRANSFERS: Mapping[Kind, Transfer] = {
     Kind.MOVE: _move, Kind.ADD: _add, Kind.MULTIPLY: _multiply,
     Kind.MULTIPLY_WIDE: _multiply_wide, Kind.LOGIC: _logic, Kind.SHIFT: _shift,
-    Kind.PERMUTE: _permute, Kind.EXTEND: _extend, Kind.BIT_FIELD: _bit_field,
+    Kind.PERMUTE: _permute, Kind.EXTEND: _extend, Kind.BIT_FIELD: _bit_field, Kind.DOT: _dot,
     Kind.ABSOLUTE: _absolute, Kind.COUNT_BITS: _count(lambda n, o: n.bit_count()),
     Kind.REVERSE_BITS: _count(_reversed), Kind.FIND_BIT: _count(_highest),
     Kind.SELECT: _select, Kind.DECIDE: _decide,

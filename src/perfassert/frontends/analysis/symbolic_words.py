@@ -162,7 +162,14 @@ class Words:
             self._is_wide[value.index] = True
         return value
 
-    # Halves
+    # Parts
+
+    def low_bits(self, value: Value, bits: int) -> Value:
+        """The remainder by ``2^bits``."""
+        low, high = self.bounds(value)
+        return (
+            value if low >= 0 and not high >> bits else self.s.mod(value, self.s.number(1 << bits))
+        )
 
     def word(self, value: Value) -> Value:
         """The expression less what is a multiple of 2³²."""

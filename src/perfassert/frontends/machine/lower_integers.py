@@ -185,13 +185,10 @@ def _select_words(i: Step) -> None:
 
 
 def _minmax(i: Step) -> None:
-    signed = int("U32" not in i.modifiers)
     if "U64" in i.modifiers or "S64" in i.modifiers:
         _minmax_pairs(i)
-        return
-    if any(m in ("U16x2", "S16x2", "64") for m in i.modifiers):
-        raise Untranslated(i.instruction.text)
-    i.emit(Kind.MINIMUM, (i.target,), (i.word(0), i.word(1), i.predicate(2)), (signed,))
+    else:
+        _extreme(i, i.word(0), i.word(1), i.predicate(2))
 
 
 def _minmax_pairs(i: Step) -> None:
@@ -207,21 +204,27 @@ def _minmax_pairs(i: Step) -> None:
 
 def _add_minmax(i: Step) -> None:
     """min(a + b, c), or max."""
-    if any(m in ("U16x2", "S16x2", "RELU") for m in i.modifiers):
-        raise Untranslated(i.instruction.text)
-    signed = int("U32" not in i.modifiers)
     (a, first), (b, second) = i.inverted(0), i.inverted(1)
     total = i.new(Kind.ADD, (a, b, 0), (first | second << 1,))
-    i.emit(Kind.MINIMUM, (i.target,), (total, i.word(2), i.predicate(3)), (signed,))
+    _extreme(i, total, i.word(2), i.predicate(3))
 
 
 def _minmax3(i: Step) -> None:
-    if any(m in ("U16x2", "S16x2", "RELU") for m in i.modifiers) or len(i.operands) != 4:
+    if len(i.operands) != 4:
         raise Untranslated(i.instruction.text)
-    signed = int("U32" not in i.modifiers)
     least = i.predicate(3)
-    two = i.new(Kind.MINIMUM, (i.word(0), i.word(1), least), (signed,))
-    i.emit(Kind.MINIMUM, (i.target,), (two, i.word(2), least), (signed,))
+    two = i.new(Kind.MINIMUM, (i.word(0), i.word(1), least), (int("U32" not in i.modifiers),))
+    _extreme(i, two, i.word(2), least)
+
+
+def _extreme(i: Step, left: int, right: int, least: int) -> None:
+    """The smaller one of two words, or the larger one; with ``RELU`` 0 at least."""
+    if any(m in ("U16x2", "S16x2", "64") for m in i.modifiers):
+        raise Untranslated(i.instruction.text)
+    signed = (int("U32" not in i.modifiers),)
+    if "RELU" in i.modifiers:
+        left, right, least = i.new(Kind.MINIMUM, (left, right, least), signed), 0, 0
+    i.emit(Kind.MINIMUM, (i.target,), (left, right, least), signed)
 
 
 def _isetp(i: Step) -> None:
@@ -310,11 +313,24 @@ def _iabs(i: Step) -> None:
 
 
 def _idp(i: Step) -> None:
-    kinds = [m for m in i.modifiers if m in ("S8", "U8")]
-    if "4A" not in i.modifiers or len(kinds) != 2:
-        raise Untranslated(i.instruction.text)
-    detail = tuple(int(k == "S8") for k in kinds)
-    i.emit(Kind.DOT, (i.target,), (i.word(0), i.word(1), i.word(2)), detail)
+    """Sums of products: of four bytes each, or of two halves with two of the four bytes."""
+    first, second = (m for m in i.modifiers if m in ("S8", "U8", "S16", "U16"))
+    signed = (int(first[0] == "S"), int(second[0] == "S"))
+    if "4A" in i.modifiers:
+        i.emit(Kind.DOT, (i.target,), (i.word(0), i.word(1), i.word(2)), signed)
+        return
+    total, start = i.word(2), 16 if "HI" in i.modifiers else 0
+    for n in range(2):
+        half = _field(i, i.word(0), 16 * n, 16, signed[0])
+        byte = _field(i, i.word(1), start + 8 * n, 8, signed[1])
+        total = i.new(Kind.MULTIPLY, (half, byte, total, 0))
+    i.emit(Kind.MOVE, (i.target,), (total,))
+
+
+def _field(i: Step, word: int, start: int, width: int, signed: int) -> int:
+    """So many bits of a word, as a number."""
+    shifted = i.new(Kind.SHIFT, (word, i.literal(start), 0), (1, 0, 64, 0, 0))
+    return i.new(Kind.EXTEND, (shifted, i.literal(width)), (signed, 0))
 
 
 def _hfma2(i: Step) -> None:
