@@ -199,6 +199,18 @@ class TestStanding:
         assert found.block[0] < cut
         assert found.working == pytest.approx(blocks * 0.55, rel=0.03)
 
+    @pytest.mark.parametrize(("blocks", "little"), [(11, 68), (50, 10)])
+    def test_a_block_with_little_to_do_stands_for_no_others(self, blocks, little):
+        """Even where most of the work is done by such blocks, as they are many."""
+        found = standing(self.walk(lambda p: little if p[0] else 400), (blocks, 1, 1))
+        total = (blocks - 1) * little + 400
+        assert found.block == (0, 0, 0)
+        assert found.amount == pytest.approx(total / 400)
+
+    def test_the_middle_does_all_the_work_of_a_part_of_the_blocks(self):
+        found = standing(self.walk(lambda p: 400 if p[0] < 8 else 20), (12, 1, 1))
+        assert found == Standing((6, 0, 0), pytest.approx((8 * 400 + 4 * 20) / 400))
+
     def test_the_middle_stands_for_those_like_it(self):
         found = standing(self.walk(lambda p: 10 if p[0] in (0, 99) else 100), (100, 100, 1))
         assert found == Standing((50, 50, 0))

@@ -100,9 +100,9 @@ def test_executed_blocks_that_say_otherwise_are_a_disagreement(tmp_path):
     (file := tmp_path / "kernel.cu").write_text(BY_DATA)
     launch = pa.Launch(1, 64, args={"n": 40, "x": np.ones(40 * 64, np.int32)})
     kernel = estimated(pa.from_cuda(file), launch, pa.device("a100")).kernel
-    assert contradiction(kernel.graph, kernel.work, 2, 1.0) == ""
+    assert contradiction(kernel.graph, kernel.work, 2, 1.0, 0.0) == ""
     counts = {address: tuple(2 * n for n in count) for address, count in kernel.work.counts.items()}
     more = replace(kernel.work, counts=counts)
-    assert "executed ones have" in contradiction(kernel.graph, more, 2, 1.0)
+    assert "executed ones have" in contradiction(kernel.graph, more, 2, 1.0, 0.0)
     fewer = replace(kernel.work, blocks=(0.1, 1.9))
-    assert "executed ones have" in contradiction(kernel.graph, fewer, 2, 0.5)
+    assert "executed ones have" in contradiction(kernel.graph, fewer, 2, 0.5, 0.5)

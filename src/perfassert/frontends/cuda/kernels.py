@@ -240,8 +240,9 @@ class Hints:
         flops, dtype, arithmetic = _arithmetic(graph, program, launch, warp_size)
         if executed is not None:
             warps = -(-launch.threads_per_block // warp_size)
-            share = (stands.working or prod(launch.working_grid(work))) / launch.blocks
-            said = contradiction(graph, executed.work, warps, share)
+            unmasked = prod(launch.working_grid(work))
+            share, idle = (stands.amount or unmasked) / launch.blocks, 1 - unmasked / launch.blocks
+            said = contradiction(graph, executed.work, warps, share, idle)
             if said and not executed.corrections:
                 corrected = replace(executed, corrections=(Assumption(f"{CORRECTED}: {said}"),))
                 return self.bind(binary, launch, warp_size, corrected, rare)

@@ -1,8 +1,9 @@
 """Which blocks of a grid do alike: one that most of the work is like stands for the others.
 
 Where a guard cuts the grid (``if (blockIdx.x >= gridDim.x / 2)``, ``if (id < n) … else …``) a
-block from the middle may have nothing to do. Blocks spread over the grid are walked through; the
-kind that does most of the work is simulated, and as many blocks of it as the work amounts to.
+block from the middle may have nothing to do. Blocks spread over the grid are walked through; of the
+kinds that do about as much as a block does on average, or more, the one that does most of the work
+is simulated, and as many blocks of it as the work amounts to.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ _ITEMS = 100_000
 _FEWEST = 8
 _ALIKE = 0.75
 """Share of the work that is done by blocks like the middle one, from which on it stands for all."""
+_NEAR = 0.8
+"""Share of the mean work of a block: no number of blocks that do less does all of the work."""
 _SPREAD = (0.7548776662466927, 0.5698402909980532, 0.4301597090019468)
 """Steps of the sequence that fills a square evenly (powers of the inverse plastic number)."""
 
@@ -41,11 +44,16 @@ class Walk(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """The block that stands for the others, and how many of its kind the launch amounts to;
-    None where every block that has work is one."""
+    """The block that stands for the others; ``amount``: how many like it do as much as the grid
+    does, None where every block that has work is one."""
 
     block: Place
-    working: int | None = None
+    amount: float | None = None
+
+    @property
+    def working(self) -> int | None:
+        """The amount in whole blocks."""
+        return None if self.amount is None else max(1, ceil(self.amount - 1e-9))
 
 
 def standing(walk: Walk, grid: Sequence[int]) -> Standing:
@@ -56,19 +64,21 @@ def standing(walk: Walk, grid: Sequence[int]) -> Standing:
     places = list(_places(grid, count))
     walked = walk(places)
     total = sum(w.instructions for w in walked)
+    mean = total / len(walked)
     alike = sum(w.instructions for w in walked if w.digest == own.digest)
-    if alike >= _ALIKE * total:
+    chosen, block = own, middle
+    if alike < _ALIKE * total or own.instructions < _NEAR * mean:
+        shares: dict[int, int] = {}
+        for w in walked:
+            if w.instructions >= _NEAR * mean:
+                shares[w.digest] = shares.get(w.digest, 0) + w.instructions
+        heaviest = max(shares, key=lambda d: shares[d])
+        # of this kind the one in the middle, away from borders
+        kind = [i for i, w in enumerate(walked) if w.digest == heaviest]
+        chosen, block = walked[kind[len(kind) // 2]], places[kind[len(kind) // 2]]
+    elif mean >= _NEAR * own.instructions:
         return Standing(middle)
-    shares: dict[int, int] = {}
-    for w in walked:
-        shares[w.digest] = shares.get(w.digest, 0) + w.instructions
-    heaviest = max(shares, key=lambda d: shares[d])
-    # of this kind the one in the middle, away from borders
-    kind = [i for i, w in enumerate(walked) if w.digest == heaviest]
-    chosen = kind[len(kind) // 2]
-    per_block = walked[chosen].instructions
-    working = ceil(prod(grid) * total / len(walked) / max(per_block, 1) - 1e-9)
-    return Standing(places[chosen], max(1, min(working, prod(grid))))
+    return Standing(block, prod(grid) * min(mean / max(chosen.instructions, 1), 1.0))
 
 
 def _places(grid: Sequence[int], count: int) -> Iterable[Place]:

@@ -86,18 +86,19 @@ class Counts:
         return any(loop in self.program.chain(inner) for inner in self.fenced)
 
 
-def contradiction(graph: InstructionGraph, work: Work | None, warps: int, share: float) -> str:
+def contradiction(
+    graph: InstructionGraph, work: Work | None, warps: int, share: float, idle: float
+) -> str:
     """That executed blocks issue another number of instructions than the simulated one, if so.
 
-    ``share``: so much of the launch is blocks like that of the graph; the others have nothing to do
-    and are as the shortest of the executed ones.
+    ``share``: so many blocks like that of the graph, for each one of the launch, do all the work;
+    ``idle``: of the launch, blocks with nothing to do, as the shortest of the executed ones.
     """
     executed = 0.0 if work is None else sum(float(np.sum(n)) for n in work.counts.values())
     if work is None or not executed:
         return ""
     issued = sum(graph.executions(node, warps) for node in graph.nodes)
-    idle = min(work.blocks) * executed
-    mean = share * issued + (1 - share) * idle if share < 1 else issued
+    mean = share * issued + idle * min(work.blocks) * executed
     if abs(mean / executed - 1) <= _AGREES:
         return ""
     return f"{mean:.4g} instructions of a block are simulated, executed ones have {executed:.4g}"
