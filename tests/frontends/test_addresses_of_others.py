@@ -1,5 +1,6 @@
 """Addresses and constants that depend on memory in part: what is known of them is kept."""
 
+import numpy as np
 import pytest
 from described import KERNELS, missing, program_of
 
@@ -7,6 +8,7 @@ import perfassert as pa
 from perfassert.frontends.binding.binder import Arguments, Binder
 from perfassert.frontends.binding.bound_accesses import bind_accesses
 from perfassert.kernel.affine import Forms
+from perfassert.kernel.names import Argument
 
 ARCHITECTURES = ("sm_75", "sm_80", "sm_90", "sm_120")
 A100 = "A100-SXM4-40GB"
@@ -70,6 +72,18 @@ def test_a_thread_that_gathers_is_apart_from_its_neighbour(arch):
     places = [at(accesses["in"], 0, t, 256) for t in range(256)]
     assert len({p // 32 for p in places}) == 256
     assert "8 elements apart" in accesses["in"].rests_on[0].text
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_an_unsigned_index_below_zero_is_above_all_others(arch):
+    program = program_of("addresses.cu", "clamped_below_zero", arch)
+    loads = [a for i in program.instructions for a in i.accesses if a.field == "in"]
+    threads = {"blockIdx.x": np.zeros(256, np.int64), "threadIdx.x": np.arange(256)}
+    names = {**threads, Argument(2): np.asarray(100)}
+    found = sorted(program.symbols.evaluate(a.address, names).tolist() for a in loads)
+    wrapped = (np.arange(256) - 1) % 2**32
+    expected = [np.minimum(wrapped, 100), 102 + np.maximum(wrapped, 5) % 1024]
+    assert found == sorted((4 * e).tolist() for e in expected)
 
 
 class TestConstants:

@@ -49,3 +49,9 @@ extern "C" __global__ void rows_in_turn(const int* row, const float* in, float* 
     for (int j = 0; j < n; j++) s += in[row[blockIdx.x * n + j] * 256 + threadIdx.x];
     out[blockIdx.x * 256 + threadIdx.x] = s;
 }
+
+// The first index is counted down to the largest number.
+extern "C" __global__ void clamped_below_zero(const float* in, float* out, unsigned n) {
+    unsigned i = blockIdx.x * 256 + threadIdx.x;
+    out[i] = in[min(i - 1, n)] + in[n + 2 + max(i - 1, 5u) % 1024];
+}

@@ -319,9 +319,24 @@ def _compare_wide(w: Words, o: Micro, v: Sequence[Value]) -> Results:
 
 
 def _minimum(w: Words, o: Micro, v: Sequence[Value]) -> Results:
-    s = w.s
-    left, right = map(w.signed if o.detail[0] else w.unsigned, v[:2])
-    return (s.select(v[2], s.minimum(left, right), s.maximum(left, right)),)
+    """Of unsigned words, one that may have been counted down below 0 is above all others then."""
+    s, (left, right, least) = w.s, v
+    if o.detail[0]:
+        left, right = w.signed(left), w.signed(right)
+        return (s.select(least, s.minimum(left, right), s.maximum(left, right)),)
+    if w.counted_down(left):
+        left, right = right, left
+    below = s.zero
+    if w.counted_down(right):
+        right = w.signed(right)
+        below = s.compare("<", right, s.zero)
+    else:
+        right = w.unsigned(right)
+    left = w.exact_unsigned(left) if w.counted_down(left) else w.unsigned(left)
+    smaller = s.select(below, left, s.minimum(left, right))
+    larger = s.select(below, s.add(right, s.number(WORD)), s.maximum(left, right))
+    result = s.select(least, smaller, larger)
+    return (result if below is s.zero else w.bounded(result, 0, WORD - 1),)
 
 
 # Of warps: what is uniform is the same in all lanes

@@ -109,6 +109,10 @@ class Words:
         """The word as an unsigned number; nothing is assumed of what may be below 0."""
         return self._wrapped(value, 0)
 
+    def counted_down(self, value: Value) -> bool:
+        """Whether a number was taken from what may be less, as in ``min(i - 1u, n)``."""
+        return value.constant is None and value.offset() < 0 and self.bounds(value)[0] < 0
+
     def _fits(self, value: Value) -> bool:
         low, high = self.bounds(value)
         return low >= 0 and high < WORD
