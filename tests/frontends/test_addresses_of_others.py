@@ -86,6 +86,13 @@ def test_an_unsigned_index_below_zero_is_above_all_others(arch):
     assert found == sorted((4 * e).tolist() for e in expected)
 
 
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_products_of_threads_with_small_magic_numbers_have_64_bits(arch):
+    _, accesses = bound("remainders_of_threads", pa.Launch(1, 1024), arch)
+    found = [at(accesses["in"], 0, t, 1024) for t in range(1024)]
+    assert found == [4 * (t % 9 + 16 * (t % 5)) for t in range(1024)]
+
+
 class TestConstants:
     launch = pa.Launch(16, 256)
 

@@ -101,6 +101,11 @@ class Words:
             return self.unsigned(value)
         return self.exact_unsigned(value)
 
+    def _is_index(self, value: Value) -> bool:
+        """Whether the expression may number threads, which no product with a magic number does."""
+        low, high = self.bounds(value)
+        return low >= 0 and high < _INDEX and not self._wraps(value)
+
     def _wraps(self, value: Value) -> bool:
         """Whether the expression is beyond 32 bits on purpose, as that of a hash is."""
         return any(abs(c) >= _MIXES for m, c in value.terms if m)
@@ -161,8 +166,7 @@ class Words:
 
     def mark_wide(self, value: Value) -> Value:
         """A product of 64 bits; what numbers threads is one of 32."""
-        low, high = self.bounds(value)
-        if low < 0 or high >= _INDEX:
+        if not self._is_index(value):
             self._is_wide[value.index] = True
         return value
 
@@ -189,7 +193,7 @@ class Words:
         low, high = self.bounds(value)
         if low >= 0 and high < WORD:
             return self.s.zero
-        if low >= 0 and high < _INDEX and not self.has_64_bits(value):
+        if self._is_index(value) and not self.has_64_bits(value):
             self._index(value)
             return self.s.zero
         return self.s.div(value, self.s.number(WORD))
