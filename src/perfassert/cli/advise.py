@@ -6,6 +6,7 @@ import argparse
 import json
 from typing import Any
 
+from perfassert.cli.command import add_command
 from perfassert.cli.launches import Work, add_work, work
 from perfassert.cli.terminal import say
 from perfassert.errors import LaunchError
@@ -16,7 +17,13 @@ from perfassert.report.tables import percent
 
 def add(commands: Any) -> None:
     """Register the command."""
-    parser = commands.add_parser("advise", help="say what would help a kernel, and by how much")
+    parser = add_command(
+        commands, "advise", "say what would help a kernel, and by how much",
+        "Stall reasons by source line, and optimizations with their estimated speedup, from the "
+        "simulation or from samples of Nsight Compute.",
+        "matmul.cu --device a100 --grid 64,64 --block 16,16 --arg n=1024",
+        "matmul.cu --device a100 --samples source-page.csv --grid 64,64 --block 16,16",
+    )  # fmt: skip
     add_work(parser)
     parser.add_argument("--samples", metavar="CSV", help="source page of Nsight Compute, as SASS")
     parser.add_argument("--sampled-launch", type=int, metavar="N", help="of several in --samples")

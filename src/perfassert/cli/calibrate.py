@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from perfassert.cli.command import add_command
 from perfassert.cli.terminal import progress, say
 from perfassert.errors import PerfAssertError
 
@@ -19,9 +20,12 @@ OK, INTERRUPTED = 0, 130
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Register the command."""
-    parser = commands.add_parser(
-        "calibrate", help="measure the GPU at hand, write its device file", description=__doc__
-    )
+    parser = add_command(
+        commands, "calibrate", "measure the GPU at hand, write its device file",
+        "Runs small kernels on a GPU of this machine and writes a device file with what they "
+        "measure. Needs a GPU and its driver.",
+        "-o my-gpu.toml", "-o my-gpu.toml --gpu 1",
+    )  # fmt: skip
     parser.add_argument(
         "-o", "--output", type=Path, required=True, metavar="FILE", help="device file (.toml)"
     )

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from perfassert.cli.command import add_command
 from perfassert.cli.forms import add_forms
 from perfassert.cli.terminal import raw, say
 
@@ -19,12 +20,13 @@ OK, FAILED, USAGE = 0, 1, 2
 
 def add(commands: Any) -> None:
     """Register the command."""
-    parser = commands.add_parser(
-        "compare",
-        help="compare two JSON reports, or two predictions",
-        description=f"{__doc__} Exit code 1 where a prediction is slower beyond the tolerance, "
-        "gone or broken, 2 where nothing can be said.",
-    )
+    parser = add_command(
+        commands, "compare", "compare two JSON reports, or two predictions",
+        "What became faster and slower between two reports of pytest, or two predictions, and why. "
+        "Exit code 1 where a prediction is slower beyond the tolerance, gone or broken, 2 where "
+        "nothing can be compared.",
+        "main.json pull-request.json", "main.json pull-request.json --markdown",
+    )  # fmt: skip
     what = "of pytest --perf-report=json:PATH, or what perfassert predict --json printed"
     parser.add_argument("base", type=Path, metavar="BASE.json", help=what)
     parser.add_argument("head", type=Path, metavar="HEAD.json", help="the newer one")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from perfassert.cli.command import add_command
 from perfassert.errors import PerfAssertError
 
 _SHELLS = ("bash", "zsh", "tcsh")
@@ -14,8 +15,12 @@ _SHELLS = ("bash", "zsh", "tcsh")
 
 def add(commands: Any, parser: Callable[[], argparse.ArgumentParser]) -> None:
     """Register the command; ``parser``: makes the one that is to be completed."""
-    one = commands.add_parser("completion", help="print what makes a shell complete perfassert")
-    one.add_argument("shell", choices=_SHELLS)
+    one = add_command(
+        commands, "completion", "print what makes a shell complete perfassert",
+        "Prints a script that the shell reads at its start.",
+        "bash > ~/.local/share/bash-completion/completions/perfassert",
+    )  # fmt: skip
+    one.add_argument("shell", choices=_SHELLS, help="whose syntax")
     one.set_defaults(command=lambda options: _completion(options, parser()))
 
 

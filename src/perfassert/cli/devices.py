@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from perfassert.cli.command import add_command
 from perfassert.cli.terminal import say
 
 if TYPE_CHECKING:
@@ -18,7 +19,12 @@ OK = 0
 
 def add(commands: Any) -> None:
     """Register the command."""
-    parser = commands.add_parser("devices", help="list the shipped devices, or show one")
+    parser = add_command(
+        commands, "devices", "list the shipped devices, or show one",
+        "Without a name: all device files that come with perfassert, with their architecture. With "
+        "one: its values, where each comes from, and how well it is known.",
+        "", "a100", "--compare a100 h100", "my-gpu.toml --toml",
+    )  # fmt: skip
     parser.add_argument("name", nargs="?", help="a name, an alias or a device file")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print JSON")

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from perfassert.cli.command import add_command
 from perfassert.cli.forms import add_forms
 from perfassert.cli.sources import add_compilation, compilation_of
 from perfassert.cli.terminal import progress, raw, say
@@ -30,12 +31,13 @@ _BLOCKS = (64, 128, 256, 512, 1024)
 
 def add(commands: Any) -> None:
     """Register the command."""
-    parser = commands.add_parser(
-        "diff",
-        help="compare the kernels of two files, folders, libraries or git revisions",
-        description=f"{__doc__} Exit code 1 where a kernel is gone, broken or worse than "
-        "--fail-on allows, 2 where nothing can be said.",
-    )
+    parser = add_command(
+        commands, "diff", "compare the kernels of two files, folders, libraries or git revisions",
+        "What a change does to every kernel: instructions, registers, spills, shared memory and, "
+        "with --launches, predicted time. Exit code 1 where a kernel is gone, broken or worse than "
+        "--fail-on allows, 2 where nothing can be compared.",
+        "before.cubin after.cubin", "main HEAD --arch sm_80 --launches launches.toml --device a100",
+    )  # fmt: skip
     what = "a file or folder (CUDA, PTX, cubins, objects, libraries, programs), or a git revision"
     parser.add_argument("base", metavar="BASE", help=what)
     parser.add_argument("head", metavar="HEAD", help="the newer one")

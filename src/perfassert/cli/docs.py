@@ -11,6 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from perfassert.cli.command import add_command
 from perfassert.cli.terminal import progress
 from perfassert.errors import PerfAssertError, ReportError
 
@@ -22,9 +23,15 @@ _PASSED, _TESTS_FAILED, _NO_TESTS = 0, 1, 5  # exit codes of pytest
 
 def add(commands: Any) -> None:
     """Register the command."""
-    parser = commands.add_parser("docs", help="write what tests assert about kernels as a page")
+    parser = add_command(
+        commands, "docs", "write what tests assert about kernels as a page",
+        "Runs the tests and writes a Markdown page of what they assert about each kernel, with "
+        "what is predicted.",
+        "tests/perf -o docs/performance.md", "tests/perf -o docs/performance.md --device h100",
+    )  # fmt: skip
     parser.add_argument("paths", nargs="+", metavar="PATH", help="as pytest takes them")
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="PAGE")
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="PAGE",
+                        help="the Markdown file")  # fmt: skip
     parser.add_argument("--device", action="append", default=[], help="instead of the tests' own")
     parser.add_argument("-k", metavar="EXPRESSION", dest="select", help="only some of the tests")
     parser.add_argument("--allow-failures", action="store_true", help="write it all the same")

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from perfassert.cli.command import add_command
 from perfassert.version import VERSION
 
 _OLDEST = (3, 10)
@@ -36,7 +37,13 @@ class Check:
 
 def add(commands: Any) -> None:
     """Register the command."""
-    parser = commands.add_parser("doctor", help="check the set-up: compilers, cache, devices")
+    parser = add_command(
+        commands, "doctor", "check the set-up: compilers, cache, devices",
+        "Checks what a prediction needs: compilers and disassemblers with their versions, the "
+        "compiled engines, the cache, installed plug-ins. Says what to install where one is "
+        "missing.",
+        "", "--json",
+    )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(command=_doctor)
 

@@ -6,6 +6,7 @@ import argparse
 import json
 from typing import Any
 
+from perfassert.cli.command import add_command
 from perfassert.cli.sources import add_launch, add_source, kernel_of, launch_of
 from perfassert.cli.terminal import say
 from perfassert.errors import KernelError
@@ -13,7 +14,13 @@ from perfassert.errors import KernelError
 
 def add(commands: Any) -> None:
     """Register the command."""
-    parser = commands.add_parser("explain", help="show what compiled code does, line by line")
+    parser = add_command(
+        commands, "explain", "show what compiled code does, line by line",
+        "For each line of the source: its instructions, loops with their trip counts, and memory "
+        "accesses with address expressions.",
+        "stencil.cu --device a100",
+        "stencil.cu --device a100 --grid 64 --block 256 --arg n=1000 --sass",
+    )  # fmt: skip
     add_source(parser)
     add_launch(parser, required=False)
     parser.add_argument("--sass", action="store_true", help="the listing with control codes")

@@ -9,6 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from perfassert.cli.command import add_command
 from perfassert.cli.sources import add_compilation, compilation_of
 from perfassert.errors import KernelSourceError, LaunchError
 
@@ -18,9 +19,13 @@ if TYPE_CHECKING:
 
 def add(commands: Any) -> None:
     """Register the command."""
-    parser = commands.add_parser(
-        "explore", help="open a local page: type address expressions, move the launch, see why"
-    )
+    parser = add_command(
+        commands, "explore",
+        "open a local page: type address expressions, move the launch, see why",
+        "Serves a page on this machine that predicts as you type: address expressions or CUDA "
+        "source, grid and block, device.",
+        "", "stencil.cu --device h100",
+    )  # fmt: skip
     parser.add_argument("source", nargs="?", type=Path, help="a .cu or .ptx file to begin with")
     parser.add_argument(
         "--device", default="A100-SXM4-40GB", metavar="NAME",

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from perfassert.cli.command import add_command
 from perfassert.cli.terminal import progress, say
 from perfassert.errors import printable
 from perfassert.quantity import Quantity
@@ -20,13 +21,22 @@ _HEADER = ("test", "device", "commits", "first", "last", "change", "largest step
 
 def add(commands: Any) -> None:
     """Register both commands."""
-    parser = commands.add_parser("history", help="baselines over the commits of a repository")
+    parser = add_command(
+        commands, "history", "baselines over the commits of a repository",
+        "How each baseline changed from commit to commit, with the cause where the files tell it.",
+        "", "tests/perf --range v1.0..HEAD --html history.html",
+    )  # fmt: skip
     parser.add_argument("path", nargs="?", type=Path, default=Path("."), help="a folder or a file")
     parser.add_argument("--range", default="HEAD", help="commits, as v1.0..HEAD (default: HEAD)")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--html", type=Path, metavar="FILE", help="write a page that shows them")
     parser.set_defaults(command=_history)
-    parser = commands.add_parser("bisect", help="the commit that made a baseline slower")
+    parser = add_command(
+        commands, "bisect", "the commit that made a baseline slower",
+        "Finds the commit between a fast and a slow one at which the baseline of a test got worse, "
+        "from the baseline files in the history: nothing is built or run.",
+        "test_copy v1.0 HEAD",
+    )  # fmt: skip
     parser.add_argument("test", help="as in the baselines: test_copy, test_copy[16]")
     parser.add_argument("good", nargs="?", help="a commit that is fast enough")
     parser.add_argument("bad", nargs="?", help="one that is not (default: HEAD)")

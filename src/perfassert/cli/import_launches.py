@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from perfassert.cli.command import add_command
 from perfassert.cli.sources import add_compilation, compilation_of
 from perfassert.cli.toml_text import toml_value
 from perfassert.errors import RecordError, UnknownDevice
@@ -21,11 +22,17 @@ if TYPE_CHECKING:
 
 def add(commands: Any) -> None:
     """Register the command."""
-    parser = commands.add_parser("launches", help="launches files: import one from a profile")
+    parser = add_command(
+        commands, "launches", "launches files: import one from a profile",
+        "Works on launches files, which perfassert record writes: kernels, launches, arguments.",
+        "import profile.csv --code kernels.cubin -o launches.toml",
+    )  # fmt: skip
     actions = parser.add_subparsers(title="actions", required=True, metavar="ACTION")
     parser = actions.add_parser(
-        "import", help="from Nsight Compute's CSV, or Nsight Systems' SQLite"
-    )
+        "import", help="from Nsight Compute's CSV, or Nsight Systems' SQLite",
+        description="Writes a launches file of the launches that a profiler saw; their kernels are "
+        "looked for in --code.",
+    )  # fmt: skip
     what = "of ncu --csv --print-units base --section LaunchStats, or of nsys export --type sqlite"
     parser.add_argument("profile", type=Path, metavar="PROFILE", help=what)
     parser.add_argument(

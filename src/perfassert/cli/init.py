@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from perfassert.cli.command import add_command
 from perfassert.cli.sources import add_compilation, compilation_of
 from perfassert.cli.terminal import progress
 from perfassert.cli.toml_text import toml_text, toml_value
@@ -53,7 +54,12 @@ class Plan:
 
 def add(commands: Any) -> None:
     """Register the command."""
-    parser = commands.add_parser("init", help="write a first test file for a CUDA file or library")
+    parser = add_command(
+        commands, "init", "write a first test file for a CUDA file or library",
+        "Writes a test for every kernel that it finds, with the launch left to fill in, or with "
+        "the launches of a launches file. Nothing that exists is overwritten.",
+        "kernels.cu --device a100", "libkernels.so --filter 'gemm*'",
+    )  # fmt: skip
     parser.add_argument("source", type=Path, help=".cu, .ptx, cubin, object, library or program")
     parser.add_argument(
         "--device", action="append", default=[], metavar="NAME",

@@ -10,6 +10,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from perfassert.cli.command import add_command
 from perfassert.cli.sources import add_compilation, compilation_of
 from perfassert.cli.terminal import Bar, progress, say
 from perfassert.errors import KernelSourceError, LaunchError
@@ -23,7 +24,11 @@ _DIGITS = 12  # of a digest in the table
 
 def add(commands: Any) -> None:
     """Register the command."""
-    parser = commands.add_parser("kernels", help="list the kernels of files and libraries")
+    parser = add_command(
+        commands, "kernels", "list the kernels of files and libraries",
+        "Names, architectures, registers, shared memory and spills of every kernel in the files.",
+        "libkernels.so", "kernels.cu --arch sm_90a --filter 'gemm*'",
+    )  # fmt: skip
     parser.add_argument(
         "file", nargs="+", help="a cubin, object file, library, program, .cu, .ptx, or "
         "compile_commands.json",

@@ -31,7 +31,7 @@ from perfassert.cli import (
     validate,
 )
 from perfassert.cli.terminal import printable_output
-from perfassert.errors import ExpectationFailed, PerfAssertError
+from perfassert.errors import ExpectationFailed, PerfAssertError, close_matches
 from perfassert.version import VERSION
 
 OK, FAILED, USAGE, INTERNAL = 0, 1, 2, 3
@@ -49,7 +49,10 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _main(arguments: Sequence[str]) -> int:
-    parser = _parser()
+    parser = command_parser()
+    if wrong := _unknown_command(parser, arguments):
+        print(f"perfassert: {wrong}", file=sys.stderr)
+        return USAGE
     try:
         options = parser.parse_args(arguments)
     except SystemExit as stop:
@@ -80,8 +83,25 @@ def _show_warning(message: Warning | str, *where: Any, **more: Any) -> None:
     print(f"perfassert: warning: {message}", file=sys.stderr)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="perfassert", description=__doc__)
+def _unknown_command(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> str:
+    """What is wrong with the first word that is no option; empty where it is a command."""
+    name = next((a for a in arguments if not a.startswith("-")), None)
+    actions = (a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
+    known = [name for action in actions for name in action.choices]
+    if name is None or name in known:
+        return ""
+    near = close_matches(name, known) or f"; commands: {', '.join(known)}"
+    return f"unknown command {name!r}{near}"
+
+
+def command_parser() -> argparse.ArgumentParser:
+    """The parser of the command line, with all commands."""
+    parser = argparse.ArgumentParser(
+        prog="perfassert",
+        description="Predicts how fast GPU kernels are, without a GPU. `perfassert COMMAND --help` "
+        "explains a command.",
+        epilog="exit codes: 0 all well, 1 a check failed, 2 wrong usage, 3 an internal error",
+    )
     parser.add_argument("--version", action="version", version=f"perfassert {VERSION}")
     parser.add_argument(
         "--debug",
@@ -111,5 +131,5 @@ def _parser() -> argparse.ArgumentParser:
         measure,
     ):
         module.add(commands)
-    completion.add(commands, _parser)
+    completion.add(commands, command_parser)
     return parser

@@ -6,6 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from perfassert.cli.command import add_command
 from perfassert.errors import PerfAssertError
 
 INTERRUPTED = 130
@@ -13,9 +14,12 @@ INTERRUPTED = 130
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Register the command."""
-    parser = commands.add_parser(
-        "measure", help="measure a suite's kernels on a GPU", description=__doc__
-    )
+    parser = add_command(
+        commands, "measure", "measure a suite's kernels on a GPU",
+        "Compiles and times the kernels of a suite on a GPU of this machine, and writes the table "
+        "that perfassert validate reads. Needs a GPU and its driver.",
+        "suite.toml -o measured.csv",
+    )  # fmt: skip
     parser.add_argument("suite", type=Path, help="suite file (TOML) whose kernels have rows")
     parser.add_argument(
         "-o", "--output", type=Path, required=True, metavar="OUT.csv",
@@ -25,7 +29,13 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser.add_argument("--device", default="", help="its device name or file (default: by name)")
     parser.add_argument("--kernel", action="append", default=[], help="only this (repeatable)")
     parser.add_argument("--warmup", type=_count, default=3, metavar="N", help="untimed launches")
-    parser.add_argument("--repetitions", type=_positive, default=20, metavar="N")
+    parser.add_argument(
+        "--repetitions",
+        type=_positive,
+        default=20,
+        metavar="N",
+        help="timed launches of each row (default: 20)",
+    )
     parser.add_argument("--again", action="store_true", help="measure rows that are there, too")
     parser.add_argument("--no-counters", action="store_true", help="times only, without ncu")
     parser.set_defaults(command=run)

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from perfassert.cli.command import add_command
 from perfassert.cli.launches import Work, add_work, work
 from perfassert.cli.terminal import progress, say
 from perfassert.errors import PerfAssertError
@@ -15,7 +16,14 @@ from perfassert.prediction.prediction import Prediction
 
 def add(commands: Any) -> None:
     """Register the command."""
-    parser = commands.add_parser("predict", help="predict launches of a kernel from source")
+    parser = add_command(
+        commands, "predict", "predict launches of a kernel from source",
+        "Compiles a kernel for a device and predicts one launch of it: time, what limits it, L2 "
+        "and DRAM volumes, and every assumption. With --launches: all launches of a recorded "
+        "program.",
+        "saxpy.cu --device a100 --grid 4096 --block 256 --arg n=1048576",
+        "--launches launches.toml --device h100 --json",
+    )  # fmt: skip
     add_work(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(command=_predict)

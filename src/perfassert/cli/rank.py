@@ -11,6 +11,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from perfassert.cli.command import add_command
 from perfassert.cli.sources import add_arguments, add_source, arguments_of, extent_of, kernel_of
 from perfassert.cli.terminal import Bar, progress, say
 from perfassert.errors import LaunchError, PerfAssertError
@@ -27,7 +28,13 @@ _CHUNKS = 4  # for each process, so that none waits long for the last
 
 def add(commands: Any) -> None:
     """Register the command."""
-    parser = commands.add_parser("rank", help="order block shapes by predicted time")
+    parser = add_command(
+        commands, "rank", "order block shapes by predicted time",
+        "Predicts a kernel with each block shape over the same domain and prints them from the "
+        "fastest to the slowest.",
+        "stencil.cu --device a100 --domain 640,512,256 --all-blocks 256 --arg nx=640",
+        "stencil.cu --device a100 --domain 4096,4096 --blocks '32,8; 16,16; 256,1'",
+    )  # fmt: skip
     add_source(parser)
     parser.add_argument("--domain", required=True, metavar="X[,Y[,Z]]", help="in threads")
     which = parser.add_mutually_exclusive_group(required=True)

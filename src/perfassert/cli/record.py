@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from perfassert.cli.command import add_command
 from perfassert.cli.terminal import progress
 from perfassert.errors import RecordError
 from perfassert.frontends.toolchain.names import demangle, without_parameters
@@ -24,7 +25,12 @@ _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 def add(commands: Any) -> None:
     """Register the command."""
-    parser = commands.add_parser("record", help="record the launches of a program without a GPU")
+    parser = add_command(
+        commands, "record", "record the launches of a program without a GPU",
+        "Runs a CUDA program on an emulated driver and writes its kernels, launches and arguments "
+        "to a launches file, which predict, advise, diff and pytest read.",
+        "--device a100 -o launches.toml -- ./simulation --steps 10",
+    )  # fmt: skip
     parser.add_argument("--device", required=True, help="what the program is told it runs on")
     parser.add_argument(
         "-o", "--output", type=Path, default=Path("launches.toml"), metavar="FILE",

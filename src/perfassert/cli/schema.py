@@ -5,12 +5,18 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from perfassert.cli.command import add_command
+
 NAMES = ("device", "launches", "perf-toml", "report", "suite")
 
 
 def add(commands: Any) -> None:
     """Register the command."""
-    parser = commands.add_parser("schema", help="print the JSON Schema of a kind of file")
+    parser = add_command(
+        commands, "schema", "print the JSON Schema of a kind of file",
+        "For editors and validators: what a file that perfassert reads or writes may contain.",
+        "report", "perf-toml > perf.schema.json",
+    )  # fmt: skip
     parser.add_argument("name", choices=NAMES, metavar="NAME", help=", ".join(NAMES))
     parser.set_defaults(command=run)
 

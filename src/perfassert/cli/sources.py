@@ -25,7 +25,13 @@ def add_source(parser: argparse.ArgumentParser, optional: bool = False) -> None:
     parser.add_argument("--device", required=not optional, help="a name, an alias or a device file")
     add_compilation(parser)
     parser.add_argument("--arch", help="which architecture of a compiled file, as sm_90a")
-    parser.add_argument("--trip-count", action="append", default=[], metavar="FILE:LINE=N")
+    parser.add_argument(
+        "--trip-count",
+        action="append",
+        default=[],
+        metavar="FILE:LINE=N",
+        help="iterations of the loop there (repeatable)",
+    )
     parser.add_argument(
         "--proxy", action="append", default=[], metavar="NAME=EXPRESSION",
         help="what values loaded from a parameter are taken to be",
@@ -38,16 +44,24 @@ def add_source(parser: argparse.ArgumentParser, optional: bool = False) -> None:
 
 def add_compilation(parser: argparse.ArgumentParser) -> None:
     """How source is compiled."""
-    parser.add_argument("-D", "--define", action="append", default=[], metavar="NAME[=VALUE]")
-    parser.add_argument("-I", "--include-dir", action="append", default=[], metavar="FOLDER")
+    parser.add_argument(
+        "-D", "--define", action="append", default=[], metavar="NAME[=VALUE]",
+        help="a macro for the compiler (repeatable)",
+    )  # fmt: skip
+    parser.add_argument(
+        "-I", "--include-dir", action="append", default=[], metavar="FOLDER",
+        help="where the compiler looks for headers (repeatable)",
+    )  # fmt: skip
     parser.add_argument("--option", action="append", default=[], help="passed to the compiler")
     parser.add_argument("--toolchain", help="the compiler's release, as 12.4")
 
 
 def add_launch(parser: argparse.ArgumentParser, required: bool) -> None:
     """Grid, block, arguments, dynamic shared memory."""
-    parser.add_argument("--grid", required=required, metavar="X[,Y[,Z]]")
-    parser.add_argument("--block", required=required, metavar="X[,Y[,Z]]")
+    parser.add_argument("--grid", required=required, metavar="X[,Y[,Z]]", help="blocks")
+    parser.add_argument(
+        "--block", required=required, metavar="X[,Y[,Z]]", help="threads of a block"
+    )
     add_arguments(parser)
 
 
@@ -57,7 +71,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--arg", action="append", default=[], metavar="NAME=VALUE",
         help="a number, arithmetic (4096*256), null; NAME.MEMBER=VALUE in a structure",
     )  # fmt: skip
-    parser.add_argument("--shared-bytes", type=int, default=0)
+    parser.add_argument(
+        "--shared-bytes", type=int, default=0, metavar="N", help="dynamic shared memory of a block"
+    )
 
 
 def kernel_of(options: argparse.Namespace) -> Kernel:

@@ -11,6 +11,7 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from perfassert.cli.command import add_command
 from perfassert.cli.terminal import progress, say
 from perfassert.errors import PerfAssertError, SuiteError, close_matches
 
@@ -25,9 +26,12 @@ OK, FAILED = 0, 1
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Register the command."""
-    parser = commands.add_parser(
-        "validate", help="compare predictions with measurements", description=__doc__
-    )
+    parser = add_command(
+        commands, "validate", "compare predictions with measurements",
+        "Predicts what the rows of a suite measured and reports the errors, separately for rows on "
+        "which values were fitted.",
+        "suite.toml --data measured/", "suite.toml --pairs time",
+    )  # fmt: skip
     parser.add_argument("suite", type=Path, nargs="+", help="suite files (TOML)")
     parser.add_argument("--json", action="store_true", help="print JSON, a line for each suite")
     parser.add_argument("--pairs", metavar="METRIC", help="measured beside predicted, line by line")
