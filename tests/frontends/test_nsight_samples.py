@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perfassert.errors import SamplesError
-from perfassert.frontends.nsight import STALL_COLUMNS, read_samples, stall_table
+from perfassert.frontends.nsight import STALL_COLUMNS, read_samples
 from perfassert.kernel.samples import REASONS, Count
 
 FIXTURES = Path(__file__).parent / "fixtures" / "nsight"
@@ -102,12 +102,6 @@ class TestColumns:
         assert {column.reason for column in STALL_COLUMNS} == set(REASONS)
         spellings = [name for column in STALL_COLUMNS for name in column.spellings]
         assert len(spellings) == len(set(spellings))
-
-    def test_table(self):
-        lines = stall_table().splitlines()
-        assert len(lines) == len(STALL_COLUMNS) + 3
-        assert any(line.startswith("| `stall_long_sb`, `stall_long_scor") for line in lines)
-        assert {line.count("|") for line in lines} == {4}
 
     @pytest.mark.parametrize(
         ("spelling", "reason"),

@@ -7,7 +7,7 @@ import pytest
 
 import perfassert as pa
 from perfassert.errors import ExpectationError
-from perfassert.frontends.nsight import STALL_COLUMNS, stall_table
+from perfassert.frontends.nsight import STALL_COLUMNS
 from perfassert.kernel.samples import REASONS, STALLS
 from perfassert.prediction.prediction import Prediction
 from perfassert.predictor import sampling
@@ -152,7 +152,6 @@ class TestTable:
     def test_the_page_agrees(self):
         told = self.told(PAGE.read_text("utf-8"))
         assert told == self.told_by_columns()
-        assert stall_table().count("\n") == len(STALL_COLUMNS) + 2
 
     def told_by_columns(self):
         found = {}

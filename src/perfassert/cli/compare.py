@@ -50,11 +50,11 @@ def add(commands: Any) -> None:
 
 def _compare(options: argparse.Namespace) -> int:
     from perfassert.comparison import text
-    from perfassert.comparison.compare import compare
+    from perfassert.comparison.compare import compare, time_tolerance
     from perfassert.comparison.github import tell, warnings
     from perfassert.comparison.read import read
 
-    found = compare(read(options.base), read(options.head), options.tolerance)
+    found = compare(read(options.base), read(options.head), time_tolerance(options.tolerance))
     status, reason = _status(found, options)
     markdown = text.markdown(found, failed=status != OK)
     if options.json:

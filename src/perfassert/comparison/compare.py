@@ -117,13 +117,19 @@ class Comparison:
         return {status: number for status, number in found.items() if number}
 
 
-def compare(base: ReportFile, head: ReportFile, tolerance: str = DEFAULT_TOLERANCE) -> Comparison:
-    """Compare prediction by prediction; ``tolerance``: how far times may grow.
+def time_tolerance(text: str) -> Tolerance:
+    """``"2 %"``; raises :class:`ExpectationError` for a text without meaning."""
+    return tolerances(text, {})[0]["time"]
+
+
+def compare(base: ReportFile, head: ReportFile, tolerance: Tolerance | None = None) -> Comparison:
+    """Compare prediction by prediction; ``tolerance``: how far times may grow, by default
+    :data:`DEFAULT_TOLERANCE`.
 
     Raises :class:`ReportError` for files that cannot be compared: a report and a single
     prediction, or different versions of the model.
     """
-    wanted = tolerances(tolerance, {})[0]
+    wanted = {"time": tolerance or time_tolerance(DEFAULT_TOLERANCE)}
     if base.single != head.single:
         one, other = (base, head) if base.single else (head, base)
         raise ReportError(f"{one.path} is one prediction and {other.path} a report: incomparable")

@@ -10,9 +10,16 @@ from perfassert.baseline import compare as baselines
 from perfassert.baseline.components import shown
 from perfassert.baseline.entry import Key as EntryKey
 from perfassert.baseline.entry import entry_of
-from perfassert.baseline.tolerance import tolerances
+from perfassert.baseline.tolerance import Tolerance
 from perfassert.baseline.why import why
-from perfassert.comparison.compare import DEFAULT_TOLERANCE, Comparison, Item, Status, compare
+from perfassert.comparison.compare import (
+    DEFAULT_TOLERANCE,
+    Comparison,
+    Item,
+    Status,
+    compare,
+    time_tolerance,
+)
 from perfassert.comparison.kernel_changes import CodeDiff, Placed, Side
 from perfassert.comparison.limits import CODE_UNITS, Limits
 from perfassert.comparison.line_changes import costs_of
@@ -82,7 +89,9 @@ def launched(
     old = _predicted(*base, {}, readings[0])
     new = _predicted(*head, renamed, readings[1])
     time = next((one for one in limits.all if one.metric == "time"), None)
-    tolerance = time.text.partition("+")[2].strip() if time else DEFAULT_TOLERANCE
+    tolerance = time_tolerance(DEFAULT_TOLERANCE)
+    if time is not None:
+        tolerance = Tolerance(time.amount, time.margin, time.margin)
     found = compare(old, new, tolerance)
     explained = tuple(_explained(item, tolerance) for item in found.items)
     failures = tuple(text for item in explained for text in _too_much(item, limits))
@@ -198,13 +207,13 @@ def _reported(prediction: Prediction, folder: Path) -> Reported:
     return Reported(prediction, Place(*found) if found else None, {}, costs_of(lines))
 
 
-def _explained(item: Item, tolerance: str) -> Item:
+def _explained(item: Item, tolerance: Tolerance) -> Item:
     """With the cause, where it is slower."""
     if item.status is not Status.SLOWER or item.base is None or item.head is None:
         return item
     key = EntryKey(item.key.test, item.key.label, item.key.device)
     old, new = entry_of(item.base.prediction), entry_of(item.head.prediction)
-    found = baselines.compare(key, old, new, tolerances(tolerance, {})[0])
+    found = baselines.compare(key, old, new, {"time": tolerance})
     return replace(item, reason=why(found, item.head.prediction, item.base.prediction))
 
 

@@ -26,12 +26,14 @@ _EXAMPLE = "'spill_bytes +0, registers +8, time +2 %'"
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """``metric`` may rise by ``margin``, or fall where ``falls``; ``text``: as it was written."""
+    """``metric`` may rise by ``margin``, or fall where ``falls``; ``text``: as it was written, with
+    ``amount``, the margin's part of it."""
 
     metric: str
     falls: bool
     margin: Margin
     text: str
+    amount: str
 
     def broken(self, before: float, after: float) -> bool:
         """Whether the change goes further."""
@@ -84,7 +86,9 @@ def _limit(part: str) -> Limit:
     absolute = max((value for value, relative in amounts if not relative), default=0.0)
     if metric == "occupancy" and absolute > 1:
         raise ExpectationError(f"--fail-on: {part!r} is more than all of it; write a percentage")
-    return Limit(metric, match["sign"] == "-", Margin(share, absolute), part)
+    return Limit(
+        metric, match["sign"] == "-", Margin(share, absolute), part, match["amount"].strip()
+    )
 
 
 def _units() -> dict[str, str]:

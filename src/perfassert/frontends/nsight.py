@@ -222,15 +222,6 @@ def read_samples(
     return MeasuredSamples(chosen.kernel, file, instructions)
 
 
-def stall_table() -> str:
-    """How stall columns are counted, as a Markdown table."""
-    lines = ["| Nsight Compute | counted as | waits for |", "|---|---|---|"]
-    for column in STALL_COLUMNS:
-        names = ", ".join(f"`stall_{name}`" for name in column.spellings)
-        lines.append(f"| {names} | {column.reason} | {column.meaning} |")
-    return "\n".join([*lines, "| any other `stall_*` | other | |"])
-
-
 @dataclass(slots=True)
 class _Page:
     """One launch: its kernel, the header and its line, the rows below with theirs."""

@@ -15,8 +15,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-COMPILATION_FAILED = 6
-
 
 def compile_program(request: dict[str, Any]) -> dict[str, Any]:
     library = ctypes.CDLL(request["library"])
