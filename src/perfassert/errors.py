@@ -76,6 +76,18 @@ class LaunchError(PerfAssertError):
     """A launch is impossible as such or on the device at hand."""
 
 
+class MissingArgument(LaunchError):
+    """A launch lacks an argument that its kernel needs.
+
+    ``problem`` says which and for what; ``hint`` what to do in Python, ``option`` what to give on
+    the command line, where :attr:`command_line_text` is shown; ``note``: what else is missing.
+    """
+
+    def __init__(self, problem: str, hint: str, option: str, note: str = "") -> None:
+        super().__init__(f"{problem}; {hint}{note}")
+        self.command_line_text = f"{problem}; give {option}{note}"
+
+
 class PredictionDataError(PerfAssertError):
     """Plain data is no prediction, or a damaged one; the message names the key."""
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perfassert.cli.command import add_command
-from perfassert.cli.sources import add_compilation, compilation_of
+from perfassert.cli.sources import add_compilation, check_source, compilation_of
 from perfassert.cli.terminal import progress
 from perfassert.cli.toml_text import toml_text, toml_value
 from perfassert.errors import KernelSourceError, LaunchError, PerfFileError, printable
@@ -102,6 +102,7 @@ def _plan(options: argparse.Namespace) -> Plan:
     from perfassert.hardware.load import device
 
     source: Path = options.source
+    check_source(options)
     named = [device(name) for name in options.device]
     given = compilation_of(options)
     if source.suffix in (".cu", ".ptx") and not named:

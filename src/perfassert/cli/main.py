@@ -31,7 +31,7 @@ from perfassert.cli import (
     validate,
 )
 from perfassert.cli.terminal import printable_output
-from perfassert.errors import ExpectationFailed, PerfAssertError, close_matches
+from perfassert.errors import ExpectationFailed, MissingArgument, PerfAssertError, close_matches
 from perfassert.version import VERSION
 
 OK, FAILED, USAGE, INTERNAL = 0, 1, 2, 3
@@ -64,6 +64,9 @@ def _main(arguments: Sequence[str]) -> int:
     except ExpectationFailed as failure:
         print(failure, file=sys.stderr)
         return FAILED
+    except MissingArgument as error:
+        print(f"perfassert: {error.command_line_text}", file=sys.stderr)
+        return USAGE
     except PerfAssertError as error:
         print(f"perfassert: {error}", file=sys.stderr)
         return USAGE

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from perfassert.cli.values import pair, value, values
-from perfassert.errors import KernelSourceError, LaunchError
+from perfassert.errors import KernelSourceError, LaunchError, close_matches
 from perfassert.kernel.description import Kernel
 from perfassert.kernel.launch import Launch
 
@@ -76,6 +76,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def check_source(options: argparse.Namespace) -> None:
+    """Raises :class:`KernelSourceError` where there is no such file, before anything else is asked
+    for."""
+    path = Path(options.source)
+    if path.suffix and not path.exists():
+        near = close_matches(path.name, (p.name for p in path.parent.glob("*")))
+        raise KernelSourceError(f"{path}: no such file{near}")
+
+
 def kernel_of(options: argparse.Namespace) -> Kernel:
     """The kernel that the options name."""
     from perfassert.frontends.files import frontend_of
@@ -131,7 +140,7 @@ def launch_of(options: argparse.Namespace) -> Launch | None:
         return None
     if options.grid is None or options.block is None:
         raise LaunchError("--grid and --block belong together")
-    grid, block = (extent_of(text, "--grid/--block") for text in (options.grid, options.block))
+    grid, block = extent_of(options.grid, "--grid"), extent_of(options.block, "--block")
     return Launch(grid, block, arguments_of(options), options.shared_bytes)
 
 
@@ -142,7 +151,8 @@ def arguments_of(options: argparse.Namespace) -> dict[str, Any]:
 
 def extent_of(text: str, option: str) -> tuple[int, ...]:
     """``"16,2,8"`` or ``"16x2x8"``."""
-    return tuple(_whole(part, option) for part in text.replace("x", ",").split(","))
+    separator = "x" if "x" in text and "," not in text else ","
+    return tuple(_whole(part, option) for part in text.split(separator))
 
 
 def _macro(text: str) -> tuple[str, str]:

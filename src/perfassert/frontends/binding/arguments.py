@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from perfassert.errors import LaunchError, close_matches
+from perfassert.errors import LaunchError, MissingArgument, close_matches
 from perfassert.frontends.binding.encoding import Misfit, encoded, flat, packed
 from perfassert.kernel.affine import Affine, add
 from perfassert.kernel.bound import BoundAccess
@@ -229,19 +229,21 @@ class Arguments:
     def missing(self, needed: Argument, what: str) -> LaunchError:
         """The error for a parameter that is needed and not given."""
         parameter, inside = self.program.parameters[needed.position], needed.offset
-        shown, how = parameter.name, ""
+        shown, how, path = parameter.name, "", parameter.name
         if any(m.offset == inside for m in parameter.members):
             shown = parameter.at(inside)
             how = f", as {{{parameter.name!r}: {{{shown.partition('.')[2]!r}: …}}}}"
+            path = shown
         elif inside:
             shown += f" (byte {inside})"
             how = f", as bytes or as {{{inside}: …}}"
+            path = f"{parameter.name}.{inside}"
         others = [o for o in self._not_given() if o != shown]
         beside = f"; not given either, for other places: {', '.join(others)}" if others else ""
-        return LaunchError(
-            f"kernel {self.kernel!r} needs its argument {shown!r} for {what}; "
-            f"give it in Launch.args{how}{beside}"
-        )
+        return MissingArgument(
+            f"kernel {self.kernel!r} needs its argument {shown!r} for {what}",
+            f"give it in Launch.args{how}", f"--arg {path}=…", beside,
+        )  # fmt: skip
 
     def _not_given(self) -> list[str]:
         """Parameters and members that any address, guard or trip count is made of, in order."""
