@@ -48,8 +48,9 @@ def test_a_missing_argument_is_asked_for_as_an_option(capsys, source):
     if tools.find("nvrtc") is None or tools.find("nvdisasm") is None:
         pytest.skip("needs a compiler")
     launch = (source, "--device", "a100", "--grid", "64", "--block", "32")
-    missing = said(capsys, "predict", *launch, "--arg", "b.4=1")
+    missing = said(capsys, "predict", *launch, "--arg", "b.low[1]=1")
     assert "needs its argument 'n'" in missing
     assert "give --arg n=…" in missing
     assert "Launch.args" not in missing
-    assert "give --arg b.4=…" in said(capsys, "predict", *launch, "--arg", "n=5")
+    assert "give --arg b.low[1]=…" in said(capsys, "predict", *launch, "--arg", "n=5")
+    assert main(["predict", *launch, "--arg", "n=5", "--arg", "b.low[1]=1"]) == 0
