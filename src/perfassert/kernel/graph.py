@@ -113,6 +113,7 @@ class Node:
     ``rests_on``: what was assumed about its class or whether it is executed. ``signal``: what it
     does to a channel; one that waits there is a partial fence of its own warp. ``holds``: its warp
     issues nothing before it is complete; ``sleep``: after so many nanoseconds (0: by its class).
+    ``latency``: its own, in the place of that of its class; ``fetches``: it asks for code.
     """
 
     index: int
@@ -135,6 +136,8 @@ class Node:
     signal: Signal | None = None
     holds: bool = False
     sleep: int = 0
+    latency: Latency | None = None
+    fetches: bool = False
 
     @property
     def touches_global(self) -> bool:

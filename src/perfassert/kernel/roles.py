@@ -70,8 +70,7 @@ def space_of(operation: str) -> str | None:
 
     Classes that a user made up go by the first word of their name.
     """
-    name = operation.split()[0] if operation.split() else ""
-    return _SPACES.get(name) or _OWN.get(name.partition("_")[0])
+    return _SPACES.get(operation) or _OWN.get(operation.partition("_")[0])
 
 
 def node_space(node: Node) -> str | None:

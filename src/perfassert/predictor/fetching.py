@@ -27,8 +27,6 @@ from perfassert.kernel.graph import (
 from perfassert.predictor.memory import GRAIN
 
 FETCH = "instruction fetch"
-CODE = ", then code"
-"""How classes end whose instructions wait for nothing, and what follows them for its code."""
 _AT_ONCE = 512  # bytes of code that are asked for at a time; only their sum matters
 _ASKING = frozenset({"int32", "imad", "fp32", "move", "compare"})
 
@@ -91,14 +89,14 @@ class Fetching:
     def ask(self, node: Node, cycles: float, latency: float = 0.0) -> float:
         """The node asks for so much; what is left over by whole grains."""
         served = floor(cycles * GRAIN) / GRAIN
-        rule = self.latencies[node.operation]
+        rule = node.latency or self.latencies[node.operation]
         assert isinstance(rule, Latency)
-        later = round(latency * GRAIN) / GRAIN
-        name = f"{node.operation} {later:g}{CODE}"
-        self.latencies[name] = replace(rule, completion=rule.completion + later)
+        later = replace(rule, completion=rule.completion + round(latency * GRAIN) / GRAIN)
         now = self.changed.get(node.index, node)
         demands = ((FETCH, served),) if served else ()
-        self.changed[node.index] = replace(now, operation=name, demands=demands, produces=True)
+        self.changed[node.index] = replace(
+            now, latency=later, demands=demands, produces=True, fetches=True
+        )
         return cycles - served
 
     def wait(self, node: Node, source: Source) -> None:

@@ -41,7 +41,6 @@ class MatrixUnits:
         started = [v for v in found.values() if v.unit == STARTED]
         self.started = {self.device.operation(v.name).pipeline for v in started}
         self.overlapped = max((self._cycles(v.second_bytes) for v in started), default=0.0)
-        self.latencies: dict[str, Latency] = {}
 
     def node(self, node: Node) -> Node | None:
         """The node with what it demands; None for one that has nothing to do with them."""
@@ -53,13 +52,13 @@ class MatrixUnits:
             return self._commit(node) if self.started else None
         own = self.device.operation(node.operation)
         read = self._cycles(variant.shared_bytes)
-        self.latencies[node.operation] = Latency(_SLOT, own.completion, MATRIX_QUEUE)
+        latency = Latency(_SLOT, own.completion, MATRIX_QUEUE)
         demands = (
             (HANDED_OVER, 1 / _GRAIN),
             (self.read, read),
             (own.pipeline, _grained(own.issue)),
         )
-        return replace(node, demands=tuple(d for d in demands if d[1]))
+        return replace(node, latency=latency, demands=tuple(d for d in demands if d[1]))
 
     def _commit(self, node: Node) -> Node | None:
         """It follows what was started before. Λ is that of a product alone: the operand that is
@@ -68,8 +67,9 @@ class MatrixUnits:
         if own is None or own.pipeline not in self.started:
             return None
         after = max(1.0, own.completion - self.overlapped)
-        self.latencies[node.operation] = Latency(own.issue, after, MATRIX_QUEUE)
-        return replace(node, demands=((own.pipeline, 1 / _GRAIN),), produces=True)
+        latency = Latency(own.issue, after, MATRIX_QUEUE)
+        demands = ((own.pipeline, 1 / _GRAIN),)
+        return replace(node, latency=latency, demands=demands, produces=True)
 
     def _cycles(self, bytes_: float) -> float:
         return _grained(bytes_ / self.device.l1_bytes_per_cycle)

@@ -89,7 +89,6 @@ class MemorySystem:
         share = device.l2_bandwidth / device.clock_hz / active
         self.sector_cycles = device.sector_bytes / min(share, device.l2_port_bytes_per_cycle)
         self.served = self._served()
-        self.latencies: dict[str, Latency] = {}
         self.dram_seconds = dram_seconds(estimate.volumes, device, active)
         self.from_dram: dict[int, float] = {}
 
@@ -101,7 +100,6 @@ class MemorySystem:
             # Volumes of hand-made graphs count once whatever the trips, those of code do not.
             trips = 1 if self.counted else graph.times(node)
             nodes.append(node if node.operation in given else self.node(node, max(1, trips)))
-        self.latencies.update(self.products.latencies)
         return replace(graph, nodes=tuple(nodes))
 
     def node(self, node: Node, trips: int) -> Node:
@@ -144,11 +142,11 @@ class MemorySystem:
                     cycles += missed * self.device.l1_fill_cycles
                 demands[0] = (LOAD_STORE_UNIT, cycles)
         after = max(1.0, completion - operation.issue)
-        name = f"{node.operation} {_grained(after):g}"
         queue = _grained(self.device.memory_issue_cycles)
-        self.latencies[name] = Latency(queue, _grained(after), QUEUE, "scheduler")
         return replace(
-            node, operation=name, demands=tuple((s, _grained(c)) for s, c in demands if c > 0)
+            node,
+            latency=Latency(queue, _grained(after), QUEUE, "scheduler"),
+            demands=tuple((s, _grained(c)) for s, c in demands if c > 0),
         )
 
     def look_up(self, node: Node, operation: Operation, passes: float) -> Node:
@@ -156,13 +154,12 @@ class MemorySystem:
         again = operation.issue * max(0.0, passes - 1)
         if not again:
             return node
-        name = f"{node.operation} {_grained(passes):g}"
         scope = self.device.pipelines[operation.pipeline].value
-        self.latencies[name] = Latency(
+        latency = Latency(
             _grained(operation.issue + again), _grained(operation.completion + again),
             operation.pipeline, scope,
         )  # fmt: skip
-        return replace(node, operation=name)
+        return replace(node, latency=latency)
 
     def _from_others(
         self, known: list[int], costs: list[AccessCost], cycles: float
@@ -182,9 +179,7 @@ class MemorySystem:
         completion = self._latency(number) if load else operation.completion
         if load:
             self.from_dram[node.index] = self._from_dram(number)
-        name = f"{node.operation} {_grained(completion):g}"
-        issue = _grained(operation.issue)
-        self.latencies[name] = Latency(issue, _grained(completion), COPIES, "unit")
+        latency = Latency(_grained(operation.issue), _grained(completion), COPIES, "unit")
         # What the block starts for others of its cluster, they start for it: read once, it arrives
         # in each of them.
         received = self.reaches[number] * bytes_
@@ -192,7 +187,7 @@ class MemorySystem:
                    (L2, max(sectors * self.sector_cycles,
                             received / device.l2_port_bytes_per_cycle)))  # fmt: skip
         return replace(
-            node, operation=name, demands=tuple((s, _grained(c)) for s, c in demands if c > 0)
+            node, latency=latency, demands=tuple((s, _grained(c)) for s, c in demands if c > 0)
         )
 
     def _on_chip(self, known: list[int], costs: list[AccessCost]) -> list[float]:

@@ -101,8 +101,11 @@ class Edit(Protocol):
     def graph(self, graph: InstructionGraph) -> InstructionGraph:
         """Other nodes, in other bodies."""
 
-    def costs(self, graph: InstructionGraph, latencies: dict[str, LatencyRule]) -> InstructionGraph:
-        """Other demands and classes, which ``latencies`` are added for."""
+    def costs(
+        self, graph: InstructionGraph, latencies: Mapping[str, LatencyRule]
+    ) -> InstructionGraph:
+        """Other demands and latencies; ``latencies``: by class, as the kernel's author gives
+        them."""
 
 
 def make_model(case: Case, launch: Launch, device: Device, edit: Edit | None = None) -> Model:
@@ -119,8 +122,8 @@ def make_model(case: Case, launch: Launch, device: Device, edit: Edit | None = N
     memory = MemorySystem(kernel, estimate, device, active)
     given = kernel.latencies if isinstance(kernel, GraphKernel) else {}
     graph = memory.apply(graph, given)
-    latencies: dict[str, LatencyRule] = {**given, **memory.latencies}
-    graph = _asleep(graph, device, latencies)
+    latencies: dict[str, LatencyRule] = dict(given)
+    graph = _asleep(graph, device)
     if edit is not None:
         graph = edit.costs(graph, latencies)
     warps = -(-launch.threads_per_block // device.warp_size)
@@ -224,20 +227,18 @@ def _loaded(unit: Unit, growth: Mapping[int, float]) -> Unit:
     return replace(unit, programs=programs)
 
 
-def _asleep(
-    graph: InstructionGraph, device: Device, latencies: dict[str, LatencyRule]
-) -> InstructionGraph:
+def _asleep(graph: InstructionGraph, device: Device) -> InstructionGraph:
     """Nodes that sleep are complete when they have slept, on the clock of the device."""
     if not any(node.sleep for node in graph.nodes):
         return graph
     nodes = []
     for node in graph.nodes:
-        name = f"{node.operation} {node.sleep} ns"
         if node.sleep:
-            own = device_latency(node, device)
+            own = node.latency or device_latency(node, device)
             slept = _grained(node.sleep * 1e-9 * device.clock_hz)
-            latencies[name] = replace(own, completion=max(own.completion, slept))
-        nodes.append(replace(node, operation=name) if node.sleep else node)
+            latency = replace(own, completion=max(own.completion, slept))
+            node = replace(node, latency=latency)
+        nodes.append(node)
     return replace(graph, nodes=tuple(nodes))
 
 
@@ -247,7 +248,7 @@ def _latencies(
     """Those that are given, else the device's."""
     result = dict(given)
     for node in graph.nodes:
-        if node.operation not in result:
+        if node.latency is None and node.operation not in result:
             result[node.operation] = device_latency(node, device)
     return result
 

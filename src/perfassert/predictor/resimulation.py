@@ -261,7 +261,9 @@ class _Edit:
         """No longer than the new operation takes."""
         return min(node.stall, max(1, round(self.model.device.operation(operation).completion)))
 
-    def costs(self, graph: InstructionGraph, latencies: dict[str, LatencyRule]) -> InstructionGraph:
+    def costs(
+        self, graph: InstructionGraph, latencies: Mapping[str, LatencyRule]
+    ) -> InstructionGraph:
         """Arithmetic of half the cost; accesses with half of the transactions."""
         cheaper = {n for i in self.change.cheaper for n in self.copies.get(i, ())}
         halved = {n for i in self.change.halved for n in self.copies.get(i, ())}
@@ -269,17 +271,16 @@ class _Edit:
         for node in graph.nodes:
             if node.index not in cheaper and node.index not in halved:
                 continue
-            rule = latencies.get(node.operation) or device_latency(node, self.model.device)
+            own = node.latency or latencies.get(node.operation)
+            rule = own or device_latency(node, self.model.device)
             if not isinstance(rule, Latency):
                 continue
             less = replace(rule, issue=rule.issue / 2)
             if node.index in cheaper:
                 less = replace(less, completion=rule.completion / 2)
-            name = f"{node.operation}, half"
-            latencies[name] = less
             demands = tuple(
                 (server, cycles / 2 if server == LOAD_STORE_UNIT else cycles)
                 for server, cycles in node.demands
             )
-            changed[node.index] = replace(node, operation=name, demands=demands)
+            changed[node.index] = replace(node, latency=less, demands=demands)
         return with_nodes(graph, changed)

@@ -31,7 +31,6 @@ from perfassert.engines.pipeline.results import Profile
 from perfassert.kernel.graph import InstructionGraph, Node
 from perfassert.kernel.roles import node_space, off_chip
 from perfassert.kernel.samples import SELECTED, Count, Samples
-from perfassert.predictor.fetching import CODE
 from perfassert.predictor.memory import QUEUE
 
 _FETCH = "instruction_fetch"
@@ -124,7 +123,7 @@ class _Sampler:
 
 def reason_of(producer: Node) -> str:
     """Why one waits for a node; operands that are not read yet are no result."""
-    if producer.operation.endswith(CODE):
+    if producer.fetches:
         return _FETCH
     if producer.holds:
         return "sleeping" if producer.sleep else "synchronization"

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import lcm
+from typing import Union
 
 from perfassert.engines.pipeline.phases import ProgramSignal, program_signals
 from perfassert.errors import GraphError
@@ -113,7 +114,7 @@ def compile_programs(
     Raises :class:`GraphError` for an operation class without a latency.
     """
     for node in graph.nodes:
-        if node.operation not in latencies:
+        if node.latency is None and node.operation not in latencies:
             from perfassert.errors import close_matches
 
             hint = close_matches(node.operation, latencies)
@@ -122,9 +123,9 @@ def compile_programs(
             raise GraphError(
                 f"{node}: only() names warp {max(node.warps)}, a block has {warps_per_block}"
             )
-    used = tuple(dict.fromkeys(node.operation for node in graph.nodes))
+    used = {_class_of(node): node.latency or latencies[node.operation] for node in graph.nodes}
     servers = dict.fromkeys(d for node in graph.nodes for d in node.demands)
-    pipelines = _pipelines(used, latencies, tuple(servers), queues)
+    pipelines = _pipelines(used, tuple(servers), queues)
     programs: dict[tuple[frozenset[int], tuple[int, ...]], int] = {}
     made: list[Program] = []
     variant = []
@@ -135,7 +136,7 @@ def compile_programs(
         key = present, tuple(graph.trips_of(loop.index, warp) for loop in graph.loops if loop.each)
         if key not in programs:
             programs[key] = len(made)
-            made.append(_Compiler(graph, present, latencies, pipelines, warp).program())
+            made.append(_Compiler(graph, present, used, pipelines, warp).program())
         variant.append(programs[key])
     check_arrivals(graph, [made[v] for v in variant])
     return tuple(made), tuple(variant), pipelines
@@ -155,16 +156,22 @@ def check_arrivals(graph: InstructionGraph, warps: Sequence[Program]) -> None:
             )
 
 
+_Class = tuple[str, Union[Latency, None]]
+"""An operation class, with the latency of a node that has one of its own."""
+
+
+def _class_of(node: Node) -> _Class:
+    return node.operation, node.latency
+
+
 def _pipelines(
-    used: Sequence[str],
-    latencies: Mapping[str, Latency],
+    used: Mapping[_Class, Latency],
     demands: Sequence[tuple[str, float]],
     queues: Mapping[str, int],
 ) -> Pipelines:
     scopes: dict[str, bool] = {}
     denominators = [1]
-    for operation in used:
-        latency = latencies[operation]
+    for (operation, _), latency in used.items():
         name = latency.pipeline or operation
         scoped = latency.scope == "scheduler"
         if scopes.setdefault(name, scoped) != scoped:
@@ -180,8 +187,9 @@ def _pipelines(
         raise GraphError(f"{len(scopes)} pipelines are more than the {_MAX_PIPELINES} supported")
     ticks = lcm(*denominators)
     return Pipelines(
-        tuple(scopes), tuple(scopes.values()), tuple(used), ticks, tuple(depths.values())
-    )
+        tuple(scopes), tuple(scopes.values()), tuple(dict.fromkeys(name for name, _ in used)),
+        ticks, tuple(depths.values()),
+    )  # fmt: skip
 
 
 def exact(value: float) -> Fraction:
@@ -197,7 +205,7 @@ class _Compiler:
         self,
         graph: InstructionGraph,
         present: frozenset[int],
-        latencies: Mapping[str, Latency],
+        used: Mapping[_Class, Latency],
         pipelines: Pipelines,
         warp: int,
     ) -> None:
@@ -207,13 +215,13 @@ class _Compiler:
         self.pipelines = pipelines
         ticks = pipelines.ticks
         self.classes = {
-            name: (
-                number,
-                pipelines.names.index(latencies[name].pipeline or name),
-                int(exact(latencies[name].issue) * ticks),
-                int(exact(latencies[name].completion) * ticks),
+            one: (
+                pipelines.operations.index(one[0]),
+                pipelines.names.index(latency.pipeline or one[0]),
+                int(exact(latency.issue) * ticks),
+                int(exact(latency.completion) * ticks),
             )
-            for number, name in enumerate(pipelines.operations)
+            for one, latency in used.items()
         }
         self.demands: dict[tuple[str, float], tuple[int, int]] = {}
         self.lengths = [0] * len(graph.loops)
@@ -284,7 +292,7 @@ class _Compiler:
 
     def node(self, index: int, nodes: Mapping[int, int], loops: Mapping[int, int]) -> ProgramNode:
         node: Node = self.graph.nodes[index]
-        operation, pipeline, issue, completion = self.classes[node.operation]
+        operation, pipeline, issue, completion = self.classes[_class_of(node)]
         sources = []
         for edge in node.edges:
             existing = tuple(
