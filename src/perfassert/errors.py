@@ -34,46 +34,155 @@ def in_short(value: object) -> str:
 
 
 class PerfAssertError(Exception):
-    """Base of every error that perfassert raises on purpose."""
+    """Base class of every error that perfassert raises on purpose.
+
+    :class:`ExpectationFailed` is the one exception to that: it is an ``AssertionError``.
+
+    Example:
+        >>> import perfassert as pa
+        >>> try:
+        ...     pa.device("no-such-gpu")
+        ... except pa.PerfAssertError as error:
+        ...     print(type(error).__name__)
+        UnknownDevice
+    """
 
     def __str__(self) -> str:
         return printable(super().__str__())
 
 
 class UnitError(PerfAssertError):
-    """A unit is unknown, or two quantities of unlike units meet."""
+    """Unknown unit, or a comparison of two quantities of unlike units.
+
+    Raised by :class:`perfassert.Quantity`.
+
+    Example:
+        >>> import perfassert as pa
+        >>> pa.Quantity("60 us") < "60 MB"
+        Traceback (most recent call last):
+            ...
+        perfassert.UnitError: cannot compare 60 us with '60 MB': the units differ
+    """
 
 
 class DeviceFileError(PerfAssertError):
-    """A device file breaks the schema; the message names file, key and reason."""
+    """A device file that breaks the schema; the message names file, key and reason.
+
+    Raised by :func:`perfassert.device` and :meth:`perfassert.Device.replace`.
+
+    Example:
+        >>> import perfassert as pa
+        >>> pa.device("missing.toml")
+        Traceback (most recent call last):
+            ...
+        perfassert.DeviceFileError: missing.toml: cannot be read: No such file or directory
+    """
 
 
 class UnknownDevice(PerfAssertError):
-    """No device has that name; the message lists close matches."""
+    """Unknown device name; the message lists close matches.
+
+    Raised by :func:`perfassert.device` and by all functions that take a device's name.
+
+    Example:
+        >>> import perfassert as pa
+        >>> pa.device("L4O")
+        Traceback (most recent call last):
+            ...
+        perfassert.UnknownDevice: unknown device 'L4O'; did you mean 'L4', 'L40', 'L40S'?
+    """
 
 
 class AddressExpressionError(PerfAssertError):
-    """An address expression cannot be parsed or evaluated; the column is marked."""
+    """An address expression that cannot be parsed or evaluated, or leaves its field.
+
+    A caret marks the column. Raised by :meth:`perfassert.Kernel.from_accesses`,
+    :meth:`perfassert.Kernel.from_graph` and :func:`perfassert.predict`.
+
+    Example:
+        >>> import perfassert as pa
+        >>> field = pa.Field("src", shape=(64, 64))
+        >>> pa.Kernel.from_accesses("wrong", [field], loads=["scr[y, x]"])
+        Traceback (most recent call last):
+            ...
+        perfassert.AddressExpressionError: loads[0]: unknown field 'scr'; did you mean 'src'?
+          scr[y, x]
+          ^
+    """
 
 
 class KernelError(PerfAssertError):
-    """A kernel description contradicts itself."""
+    """A kernel description that contradicts itself.
+
+    Raised by :class:`perfassert.Field`, :meth:`perfassert.Kernel.from_accesses`,
+    :meth:`perfassert.Kernel.from_graph`, :func:`perfassert.whatif`, and by the front ends for hints
+    such as ``trip_counts`` that cannot be meant.
+
+    Example:
+        >>> import perfassert as pa
+        >>> pa.Field("src", shape=(64,), halo=(1, 1))
+        Traceback (most recent call last):
+            ...
+        perfassert.KernelError: field 'src': halo has 2 axes, shape has 1
+    """
 
 
 class KernelSourceError(PerfAssertError):
-    """A kernel source, binary or listing cannot be read or compiled; the place is named."""
+    """A kernel source, binary or listing that cannot be read or compiled; the place is named.
+
+    Raised by every ``from_…`` function, by :func:`perfassert.kernels`, and by
+    :func:`perfassert.predict`, which compiles.
+
+    Example:
+        >>> import perfassert as pa
+        >>> pa.from_cubin("axpy.cubin", arch="ampere")
+        Traceback (most recent call last):
+            ...
+        perfassert.KernelSourceError: 'ampere' is no architecture; one looks like 'sm_80'
+    """
 
 
 class ToolchainMissing(KernelSourceError):
-    """A tool that this source needs is not installed; the message says how to install it."""
+    """A tool or package that a source needs is not installed; the message says how to install it.
+
+    Raised by :func:`perfassert.predict`, :func:`perfassert.kernels` and the front ends. The option
+    ``--perf-no-toolchain=skip`` of pytest skips a test that raises it.
+
+    Example:
+        >>> import perfassert as pa
+        >>> issubclass(pa.ToolchainMissing, pa.KernelSourceError)
+        True
+    """
 
 
 class GraphError(PerfAssertError):
-    """An instruction graph contradicts itself or its latencies; the message names the node."""
+    """An instruction graph that contradicts itself or its latencies; the message names the node.
+
+    Raised by the graph builder, :class:`perfassert.Latency`, :func:`perfassert.simulate` and
+    :func:`perfassert.predict`.
+
+    Example:
+        >>> import perfassert as pa
+        >>> pa.Latency(issue=0, completion=4)
+        Traceback (most recent call last):
+            ...
+        perfassert.GraphError: issue latency must be above 0, not 0
+    """
 
 
 class LaunchError(PerfAssertError):
-    """A launch is impossible as such or on the device at hand."""
+    """A launch that is impossible as such, or on the device at hand.
+
+    Raised by :class:`perfassert.Launch`, :class:`perfassert.Buffer`, :class:`perfassert.TensorMap`,
+    :func:`perfassert.predict` and :func:`perfassert.rank`.
+
+    Example:
+        >>> import perfassert as pa
+        >>> pa.Launch(grid=(1, 70_000), block=128)
+        Traceback (most recent call last):
+            ...
+        perfassert.LaunchError: the grid has 70000 blocks in y; CUDA launches at most 65535
+    """
 
 
 class MissingArgument(LaunchError):
@@ -89,51 +198,161 @@ class MissingArgument(LaunchError):
 
 
 class PredictionDataError(PerfAssertError):
-    """Plain data is no prediction, or a damaged one; the message names the key."""
+    """Plain data that is no prediction, or a damaged one; the message names the key.
+
+    Raised by :meth:`perfassert.Prediction.from_dict`.
+
+    Example:
+        >>> import perfassert as pa
+        >>> pa.Prediction.from_dict({})  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+            ...
+        perfassert.PredictionDataError: prediction has no 'threads'; ...
+    """
 
 
 class ExpectationError(PerfAssertError):
-    """An expectation cannot be understood or cannot apply; it never passes."""
+    """An expectation that cannot be understood or cannot apply; it neither passes nor fails.
+
+    Raised by :meth:`perfassert.Prediction.expect`, :meth:`perfassert.Ranking.expect` and
+    :meth:`perfassert.Perf.no_regression`.
+
+    Example:
+        >>> import perfassert as pa
+        >>> copy = pa.Kernel.from_accesses("copy", [pa.Field("a", shape=4096)], loads=["a[x]"])
+        >>> pa.predict(copy, pa.Launch(16, 256), "a100").expect(tiem="< 60 us")
+        Traceback (most recent call last):
+            ...
+        perfassert.ExpectationError: unknown metric 'tiem'; did you mean 'time'?
+    """
 
 
 class BaselineError(PerfAssertError):
-    """A baseline is missing, unreadable, or of another model or device file."""
+    """A baseline that is missing, unreadable, or of another model, device file or kernel.
+
+    Raised by :meth:`perfassert.Perf.no_regression`. It is no failed assertion: the test cannot say
+    whether the kernel is slower. ``pytest --perf-update`` writes the baseline.
+
+    Example:
+        >>> import perfassert as pa
+        >>> issubclass(pa.BaselineError, AssertionError)
+        False
+    """
 
 
 class RankingError(PerfAssertError):
-    """A ranking is asked for in a way that has no answer."""
+    """A ranking that has no answer: no candidate, one twice, or one that was not ranked.
+
+    Raised by :func:`perfassert.rank`, :func:`perfassert.rank_autotune` and
+    :class:`perfassert.Ranking`.
+
+    Example:
+        >>> import perfassert as pa
+        >>> pa.rank([(32, 8), (256, 1)], "a100")
+        Traceback (most recent call last):
+            ...
+        perfassert.RankingError: a list of blocks or launches needs kernel=
+    """
 
 
 class SamplesError(PerfAssertError):
-    """Measured samples cannot be read, or are of another binary; the message names the line."""
+    """Measured samples that cannot be read, or are of another binary; the message names the line.
+
+    Raised by :func:`perfassert.read_samples` and :func:`perfassert.advise`.
+
+    Example:
+        >>> import perfassert as pa
+        >>> pa.read_samples("missing.csv")
+        Traceback (most recent call last):
+            ...
+        perfassert.SamplesError: missing.csv: cannot be read: No such file or directory
+    """
 
 
 class PerfFileError(PerfAssertError):
-    """A ``*.perf.toml`` file cannot be used; the message names file, line, key and reason."""
+    """A ``*.perf.toml`` file that cannot be used; the message names file, line, key and reason.
+
+    Raised when pytest collects the file.
+
+    Example:
+        >>> import perfassert as pa
+        >>> issubclass(pa.PerfFileError, pa.PerfAssertError)
+        True
+    """
 
 
 class RecordError(PerfAssertError):
-    """A program cannot be recorded, or a launches file cannot be used; the message says why."""
+    """A program that cannot be recorded, or a launches file that cannot be used.
+
+    Raised by :func:`perfassert.launches`, ``perfassert record`` and ``--launches``. The message
+    names the place and the reason.
+
+    Example:
+        >>> import perfassert as pa
+        >>> pa.launches("missing.toml")
+        Traceback (most recent call last):
+            ...
+        perfassert.RecordError: missing.toml: cannot be read: No such file or directory
+    """
 
 
 class SuiteError(PerfAssertError):
-    """A validation suite or its data cannot be used; the message names file, key and reason."""
+    """A validation suite or its data that cannot be used; the message names file, key and reason.
+
+    Raised by ``perfassert validate`` and ``perfassert measure``.
+
+    Example:
+        >>> import perfassert as pa
+        >>> issubclass(pa.SuiteError, pa.PerfAssertError)
+        True
+    """
 
 
 class PluginError(PerfAssertError):
-    """A plug-in contradicts another one or fails at its work; the message names it."""
+    """A plug-in that contradicts another one or fails at its work; the message names it.
+
+    Raised where what the plug-in adds (devices, metrics, optimizers, reports, generators) is used.
+
+    Example:
+        >>> import perfassert as pa
+        >>> issubclass(pa.PluginError, pa.PerfAssertError)
+        True
+    """
 
 
 class PerfAssertWarning(UserWarning):
-    """Something that a green run must not hide; the message says what and where."""
+    """Something that a passing run must not hide; the message says what and where.
+
+    pytest shows it for a test whose prediction is a guess, unless ``--perf-assumptions`` says
+    ``error`` or ``allow``.
+
+    Example:
+        >>> import perfassert as pa
+        >>> issubclass(pa.PerfAssertWarning, UserWarning)
+        True
+    """
 
 
 class PluginWarning(PerfAssertWarning):
-    """A plug-in, or a part of what it adds, is not in use; the message says why."""
+    """A plug-in, or a part of what it adds, that is not in use; the message says why.
+
+    Example:
+        >>> import perfassert as pa
+        >>> issubclass(pa.PluginWarning, pa.PerfAssertWarning)
+        True
+    """
 
 
 class ReportError(PerfAssertError):
-    """A report cannot be written, or a file is none that can be read or compared."""
+    """A report that cannot be written, or a file that cannot be read or compared.
+
+    Raised by ``--perf-report``, ``perfassert compare`` and ``perfassert docs``.
+
+    Example:
+        >>> import perfassert as pa
+        >>> issubclass(pa.ReportError, pa.PerfAssertError)
+        True
+    """
 
 
 def check_kind(
@@ -150,7 +369,21 @@ _KINDS = {"Mapping": "a mapping", "Sequence": "a list", "str": "a text", "Kernel
 
 
 class ExpectationFailed(AssertionError):
-    """At least one expectation does not hold; the message is a table."""
+    """At least one expectation does not hold; the message is a table of metrics and verdicts.
+
+    An ``AssertionError``, so that pytest reports a failed test. Raised by
+    :meth:`perfassert.Prediction.expect`, :meth:`perfassert.Ranking.expect` and
+    :meth:`perfassert.Perf.no_regression`.
+
+    Example:
+        >>> import perfassert as pa
+        >>> copy = pa.Kernel.from_accesses("copy", [pa.Field("a", shape=4096)], loads=["a[x]"])
+        >>> try:
+        ...     pa.predict(copy, pa.Launch(16, 256), "a100").expect(registers=16)
+        ... except pa.ExpectationFailed as failure:
+        ...     print("registers" in str(failure), isinstance(failure, AssertionError))
+        True True
+    """
 
     def __str__(self) -> str:
         return printable(super().__str__())

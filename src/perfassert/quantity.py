@@ -216,12 +216,32 @@ def round_significant(value: float, digits: int = 10) -> float:
 
 
 class Quantity(float):
-    """A float in SI base units that remembers its unit.
+    """A float in SI base units that remembers its unit and prints with a suitable prefix.
 
-    ``unit`` is one of ``""``, ``"s"``, ``"B"``, ``"B/s"``, ``"Hz"``; ``per`` is ``""`` or a
-    granularity (``thread update warp block``). Compares with numbers (taken in base units),
-    with quantities, and with strings such as ``"60 us"``; unlike units raise
-    :class:`~perfassert.errors.UnitError`.
+    It compares with numbers, which are taken in base units, with other quantities, and with text
+    such as ``"60 us"``. Decimal (``GB``) and binary (``GiB``) prefixes are known; ``us``, ``µs``
+    and ``μs`` are one. Arithmetic gives a plain ``float``.
+
+    Args:
+        value: a number in base units, or text with its own unit: ``"1.5 TB/s"``, ``"8 B/update"``.
+        unit: base unit of a number: ``"s"``, ``"B"``, ``"B/s"``, ``"Hz"``, or ``""`` (the default)
+            for cycles and counts.
+        per: denominator of a number: ``"thread"``, ``"update"``, ``"warp"``, ``"block"``, or ``""``
+            (the default) for a total.
+
+    Raises:
+        UnitError: an unknown unit, text together with ``unit`` or ``per``, or a comparison of
+            unlike units, the denominator included.
+
+    Example:
+        >>> import perfassert as pa
+        >>> time = pa.Quantity("81.3 us")
+        >>> time, float(time), time.unit
+        (81.3 us, 8.13e-05, 's')
+        >>> time < "60 us", time < 1e-4
+        (False, True)
+        >>> pa.Quantity(8, "B", per="update") == "8 B/update"
+        True
     """
 
     __slots__ = ("per", "unit")

@@ -20,9 +20,24 @@ if TYPE_CHECKING:
 
 
 def device(name: str | Path | Device) -> Device:
-    """A device by name or alias (case-blind), or by the path of a TOML file.
+    """Load a device by its name, by an alias, or by the path of a TOML file.
 
-    Raises :class:`UnknownDevice` with close matches, or :class:`DeviceFileError`.
+    Args:
+        name: a shipped name or alias, case-insensitive (``"a100"`` is A100-SXM4-40GB), one of a
+            plug-in, the path of a ``.toml`` file, or a :class:`Device`, which is returned.
+
+    Returns:
+        The device. A file is read and checked once in a process, until it changes.
+
+    Raises:
+        UnknownDevice: no device has that name or alias; close matches are listed.
+        DeviceFileError: a file that cannot be read or breaks the schema.
+
+    Example:
+        >>> import perfassert as pa
+        >>> gpu = pa.device("a100")
+        >>> gpu.name, gpu.arch, gpu.compute_units
+        ('A100-SXM4-40GB', 'sm_80', 108)
     """
     if isinstance(name, Device):
         return name
@@ -46,7 +61,16 @@ def _found(text: str) -> Path:
 
 
 def devices() -> tuple[str, ...]:
-    """Every device name, of shipped files and of plug-ins, sorted."""
+    """List the names of all devices, of shipped files and of plug-ins.
+
+    Returns:
+        Names without aliases, sorted.
+
+    Example:
+        >>> import perfassert as pa
+        >>> "A100-SXM4-40GB" in pa.devices()
+        True
+    """
     shipped = (path.stem for path in folder().glob("*.toml"))
     return tuple(sorted({*shipped, *(path.stem for path in _plugged().values())}))
 

@@ -44,14 +44,86 @@ def _rebuild(values: dict[str, Any]) -> Device:
 
 @dataclass(frozen=True)
 class Device:
-    """One GPU. Units: cycles of ``clock_hz``, bytes, bytes per second, seconds.
+    """One GPU, immutable: what its device file holds, in base units.
 
-    ``operations`` maps a class such as ``"fp32"`` to its :class:`Operation`; ``matrix`` unit and
-    types of matrix instructions, ``"tensor.f16.f32"``, to dense multiply-adds per cycle;
-    ``pipelines`` maps a pipeline to its :class:`Scope`; ``curves`` the capacity curves
-    (``l1_load l2_layer l2_load l2_store``); ``provenance`` every key of the file to where
-    its value comes from; ``references`` keys of the file to the keys of ``[values]`` that they
-    refer to.
+    Get one with :func:`perfassert.device`; :meth:`replace` makes variants. Unless a name says
+    otherwise, values are in cycles of ``clock_hz``, bytes, bytes per second, hertz or seconds;
+    *unit* in a name is the SM. Every value has a source and a grade in :attr:`provenance`.
+
+    Attributes:
+        name: in test ids and reports.
+        arch: compute capability: ``"sm_80"``.
+        capacity_fits: name of the fits that the capacity curves come from.
+        aliases: other names.
+        digest: identifies the content of the file, and what :meth:`replace` changed.
+        compute_units: SMs of the device.
+        warp_size: lanes of a warp.
+        schedulers_per_unit: warp schedulers of an SM.
+        clock_hz: clock under load, at which the measured values hold.
+        sustained_clock_hz: clock while matrix units are busy all the time; 0: no other.
+        max_threads_per_block, max_block_z: largest block, and largest block in z.
+        max_threads_per_unit, max_blocks_per_unit: threads and blocks that an SM holds.
+        registers_per_unit: 32-bit registers of an SM.
+        max_registers_per_thread: most registers of a thread.
+        register_allocation_unit: registers are allocated to a warp in multiples of this.
+        shared_bytes_per_unit, shared_bytes_per_block: shared memory of an SM, at its largest, and
+            the most of a block.
+        shared_reserved_bytes: taken by the system from each block.
+        shared_allocation_unit: shared memory is allocated in multiples of this.
+        shared_banks, shared_bank_bytes: banks of shared memory and of the L1's data; their width.
+        l1_bytes: L1 of an SM, shared memory included where they share a store.
+        l1_line_bytes: line, the granularity of allocation and of tags.
+        l1_bytes_per_cycle: width of the L1 pipe for scalar loads.
+        l1_tag_banks, l1_tag_cycles: banks of the tag stage; cycles of a bank for each line.
+        l1_fill_cycles: cycles of the load-store unit for each sector that a load brings into the
+            L1.
+        shared_access_cycles: least cycles of an access to shared memory in the load-store unit.
+        shared_atomic_cycles: cycles for each further lane whose atomic goes to the same bank.
+        cluster_latency: cycles of a load from shared memory of another block of the cluster; 0 if
+            not given.
+        cluster_bytes_per_cycle: of an SM, from and to shared memory of other blocks of the cluster;
+            0: no limit.
+        sector_bytes: sector, the granularity of transfers.
+        l2_bytes, l2_partitions: L2 of the device; partitions that may hold the same data.
+        l2_bandwidth: from the L2 to all L1s, in bytes per second.
+        l2_port_bytes_per_cycle: from the L2 to one SM.
+        l2_atomic_cycles: cycles of the L2 for each atomic of a thread on the same address.
+        dram_bandwidth: measured, reads and writes together, in bytes per second.
+        dram_alone_factor: what reads or writes alone reach, in units of ``dram_bandwidth``.
+        dram_knee: exponent of the soft maximum where DRAM takes over; large is sharp.
+        dram_latency_growth: by how much of ``dram_latency`` a load from a busy DRAM is slower.
+        dram_latency_spread: by how much of ``dram_latency`` latencies of single lines lie about it.
+        dram_granularity: bytes that a miss of the L2 loads.
+        tlb_page_bytes: page that one TLB entry covers.
+        l1_latency, l2_latency, dram_latency: cycles of a load that hits there, DRAM being idle.
+        shared_latency, constant_latency: cycles of a load from shared and from constant memory.
+        memory_issue_cycles: cycles between two memory instructions of a scheduler.
+        memory_queue_depth: memory instructions that wait for each scheduler.
+        launch_overhead: seconds from the call to the first block.
+        block_dispatch_cycles: cycles between two blocks that the device starts.
+        block_launch_cycles, block_drain_cycles: cycles of the start, and of the end of a block that
+            stores.
+        instruction_cache_bytes: code that stays near the SM.
+        instruction_fetch_share: of the code that does not stay, the fraction that comes from the
+            L2.
+        instruction_fetch_bytes_per_cycle: such code that reaches an SM; 0: it takes no time.
+        operations: class, such as ``"fp32"`` → issue latency λ, completion latency Λ and pipeline.
+        matrix: matrix unit and types, ``"tensor.f16.f32"`` → dense multiply-adds per cycle and SM.
+        pipelines: pipeline → scope: one for each SM (``unit``) or for each ``scheduler``.
+        curves: capacity curves by name: ``l1_load l2_layer l2_load l2_store``.
+        references: key of the file → key of ``[values]`` that it refers to.
+        provenance: key of the file → source, grade and note of its value.
+
+    Example:
+        >>> import perfassert as pa
+        >>> a100 = pa.device("a100")
+        >>> a100.l2_bytes, a100.operation("fma").pipeline
+        (41943040, 'fma')
+        >>> a100.provenance["values.dram_bandwidth"].grade.value
+        'measured'
+
+    Source:
+        The device files name a source for each value; ``docs/devices.md`` explains the keys.
     """
 
     name: str
@@ -134,18 +206,23 @@ class Device:
 
     @property
     def max_warps_per_unit(self) -> int:
-        """Warps that one compute unit holds at most."""
+        """Most warps that one SM holds."""
         return self.max_threads_per_unit // self.warp_size
 
     @property
     def l2_effective_bytes(self) -> int:
-        """Capacity that reuse can count on: one partition (Warpspeed §3)."""
+        """Capacity of the L2 that reuse can count on, in bytes: one partition (Warpspeed §3)."""
         return self.l2_bytes // self.l2_partitions
 
     def operation(self, name: str) -> Operation:
-        """The class ``name`` or its synonym, or a matrix variant, which may be :meth:`derived`.
+        """Latencies and pipeline of an operation class.
 
-        Raises :class:`DeviceFileError` with near names.
+        Args:
+            name: a class (``"fp32"``), a synonym of one (``"fma"``), or a variant of matrix
+                instructions, which is derived where the file does not list it.
+
+        Raises:
+            DeviceFileError: no such class; close matches are listed.
         """
         found = self._listed(name)
         if found is None and (variant := MatrixVariant.named(name)):
@@ -157,10 +234,13 @@ class Device:
         return found
 
     def derived(self, variant: MatrixVariant) -> Derived | None:
-        """A matrix variant that the file does not list, from one that it lists, and how.
+        """Matrix variant that the file does not list, from one that it lists, and how.
 
-        None where it is listed, or the file has no matrix instructions. In one that says of its
-        class ``tensor`` not which variant that is, all of them cost the same.
+        None where the file lists it, or has no matrix instructions. In a file that says of its
+        class ``tensor`` not which variant it is, all of them cost the same.
+
+        Args:
+            variant: shape and types of the instruction.
         """
         return None if self._listed(variant.name) else self._derive(variant)
 
@@ -180,11 +260,27 @@ class Device:
         return derived(variant, source, self.matrix, scope, width)
 
     def replace(self, **changes: object) -> Device:
-        """A variant: a hypothetical or clocked-down GPU, ``replace(clock_hz=765e6)``.
+        """Variant of the device: a hypothetical or clocked-down GPU.
 
-        The values are checked as a file's are, and what refers to one of them changes with it; the
-        latencies of L2 and DRAM are times, so at another clock they are other numbers of cycles.
-        The variant's digest differs.
+        Values are checked as a file's are, and what refers to one of them changes with it.
+        Latencies of L2 and DRAM are times: at another clock they are other numbers of cycles.
+
+        Args:
+            **changes: attribute → value in base units: ``clock_hz=765e6``, ``l2_bytes=80 << 20``.
+                All but ``digest``, ``provenance`` and ``references``.
+
+        Returns:
+            A device with another ``digest``.
+
+        Raises:
+            DeviceFileError: an unknown attribute, or values that cannot hold together.
+
+        Example:
+            >>> import perfassert as pa
+            >>> a100 = pa.device("a100")
+            >>> slow = a100.replace(clock_hz=765e6)
+            >>> slow.clock_hz, slow.l2_latency < a100.l2_latency
+            (765000000.0, True)
         """
         names = {f.name for f in dataclasses.fields(self)} - {"digest", "provenance", "references"}
         for key in changes:
@@ -222,11 +318,15 @@ class Device:
             raise DeviceFileError(f"{where} has no {', '.join(sorted(missing))}")
 
     def check(self, where: str) -> None:
-        """Raise :class:`DeviceFileError`, which names ``where``, if values contradict another."""
+        """Raise :class:`DeviceFileError` if values contradict one another.
+
+        Args:
+            where: what the message names.
+        """
         check_consistency(self.values(), self.operations, self.matrix, self.pipelines, where)
 
     def values(self) -> dict[str, float]:
-        """What ``[values]`` holds, in base units."""
+        """Numbers of the device by the keys of ``[values]``, in base units."""
         return {key: getattr(self, key) for key in VALUES}
 
     def _followed(self, changes: Mapping[str, object]) -> dict[str, object]:

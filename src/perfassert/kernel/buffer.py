@@ -21,17 +21,38 @@ _GENERATED = "int32"  # what a generator makes is meant for indices
 
 @dataclass(frozen=True, slots=True, init=False)
 class Buffer:
-    """What a pointer argument points to; ``alignment`` and ``offset`` in bytes.
+    """What a pointer argument points to: shape, type, alignment, and contents where they matter.
 
-    The address is ≡ ``offset`` (mod ``alignment``). What it holds, where addresses or branches
-    depend on it: ``data`` (an array, or a path to ``.npy``, ``.npz`` or ``.mtx``; a part of the
-    last two is named behind a colon), or ``fill``, a generator in text (``"random(0, n)"``,
-    ``"permutation"``, ``"sorted random(0, n)"``, ``"arange % 7"``, ``"constant 3"``,
-    ``"csr_rows(nnz_per_row=16, skew='power-law')"``) with its ``seed`` (which
-    may also stand in the text, ``"random(0, n, seed=1)"``). ``alias`` names the argument that
-    points to the same memory.
+    Contents are needed only where addresses, branches or trip counts depend on them. At most one of
+    ``data``, ``fill`` and ``alias`` is given.
 
-    Raises :class:`~perfassert.errors.LaunchError` for what cannot be read or does not fit.
+    Args:
+        shape: extents in C order; a number for a single axis. Default: that of ``data``.
+        dtype: type of an element, as numpy calls it. Default: that of ``data``; ``"int32"`` with
+            ``fill``, else ``"float32"``.
+        alignment: in bytes: the address is ≡ ``offset`` (mod ``alignment``). Default: 256.
+        offset: in bytes. Default: 0. With ``alias``, from where the other argument's memory starts.
+        data: an array, or a path to a ``.npy``, ``.npz`` or ``.mtx`` file; a part of the last two
+            is named behind a colon.
+        fill: a generator in text: ``"random(0, n)"``, ``"sorted random(0, n)"``, ``"permutation"``,
+            ``"arange % 7"``, ``"constant 3"``, ``"csr_rows(nnz_per_row=16, skew='power-law')"``.
+        alias: name of the argument that points to the same memory.
+        seed: of the generator. Default: 0.
+
+    Attributes:
+        digest: SHA-256 of ``data``; empty without.
+
+    Raises:
+        LaunchError: data that cannot be read or does not fit, several of ``data``, ``fill`` and
+            ``alias``, or no shape at all.
+
+    Example:
+        >>> import perfassert as pa
+        >>> index = pa.Buffer(1 << 20, "int32", fill="random(0, 4096)", seed=1)
+        >>> index.shape, index.dtype, index.described
+        ((1048576,), 'int32', True)
+        >>> pa.Launch(4096, 256, args={"idx": index, "out": pa.Buffer(1 << 20)}).args["out"].dtype
+        'float32'
     """
 
     shape: tuple[int, ...]
@@ -87,7 +108,7 @@ class Buffer:
 
     @property
     def described(self) -> bool:
-        """Whether anybody says what it holds."""
+        """Whether its contents are known: it has ``data`` or ``fill``."""
         return self.data is not None or self.fill is not None
 
 

@@ -34,11 +34,27 @@ class Compiled(Protocol):
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class Kernel(ABC):
-    """A kernel, independent of device and launch. Compared by identity.
+    """A kernel, independent of device and launch; every entry point makes one.
 
-    It is of one of four kinds: :class:`AccessKernel`, :class:`GraphKernel`,
-    :class:`CompiledKernel` and, for one launch, :class:`BoundKernel`. ``updates_per_thread``:
-    results that a thread makes (thread folding).
+    Use :meth:`from_accesses`, :meth:`from_graph`, or a front end such as
+    :func:`perfassert.from_cuda`. Kernels are immutable and compared by identity.
+
+    Attributes:
+        name: shown in reports.
+        updates_per_thread: results that one thread makes (thread folding); the denominator of
+            ``/update`` is threads times this. Default: 1.
+
+    Example:
+        >>> import perfassert as pa
+        >>> copy = pa.Kernel.from_accesses(
+        ...     name="copy",
+        ...     fields=[pa.Field("a", shape=(1 << 20,)), pa.Field("b", shape=(1 << 20,))],
+        ...     loads=["a[x]"],
+        ...     stores=["b[x]"],
+        ... )
+        >>> prediction = pa.predict(copy, pa.Launch.cover(1 << 20, block=256), "a100")
+        >>> prediction.volumes.l2_load.per_thread
+        8 B/thread
     """
 
     name: str
@@ -49,7 +65,13 @@ class Kernel(ABC):
 
     @abstractmethod
     def bind(self, launch: Launch, arch: str, warp_size: int) -> tuple[Description, Launch]:
-        """What engines read, and the launch that its volumes are those of."""
+        """Description for one launch, and the launch that its volumes are those of.
+
+        Args:
+            launch: grid, block and arguments.
+            arch: architecture to compile for: ``"sm_80"``.
+            warp_size: threads of a warp.
+        """
 
     @staticmethod
     def from_accesses(
@@ -65,11 +87,53 @@ class Kernel(ABC):
         ilp: int = 1,
         proxies: Mapping[str, str] | None = None,
     ) -> AccessKernel:
-        """A kernel from address expressions such as ``"src[z, y, x + 1]"`` (Warpspeed §4).
+        """Describe a kernel by address expressions such as ``"src[z, y, x + 1]"``.
 
-        Raises :class:`~perfassert.errors.AddressExpressionError` with the column marked, or
-        :class:`~perfassert.errors.KernelError`. ``proxies`` stand in for subscripts that depend
-        on data, ``{"idx[x]": "x * 7 % n"}``; each becomes an assumption.
+        That is all a code generator knows before it emits text. An expression is parsed, never
+        evaluated as Python. Variables are ``x y z`` (global thread coordinates), ``threadIdx.x``,
+        ``blockIdx.x``, ``blockDim.x``, ``gridDim.x`` and their ``.y .z``, and the names in
+        ``Launch.args``; operators are ``+ - * // %`` over integers, rounding as in Python.
+
+        Args:
+            name: shown in reports.
+            fields: the arrays; their names must differ.
+            loads: address expressions, one for each load instruction of a thread. Default: none.
+            stores: address expressions, one for each store instruction of a thread. Default: none.
+            flops: floating-point operations of a thread; a fused multiply-add counts two. Default:
+                0.
+            dtype: type in which the arithmetic is done. Default: ``"float64"``.
+            registers: of a thread, as ``nvcc -Xptxas -v`` prints them. Default: 32.
+            shared_bytes: static shared memory of a block, in bytes. Default: 0.
+            updates_per_thread: results that one thread makes. Default: 1.
+            ilp: independent chains in the arithmetic of one update. Default: 1.
+            proxies: assumed values of subscripts that depend on data, ``{"idx[x]": "x * 7 % n"}``;
+                each becomes an assumption of the prediction. Default: none.
+
+        Returns:
+            A kernel whose volumes follow from its addresses. Its instruction graph is a sketch:
+            index, loads, arithmetic, stores.
+
+        Raises:
+            AddressExpressionError: an expression that cannot be parsed; a caret marks the column.
+            KernelError: no access at all, an unknown ``dtype``, an unused proxy, or a count that is
+                none.
+
+        Example:
+            >>> import perfassert as pa
+            >>> a, idx = pa.Field("a", shape=4096), pa.Field("idx", "int32", shape=4096)
+            >>> gather = pa.Kernel.from_accesses(
+            ...     "gather",
+            ...     fields=[a, idx],
+            ...     loads=["idx[x]", "a[idx[x]]"],
+            ...     proxies={"idx[x]": "x * 7 % n"},
+            ... )
+            >>> prediction = pa.predict(gather, pa.Launch(16, 256, args={"n": 4096}), "a100")
+            >>> print(prediction.assumptions[0])
+            idx[x] is taken to be x * 7 % n (loads[1])
+
+        Source:
+            Ernst et al., *Analytical performance estimation during code generation on modern GPUs*
+            (Warpspeed, arXiv 2204.14242), §4.
         """
         accesses, assumptions = read_accesses(
             fields, loads, stores, {} if proxies is None else proxies
@@ -100,13 +164,41 @@ class Kernel(ABC):
         updates_per_thread: int = 1,
         proxies: Mapping[str, str] | None = None,
     ) -> GraphKernel:
-        """A kernel from an instruction graph: the pipeline model's own input (§III.C).
+        """Describe a kernel by an instruction graph: the pipeline model's own input.
 
-        ``latencies``: class → :class:`Latency`, or a function of the resident warps of a compute
-        unit that gives one; classes left out take the device's. Nodes that name an ``access`` of
-        one of ``fields`` in ``space`` ``"global"`` (or none) have volumes; others touch the memory
-        that the pipeline of their latency is named after. Raises
-        :class:`~perfassert.errors.KernelError`.
+        Args:
+            name: shown in reports.
+            graph: what ``InstructionGraph.builder().build()`` gives.
+            latencies: operation class → :class:`Latency`, or a function of the resident warps of an
+                SM that gives one; classes left out take the device's. Default: none.
+            registers: of a thread. Default: 32.
+            shared_bytes: static shared memory of a block, in bytes. Default: 0.
+            fields: the arrays that the ``access`` of nodes refers to. Nodes that name one in global
+                memory give the kernel its volumes. Default: none.
+            flops: floating-point operations of a thread. Default: 0.
+            dtype: type in which the arithmetic is done. Default: ``"float32"``.
+            updates_per_thread: results that one thread makes. Default: 1.
+            proxies: assumed values of subscripts that depend on data, as in :meth:`from_accesses`.
+
+        Returns:
+            A kernel whose number of instructions is exact.
+
+        Raises:
+            AddressExpressionError: the ``access`` of a node cannot be parsed.
+            KernelError: no graph, proxies without an access, an unknown ``dtype``, or a count that
+                is none.
+
+        Example:
+            >>> import perfassert as pa
+            >>> g = pa.InstructionGraph.builder()
+            >>> total = g.op("fmadd", g.op("load"), g.op("load"))
+            >>> _ = g.op("store", total, produces=False)
+            >>> kernel = pa.Kernel.from_graph("saxpy", g.build(), registers=20)
+            >>> pa.predict(kernel, pa.Launch(108, 256), "a100").resources.instructions
+            3456.0
+
+        Source:
+            Cornelis and Lemeire, *The Pipeline Performance Model*, §III.C.
         """
         if not isinstance(graph, InstructionGraph):
             raise KernelError(

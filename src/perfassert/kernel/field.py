@@ -26,11 +26,32 @@ def item_bytes(dtype: str) -> int:
 
 @dataclass(frozen=True, slots=True, init=False)
 class Field:
-    """An array. ``shape`` in C order; index 0 is the first interior element.
+    """An array in device memory: shape, ghost layers, row length and alignment.
 
-    ``halo``: ghost layers on each side, an int or one per axis. ``pitch``: row length in
-    elements (default: interior + halo on both sides). ``alignment``, ``offset`` in bytes: the
-    address of element [0, 0, 0] is ≡ offset (mod alignment).
+    Index 0 is the first interior element, so that with ``halo=1`` the index -1 is legal. The last
+    axis is contiguous. Fields are taken not to overlap.
+
+    Args:
+        name: what address expressions call it.
+        dtype: type of an element: ``float64`` (the default), ``float32 float16 bfloat16 complex128
+            complex64 int64 int32 int16 int8``, the integers with ``u`` in front, or ``bool``.
+        shape: interior extents in elements, in C order; a number for a single axis. At least one.
+        halo: ghost layers on each side, in elements: one number for all axes, or one for each.
+            Default: 0.
+        pitch: length of a row in elements. Default: interior plus halo on both sides.
+        alignment: in bytes, a multiple of the element's size. Default: 256.
+        offset: in bytes: the address of element ``[0, 0, 0]`` is ≡ ``offset`` (mod ``alignment``).
+            Default: 0. ``cudaMalloc`` aligns a corner of the halo, not the first interior element.
+
+    Raises:
+        KernelError: no axis, an unknown ``dtype``, a ``halo`` of another number of axes, a
+            ``pitch`` shorter than the row, or an ``alignment`` or ``offset`` that cuts elements.
+
+    Example:
+        >>> import perfassert as pa
+        >>> src = pa.Field("src", "float64", shape=(510, 1022), halo=1)
+        >>> src.pitch, src.strides, src.item_bytes
+        (1024, (8192, 8), 8)
     """
 
     name: str
@@ -78,17 +99,22 @@ class Field:
 
     @classmethod
     def pointer(cls, name: str, alignment: int = 256) -> Field:
-        """What a pointer of compiled code points to: bytes without known bounds."""
+        """Field of unknown bounds, for what a pointer of compiled code points to.
+
+        Args:
+            name: the parameter's name.
+            alignment: of its address, in bytes. Default: 256.
+        """
         return cls(name, "uint8", (1,), alignment=alignment)
 
     @property
     def item_bytes(self) -> int:
-        """Bytes of one element."""
+        """Size of one element in bytes."""
         return item_bytes(self.dtype)
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """Bytes between neighbours along each axis."""
+        """Bytes between neighbours along each axis, in the order of ``shape``."""
         strides = [self.item_bytes]
         length = self.pitch
         for extent, ghost in zip(reversed(self.shape[:-1]), reversed(self.halo[:-1]), strict=True):

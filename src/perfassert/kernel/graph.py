@@ -28,10 +28,30 @@ Trips = Union[int, str]
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Issue latency λ and completion latency Λ in cycles, and the pipeline that is occupied.
+    """Issue latency λ and completion latency Λ of an operation class, and the pipeline it occupies.
 
-    ``pipeline=None``: one of the operation's own name. ``scope``: ``"unit"`` or ``"scheduler"``.
-    Below 1, λ means several issues per cycle. Raises :class:`GraphError` unless both are positive.
+    Args:
+        issue: λ in cycles: how long the pipeline is occupied. Below 1, it takes several
+            instructions in a cycle.
+        completion: Λ in cycles: from the issue until the value can be used.
+        pipeline: name of the pipeline; operations with the same name share it. Default (None): one
+            of the operation's own name.
+        scope: ``"unit"`` (the default): one pipeline for the SM. ``"scheduler"``: one for each warp
+            scheduler.
+
+    Raises:
+        GraphError: a latency that is not a number above 0, or an unknown ``scope``.
+
+    Example:
+        >>> import perfassert as pa
+        >>> g = pa.InstructionGraph.builder()
+        >>> _ = g.op("fmadd", g.op("load"))
+        >>> latencies = {"load": pa.Latency(23, 521, "global"), "fmadd": pa.Latency(1, 18)}
+        >>> pa.simulate(g.build(), 1, 1, 1, latencies).cycles
+        539.0
+
+    Source:
+        Cornelis and Lemeire, *The Pipeline Performance Model*.
     """
 
     issue: float
@@ -202,7 +222,30 @@ def loop_chain(loops: Sequence[Nested], loop: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True, eq=False)
 class InstructionGraph:
-    """Nodes and loops in program order; build one with :meth:`builder`."""
+    """Dependence graph of a warp's instructions, with loops kept as loops.
+
+    Build one with :meth:`builder`; its parts are immutable. Replicating the body is what a loop
+    means: only data edges and barriers order instructions.
+
+    Attributes:
+        nodes: the instructions, in program order.
+        loops: the loops, by number; each has its trip count and body.
+        body: what lies outside all loops, in program order: numbers of nodes and loops.
+        channels: where warps of a block synchronize in phases: mbarriers and named barriers.
+
+    Example:
+        >>> import perfassert as pa
+        >>> g = pa.InstructionGraph.builder()
+        >>> with g.loop(trips="n // 32") as body:
+        ...     element = g.op("load")
+        ...     _ = g.op("fadd", element, body.carried("sum"), name="sum")
+        >>> graph = g.build().bound({"n": 1024})
+        >>> len(graph.nodes), graph.trips(0)
+        (2, 32)
+
+    Source:
+        Cornelis and Lemeire, *The Pipeline Performance Model*, §III.C.
+    """
 
     nodes: tuple[Node, ...]
     loops: tuple[Loop, ...]
@@ -211,15 +254,26 @@ class InstructionGraph:
 
     @staticmethod
     def builder() -> GraphBuilder:
-        """An empty graph to add to."""
+        """Start an empty graph: a builder to which nodes, loops and barriers are added."""
         return GraphBuilder()
 
     def chain(self, loop: int) -> tuple[int, ...]:
-        """The loop and those around it, outermost first."""
+        """Numbers of a loop and of those around it, outermost first.
+
+        Args:
+            loop: number of the loop; a negative one has no chain.
+        """
         return loop_chain(self.loops, loop)
 
     def trips(self, loop: int) -> int:
-        """Trip count of a loop; :class:`GraphError` while it is still an expression."""
+        """Trip count of a loop, as a number.
+
+        Args:
+            loop: number of the loop.
+
+        Raises:
+            GraphError: it is still an expression over launch arguments; see :meth:`bound`.
+        """
         trips = self.loops[loop].trips
         if isinstance(trips, str):
             raise GraphError(
@@ -228,20 +282,41 @@ class InstructionGraph:
         return trips
 
     def times(self, node: Node) -> int:
-        """How often a warp that takes part executes a node."""
+        """How often a warp that takes part executes a node: the product of the trips around it.
+
+        Args:
+            node: one of :attr:`nodes`.
+        """
         return prod(map(self.trips, self.chain(node.loop)))
 
     def executions(self, node: Node, warps: int) -> int:
-        """How often the warps of a block, of which there are so many, execute a node together."""
+        """How often the warps of a block together execute a node.
+
+        Args:
+            node: one of :attr:`nodes`.
+            warps: warps of the block.
+        """
         return (warps if node.warps is None else len(node.warps)) * self.times(node)
 
     def trips_of(self, loop: int, warp: int) -> int:
-        """Trip count of a loop in one warp of a block."""
+        """Trip count of a loop in one warp of a block.
+
+        Args:
+            loop: number of the loop.
+            warp: number of the warp in its block, from 0.
+        """
         each = self.loops[loop].each
         return each[warp] if each else self.trips(loop)
 
     def bound(self, names: Mapping[str, int]) -> InstructionGraph:
-        """The graph with trip counts that are expressions evaluated over ``names``."""
+        """Graph whose trip counts are numbers: expressions are evaluated over launch arguments.
+
+        Args:
+            names: argument → integer, as in ``Launch.args``.
+
+        Raises:
+            GraphError: an unknown name, or a trip count below 0.
+        """
         loops = tuple(
             replace(loop, trips=_trips(loop, names)) if isinstance(loop.trips, str) else loop
             for loop in self.loops
@@ -249,7 +324,11 @@ class InstructionGraph:
         return replace(self, loops=loops)
 
     def to_networkx(self) -> networkx.MultiDiGraph:
-        """Nodes with their attributes; edges with ``loop`` and ``distance`` (0: same iteration)."""
+        """Convert to a ``networkx.MultiDiGraph``.
+
+        Nodes have ``operation``, ``name`` and ``loop``; edges have ``loop`` and ``distance`` (0:
+        the same iteration).
+        """
         import networkx
 
         graph = networkx.MultiDiGraph()
@@ -323,14 +402,30 @@ class _LoopDraft:
 
 
 class LoopBody:
-    """The inside of a loop: what ``with g.loop(...) as body`` gives."""
+    """Body of a loop under construction: what ``with g.loop(...) as body`` gives.
+
+    Args:
+        builder: the graph under construction.
+        index: number of the loop.
+    """
 
     def __init__(self, builder: GraphBuilder, index: int) -> None:
         self._builder = builder
         self._index = index
 
     def carried(self, name: str, init: Value | None = None, distance: int = 1) -> CarriedRef:
-        """Node ``name``, ``distance`` iterations earlier; the first ones take ``init``."""
+        """Value of a node from an earlier iteration of this loop.
+
+        Args:
+            name: of the node; it may follow later, and may lie in a nested loop (its last
+                iteration).
+            init: what the first iterations take: a node before the loop, or a value that an outer
+                loop carries. Default (None): they wait for nothing.
+            distance: how many iterations earlier. Default: 1.
+
+        Raises:
+            GraphError: the loop is closed, or ``init`` is not from before the loop.
+        """
         check_kind(name, str, "carried(): name", GraphError)
         distance = to_integer(
             distance, f"carried {in_short(name)}: distance", GraphError, minimum=1
@@ -370,7 +465,7 @@ class _OnlyContext:
 
 
 class GraphBuilder:
-    """Adds nodes, loops and barriers in program order; :meth:`build` gives the graph."""
+    """Builder of an instruction graph; takes nodes, loops and barriers in program order."""
 
     def __init__(self) -> None:
         self._drafts: list[_Draft] = []
@@ -392,10 +487,23 @@ class GraphBuilder:
         span: SourceSpan | None = None,
         completes: ChannelRef | None = None,
     ) -> NodeRef:
-        """Add an instruction of class ``operation`` that depends on ``inputs``.
+        """Add an instruction, and return its value for later nodes to use.
 
-        ``produces=False`` (a store): complete λ after its issue, else Λ after. ``completes``: the
-        channel on which it is one of the copies that the warp's last arrival expects.
+        Args:
+            operation: operation class: a key of the kernel's ``latencies``, else one of the device.
+            *inputs: values that it waits for: of earlier nodes, or carried ones.
+            name: unique in the graph; needed for what a loop carries. Default: none.
+            produces: False for a store: it is complete λ after its issue, else Λ after. Default:
+                True.
+            access: address expression of what it touches: ``"src[y, x + 1]"``. Default: none.
+            space: memory space of the access: ``"global"``, ``"shared"``, … Default: none said.
+            span: place in a source text, for reports. Default: none.
+            completes: channel on which it is one of the copies that the warp's last arrival
+                expects.
+
+        Raises:
+            GraphError: no operation class, a name used twice, or an input that is no value of this
+                graph.
         """
         if not isinstance(operation, str) or not operation:
             raise GraphError(f"an operation is a class name, not {in_short(operation)}")
@@ -411,17 +519,29 @@ class GraphBuilder:
         )  # fmt: skip
 
     def barrier(self, *nodes: Value, span: SourceSpan | None = None) -> NodeRef:
-        """A barrier of the block, of class ``"barrier"``.
+        """Add a barrier of the block, of class ``"barrier"``; everything later waits for it.
 
-        It waits for completion of everything earlier; with ``nodes``, for completion of those and
-        for issue of the rest. Everything later waits for it.
+        It is complete for all warps Λ after the last of them has issued it.
+
+        Args:
+            *nodes: values whose completion it waits for; of the rest it waits for the issue.
+                Default (none): it waits for the completion of everything earlier.
+            span: place in a source text, for reports. Default: none.
+
+        Raises:
+            GraphError: under :meth:`only`, where warps diverge.
         """
         if self.warps is not None:
             raise GraphError(f"barrier (node {len(self._drafts)}) under only(): divergent code")
         return self._add(BARRIER, nodes, fence=True, partial=bool(nodes), span=span)
 
     def channel(self, arrivals: int, name: str = "") -> ChannelRef:
-        """A channel of the block whose phases ``arrivals`` warps complete: see :class:`Signal`."""
+        """Add a channel of the block, at which warps synchronize in phases.
+
+        Args:
+            arrivals: how many warps complete a phase.
+            name: for messages. Default: its number.
+        """
         check_kind(name, str, "channel(): name", GraphError)
         arrivals = to_integer(
             arrivals, f"channel {in_short(name)}: arrivals", GraphError, minimum=1
@@ -433,7 +553,14 @@ class GraphBuilder:
     def arrive(
         self, channel: ChannelRef, *inputs: Value, expects: int = 0, operation: str = "arrive"
     ) -> NodeRef:
-        """Arrive at the channel's next phase, which waits for ``expects`` copies besides."""
+        """Add an arrival at the channel's next phase.
+
+        Args:
+            channel: what :meth:`channel` returned.
+            *inputs: values that it waits for.
+            expects: copies that the phase waits for besides. Default: 0.
+            operation: its operation class. Default: ``"arrive"``.
+        """
         expects = to_integer(expects, "arrive: expects", GraphError, minimum=0)
         signal = Signal(self._channel(channel), arrives=True, expects=expects)
         return self._add(operation, inputs, produces=False, signal=signal)
@@ -441,27 +568,55 @@ class GraphBuilder:
     def wait(
         self, channel: ChannelRef, *inputs: Value, lead: int = 0, operation: str = "wait"
     ) -> NodeRef:
-        """Wait for the channel's next phase, ``lead`` phases late: the first ``lead`` waits pass.
+        """Add a wait for the channel's next phase; everything later in the warp waits for it.
 
-        Complete Λ after that phase; everything later in the warp waits for it.
+        It is complete Λ after that phase.
+
+        Args:
+            channel: what :meth:`channel` returned.
+            *inputs: values that it waits for besides.
+            lead: how many phases late it waits: the first ``lead`` waits pass at once. Default: 0.
+            operation: its operation class. Default: ``"wait"``.
         """
         lead = to_integer(lead, "wait: lead", GraphError, minimum=0)
         signal = Signal(self._channel(channel), waits=True, lead=lead)
         return self._add(operation, inputs, fence=True, partial=True, signal=signal)
 
     def meet(self, channel: ChannelRef, *inputs: Value, operation: str = BARRIER) -> NodeRef:
-        """Arrive and wait for the phase to be complete, as at a named barrier."""
+        """Add an arrival and a wait for its phase, as at a named barrier.
+
+        Args:
+            channel: what :meth:`channel` returned.
+            *inputs: values that it waits for besides.
+            operation: its operation class. Default: ``"barrier"``.
+        """
         signal = Signal(self._channel(channel), arrives=True, waits=True)
         return self._add(operation, inputs, fence=True, partial=True, signal=signal)
 
     def loop(self, trips: Trips) -> _LoopContext:
-        """A loop of ``trips`` iterations: a number, or an expression over ``Launch.args``."""
+        """Open a loop: ``with g.loop(trips) as body``; nodes added inside are its body.
+
+        Args:
+            trips: iterations: a number, or an expression over ``Launch.args`` with ``+ - * // %``.
+
+        Raises:
+            GraphError: a number below 0, or none at all.
+        """
         if not isinstance(trips, str):
             trips = to_integer(trips, f"loop {len(self._loops)}: trips", GraphError, minimum=0)
         return _LoopContext(self, trips)
 
     def only(self, warps: Iterable[int]) -> _OnlyContext:
-        """Nodes added inside exist only in these warps of the block."""
+        """Restrict to some warps of the block: ``with g.only(warps=range(4))``.
+
+        Nested, only the warps common to both take part.
+
+        Args:
+            warps: their numbers in the block, from 0.
+
+        Raises:
+            GraphError: no warp, or a number below 0.
+        """
         try:
             given = list(islice(warps, MOST_WARPS + 1))
         except TypeError:
@@ -476,7 +631,11 @@ class GraphBuilder:
         return _OnlyContext(self, chosen)
 
     def build(self) -> InstructionGraph:
-        """The finished graph; :class:`GraphError` where a carried value cannot be resolved."""
+        """Finish the graph.
+
+        Raises:
+            GraphError: no node, a loop that is still open, or a carried value that no node makes.
+        """
         if self.open_loops:
             raise GraphError(f"loop {self.open_loops[-1]} is still open")
         if not self._drafts:
@@ -495,7 +654,11 @@ class GraphBuilder:
         return replace(graph, nodes=nodes)
 
     def open_loop(self, trips: Trips) -> int:
-        """Used by ``with g.loop(...)``."""
+        """Open a loop; used by ``with g.loop(...)``.
+
+        Args:
+            trips: as for :meth:`loop`.
+        """
         index = len(self._loops)
         parent = self.open_loops[-1] if self.open_loops else -1
         self._items().append(BodyItem(ItemKind.LOOP, index))
@@ -504,11 +667,17 @@ class GraphBuilder:
         return index
 
     def close_loop(self) -> None:
-        """Used by ``with g.loop(...)``."""
+        """Close the innermost loop; used by ``with g.loop(...)``."""
         self.open_loops.pop()
 
     def check_initial(self, name: str, init: Value, loop: int) -> None:
-        """``init`` must exist before the loop starts."""
+        """Raise :class:`GraphError` unless a carried value's ``init`` is from before the loop.
+
+        Args:
+            name: of the carried value.
+            init: what its first iterations take.
+            loop: number of the loop.
+        """
         self._check(init, f"carried {in_short(name)}")
         if isinstance(init, CarriedRef):
             if init.loop == loop or init.loop not in self.open_loops:

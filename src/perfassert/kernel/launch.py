@@ -18,14 +18,33 @@ Args = Union[Mapping[str, Any], Sequence[Any]]
 
 @dataclass(frozen=True, slots=True, init=False)
 class Launch:
-    """Grid and block in (x, y, z) order; ints and shorter tuples are padded with 1.
+    """Grid, block and arguments with which a kernel is started.
 
-    ``args``: kernel parameters, a mapping by name or a sequence by position: numbers, ``None`` for
-    a null pointer, a :class:`Buffer` or an array (a buffer that holds it), structures as
-    ``ctypes.Structure``, numpy structured scalars, bytes, or mappings by member.
-    ``shared_bytes``: dynamic shared memory per block. ``domain`` is set by :meth:`cover`:
-    threads outside it are masked. ``cluster``: blocks of a thread-block cluster, which divide the
-    grid.
+    Extents are in (x, y, z) order, whereas the shapes of fields are in C order; a number or a
+    shorter tuple is padded with 1. ``Launch(...)`` runs all threads of the grid; :meth:`cover`
+    masks those outside a domain.
+
+    Args:
+        grid: blocks in (x, y, z); at most 2³¹ - 1 in x, 65,535 in y and z.
+        block: threads of a block in (x, y, z).
+        args: kernel parameters, a mapping by name or a sequence by position. Values: integers,
+            floats for float parameters, ``None`` for a null pointer, a :class:`Buffer` or an array
+            (a buffer that holds it), a :class:`TensorMap`, structures as ``ctypes.Structure``,
+            numpy structured scalars, bytes, or mappings by member. Default: none.
+        shared_bytes: dynamic shared memory of a block, in bytes. Default: 0.
+        domain: threads in (x, y, z); those outside are masked. Default (None): no thread is.
+        cluster: blocks of a thread-block cluster in (x, y, z), which must divide the grid. Default:
+            1.
+
+    Raises:
+        LaunchError: an extent that is not one to three integers above 0, a grid that CUDA cannot
+            launch or that is no multiple of the cluster, or ``args`` of another kind.
+
+    Example:
+        >>> import perfassert as pa
+        >>> launch = pa.Launch.cover(domain=(640, 500), block=(32, 8), args={"n": 1 << 20})
+        >>> launch.grid, launch.blocks, launch.threads
+        ((20, 63, 1), 1260, 320000)
     """
 
     grid: tuple[int, int, int]
@@ -74,7 +93,24 @@ class Launch:
         *,
         cluster: Extent = 1,
     ) -> Launch:
-        """The smallest grid for a domain counted in threads; threads outside are masked."""
+        """Smallest grid that covers a domain; threads outside it are masked.
+
+        As with ``if (x >= nx) return;``, masked threads access nothing and do not count in
+        ``/thread`` and ``/update``.
+
+        Args:
+            domain: extents to cover in (x, y, z), counted in threads.
+            block: threads of a block in (x, y, z).
+            args: kernel parameters, as in the constructor. Default: none.
+            shared_bytes: dynamic shared memory of a block, in bytes. Default: 0.
+            cluster: blocks of a cluster; the grid is a multiple of it. Default: 1.
+
+        Returns:
+            The launch, whose :attr:`domain` is set.
+
+        Raises:
+            LaunchError: as of the constructor, and for a domain that needs too large a grid.
+        """
         covered, shape, unit = (
             extent("domain", domain), extent("block", block), extent("cluster", cluster)
         )  # fmt: skip
@@ -84,8 +120,13 @@ class Launch:
 
     @classmethod
     def looping(cls, launch: Launch, grid: tuple[int, ...], domain: Extent) -> Launch:
-        """``launch`` with the iterations of grid-stride loops as blocks, of which there may be more
-        than a grid can have."""
+        """Launch whose grid has the iterations of grid-stride loops as blocks of their own.
+
+        Args:
+            launch: the launch as it is started.
+            grid: blocks in (x, y, z); there may be more than a grid can have.
+            domain: threads in (x, y, z); those outside are masked.
+        """
         made = cls(1, launch.block, launch.args, launch.shared_bytes, domain=domain)
         object.__setattr__(made, "grid", grid)
         return made
@@ -100,22 +141,22 @@ class Launch:
 
     @property
     def clustered(self) -> bool:
-        """Whether blocks belong together in clusters."""
+        """Whether blocks belong together in thread-block clusters."""
         return self.cluster != (1, 1, 1)
 
     @property
     def blocks(self) -> int:
-        """Blocks in the grid."""
+        """Number of blocks in the grid."""
         return self.grid[0] * self.grid[1] * self.grid[2]
 
     @property
     def threads_per_block(self) -> int:
-        """Threads in a block."""
+        """Number of threads in a block."""
         return self.block[0] * self.block[1] * self.block[2]
 
     @property
     def extent(self) -> tuple[int, int, int]:
-        """Global thread coordinates run from 0 to these (exclusive); masked ones left out."""
+        """Unmasked threads along x, y and z: exclusive ends of the thread coordinates."""
         full = tuple(g * b for g, b in zip(self.grid, self.block, strict=True))
         if self.domain is None:
             return full  # type: ignore[return-value]
@@ -123,18 +164,21 @@ class Launch:
 
     @property
     def threads(self) -> int:
-        """Unmasked threads of the whole launch."""
+        """Number of unmasked threads of the whole launch."""
         x, y, z = self.extent
         return x * y * z
 
     def working_grid(self, work: Launch) -> tuple[int, int, int]:
-        """Blocks in each direction that have an unmasked thread of ``work``, which is this launch
-        with its guards as a domain."""
+        """Blocks in each direction that have an unmasked thread.
+
+        Args:
+            work: this launch with the guards of its code as a domain.
+        """
         reach = zip(self.grid, self.block, work.extent, strict=True)
         return tuple(max(1, min(g, -(-e // b))) for g, b, e in reach)  # type: ignore[return-value]
 
     def describe(self) -> str:
-        """``"grid 40×256×32, block 16×2×16"``."""
+        """Grid and block in words: ``"grid 40×256×32, block 16×2×16"``."""
         return f"grid {_by(self.grid)}, block {_by(self.block)}"
 
     def scalar_args(self) -> Iterator[tuple[str, int]]:

@@ -16,14 +16,32 @@ _SWIZZLES = (0, 32, 64, 128)
 
 @dataclass(frozen=True, slots=True, init=False)
 class TensorMap:
-    """The argument of a ``CUtensorMap`` parameter, as ``cuTensorMapEncodeTiled`` makes it.
+    """Argument of a ``CUtensorMap`` parameter: a tensor in global memory, and the box of one copy.
 
-    ``shape``, ``box`` and ``element_strides`` in elements and in C order (last axis contiguous),
-    a number for a single axis; ``strides``: bytes between elements of each axis but the last
-    (default: without gaps);
-    ``swizzle``: bytes, 0 for none. ``dtype``: as numpy calls it; 8-bit floats are ``"uint8"``.
+    Extents are in C order (last axis contiguous), one to five axes; a number stands for a single
+    axis.
 
-    Raises :class:`~perfassert.errors.LaunchError` for what does not fit together.
+    Args:
+        shape: extents of the tensor, in elements.
+        box: extents of what one bulk copy takes, in elements.
+        dtype: type of an element, as numpy calls it, of 1 to 8 bytes; 8-bit floats are ``"uint8"``.
+            Default: ``"float16"``.
+        strides: bytes between elements of each axis but the last. Default: without gaps.
+        element_strides: in elements, by axis. Default: 1 each.
+        swizzle: bytes of the swizzle pattern: 0 (none, the default), 32, 64 or 128.
+
+    Raises:
+        LaunchError: extents that do not fit together, or a ``dtype`` or ``swizzle`` that is none of
+            these.
+
+    Example:
+        >>> import perfassert as pa
+        >>> tiles = pa.TensorMap((4096, 1024), box=(128, 64), swizzle=128)
+        >>> tiles.item_bytes, tiles.byte_strides
+        (2, (2048, 2))
+
+    Source:
+        CUDA Driver API, ``cuTensorMapEncodeTiled``.
     """
 
     shape: tuple[int, ...]
@@ -70,12 +88,12 @@ class TensorMap:
 
     @property
     def item_bytes(self) -> int:
-        """Of one element."""
+        """Size of one element in bytes."""
         return _BYTES["".join(c for c in self.dtype if c.isdigit())]
 
     @property
     def byte_strides(self) -> tuple[int, ...]:
-        """Of every axis."""
+        """Bytes between elements along every axis, the last one included."""
         return (*self.strides, self.item_bytes)
 
 
