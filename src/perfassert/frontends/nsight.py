@@ -143,17 +143,29 @@ class MeasuredInstruction:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredSamples:
-    """The samples of one launch of ``kernel``; ``instructions`` by offset."""
+    """Stall samples of one launch, as Nsight Compute measured them; see :func:`read_samples`.
+
+    Attributes:
+        kernel: name of the kernel, empty where the page does not say it.
+        file: the page that they were read from.
+        instructions: samples of each instruction, by its offset.
+    """
 
     kernel: str
     file: str
     instructions: tuple[MeasuredInstruction, ...]
 
     def joined(self, offsets_and_texts: Sequence[tuple[int, str]]) -> Samples:
-        """The samples of a disassembled binary: instruction i at byte offset, with its SASS.
+        """Samples of a disassembled binary: instruction i has the samples of its offset.
 
-        Offsets and opcodes must agree (modifiers that only one disassembler prints are let
-        pass), else :class:`~perfassert.SamplesError`; only padding after the end may be missing.
+        Modifiers that only one disassembler prints are let pass; only padding after the end may be
+        missing.
+
+        Args:
+            offsets_and_texts: byte offset and SASS of each instruction of the binary.
+
+        Raises:
+            SamplesError: offsets or opcodes that do not agree: the profile is of another build.
         """
         numbers = {offset: number for number, (offset, _) in enumerate(offsets_and_texts)}
         end = max(numbers, default=-1)
@@ -194,10 +206,40 @@ class MeasuredSamples:
 def read_samples(
     path: str | PathLike[str], kernel: str | None = None, launch: int | None = None
 ) -> MeasuredSamples:
-    """Read a source page that ``ncu --page source --print-source sass --csv`` printed.
+    r"""Read stall samples of a real GPU from a source page of Nsight Compute as CSV.
 
-    ``kernel``: full name or function name; ``launch``: counted from 0 among those of that name.
-    Both may be left out where the file holds one launch. Raises :class:`~perfassert.SamplesError`.
+    ``ncu --import REPORT --page source --print-source sass --csv`` prints it, for a profile that
+    was taken with ``--section SourceCounters``.
+
+    Args:
+        path: the CSV file.
+        kernel: full name or function name. Default (None): the only launch of the file.
+        launch: which launch among those of that name, from 0. Default (None): the only one.
+
+    Returns:
+        Samples by instruction, for :func:`perfassert.advise`.
+
+    Raises:
+        SamplesError: what cannot be read, lacks columns or samples, or leaves open which launch is
+            meant; file and line are named.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> import perfassert as pa
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     page = Path(folder, "page.csv")
+        ...     _ = page.write_text(
+        ...         "Address,Source,stall_selected,stall_wait,stall_wait (Not Issued)\n"
+        ...         '0x100,"MOV R1, R2",2,3,1\n'
+        ...         "0x110,EXIT,2,0,0\n"
+        ...     )
+        ...     samples = pa.read_samples(page)
+        >>> [row.offset for row in samples.instructions]
+        [0, 16]
+
+    Source:
+        NVIDIA, *Nsight Compute CLI*, source page.
     """
     check_kind(path, (str, PathLike), "the path of a source page", SamplesError)
     file = str(path)

@@ -41,15 +41,29 @@ _TARGET = re.compile(r"`\((\.L_\w+)\)")
 
 @dataclass(frozen=True, slots=True)
 class KernelInfo:
-    """One kernel for one architecture.
+    """One kernel of a file for one architecture, as :func:`perfassert.kernels` finds it.
 
-    ``name`` is demangled, without parameter list. ``registers`` and ``stack_bytes`` are per thread;
-    ``spill_bytes`` is what of the stack is stored to as registers are, at constant places;
-    ``shared_bytes`` is static; ``barriers`` counts the block's; ``code_bytes`` is the size of the
-    kernel's section. ``mix``: operation class → instructions of that class in the code, each
-    counted once; ``accesses``: those of memory by width, ``"global_load 16 B"``. ``digest`` is of
-    the machine code, called functions included: the same under another name or path.
-    ``control_flow`` is of opcodes and jumps alone, whatever the registers.
+    Attributes:
+        name: demangled, without the parameter list.
+        mangled: as the linker knows it.
+        arch: architecture of the code: ``"sm_80"``.
+        registers: of a thread.
+        spill_bytes: of a thread: what of the stack is stored to at constant places, as spilled
+            registers are.
+        stack_bytes: stack of a thread.
+        shared_bytes: static shared memory of a block.
+        barriers: barriers that a block uses.
+        code_bytes: size of the kernel's section.
+        mix: operation class → instructions of that class in the code, each counted once.
+        accesses: memory instructions by class and width of a thread: ``"global_load 16 B"``.
+        digest: of the machine code, called functions included: the same under another name or path.
+        control_flow: digest of opcodes and jumps alone: the same with other registers.
+
+    Example:
+        >>> import perfassert as pa
+        >>> infos = pa.kernels("numba_axpy.ptx", arch="sm_80")  # doctest: +SKIP
+        >>> infos[0].arch, infos[0].spill_bytes, infos[0].accesses  # doctest: +SKIP
+        ('sm_80', 0, {'global_load 4 B': 2, 'global_store 4 B': 1})
     """
 
     name: str
@@ -76,15 +90,30 @@ def kernels(
     options: Sequence[str] = (),
     toolchain: str | None = None,
 ) -> tuple[KernelInfo, ...]:
-    """What is in a cubin, fat binary, object file, library, program, PTX or CUDA file.
+    """List every kernel of a file with its resources and instruction mix, without a launch.
 
-    In the file's order; one entry for each architecture that a kernel is compiled for. With
-    ``arch`` only that one, or what a driver would take on a device of it; sources are compiled for
-    it. ``defines``, ``include_dirs``, ``options`` and ``toolchain`` are those of
-    :func:`~perfassert.from_cuda`.
+    Args:
+        path: a cubin, fat binary, object file, library, program, PTX or CUDA file.
+        arch: architecture: CUDA and PTX are compiled for it, of compiled code that is taken which a
+            driver would take. Default: all that the file has, of PTX its target; CUDA source needs
+            it.
+        defines: macro → value, of CUDA source. Default: none.
+        include_dirs: folders of headers, of CUDA source. Default: none.
+        options: of the compiler, of CUDA source. Default: none.
+        toolchain: CUDA release that compiles sources: ``"12.4"``. Default: the preferred one.
 
-    Raises :class:`~perfassert.KernelSourceError` for what cannot be read or compiled, and
-    :class:`~perfassert.ToolchainMissing`.
+    Returns:
+        A :class:`KernelInfo` for each kernel and architecture, in the file's order.
+
+    Raises:
+        KernelSourceError: what cannot be read or compiled, nothing for ``arch``, or options that do
+            not go with the kind of file.
+        ToolchainMissing: a tool of NVIDIA's that the file needs is not installed.
+
+    Example:
+        >>> import perfassert as pa
+        >>> [info.shared_bytes for info in pa.kernels("numba_axpy.ptx")]  # doctest: +SKIP
+        [0]
     """
     source = _source(Path(path), defines or {}, include_dirs, options, toolchain)
     if source.kind == "cubin":

@@ -77,17 +77,43 @@ def from_cuda(
     constants: Mapping[str, Any] | None = None,
     toolchain: str | None = None,
 ) -> CompiledKernel:
-    """A kernel from CUDA source, compiled for the device that it is predicted on.
+    """Read a kernel from CUDA source; it is compiled for the device that it is predicted on.
 
-    ``kernel``: its name, with namespaces and template arguments (``"ns::star<double, 4>"``); may
-    be left out where the file has only one. ``trip_counts``: ``{"stencil.cu:42": 128}`` for loops
-    whose end depends on data; ``proxies``: ``{"index": "threadIdx.x * 7 % n"}``, what values
-    loaded from a parameter (or at ``"file:line"``) are taken to be; ``constants``:
-    ``{"n": 100}``, what the program writes into ``__constant__`` symbols before the launch;
-    ``toolchain``: ``"12.4"``, the release of the compiler, where it is installed.
+    The file is compiled when the kernel is first predicted: compile errors come then.
 
-    Raises :class:`~perfassert.KernelSourceError` for a file that cannot be read; compile errors
-    come when the kernel is first predicted, as the device's architecture is known then.
+    Args:
+        path: the ``.cu`` file.
+        kernel: its name, mangled, or demangled with namespaces and template arguments:
+            ``"ns::star<double, 4>"``. Default (None): the only kernel of the file.
+        defines: macro → value. Default: none.
+        include_dirs: folders of headers; a single one may stand alone. Default: none.
+        options: of the compiler, as nvcc spells them: ``("-use_fast_math", "-maxrregcount=64")``.
+        updates_per_thread: results that one thread makes. Default: 1.
+        trip_counts: ``{"stencil.cu:42": 128}``: iterations of loops whose end depends on data, by
+            the line of the loop's head. Without it such a loop has 16, and an assumption says so.
+        proxies: assumed values: ``{"index": "threadIdx.x * 7 % n"}`` says what is loaded through
+            the parameter ``index`` (or at ``"file.cu:line"``); each becomes an assumption.
+        constants: ``__constant__`` symbol → what the program writes there before the launch.
+        toolchain: CUDA release whose compiler is taken: ``"12.4"``. Default: the preferred one.
+
+    Returns:
+        A kernel whose registers, instructions and addresses are those of the compiled code.
+
+    Raises:
+        KernelSourceError: no such file, or a ``toolchain`` that is no release.
+        KernelError: a hint (``trip_counts``, ``proxies``, ``constants``, ``updates_per_thread``)
+            that is no such thing.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> import perfassert as pa
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder, "twice.cu")
+        ...     _ = path.write_text("__global__ void twice(float *x) { x[threadIdx.x] *= 2; }")
+        ...     kernel = pa.from_cuda(path, "twice", options=("-use_fast_math",))
+        >>> kernel.name
+        'twice'
     """
     check_kind({} if defines is None else defines, Mapping, "defines", KernelError)
     folders = (include_dirs,) if isinstance(include_dirs, (str, PathLike)) else include_dirs
@@ -110,10 +136,37 @@ def from_ptx(
     constants: Mapping[str, Any] | None = None,
     toolchain: str | None = None,
 ) -> CompiledKernel:
-    """A kernel from PTX text, compiled by ptxas for the device; see :func:`from_cuda`.
+    """Read a kernel from PTX text; ptxas compiles it for the device that it is predicted on.
 
-    ``parameters``: what they are called, by position. Without ptxas the first prediction raises
-    :class:`~perfassert.ToolchainMissing`.
+    Args:
+        path: the ``.ptx`` file.
+        kernel: its name, mangled or demangled. Default (None): the only kernel of the file.
+        options: of ptxas. Default: none.
+        parameters: what the kernel's parameters are called, by position. Default: as in the text.
+        updates_per_thread: results that one thread makes. Default: 1.
+        trip_counts: ``{"stencil.cu:42": 128}``: iterations of loops whose end depends on data.
+        proxies: assumed values loaded through a parameter, as for :func:`from_cuda`.
+        constants: ``__constant__`` symbol → what the program writes there before the launch.
+        toolchain: CUDA release whose ptxas is taken: ``"12.4"``. Default: the preferred one.
+
+    Returns:
+        A kernel whose registers, instructions and addresses are those of the compiled code. Without
+        ptxas its first prediction raises :class:`ToolchainMissing`.
+
+    Raises:
+        KernelSourceError: no such file, or a ``toolchain`` that is no release.
+        KernelError: a hint that is none, or ``parameters`` that are not distinct names.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> import perfassert as pa
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder, "empty.ptx")
+        ...     _ = path.write_text(".version 8.0 .target sm_80 .visible .entry empty() { ret; }")
+        ...     kernel = pa.from_ptx(path)
+        >>> kernel.name
+        'empty'
     """
     said = Hints.checked(updates_per_thread, trip_counts, proxies, constants, parameters)
     return _kernel(path, "ptx", kernel, said, options=tuple(options), toolchain=toolchain)
@@ -131,13 +184,38 @@ def from_cubin(
     constants: Mapping[str, Any] | None = None,
     toolchain: str | None = None,
 ) -> CompiledKernel:
-    """A kernel from compiled code, or from a listing of it (``.sass``); see :func:`from_cuda`.
+    """Read a kernel from compiled code: cubin, fat binary, object file, library or listing.
 
-    Cubins, fat binaries, object files, static and shared libraries and programs; what is not a
-    cubin needs ``cuobjdump``. Of several architectures the one is taken that a driver would take:
-    the nearest machine code of the device's major version, else PTX. ``arch`` (``"sm_90a"``)
-    leaves no other. ``parameters``: what they are called, by position, which machine code does not
-    say. ``toolchain``: what assembles PTX in the file.
+    Programs count as libraries. Of several architectures the one is taken that a driver would take
+    on the device: the nearest machine code of its major version, else PTX. What is not a cubin or a
+    ``.sass`` listing (``nvdisasm -c -hex -gi``) needs ``cuobjdump``.
+
+    Args:
+        path: the file.
+        kernel: its name, mangled or demangled. Default (None): the only kernel of the file.
+        arch: the one architecture to take: ``"sm_90a"``. Default: as a driver chooses.
+        parameters: what the kernel's parameters are called, by position; machine code does not say.
+        updates_per_thread: results that one thread makes. Default: 1.
+        trip_counts: ``{"stencil.cu:42": 128}``: iterations of loops whose end depends on data.
+        proxies: assumed values loaded through a parameter, as for :func:`from_cuda`.
+        constants: ``__constant__`` symbol → what the program writes there before the launch.
+        toolchain: CUDA release that assembles PTX in the file. Default: the preferred one.
+
+    Returns:
+        A kernel whose registers, instructions and addresses are those of the code.
+
+    Raises:
+        KernelSourceError: no such file, no such architecture, or a ``toolchain`` that is no
+            release.
+        KernelError: a hint that is none, or ``parameters`` that are not distinct names.
+
+    Example:
+        >>> from importlib.resources import files
+        >>> import perfassert as pa
+        >>> saxpy = pa.from_cubin(files("perfassert.sensitivity") / "listings/saxpy.sass")
+        >>> prediction = pa.predict(saxpy, pa.Launch(4096, 256, args={"n": 1 << 20}), "a100")
+        >>> prediction.resources.registers, prediction.volumes.dram_load.per_thread
+        (10, 8 B/thread)
     """
     kind = "sass" if Path(path).suffix == ".sass" else "cubin"
     if arch is not None:

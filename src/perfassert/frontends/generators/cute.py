@@ -32,14 +32,37 @@ def from_cute(
     trip_counts: Mapping[str, int] | None = None,
     proxies: Mapping[str, str] | None = None,
 ) -> CompiledKernel:
-    """A kernel from what ``cute.compile`` returns, through the PTX that it kept.
+    """Read a kernel from what ``cute.compile`` of CUTLASS' Python DSL returns.
 
-    ``kernel``: the function under ``@cute.kernel``, or a name, where there are several.
-    ``parameters``: what they are called, by position; without them those of the function, where
-    the compiler kept all of them. The PTX is for the architecture that ``CUTE_DSL_ARCH`` said. For
-    the rest see :func:`~perfassert.from_cuda`.
+    Taken is the PTX that it kept.
 
-    Raises :class:`~perfassert.KernelSourceError` where no PTX was kept.
+    Set ``CUTE_DSL_KEEP_PTX=1``, ``CUTE_DSL_ARCH`` and ``CUTE_DSL_DUMP_DIR`` before ``cutlass`` is
+    imported; the PTX is for that architecture.
+
+    Args:
+        function: what ``cute.compile`` returned.
+        kernel: the function under ``@cute.kernel``, or its name. Default (None): the only one.
+        parameters: what the kernel's parameters are called, by position. Default: as the
+            function's, where the compiler kept all of them.
+        updates_per_thread: results that one thread makes. Default: 1.
+        trip_counts: iterations of loops whose end depends on data, as for :func:`from_cuda`.
+        proxies: assumed values loaded through a parameter, as for :func:`from_cuda`.
+
+    Returns:
+        A kernel that ptxas compiles for the device that it is predicted on.
+
+    Raises:
+        KernelSourceError: no PTX was kept, or it has no such kernel.
+        ToolchainMissing: nvidia-cutlass-dsl is installed, but too old.
+        KernelError: a hint that is none.
+
+    Example:
+        >>> from types import SimpleNamespace
+        >>> import perfassert as pa
+        >>> ptx = ".version 8.0 .target sm_80 .visible .entry kernel_cutlass_scale_0() { ret; }"
+        >>> compiled = SimpleNamespace(__ptx__=ptx)  # as cute.compile returns it
+        >>> pa.from_cute(compiled, "scale").name
+        'scale'
     """
     new_enough("cute", _OLDEST, "nvidia-cutlass-dsl")
     text = _kept(function)

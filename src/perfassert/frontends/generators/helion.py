@@ -30,16 +30,36 @@ def from_helion(
     trip_counts: Mapping[str, int] | None = None,
     proxies: Mapping[str, str] | None = None,
 ) -> tuple[CompiledKernel, Launch]:
-    """A kernel and its launch from a file with what ``kernel.bind(args).to_triton_code(config)``
-    of Helion gives, or what ``HELION_PRINT_OUTPUT_CODE=1`` prints.
+    """Read a kernel and its launch from the Triton code that Helion prints.
 
-    ``signature``: Triton's types of the pointers, ``{"x": "*fp16"}``, and of what is no whole
-    number. ``sizes``: of dynamic shapes, as the text writes them, ``{"x.size(0)": 4096}``.
-    ``kernel``: which one of several. The file is read as text; neither Helion nor PyTorch is
-    imported. For the rest see :func:`~perfassert.from_cuda`.
+    The file has what ``kernel.bind(args).to_triton_code(config)`` gives, or what
+    ``HELION_PRINT_OUTPUT_CODE=1`` prints. It is read as text; neither Helion nor PyTorch is
+    imported.
 
-    Raises :class:`~perfassert.KernelSourceError` with file and line for what is none of Helion's,
-    for dynamic shapes without a size, and for code that reaches beyond Triton's language.
+    Args:
+        path: the file.
+        signature: Triton's types of pointers, and of parameters that are no integers: ``{"x":
+            "*fp16"}``.
+        kernel: which one of several. Default (None): the only one.
+        sizes: of dynamic shapes, as the text writes them: ``{"x.size(0)": 4096}``. Default: none.
+        updates_per_thread: results that one thread makes. Default: 1.
+        trip_counts: iterations of loops whose end depends on data, as for :func:`from_cuda`.
+        proxies: assumed values loaded through a parameter, as for :func:`from_cuda`.
+
+    Returns:
+        The kernel and the :class:`Launch` with which the text starts it.
+
+    Raises:
+        KernelSourceError: with file and line: no code of Helion's, a dynamic shape without a size,
+            or code that reaches beyond Triton's language.
+        ToolchainMissing: Triton is not installed, or too old.
+
+    Example:
+        >>> import perfassert as pa
+        >>> types = {"x": "*fp32", "y": "*fp32", "out": "*fp32"}
+        >>> kernel, launch = pa.from_helion("helion_exponents.py", types)  # doctest: +SKIP
+        >>> kernel.name, launch.grid, launch.block  # doctest: +SKIP
+        ('_helion_scaled_sum', (4096, 1, 1), (256, 1, 1))
     """
     text = TritonText.of_file(Path(path))
     launch = _chosen(text, tuple(_launches(text)), kernel)

@@ -39,10 +39,27 @@ _SHOWN = {"num_warps": "warps", "num_stages": "stages"}
 
 @dataclass(frozen=True)
 class InductorKernel:
-    """A Triton kernel of ``torch.compile``, for one shape. ``span``: where its text begins.
-    ``calls``: how often the program launches it. ``candidates``: label → kernel and launch, as
-    :func:`~perfassert.rank` takes them. ``chosen``: the label of what the cache says is used.
-    ``refused``: why there is no candidate."""
+    """A Triton kernel of ``torch.compile`` for one shape, with its configurations as candidates.
+
+    Attributes:
+        name: of the function.
+        span: where its text begins.
+        calls: how often the program launches it.
+        candidates: label → kernel and launch, as :func:`perfassert.rank` takes them.
+        chosen: label of the configuration that the cache says is used; None where it does not say.
+        refused: why there is no candidate; None where there are some.
+
+    Example:
+        >>> from importlib.resources import files
+        >>> import perfassert as pa
+        >>> from perfassert.source import SourceSpan
+        >>> kernel = pa.from_cubin(files("perfassert.sensitivity") / "listings/saxpy.sass")
+        >>> candidates = {"XBLOCK=256": (kernel, pa.Launch(4096, 256, args={"n": 1 << 20}))}
+        >>> span = SourceSpan("output_code.py", 12)
+        >>> found = pa.InductorKernel("triton_poi_fused_0", span, calls=1, candidates=candidates)
+        >>> found.launch.grid
+        (4096, 1, 1)
+    """
 
     name: str
     span: SourceSpan
@@ -53,12 +70,20 @@ class InductorKernel:
 
     @property
     def kernel(self) -> CompiledKernel:
-        """With the chosen configuration, or with the first one."""
+        """Kernel with the chosen configuration, else with the first one.
+
+        Raises:
+            KernelSourceError: there is no candidate; the message is :attr:`refused`.
+        """
         return self._first[0]
 
     @property
     def launch(self) -> Launch:
-        """With the chosen configuration, or with the first one."""
+        """Launch with the chosen configuration, else with the first one.
+
+        Raises:
+            KernelSourceError: there is no candidate; the message is :attr:`refused`.
+        """
         return self._first[1]
 
     @property
@@ -75,16 +100,34 @@ def from_inductor(
     configs: Mapping[str, Sequence[Mapping[str, int]]] | None = None,
     proxies: Mapping[str, str] | None = None,
 ) -> tuple[InductorKernel, ...]:
-    """The Triton kernels that ``torch.compile`` wrote: of an ``output_code.py``, or of all such
-    files in a folder (its cache, ``torch_compile_debug``), in the order in which they are launched.
+    """Read the Triton kernels that ``torch.compile`` wrote to its cache.
 
-    ``sizes``: of dynamic shapes, ``{"s0": 4096}``. ``configs``: kernel → configurations to try,
-    ``{"XBLOCK": 1024, "num_warps": 4}``, instead of those that Inductor would. Extern kernels (of
-    libraries) and kernels of a CPU are left out. ``proxies`` as in :func:`~perfassert.from_cuda`.
+    Files are read as text; neither are they imported nor is PyTorch. Kernels of libraries and of
+    the CPU are left out.
 
-    A kernel with a grid, a heuristic or a helper that is not known has its reason in ``refused``.
-    Raises :class:`~perfassert.KernelSourceError` with file and line for what is none of
-    Inductor's and for dynamic shapes without a size.
+    Args:
+        path: an ``output_code.py``, or a folder with such files: that of
+            ``TORCHINDUCTOR_CACHE_DIR`` or of ``TORCH_COMPILE_DEBUG=1``.
+        sizes: of dynamic shapes: ``{"s0": 4096}``. Default: none.
+        configs: kernel → configurations to try, ``{"XBLOCK": 1024, "num_warps": 4}``. Default:
+            those that Inductor would try.
+        proxies: assumed values loaded through a parameter, as for :func:`from_cuda`.
+
+    Returns:
+        An :class:`InductorKernel` for each kernel and shape, in the order of their launches. One
+        with a grid, a heuristic or a helper that is not known has its reason in ``refused``.
+
+    Raises:
+        KernelSourceError: with file and line: nothing of Inductor's, no kernel for a GPU, a dynamic
+            shape without a size, or ``configs`` of a kernel that is not launched.
+        ToolchainMissing: Triton is not installed, or too old.
+
+    Example:
+        >>> import perfassert as pa
+        >>> for kernel in pa.from_inductor("inductor_rows.py"):  # doctest: +SKIP
+        ...     print(kernel.name, kernel.calls, len(kernel.candidates))
+        triton_poi_fused_add_relu_0 1 2
+        triton_per_fused__softmax_1 2 1
     """
     found = [
         one

@@ -37,16 +37,38 @@ def from_numba(
     trip_counts: Mapping[str, int] | None = None,
     proxies: Mapping[str, str] | None = None,
 ) -> CompiledKernel:
-    """A kernel from a function under ``@cuda.jit``, compiled for the device it is predicted on.
+    """Read a kernel from a Numba function under ``@cuda.jit``, compiled without a GPU.
 
-    ``signature``: Numba's (``"void(float32, float32[::1])"``, ``void(...)``, a tuple of types), or
-    a tuple of arguments such as a call has. ``Launch.args`` takes the function's own parameters:
-    an array, a ``pa.Buffer`` or a shape for an array, whose extents and strides follow from it
-    (``x.shape[0]`` and ``x.strides[0]`` may be given as well). For the rest see
-    :func:`~perfassert.from_cuda`.
+    It is compiled when it is first predicted, for that device. ``Launch.args`` takes the function's
+    own parameters: for an array an array, a :class:`Buffer` or a shape, from which extents and
+    strides follow (``x.shape[0]`` and ``x.strides[0]`` may be given as well).
 
-    Raises :class:`~perfassert.KernelSourceError` for what is no kernel and for a signature that is
-    not its; errors of Numba's compiler come when the kernel is first predicted.
+    Args:
+        dispatcher: the function under ``@cuda.jit``, which has no signature in the decorator.
+        signature: Numba's: ``"void(float32, float32[::1])"``, ``void(...)`` or a tuple of types; or
+            a tuple of arguments such as a call has.
+        updates_per_thread: results that one thread makes. Default: 1.
+        trip_counts: iterations of loops whose end depends on data, as for :func:`from_cuda`.
+        proxies: assumed values loaded through a parameter, as for :func:`from_cuda`.
+
+    Returns:
+        A kernel whose registers, instructions and addresses are those of the compiled code.
+
+    Raises:
+        KernelSourceError: no kernel, or a signature that is not its.
+        ToolchainMissing: Numba is not installed, or too old.
+        KernelError: a hint that is none.
+
+    Example:
+        >>> import perfassert as pa
+        >>> from numba import cuda  # doctest: +SKIP
+        >>> @cuda.jit  # doctest: +SKIP
+        ... def double(x):
+        ...     i = cuda.grid(1)
+        ...     if i < x.shape[0]:
+        ...         x[i] *= 2
+        >>> pa.from_numba(double, "void(float32[::1])").name  # doctest: +SKIP
+        'double'
     """
     cuda = package("numba.cuda", "numba", _OLDEST, "numba-cuda")
     function = getattr(dispatcher, "py_func", None)

@@ -37,11 +37,34 @@ def from_source_object(
     proxies: Mapping[str, str] | None = None,
     constants: Mapping[str, Any] | None = None,
 ) -> CompiledKernel:
-    """A kernel from an object with ``.ptx`` or ``.code``: CUDA source, PTX or machine code.
+    """Read a kernel from an object that holds CUDA source, PTX or machine code.
 
-    ``kernel``: as in :func:`~perfassert.from_cuda`, whose other arguments are the same; without
-    it the object's ``.name``, where the text has a kernel of that name. Raises
-    :class:`~perfassert.KernelSourceError` for an object that holds neither.
+    Args:
+        held: an object whose ``.ptx`` is PTX, or whose ``.code`` is CUDA source, PTX or machine
+            code, as text or bytes.
+        kernel: its name, as for :func:`from_cuda`. Default (None): the object's ``.name`` where the
+            text has a kernel of that name, else the only one.
+        defines: macro → value, of CUDA source. Default: none.
+        include_dirs: folders of headers, of CUDA source. Default: none.
+        options: of the compiler. Default: none.
+        updates_per_thread: results that one thread makes. Default: 1.
+        trip_counts: iterations of loops whose end depends on data, as for :func:`from_cuda`.
+        proxies: assumed values loaded through a parameter, as for :func:`from_cuda`.
+        constants: ``__constant__`` symbol → what the program writes there before the launch.
+
+    Returns:
+        A kernel that is compiled for the device that it is predicted on.
+
+    Raises:
+        KernelSourceError: the object holds neither text nor code.
+        KernelError: a hint that is none.
+
+    Example:
+        >>> from types import SimpleNamespace
+        >>> import perfassert as pa
+        >>> text = "__global__ void twice(float *x) { x[threadIdx.x] *= 2; }"
+        >>> pa.from_source_object(SimpleNamespace(code=text, name="twice")).name
+        'twice'
     """
     kind, content = _content(held)
     named = getattr(held, "name", None)
@@ -104,11 +127,34 @@ def from_cupy(
     proxies: Mapping[str, str] | None = None,
     constants: Mapping[str, Any] | None = None,
 ) -> CompiledKernel:
-    """A kernel from a ``cupy.RawKernel`` or ``cupy.RawModule``, which is not compiled by CuPy.
+    """Read a kernel from a ``cupy.RawKernel`` or ``cupy.RawModule``.
 
-    Its ``.code`` and ``.options`` are taken, or its ``.file_path``. ``kernel``: which one of a
-    module. Raises :class:`~perfassert.KernelSourceError` for what is neither. See
-    :func:`~perfassert.from_cuda` for the rest.
+    Its ``.code`` and ``.options`` are taken, or its ``.file_path``. CuPy does not compile them.
+
+    Args:
+        held: the ``RawKernel`` or ``RawModule``. Elementwise, reduction and fused kernels have no
+            text before they are launched.
+        kernel: which one of a module. Default (None): the object's own name, else the only one.
+        updates_per_thread: results that one thread makes. Default: 1.
+        trip_counts: iterations of loops whose end depends on data, as for :func:`from_cuda`.
+        proxies: assumed values loaded through a parameter, as for :func:`from_cuda`.
+        constants: ``__constant__`` symbol → what the program writes there before the launch.
+
+    Returns:
+        A kernel that is compiled for the device that it is predicted on.
+
+    Raises:
+        KernelSourceError: neither a ``RawKernel`` nor a ``RawModule``.
+        ToolchainMissing: CuPy is installed, but too old.
+        KernelError: a hint that is none.
+
+    Example:
+        >>> from types import SimpleNamespace
+        >>> import perfassert as pa
+        >>> text = 'extern "C" __global__ void twice(float *x) { x[threadIdx.x] *= 2; }'
+        >>> raw = SimpleNamespace(code=text, name="twice", options=())  # as cupy.RawKernel has it
+        >>> pa.from_cupy(raw).name
+        'twice'
     """
     if type(held).__module__.partition(".")[0] == "cupy":
         new_enough("cupy", _OLDEST, *_CUPY)

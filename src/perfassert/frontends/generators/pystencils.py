@@ -39,17 +39,40 @@ def from_pystencils(
     trip_counts: Mapping[str, int] | None = None,
     proxies: Mapping[str, str] | None = None,
 ) -> Kernel:
-    """A kernel from what ``ps.create_kernel`` makes for CUDA, or from assignments before that.
+    """Read a kernel from pystencils: generated CUDA, or assignments before code is generated.
 
-    A generated kernel is compiled for the device; ``Launch.args`` takes its fields by name, as
-    arrays, a ``pa.Buffer`` or shapes, and its symbols. Assignments, with fields of fixed shape,
-    become address expressions: no code is generated; ``registers`` is what a thread is taken to
-    have, ``fold`` how many points it makes along x, y and z, side by side, so that a launch covers
-    as many fewer (``updates_per_thread`` goes with it). Thread (0, 0, 0) is the first point that
-    has all neighbours, as in generated code. For the rest see :func:`~perfassert.from_cuda`.
+    What ``ps.create_kernel`` makes for CUDA is compiled for the device; ``Launch.args`` takes its
+    fields by name, as arrays, a :class:`Buffer` or shapes, and its symbols. Assignments, whose
+    fields have fixed shapes, become address expressions. Thread (0, 0, 0) is the first point that
+    has all neighbours.
 
-    Raises :class:`~perfassert.KernelSourceError` for what is neither, for a kernel of a CPU and,
-    of assignments, for fields whose shape is not fixed.
+    Args:
+        kernel: what ``ps.create_kernel`` returned; or an assignment, a list of them, or an
+            ``AssignmentCollection``.
+        registers: of a thread, for assignments. Default: 32.
+        fold: points that a thread makes along x, y and z, for assignments; a launch covers as many
+            fewer. Default: one each.
+        updates_per_thread: results that one thread makes. Default: 1; with ``fold``, give its
+            product.
+        trip_counts: iterations of loops whose end depends on data, as for :func:`from_cuda`.
+        proxies: assumed values loaded through a parameter, as for :func:`from_cuda`.
+
+    Returns:
+        A kernel: compiled, or from address expressions.
+
+    Raises:
+        KernelSourceError: neither of the two, a kernel of a CPU, ``fold`` of generated code, or
+            assignments with fields whose shape is not fixed.
+        ToolchainMissing: pystencils is not installed, or too old.
+        KernelError: a hint that is none.
+
+    Example:
+        >>> import perfassert as pa
+        >>> import pystencils as ps  # doctest: +SKIP
+        >>> src, dst = ps.fields("src, dst: float64[66,66]", layout="fzyx")  # doctest: +SKIP
+        >>> mean = ps.Assignment(dst[0, 0], (src[1, 0] + src[-1, 0]) / 2)  # doctest: +SKIP
+        >>> len(pa.from_pystencils([mean]).loads)  # doctest: +SKIP
+        2
     """
     package("pystencils", "pystencils", _OLDEST, "pystencils")
     if hasattr(kernel, "get_c_code") and hasattr(kernel, "parameters"):

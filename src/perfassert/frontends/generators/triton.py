@@ -53,18 +53,44 @@ def from_triton(
     trip_counts: Mapping[str, int] | None = None,
     proxies: Mapping[str, str] | None = None,
 ) -> CompiledKernel:
-    """A kernel from a Triton function, compiled for the device that it is predicted on.
+    """Read a kernel from a Triton or Gluon function, compiled by Triton without a GPU.
 
-    ``signature``: Triton's types by parameter, ``{"x": "*fp32", "n": "i32"}``; ``constexprs``: the
-    values of the others, where they have no default. A launch has ``num_warps * 32`` threads per
-    block, of at most ``maxnreg`` registers each. ``attrs`` is what Triton may rely on, as its
-    ``ASTSource`` takes it; without it, what Triton itself takes from a launch: pointers and
-    integers in ``Launch.args`` that are multiples of 16, integers that are 1. A pointer that is
-    not in ``Launch.args`` is taken to be aligned.
-    For the rest see :func:`~perfassert.from_cuda`.
+    It is compiled when it is first predicted, for that device. A launch has ``num_warps * 32``
+    threads per block. Pass an autotuned kernel as ``kernel.fn``, or rank its configurations with
+    :func:`rank_autotune`.
 
-    Raises :class:`~perfassert.KernelSourceError` for what is no JIT function and for a signature
-    that is not its; compile errors come when the kernel is first predicted.
+    Args:
+        jit_function: a function under ``@triton.jit`` or ``@gluon.jit``.
+        signature: Triton's types by parameter: ``{"x": "*fp32", "n": "i32"}``.
+        constexprs: values of the other parameters, where they have no default. Default: none.
+        num_warps: warps of a block. Default: 4.
+        num_stages: stages of software pipelining. Default: Triton's.
+        maxnreg: most registers of a thread. Default: Triton's.
+        attrs: what Triton may rely on, as its ``ASTSource`` takes it. Default: what Triton itself
+            takes from a launch: pointers and integers in ``Launch.args`` that are multiples of 16,
+            integers that are 1. A pointer that is not in ``Launch.args`` counts as aligned.
+        updates_per_thread: results that one thread makes. Default: 1.
+        trip_counts: iterations of loops whose end depends on data, as for :func:`from_cuda`.
+        proxies: assumed values loaded through a parameter, as for :func:`from_cuda`.
+
+    Returns:
+        A kernel whose registers, instructions and addresses are those of the compiled code.
+
+    Raises:
+        KernelSourceError: no JIT function, or a signature that is not its.
+        ToolchainMissing: Triton is not installed, or too old.
+        KernelError: a hint that is none.
+
+    Example:
+        >>> import perfassert as pa
+        >>> import triton  # doctest: +SKIP
+        >>> import triton.language as tl  # doctest: +SKIP
+        >>> @triton.jit  # doctest: +SKIP
+        ... def double(x, BLOCK: tl.constexpr):
+        ...     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        ...     tl.store(x + i, 2 * tl.load(x + i))
+        >>> pa.from_triton(double, {"x": "*fp32"}, {"BLOCK": 256}).name  # doctest: +SKIP
+        'double'
     """
     triton = triton_module()
     function = _jit_function(triton, jit_function)

@@ -45,15 +45,37 @@ def from_warp(
     trip_counts: Mapping[str, int] | None = None,
     proxies: Mapping[str, str] | None = None,
 ) -> CompiledKernel:
-    """A kernel from a function under ``@wp.kernel``, compiled for the device it is predicted on.
+    """Read a kernel from an NVIDIA Warp function under ``@wp.kernel``, compiled without a GPU.
 
-    ``Launch.args`` takes the function's own parameters, an array, a ``pa.Buffer`` or a shape for
-    an array, and ``dim`` as ``wp.launch`` takes it (without it, the threads of the launch, of a
-    kernel with one index). ``adjoint``: the generated backward kernel, whose further parameters
-    are called ``adj_x``. For the rest see :func:`~perfassert.from_cuda`.
+    It is compiled when it is first predicted, for that device. ``Launch.args`` takes the function's
+    own parameters (for an array an array, a :class:`Buffer` or a shape), and ``dim`` as
+    ``wp.launch`` takes it; for a kernel with one index the default is the threads of the launch.
 
-    Raises :class:`~perfassert.KernelSourceError` for what is no kernel; errors of Warp's compiler
-    come when the kernel is first predicted.
+    Args:
+        kernel: the function under ``@wp.kernel``; one of type ``Any`` as ``wp.overload`` gives it.
+        adjoint: take the generated backward kernel, whose further parameters are called ``adj_x``.
+            Default: False.
+        updates_per_thread: results that one thread makes. Default: 1.
+        trip_counts: iterations of loops whose end depends on data, as for :func:`from_cuda`.
+        proxies: assumed values loaded through a parameter, as for :func:`from_cuda`.
+
+    Returns:
+        A kernel whose registers, instructions and addresses are those of the compiled code.
+
+    Raises:
+        KernelSourceError: no kernel of Warp's, or one with parameters of type ``Any``.
+        ToolchainMissing: Warp is not installed, or too old.
+        KernelError: a hint that is none.
+
+    Example:
+        >>> import perfassert as pa
+        >>> import warp as wp  # doctest: +SKIP
+        >>> @wp.kernel  # doctest: +SKIP
+        ... def double(x: wp.array(dtype=float)):
+        ...     i = wp.tid()
+        ...     x[i] = 2.0 * x[i]
+        >>> pa.from_warp(double).name  # doctest: +SKIP
+        'double'
     """
     warp = package("warp", "warp", _OLDEST, "warp-lang")
     if not isinstance(kernel, warp.Kernel):
