@@ -20,7 +20,13 @@ _SHOWN = (
 
 @dataclass(frozen=True, slots=True)
 class WhatIf:
-    """``before`` and ``after``; printed, it is the table of what differs."""
+    """A prediction before and after changes; printed, it is the table of what differs.
+
+    Attributes:
+        before: the prediction as it was.
+        after: the prediction with the changes.
+        changes: the changes, as they were written.
+    """
 
     before: Prediction
     after: Prediction
@@ -28,11 +34,11 @@ class WhatIf:
 
     @property
     def speedup(self) -> float:
-        """Old time over new time."""
+        """Old time over new time: above 1, the changes make the launch faster."""
         return float(self.before.time) / float(self.after.time)
 
     def table(self) -> str:
-        """The metrics that differ, and the bounds of the limiters that do."""
+        """Table of the metrics that differ, and of the limiters' own times that do."""
         rows: list[tuple[object, ...]] = []
         for name in _SHOWN:
             rows += _row(name, METRICS[name].read(self.before), METRICS[name].read(self.after))
@@ -48,16 +54,33 @@ class WhatIf:
 
 
 def whatif(prediction: Prediction, **changes: Any) -> WhatIf:
-    """Predict again with changes, and compare.
+    """Predict the same kernel and launch again with changes, and show what differs.
 
-    Values of the device take factors: ``dram_bandwidth=2.0``, ``compute_units=0.5``.
-    ``latency={"shared": 0.5}`` multiplies λ and Λ of an operation class, of all classes of a
-    pipeline, or of a level (``l1 l2 dram``), or replaces them by a :class:`~perfassert.Latency`.
-    ``registers=32``, ``shared_bytes=``, ``ilp=``, ``block=``, ``grid=``, ``args=`` replace what
-    kernel and launch say; with another block the grid covers the same threads.
+    Args:
+        prediction: made by :func:`perfassert.predict` in this process.
+        **changes: they apply together. Any number of the device takes a factor between 1/1000 and
+            1000: ``dram_bandwidth=2.0``, ``compute_units=0.5``. ``latency={"shared": 0.5}``
+            multiplies λ and Λ of an operation class, of all classes of a pipeline, or a level (``l1
+            l2 dram``, ``global`` for all three), or replaces them by a :class:`Latency`.
+            ``registers``, ``shared_bytes``, ``ilp``, ``updates_per_thread`` and ``flops`` replace
+            what the kernel says; ``block``, ``grid`` and ``args`` what the launch says. With
+            another ``block`` the grid covers the same threads.
 
-    Raises :class:`~perfassert.errors.KernelError` for a change that it does not know, and for a
-    prediction that was read from a file.
+    Returns:
+        A comparison with ``before``, ``after``, ``speedup`` and ``table()``.
+
+    Raises:
+        KernelError: an unknown change or factor, or a prediction that was read from data or has
+            measured volumes, so that its kernel is not known.
+        DeviceFileError: values of the device that cannot hold together.
+
+    Example:
+        >>> import perfassert as pa
+        >>> fields = [pa.Field("a", shape=1 << 24), pa.Field("b", shape=1 << 24)]
+        >>> copy = pa.Kernel.from_accesses("copy", fields, loads=["a[x]"], stores=["b[x]"])
+        >>> prediction = pa.predict(copy, pa.Launch.cover(1 << 24, block=256), "a100")
+        >>> 1.5 < pa.whatif(prediction, dram_bandwidth=2.0).speedup < 2.5
+        True
     """
     check_kind(prediction, Prediction, "what whatif() changes", KernelError)
     written = ", ".join(f"{key}={in_short(value)}" for key, value in changes.items())

@@ -28,8 +28,37 @@ ENTRY = ("kernel", "count", "constants", *LAUNCH)
 
 @dataclass(frozen=True, slots=True)
 class RecordedLaunch:
-    """One launch of a file: ``kernel`` as it was launched, ``count`` times; ``label``: unique in
-    the file, ``device``: the one it was recorded for; ``name``: the kernel's, demangled."""
+    """One launch of a launches file.
+
+    Attributes:
+        label: unique in the file: ``axpy``, ``axpy#2``.
+        name: of the kernel, demangled.
+        kernel: as it was launched.
+        launch: grid, block and arguments.
+        count: how often it was launched.
+        device: name of the one that it was recorded for; empty where the file does not say it.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> import perfassert as pa
+        >>> text = '''
+        ... schema = 1
+        ... [kernels.fill.accesses]
+        ... fields = [{ name = "out", shape = 4096 }]
+        ... stores = ["out[x]"]
+        ... [[launch]]
+        ... kernel = "fill"
+        ... count = 50
+        ... grid = 16
+        ... block = 256
+        ... '''
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = Path(folder, "launches.toml").write_text(text)
+        ...     (entry,) = pa.launches(Path(folder, "launches.toml"))
+        >>> entry.label, entry.count, entry.launch.threads
+        ('fill', 50, 4096)
+    """
 
     label: str
     name: str
@@ -40,9 +69,38 @@ class RecordedLaunch:
 
 
 def launches(path: str | PathLike[str]) -> tuple[RecordedLaunch, ...]:
-    """The launches of a file, in the order in which they first happened.
+    """Read the launches of a program, as ``perfassert record`` wrote them down.
 
-    Raises :class:`~perfassert.RecordError` with file, line and key for what is no launches file.
+    The file is data: it names code and arrays beside it, and nothing in it is run.
+
+    Args:
+        path: the launches file.
+
+    Returns:
+        A :class:`RecordedLaunch` for each, in the order in which they first happened.
+
+    Raises:
+        RecordError: no launches file, or a faulty one; file, line and key are named.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> import perfassert as pa
+        >>> text = '''
+        ... schema = 1
+        ... [kernels.fill.accesses]
+        ... fields = [{ name = "out", shape = 4096 }]
+        ... stores = ["out[x]"]
+        ... [[launch]]
+        ... kernel = "fill"
+        ... grid = 16
+        ... block = 256
+        ... '''
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = Path(folder, "launches.toml").write_text(text)
+        ...     recorded = pa.launches(Path(folder, "launches.toml"))
+        >>> [pa.predict(r.kernel, r.launch, "a100").volumes.l2_store.total for r in recorded]
+        [32.77 kB]
     """
     return _LaunchesReader(Path(fspath(path)), fspath(path)).entries()
 

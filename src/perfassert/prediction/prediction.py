@@ -53,14 +53,33 @@ class Resources:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """One suggestion of the advisor.
+    """One suggestion of the advisor, with the speedup that it would bring.
 
-    ``importance``: share of all samples that it is about. ``speedup``: old over new predicted time,
-    with the change carried out on the model; ``formula_speedup``: by the paper's estimator, if all
-    hotspots are mended. ``hotspots``: definition and use, how many instructions lie between them,
-    their own importance and speedup by the formula. ``context``: of the hottest one, ``function``,
-    ``loop`` and ``stall``; ``estimate``, whether ``speedup`` is by ``"simulation"`` or, where the
-    optimizer states no change of the model, by the ``"formula"`` too.
+    Attributes:
+        optimizer: its name: ``"Loop Unrolling"``, ``"Coalescing"``, …
+        category: ``"stall elimination"``, ``"latency hiding"`` or ``"parallel"``.
+        speedup: old over new predicted time, with the change carried out on the model.
+        importance: fraction of all samples that it is about.
+        suggestion: what to do, in a sentence.
+        hotspots: up to five mappings: ``def`` and ``use`` (definition and use, as
+            ``"file.cu:line"`` or node), ``distance`` in instructions between them, their
+            ``importance`` and ``speedup`` (by the formula), and where they lie.
+        formula_speedup: old over new time by the estimator of the paper, if all hotspots are fixed.
+        context: of the hottest hotspot: ``function``, ``loop``, ``stall``; ``estimate`` is
+            ``"simulation"``, or ``"formula"`` where ``speedup`` is the paper's.
+
+    Example:
+        >>> import perfassert as pa
+        >>> g = pa.InstructionGraph.builder()
+        >>> with g.loop(trips=64) as body:
+        ...     _ = g.op("add", g.op("global_load"), body.carried("sum"), name="sum")
+        >>> total = pa.Kernel.from_graph("total", g.build(), registers=16)
+        >>> first = pa.predict(total, pa.Launch(216, 256), "a100").advice[0]
+        >>> first.optimizer, first.category, first.speedup > 1
+        ('Loop Unrolling', 'latency hiding', True)
+
+    Source:
+        Zhou et al., *GPA: A GPU Performance Advisor Based on Instruction Sampling*, CGO 2021.
     """
 
     optimizer: str
@@ -99,17 +118,56 @@ class Diagnosis:
 
 @dataclass(frozen=True)
 class Prediction:
-    """Immutable; the same on every machine and in every process.
+    """Predicted time, data volumes and bottlenecks of one launch of one kernel on one device.
 
-    ``time``, ``roofline_time`` and ``bounds`` in seconds; ``cycles`` of one compute unit;
-    ``spread``: how far ``time`` moves over the start phases, as a share of it; ``exact``: metrics
-    that are facts of the binary or the launch; ``error_bands``: what is known of the error of each
-    one. ``confidence``: one of :data:`CONFIDENCES`; ``confidence_reasons``: stand-ins for what the
-    kernel does not tell, the heaviest first. ``diagnostics``: what the volumes rest on.
-    ``origin``: kernel, launch and device, where it was made in this process; ``diagnose`` finds
-    ``stalls`` and ``advice`` from it when one of them is first asked for. ``on_expect`` is told
-    what every call of :meth:`expect` found. ``seal``: digest of what
-    the predictor said (:mod:`perfassert.prediction.seal`), empty for what was read from data.
+    Made by :func:`perfassert.predict`. Immutable; the same on every machine and in every process.
+
+    Attributes:
+        kernel, device: their names.
+        device_digest, model_version: identify the content of the device file, and the model.
+        grid, block: extents in (x, y, z).
+        threads: unmasked threads of the launch.
+        updates: results that they make.
+        warps, blocks: all of the grid.
+        time: of the launch, in seconds, from the simulation fed with the predicted volumes.
+        cycles: the same in cycles of an SM, without the launch overhead.
+        spread: range of the time over a few fixed start phases, as a fraction of it.
+        limiter: what decides the time: ``dram``, ``l2``, ``l1``, ``shared``, ``atomics``,
+            ``compute``, ``issue``, ``latency`` or ``parallelism``.
+        bounds: limiter → its own time, in seconds.
+        roofline_time, roofline_limiter: of the slowest of DRAM, L2, L1 and floating point.
+        volumes: of the whole launch: ``l1_wavefronts``, ``l1_cycles``, ``shared_wavefronts``
+            (counts), ``l2_load``, ``l2_store``, ``dram_load``, ``dram_store`` (bytes). Each has
+            ``total``, ``per_thread``, ``per_update``, ``parts`` that sum to the total, and
+            ``fields``.
+        occupancy: ``fraction``, ``resident_blocks`` and ``warps_per_unit`` of an SM, ``limited_by``
+            (``warps``, ``blocks``, ``registers`` or ``shared``).
+        resources: ``registers`` and ``spill_bytes`` of a thread, ``shared_bytes`` of a block,
+            ``instructions`` of the launch.
+        assumptions: what the model had to assume; each has ``text`` and ``span``.
+        exact: names of metrics that are facts of the binary or the launch, and no estimates.
+        error_bands: metric → what is known of its error.
+        confidence: ``"measured"``, ``"transferred"`` (extrapolated from another device or kind of
+            kernel) or ``"guessed"``.
+        confidence_reasons: assumed values that replace facts of the kernel, the heaviest first,
+            each with ``share``, the fraction of instructions or bytes that rests on it.
+        diagnostics: what volumes and time rest on; keys in ``docs/model.md``.
+        origin: kernel, launch and device, where it was made in this process.
+        diagnose: computes stalls and advice when one of them is first asked for.
+        on_expect: called with the outcomes of every :meth:`expect`.
+        seal: digest of what the predictor made; empty for what was read from data.
+
+    Example:
+        >>> import perfassert as pa
+        >>> fields = [pa.Field("a", shape=1 << 24), pa.Field("b", shape=1 << 24)]
+        >>> copy = pa.Kernel.from_accesses("copy", fields, loads=["a[x]"], stores=["b[x]"])
+        >>> p = pa.predict(copy, pa.Launch.cover(1 << 24, block=256), "a100")
+        >>> p.limiter, p.volumes.dram_load.per_thread, p.occupancy.fraction
+        ('dram', 8 B/thread, 1.0)
+
+    Source:
+        Volumes and roofline: Ernst et al., Warpspeed, arXiv 2204.14242. Time: Cornelis and Lemeire,
+        *The Pipeline Performance Model*. Stalls and advice: Zhou et al., GPA, CGO 2021.
     """
 
     kernel: str
@@ -155,30 +213,38 @@ class Prediction:
         return MappingProxyType({name: band.error for name, band in self.error_bands.items()})
 
     def error_band(self, metric: str) -> ErrorBand:
-        """The band of a metric; of one that a plug-in adds nothing is known, and the widest one
-        counts."""
+        """Error band of a metric; of one that a plug-in adds, the widest known band counts.
+
+        Args:
+            metric: its name, as :meth:`expect` takes it.
+        """
         widest = max((band.band for band in self.error_bands.values()), default=1.0)
         return self.error_bands.get(metric, ErrorBand(None, widest))
 
     @cached_property
     def diagnosis(self) -> Diagnosis:
-        """Stalls and advice."""
+        """Stalls and advice together; the first access runs another simulation."""
         return self.diagnose(self)
 
     @property
     def diagnosed(self) -> bool:
-        """Whether stalls and advice are there, so that asking for them costs nothing."""
+        """Whether stalls and advice are computed already, so that reading them costs nothing."""
         return "diagnosis" in self.__dict__
 
     @property
     def stalls(self) -> Mapping[str, float]:
-        """Share of warp samples by reason; with ``selected`` they sum to 1. None are known of a
-        prediction that was read from data without them."""
+        """Fraction of warp samples by stall reason; with ``selected`` they sum to 1.
+
+        Empty for a prediction that was read from data without them, or has measured volumes.
+        """
         return self.diagnosis.stalls
 
     @property
     def advice(self) -> tuple[Advice, ...] | None:
-        """What would help, best first; None where there are no instructions to say it of."""
+        """Suggestions, the largest speedup first; empty where nothing is worth one.
+
+        None for a kernel from address expressions, which has no instructions of its own.
+        """
         return self.diagnosis.advice
 
     def __hash__(self) -> int:
@@ -188,20 +254,46 @@ class Prediction:
         return (_from_dict, (self.to_dict(),))
 
     def expect(self, **conditions: object) -> Prediction:
-        """Check all conditions; see the reference for their grammar.
+        """Check conditions on metrics, and fail with a table if one does not hold.
 
-        Raises one :class:`~perfassert.ExpectationFailed` whose message is a table, or
-        :class:`~perfassert.errors.ExpectationError` for a condition that makes no sense. Returns
-        the prediction itself.
+        Args:
+            **conditions: metric → condition. A number means equality, in base units; text has an
+                operator and a quantity (``"< 60 us"``), a tolerance (``"10 B/update ± 5 %"``, ``"8
+                B -0 % +3 %"``), a range (``"50 .. 60 us"``), or names (``"dram | l2"``,
+                ``"!latency"``, of advice also ``"in top 3: Loop Unrolling"``). Metrics: ``time
+                cycles roofline_time limiter roofline_limiter dram_load dram_store dram_volume
+                l2_load l2_store l2_volume l1_wavefronts l1_cycles shared_wavefronts occupancy
+                registers spill_bytes instructions confidence advice advice_speedup``, and those of
+                plug-ins. Units after a slash: ``/thread /update /warp /block``.
+
+        Returns:
+            The prediction itself.
+
+        Raises:
+            ExpectationFailed: at least one condition does not hold; one error for all of them.
+            ExpectationError: an unknown metric or unit, a malformed condition, or a metric that
+                this kernel cannot have.
+
+        Example:
+            >>> import perfassert as pa
+            >>> fields = [pa.Field("a", shape=1 << 24), pa.Field("b", shape=1 << 24)]
+            >>> copy = pa.Kernel.from_accesses("copy", fields, loads=["a[x]"], stores=["b[x]"])
+            >>> p = pa.predict(copy, pa.Launch.cover(1 << 24, block=256), "a100")
+            >>> p.expect(time="< 400 us", limiter="dram", dram_load="8 B/thread ± 1 %") is p
+            True
         """
         __tracebackhide__ = True
         above.services.check(self, conditions)
         return self
 
     def to_dict(self, diagnosis: bool = True) -> dict[str, Any]:
-        """Plain data that JSON can hold; numbers in base units.
+        """Convert to plain data that JSON can hold; numbers in base units.
 
-        ``diagnosis=False`` leaves stalls and advice out, which take a simulation to find.
+        Args:
+            diagnosis: with stalls and advice, which take a simulation to find. Default: True.
+
+        Returns:
+            What :meth:`from_dict` reads.
         """
         return {
             "kernel": self.kernel,
@@ -241,14 +333,26 @@ class Prediction:
         }
 
     def to_json(self, diagnosis: bool = True) -> str:
-        """:meth:`to_dict` as one line of JSON."""
+        """Write as one line of JSON.
+
+        Args:
+            diagnosis: with stalls and advice, as for :meth:`to_dict`. Default: True.
+        """
         return json.dumps(self.to_dict(diagnosis))
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Prediction:
-        """The inverse of :meth:`to_dict`; ``stalls`` and ``advice`` may both be missing.
+        """Read what :meth:`to_dict` gave; ``stalls`` and ``advice`` may both be missing.
 
-        Raises :class:`~perfassert.PredictionDataError`, which names the key, for damaged data.
+        Args:
+            data: plain data.
+
+        Returns:
+            An equal prediction, which does not know its kernel: :func:`perfassert.whatif` refuses
+            it.
+
+        Raises:
+            PredictionDataError: damaged data; the key is named.
         """
         given = Data(data, "prediction")
         threads, updates = given["threads"].integer(1), given["updates"].integer(1)

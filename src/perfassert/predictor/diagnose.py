@@ -139,13 +139,43 @@ def advise_measured(
     launch: Launch,
     device: Device | str | Path,
 ) -> tuple[Advice, ...]:
-    """Advice for samples that were measured on a real GPU, joined to the code by address.
+    r"""Advice for samples that were measured on a real GPU.
 
-    The formula decides: a simulation would start from stalls that are not the measured ones.
+    Samples are joined to the code by address. The formula of the paper decides: a simulation would
+    start from stalls that are not the measured ones.
 
-    ``samples``: from :func:`perfassert.read_samples`. Raises
-    :class:`~perfassert.SamplesError` where the binary is not the one that was measured, and
-    :class:`~perfassert.errors.KernelError` for a kernel that is not compiled code.
+    Args:
+        kernel: the compiled code that was measured.
+        samples: from :func:`perfassert.read_samples`.
+        launch: as it was measured.
+        device: a :class:`Device`, a name or alias, or the path of a device file.
+
+    Returns:
+        Suggestions, the largest speedup first.
+
+    Raises:
+        SamplesError: the binary is not the one that was measured.
+        KernelError: the kernel is not compiled code, or ``samples`` are none.
+
+    Example:
+        >>> import re, tempfile
+        >>> from importlib.resources import files
+        >>> from pathlib import Path
+        >>> import perfassert as pa
+        >>> listing = files("perfassert.sensitivity") / "listings/saxpy.sass"
+        >>> page = "Address,Source,stall_selected,stall_long_sb,stall_long_sb (Not Issued)\n"
+        >>> for address, text in re.findall(r"/\*(\w{4})\*/\s+(.*?) ?;", listing.read_text()):
+        ...     waits = 9 if "FFMA" in text else 0  # for what the loads bring
+        ...     page += f'{address},"{text}",1,{waits},{waits}\n'
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = Path(folder, "page.csv").write_text(page)
+        ...     samples = pa.read_samples(Path(folder, "page.csv"))
+        >>> launch = pa.Launch(4096, 256, args={"n": 1 << 20})
+        >>> [a.optimizer for a in pa.advise(pa.from_cubin(listing), samples, launch, "a100")]
+        ['Code Reordering']
+
+    Source:
+        Zhou et al., *GPA: A GPU Performance Advisor Based on Instruction Sampling*, CGO 2021.
     """
     if not isinstance(samples, MeasuredSamples):
         raise KernelError(f"samples must come from read_samples(), not {in_short(samples)}")

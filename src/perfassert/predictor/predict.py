@@ -45,14 +45,38 @@ def predict(
     *,
     volumes: Mapping[str, str | float] | None = None,
 ) -> Prediction:
-    """Predict one launch.
+    """Predict time, data volumes and bottlenecks of one launch, without a GPU.
 
-    ``volumes``: measured ones, ``{"dram_load": "8 B/update"}``, that replace predicted ones; such a
-    prediction has neither stalls nor advice.
+    Args:
+        kernel: from any entry point.
+        launch: grid, block and arguments.
+        device: a :class:`Device`, a name or alias, or the path of a device file.
+        volumes: measured volumes in place of predicted ones: ``{"dram_load": "8 B/update"}``, of
+            ``l2_load l2_store dram_load dram_store``, in bytes or as text with ``/thread``,
+            ``/update``, ``/warp`` or ``/block``. Such a prediction has neither stalls nor advice.
 
-    Raises :class:`~perfassert.errors.LaunchError` for a launch that the device cannot run,
-    :class:`~perfassert.errors.AddressExpressionError` for expressions that do not fit it, and
-    :class:`~perfassert.errors.GraphError` for a graph without trip counts or latencies.
+    Returns:
+        The prediction; the same question has the same answer on every machine.
+
+    Raises:
+        LaunchError: a launch that the device cannot run, or that does not fit the kernel.
+        AddressExpressionError: an address expression that leaves its field, or lacks an argument.
+        GraphError: a graph without trip counts or latencies.
+        KernelSourceError: code that does not compile.
+        ToolchainMissing: a tool that the code needs is not installed.
+        UnknownDevice, DeviceFileError: as of :func:`perfassert.device`.
+
+    Example:
+        >>> import perfassert as pa
+        >>> field = pa.Field("a", "float32", shape=(1024, 1024))
+        >>> flip = pa.Kernel.from_accesses("flip", [field], loads=["a[x, y]"], stores=["a[y, x]"])
+        >>> prediction = pa.predict(flip, pa.Launch.cover((1024, 1024), block=(32, 8)), "a100")
+        >>> prediction.volumes.l2_store.per_thread, prediction.occupancy.limited_by
+        (4 B/thread, 'warps')
+
+    Source:
+        Ernst et al., Warpspeed, arXiv 2204.14242 (volumes). Cornelis and Lemeire, *The Pipeline
+        Performance Model* (time). ``docs/model.md`` says where perfassert departs from them.
     """
     for what, value, kind in (("kernel", kernel, Kernel), ("launch", launch, Launch)):
         if not isinstance(value, kind):

@@ -46,10 +46,30 @@ class Predicted:
 
 
 class Perf:
-    """Call it to predict; every prediction goes into the report and the JUnit properties.
+    """Type of the pytest fixture ``perf``: predictions of one test on one device.
 
-    ``records``: for the terminal. ``predicted``, ``rankings``: for the reports of the session.
-    ``failures``: of rankings, and predictions that may not be guesses.
+    Call it to predict. Every prediction goes into the terminal section, the reports and the JUnit
+    properties.
+
+    Args:
+        device: name, alias or path, as the marker, ``--perf-device`` or the ini file gives it.
+        node: the test.
+
+    Attributes:
+        records: predictions, for the terminal section.
+        predicted: predictions with what was expected of them, for the reports.
+        rankings: rankings, for the reports.
+        failures: of rankings, and of predictions that may not be guesses.
+        baselines: of this test.
+
+    Example:
+        >>> import perfassert as pa
+        >>> fields = [pa.Field("a", shape=1 << 24), pa.Field("b", shape=1 << 24)]
+        >>> copy = pa.Kernel.from_accesses("copy", fields, loads=["a[x]"], stores=["b[x]"])
+        >>> def test_copy(perf: pa.Perf) -> None:
+        ...     prediction = perf(copy, domain=1 << 24, block=256)
+        ...     prediction.expect(time="< 400 us", limiter="dram")
+        ...     perf.rank([256, 1024], kernel=copy, domain=1 << 24).expect(best=256)
     """
 
     def __init__(self, device: str, node: pytest.Item) -> None:
@@ -100,15 +120,31 @@ class Perf:
         shared_bytes: int = 0,
         allow_guesses: bool = False,
     ) -> Prediction | tuple[Prediction, ...]:
-        """Predict ``kernel`` for ``launch``, or for ``block`` with ``domain`` or ``grid``.
+        """Predict a kernel on this test's device, for a launch or for a block with a domain.
 
-        An object of Numba, Triton, pystencils, Warp or CuPy is as good as the kernel; types of
-        parameters are those of the arguments.
+        A prediction that rests on guesses is treated as ``--perf-assumptions`` says.
 
-        With ``launches``, a launches file beside the test module, all launches in it: a prediction
-        for each. ``kernel`` then names one, or takes the place of the recorded one of its name. A
-        prediction that rests on guesses is what ``--perf-assumptions`` says, unless
-        ``allow_guesses``.
+        Args:
+            kernel: a kernel, or an object of Numba, Triton, pystencils, Warp or CuPy, whose
+                parameters have the types of the arguments. With ``launches``, the name of one
+                recorded kernel, or a kernel in place of the recorded one of its name; all kernels
+                by default.
+            launch: grid, block and arguments. Default: made of the arguments below.
+            launches: a launches file beside the test module; all launches in it are predicted.
+            domain: what the grid covers, in threads in (x, y, z), with ``block``.
+            grid: blocks in (x, y, z), with ``block``.
+            block: threads of a block in (x, y, z).
+            args: kernel parameters, as for :class:`perfassert.Launch`.
+            shared_bytes: dynamic shared memory of a block, in bytes. Default: 0.
+            allow_guesses: whether the prediction may rest on guesses. Default: False.
+
+        Returns:
+            The prediction; with ``launches`` a tuple, one for each launch.
+
+        Raises:
+            LaunchError: no launch, one that is given twice, or one that the device cannot run.
+            RecordError: a launches file that cannot be used.
+            ExpectationFailed: a guess, under ``--perf-assumptions=error``.
         """
         __tracebackhide__ = True
         said = (launch, domain, grid, block, args, shared_bytes)
@@ -145,10 +181,22 @@ class Perf:
         domain: Extent | None = None,
         allow_guesses: bool = False,
     ) -> Ranking:
-        """Rank launches or variants on this test's device, as :func:`perfassert.rank` does.
+        """Rank launches or variants on this test's device; see :func:`perfassert.rank`.
 
-        A candidate that rests on guesses is what ``--perf-assumptions`` says, unless
-        ``allow_guesses``.
+        Args:
+            candidates: blocks, launches, or a mapping label → (kernel, launch).
+            kernel: of blocks and launches. Default: none.
+            domain: of blocks, in threads. Default: none.
+            allow_guesses: whether a candidate may rest on guesses. Default (False): what
+                ``--perf-assumptions`` says.
+
+        Returns:
+            The ranking, fastest first.
+
+        Raises:
+            RankingError: no candidates, one twice, or ``kernel`` or ``domain`` missing.
+            LaunchError: a launch that the device cannot run.
+            ExpectationFailed: a guess, under ``--perf-assumptions=error``.
         """
         __tracebackhide__ = True
         ranking = rank(candidates, self.device, kernel=kernel, domain=domain)
@@ -168,18 +216,28 @@ class Perf:
         was: str | None = None,
         **metrics: str | int | None,
     ) -> Prediction:
-        """Compare with the baseline kept in ``__perf__/<module>.toml`` beside the test module.
+        """Compare with the baseline in ``__perf__/<module>.toml`` beside the test module.
 
-        ``tolerance``: how far the time may grow: ``"2 %"``, ``"2 % or 1 us"``,
-        ``"+2 % -100 %"``; None: it may. ``name`` tells several predictions of a test apart.
-        ``was``: the name that the kernel had when the baseline was written; a baseline of another
-        kernel is an error.
-        ``metrics``: further metrics or groups of them (``dram l2 l1 volumes resources all``) with
-        a tolerance each. A change for the better never fails; beyond the tolerance it is reported.
+        A change for the better never fails; beyond the tolerance it is reported.
 
-        Raises :class:`~perfassert.ExpectationFailed` for a regression,
-        :class:`~perfassert.BaselineError` where there is no baseline to compare with, and
-        :class:`~perfassert.ExpectationError` for a call without meaning. Returns the prediction.
+        Args:
+            prediction: of this test's device, as ``perf(...)`` returned it.
+            tolerance: how far the time may grow: ``"2 %"`` (the default), ``"2 % or 1 us"``, ``"+2
+                % -100 %"``; None: it is not compared.
+            name: distinguishes several predictions of one test. Default: none.
+            was: name that the kernel had when the baseline was written. Default: none.
+            **metrics: further metrics or groups of them (``dram l2 l1 volumes resources all``),
+                each with a tolerance.
+
+        Returns:
+            The prediction.
+
+        Raises:
+            ExpectationFailed: a metric got worse than its tolerance allows.
+            BaselineError: there is no baseline to compare with, or it is of another model, device
+                file or kernel.
+            ExpectationError: an unknown metric or tolerance, or a prediction that was not made by
+                this test.
         """
         __tracebackhide__ = True
         try:
@@ -192,8 +250,14 @@ class Perf:
         return prediction
 
     def check_genuine(self, prediction: Prediction) -> None:
-        """Raise :class:`~perfassert.ExpectationError` for a prediction that was read from data or
-        changed after the predictor made it. Unchanged copies of this test's own pass."""
+        """Raise :class:`~perfassert.ExpectationError` for a prediction that no predictor made.
+
+        That is one that was read from data, or changed after it was made. Unchanged copies of this
+        test's own predictions pass.
+
+        Args:
+            prediction: what is to be checked.
+        """
         __tracebackhide__ = True
         if is_intact(prediction):
             return

@@ -35,13 +35,44 @@ def rank_autotune(
     constexprs: Mapping[str, Any] | None = None,
     proxies: Mapping[str, str] | None = None,
 ) -> AutotuneRanking:
-    """Predict every configuration of a function under ``@triton.autotune``, fastest first.
+    """Predict every configuration of a Triton function under ``@triton.autotune``, fastest first.
 
-    ``signature`` and ``constexprs`` as in :func:`~perfassert.from_triton`, without what the
-    configurations and ``@triton.heuristics`` say; ``args``: the launch's; ``grid``: as Triton
-    takes it, a function of arguments and constants included. A configuration that cannot be
-    compiled or started is left out, with its reason in ``refused``. Raises
-    :class:`~perfassert.RankingError` where there is none left or nothing to choose from.
+    Each configuration is compiled for the device; heuristics and ``early_config_prune`` are
+    honoured.
+
+    Args:
+        fn: the function with its decorators.
+        signature: Triton's types by parameter, as for :func:`from_triton`, without what
+            configurations and ``@triton.heuristics`` say.
+        grid: blocks, or a function of arguments and constants that gives them, as Triton takes it.
+        args: of the launch, by name.
+        device: a :class:`Device`, a name or alias, or the path of a device file.
+        constexprs: values of the other parameters, where they have no default. Default: none.
+        proxies: assumed values loaded through a parameter, as for :func:`from_cuda`.
+
+    Returns:
+        An :class:`AutotuneRanking`; what cannot be compiled or started is in ``refused``.
+
+    Raises:
+        RankingError: nothing to choose from, a heuristic that fails, or no configuration that can
+            be predicted.
+        ToolchainMissing: Triton is not installed, or too old.
+
+    Example:
+        >>> import perfassert as pa
+        >>> import triton  # doctest: +SKIP
+        >>> import triton.language as tl  # doctest: +SKIP
+        >>> configs = [triton.Config({"BLOCK": n}) for n in (128, 1024)]  # doctest: +SKIP
+        >>> @triton.autotune(configs, key=[])  # doctest: +SKIP
+        ... @triton.jit
+        ... def double(x, BLOCK: tl.constexpr):
+        ...     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        ...     tl.store(x + i, 2 * tl.load(x + i))
+        >>> def grid(meta):
+        ...     return (1 << 20) // meta["BLOCK"]
+        >>> ranking = pa.rank_autotune(double, {"x": "*fp32"}, grid, {}, "a100")  # doctest: +SKIP
+        >>> len(ranking.configs), len(ranking.keep(share=0.5))  # doctest: +SKIP
+        (2, 1)
     """
     chain = tuple(_layers(fn))
     target = load_device(device)
@@ -71,8 +102,22 @@ def rank_autotune(
 
 @dataclass(frozen=True)
 class AutotuneRanking:
-    """``ranking``: the configurations that run; ``configs``: Triton's objects by their labels;
-    ``refused``: why the others do not run."""
+    """Configurations of an autotuned Triton function, ordered by predicted time.
+
+    Args:
+        ranking: the configurations that run, by label: ``"M=64 N=64 warps=4 stages=3"``.
+        configs: label → ``triton.Config``.
+        refused: label → why the configuration does not run.
+
+    Example:
+        >>> import perfassert as pa
+        >>> fill = pa.Kernel.from_accesses("fill", [pa.Field("a", shape=1 << 20)], stores=["a[x]"])
+        >>> launches = {f"BLOCK={n}": (fill, pa.Launch((1 << 20) // n, n)) for n in (32, 256)}
+        >>> configs = {label: {"label": label} for label in launches}  # triton.Config objects
+        >>> found = pa.AutotuneRanking(pa.rank(launches, "a100"), configs, refused={})
+        >>> found.best, found.keep(share=0.5)
+        ({'label': 'BLOCK=256'}, [{'label': 'BLOCK=256'}])
+    """
 
     ranking: Ranking
     configs: Mapping[str, Any]
@@ -80,14 +125,21 @@ class AutotuneRanking:
 
     @property
     def best(self) -> Any:
-        """The fastest configuration, as Triton has it."""
+        """The fastest configuration, as a ``triton.Config``."""
         return self.configs[str(self.ranking.best)]
 
     def keep(self, share: float = 0.25) -> list[Any]:
         """Configurations worth measuring, fastest first, for ``triton.autotune(configs=...)``.
 
-        ``share`` of all, those that do not run included, rounded up; at most all that run. Raises
-        :class:`~perfassert.RankingError` for one outside 0 to 1.
+        Args:
+            share: fraction of all configurations, those that do not run included, rounded up; at
+                most all that run. Default: 0.25.
+
+        Returns:
+            ``triton.Config`` objects.
+
+        Raises:
+            RankingError: a share outside 0 to 1.
         """
         if isinstance(share, (bool, str)) or not 0 < share <= 1:
             raise RankingError(f"share must be above 0 and at most 1, not {share!r}")
@@ -95,7 +147,7 @@ class AutotuneRanking:
         return [self.configs[str(key)] for key, _ in self.ranking.entries[:count]]
 
     def table(self) -> str:
-        """As :meth:`Ranking.table`; below it, what does not run."""
+        """Table of the ranking, and below it what does not run."""
         text = self.ranking.table()
         if not self.refused:
             return text

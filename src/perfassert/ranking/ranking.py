@@ -37,11 +37,33 @@ def rank(
     domain: Extent | None = None,
     predictor: Callable[[Kernel, Launch, Device | str | Path], Prediction] = predict,
 ) -> Ranking:
-    """Predict every candidate and order them, fastest first.
+    """Predict every candidate, and order them by predicted time, fastest first.
 
-    Candidates are blocks (with ``kernel`` and ``domain``), launches (with ``kernel``), or a
-    mapping label → (kernel, launch). Raises :class:`RankingError` for none, duplicates or a
-    missing ``kernel``; a launch that the device cannot run raises :class:`LaunchError`.
+    Equal times keep the order in which the candidates were given.
+
+    Args:
+        candidates: blocks (with ``kernel`` and ``domain``), launches (with ``kernel``), or a
+            mapping label → (kernel, launch), so that variants of a kernel compete.
+        device: a :class:`Device`, a name or alias, or the path of a device file.
+        kernel: of blocks and launches. Default: none.
+        domain: what each block covers, in threads in (x, y, z). Default: none.
+        predictor: what predicts one candidate. Default: :func:`perfassert.predict`.
+
+    Returns:
+        A :class:`Ranking`.
+
+    Raises:
+        RankingError: no candidates, one twice, ``kernel`` or ``domain`` missing, or given along
+            with labels.
+        LaunchError: a launch that the device cannot run; the candidate is named.
+
+    Example:
+        >>> import perfassert as pa
+        >>> fields = [pa.Field("a", shape=(4096, 4096)), pa.Field("b", shape=(4096, 4096))]
+        >>> copy = pa.Kernel.from_accesses("copy", fields, loads=["a[y, x]"], stores=["b[y, x]"])
+        >>> ranking = pa.rank([(1, 256), (256, 1)], "a100", kernel=copy, domain=(4096, 4096))
+        >>> ranking.best, ranking.position((1, 256))
+        ((256, 1, 1), 2)
     """
     predictions: dict[Key, Prediction] = {}
     for key, (own, launch) in _pairs(candidates, kernel, domain):
@@ -99,8 +121,25 @@ def shown(key: Key) -> str:
 
 @dataclass(frozen=True)
 class Ranking:
-    """Candidates with their predictions, fastest first. ``on_expect`` is told what every call of
-    :meth:`expect` has to complain of."""
+    """Candidates with their predictions, fastest first; ties are declared.
+
+    Args:
+        entries: pairs of candidate and prediction, fastest first. A candidate is a block padded to
+            three numbers, a launch, or a label.
+        on_expect: called with the complaints of every :meth:`expect`. Default: none.
+
+    Example:
+        >>> import perfassert as pa
+        >>> fields = [pa.Field("a", shape=(4096, 4096)), pa.Field("b", shape=(4096, 4096))]
+        >>> rows = pa.Kernel.from_accesses("rows", fields, loads=["a[y, x]"], stores=["b[y, x]"])
+        >>> columns = pa.Kernel.from_accesses("columns", fields, ["a[x, y]"], ["b[x, y]"])
+        >>> launch = pa.Launch.cover((4096, 4096), block=(32, 8))
+        >>> ranking = pa.rank({"columns": (columns, launch), "rows": (rows, launch)}, "a100")
+        >>> ranking.best, ranking.tied_with_best()
+        ('rows', ('rows', 'columns'))
+        >>> ranking.expect(order=["rows", "columns"]) is ranking
+        True
+    """
 
     entries: tuple[tuple[Key, Prediction], ...]
     on_expect: Callable[[list[str]], object] | None = field(
@@ -109,8 +148,11 @@ class Ranking:
 
     @property
     def band(self) -> float:
-        """Two candidates whose times differ by less than this share of the smaller are tied: the
-        widest band of any of them, as measured on pairs of launches of one kernel."""
+        """Relative difference of two times below which candidates are tied.
+
+        It is the widest band of any candidate, as measured on pairs of launches of one kernel; a
+        fraction of the smaller time.
+        """
         return max(p.error_band(RANKING).band for _, p in self.entries)
 
     @property
@@ -119,21 +161,38 @@ class Ranking:
         return self.entries[0][0]
 
     def position(self, candidate: Candidate) -> int:
-        """Place of a candidate, 1 for the fastest; :class:`RankingError` if it is not one."""
+        """Place of a candidate; 1 is the fastest.
+
+        Args:
+            candidate: a block, a launch or a label.
+
+        Raises:
+            RankingError: it was not ranked.
+        """
         key = self._key(candidate)
         return next(i for i, (k, _) in enumerate(self.entries, 1) if k == key)
 
     def prediction(self, candidate: Candidate) -> Prediction:
-        """The prediction of a candidate."""
+        """Prediction of a candidate.
+
+        Args:
+            candidate: a block, a launch or a label.
+
+        Raises:
+            RankingError: it was not ranked.
+        """
         return dict(self.entries)[self._key(candidate)]
 
     def tied_with_best(self) -> tuple[Key, ...]:
-        """The candidates that the model cannot tell from the fastest."""
+        """Candidates that the model cannot distinguish from the fastest, the fastest included."""
         limit = self._time(self.best) * (1 + self.band)
         return tuple(k for k, p in self.entries if float(p.time) <= limit)
 
     def table(self) -> str:
-        """Place, candidate, time, distance to the best, limiter; ``=`` marks ties with the best."""
+        """Table of place, candidate, time, distance to the best and limiter.
+
+        ``=`` marks ties with the best.
+        """
         best = self._time(self.best)
         tied = set(self.tied_with_best())
         rows = [
@@ -149,7 +208,7 @@ class Ranking:
         return table(("place", "candidate", "time", "to the best", "limiter"), rows)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data that JSON can hold; times in seconds, fastest first."""
+        """Convert to plain data that JSON can hold; times in seconds, fastest first."""
         tied = set(self.tied_with_best())
         return {
             "band": self.band,
@@ -176,11 +235,22 @@ class Ranking:
         within: str | float | None = None,
         of: Candidate | None = None,
     ) -> Ranking:
-        """Check claims about the ranking; raise one :class:`ExpectationFailed` with the table.
+        """Check claims about the order, and fail with the table if one does not hold.
 
-        ``best``: first, or tied with the first. ``best_in``: one of these is. ``order``: no later
-        one is faster than an earlier one by more than the band. ``within`` with ``of``: that
-        candidate is at most so much slower than the best.
+        Args:
+            best: this candidate is first, or tied with the first.
+            best_in: at least one of these is first, or tied with the first.
+            order: no candidate is faster than one before it by more than :attr:`band`.
+            within: how much slower than the best ``of`` is at most: ``"5 %"`` or 0.05.
+            of: the candidate that ``within`` is about.
+
+        Returns:
+            The ranking itself.
+
+        Raises:
+            ExpectationFailed: at least one claim does not hold.
+            ExpectationError: no claim, ``within`` without ``of`` or the reverse, or an empty one.
+            RankingError: a candidate that was not ranked.
         """
         __tracebackhide__ = True
         if best is None and best_in is None and order is None and within is None:

@@ -59,11 +59,26 @@ class TraceEvent:
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """Result of :func:`perfassert.simulate`.
+    """Result of :func:`perfassert.simulate`: one SM of the pipeline model.
 
-    ``cycles`` until every node is complete; ``instructions`` issued, barriers included;
-    ``skipped``: the share of instructions that fast-forward did not have to simulate;
-    ``engine``: ``"compiled"`` or ``"reference"``.
+    Attributes:
+        cycles: until every node is complete.
+        instructions: issued by all warps, barriers included.
+        events: exact totals: issued and completed instructions, busy cycles by pipeline, blocks,
+            and in order where the cycles of the warps went.
+        skipped: fraction of the instructions that fast-forward did not have to simulate.
+        engine: ``"compiled"``, or ``"reference"`` where the extension was not built.
+        trace: events of the window that was asked for, sorted by time: ``time`` in cycles,
+            ``kind``, ``block``, ``warp`` and ``node``.
+
+    Example:
+        >>> import perfassert as pa
+        >>> g = pa.InstructionGraph.builder()
+        >>> _ = g.op("fmadd", g.op("mem"))
+        >>> latencies = {"mem": pa.Latency(23, 521), "fmadd": pa.Latency(1, 18)}
+        >>> result = pa.simulate(g.build(), 2, 3, 1, latencies)
+        >>> result.cycles, result.instructions, result.events.busy["mem"]
+        (1686.0, 12, 138.0)
     """
 
     cycles: float
