@@ -64,11 +64,16 @@ STAND_INS = ("address", "trip count", "branch", "opcode", "rate", DISAGREEMENT)
 
 @dataclass(frozen=True, slots=True)
 class Assumption:
-    """What the model had to take for granted, with the place that made it necessary.
+    """What the model had to assume, with the place that made it necessary.
 
-    ``stands_for``: one of :data:`STAND_INS` where a stand-in replaces a fact of the kernel that
-    nobody gave, else ``""``. ``share``: of the predicted instructions or bytes, whichever is more,
-    that rest on it; 0 until a launch is predicted.
+    Attributes:
+        text: what is assumed.
+        span: the access or line that made it necessary; None where there is none.
+        stands_for: what of the kernel an assumed value replaces that nobody gave: ``"address"``,
+            ``"trip count"``, ``"branch"``, ``"opcode"``, ``"rate"`` or ``"disagreement"``; else
+            empty.
+        share: fraction of the predicted instructions or bytes, whichever is more, that rests on it;
+            0 until a launch is predicted.
     """
 
     text: str

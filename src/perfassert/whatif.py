@@ -34,7 +34,7 @@ class WhatIf:
 
     @property
     def speedup(self) -> float:
-        """Old time over new time: above 1, the changes make the launch faster."""
+        """Old predicted time over new one: above 1, the changes make the launch faster."""
         return float(self.before.time) / float(self.after.time)
 
     def table(self) -> str:

@@ -27,7 +27,8 @@ class Buffer:
     ``data``, ``fill`` and ``alias`` is given.
 
     Args:
-        shape: extents in C order; a number for a single axis. Default: that of ``data``.
+        shape: extents in C order; a number for a single axis. Default: that of ``data``; with
+            ``alias`` it may be left out, with ``fill`` not.
         dtype: type of an element, as numpy calls it. Default: that of ``data``; ``"int32"`` with
             ``fill``, else ``"float32"``.
         alignment: in bytes: the address is ≡ ``offset`` (mod ``alignment``). Default: 256.

@@ -230,7 +230,7 @@ class InstructionGraph:
     Attributes:
         nodes: the instructions, in program order.
         loops: the loops, by number; each has its trip count and body.
-        body: what lies outside all loops, in program order: numbers of nodes and loops.
+        body: top level of the program, in order: nodes and loops by number.
         channels: where warps of a block synchronize in phases: mbarriers and named barriers.
 
     Example:
@@ -328,6 +328,13 @@ class InstructionGraph:
 
         Nodes have ``operation``, ``name`` and ``loop``; edges have ``loop`` and ``distance`` (0:
         the same iteration).
+
+        Example:
+            >>> import perfassert as pa
+            >>> g = pa.InstructionGraph.builder()
+            >>> _ = g.op("fmadd", g.op("load"), g.op("load"))
+            >>> sorted(g.build().to_networkx().edges())
+            [(0, 2), (1, 2)]
         """
         import networkx
 
@@ -465,7 +472,27 @@ class _OnlyContext:
 
 
 class GraphBuilder:
-    """Builder of an instruction graph; takes nodes, loops and barriers in program order."""
+    """Builder of an instruction graph; takes nodes, loops and barriers in program order.
+
+    :meth:`InstructionGraph.builder` makes one; :meth:`build` finishes it.
+
+    Example:
+        >>> import perfassert as pa
+        >>> g = pa.InstructionGraph.builder()
+        >>> start = g.op("index")
+        >>> with g.loop(trips=4) as body:
+        ...     tile = g.op("load", body.carried("next", init=start))
+        ...     _ = g.op("index", body.carried("next", init=start), name="next")
+        ...     _ = g.op("shared_store", tile, produces=False)
+        ...     _ = g.barrier()
+        >>> with g.only(warps=range(2)):
+        ...     _ = g.op("store", g.op("shared_load"), produces=False)
+        >>> graph = g.build()
+        >>> [node.operation for node in graph.nodes]
+        ['index', 'load', 'index', 'shared_store', 'barrier', 'shared_load', 'store']
+        >>> graph.executions(graph.nodes[1], warps=8), graph.executions(graph.nodes[-1], warps=8)
+        (32, 2)
+    """
 
     def __init__(self) -> None:
         self._drafts: list[_Draft] = []

@@ -110,6 +110,12 @@ class Launch:
 
         Raises:
             LaunchError: as of the constructor, and for a domain that needs too large a grid.
+
+        Example:
+            >>> import perfassert as pa
+            >>> launch = pa.Launch.cover(domain=(1000, 500), block=(32, 8))
+            >>> launch.grid, launch.extent, launch.threads
+            ((32, 63, 1), (1000, 500, 1), 500000)
         """
         covered, shape, unit = (
             extent("domain", domain), extent("block", block), extent("cluster", cluster)

@@ -33,7 +33,14 @@ _TEXTS = (
 
 @dataclass(frozen=True, slots=True)
 class OccupancyResult:
-    """Share of the warp slots in use, and what limits it."""
+    """Theoretical occupancy: fraction of the warp slots in use, and what limits it.
+
+    Attributes:
+        fraction: resident warps over warp slots, 0 to 1.
+        resident_blocks: blocks that an SM holds at a time.
+        warps_per_unit: warps that an SM holds at a time.
+        limited_by: ``"warps"``, ``"blocks"``, ``"registers"`` or ``"shared"``.
+    """
 
     fraction: float
     resident_blocks: int
@@ -43,7 +50,14 @@ class OccupancyResult:
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What one thread or block takes; ``None`` where the way in does not tell."""
+    """What a thread, a block and the launch take.
+
+    Attributes:
+        registers: of a thread.
+        shared_bytes: of a block, static and dynamic.
+        spill_bytes: local memory of a thread; None where the kernel is not compiled.
+        instructions: warp instructions of the launch; None where they are not known.
+    """
 
     registers: int
     shared_bytes: int
@@ -243,7 +257,8 @@ class Prediction:
     def advice(self) -> tuple[Advice, ...] | None:
         """Suggestions, the largest speedup first; empty where nothing is worth one.
 
-        None for a kernel from address expressions, which has no instructions of its own.
+        None where no instructions are known: for a kernel from address expressions, for measured
+        volumes, and for a prediction that was read from data without advice.
         """
         return self.diagnosis.advice
 
@@ -294,6 +309,13 @@ class Prediction:
 
         Returns:
             What :meth:`from_dict` reads.
+
+        Example:
+            >>> import perfassert as pa
+            >>> fill = pa.Kernel.from_accesses("fill", [pa.Field("a", shape=4096)], stores=["a[x]"])
+            >>> prediction = pa.predict(fill, pa.Launch(16, 256), "a100")
+            >>> pa.Prediction.from_dict(prediction.to_dict()) == prediction
+            True
         """
         return {
             "kernel": self.kernel,

@@ -14,10 +14,14 @@ from perfassert.quantity import Quantity, round_significant
 
 @dataclass(frozen=True, eq=True)
 class Volume:
-    """One metric of the whole launch.
+    """One volume or count of the whole launch, with ratios and parts.
 
-    ``parts``: totals that sum to ``total``. ``fields``: the same per field. ``threads`` and
-    ``updates``: what :attr:`per_thread` and :attr:`per_update` divide by (unmasked threads).
+    Attributes:
+        total: of the launch, in bytes, or a count.
+        threads: unmasked threads, the denominator of :attr:`per_thread`.
+        updates: results that they make, the denominator of :attr:`per_update`.
+        parts: cause → total; they sum to ``total``.
+        fields: field → its own volume.
     """
 
     total: Quantity
@@ -36,19 +40,19 @@ class Volume:
 
     @property
     def per_thread(self) -> Quantity:
-        """Per unmasked thread."""
+        """Volume per unmasked thread."""
         return self._over(self.threads, "thread")
 
     @property
     def per_update(self) -> Quantity:
-        """Per update of the unmasked threads."""
+        """Volume per update of the unmasked threads."""
         return self._over(self.updates, "update")
 
     def _over(self, count: int, per: str) -> Quantity:
         return Quantity(round_significant(float(self.total) / count), self.total.unit, per)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data; numbers in base units."""
+        """Convert to plain data; numbers in base units."""
         result: dict[str, Any] = {"total": float(self.total)}
         if self.parts:
             result["parts"] = {k: float(v) for k, v in self.parts.items()}
@@ -65,14 +69,29 @@ class Volume:
         updates: int,
         fields: Mapping[str, Volume] | None = None,
     ) -> Volume:
-        """A volume from its parts, rounded as everything that leaves the model."""
+        """Make a volume of its parts, rounded as everything that leaves the model.
+
+        Args:
+            parts: cause → total.
+            unit: base unit: ``"B"``, or ``""`` for counts.
+            threads: unmasked threads of the launch.
+            updates: results that they make.
+            fields: field → its own volume. Default: none.
+        """
         rounded = {k: Quantity(round_significant(v), unit) for k, v in parts.items()}
         total = Quantity(round_significant(sum(parts.values())), unit)
         return cls(total, threads, updates, rounded, fields or {})
 
     @classmethod
     def read(cls, data: Data, unit: str, threads: int, updates: int) -> Volume:
-        """The inverse of :meth:`to_dict`."""
+        """Read what :meth:`to_dict` gave.
+
+        Args:
+            data: plain data.
+            unit: base unit.
+            threads: unmasked threads of the launch.
+            updates: results that they make.
+        """
         fields = data.optional("fields", {})
         return cls(
             data["total"].quantity(unit),
@@ -97,7 +116,19 @@ UNITS = {
 
 @dataclass(frozen=True)
 class Volumes:
-    """Everything a launch moves; bytes, or counts for the first three."""
+    """Data volumes and counts of a launch, each a :class:`Volume`.
+
+    Attributes:
+        l1_wavefronts: wavefronts of the L1's data stage; parts ``loads``, ``stores``.
+        l1_cycles: cycles that the L1 pipes are occupied, summed over the SMs: the slowest of data
+            stage, tag stage and width; parts ``loads``, ``stores``.
+        shared_wavefronts: wavefronts of shared memory; 0 where the kernel is not compiled.
+        l2_load: bytes that the L1s read from the L2; parts ``compulsory``, ``capacity``.
+        l2_store: bytes that the L1s write to the L2; part ``written_through``.
+        dram_load: bytes read from DRAM; parts ``compulsory``, ``overlap_y``, ``overlap_z``,
+            ``capacity``, ``store_fill``.
+        dram_store: bytes written to DRAM; parts ``compulsory``, ``capacity``.
+    """
 
     l1_wavefronts: Volume
     l1_cycles: Volume
@@ -108,10 +139,16 @@ class Volumes:
     dram_store: Volume
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data; numbers in base units."""
+        """Convert to plain data; numbers in base units."""
         return {f.name: getattr(self, f.name).to_dict() for f in dataclasses.fields(self)}
 
     @classmethod
     def read(cls, data: Data, threads: int, updates: int) -> Volumes:
-        """The inverse of :meth:`to_dict`."""
+        """Read what :meth:`to_dict` gave.
+
+        Args:
+            data: plain data.
+            threads: unmasked threads of the launch.
+            updates: results that they make.
+        """
         return cls(**{k: Volume.read(data[k], unit, threads, updates) for k, unit in UNITS.items()})

@@ -251,6 +251,15 @@ class Ranking:
             ExpectationFailed: at least one claim does not hold.
             ExpectationError: no claim, ``within`` without ``of`` or the reverse, or an empty one.
             RankingError: a candidate that was not ranked.
+
+        Example:
+            >>> import perfassert as pa
+            >>> field = pa.Field("a", shape=(4096, 4096))
+            >>> fill = pa.Kernel.from_accesses("fill", [field], stores=["a[y, x]"])
+            >>> blocks = [(256, 1), (64, 4), (1, 256)]
+            >>> ranking = pa.rank(blocks, "a100", kernel=fill, domain=(4096, 4096))
+            >>> ranking.expect(best_in=[(256, 1), (64, 4)]) is ranking
+            True
         """
         __tracebackhide__ = True
         if best is None and best_in is None and order is None and within is None:

@@ -19,14 +19,22 @@ def deadlock(node: int) -> GraphError:
 
 @dataclass(frozen=True, slots=True)
 class EventTotals:
-    """Totals over the simulated unit.
+    """Exact totals of the events of a simulated SM.
 
-    ``issued``: instructions per operation class, ``busy``: cycles per pipeline (summed over its
-    copies). Cycles of warps, in order only, summed over all warps of all blocks: ``dependence``
-    on a producer of a class (``"barrier"``: on the block), ``blamed``: the same by graph node,
-    ``pipeline``: ready, but the pipeline
-    or the issue slot is not, ``not_selected``: another warp took the slot (with an issue width of
-    one), ``drained``: everything issued, the block not yet complete.
+    Cycles of warps are summed over all warps of all blocks; all but ``resident`` are there in order
+    only.
+
+    Attributes:
+        issued: operation class → instructions.
+        busy: pipeline → cycles, summed over its copies.
+        blocks_launched, blocks_retired: blocks.
+        dependence: operation class → cycles of warps that waited for a value of that class;
+            ``"barrier"``: for their block.
+        blamed: the same by node of the graph.
+        pipeline: pipeline → cycles of warps that were ready, while it or the issue slot was not.
+        not_selected: cycles of warps whose slot another warp took (with an issue width of one).
+        drained: cycles of warps that had issued everything, while their block was not complete.
+        resident: cycles of warps on the SM.
     """
 
     issued: Mapping[str, int]
@@ -48,7 +56,16 @@ class EventTotals:
 
 @dataclass(frozen=True, slots=True)
 class TraceEvent:
-    """One event of a traced window; ``time`` in cycles, ``node`` an index into the graph."""
+    """One event of a traced window of a simulation.
+
+    Attributes:
+        time: in cycles.
+        kind: ``launched``, ``issued``, ``completed``, ``barrier`` (its last warp has arrived) or
+            ``retired``.
+        block: number of the block.
+        warp: number of the warp in its block; 0 where the event is of the whole block.
+        node: index in the graph, or -1.
+    """
 
     time: float
     kind: str

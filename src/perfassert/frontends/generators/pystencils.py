@@ -52,10 +52,11 @@ def from_pystencils(
         registers: of a thread, for assignments. Default: 32.
         fold: points that a thread makes along x, y and z, for assignments; a launch covers as many
             fewer. Default: one each.
-        updates_per_thread: results that one thread makes. Default: 1; with ``fold``, give its
-            product.
-        trip_counts: iterations of loops whose end depends on data, as for :func:`from_cuda`.
-        proxies: assumed values loaded through a parameter, as for :func:`from_cuda`.
+        updates_per_thread: results of a thread, for each of its points. Default: 1.
+        trip_counts: of generated code: iterations of loops whose end depends on data, as for
+            :func:`from_cuda`.
+        proxies: of generated code: assumed values loaded through a parameter, as for
+            :func:`from_cuda`.
 
     Returns:
         A kernel: compiled, or from address expressions.
