@@ -14,15 +14,20 @@ from pathlib import Path
 import pytest
 
 import perfassert as pa
+from perfassert.engines.pipeline.results import EventTotals, TraceEvent
 from perfassert.frontends.nsight import MeasuredSamples
 from perfassert.frontends.toolchain import tools
 from perfassert.kernel.graph import GraphBuilder, LoopBody
+from perfassert.prediction.prediction import OccupancyResult, Resources
+from perfassert.prediction.volumes import Volume, Volumes
+from perfassert.source import Assumption
 
 NAMES = sorted(pa.__all__)
 CLASSES = [
     *(getattr(pa, name) for name in NAMES if inspect.isclass(getattr(pa, name))),
-    # What public functions and methods return, with methods of their own.
-    GraphBuilder, LoopBody, MeasuredSamples, import_module(pa.whatif.__module__).WhatIf,
+    # What public functions and attributes give.
+    Assumption, EventTotals, GraphBuilder, LoopBody, MeasuredSamples, OccupancyResult, Resources,
+    TraceEvent, Volume, Volumes, import_module(pa.whatif.__module__).WhatIf,
 ]  # fmt: skip
 GENERATED = Path(__file__).parents[2] / "examples/generated"
 NEED = {
@@ -34,7 +39,7 @@ NEED = {
     "from_triton": "triton",
     "from_warp": "warp",
     "kernels": "toolchain",
-    "rank_autotune": "triton",
+    "rank_autotune": "triton toolchain",
 }
 """Examples that doctest skips, and what they need to run here: packages and compilers. Files that
 they name are those of ``examples/generated``. May only shrink."""
@@ -49,10 +54,15 @@ def sections(documented: object) -> dict[str, str]:
     return {"": parts[0], **dict(zip(parts[1::2], parts[2::2], strict=True))}
 
 
-def documented_names(documented: object) -> set[str]:
+def entries(documented: object, *headings: str) -> set[str]:
+    """The names that these sections explain."""
     found = sections(documented)
-    text = found.get("Args", "") + found.get("Attributes", "")
+    text = "".join(found.get(heading, "") for heading in headings)
     return {name.strip(" *") for entry in ENTRY.findall(text) for name in entry.split(",")}
+
+
+def documented_names(documented: object) -> set[str]:
+    return entries(documented, "Args", "Attributes")
 
 
 def parameters(function: object) -> list[str]:
@@ -99,6 +109,14 @@ def test_a_function_says_what_it_returns(name: str) -> None:
     assert sections(FUNCTIONS[name]).get("Returns", "").strip()
 
 
+@pytest.mark.parametrize("name", [*CALLABLES, *VALUES])
+def test_errors_are_public_names(name: str) -> None:
+    documented = {**CALLABLES, **VALUES}[name]
+    assert "Raises" not in sections(documented) or entries(documented, "Raises")
+    for error in entries(documented, "Raises"):
+        assert issubclass(getattr(pa, error), BaseException)
+
+
 @pytest.mark.parametrize("name", VALUES)
 def test_a_class_documents_what_it_is_made_of(name: str) -> None:
     """Parameters of its constructor; of a dataclass they are its attributes, too."""
@@ -133,8 +151,9 @@ def test_examples_run(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that doctest skips, too, where what they need is installed."""
     if name in NEED:
         monkeypatch.chdir(GENERATED)
-        if not is_installed(NEED[name]):
-            pytest.skip(f"{NEED[name]} is not installed")
+        missing = [what for what in NEED[name].split() if not is_installed(what)]
+        if missing:
+            pytest.skip(f"not installed: {', '.join(missing)}")
     home = import_module(getattr(pa, name).__module__)
     for test in examples(name):
         for example in test.examples:
@@ -147,5 +166,5 @@ def test_examples_run(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def is_installed(what: str) -> bool:
     if what == "toolchain":
-        return all(tools.find(name) is not None for name in ("nvrtc", "ptxas", "nvdisasm"))
+        return all(tools.find(name) is not None for name in ("ptxas", "nvdisasm"))
     return find_spec(what) is not None
