@@ -116,7 +116,7 @@ class KernelError(PerfAssertError):
 
     Raised by :class:`perfassert.Field`, :meth:`perfassert.Kernel.from_accesses`,
     :meth:`perfassert.Kernel.from_graph`, :func:`perfassert.whatif`, and by the front ends for hints
-    such as ``trip_counts`` that cannot be meant.
+    such as ``trip_counts`` that are malformed.
 
     Example:
         >>> import perfassert as pa

@@ -218,9 +218,9 @@ def round_significant(value: float, digits: int = 10) -> float:
 class Quantity(float):
     """A float in SI base units that remembers its unit and prints with a suitable prefix.
 
-    It compares with numbers, which are taken in base units, with other quantities, and with text
-    such as ``"60 us"``. Decimal (``GB``) and binary (``GiB``) prefixes are known; ``us``, ``µs``
-    and ``μs`` are one. Arithmetic gives a plain ``float``.
+    It compares with numbers (in base units), with other quantities, and with text such as
+    ``"60 us"``. Decimal (``GB``) and binary (``GiB``) prefixes are known; ``us``, ``µs`` and ``μs``
+    are one. Arithmetic gives a plain ``float``.
 
     Args:
         value: a number in base units, or text with its own unit: ``"1.5 TB/s"``, ``"8 B/update"``.

@@ -69,7 +69,7 @@ class Assumption:
     Attributes:
         text: what is assumed.
         span: the access or line that made it necessary; None where there is none.
-        stands_for: what of the kernel an assumed value replaces that nobody gave: ``"address"``,
+        stands_for: which unknown fact of the kernel the assumed value replaces: ``"address"``,
             ``"trip count"``, ``"branch"``, ``"opcode"``, ``"rate"`` or ``"disagreement"``; else
             empty.
         share: fraction of the predicted instructions or bytes, whichever is more, that rests on it;

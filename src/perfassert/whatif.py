@@ -60,8 +60,8 @@ def whatif(prediction: Prediction, **changes: Any) -> WhatIf:
         prediction: made by :func:`perfassert.predict` in this process.
         **changes: they apply together. Any number of the device takes a factor between 1/1000 and
             1000: ``dram_bandwidth=2.0``, ``compute_units=0.5``. ``latency={"shared": 0.5}``
-            multiplies λ and Λ of an operation class, of all classes of a pipeline, or a level (``l1
-            l2 dram``, ``global`` for all three), or replaces them by a :class:`Latency`.
+            multiplies λ and Λ of an operation class, of all classes of a pipeline, or a level
+            (``l1 l2 dram``, ``global`` for all three), or replaces them by a :class:`Latency`.
             ``registers``, ``shared_bytes``, ``ilp``, ``updates_per_thread`` and ``flops`` replace
             what the kernel says; ``block``, ``grid`` and ``args`` what the launch says. With
             another ``block`` the grid covers the same threads.

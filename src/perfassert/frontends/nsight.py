@@ -209,7 +209,7 @@ def read_samples(
     r"""Read stall samples of a real GPU from a source page of Nsight Compute as CSV.
 
     ``ncu --import REPORT --page source --print-source sass --csv`` prints it, for a profile that
-    was taken with ``--section SourceCounters``.
+    was measured with ``--section SourceCounters``.
 
     Args:
         path: the CSV file.

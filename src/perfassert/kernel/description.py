@@ -115,8 +115,8 @@ class Kernel(ABC):
 
         Raises:
             AddressExpressionError: an expression that cannot be parsed; a caret marks the column.
-            KernelError: no access at all, an unknown ``dtype``, an unused proxy, or a count that is
-                none.
+            KernelError: no access at all, an unknown ``dtype``, an unused proxy, or an invalid
+                count.
 
         Example:
             >>> import perfassert as pa
@@ -185,8 +185,8 @@ class Kernel(ABC):
 
         Raises:
             AddressExpressionError: the ``access`` of a node cannot be parsed.
-            KernelError: no graph, proxies without an access, an unknown ``dtype``, or a count that
-                is none.
+            KernelError: no graph, proxies without an access, an unknown ``dtype``, or an invalid
+                count.
 
         Example:
             >>> import perfassert as pa

@@ -29,7 +29,7 @@ class Field:
     """An array in device memory: shape, ghost layers, row length and alignment.
 
     Index 0 is the first interior element, so that with ``halo=1`` the index -1 is legal. The last
-    axis is contiguous. Fields are taken not to overlap.
+    axis is contiguous. The model assumes that fields do not overlap.
 
     Args:
         name: what address expressions call it.

@@ -523,7 +523,8 @@ class GraphBuilder:
             produces: False for a store: it is complete λ after its issue, else Λ after. Default:
                 True.
             access: address expression of what it touches: ``"src[y, x + 1]"``. Default: none.
-            space: memory space of the access: ``"global"``, ``"shared"``, … Default: none said.
+            space: memory space of the access: ``"global"``, ``"shared"``, … Default (None): global,
+                where ``access`` is given.
             span: place in a source text, for reports. Default: none.
             completes: channel on which it is one of the copies that the warp's last arrival
                 expects.
@@ -568,6 +569,9 @@ class GraphBuilder:
         Args:
             arrivals: how many warps complete a phase.
             name: for messages. Default: its number.
+
+        Raises:
+            GraphError: fewer than one arrival.
         """
         check_kind(name, str, "channel(): name", GraphError)
         arrivals = to_integer(
@@ -585,8 +589,11 @@ class GraphBuilder:
         Args:
             channel: what :meth:`channel` returned.
             *inputs: values that it waits for.
-            expects: copies that the phase waits for besides. Default: 0.
+            expects: copies that the phase also waits for. Default: 0.
             operation: its operation class. Default: ``"arrive"``.
+
+        Raises:
+            GraphError: the channel belongs to another graph.
         """
         expects = to_integer(expects, "arrive: expects", GraphError, minimum=0)
         signal = Signal(self._channel(channel), arrives=True, expects=expects)
@@ -601,9 +608,12 @@ class GraphBuilder:
 
         Args:
             channel: what :meth:`channel` returned.
-            *inputs: values that it waits for besides.
+            *inputs: values that it also waits for.
             lead: how many phases late it waits: the first ``lead`` waits pass at once. Default: 0.
             operation: its operation class. Default: ``"wait"``.
+
+        Raises:
+            GraphError: the channel belongs to another graph.
         """
         lead = to_integer(lead, "wait: lead", GraphError, minimum=0)
         signal = Signal(self._channel(channel), waits=True, lead=lead)
@@ -614,8 +624,11 @@ class GraphBuilder:
 
         Args:
             channel: what :meth:`channel` returned.
-            *inputs: values that it waits for besides.
+            *inputs: values that it also waits for.
             operation: its operation class. Default: ``"barrier"``.
+
+        Raises:
+            GraphError: the channel belongs to another graph.
         """
         signal = Signal(self._channel(channel), arrives=True, waits=True)
         return self._add(operation, inputs, fence=True, partial=True, signal=signal)
@@ -627,7 +640,7 @@ class GraphBuilder:
             trips: iterations: a number, or an expression over ``Launch.args`` with ``+ - * // %``.
 
         Raises:
-            GraphError: a number below 0, or none at all.
+            GraphError: neither an expression nor an integer of at least 0.
         """
         if not isinstance(trips, str):
             trips = to_integer(trips, f"loop {len(self._loops)}: trips", GraphError, minimum=0)

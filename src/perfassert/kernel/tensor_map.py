@@ -31,8 +31,7 @@ class TensorMap:
         swizzle: bytes of the swizzle pattern: 0 (none, the default), 32, 64 or 128.
 
     Raises:
-        LaunchError: extents that do not fit together, or a ``dtype`` or ``swizzle`` that is none of
-            these.
+        LaunchError: extents that do not fit together, or an unsupported ``dtype`` or ``swizzle``.
 
     Example:
         >>> import perfassert as pa

@@ -273,8 +273,8 @@ class Prediction:
 
         Args:
             **conditions: metric → condition. A number means equality, in base units; text has an
-                operator and a quantity (``"< 60 us"``), a tolerance (``"10 B/update ± 5 %"``, ``"8
-                B -0 % +3 %"``), a range (``"50 .. 60 us"``), or names (``"dram | l2"``,
+                operator and a quantity (``"< 60 us"``), a tolerance (``"10 B/update ± 5 %"``,
+                ``"8 B -0 % +3 %"``), a range (``"50 .. 60 us"``), or names (``"dram | l2"``,
                 ``"!latency"``, of advice also ``"in top 3: Loop Unrolling"``). Metrics: ``time
                 cycles roofline_time limiter roofline_limiter dram_load dram_store dram_volume
                 l2_load l2_store l2_volume l1_wavefronts l1_cycles shared_wavefronts occupancy

@@ -155,7 +155,8 @@ def advise_measured(
 
     Raises:
         SamplesError: the binary is not the one that was measured.
-        KernelError: the kernel is not compiled code, or ``samples`` are none.
+        KernelError: the kernel is not compiled code, or ``samples`` are not from
+            :func:`perfassert.read_samples`.
 
     Example:
         >>> import re, tempfile

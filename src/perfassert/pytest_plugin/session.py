@@ -185,8 +185,8 @@ class Perf:
 
         Args:
             candidates: blocks, launches, or a mapping label → (kernel, launch).
-            kernel: of blocks and launches. Default: none.
-            domain: of blocks, in threads. Default: none.
+            kernel: the kernel to launch, where candidates are blocks or launches. Default: none.
+            domain: what each block covers, in threads in (x, y, z). Default: none.
             allow_guesses: whether a candidate may rest on guesses. Default (False): what
                 ``--perf-assumptions`` says.
 
@@ -222,8 +222,8 @@ class Perf:
 
         Args:
             prediction: of this test's device, as ``perf(...)`` returned it.
-            tolerance: how far the time may grow: ``"2 %"`` (the default), ``"2 % or 1 us"``, ``"+2
-                % -100 %"``; None: it is not compared.
+            tolerance: how far the time may grow: ``"2 %"`` (the default), ``"2 % or 1 us"``,
+                ``"+2 % -100 %"``; None: it is not compared.
             name: distinguishes several predictions of one test. Default: none.
             was: name that the kernel had when the baseline was written. Default: none.
             **metrics: further metrics or groups of them (``dram l2 l1 volumes resources all``),

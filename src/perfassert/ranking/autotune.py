@@ -38,7 +38,7 @@ def rank_autotune(
     """Predict every configuration of a Triton function under ``@triton.autotune``, fastest first.
 
     Each configuration is compiled for the device; heuristics and ``early_config_prune`` are
-    honoured.
+    applied.
 
     Args:
         fn: the function with its decorators.

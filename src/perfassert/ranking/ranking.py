@@ -45,7 +45,7 @@ def rank(
         candidates: blocks (with ``kernel`` and ``domain``), launches (with ``kernel``), or a
             mapping label → (kernel, launch), so that variants of a kernel compete.
         device: a :class:`Device`, a name or alias, or the path of a device file.
-        kernel: of blocks and launches. Default: none.
+        kernel: the kernel to launch, where candidates are blocks or launches. Default: none.
         domain: what each block covers, in threads in (x, y, z). Default: none.
         predictor: what predicts one candidate. Default: :func:`perfassert.predict`.
 
@@ -249,7 +249,8 @@ class Ranking:
 
         Raises:
             ExpectationFailed: at least one claim does not hold.
-            ExpectationError: no claim, ``within`` without ``of`` or the reverse, or an empty one.
+            ExpectationError: no claim, ``within`` without ``of``, ``of`` without ``within``, or an
+                empty claim.
             RankingError: a candidate that was not ranked.
 
         Example:

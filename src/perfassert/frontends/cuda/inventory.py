@@ -48,7 +48,7 @@ class KernelInfo:
         mangled: as the linker knows it.
         arch: architecture of the code: ``"sm_80"``.
         registers: of a thread.
-        spill_bytes: of a thread: what of the stack is stored to at constant places, as spilled
+        spill_bytes: of a thread: stack that is stored to at constant addresses, as spilled
             registers are.
         stack_bytes: stack of a thread.
         shared_bytes: static shared memory of a block.
@@ -94,9 +94,9 @@ def kernels(
 
     Args:
         path: a cubin, fat binary, object file, library, program, PTX or CUDA file.
-        arch: architecture: CUDA and PTX are compiled for it, of compiled code that is taken which a
-            driver would take. Default: all that the file has, of PTX its target; CUDA source needs
-            it.
+        arch: architecture: sources are compiled for it; of compiled files only the code that a
+            driver would choose for it is listed. Default: all architectures of a compiled file, the
+            target of PTX; CUDA source needs one.
         defines: macro → value, of CUDA source. Default: none.
         include_dirs: folders of headers, of CUDA source. Default: none.
         options: of the compiler, of CUDA source. Default: none.
@@ -106,8 +106,8 @@ def kernels(
         A :class:`KernelInfo` for each kernel and architecture, in the file's order.
 
     Raises:
-        KernelSourceError: what cannot be read or compiled, nothing for ``arch``, or options that do
-            not go with the kind of file.
+        KernelSourceError: what cannot be read or compiled, nothing for ``arch``, or options that
+            this kind of file does not take.
         ToolchainMissing: a tool of NVIDIA's that the file needs is not installed.
 
     Example:

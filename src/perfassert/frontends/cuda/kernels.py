@@ -94,15 +94,15 @@ def from_cuda(
         proxies: assumed values: ``{"index": "threadIdx.x * 7 % n"}`` says what is loaded through
             the parameter ``index`` (or at ``"file.cu:line"``); each becomes an assumption.
         constants: ``__constant__`` symbol → what the program writes there before the launch.
-        toolchain: CUDA release whose compiler is taken: ``"12.4"``. Default: the preferred one.
+        toolchain: CUDA release whose compiler is used: ``"12.4"``. Default: the preferred one.
 
     Returns:
         A kernel whose registers, instructions and addresses are those of the compiled code.
 
     Raises:
         KernelSourceError: no such file, or a ``toolchain`` that is no release.
-        KernelError: a hint (``trip_counts``, ``proxies``, ``constants``, ``updates_per_thread``)
-            that is no such thing.
+        KernelError: a malformed hint (``trip_counts``, ``proxies``, ``constants``,
+            ``updates_per_thread``).
 
     Example:
         >>> import tempfile
@@ -147,7 +147,7 @@ def from_ptx(
         trip_counts: ``{"stencil.cu:42": 128}``: iterations of loops whose end depends on data.
         proxies: assumed values loaded through a parameter, as for :func:`from_cuda`.
         constants: ``__constant__`` symbol → what the program writes there before the launch.
-        toolchain: CUDA release whose ptxas is taken: ``"12.4"``. Default: the preferred one.
+        toolchain: CUDA release whose ptxas is used: ``"12.4"``. Default: the preferred one.
 
     Returns:
         A kernel whose registers, instructions and addresses are those of the compiled code. Without
@@ -155,7 +155,8 @@ def from_ptx(
 
     Raises:
         KernelSourceError: no such file, or a ``toolchain`` that is no release.
-        KernelError: a hint that is none, or ``parameters`` that are not distinct names.
+        KernelError: a malformed hint (``trip_counts``, ``proxies``, ``constants``,
+            ``updates_per_thread``), or ``parameters`` that are not distinct names.
 
     Example:
         >>> import tempfile
@@ -186,20 +187,22 @@ def from_cubin(
 ) -> CompiledKernel:
     """Read a kernel from compiled code: cubin, fat binary, object file, library or listing.
 
-    Programs count as libraries. Of several architectures the one is taken that a driver would take
-    on the device: the nearest machine code of its major version, else PTX. What is not a cubin or a
-    ``.sass`` listing (``nvdisasm -c -hex -gi``) needs ``cuobjdump``.
+    Libraries may be static or shared; executables work, too. Where the file has several
+    architectures, the kernel is read from what a driver would choose for the device: the nearest
+    machine code of its major version, else PTX. What is not a cubin or a ``.sass`` listing
+    (``nvdisasm -c -hex -gi``) needs ``cuobjdump``.
 
     Args:
         path: the file.
         kernel: its name, mangled or demangled. Default (None): the only kernel of the file.
-        arch: the one architecture to take: ``"sm_90a"``. Default: as a driver chooses.
+        arch: the only architecture to consider: ``"sm_90a"``. Default: as a driver chooses.
         parameters: what the kernel's parameters are called, by position; machine code does not say.
         updates_per_thread: results that one thread makes. Default: 1.
         trip_counts: ``{"stencil.cu:42": 128}``: iterations of loops whose end depends on data.
         proxies: assumed values loaded through a parameter, as for :func:`from_cuda`.
         constants: ``__constant__`` symbol → what the program writes there before the launch.
-        toolchain: CUDA release that assembles PTX in the file. Default: the preferred one.
+        toolchain: CUDA release whose ptxas assembles PTX in the file: ``"12.4"``. Default: the
+            preferred one.
 
     Returns:
         A kernel whose registers, instructions and addresses are those of the code.
@@ -207,7 +210,8 @@ def from_cubin(
     Raises:
         KernelSourceError: no such file, no such architecture, or a ``toolchain`` that is no
             release.
-        KernelError: a hint that is none, or ``parameters`` that are not distinct names.
+        KernelError: a malformed hint (``trip_counts``, ``proxies``, ``constants``,
+            ``updates_per_thread``), or ``parameters`` that are not distinct names.
 
     Example:
         >>> from importlib.resources import files

@@ -34,10 +34,9 @@ def from_cute(
 ) -> CompiledKernel:
     """Read a kernel from what ``cute.compile`` of CUTLASS' Python DSL returns.
 
-    Taken is the PTX that it kept.
-
-    Set ``CUTE_DSL_KEEP_PTX=1``, ``CUTE_DSL_ARCH`` and ``CUTE_DSL_DUMP_DIR`` before ``cutlass`` is
-    imported; the PTX is for that architecture.
+    The kernel is read from the PTX that the compiler kept. Set ``CUTE_DSL_KEEP_PTX=1``,
+    ``CUTE_DSL_ARCH`` and ``CUTE_DSL_DUMP_DIR`` before ``cutlass`` is imported; the PTX is for that
+    architecture.
 
     Args:
         function: what ``cute.compile`` returned.
@@ -54,7 +53,7 @@ def from_cute(
     Raises:
         KernelSourceError: no PTX was kept, or it has no such kernel.
         ToolchainMissing: nvidia-cutlass-dsl is installed, but too old.
-        KernelError: a hint that is none.
+        KernelError: malformed ``trip_counts``, ``proxies`` or ``updates_per_thread``.
 
     Example:
         >>> from types import SimpleNamespace

@@ -38,8 +38,8 @@ def from_helion(
 
     Args:
         path: the file.
-        signature: Triton's types of pointers, and of parameters that are no integers: ``{"x":
-            "*fp16"}``.
+        signature: Triton's types of pointers, and of parameters that are no integers:
+            ``{"x": "*fp16"}``.
         kernel: which one of several. Default (None): the only one.
         sizes: of dynamic shapes, as the text writes them: ``{"x.size(0)": 4096}``. Default: none.
         updates_per_thread: results that one thread makes. Default: 1.

@@ -57,7 +57,7 @@ def from_numba(
     Raises:
         KernelSourceError: no kernel, or a signature that is not its.
         ToolchainMissing: Numba is not installed, or too old.
-        KernelError: a hint that is none.
+        KernelError: malformed ``trip_counts``, ``proxies`` or ``updates_per_thread``.
 
     Example:
         >>> import perfassert as pa

@@ -57,7 +57,8 @@ def from_source_object(
 
     Raises:
         KernelSourceError: the object holds neither text nor code.
-        KernelError: a hint that is none.
+        KernelError: malformed ``trip_counts``, ``proxies``, ``constants`` or
+            ``updates_per_thread``.
 
     Example:
         >>> from types import SimpleNamespace
@@ -129,7 +130,7 @@ def from_cupy(
 ) -> CompiledKernel:
     """Read a kernel from a ``cupy.RawKernel`` or ``cupy.RawModule``.
 
-    Its ``.code`` and ``.options`` are taken, or its ``.file_path``. CuPy does not compile them.
+    It is compiled from ``.code`` and ``.options``, or from ``.file_path``; CuPy is not used.
 
     Args:
         held: the ``RawKernel`` or ``RawModule``. Elementwise, reduction and fused kernels have no
@@ -146,7 +147,8 @@ def from_cupy(
     Raises:
         KernelSourceError: neither a ``RawKernel`` nor a ``RawModule``.
         ToolchainMissing: CuPy is installed, but too old.
-        KernelError: a hint that is none.
+        KernelError: malformed ``trip_counts``, ``proxies``, ``constants`` or
+            ``updates_per_thread``.
 
     Example:
         >>> from types import SimpleNamespace

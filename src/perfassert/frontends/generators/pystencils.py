@@ -65,7 +65,7 @@ def from_pystencils(
         KernelSourceError: neither of the two, a kernel of a CPU, ``fold`` of generated code, or
             assignments with fields whose shape is not fixed.
         ToolchainMissing: pystencils is not installed, or too old.
-        KernelError: a hint that is none.
+        KernelError: malformed ``trip_counts``, ``proxies`` or ``updates_per_thread``.
 
     Example:
         >>> import perfassert as pa

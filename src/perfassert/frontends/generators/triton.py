@@ -79,7 +79,7 @@ def from_triton(
     Raises:
         KernelSourceError: no JIT function, or a signature that is not its.
         ToolchainMissing: Triton is not installed, or too old.
-        KernelError: a hint that is none.
+        KernelError: malformed ``trip_counts``, ``proxies`` or ``updates_per_thread``.
 
     Example:
         >>> import perfassert as pa

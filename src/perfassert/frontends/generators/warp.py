@@ -65,7 +65,7 @@ def from_warp(
     Raises:
         KernelSourceError: no kernel of Warp's, or one with parameters of type ``Any``.
         ToolchainMissing: Warp is not installed, or too old.
-        KernelError: a hint that is none.
+        KernelError: malformed ``trip_counts``, ``proxies`` or ``updates_per_thread``.
 
     Example:
         >>> import perfassert as pa
