@@ -79,7 +79,7 @@ def test_a_lock_that_stays_is_named(file, monkeypatch):
     monkeypatch.setattr(files, "_PATIENCE", 0.05)
     write(file, Update({key(1): ENTRY}))
     lock = lock_of(file)
-    held = files._taken(lock)
+    held = files._acquire(lock)
     with pytest.raises(pa.BaselineError, match=r"delete .*\.test_module\.toml\.lock"):
         write(file, Update({key(2): ENTRY}))
     assert lock.exists()
@@ -107,7 +107,7 @@ def test_a_lock_that_is_left_where_there_are_no_others(file, monkeypatch):
     monkeypatch.setattr(files, "_exclusive", lambda _: False)
     monkeypatch.setattr(files, "_PATIENCE", 0.05)
     write(file, Update({key(1): ENTRY}))
-    os.close(files._taken(lock_of(file)))
+    os.close(files._acquire(lock_of(file)))
     with pytest.raises(pa.BaselineError, match=r"delete .*\.test_module\.toml\.lock"):
         write(file, Update({key(2): ENTRY}))
     lock_of(file).unlink()
@@ -121,7 +121,7 @@ def test_a_host_whose_locks_are_not_seen(file, monkeypatch):
     write(file, Update({key(1): ENTRY}))
     lock = lock_of(file)
     lock.write_bytes(b"another".ljust(64))
-    assert files._taken(lock) is None
+    assert files._acquire(lock) is None
     begin = time.monotonic()
     write(file, Update({key(2): ENTRY}))
     assert time.monotonic() - begin > 0.3

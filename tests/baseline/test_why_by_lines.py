@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import perfassert as pa
-from perfassert.baseline.lines import unnamed
+from perfassert.baseline.lines import cause_beyond_components
 
 PAIRS = Path(__file__).parents[1] / "advisor_kernels" / "pairs.cu"
 N = 1 << 20
@@ -20,7 +20,7 @@ def predicted(name):
 
 
 def cause(now, then, base=None):
-    return unnamed(now, base, float(then.time), float(now.time))
+    return cause_beyond_components(now, base, float(then.time), float(now.time))
 
 
 def test_sectors_that_fewer_would_do_for():
@@ -44,11 +44,15 @@ def test_a_line_that_asks_for_more():
     said = cause(few, many, many) if few.time > many.time else cause(many, few, few)
     assert "warps wait for each other at the barrier, pairs.cu:" in said
     approximate, precise = predicted("approximate"), predicted("precise")
-    said = unnamed(approximate, precise, 0.9 * float(approximate.time), float(approximate.time))
+    said = cause_beyond_components(
+        approximate, precise, 0.9 * float(approximate.time), float(approximate.time)
+    )
     assert "of a warp, pairs.cu:" in said
 
 
 def test_a_prediction_that_was_read_has_no_lines():
     now = predicted("approximate")
     base = pa.Prediction.from_dict(predicted("precise").to_dict())
-    assert "of a warp" not in unnamed(now, base, 0.9 * float(now.time), float(now.time))
+    assert "of a warp" not in cause_beyond_components(
+        now, base, 0.9 * float(now.time), float(now.time)
+    )

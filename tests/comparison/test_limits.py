@@ -25,7 +25,7 @@ from perfassert.errors import ExpectationError
 )
 def test_what_is_too_much(text, before, after, broken):
     (limit,) = parse(text).all
-    assert limit.broken(before, after) is broken
+    assert limit.is_exceeded(before, after) is broken
 
 
 def test_several():

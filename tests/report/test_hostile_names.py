@@ -13,7 +13,7 @@ from perfassert.errors import printable
 from perfassert.report.document import document, to_json
 from perfassert.report.html import html
 from perfassert.report.markdown import markdown
-from perfassert.report.markdown_parts import code, fenced, words
+from perfassert.report.markdown_parts import code, fenced_block, words
 from perfassert.report.performance_page import performance_page
 from perfassert.report.prediction import text
 from perfassert.report.spreadsheet import csv_text
@@ -54,7 +54,7 @@ def report(prediction):
 @pytest.mark.parametrize(
     "show",
     [
-        code, words, fenced, printable,
+        code, words, fenced_block, printable,
         lambda t: annotation(t, t, t), lambda t: table((t,), [(t, t)]),
         lambda t: str(pa.KernelError(t)), lambda t: str(pa.ExpectationFailed(t)),
     ],

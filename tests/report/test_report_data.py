@@ -10,7 +10,7 @@ import perfassert as pa
 from perfassert.errors import ReportError
 from perfassert.report.document import document, to_json
 from perfassert.report.files import replace_file
-from perfassert.report.markdown_parts import Capped, code, fenced, words
+from perfassert.report.markdown_parts import Capped, code, fenced_block, words
 from perfassert.report.prediction import text as told
 
 
@@ -87,7 +87,7 @@ def test_markdown_of_hostile_names():
         assert not set("`|*@[]") & set(text)
         assert "<b>" not in text
     assert words("l1_wavefronts of a: loads") == "l1_wavefronts of a: loads"
-    assert fenced("````").startswith("`````text\n")
+    assert fenced_block("````").startswith("`````text\n")
 
 
 def test_a_capped_text_says_what_is_missing():

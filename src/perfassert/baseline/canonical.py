@@ -60,7 +60,7 @@ def _own(kernel: Description) -> Plain:
     if isinstance(kernel, BoundKernel):
         return {
             "graph": _graph(kernel.graph),
-            "bound": [_bound(a) for a in kernel.bound],
+            "bound": [_bound_access(a) for a in kernel.bound],
             "code_bytes": _number(kernel.code_bytes),
         }
     assert isinstance(kernel, (AccessKernel, GraphKernel))
@@ -158,13 +158,13 @@ def _source(source: Source) -> Plain:
 
 def _rule(rule: LatencyRule) -> Plain:
     """A function, by what it says for a few counts of resident warps."""
-    return _latency(rule) if isinstance(rule, Latency) else [_said(rule, w) for w in _WARPS]
+    return _latency(rule) if isinstance(rule, Latency) else [_apply_rule(rule, w) for w in _WARPS]
 
 
-def _said(rule: Callable[[int], Any], warps: int) -> Plain:
+def _apply_rule(rule: Callable[[int], Any], warps: int) -> Plain:
     try:
-        said = rule(warps)
-        return _latency(said) if isinstance(said, Latency) else _number(said)
+        result = rule(warps)
+        return _latency(result) if isinstance(result, Latency) else _number(result)
     except Exception as error:  # whatever the author's function raises
         return type(error).__name__
 
@@ -179,7 +179,7 @@ def _latency(latency: Latency) -> Plain:
     }
 
 
-def _bound(access: BoundAccess) -> Plain:
+def _bound_access(access: BoundAccess) -> Plain:
     return {
         "": "BoundAccess",
         "field": access.field,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from perfassert.baseline.components import Component, components, same, shown
+from perfassert.baseline.components import Component, components, format_field, same
 from perfassert.baseline.entry import CHECKSUM, UNKNOWN, Entry, Key
 from perfassert.baseline.tolerance import Tolerance
 from perfassert.errors import BaselineError, ExpectationError
@@ -41,7 +41,7 @@ class Row:
 
     def cells(self) -> tuple[str, ...]:
         """For the table of a failure."""
-        before, after = (shown((self.metric,), v) for v in (self.before, self.after))
+        before, after = (format_field((self.metric,), v) for v in (self.before, self.after))
         difference = ""
         if self.share is not None and self.verdict is not Verdict.SAME:
             difference = percent(self.share)
@@ -156,10 +156,10 @@ def _verdict(metric: str, tolerance: Tolerance, before: float, after: float) -> 
     return Verdict.IMPROVED if better else Verdict.REGRESSED
 
 
-def failure_text(found: Comparison, command: str, why: str = "") -> str:
+def failure_text(comparison: Comparison, command: str, why: str = "") -> str:
     """Headline, table, what differs, why, and the command that accepts it."""
-    new = found.new
-    regressed = found.of(Verdict.REGRESSED)
+    new = comparison.new
+    regressed = comparison.of(Verdict.REGRESSED)
     headline = "; ".join(_headline(row) for row in regressed[:_NAMED])
     if len(regressed) > _NAMED:
         headline += f"; and {len(regressed) - _NAMED} more"
@@ -167,9 +167,9 @@ def failure_text(found: Comparison, command: str, why: str = "") -> str:
     header = ("metric", "baseline", "predicted", "difference", "tolerance", "verdict")
     return "\n\n".join(
         [
-            f"{headline} ({new['kernel']} on {found.key.device}, block {block})",
-            table(header, [row.cells() for row in found.rows]),
-            differences(found),
+            f"{headline} ({new['kernel']} on {comparison.key.device}, block {block})",
+            table(header, [row.cells() for row in comparison.rows]),
+            differences(comparison),
             *([why] if why else []),
             f"if this is intended, accept it: {command}",
         ]
@@ -183,21 +183,21 @@ def _headline(row: Row) -> str:
     return f"{row.metric} is {after}, {difference} to the baseline {before} (allowed: {tolerance})"
 
 
-def differences(found: Comparison) -> str:
+def differences(comparison: Comparison) -> str:
     """One line: the components that differ, and whether the kernel does."""
-    listed = [c for c in found.components if not _slight(c, found)]
+    listed = [c for c in comparison.components if not _slight(c, comparison)]
     listed.sort(key=lambda c: c.path[0] == "bounds")  # times follow from the others
     more = f"; and {len(listed) - _LISTED} more" if len(listed) > _LISTED else ""
     written = "; ".join(str(c) for c in listed[:_LISTED]) or "no component"
-    unchanged = found.old["kernel_digest"] == found.new["kernel_digest"]
+    unchanged = comparison.old["kernel_digest"] == comparison.new["kernel_digest"]
     kernel = "the kernel is the same" if unchanged else "the kernel has changed"
     return f"what differs ({kernel}): {written}{more}"
 
 
-def _slight(c: Component, found: Comparison) -> bool:
+def _slight(c: Component, comparison: Comparison) -> bool:
     """Whether it would be shown as no change, or is next to nothing of its volume."""
     if isinstance(c.before, (int, float)) and isinstance(c.after, (int, float)):
         size = abs(c.after - c.before)
-        whole = found.new.get(c.path[2], 0) if c.path[0] == "fields" else c.before
+        whole = comparison.new.get(c.path[2], 0) if c.path[0] == "fields" else c.before
         return size <= _SLIGHT * abs(float(whole))
     return False

@@ -40,9 +40,8 @@ class Component:
 
     def __str__(self) -> str:
         change = f" ({self.change})" if self.change else ""
-        return (
-            f"{self.name} {shown(self.path, self.before)} → {shown(self.path, self.after)}{change}"
-        )
+        before, after = (format_field(self.path, value) for value in (self.before, self.after))
+        return f"{self.name} {before} → {after}{change}"
 
 
 def components(old: Entry, new: Entry) -> tuple[Component, ...]:
@@ -53,14 +52,14 @@ def components(old: Entry, new: Entry) -> tuple[Component, ...]:
     where no field of them differs.
     """
     before, after = dict(leaves(old)), dict(leaves(new))
-    found = [
+    differing = [
         _component(path, before.get(path), after.get(path))
         for path in (*before, *(p for p in after if p not in before))
         if path[0] not in (_DERIVED | _LAST | _IDENTITY)
         and not same(_value(before, path), _value(after, path))
     ]
-    explained = {c.path[2] for c in found if c.path[0] == "fields"}
-    return tuple(c for c in found if c.path[0] not in explained)
+    explained = {c.path[2] for c in differing if c.path[0] == "fields"}
+    return tuple(c for c in differing if c.path[0] not in explained)
 
 
 def same(before: Value, after: Value) -> bool:
@@ -93,7 +92,7 @@ def _name(path: Path) -> str:
     return path[0].replace("_", " ") if path[0] not in UNITS else path[0]
 
 
-def shown(path: Path, value: Value) -> str:
+def format_field(path: Path, value: Value) -> str:
     """A value as people read it: ``12.15 us``, ``75.0 %``, ``16×2×8``."""
     if value is None:
         return "none"

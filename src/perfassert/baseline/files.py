@@ -78,7 +78,7 @@ class Update:
     written: Mapping[Key, Entry] = field(default_factory=dict)
     dropped: frozenset[Key] = frozenset()
 
-    def applied(self, entries: Mapping[Key, Entry]) -> dict[Key, Entry]:
+    def apply_to(self, entries: Mapping[Key, Entry]) -> dict[Key, Entry]:
         """The entries after it."""
         kept = {k: e for k, e in entries.items() if k not in self.dropped}
         return {**kept, **self.written}
@@ -96,8 +96,8 @@ def write(path: Path, update: Update) -> None:
     path = path.resolve() if path.is_symlink() else path
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with _locked(path):
-            entries = update.applied(read(path))
+        with _file_lock(path):
+            entries = update.apply_to(read(path))
             if entries:
                 old = path.read_text("utf-8-sig") if path.exists() else ""
                 _replace(path, format_file(entries, remarks_of(old)))
@@ -135,14 +135,14 @@ def _replace(path: Path, text: str) -> None:
 
 
 @contextmanager
-def _locked(path: Path, now: Callable[[], float] = time.monotonic) -> Iterator[None]:
+def _file_lock(path: Path, now: Callable[[], float] = time.monotonic) -> Iterator[None]:
     """One process at a time: that which makes the lock file. One that was killed holds nothing,
     as the system's own lock on that file tells; of another host's only that it does not get on. It
     must be deleted by hand where the system has no locks: on Windows, on some network file systems.
     """
     lock = path.with_name(f".{path.name}.lock")
     begin, seen = now(), _state(path, lock)
-    while (held := _taken(lock, waited := now() > begin + _PATIENCE)) is None:
+    while (handle := _acquire(lock, waited := now() > begin + _PATIENCE)) is None:
         if (state := _state(path, lock)) != seen:  # others get on: it is our turn later
             begin, seen = now(), state
         elif waited:
@@ -155,40 +155,40 @@ def _locked(path: Path, now: Callable[[], float] = time.monotonic) -> Iterator[N
         yield
     finally:
         if os.name == "nt":  # which deletes no file that is open
-            os.close(held)
+            os.close(handle)
         lock.unlink(missing_ok=True)
         if os.name != "nt":
-            os.close(held)
+            os.close(handle)
 
 
 def _state(*places: Path) -> tuple[tuple[int, int], ...]:
     """Changes when another process has written, or has taken the lock."""
-    found = []
+    states = []
     for place in places:
         try:
             stat = place.stat()
-            found.append((stat.st_ino, stat.st_mtime_ns))
+            states.append((stat.st_ino, stat.st_mtime_ns))
         except OSError:
-            found.append((0, 0))
-    return tuple(found)
+            states.append((0, 0))
+    return tuple(states)
 
 
-def _taken(lock: Path, waited: bool = False) -> int | None:
+def _acquire(lock: Path, waited: bool = False) -> int | None:
     """The open lock file, None while another process has it."""
     try:
         handle = os.open(lock, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666)
     except FileExistsError:
-        return _left(lock, waited)
+        return _acquire_abandoned(lock, waited)
     except PermissionError as error:
         if os.name == "nt":
             return None
         if error.errno != errno.EPERM or (waited and not lock.exists()):
             raise
-        return _left(lock, waited)  # what sshfs says of a file that is there
-    return _owned(handle, lock, new=True)
+        return _acquire_abandoned(lock, waited)  # what sshfs says of a file that is there
+    return _claim(handle, lock, new=True)
 
 
-def _left(lock: Path, of_others: bool) -> int | None:
+def _acquire_abandoned(lock: Path, of_others: bool) -> int | None:
     """The lock file of a process that was killed; ``of_others``: on another host, too."""
     if fcntl is None:
         return None
@@ -197,12 +197,12 @@ def _left(lock: Path, of_others: bool) -> int | None:
     except FileNotFoundError:
         return None
     if of_others or os.read(handle, _HOST) == _host():
-        return _owned(handle, lock, new=False)
+        return _claim(handle, lock, new=False)
     os.close(handle)
     return None
 
 
-def _owned(handle: int, lock: Path, new: bool) -> int | None:
+def _claim(handle: int, lock: Path, new: bool) -> int | None:
     """``handle`` where nobody else has the lock file; without locks, where we made it."""
     owned = new
     try:

@@ -63,20 +63,20 @@ def _code(compiled: CompiledCode, arch: str) -> list[object]:
 
 def machine_code(listing: str) -> list[str]:
     """Instructions and encodings of a listing, without lines, files and names of functions."""
-    found = {m.start(): f"{m[1]} {m[2]}" for m in _INSTRUCTION.finditer(listing)}
-    found |= {m.start(): m[1] for m in _CONTINUED.finditer(listing) if m.start() not in found}
+    parts = {m.start(): f"{m[1]} {m[2]}" for m in _INSTRUCTION.finditer(listing)}
+    parts |= {m.start(): m[1] for m in _CONTINUED.finditer(listing) if m.start() not in parts}
     numbers: dict[str, str] = {}
 
-    def numbered(match: re.Match[str]) -> str:
+    def number_label(match: re.Match[str]) -> str:
         return numbers.setdefault(match[1], f"`{len(numbers)}")
 
-    return [_LABEL.sub(numbered, " ".join(found[at].split())) for at in sorted(found)]
+    return [_LABEL.sub(number_label, " ".join(parts[at].split())) for at in sorted(parts)]
 
 
-def _by_line(said: Mapping[str, Any]) -> list[object]:
+def _by_line(hints: Mapping[str, Any]) -> list[object]:
     """Hints in the order of their lines; a line's number moves with every comment above it."""
     result: list[tuple[str, int, Any]] = []
-    for key, value in said.items():
+    for key, value in hints.items():
         file, _, line = key.rpartition(":")
         known = bool(file) and line.isdigit()
         result.append((file if known else key, int(line) if known else -1, value))

@@ -16,7 +16,9 @@ _SAME = 0.9  # of its worth now: advice that was worth as much before is no news
 _MORE = 1.1  # times as much of a line: less is not worth a word
 
 
-def unnamed(prediction: Prediction, base: Prediction | None, before: float, after: float) -> str:
+def cause_beyond_components(
+    prediction: Prediction, base: Prediction | None, before: float, after: float
+) -> str:
     """A sentence of the cause; times in seconds."""
     mended = max(_new_advice(prediction, base), key=lambda a: a.speedup, default=None)
     if mended is not None:
@@ -24,8 +26,8 @@ def unnamed(prediction: Prediction, base: Prediction | None, before: float, afte
         if share > _CAUSE:
             back = "all of it" if share > 0.995 else f"{100 * share:.0f} % of it"
             return f"{_pattern(mended)}; mended, {back} would be gone"
-    found = [] if base is None else _differences(base, prediction)
-    return "; ".join(found) or "no single component brings the time back when it is undone"
+    differences = [] if base is None else _differences(base, prediction)
+    return "; ".join(differences) or "no single component brings the time back when it is undone"
 
 
 def _new_advice(now: Prediction, base: Prediction | None) -> Iterator[Advice]:
@@ -39,19 +41,19 @@ def _new_advice(now: Prediction, base: Prediction | None) -> Iterator[Advice]:
 
 def _pattern(advice: Advice) -> str:
     """``"a warp touches 16 sectors where 2 would do, gelu.cu:14"``."""
-    found, _, rest = advice.suggestion.partition(": ")
+    pattern, _, rest = advice.suggestion.partition(": ")
     if not rest or not advice.hotspots:
         return advice.suggestion
-    return f"{found}, {advice.hotspots[0]['def']}"
+    return f"{pattern}, {advice.hotspots[0]['def']}"
 
 
 def _differences(base: Prediction, now: Prediction) -> list[str]:
     """The line that has grown most, and the stall."""
     lines = _grown(base, now) if base.origin is not None else ()
     grown = max(lines, key=lambda g: g.more, default=None)
-    found = [] if grown is None else [grown.text]
+    differences = [] if grown is None else [grown.text]
     stall = grown_stall(base.stalls, now.stalls)
-    return [*found, stall] if stall else found
+    return [*differences, stall] if stall else differences
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,7 +75,7 @@ def _table(key: Key, entry: Entry, remarks: Remarks) -> list[str]:
 
 def _checksum(entry: Entry) -> str:
     """Of the values of a table, as they are written."""
-    written = "\n".join(f"{_dotted(path)} = {_value(value)}" for path, value in leaves(entry))
+    written = "\n".join(f"{_dotted_key(path)} = {_value(value)}" for path, value in leaves(entry))
     return hashlib.sha256(written.encode("utf-8", "surrogatepass")).hexdigest()[:8]
 
 
@@ -87,15 +87,15 @@ def format_entry(key: Key, entry: Entry, remarks: Remarks | None = None) -> list
     for path, value in leaves(entry):
         comment = _comment(path, value, updates)
         lines += above.pop((*key, *path), ())
-        lines.append(f"{_dotted(path)} = {_value(value)}{comment and f'  # {comment}'}")
+        lines.append(f"{_dotted_key(path)} = {_value(value)}{comment and f'  # {comment}'}")
     left = [line for at in sorted(above) if at[: len(key)] == tuple(key) for line in above[at]]
-    return [*left, f"[{_dotted(key)}]", *lines]
+    return [*left, f"[{_dotted_key(key)}]", *lines]
 
 
 def remarks_of(text: str) -> Remarks:
     """What people wrote into a file on lines of their own."""
     own = set(_HEADER.splitlines())
-    found: dict[tuple[str, ...], list[str]] = {}
+    remarks: dict[tuple[str, ...], list[str]] = {}
     waiting: list[str] = []
     header: tuple[str, ...] = ()
     for line in text.splitlines():
@@ -109,22 +109,22 @@ def remarks_of(text: str) -> Remarks:
         if begin == "[":
             header, here = here, ()
         if waiting:
-            found.setdefault((*header, *here), []).extend(waiting)
+            remarks.setdefault((*header, *here), []).extend(waiting)
             waiting = []
-    return {**found, (): waiting} if waiting else found
+    return {**remarks, (): waiting} if waiting else remarks
 
 
-def _dotted(path: tuple[str, ...]) -> str:
-    return ".".join(key if _BARE.fullmatch(key) else _quoted(key) for key in path)
+def _dotted_key(path: tuple[str, ...]) -> str:
+    return ".".join(key if _BARE.fullmatch(key) else _quote(key) for key in path)
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007F")
 
 
 def _value(value: Leaf) -> str:
     if isinstance(value, str):
-        return _quoted(value)
+        return _quote(value)
     if isinstance(value, tuple):
         return f"[{', '.join(_value(v) for v in value)}]"
     if isinstance(value, bool):
@@ -165,11 +165,11 @@ def parse_file(content: bytes, place: str) -> dict[Key, Entry]:
     try:
         data = loads(text)
     except TOMLDecodeError as error:
-        raise BaselineError(_refused(place, str(error), text)) from None
+        raise BaselineError(_syntax_error_text(place, str(error), text)) from None
     return _File(place, text).entries(data)
 
 
-def _refused(place: str, message: str, text: str) -> str:
+def _syntax_error_text(place: str, message: str, text: str) -> str:
     """``file:line: message; next step`` from the parser's own words."""
     match = re.fullmatch(r"(.*) \(at (?:line (\d+), column \d+|end of document)\)", message, re.S)
     if match is None:
@@ -203,7 +203,7 @@ class _File:
                 "this version of perfassert reads; install the one that wrote it, or delete the "
                 "file and run pytest --perf-update"
             )
-        return {key: self.checked(key, entry) for key, entry in self.tables(data)}
+        return {key: self.check_entry(key, entry) for key, entry in self.tables(data)}
 
     def tables(self, data: dict[str, Any]) -> Iterator[tuple[Key, dict[str, Any]]]:
         for test, names in data.items():
@@ -219,7 +219,7 @@ class _File:
             raise self.error(path, "stands outside of a table [test.name.device]")
         return value
 
-    def checked(self, key: Key, entry: dict[str, Any]) -> Entry:
+    def check_entry(self, key: Key, entry: dict[str, Any]) -> Entry:
         """The entry; its checksum stays in it where the values are not those that were written."""
         stored = entry.pop(CHECKSUM, None)
         if stored is not None and not isinstance(stored, str):
@@ -265,19 +265,19 @@ class _File:
             raise self.error((*key, *path), f"is no key of a baseline{hint}")
 
     def error(self, path: tuple[str, ...], reason: str) -> BaselineError:
-        shown = _dotted(path[3:] or path)
+        shown = _dotted_key(path[3:] or path)
         return BaselineError(f"{self.place}:{self.line(path)}: {shown} {reason}; {_REMAKE}")
 
     def line(self, path: tuple[str, ...]) -> int:
         """The line that comes nearest to a path: of its key, else of its table."""
-        best, found, header = 1, (), ()  # type: tuple[int, Path, Path]
+        best, longest, header = 1, (), ()  # type: tuple[int, Path, Path]
         for number, line in enumerate(self.lines, 1):
             here = _path_of(line)
             if line.lstrip().startswith("["):
                 header, here = here, ()
             whole = (*header, *here)
-            if whole and len(whole) > len(found) and path[: len(whole)] == whole:
-                best, found = number, whole
+            if whole and len(whole) > len(longest) and path[: len(whole)] == whole:
+                best, longest = number, whole
         return best
 
 

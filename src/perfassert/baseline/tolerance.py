@@ -92,24 +92,26 @@ def parse(metric: Metric, given: object) -> Tolerance:
     """A tolerance for ``metric``, or :class:`ExpectationError`."""
     if metric.kind is Kind.NAME:
         if given != "same":
-            raise _malformed(metric, given, f"{metric.name} is a name; it can only be 'same'")
+            raise _tolerance_error(metric, given, f"{metric.name} is a name; it can only be 'same'")
         return Tolerance("same")
     if not isinstance(given, (str, bool)) and given == 0:
         given = "0 %"
     if not isinstance(given, str) or not given.strip():
-        raise _malformed(metric, given, f"give a string such as {_EXAMPLES}")
+        raise _tolerance_error(metric, given, f"give a string such as {_EXAMPLES}")
     text = " ".join(given.split())
     plain = text.removeprefix("±").removeprefix("+-").removeprefix("+/-").strip()
     if plain == text and text[0] in "+-":
-        return _sided(metric, text)
+        return _two_sided_tolerance(metric, text)
     margin = _margin(metric, plain, text)
     return Tolerance(text, margin, margin)
 
 
-def _sided(metric: Metric, text: str) -> Tolerance:
+def _two_sided_tolerance(metric: Metric, text: str) -> Tolerance:
     match = _SIDES.fullmatch(text)
     if match is None or match["first"] == match["second"]:
-        raise _malformed(metric, text, "give both sides, as in '+2 % -100 %', or none of the signs")
+        raise _tolerance_error(
+            metric, text, "give both sides, as in '+2 % -100 %', or none of the signs"
+        )
     sides = {match["first"]: match["one"], match["second"]: match["two"]}
     return Tolerance(text, _margin(metric, sides["+"], text), _margin(metric, sides["-"], text))
 
@@ -130,15 +132,15 @@ def _amount(metric: Metric, term: str, whole: str, relative: bool) -> float:
     try:
         parsed = parse_quantity(term)
     except UnitError as error:
-        raise _malformed(metric, whole, str(error)) from None
+        raise _tolerance_error(metric, whole, str(error)) from None
     if parsed.value < 0 or term.lstrip()[0] in "+-":
-        raise _malformed(metric, whole, "an amount of a tolerance has no sign of its own")
+        raise _tolerance_error(metric, whole, "an amount of a tolerance has no sign of its own")
     fits = parsed.unit == metric.unit and (parsed.has_unit or not metric.unit)
     if relative or (fits and not parsed.per) or (parsed.value == 0 and not parsed.has_unit):
         return parsed.value
     unit = f"the unit {metric.unit!r}" if metric.unit else "no unit"
-    raise _malformed(metric, whole, f"{term.strip()!r} should be a percentage or have {unit}")
+    raise _tolerance_error(metric, whole, f"{term.strip()!r} should be a percentage or have {unit}")
 
 
-def _malformed(metric: Metric, given: object, reason: str) -> ExpectationError:
+def _tolerance_error(metric: Metric, given: object, reason: str) -> ExpectationError:
     return ExpectationError(f"tolerance of {metric.name}: cannot understand {given!r}: {reason}")

@@ -10,7 +10,7 @@ from typing import Any
 from perfassert.baseline.compare import Comparison
 from perfassert.baseline.components import Component
 from perfassert.baseline.entry import Entry
-from perfassert.baseline.lines import unnamed
+from perfassert.baseline.lines import cause_beyond_components
 from perfassert.baseline.stalls import grown_stall
 from perfassert.errors import PerfAssertError
 from perfassert.kernel.description import CompiledKernel
@@ -30,17 +30,17 @@ class Cause:
     changes: Mapping[str, Any]
 
 
-def why(found: Comparison, prediction: Prediction, base: Prediction | None = None) -> str:
+def why(comparison: Comparison, prediction: Prediction, base: Prediction | None = None) -> str:
     """One sentence, or ``""`` where the time has not risen.
 
     ``prediction``: what is compared with the baseline; it must know its kernel. ``base``: the
     prediction that it is compared with, where more is known of it than its baseline.
     """
-    before, after = float(found.old["time"]), float(found.new["time"])
+    before, after = float(comparison.old["time"]), float(comparison.new["time"])
     if after <= before or prediction.origin is None:
         return ""
     best, undone, share = None, None, _CAUSE
-    for cause in _causes(found, prediction):
+    for cause in _causes(comparison, prediction):
         try:
             other = predict(*with_changes(prediction, cause.changes))
         except PerfAssertError:
@@ -50,21 +50,22 @@ def why(found: Comparison, prediction: Prediction, base: Prediction | None = Non
             best, undone, share = cause, other, brought_back
     rise = f"time {percent(after / before - 1)}"
     if best is None or undone is None:
-        return f"{rise}: {unnamed(prediction, base, before, after)}"
+        return f"{rise}: {cause_beyond_components(prediction, base, before, after)}"
     back = "all of it" if share > 0.995 else f"{100 * share:.0f} % of it"
     parts = [f"{rise}: {best.text}; undone, {back} is gone"]
-    parts += _moved(undone, prediction)
+    parts += _effects_of_cause(undone, prediction)
     return "; ".join(parts)
 
 
-def _causes(found: Comparison, prediction: Prediction) -> Iterator[Cause]:
-    old, new = found.old, found.new
+def _causes(comparison: Comparison, prediction: Prediction) -> Iterator[Cause]:
+    old, new = comparison.old, comparison.new
     yield from _residency(old, new)
     if list(old["block"]) != list(new["block"]):
         shapes = ["×".join(map(str, e["block"])) for e in (old, new)]
         changes = {"block": tuple(old["block"]), "grid": tuple(old["grid"])}
         yield Cause(
-            f"blocks of {shapes[1]} instead of {shapes[0]} threads{_occupied(old, new)}", changes
+            f"blocks of {shapes[1]} instead of {shapes[0]} threads{_occupancy_change(old, new)}",
+            changes,
         )
     wavefronts = _ratio(old, new, "shared_wavefronts")
     if wavefronts > 1:
@@ -79,7 +80,7 @@ def _causes(found: Comparison, prediction: Prediction) -> Iterator[Cause]:
     ):
         more = _ratio(old, new, f"{level}_volume")
         if more > 1:
-            worst = _largest(found.components, level)
+            worst = _largest(comparison.components, level)
             text = str(worst) if worst is not None else f"{level}_volume {percent(more - 1)}"
             field = worst.path[1] if worst is not None and worst.path[0] == "fields" else ""
             yield Cause(text + _lines(prediction, field), dict.fromkeys(values, more))
@@ -101,7 +102,7 @@ def _reside(old: Entry, new: Entry) -> str:
     return f" let {after} instead of {before} blocks reside" if before != after else ""
 
 
-def _occupied(old: Entry, new: Entry) -> str:
+def _occupancy_change(old: Entry, new: Entry) -> str:
     before, after = (float(e["occupancy"]) for e in (old, new))
     return f", occupancy {before:.0%} → {after:.0%}" if before != after else ""
 
@@ -149,7 +150,7 @@ def _lines(prediction: Prediction, field: str) -> str:
     return f" at {', '.join(list(spans)[:2])}" if spans else ""
 
 
-def _moved(before: Prediction, after: Prediction) -> list[str]:
+def _effects_of_cause(before: Prediction, after: Prediction) -> list[str]:
     """The limiter, and the stall that has grown most since before the cause."""
     words = []
     if before.limiter != after.limiter:

@@ -95,7 +95,7 @@ def _compared(
     device: Device | None,
 ) -> int:
     from perfassert.comparison.kernel_changes import diff
-    from perfassert.comparison.launched import launched
+    from perfassert.comparison.launched import compare_launches
     from perfassert.comparison.sides import without_host_code
 
     base, head = without_host_code(opened[0].side, opened[1].side)
@@ -108,7 +108,7 @@ def _compared(
         asked = [_asked(options, one) for one in opened]
         readings = (opened[0].reading, opened[1].reading)
         with progress("launches"):
-            times = launched((base, asked[0]), (head, asked[1]), found, limits, readings)
+            times = compare_launches((base, asked[0]), (head, asked[1]), found, limits, readings)
     slower = times is not None and times.fails(options.allow_gone)
     failed = slower or found.fails(limits, options.allow_gone)
     _print(options, found, times, failed)

@@ -75,14 +75,14 @@ class Explorer:
     def predict(self, question: Data) -> Data:
         """The prediction, its layer conditions, and the test that would keep it."""
         from perfassert.predictor import predict
-        from perfassert.report.html import drawn
+        from perfassert.report.html import page_row
 
         kernel, launch, device = self._asked(question)
         p = predict(kernel, launch, device)
         data = {**p.to_dict(diagnosis=False), "label": p.kernel, "note": ""}
         named = self._file.name if self._file and "cuda" not in question else _SENT
         test = "".join(f"{line}\n" for line in _test(kernel, p, launch, named))
-        return {**drawn(data), "layers": _layers(p, device), "test": test}
+        return {**page_row(data), "layers": _layers(p, device), "test": test}
 
     def rank(self, question: Data) -> Data:
         """Every shape of powers of two with as many threads as the block."""

@@ -64,12 +64,12 @@ def _history(options: argparse.Namespace) -> int:
 
 def _bisect(options: argparse.Namespace) -> int:
     """0 where a commit is found, 1 where none made it slower."""
-    from perfassert.comparison.history import history, moved
+    from perfassert.comparison.history import history, steps_of_test
     from perfassert.report.tables import percent
 
     end = options.bad or "HEAD"
     with progress("commits") as bar:
-        steps = moved(history(Path("."), end, bar), options.test)
+        steps = steps_of_test(history(Path("."), end, bar), options.test)
     if options.good:
         wanted = _between(options.good, end)
         steps = [(line, step) for line, step in steps if step.commit.digest in wanted]
@@ -85,10 +85,10 @@ def _bisect(options: argparse.Namespace) -> int:
 
 
 def _between(good: str, bad: str) -> set[str]:
-    from perfassert.comparison.revisions import check_revision, said
+    from perfassert.comparison.revisions import check_revision, git_text
 
     check_revision(good)
-    return set(said("rev-list", f"{good}..{bad}").split())
+    return set(git_text("rev-list", f"{good}..{bad}").split())
 
 
 def _shown(commit: Commit) -> str:

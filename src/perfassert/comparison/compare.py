@@ -69,9 +69,9 @@ class Item:
     @property
     def reported(self) -> Reported:
         """The newer side that there is."""
-        found = self.head or self.base
-        assert found is not None
-        return found
+        newest = self.head or self.base
+        assert newest is not None
+        return newest
 
     @property
     def lines(self) -> tuple[LineChange, ...]:
@@ -113,8 +113,8 @@ class Comparison:
     @property
     def counts(self) -> Mapping[Status, int]:
         """Status → predictions, for those that occur."""
-        found = {status: len(self.of(status)) for status in Status}
-        return {status: number for status, number in found.items() if number}
+        numbers = {status: len(self.of(status)) for status in Status}
+        return {status: number for status, number in numbers.items() if number}
 
 
 def time_tolerance(text: str) -> Tolerance:
@@ -194,7 +194,7 @@ def _values(entry: Entry, reported: Reported) -> dict[str, Value]:
 
 
 def _differences(base: Mapping[str, Value], head: Mapping[str, Value]) -> list[Difference]:
-    found = []
+    differences = []
     for name in dict.fromkeys((*base, *head)):
         before, after = base.get(name), head.get(name)
         if same(before, after):
@@ -202,5 +202,5 @@ def _differences(base: Mapping[str, Value], head: Mapping[str, Value]) -> list[D
         share = None
         if isinstance(before, (int, float)) and isinstance(after, (int, float)) and before:
             share = after / before - 1
-        found.append(Difference(name, before, after, share))
-    return found
+        differences.append(Difference(name, before, after, share))
+    return differences

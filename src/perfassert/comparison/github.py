@@ -14,9 +14,9 @@ from perfassert.errors import ReportError, printable
 _SHOWN = 10  # warnings that GitHub shows of one step
 
 
-def warnings(found: Comparison) -> Iterator[str]:
+def warnings(comparison: Comparison) -> Iterator[str]:
     """Workflow commands, one line each; the worst first."""
-    worse = found.of(Status.SLOWER, Status.BROKEN, Status.GONE)
+    worse = comparison.of(Status.SLOWER, Status.BROKEN, Status.GONE)
     for item in worse[:_SHOWN]:
         yield _annotation(item) if item.status is Status.SLOWER else _missing(item)
     if len(worse) > _SHOWN:
@@ -41,8 +41,8 @@ def _annotation(item: Item) -> str:
 def _missing(item: Item) -> str:
     title = f"{kernel(item)} is {item.status.value}"
     test = f" in {item.key.test}" if item.key.test else ""
-    said = f"{kernel(item)} on {item.device} has no prediction{test}"
-    return annotation(title, said + (item.reason and f": {item.reason}"))
+    sentence = f"{kernel(item)} on {item.device} has no prediction{test}"
+    return annotation(title, sentence + (item.reason and f": {item.reason}"))
 
 
 def _data(text: str) -> str:

@@ -13,7 +13,7 @@ from perfassert.baseline.components import components, same
 from perfassert.baseline.entry import DEFAULT_NAME, Entry, Key
 from perfassert.baseline.files import FOLDER, alternative
 from perfassert.baseline.text import parse_file
-from perfassert.comparison.revisions import check_revision, printed, said
+from perfassert.comparison.revisions import check_revision, git_bytes, git_text
 from perfassert.errors import BaselineError
 from perfassert.process_pool import Progress
 
@@ -59,12 +59,12 @@ class Line:
     @property
     def times(self) -> tuple[tuple[Commit, float], ...]:
         """Where it changes."""
-        told: list[tuple[Commit, float]] = []
+        changes: list[tuple[Commit, float]] = []
         for commit, entry in self.states:
             time = float(entry.get("time", 0.0))
-            if not told or not same(told[-1][1], time):
-                told.append((commit, time))
-        return tuple(told)
+            if not changes or not same(changes[-1][1], time):
+                changes.append((commit, time))
+        return tuple(changes)
 
     @property
     def alternative(self) -> str:
@@ -166,8 +166,8 @@ def _step(commit: Commit, key: Key, old: Entry, new: Entry) -> Step | None:
 
 def cause_of(old: Entry, new: Entry) -> str:
     """What differs most between two states, in words."""
-    told = sorted(components(old, new), key=lambda c: -abs(c.share or 0.0))
-    return "; ".join(map(str, told[:_CAUSES]))
+    differing = sorted(components(old, new), key=lambda c: -abs(c.share or 0.0))
+    return "; ".join(map(str, differing[:_CAUSES]))
 
 
 def _commits(path: Path, revisions: str) -> tuple[list[Commit], Container[str]]:
@@ -176,11 +176,11 @@ def _commits(path: Path, revisions: str) -> tuple[list[Commit], Container[str]]:
     below = "" if str(path) == "." else f"{path.as_posix()}/"
     wanted = path.as_posix() if path.suffix == ".toml" else f":(glob){below}**/{FOLDER}/**/*.toml"
     check_revision(revisions)
-    ends = [end for end in said("rev-parse", "--revs-only", revisions).split() if end[0] != "^"]
-    log = said("log", "--reverse", "--topo-order", "--no-renames", "--name-only", "--relative",
+    ends = [end for end in git_text("rev-parse", "--revs-only", revisions).split() if end[0] != "^"]
+    log = git_text("log", "--reverse", "--topo-order", "--no-renames", "--name-only", "--relative",
                _FORMAT, *(ends or [revisions]), "--", wanted)  # fmt: skip
     commits = [_commit(*parts) for parts in _COMMIT.findall(log)]
-    meant = set(said("rev-list", revisions, "--").split())
+    meant = set(git_text("rev-list", revisions, "--").split())
     return sorted(commits, key=lambda commit: commit.digest in meant), meant
 
 
@@ -193,7 +193,7 @@ def _texts(wanted: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], bytes]
     if not wanted:
         return {}
     asked = "".join(f"{digest}:./{file}\n" for digest, file in wanted).encode()
-    return dict(zip(wanted, _answers(printed("cat-file", "--batch", stdin=asked)), strict=True))
+    return dict(zip(wanted, _answers(git_bytes("cat-file", "--batch", stdin=asked)), strict=True))
 
 
 def _answers(output: bytes) -> Iterator[bytes]:
@@ -210,14 +210,14 @@ def _answers(output: bytes) -> Iterator[bytes]:
         at += size + 1
 
 
-def moved(found: History, test: str) -> list[tuple[Line, Step]]:
+def steps_of_test(history: History, test: str) -> list[tuple[Line, Step]]:
     """The steps of the baselines of a test, the greatest loss first.
 
     :class:`BaselineError` where no baseline is called so.
     """
-    lines = [line for line in found.lines if test in (line.key.test, str(line.key))]
+    lines = [line for line in history.lines if test in (line.key.test, str(line.key))]
     if not lines:
-        known = ", ".join(sorted({line.key.test for line in found.lines})) or "none"
+        known = ", ".join(sorted({line.key.test for line in history.lines})) or "none"
         raise BaselineError(f"no baseline of {test!r} in these commits; there are: {known}")
     steps = [(line, step) for line in lines for step in line.steps if step.share is not None]
     return sorted(steps, key=lambda pair: -(pair[1].share or 0.0))

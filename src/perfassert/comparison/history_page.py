@@ -18,26 +18,26 @@ _DIGITS = 12  # of a commit
 _MORE_IS_BETTER = ("occupancy",)
 
 
-def history_page(found: History, revisions: str) -> str:
+def history_page(history: History, revisions: str) -> str:
     """``revisions``: as the user named them, for the heading."""
-    return page("history", "Predicted performance over the commits", page_data(found, revisions))
+    return page("history", "Predicted performance over the commits", page_data(history, revisions))
 
 
-def page_data(found: History, revisions: str) -> Mapping[str, Any]:
+def page_data(history: History, revisions: str) -> Mapping[str, Any]:
     """What the page is drawn from; commits are numbered, values stand where they change."""
-    numbers = {commit.digest: number for number, commit in enumerate(found.commits)}
-    lines = [_line(line, numbers) for line in found.lines]
+    numbers = {commit.digest: number for number, commit in enumerate(history.commits)}
+    lines = [_line(line, numbers) for line in history.lines]
     used = {name for line in lines for name in line["points"]}
     metrics = [m.name for m in stored_metrics() if m.name in used]
-    slower = sum(line.loss > 0 for line in found.lines)
+    slower = sum(line.loss > 0 for line in history.lines)
     return {
         "summary": f"{len(lines)} baselines, {slower} of them slower than at first, in "
-        f"{len(found.commits)} commits of {revisions} that wrote any. perfassert {VERSION}; "
+        f"{len(history.commits)} commits of {revisions} that wrote any. perfassert {VERSION}; "
         "nothing was predicted again.",
-        "commits": [_commit(commit) for commit in found.commits],
+        "commits": [_commit(commit) for commit in history.commits],
         "metrics": [[name, unit_of((name,)), name in _MORE_IS_BETTER] for name in metrics],
         "lines": lines,
-        "unreadable": found.unreadable,
+        "unreadable": history.unreadable,
     }
 
 
@@ -65,13 +65,13 @@ def _line(line: Line, numbers: Mapping[str, int]) -> Mapping[str, Any]:
 
 def _points(states: Sequence[tuple[int, Entry]]) -> Mapping[str, list[tuple[int, float]]]:
     """Metric → its values, each with the number of the commit since which it is so."""
-    told: dict[str, list[tuple[int, float]]] = {}
+    points: dict[str, list[tuple[int, float]]] = {}
     for at, entry in states:
         for metric in stored_metrics():
             value = entry.get(metric.name)
             if metric.kind is Kind.NAME or value is None:
                 continue
-            known = told.setdefault(metric.name, [])
-            if not known or not same(known[-1][1], value):
-                known.append((at, float(value)))
-    return told
+            recorded = points.setdefault(metric.name, [])
+            if not recorded or not same(recorded[-1][1], value):
+                recorded.append((at, float(value)))
+    return points

@@ -117,15 +117,15 @@ def diff(
     """Compare kernel by kernel; occupancy of ``blocks`` threads where a ``device`` is given."""
     files = {id(p.info): p.file for side in (base, head) for p in side.kernels}
     sizes = blocks if device else ()
-    found = []
+    kernels = []
     for pair in pairs(_infos(base), _infos(head)):
         file = files[id(pair.known)]
-        found.append(_one(pair, file, head, limits, [(b, device) for b in sizes if device]))
+        kernels.append(_one(pair, file, head, limits, [(b, device) for b in sizes if device]))
     order = {status: i for i, status in enumerate(Status)}
-    found.sort(key=lambda k: order[k.status])
-    had, lost = ({p.file for p in base.kernels}, {k.file for k in found if k.reason})
+    kernels.sort(key=lambda k: order[k.status])
+    had, lost = ({p.file for p in base.kernels}, {k.file for k in kernels if k.reason})
     broken = {file: why for file, why in head.broken.items() if file in lost or file not in had}
-    return CodeDiff(base.name, head.name, tuple(found), broken)
+    return CodeDiff(base.name, head.name, tuple(kernels), broken)
 
 
 def _infos(side: Side) -> Iterable[KernelInfo]:
@@ -180,5 +180,5 @@ def _failures(changes: Sequence[Change], limits: Limits) -> Iterable[str]:
     """A block that no longer fits has no occupancy left."""
     for change in changes:
         for limit in limits.of({change.metric.partition(" of ")[0]}):
-            if limit.broken(change.base or 0.0, change.head or 0.0):
+            if limit.is_exceeded(change.base or 0.0, change.head or 0.0):
                 yield f"{change.metric} (allowed: {limit.text})"

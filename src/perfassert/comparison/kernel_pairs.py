@@ -36,9 +36,9 @@ class Pair:
     @property
     def known(self) -> KernelInfo:
         """The head's, where there is one."""
-        found = self.head or self.base
-        assert found is not None
-        return found
+        info = self.head or self.base
+        assert info is not None
+        return info
 
 
 _RULES: tuple[tuple[By, Callable[[KernelInfo], Hashable]], ...] = (
@@ -56,12 +56,12 @@ def pairs(base: Iterable[KernelInfo], head: Iterable[KernelInfo]) -> tuple[Pair,
     """
     left, right = list(base), list(head)
     order = {id(k): i for i, k in enumerate((*left, *right))}
-    found: list[Pair] = []
+    result: list[Pair] = []
     for by, rule in _RULES:
-        found += _by(by, rule, left, right)
-    found += _by_likeness(left, right)
-    found += [Pair(k, None) for k in left] + [Pair(None, k) for k in right]
-    return tuple(sorted(found, key=lambda p: order[id(p.base or p.head)]))
+        result += _by(by, rule, left, right)
+    result += _by_likeness(left, right)
+    result += [Pair(k, None) for k in left] + [Pair(None, k) for k in right]
+    return tuple(sorted(result, key=lambda p: order[id(p.base or p.head)]))
 
 
 def _by(

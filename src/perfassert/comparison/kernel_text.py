@@ -26,47 +26,47 @@ _SHOWN = 10  # annotations that GitHub shows of one step
 _UNSEEN = "other instructions, but the same numbers; what they cost, --launches says"
 
 
-def headline(found: CodeDiff) -> str:
+def headline(code_diff: CodeDiff) -> str:
     """``"1 worse, 3 same"``."""
-    counts = ", ".join(f"{number} {status.value}" for status, number in found.counts.items())
-    return f"code of {found.base} → {found.head}: {counts or 'no kernels'}"
+    counts = ", ".join(f"{number} {status.value}" for status, number in code_diff.counts.items())
+    return f"code of {code_diff.base} → {code_diff.head}: {counts or 'no kernels'}"
 
 
-def text(found: CodeDiff) -> str:
+def text(code_diff: CodeDiff) -> str:
     """What the command prints: a row for each kernel that is not the same."""
-    parts = [headline(found)]
-    parts += [_block(k) for k in _moved(found)]
-    parts += [f"{file}: broken: {reason}" for file, reason in _files(found)]
+    parts = [headline(code_diff)]
+    parts += [_block(k) for k in _differing_kernels(code_diff)]
+    parts += [f"{file}: broken: {reason}" for file, reason in _files(code_diff)]
     return "\n\n".join(parts)
 
 
 def _block(kernel: KernelDiff) -> str:
     head = f"{kernel.status.value}: {kernel.name} ({kernel.pair.known.arch})"
-    said = fill(what(kernel), _WIDTH, initial_indent="    ", subsequent_indent="    ")
-    return f"{head}\n{said}".rstrip()
+    description = fill(what(kernel), _WIDTH, initial_indent="    ", subsequent_indent="    ")
+    return f"{head}\n{description}".rstrip()
 
 
-def _files(found: CodeDiff) -> list[tuple[str, str]]:
+def _files(code_diff: CodeDiff) -> list[tuple[str, str]]:
     """Broken files of which no kernel says so already."""
-    told = {k.file for k in found.of(Status.BROKEN)}
-    return [(file, why) for file, why in found.broken.items() if file not in told]
+    reported = {k.file for k in code_diff.of(Status.BROKEN)}
+    return [(file, why) for file, why in code_diff.broken.items() if file not in reported]
 
 
-def _moved(found: CodeDiff) -> list[KernelDiff]:
-    return [k for k in found.kernels if k.status is not Status.SAME]
+def _differing_kernels(code_diff: CodeDiff) -> list[KernelDiff]:
+    return [k for k in code_diff.kernels if k.status is not Status.SAME]
 
 
 def what(kernel: KernelDiff) -> str:
     """What is too much first, then all that is another number."""
-    said = "; ".join(_said(kernel))
-    return said or (_UNSEEN if kernel.status is Status.CHANGED else "")
+    description = "; ".join(_statements(kernel))
+    return description or (_UNSEEN if kernel.status is Status.CHANGED else "")
 
 
-def _said(kernel: KernelDiff) -> Iterator[str]:
+def _statements(kernel: KernelDiff) -> Iterator[str]:
     if kernel.reason:
         yield " ".join(kernel.reason.split())
     if kernel.status is Status.NEW:
-        yield from (f"{c.metric} {_shown(c, c.head)}" for c in kernel.changes if _tells(c))
+        yield from (f"{c.metric} {_format_value(c, c.head)}" for c in kernel.changes if _tells(c))
         return
     if kernel.pair.by is By.CODE:
         yield "the same code"
@@ -94,10 +94,11 @@ def _size(change: Change) -> float:
 
 
 def _change(change: Change) -> str:
-    return f"{change.metric} {_shown(change, change.base)} → {_shown(change, change.head)}"
+    before, after = _format_value(change, change.base), _format_value(change, change.head)
+    return f"{change.metric} {before} → {after}"
 
 
-def _shown(change: Change, value: float | None) -> str:
+def _format_value(change: Change, value: float | None) -> str:
     if value is None:
         return "does not fit"
     if change.metric.startswith("occupancy"):
@@ -106,32 +107,32 @@ def _shown(change: Change, value: float | None) -> str:
     return f"{value:.0f} {unit}".rstrip() if unit == "B" else format_quantity(value, unit)
 
 
-def markdown(found: CodeDiff, failed: bool, limit: int = LIMIT) -> str:
+def markdown(code_diff: CodeDiff, failed: bool, limit: int = LIMIT) -> str:
     """A comment for a pull request."""
     out = Capped(limit)
-    worst = next(iter(found.counts), Status.SAME)
+    worst = next(iter(code_diff.counts), Status.SAME)
     mark = _MARKS.get(worst, "✅")
     out.add(heading(mark, "Code of GPU kernels, head against base", failed))
-    out.add(words(headline(found)))
+    out.add(words(headline(code_diff)))
     rows = [
         (f"{_MARKS[k.status]} {k.status.value}", code(k.name), words(k.pair.known.arch),
          words(what(k)))
-        for k in _moved(found)
+        for k in _differing_kernels(code_diff)
     ]  # fmt: skip
     left_out = out.add_table(_HEADER, rows, share=1.0)
-    for file, reason in _files(found):
+    for file, reason in _files(code_diff):
         out.add(f"{code(file)} is broken: {words(reason)}")
     return out.text(left_out)
 
 
-def to_dict(found: CodeDiff) -> dict[str, Any]:
+def to_dict(code_diff: CodeDiff) -> dict[str, Any]:
     """Plain data that JSON can hold."""
     return {
-        "base": found.base,
-        "head": found.head,
-        "counts": {status.value: number for status, number in found.counts.items()},
-        "broken": dict(found.broken),
-        "kernels": [_data(k) for k in found.kernels],
+        "base": code_diff.base,
+        "head": code_diff.head,
+        "counts": {status.value: number for status, number in code_diff.counts.items()},
+        "broken": dict(code_diff.broken),
+        "kernels": [_data(k) for k in code_diff.kernels],
     }
 
 
@@ -157,12 +158,12 @@ def _data(kernel: KernelDiff) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def warnings(found: CodeDiff) -> Iterator[str]:
+def warnings(code_diff: CodeDiff) -> Iterator[str]:
     """Workflow commands, one line each; the worst first."""
-    worse = found.of(*_ANNOTATED)
+    worse = code_diff.of(*_ANNOTATED)
     for kernel in worse[:_SHOWN]:
         yield annotation(f"{kernel.name} is {kernel.status.value}", what(kernel), kernel.file)
-    for file, reason in _files(found):
+    for file, reason in _files(code_diff):
         yield annotation(f"{file} is broken", reason, file)
     if len(worse) > _SHOWN:
         yield f"::notice::{len(worse) - _SHOWN} more kernels are worse or lost"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from perfassert.baseline import compare as baselines
-from perfassert.baseline.components import shown
+from perfassert.baseline.components import format_field
 from perfassert.baseline.entry import Key as EntryKey
 from perfassert.baseline.entry import entry_of
 from perfassert.baseline.tolerance import Tolerance
@@ -73,7 +73,7 @@ class Launched:
         return bool(lost or slower or self.failures)
 
 
-def launched(
+def compare_launches(
     base: tuple[Side, Sequence[Asked]],
     head: tuple[Side, Sequence[Asked]],
     code: CodeDiff,
@@ -86,18 +86,18 @@ def launched(
         for k in code.kernels
         if k.pair.base and k.pair.head
     }
-    old = _predicted(*base, {}, readings[0])
-    new = _predicted(*head, renamed, readings[1])
+    old = _predict_side(*base, {}, readings[0])
+    new = _predict_side(*head, renamed, readings[1])
     time = next((one for one in limits.all if one.metric == "time"), None)
     tolerance = time_tolerance(DEFAULT_TOLERANCE)
     if time is not None:
         tolerance = Tolerance(time.amount, time.margin, time.margin)
-    found = compare(old, new, tolerance)
-    explained = tuple(_explained(item, tolerance) for item in found.items)
-    failures = tuple(text for item in explained for text in _too_much(item, limits))
+    comparison = compare(old, new, tolerance)
+    items = tuple(_with_cause(item, tolerance) for item in comparison.items)
+    failures = tuple(text for item in items for text in _too_much(item, limits))
     unknown = tuple(f"{x}: no prediction: {old.broken[x]}" for x in new.broken if x in old.broken)
     changed = tuple(_other_work(base[1], head[1]))
-    return Launched(replace(found, items=explained), failures, unknown, changed, time is not None)
+    return Launched(replace(comparison, items=items), failures, unknown, changed, time is not None)
 
 
 def _other_work(base: Sequence[Asked], head: Sequence[Asked]) -> Iterator[str]:
@@ -107,8 +107,10 @@ def _other_work(base: Sequence[Asked], head: Sequence[Asked]) -> Iterator[str]:
         old, new = before.get(one.label), _work(one)
         if old is not None and old != new:
             names = sorted(n for n in {*old, *new} if old.get(n) != new.get(n))
-            told = ", ".join(f"{n} {_told(old.get(n), new.get(n))}" for n in names)
-            yield f"{one.label}: other arguments than in the base: {told}"
+            differences = ", ".join(
+                f"{n} {_argument_change(old.get(n), new.get(n))}" for n in names
+            )
+            yield f"{one.label}: other arguments than in the base: {differences}"
 
 
 def _work(asked: Asked) -> dict[str, object]:
@@ -118,25 +120,25 @@ def _work(asked: Asked) -> dict[str, object]:
     """
     args = asked.launch.args
     given = args if isinstance(args, Mapping) else dict(enumerate(args or ()))
-    found: dict[str, object] = {str(name): value for name, value in given.items()}
-    found["updates_per_thread"] = asked.kernel.updates_per_thread
+    work: dict[str, object] = {str(name): value for name, value in given.items()}
+    work["updates_per_thread"] = asked.kernel.updates_per_thread
     if isinstance(compiled := _code_of(asked.kernel), CompiledCode):
         hints = compiled.hints
-        found |= {f"constant {name}": value for name, value in hints.constants.items()}
-        found["trip_counts"] = sorted(hints.trip_counts.values())
-        found["proxies"] = sorted(hints.proxies.values())
-    return found
+        work |= {f"constant {name}": value for name, value in hints.constants.items()}
+        work["trip_counts"] = sorted(hints.trip_counts.values())
+        work["proxies"] = sorted(hints.proxies.values())
+    return work
 
 
-def _told(old: object, new: object) -> str:
+def _argument_change(old: object, new: object) -> str:
     """``16 → 2``; buffers by what differs of them."""
     if not (isinstance(old, Buffer) and isinstance(new, Buffer)):
         before, after = (_short(value) for value in (old, new))
         return f"{before} → {after}"
     names = ("shape", "dtype", "alignment", "offset", "fill", "seed", "alias")
     parts = [n for n in names if getattr(old, n) != getattr(new, n)]
-    told = [f"{n} {getattr(old, n)} → {getattr(new, n)}" for n in parts]
-    return ", ".join(told) or "has other contents"
+    differences = [f"{n} {getattr(old, n)} → {getattr(new, n)}" for n in parts]
+    return ", ".join(differences) or "has other contents"
 
 
 def _short(value: object) -> str:
@@ -144,32 +146,32 @@ def _short(value: object) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
-def _predicted(
+def _predict_side(
     side: Side, asked: Sequence[Asked], renamed: Mapping[str, str], reading: Reading
 ) -> ReportFile:
-    found: dict[Key, Reported] = {}
+    reports: dict[Key, Reported] = {}
     broken: dict[str, str] = {}
     for one in asked:
         try:
-            placed = _placed(one, side, renamed)
+            placed = _find_kernel(one, side, renamed)
             kernel = with_code(one.kernel, placed, reading)
             prediction = predict(kernel, one.launch, one.device)
         except PerfAssertError as error:
             broken[one.label] = str(error)
             continue
         name = one.label.partition("#")[0]
-        found[Key(one.label, name, prediction.device)] = _reported(prediction, side.folder)
-    return ReportFile(side.folder, MODEL_VERSION, found, single=False, broken=broken)
+        reports[Key(one.label, name, prediction.device)] = _to_reported(prediction, side.folder)
+    return ReportFile(side.folder, MODEL_VERSION, reports, single=False, broken=broken)
 
 
-def _placed(one: Asked, side: Side, renamed: Mapping[str, str]) -> Placed:
+def _find_kernel(one: Asked, side: Side, renamed: Mapping[str, str]) -> Placed:
     """The side's kernel of that name, or what the base's has become."""
     by_name = {placed.info.mangled: placed for placed in reversed(side.kernels)}
     former = {old: by_name[new] for old, new in renamed.items() if new in by_name}
-    for named in (by_name, former):
-        fitting = fits(one.name, list(named))
+    for kernels in (by_name, former):
+        fitting = fits(one.name, list(kernels))
         if len(fitting) == 1:
-            return named[fitting[0]]
+            return kernels[fitting[0]]
         if fitting:
             raise KernelSourceError(f"{side.name} has {len(fitting)} kernels called {one.name!r}")
     raise KernelSourceError(f"{side.name} has no kernel called {one.name!r}")
@@ -201,20 +203,20 @@ def _code_of(kernel: Kernel) -> object:
     return kernel.compiled if isinstance(kernel, CompiledKernel) else None
 
 
-def _reported(prediction: Prediction, folder: Path) -> Reported:
+def _to_reported(prediction: Prediction, folder: Path) -> Reported:
     lines = sources(prediction, folder)
-    found = costliest(lines)
-    return Reported(prediction, Place(*found) if found else None, {}, costs_of(lines))
+    place = costliest(lines)
+    return Reported(prediction, Place(*place) if place else None, {}, costs_of(lines))
 
 
-def _explained(item: Item, tolerance: Tolerance) -> Item:
+def _with_cause(item: Item, tolerance: Tolerance) -> Item:
     """With the cause, where it is slower."""
     if item.status is not Status.SLOWER or item.base is None or item.head is None:
         return item
     key = EntryKey(item.key.test, item.key.label, item.key.device)
     old, new = entry_of(item.base.prediction), entry_of(item.head.prediction)
-    found = baselines.compare(key, old, new, {"time": tolerance})
-    return replace(item, reason=why(found, item.head.prediction, item.base.prediction))
+    comparison = baselines.compare(key, old, new, {"time": tolerance})
+    return replace(item, reason=why(comparison, item.head.prediction, item.base.prediction))
 
 
 def _too_much(item: Item, limits: Limits) -> Iterator[str]:
@@ -226,6 +228,9 @@ def _too_much(item: Item, limits: Limits) -> Iterator[str]:
         name = limit.metric
         if name == "time" or name in CODE_UNITS or name not in old or name not in new:
             continue
-        if limit.broken(float(old[name]), float(new[name])):
-            before, after = shown((name,), old[name]), shown((name,), new[name])
+        if limit.is_exceeded(float(old[name]), float(new[name])):
+            before, after = (
+                format_field((name,), old[name]),
+                format_field((name,), new[name]),
+            )
             yield f"{item.key.test}: {name} {before} → {after} (allowed: {limit.text})"

@@ -18,11 +18,11 @@ def text(code: CodeDiff, times: Launched | None) -> str:
     """What the command prints."""
     parts = [kernel_text.text(code)]
     if times is not None:
-        parts += [f"launches: {times_text.text(times.comparison)}", *_told(times)]
+        parts += [f"launches: {times_text.text(times.comparison)}", *_statements(times)]
     return "\n\n".join(parts)
 
 
-def _told(times: Launched) -> tuple[str, ...]:
+def _statements(times: Launched) -> tuple[str, ...]:
     return (*times.failures, *times.changed, *times.unknown)
 
 
@@ -30,21 +30,21 @@ def markdown(code: CodeDiff, times: Launched | None, failed: bool) -> str:
     """A comment for a pull request; each part takes its share."""
     if times is None:
         return kernel_text.markdown(code, failed)
-    told = _told(times)
-    said = "".join(f"\n- {words(failure)[:_LONGEST]}" for failure in told[:_LISTED])
-    room = (LIMIT - len(said) - 4) // 2
+    statements = _statements(times)
+    bullets = "".join(f"\n- {words(failure)[:_LONGEST]}" for failure in statements[:_LISTED])
+    room = (LIMIT - len(bullets) - 4) // 2
     launches = times_text.markdown(times.comparison, failed, room)
-    return f"{launches}{said}\n\n{kernel_text.markdown(code, failed, room)}"
+    return f"{launches}{bullets}\n\n{kernel_text.markdown(code, failed, room)}"
 
 
 def to_dict(code: CodeDiff, times: Launched | None) -> dict[str, Any]:
     """Plain data that JSON can hold; ``launches`` as ``perfassert compare`` has them."""
-    made = kernel_text.to_dict(code)
+    document = kernel_text.to_dict(code)
     if times is not None:
         lists = ("failures", "unknown", "changed")
-        told = {name: list(getattr(times, name)) for name in lists}
-        made["launches"] = {**times_text.to_dict(times.comparison), **told}
-    return made
+        statements = {name: list(getattr(times, name)) for name in lists}
+        document["launches"] = {**times_text.to_dict(times.comparison), **statements}
+    return document
 
 
 def warnings(code: CodeDiff, times: Launched | None) -> Iterator[str]:

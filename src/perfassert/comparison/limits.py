@@ -35,7 +35,7 @@ class Limit:
     text: str
     amount: str
 
-    def broken(self, before: float, after: float) -> bool:
+    def is_exceeded(self, before: float, after: float) -> bool:
         """Whether the change goes further."""
         change = before - after if self.falls else after - before
         return change > self.margin.around(before)

@@ -59,13 +59,13 @@ def line_changes(base: LineCosts, head: LineCosts) -> tuple[LineChange, ...]:
     if not base or not head:
         return ()
     whole = [max(_sum(side, i) for side in (base, head)) for i in range(len(COSTS))]
-    found = [
+    changes = [
         LineChange(file, before[0], after[0], before[1], after[1], _weight(before, after, whole))
         for file in sorted({*base, *head})
         for before, after in _pairs(base.get(file, ()), head.get(file, ()))
     ]
-    told = [change for change in found if change.weight >= _LEAST]
-    return tuple(sorted(told, key=lambda c: (-c.weight, c.file, c.head_line, c.base_line)))
+    notable = [change for change in changes if change.weight >= _LEAST]
+    return tuple(sorted(notable, key=lambda c: (-c.weight, c.file, c.head_line, c.base_line)))
 
 
 def _sum(side: LineCosts, number: int) -> float:

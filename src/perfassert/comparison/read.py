@@ -109,15 +109,15 @@ def _report(path: Path, data: Mapping[str, Any]) -> ReportFile:
             "again with this version"
         )
     listed = list(_tests(data["tests"]))
-    found = dict(listed)
-    if len(found) < len(listed):
+    reports = dict(listed)
+    if len(reports) < len(listed):
         twice = next(key for key, count in Counter(key for key, _ in listed).items() if count > 1)
         raise ReportError(f"{path}: {twice.label} of {twice.test!r} is there twice")
-    broken = dict(_broken(data))
-    return ReportFile(path, data["model_version"], found, single=False, broken=broken)
+    broken = dict(_broken_tests(data))
+    return ReportFile(path, data["model_version"], reports, single=False, broken=broken)
 
 
-def _broken(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _broken_tests(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for node in data["errors"]:
         yield node, "it could not be collected or set up"
     for test in data["tests"]:
@@ -129,18 +129,18 @@ def _tests(tests: list[Mapping[str, Any]]) -> Iterator[tuple[Key, Reported]]:
     for test in tests:
         own = Place(test["file"], test["line"]) if test["line"] else None
         for data in test["predictions"]:
-            yield Key(test["nodeid"], data["label"], data["device"]), _reported(data, own)
+            yield Key(test["nodeid"], data["label"], data["device"]), _to_reported(data, own)
 
 
 def _single(path: Path, data: Mapping[str, Any]) -> ReportFile:
-    reported = _reported(data, None)
+    reported = _to_reported(data, None)
     key = Key("", "", "")
     return ReportFile(path, reported.prediction.model_version, {key: reported}, True, {})
 
 
-def _reported(data: Mapping[str, Any], own: Place | None) -> Reported:
+def _to_reported(data: Mapping[str, Any], own: Place | None) -> Reported:
     sources = data.get("sources", {})
-    found = costliest(sources)
-    place = own if found is None else Place(*found)
+    line = costliest(sources)
+    place = own if line is None else Place(*line)
     metrics = data.get("metrics", {})
     return Reported(Prediction.from_dict(data), place, metrics, costs_of(sources))

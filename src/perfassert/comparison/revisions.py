@@ -62,12 +62,12 @@ def checked_out(revision: str) -> Iterator[Checkout]:
 
     :class:`KernelSourceError` where it cannot be made.
     """
-    of = Path(said("rev-parse", "--show-toplevel").strip()).resolve()
+    of = Path(git_text("rev-parse", "--show-toplevel").strip()).resolve()
     below = Path.cwd().resolve().relative_to(of)
-    commit = said("rev-parse", "--verify", "--end-of-options", f"{revision}^{{commit}}").strip()
+    commit = git_text("rev-parse", "--verify", "--end-of-options", f"{revision}^{{commit}}").strip()
     with _folder(f"{of} {commit}") as place:
         root = place.resolve() / "tree"
-        said("worktree", "add", "--detach", "--quiet", str(root), commit)
+        git_text("worktree", "add", "--detach", "--quiet", str(root), commit)
         try:
             yield Checkout(root / below, root, of)
         finally:
@@ -104,18 +104,18 @@ def build(command: str, checkout: Checkout, name: str) -> str:
     return f"the build of {name} failed with code {done.returncode}" if done.returncode else ""
 
 
-def said(*words: str) -> str:
+def git_text(*words: str) -> str:
     """What git prints; :class:`KernelSourceError` where it refuses."""
-    return printed(*words).decode("utf-8", "replace")
+    return git_bytes(*words).decode("utf-8", "replace")
 
 
-def printed(*words: str, stdin: bytes = b"") -> bytes:
-    """As :func:`said`, to the byte: contents of files may be anything."""
-    done = _git([*words], stdin)
-    if done.returncode:
-        why = done.stderr.decode("utf-8", "replace").strip()
+def git_bytes(*words: str, stdin: bytes = b"") -> bytes:
+    """As :func:`git_text`, to the byte: contents of files may be anything."""
+    process = _git([*words], stdin)
+    if process.returncode:
+        why = process.stderr.decode("utf-8", "replace").strip()
         raise KernelSourceError(f"git {words[0]}: {why or 'failed'}")
-    return done.stdout
+    return process.stdout
 
 
 def _git(words: list[str], stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:

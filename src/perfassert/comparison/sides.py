@@ -45,7 +45,7 @@ def side(path: Path, reading: Reading, name: str = "", progress: Progress | None
     if not os.path.exists(path):
         raise KernelSourceError(f"{path}: there is no such file or folder")
     folder = path if path.is_dir() else path.parent
-    found: list[Placed] = []
+    kernels: list[Placed] = []
     broken: dict[str, str] = {}
     files = _files(path, reading) if path.is_dir() else [path]
 
@@ -62,12 +62,12 @@ def side(path: Path, reading: Reading, name: str = "", progress: Progress | None
     for number, (infos, why) in enumerate(map_in_threads(of_file, files)):
         file = files[number]
         shown = file.relative_to(path).as_posix() if path.is_dir() else ""
-        found += [Placed(info, shown, file) for info in infos]
+        kernels += [Placed(info, shown, file) for info in infos]
         if why:
             broken[shown] = why
         if progress:
             progress(number + 1, len(files))
-    return Side(name or str(path), folder, tuple(found), broken)
+    return Side(name or str(path), folder, tuple(kernels), broken)
 
 
 def _kernels(file: Path, reading: Reading) -> Sequence[Any]:
@@ -87,16 +87,16 @@ def _files(folder: Path, reading: Reading) -> list[Path]:
         if not chosen:
             raise KernelSourceError(f"{folder}: no file is like {', '.join(patterns)}")
         return sorted(chosen)
-    every = sorted(f for f in folder.rglob("*") if f.is_file() and not _hidden(f, folder))
+    every = sorted(f for f in folder.rglob("*") if f.is_file() and not _is_hidden(f, folder))
     for kinds in (_SOURCES, _BUILT) if reading.sources_first else (_BUILT, _SOURCES):
-        if found := [f for f in every if f.suffix in kinds]:
-            return found
-    if found := [f for f in every if not f.suffix and holds_code(f)]:
-        return found
+        if matching := [f for f in every if f.suffix in kinds]:
+            return matching
+    if matching := [f for f in every if not f.suffix and holds_code(f)]:
+        return matching
     raise KernelSourceError(f"{folder}: there is no compiled code and no .cu or .ptx file")
 
 
-def _hidden(file: Path, folder: Path) -> bool:
+def _is_hidden(file: Path, folder: Path) -> bool:
     """In ``.git``, ``.venv`` and their like, which a revision does not have."""
     return any(part.startswith(".") for part in file.relative_to(folder).parts)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from perfassert.baseline.components import Component, shown
+from perfassert.baseline.components import Component, format_field
 from perfassert.comparison.compare import Comparison, Difference, Item, Status
 from perfassert.comparison.line_changes import LineChange
 from perfassert.errors import printable
@@ -31,21 +31,21 @@ _LISTED = 40  # components of one prediction in a comment
 _LINED = 8  # lines of one prediction
 
 
-def headline(found: Comparison) -> str:
+def headline(comparison: Comparison) -> str:
     """``"1 slower, 3 same (tolerance 2 %)"``."""
-    counts = [f"{number} {status.value}" for status, number in found.counts.items()]
-    return f"{', '.join(counts) or 'no predictions'} (tolerance {found.tolerance.text})"
+    counts = [f"{number} {status.value}" for status, number in comparison.counts.items()]
+    return f"{', '.join(counts) or 'no predictions'} (tolerance {comparison.tolerance.text})"
 
 
-def text(found: Comparison) -> str:
+def text(comparison: Comparison) -> str:
     """What the command prints: all that moved, and below it what it is made of."""
-    moved = [item for item in found.items if item.status not in _QUIET]
-    parts = [headline(found)]
-    if beside := tuple(_beside(found)):
+    moved = [item for item in comparison.items if item.status not in _QUIET]
+    parts = [headline(comparison)]
+    if beside := tuple(_beside(comparison)):
         parts.append("\n  ".join(("as fast as before, but:", *beside)))
     if moved:
         parts.append(table(("status", *_HEADER[1:]), [_cells(item) for item in moved]))
-    if new := tuple(_new(found)):
+    if new := tuple(_new(comparison)):
         parts.append("\n  ".join(("new, compared with nothing:", *new)))
     for item in moved[:_EXPLAINED]:
         if item.reason:
@@ -60,19 +60,19 @@ def text(found: Comparison) -> str:
     return printable("\n\n".join(parts))
 
 
-def markdown(found: Comparison, failed: bool, limit: int = LIMIT) -> str:
+def markdown(comparison: Comparison, failed: bool, limit: int = LIMIT) -> str:
     """A comment: summary, table, and per kernel the components, folded away."""
     out = Capped(limit)
-    worst = next(iter(found.counts), Status.SAME)
+    worst = next(iter(comparison.counts), Status.SAME)
     mark = _MARKS.get(worst, "✅")
     out.add(heading(mark, "Predicted performance, head against base", failed))
-    out.add(words(headline(found)))
-    if beside := tuple(_beside(found))[:_EXPLAINED]:
+    out.add(words(headline(comparison)))
+    if beside := tuple(_beside(comparison))[:_EXPLAINED]:
         out.add("\n".join(("As fast as before, but:\n", *(f"- {words(line)}" for line in beside))))
-    moved = [item for item in found.items if item.status not in _QUIET]
+    moved = [item for item in comparison.items if item.status not in _QUIET]
     rows = [_markdown_cells(item) for item in moved]
     left_out = out.add_table(_HEADER, rows, share=0.5, right=(4, 5, 6))
-    if new := tuple(_new(found))[:_EXPLAINED]:
+    if new := tuple(_new(comparison))[:_EXPLAINED]:
         out.add("\n".join(("New, compared with nothing:\n", *(f"- {words(x)}" for x in new))))
     folded = [part for item in moved if (part := _details(item))]
     for number, part in enumerate(folded):
@@ -81,43 +81,45 @@ def markdown(found: Comparison, failed: bool, limit: int = LIMIT) -> str:
     return out.text(left_out)
 
 
-def _beside(found: Comparison) -> Iterator[str]:
+def _beside(comparison: Comparison) -> Iterator[str]:
     """What a time that stands hides: a guess, spills, volumes beyond the tolerance."""
-    for item in found.of(*_QUIET):
-        told = [d for d in item.metrics if d.metric in _BESIDE and _grown(found, d)]
-        if told:
-            changes = (f"{d.metric} {_values(d)}" for d in told)
+    for item in comparison.of(*_QUIET):
+        worsened = [d for d in item.metrics if d.metric in _BESIDE and _grown(comparison, d)]
+        if worsened:
+            changes = (f"{d.metric} {_values(d)}" for d in worsened)
             yield f"{_title(item)}: {', '.join(changes)}"
 
 
-def _new(found: Comparison) -> Iterator[str]:
+def _new(comparison: Comparison) -> Iterator[str]:
     """What a reviewer has to judge: no base does."""
-    for item in found.of(Status.NEW):
-        values = {d.metric: shown((d.metric,), d.head) for d in item.metrics}
+    for item in comparison.of(Status.NEW):
+        values = {d.metric: format_field((d.metric,), d.head) for d in item.metrics}
         figures = ", ".join(
             f"{name.replace('_', ' ')} {values[name]}" for name in _OF_NEW if name in values
         )
         yield f"{_title(item)}: {figures}"
 
 
-def _grown(found: Comparison, difference: Difference) -> bool:
+def _grown(comparison: Comparison, difference: Difference) -> bool:
     before, after = difference.base, difference.head
     if not (isinstance(before, (int, float)) and isinstance(after, (int, float))):
         return True
-    return after > before + abs(before) * found.tolerance.above.share
+    return after > before + abs(before) * comparison.tolerance.above.share
 
 
 def _values(difference: Difference) -> str:
-    before, after = (shown((difference.metric,), v) for v in (difference.base, difference.head))
+    before, after = (
+        format_field((difference.metric,), v) for v in (difference.base, difference.head)
+    )
     return f"{before} → {after}"
 
 
-def to_dict(found: Comparison) -> dict[str, Any]:
+def to_dict(comparison: Comparison) -> dict[str, Any]:
     """Plain data that JSON can hold; numbers in base units, differences as shares of the base."""
     return {
-        "tolerance": found.tolerance.text,
-        "counts": {status.value: number for status, number in found.counts.items()},
-        "predictions": [_data(item) for item in found.items],
+        "tolerance": comparison.tolerance.text,
+        "counts": {status.value: number for status, number in comparison.counts.items()},
+        "predictions": [_data(item) for item in comparison.items],
     }
 
 
@@ -191,7 +193,12 @@ def _line(change: LineChange) -> tuple[str, ...]:
 
 
 def _component(c: Component) -> tuple[str, str, str, str]:
-    return (c.name, shown(c.path, c.before), shown(c.path, c.after), c.change)
+    return (
+        c.name,
+        format_field(c.path, c.before),
+        format_field(c.path, c.after),
+        c.change,
+    )
 
 
 def _details(item: Item) -> str:

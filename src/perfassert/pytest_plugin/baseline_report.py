@@ -7,7 +7,7 @@ from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any
 
-from perfassert.baseline.components import shown
+from perfassert.baseline.components import format_field
 from perfassert.baseline.entry import Entry
 from perfassert.baseline.text import format_entry
 from perfassert.pytest_plugin.baseline_options import Mode
@@ -73,7 +73,7 @@ def _written(result: Result) -> Iterator[str]:
 def _figures(entry: Entry) -> str:
     """Of a new baseline, which a reviewer has to judge: nothing was compared."""
     return ", ".join(
-        f"{name.replace('_', ' ')} {shown((name,), entry[name])}"
+        f"{name.replace('_', ' ')} {format_field((name,), entry[name])}"
         for name in ("time", "registers", "spill_bytes")
         if name in entry
     )

@@ -76,7 +76,7 @@ def rank_autotune(
     """
     chain = tuple(_layers(fn))
     target = load_device(device)
-    found: list[tuple[Key, Prediction]] = []
+    predictions: list[tuple[Key, Prediction]] = []
     configs: dict[str, Any] = {}
     refused: dict[str, str] = {}
     for config in _configs(chain, args, constexprs or {}):
@@ -88,15 +88,15 @@ def rank_autotune(
             kernel, launch = _candidate(
                 chain[-1], signature, constants, grid, args, target, proxies
             )
-            found.append((label, predict(kernel, launch, target)))
+            predictions.append((label, predict(kernel, launch, target)))
         except (KernelSourceError, LaunchError) as error:
             refused[label] = str(error)
             continue
         configs[label] = config
-    if not found:
+    if not predictions:
         reasons = "\n".join(f"{label}: {why}" for label, why in refused.items())
         raise RankingError(f"no configuration can be predicted on {target.name}:\n{reasons}")
-    ordered = sorted(found, key=lambda item: float(item[1].time))
+    ordered = sorted(predictions, key=lambda item: float(item[1].time))
     return AutotuneRanking(Ranking(tuple(ordered)), configs, refused)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from perfassert.errors import PerfAssertError
-from perfassert.ranking.ranking import Ranking, shown
+from perfassert.ranking.ranking import Ranking, format_key
 
 _LABELLED = 24  # candidates: more names than that are not legible
 
@@ -33,7 +33,7 @@ def plot(ranking: Ranking, path: Path) -> None:
     axes.set(xlabel="place", ylabel="predicted time [µs]", ylim=(0, None))
     axes.set_title(f"{first.kernel} on {first.device}")
     if count <= _LABELLED:
-        axes.set_xticks(places, [shown(key) for key, _ in ranking.entries], rotation=60)
+        axes.set_xticks(places, [format_key(key) for key, _ in ranking.entries], rotation=60)
     axes.legend(loc="upper left")
     try:
         figure.savefig(path, dpi=150)

@@ -68,11 +68,11 @@ def rank(
     predictions: dict[Key, Prediction] = {}
     for key, (own, launch) in _pairs(candidates, kernel, domain):
         if key in predictions:
-            raise RankingError(f"candidate {shown(key)} occurs twice")
+            raise RankingError(f"candidate {format_key(key)} occurs twice")
         try:
             predictions[key] = predictor(own, launch, device)
         except LaunchError as error:
-            raise LaunchError(f"candidate {shown(key)}: {error}") from None
+            raise LaunchError(f"candidate {format_key(key)}: {error}") from None
     if not predictions:
         raise RankingError("there is no candidate to rank")
     ordered = sorted(predictions.items(), key=lambda item: float(item[1].time))
@@ -112,7 +112,7 @@ def _is_hashable(candidate: Any) -> bool:
     return True
 
 
-def shown(key: Key) -> str:
+def format_key(key: Key) -> str:
     """``"16×2×8"``, a launch in words, or a label."""
     if isinstance(key, Launch):
         return key.describe()
@@ -198,7 +198,7 @@ class Ranking:
         rows = [
             (
                 f"{i}{' =' if key in tied and i > 1 else ''}",
-                shown(key),
+                format_key(key),
                 p.time,
                 percent(float(p.time) / best - 1) if best else "",
                 p.limiter,
@@ -214,7 +214,7 @@ class Ranking:
             "band": self.band,
             "candidates": [
                 {
-                    "candidate": shown(key),
+                    "candidate": format_key(key),
                     "kernel": p.kernel,
                     "grid": list(p.grid),
                     "block": list(p.block),
@@ -297,9 +297,9 @@ class Ranking:
             return candidate
         key: Key = candidate if isinstance(candidate, (str, Launch)) else extent("block", candidate)
         if key not in known:
-            listed = ", ".join(shown(k) for k in [*known][:8])
+            listed = ", ".join(format_key(k) for k in [*known][:8])
             more = ", …" if len(known) > 8 else ""
-            raise RankingError(f"{shown(key)} is no candidate; ranked were {listed}{more}")
+            raise RankingError(f"{format_key(key)} is no candidate; ranked were {listed}{more}")
         return key
 
     def _time(self, candidate: Candidate) -> float:
@@ -312,7 +312,7 @@ class Ranking:
         nearest = min(keys, key=self._time)
         behind = percent(self._time(nearest) / self._time(self.best) - 1)
         return [
-            f"best is {shown(self.best)}, expected {' or '.join(shown(k) for k in keys)} "
+            f"best is {format_key(self.best)}, expected {' or '.join(format_key(k) for k in keys)} "
             f"(place {self.position(nearest)}, {behind})"
         ]
 
@@ -324,8 +324,8 @@ class Ranking:
                 if self._time(second) * (1 + self.band) < self._time(first):
                     ahead = percent(self._time(first) / self._time(second) - 1)
                     complaints.append(
-                        f"{shown(first)} is slower than {shown(second)} ({ahead}), expected "
-                        "the opposite order"
+                        f"{format_key(first)} is slower than {format_key(second)} ({ahead}), "
+                        "expected the opposite order"
                     )
         return complaints
 
@@ -335,7 +335,7 @@ class Ranking:
         if behind <= share:
             return []
         return [
-            f"{shown(key)} is {percent(behind, signed=False)} slower than the best, "
-            f"{shown(self.best)}, "
+            f"{format_key(key)} is {percent(behind, signed=False)} slower than the best, "
+            f"{format_key(self.best)}, "
             f"expected at most {percent(share, signed=False)}"
         ]

@@ -8,7 +8,7 @@ from typing import Any
 
 from perfassert.confined import may_be_shown, read_text
 from perfassert.prediction.prediction import Advice, Prediction
-from perfassert.report.tables import indented, percent, table
+from perfassert.report.tables import indent, percent, table
 from perfassert.report.trust import trust
 
 _SECTIONS = (
@@ -46,7 +46,7 @@ def report(prediction: Prediction, advice: Sequence[Advice], source: str) -> str
         parts.append("Assumptions:\n" + "\n".join(f"- {a}" for a in prediction.assumptions))
     if source == "simulation":
         parts.append(stalls(prediction))
-        parts += filter(None, [bound(prediction)])
+        parts += filter(None, [headroom_text(prediction)])
     if advice:
         parts.append(fill(_EXPLAINED, _WIDTH))
     texts = _Texts()
@@ -60,7 +60,7 @@ def report(prediction: Prediction, advice: Sequence[Advice], source: str) -> str
     return "\n\n".join(parts)
 
 
-def bound(prediction: Prediction) -> str:
+def headroom_text(prediction: Prediction) -> str:
     """What the busiest server leaves to be won, where that is little; else empty."""
     servers = {name: float(prediction.bounds.get(name, 0.0)) for name in _ONLY}
     busiest = max(servers, key=lambda name: servers[name])
@@ -107,7 +107,7 @@ class _Texts:
 def one(advice: Advice, texts: _Texts | None = None) -> str:
     """Headline, what to do, hotspots; the lines themselves where ``texts`` can find them."""
     head = f"{advice.optimizer}: {_by(advice)}, importance {_share(advice.importance)}"
-    text = [head, indented(fill(advice.suggestion, _WIDTH, break_on_hyphens=False))]
+    text = [head, indent(fill(advice.suggestion, _WIDTH, break_on_hyphens=False))]
     hot = [h for h in advice.hotspots if h["importance"] >= _SHOWN] or advice.hotspots[:1]
     if hot:
         rows = [
@@ -116,7 +116,7 @@ def one(advice: Advice, texts: _Texts | None = None) -> str:
             for h in hot
         ]  # fmt: skip
         header = ("definition", "use", "instructions apart", "waits", "in", "importance")
-        text.append(indented(table(header, rows)))
+        text.append(indent(table(header, rows)))
     if texts is not None:
         text += _lines(hot, texts)
     return "\n".join(text)
@@ -136,8 +136,8 @@ def _where(hotspot: Mapping[str, Any]) -> str:
 def _lines(hotspots: Sequence[Mapping[str, Any]], texts: _Texts) -> list[str]:
     """The text of every line that something is defined in, once."""
     shown = dict.fromkeys((h["def"], h.get("file", ""), h.get("line", 0)) for h in hotspots)
-    found = [(place, texts.line(file, line)) for place, file, line in shown]
-    return [f"  {place}: {fill(text, _WIDTH)}" for place, text in found if text]
+    lines = [(place, texts.line(file, line)) for place, file, line in shown]
+    return [f"  {place}: {fill(text, _WIDTH)}" for place, text in lines if text]
 
 
 def _by(advice: Advice) -> str:
@@ -160,7 +160,7 @@ def to_dict(prediction: Prediction, advice: Sequence[Advice], source: str) -> di
         "limiter": prediction.limiter,
         "samples": source,
         "stalls": dict(prediction.stalls) if source == "simulation" else {},
-        "bound": bound(prediction),
+        "bound": headroom_text(prediction),
         "advice": [advice_data(a) for a in advice],
         "confidence": prediction.confidence,
         "confidence_reasons": [assumption_data(a) for a in prediction.confidence_reasons],

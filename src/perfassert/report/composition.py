@@ -55,7 +55,7 @@ def _volume(name: str, volume: Volume, p: Prediction, per: str) -> str:
     counts = {"thread": p.threads, "update": p.updates, "warp": p.warps, "block": p.blocks}
     count = counts.get(per, 1)
 
-    def shown(value: Quantity | None) -> str:
+    def format_part(value: Quantity | None) -> str:
         if value is None:
             return ""
         visible = float(value) if float(value) > _NEGLIGIBLE * float(volume.total) else 0.0
@@ -65,8 +65,10 @@ def _volume(name: str, volume: Volume, p: Prediction, per: str) -> str:
     if not keys:
         return ""
     rows = [
-        (field, *(shown(own.parts.get(key)) for key in keys), shown(own.total))
+        (field, *(format_part(own.parts.get(key)) for key in keys), format_part(own.total))
         for field, own in volume.fields.items()
     ]
-    rows.append(("all fields", *(shown(volume.parts[key]) for key in keys), shown(volume.total)))
+    rows.append(
+        ("all fields", *(format_part(volume.parts[key]) for key in keys), format_part(volume.total))
+    )
     return f"{name} is made of:\n" + table(("field", *keys, "total"), rows)

@@ -72,15 +72,15 @@ def summary(report: Document) -> str:
     counts = dict(count(report))
     predictions = counts.pop("predictions")
     tests = sum(counts.values())
-    found = [f"{n} {outcome}" for outcome, n in counts.items() if n]
+    parts = [f"{n} {outcome}" for outcome, n in counts.items() if n]
     if report["errors"]:
-        found.append(_counted(len(report["errors"]), "error"))
-    outcomes = ", ".join(found)
+        parts.append(_pluralize(len(report["errors"]), "error"))
+    outcomes = ", ".join(parts)
     return (
-        f"{_counted(predictions, 'prediction')} in {_counted(tests, 'test')}"
+        f"{_pluralize(predictions, 'prediction')} in {_pluralize(tests, 'test')}"
         f"{outcomes and f': {outcomes}'}"
     )
 
 
-def _counted(number: int, what: str) -> str:
+def _pluralize(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"

@@ -35,12 +35,12 @@ Costs = Mapping[int, Sequence[tuple[float, float]]]
 
 def lines(program: Program, costs: Costs) -> list[Line]:
     """The program's lines in the order of the source."""
-    found: dict[tuple[str, int], Line] = {}
-    for instruction in _reached(program):
+    by_place: dict[tuple[str, int], Line] = {}
+    for instruction in _reachable_instructions(program):
         span = instruction.span
         key = (span.file, span.line) if span else ("", 0)
         place = span.short if span else "(no line)"
-        line = found.setdefault(key, Line(place))
+        line = by_place.setdefault(key, Line(place))
         line.instructions += 1
         line.classes[instruction.operation] = line.classes.get(instruction.operation, 0) + 1
         known = costs.get(instruction.index, ())
@@ -52,10 +52,10 @@ def lines(program: Program, costs: Costs) -> list[Line]:
                 line.costs[text] = known[i]
             if access.unresolved:
                 line.open_ends[access.unresolved] = None
-    return [found[key] for key in sorted(found)]
+    return [by_place[key] for key in sorted(by_place)]
 
 
-def _reached(program: Program) -> Iterator[ProgramInstruction]:
+def _reachable_instructions(program: Program) -> Iterator[ProgramInstruction]:
     for number in sorted(program.blocks):
         block = program.blocks[number]
         if not block.skipped:
@@ -64,7 +64,9 @@ def _reached(program: Program) -> Iterator[ProgramInstruction]:
 
 def closed_form_share(program: Program) -> tuple[int, int]:
     """Global accesses whose address has a closed form, and all of them."""
-    accesses = [a for i in _reached(program) for a in i.accesses if a.space == "global"]
+    accesses = [
+        a for i in _reachable_instructions(program) for a in i.accesses if a.space == "global"
+    ]
     return sum(not a.unresolved for a in accesses), len(accesses)
 
 
@@ -110,7 +112,7 @@ def text(
         trips = value_text(program.symbols, loop.trips, names) if loop.trips else "unknown"
         why = f" ({loop.reason})" if loop.reason else ""
         parts.append(f"loop k{loop.index} at {where}: {trips} iterations{why}")
-    if noted := _noted(program, assumptions):
+    if noted := _all_assumptions(program, assumptions):
         parts.append("Assumptions:\n" + "\n".join(f"- {a}" for a in noted))
     if prediction is not None:
         parts.append(confidence(prediction))
@@ -120,18 +122,20 @@ def text(
 def executed_lines(program: Program, issued: Mapping[int, Issued]) -> dict[str, Issued]:
     """What executed warps did, by line: of its most executed instruction, with the most sectors of
     any of its accesses."""
-    found: dict[str, Issued] = {}
-    for instruction in sorted(_reached(program), key=lambda i: (i.span is None, str(i.span))):
-        one = issued.get(instruction.address)
-        if one is None or instruction.span is None:
+    by_place: dict[str, Issued] = {}
+    for instruction in sorted(
+        _reachable_instructions(program), key=lambda i: (i.span is None, str(i.span))
+    ):
+        executed = issued.get(instruction.address)
+        if executed is None or instruction.span is None:
             continue
         place = instruction.span.short
-        before = found.get(place, one)
-        most = max(before, one, key=lambda x: x.executions[1])
-        known = [x.sectors for x in (before, one) if x.sectors is not None]
+        before = by_place.get(place, executed)
+        most = max(before, executed, key=lambda x: x.executions[1])
+        known = [x.sectors for x in (before, executed) if x.sectors is not None]
         sectors = max(known, key=lambda x: x[1], default=None)
-        found[place] = replace(most, sectors=sectors)
-    return found
+        by_place[place] = replace(most, sectors=sectors)
+    return by_place
 
 
 def _extremes(values: Extremes | None) -> str:
@@ -145,11 +149,11 @@ def _cost(line: Line, key: tuple[str, str]) -> tuple[str, str]:
     return f"{wavefronts:.3g}", f"{sectors:.3g}" if sectors else ""
 
 
-def _known(line: Line, key: tuple[str, str]) -> dict[str, float | None]:
+def _known_costs(line: Line, key: tuple[str, str]) -> dict[str, float | None]:
     return dict(zip(("wavefronts", "sectors"), line.costs.get(key, (None, None)), strict=True))
 
 
-def _noted(program: Program, assumptions: Sequence[Assumption]) -> tuple[Assumption, ...]:
+def _all_assumptions(program: Program, assumptions: Sequence[Assumption]) -> tuple[Assumption, ...]:
     """Of the code and of the launch, each once."""
     return tuple(dict.fromkeys((*program.assumptions, *assumptions)))
 
@@ -158,7 +162,7 @@ def listing(program: Program) -> str:
     """The SASS with stall counts, barriers, and whom each wait is for."""
     rows = []
     setters: dict[int, list[int]] = {}
-    for i in _reached(program):
+    for i in _reachable_instructions(program):
         blamed = [s for b in i.waits for s in setters.get(b, ())]
         waits = "".join(str(b) for b in i.waits)
         rows.append(
@@ -198,7 +202,12 @@ def to_dict(
                 "instructions": line.instructions,
                 "classes": line.classes,
                 "accesses": [
-                    {"kind": kind, "address": what, "count": count, **_known(line, (kind, what))}
+                    {
+                        "kind": kind,
+                        "address": what,
+                        "count": count,
+                        **_known_costs(line, (kind, what)),
+                    }
                     for (kind, what), count in line.accesses.items()
                 ],
                 "unresolved": list(line.open_ends),
@@ -215,7 +224,7 @@ def to_dict(
             for loop in program.loops
         ],
         "executed": {place: asdict(of) for place, of in executed_lines(program, issued).items()},
-        "assumptions": list(map(str, _noted(program, assumptions))),
+        "assumptions": list(map(str, _all_assumptions(program, assumptions))),
         "confidence": prediction.confidence if prediction else None,
         "confidence_reasons": [
             assumption_data(a) for a in (prediction.confidence_reasons if prediction else ())

@@ -18,29 +18,29 @@ def report_format(name: str, own: Iterable[str] = ()) -> Format:
     Raises :class:`~perfassert.errors.PluginError` for an unknown name, with close matches.
     """
     own = tuple(own)
-    found = _plugged(own)
-    write = found.get(name)
+    formats = _plugin_formats(own)
+    write = formats.get(name)
     if write is None:
-        known = (*own, *found.by_name)
+        known = (*own, *formats.by_name)
         hint = close_matches(name, known) or (f"; known: {', '.join(known)}" if known else "")
-        raise PluginError(f"unknown report format {name!r}{hint}{found.note()}")
+        raise PluginError(f"unknown report format {name!r}{hint}{formats.note()}")
     return write
 
 
-def _plugged(own: Sequence[str]) -> Found[Format]:
-    return gather("perfassert_report_formats", _read, own)
+def _plugin_formats(own: Sequence[str]) -> Found[Format]:
+    return gather("perfassert_report_formats", _formats_of_plugin, own)
 
 
-def _read(plugin: str, given: Mapping[str, Any]) -> Iterator[tuple[str, Format]]:
+def _formats_of_plugin(plugin: str, given: Mapping[str, Any]) -> Iterator[tuple[str, Format]]:
     for name, write in given.items():
         if not (isinstance(name, str) and name.isidentifier()):
             raise ValueError(f"{name!r} is no name of a format, as in 'csv'")
         if not callable(write):
             raise TypeError(f"{name}: {write!r} is no function")
-        yield name, _checked(plugin, name, write)
+        yield name, _guard_writer(plugin, name, write)
 
 
-def _checked(plugin: str, name: str, write: Callable[..., Any]) -> Format:
+def _guard_writer(plugin: str, name: str, write: Callable[..., Any]) -> Format:
     run = guarded(plugin, f"report format {name!r}", write)
 
     def text(predictions: Sequence[Mapping[str, Any]]) -> str:

@@ -50,10 +50,10 @@ def page_data(report: Document, root: Path) -> dict[str, Any]:
     for number, test in enumerate(report["tests"]):
         kept = ("nodeid", "file", "line", "device", "outcome", "message", "baselines")
         tests.append({key: test[key] for key in kept if test[key]})
-        said = {b["label"]: b for b in test["baselines"] if b.get("label")}
+        baselines = {b["label"]: b for b in test["baselines"] if b.get("label")}
         for p in test["predictions"]:
-            found = {"baseline": said[p["label"]]} if p["label"] in said else {}
-            rows.append({"test": number, **_row(_named(p, names), shared), **found})
+            baseline = {"baseline": baselines[p["label"]]} if p["label"] in baselines else {}
+            rows.append({"test": number, **_row(_with_file_names(p, names), shared), **baseline})
         rankings += [{"test": number, **_short(r)} for r in test["rankings"]]
     return {
         "summary": summary(report),
@@ -71,7 +71,7 @@ def page_data(report: Document, root: Path) -> dict[str, Any]:
 def _names(tests: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     """Files as the page calls them: where one lies outside of the project, so much of its path as
     tells it from others, and nothing of the machine."""
-    files = {f for test in tests for p in test["predictions"] for f in _mentioned(p)}
+    files = {f for test in tests for p in test["predictions"] for f in _mentioned_files(p)}
     outside = {f: Path(f).parts for f in files if Path(f).is_absolute()}
 
     def end(file: str) -> str:
@@ -84,14 +84,14 @@ def _names(tests: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     return {file: end(file) if file in outside else file for file in sorted(files)}
 
 
-def _mentioned(p: Mapping[str, Any]) -> Iterator[str]:
+def _mentioned_files(p: Mapping[str, Any]) -> Iterator[str]:
     yield from p["sources"]
     yield from (wait[key] for wait in p.get("waits", ()) for key in _WAITING)
     for key in _ASSUMED:
         yield from (a["span"][0] for a in p[key] if a["span"])
 
 
-def _named(p: Mapping[str, Any], names: Mapping[str, str]) -> Mapping[str, Any]:
+def _with_file_names(p: Mapping[str, Any], names: Mapping[str, str]) -> Mapping[str, Any]:
     """The prediction with its files called so."""
 
     def assumption(given: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -123,15 +123,15 @@ _SHARED = (
 
 
 def _row(p: Mapping[str, Any], shared: _Shared) -> dict[str, Any]:
-    return {k: shared.add(v) if k in _SHARED else v for k, v in drawn(p).items()}
+    return {k: shared.add(v) if k in _SHARED else v for k, v in page_row(p).items()}
 
 
-def drawn(p: Mapping[str, Any]) -> dict[str, Any]:
+def page_row(p: Mapping[str, Any]) -> dict[str, Any]:
     """What pages draw of a prediction, given as plain data with ``label`` and ``note``."""
     row = {key: _short(p[key]) for key in _PLAIN if p.get(key)}
     row["volumes"] = _volumes(p["volumes"])
-    found = {**p, "advice": [_advice(a) for a in p.get("advice") or ()]}
-    row.update({k: _short(found[k]) for k in _SHARED if k not in row and found.get(k)})
+    values = {**p, "advice": [_advice(a) for a in p.get("advice") or ()]}
+    row.update({k: _short(values[k]) for k in _SHARED if k not in row and values.get(k)})
     return row
 
 
@@ -143,7 +143,7 @@ def _advice(advice: Mapping[str, Any]) -> dict[str, Any]:
 
 def _volumes(volumes: Mapping[str, Any]) -> dict[str, Any]:
     """Those that are anything; each as total, parts, and parts by field."""
-    found = {}
+    nonzero = {}
     for name, volume in volumes.items():
         if not volume["total"]:
             continue
@@ -153,15 +153,15 @@ def _volumes(volumes: Mapping[str, Any]) -> dict[str, Any]:
             rest = ordered[_FIELDS - 1 :]
             ordered = [*ordered[: _FIELDS - 1], f"{len(rest)} others"]
             fields[ordered[-1]] = _sum(fields[f] for f in rest)
-        found[name] = _short(
+        nonzero[name] = _short(
             [volume["total"], _parts(volume), {f: fields[f] for f in ordered if fields[f]}]
         )
-    return found
+    return nonzero
 
 
 def _parts(volume: Mapping[str, Any]) -> dict[str, float]:
-    found = volume.get("parts") or {"total": volume["total"]}
-    return {part: amount for part, amount in found.items() if amount > 1e-6 * volume["total"]}
+    parts = volume.get("parts") or {"total": volume["total"]}
+    return {part: amount for part, amount in parts.items() if amount > 1e-6 * volume["total"]}
 
 
 def _sum(tables: Iterable[Mapping[str, float]]) -> dict[str, float]:

@@ -12,7 +12,7 @@ from perfassert.report.markdown_parts import (
     Capped,
     code,
     details,
-    fenced,
+    fenced_block,
     heading,
     table,
     words,
@@ -74,5 +74,5 @@ def _failure(test: Mapping[str, Any]) -> str:
         header = ("kernel", "metric", "expected", "predicted", "verdict")
         parts.append(table(header, expected))
     shown = message if len(message) <= _LONGEST else f"{message[:_LONGEST]}\n…"
-    parts.append(fenced(shown))
+    parts.append(fenced_block(shown))
     return details(f"{code(test['nodeid'])}: {words(headline[:200])}", "\n\n".join(parts))

@@ -34,7 +34,7 @@ def _entity(match: re.Match[str]) -> str:
     return f"&#{ord(match[0])};"
 
 
-def fenced(text: str) -> str:
+def fenced_block(text: str) -> str:
     """A block of preformatted text."""
     text = printable(text)
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)

@@ -54,27 +54,27 @@ def performance_page(report: Document, command: str) -> str:
 
 def _subjects(report: Document) -> dict[Key, _Subject]:
     """Predictions that are one and the same are one subject, whichever tests made them."""
-    found: dict[Key, _Subject] = {}
+    subjects: dict[Key, _Subject] = {}
     for test in report["tests"]:
         for data in test["predictions"]:
             key = (
                 data["kernel"], data["device"], tuple(data["block"]), tuple(data["grid"]),
                 data["time"], data["limiter"], data["device_digest"],
             )  # fmt: skip
-            subject = found.setdefault(key, _Subject(data))
+            subject = subjects.setdefault(key, _Subject(data))
             subject.tests[test["nodeid"]] = test["outcome"]
             for expectation in data["expectations"]:
                 subject.expectations.append((test["nodeid"], expectation))
-    return found
+    return subjects
 
 
 def _overview(subject: _Subject) -> tuple[str, ...]:
     data, count = subject.data, len(subject.expectations)
     failed = sum(e["verdict"] == "FAIL" for _, e in subject.expectations)
-    said = f"{count}, {failed} failed" if failed else str(count)
+    expectations = f"{count}, {failed} failed" if failed else str(count)
     return (
         _text(data["kernel"]), _text(data["device"]), _extent(data["block"]),
-        _seconds(data["time"]), _text(data["limiter"]), said,
+        _seconds(data["time"]), _text(data["limiter"]), expectations,
     )  # fmt: skip
 
 
@@ -93,7 +93,7 @@ def _section(subject: _Subject) -> Iterator[str]:
         yield _table(("limit", "alone it takes", "time over it"), rows)
     if subject.expectations:
         header = ("metric", "expected", "predicted", "room", "verdict", "test")
-        yield _table(header, [_expectation(test, e) for test, e in _stated(subject)])
+        yield _table(header, [_expectation(test, e) for test, e in _expectations_by_test(subject)])
     silent = sorted(subject.tests.keys() - {test for test, _ in subject.expectations})
     if silent:
         yield f"Predicted without an expectation in {', '.join(map(_code, silent))}."
@@ -109,7 +109,7 @@ def _section(subject: _Subject) -> Iterator[str]:
         yield "Assumed:\n\n" + "\n".join(dict.fromkeys(lines))
 
 
-def _stated(subject: _Subject) -> Sequence[tuple[str, Data]]:
+def _expectations_by_test(subject: _Subject) -> Sequence[tuple[str, Data]]:
     """Expectations by test; within one as it states them, each once."""
     seen: dict[tuple[str, str, str], tuple[str, Data]] = {}
     for test, expectation in subject.expectations:
@@ -121,8 +121,8 @@ def _expectation(test: str, e: Data) -> tuple[str, ...]:
     room = percent(e["slack"]) if e["slack"] else ""
     if room and e["known_error"] != "exact":
         room += f" ({e['known_error']})"
-    told = (e["metric"], e["expected"], e["predicted"], room, e["verdict"])
-    return (*map(_text, told), _code(test))
+    cells = (e["metric"], e["expected"], e["predicted"], room, e["verdict"])
+    return (*map(_text, cells), _code(test))
 
 
 def _advice(data: Data) -> Iterator[str]:

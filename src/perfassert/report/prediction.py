@@ -13,31 +13,31 @@ _ESTIMATED = ("time", "l2_load", "l2_store", "dram_load", "dram_store", "registe
 
 def text(prediction: Prediction) -> str:
     """What ``perfassert predict`` prints."""
-    v, held = prediction.volumes, prediction.occupancy
+    v, occupancy = prediction.volumes, prediction.occupancy
     block, grid = ("×".join(map(str, e)) for e in (prediction.block, prediction.grid))
     compiled = prediction.resources.spill_bytes is not None  # where 0 is a fact
     touched = compiled or bool(v.l1_wavefronts.fields)
     shared_known = compiled or v.shared_wavefronts.fields or not prediction.resources.shared_bytes
 
-    def known(value: object, told: object = touched) -> object:
-        return value if told else "unknown"
+    def value_or_unknown(value: object, is_known: object = touched) -> object:
+        return value if is_known else "unknown"
 
     rows: list[tuple[object, ...]] = [
         ("time", prediction.time),
         *_phases(prediction),
         ("confidence", prediction.confidence),
         ("limiter", prediction.limiter),
-        ("roofline time", known(prediction.roofline_time)),
-        ("roofline limiter", known(prediction.roofline_limiter)),
-        ("L2 to L1", known(v.l2_load.total)),
-        ("L1 to L2", known(v.l2_store.total)),
-        ("DRAM to L2", known(v.dram_load.total)),
-        ("L2 to DRAM", known(v.dram_store.total)),
-        ("L1 wavefronts", known(v.l1_wavefronts.total)),
-        ("shared wavefronts", known(v.shared_wavefronts.total, shared_known)),
+        ("roofline time", value_or_unknown(prediction.roofline_time)),
+        ("roofline limiter", value_or_unknown(prediction.roofline_limiter)),
+        ("L2 to L1", value_or_unknown(v.l2_load.total)),
+        ("L1 to L2", value_or_unknown(v.l2_store.total)),
+        ("DRAM to L2", value_or_unknown(v.dram_load.total)),
+        ("L2 to DRAM", value_or_unknown(v.dram_store.total)),
+        ("L1 wavefronts", value_or_unknown(v.l1_wavefronts.total)),
+        ("shared wavefronts", value_or_unknown(v.shared_wavefronts.total, shared_known)),
         ("warp instructions", prediction.resources.instructions),
         ("registers", prediction.resources.registers),
-        ("occupancy", f"{held.fraction:.0%}, limited by {held.limited_by}"),
+        ("occupancy", f"{occupancy.fraction:.0%}, limited by {occupancy.limited_by}"),
     ]
     bounds = sorted(prediction.bounds.items(), key=lambda item: -item[1])
     parts = [

@@ -20,11 +20,11 @@ def sources(prediction: Prediction, root: Path) -> Sources:
     result: dict[str, list[dict[str, Any]]] = {}
     for cost in line_costs(prediction):
         lines = result.setdefault(relative(cost.file, root), [])
-        told: dict[str, Any] = {"executed": cost.executed} if cost.executed else {}
+        extra: dict[str, Any] = {"executed": cost.executed} if cost.executed else {}
         if any(cost.called):
-            told["called"] = list(cost.called)
+            extra["called"] = list(cost.called)
         costs = {name: getattr(cost, name) for name in COSTS}
-        lines.append({"line": cost.line, **costs, **told})
+        lines.append({"line": cost.line, **costs, **extra})
     return result
 
 
@@ -44,11 +44,11 @@ def relative(file: str, root: Path) -> str:
         return file
 
 
-def costliest(found: Sources) -> tuple[str, int] | None:
+def costliest(lines_by_file: Sources) -> tuple[str, int] | None:
     """File and line that ask most of memory, else that issue most, among files of the project."""
     lines = [
         (*(line[name] for name in COSTS), file, line["line"])
-        for file, its in found.items()
+        for file, its in lines_by_file.items()
         if not Path(file).is_absolute()
         for line in its
     ]

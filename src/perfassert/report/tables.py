@@ -27,6 +27,6 @@ def percent(share: float, signed: bool = True) -> str:
     return f"{share * 100:+.1f} %" if signed else f"{share * 100:.1f} %"
 
 
-def indented(text: str, prefix: str = "  ") -> str:
+def indent(text: str, prefix: str = "  ") -> str:
     """Every line moved to the right."""
     return "\n".join(f"{prefix}{line}".rstrip() for line in text.splitlines())

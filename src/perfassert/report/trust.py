@@ -23,10 +23,10 @@ def trust(prediction: Prediction, metrics: Iterable[str] = ("time",)) -> str:
 def confidence(prediction: Prediction) -> str:
     """The confidence, what it means, and the heaviest stand-ins with their shares."""
     lines = [f"confidence: {prediction.confidence}: {_MEANING[prediction.confidence]}"]
-    found = prediction.confidence_reasons
-    lines += [f"- {share(a.share)} rests on: {a}" for a in found[:_REASONS]]
-    if len(found) > _REASONS:
-        lines.append(f"- and {len(found) - _REASONS} more")
+    reasons = prediction.confidence_reasons
+    lines += [f"- {share(a.share)} rests on: {a}" for a in reasons[:_REASONS]]
+    if len(reasons) > _REASONS:
+        lines.append(f"- and {len(reasons) - _REASONS} more")
     return "\n".join(lines)
 
 
@@ -54,4 +54,4 @@ def errors(prediction: Prediction, metrics: Iterable[str]) -> str:
         ("error unknown (the widest measured one counts): ", unknown),
         ("exact: ", facts),
     )
-    return "\n".join(f"{title}{', '.join(found)}" for title, found in lines if found)
+    return "\n".join(f"{title}{', '.join(names)}" for title, names in lines if names)
