@@ -105,6 +105,6 @@ def _in_ci() -> bool:
     return os.environ.get("CI", "").strip().lower() not in ("", "0", "false", "no", "off")
 
 
-def unlinked(module: Path) -> str:
+def canonical_module_path(module: Path) -> str:
     """One text for a module, however its folder was reached."""
     return os.path.join(os.path.realpath(module.parent), module.name)

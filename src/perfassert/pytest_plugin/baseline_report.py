@@ -21,9 +21,9 @@ def write_report(reporter: Any, result: Result) -> None:
     """The section about baselines; long lists are cut, but with ``-v``."""
     parts = [
         _problems(result),
-        _diff(result) if result.mode.diff else _written(result),
-        _improved(result),
-        _unused(result),
+        _diff(result) if result.mode.diff else _written_lines(result),
+        _improved_lines(result),
+        _unused_lines(result),
     ]
     shown = [list(part) for part in parts]
     if not any(shown):
@@ -55,15 +55,15 @@ def _problems(result: Result) -> Iterator[str]:
         yield f"ERROR: {problem}"
 
 
-def _written(result: Result) -> Iterator[str]:
+def _written_lines(result: Result) -> Iterator[str]:
     if not result.written:
         return
     files = ", ".join(_place(f, result) for f in result.written)
     yield f"written: {files}"
     for record in result.records:
         if record.file in result.written and record.status in WRITTEN:
-            told = record.moved or _figures(record.new or {}) * (record.status == "new")
-            moved = f": {told}" if told else ""
+            details = record.moved or _figures(record.new or {}) * (record.status == "new")
+            moved = f": {details}" if details else ""
             yield f"  {record.status:8}{record.key}{moved}"
     for unused in result.unused:
         if unused.file in result.written and result.mode.prune:
@@ -115,7 +115,7 @@ def _changes(record: Record, mode: Mode) -> list[str]:
     return lines
 
 
-def _improved(result: Result) -> Iterator[str]:
+def _improved_lines(result: Result) -> Iterator[str]:
     better = [r for r in result.records if r.status == "improved"]
     known = [r for r in better if not r.guessed]
     if known:
@@ -126,7 +126,7 @@ def _improved(result: Result) -> Iterator[str]:
         yield from (f"  {record.key}: {record.moved}" for record in guessed)
 
 
-def _unused(result: Result) -> Iterator[str]:
+def _unused_lines(result: Result) -> Iterator[str]:
     pruned = result.mode.prune and result.mode.writes
     left = [u for u in result.unused if u.waits or not pruned]
     if not left:

@@ -24,7 +24,7 @@ from perfassert.baseline.files import (
 )
 from perfassert.errors import BaselineError
 from perfassert.hardware.load import device as load_device
-from perfassert.pytest_plugin.baseline_options import Mode, unlinked
+from perfassert.pytest_plugin.baseline_options import Mode, canonical_module_path
 
 WRITTEN = ("new", "changed")
 """What a record is called that an update writes."""
@@ -97,64 +97,66 @@ class Result:
         return bool(self.problems or (self.mode.strict and kept))
 
 
-def finish(told: Told) -> Result:
+def finish(run_state: Told) -> Result:
     """Find what is unused; write if that was asked for."""
-    latest = {(r.file, r.key): r for r in map(Record.read, told.records)}
+    latest = {(r.file, r.key): r for r in map(Record.read, run_state.records)}
     records = tuple(latest[at] for at in sorted(latest))
     problems: list[str] = []
-    unused = tuple(_unused(told, records, problems))
-    config = told.config
+    unused = tuple(_find_unused(run_state, records, problems))
+    config = run_state.config
     given = config.args if config.args_source is config.ArgsSource.ARGS else []
     devices = [
         word for d in config.getoption("--perf-device") or () for word in ("--perf-device", d)
     ]
-    command = shlex.join([*told.mode.words, *devices, *given])
+    command = shlex.join([*run_state.mode.words, *devices, *given])
     result = Result(
-        told.mode, records, unused, command, config.invocation_params.dir, problems=problems
+        run_state.mode, records, unused, command, config.invocation_params.dir, problems=problems
     )
-    if told.mode.writes:
+    if run_state.mode.writes:
         _write(result)
     return result
 
 
-def _unused(told: Told, records: tuple[Record, ...], problems: list[str]) -> Iterator[Unused]:
+def _find_unused(
+    run_state: Told, records: tuple[Record, ...], problems: list[str]
+) -> Iterator[Unused]:
     """Baselines of modules that passed whole which no test asked for.
 
     Those of tests that were skipped, or of devices that the command line left out, may be needed.
     """
     asked = {(r.file, r.key) for r in records}
-    chosen = told.config.getoption("--perf-device")
+    chosen = run_state.config.getoption("--perf-device")
     ran = {r.key.device for r in records} | {load_device(d).name for d in chosen or ()}
-    for module, path in told.whole.items():
-        skipped = _skipped(told.outcomes, module)
-        file = file_of(path, told.mode.name)
+    for module, path in run_state.whole.items():
+        skipped = _skipped_functions(run_state.outcomes, module)
+        file = file_of(path, run_state.mode.name)
         for key in _keys(file, problems):
             left_out = chosen and key.device not in ran
             waits = _function(key.test) in skipped
-            if not left_out and (file, key) not in asked and (told.mode.strict or not waits):
+            if not left_out and (file, key) not in asked and (run_state.mode.strict or not waits):
                 yield Unused(file, key, "its test was skipped" if waits else "", waits)
-    for path, tests in _by_module(told.never_run).items():
-        file = file_of(path, told.mode.name)
+    for path, tests in _by_module(run_state.never_run).items():
+        file = file_of(path, run_state.mode.name)
         for key in _keys(file, problems):
             left_out = chosen and key.device not in ran
             if _function(key.test) in tests and not left_out and (file, key) not in asked:
                 yield Unused(file, key, "its test was collected and not run", True)
-    below = [folder for folders in _below(told).values() for folder in folders]
-    beside = {folder_of(path, told.mode.name) for path in told.whole.values()}
+    below = [folder for folders in _below(run_state).values() for folder in folders]
+    beside = {folder_of(path, run_state.mode.name) for path in run_state.whole.values()}
     gone = [file for folder in sorted(beside.union(below)) for file in orphans(folder)]
     for file in gone:
         yield from (Unused(file, key, "its module is gone") for key in _keys(file, problems))
-    for file in sorted(_silent(told).difference(gone)):
+    for file in sorted(_silent(run_state).difference(gone)):
         why = "its module had no test in this run"
         yield from (Unused(file, key, why, True) for key in _keys(file, problems))
 
 
-def _below(told: Told) -> dict[Path, list[Path]]:
+def _below(run_state: Told) -> dict[Path, list[Path]]:
     """Where all counts, the folders of baselines below each that was run: one whose modules are
     all gone has none."""
-    if not told.mode.strict or told.config.getoption("lf", False):
+    if not run_state.mode.strict or run_state.config.getoption("lf", False):
         return {}
-    name, places = told.mode.name, _given(told)
+    name, places = run_state.mode.name, _argument_paths(run_state)
     return {
         place: [f / name for f in place.rglob(FOLDER) if (f / name).is_dir()]
         for place in places
@@ -162,24 +164,24 @@ def _below(told: Told) -> dict[Path, list[Path]]:
     }
 
 
-def _given(told: Told) -> list[Path]:
-    return [told.config.invocation_params.dir / arg for arg in told.config.args]
+def _argument_paths(run_state: Told) -> list[Path]:
+    return [run_state.config.invocation_params.dir / arg for arg in run_state.config.args]
 
 
-def _silent(told: Told) -> set[Path]:
+def _silent(run_state: Told) -> set[Path]:
     """Files of baselines whose module was not collected, or had no test: it skips itself, is empty,
     or the ini file, a conftest or an option leaves it out. Folders that pytest never enters aside.
     """
-    if told.collected is None:
+    if run_state.collected is None:
         return set()
-    never, name = told.config.getini("norecursedirs"), told.mode.name
-    files = {file_of(place, name) for place in _given(told) if place.is_file()}
-    for place, folders in _below(told).items():
+    never, name = run_state.config.getini("norecursedirs"), run_state.mode.name
+    files = {file_of(place, name) for place in _argument_paths(run_state) if place.is_file()}
+    for place, folders in _below(run_state).items():
         for folder in folders:
             parts = folder.relative_to(place).parts
             if not any(fnmatch(part, pattern) for part in parts for pattern in never):
                 files.update(folder.glob("*.toml"))
-    return {f for f in files if unlinked(module_of(f)) not in told.collected}
+    return {f for f in files if canonical_module_path(module_of(f)) not in run_state.collected}
 
 
 def _keys(file: Path, problems: list[str]) -> list[Key]:
@@ -190,7 +192,7 @@ def _keys(file: Path, problems: list[str]) -> list[Key]:
         return []
 
 
-def _skipped(outcomes: Mapping[str, str], module: str) -> set[str]:
+def _skipped_functions(outcomes: Mapping[str, str], module: str) -> set[str]:
     return {
         _function(nodeid.partition("::")[2])
         for nodeid, outcome in outcomes.items()

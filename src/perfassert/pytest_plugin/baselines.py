@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from perfassert.pytest_plugin.baseline_options import Mode, mode_of, unlinked
-from perfassert.pytest_plugin.strict import ENDED_WELL, chosen, restore_exit_status
+from perfassert.pytest_plugin.baseline_options import Mode, canonical_module_path, mode_of
+from perfassert.pytest_plugin.strict import ENDED_WELL, restore_exit_status, selected_items
 
 if TYPE_CHECKING:
     from perfassert.pytest_plugin.baseline_session import Result
@@ -66,12 +66,12 @@ class Baselines:
         collected = list(items)
         before = Counter(_module(item.nodeid) for item in items)
         places = {_module(item.nodeid): item.path for item in items}
-        self.collected = {unlinked(path.with_suffix("")) for path in places.values()}
+        self.collected = {canonical_module_path(path.with_suffix("")) for path in places.values()}
         yield
         if self.config.getoption("lf", False):  # drops tests while it collects
             return
         if self.mode.strict:
-            for item in chosen(self.config, collected):
+            for item in selected_items(self.config, collected):
                 self.expected[item.nodeid] = str(item.path)
         after = Counter(_module(item.nodeid) for item in items)
         folders = {
@@ -114,10 +114,10 @@ class Baselines:
 
         https://github.com/pytest-dev/pytest-xdist
         """
-        told = getattr(node, "workeroutput", {})
-        self.modules.update(told.get(_OUTPUT_KEY, {}))
-        self.collected.update(told.get(_COLLECTED_KEY, ()))
-        self.expected.update(told.get(_EXPECTED_KEY, {}))
+        output = getattr(node, "workeroutput", {})
+        self.modules.update(output.get(_OUTPUT_KEY, {}))
+        self.collected.update(output.get(_COLLECTED_KEY, ()))
+        self.expected.update(output.get(_EXPECTED_KEY, {}))
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Find unused baselines and write, in the controller alone.
@@ -135,12 +135,12 @@ class Baselines:
 
         # else modules may be missing for that
         passed = session.exitstatus in ENDED_WELL and not self._failures()
-        told = Told(
+        run_state = Told(
             self.config, self.mode, tuple(self.records), self.outcomes, self._passed_whole(),
             frozenset(self.collected) if self.mode.strict and passed else None,
             self._never_run() if passed else {},
         )  # fmt: skip
-        self.result = finish(told)
+        self.result = finish(run_state)
         if self.result.fails and session.exitstatus in ENDED_WELL:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 

@@ -82,7 +82,7 @@ def _unusable(problem: object) -> Any:
 
 def _parameters(devices: Sequence[str], expected_failures: Mapping[str, str]) -> list[Any]:
     reasons = {load_device(name).name: str(why) for name, why in expected_failures.items()}
-    found = []
+    parameters = []
     names: set[str] = set()
     for given in devices:
         name = load_device(given).name
@@ -90,8 +90,8 @@ def _parameters(devices: Sequence[str], expected_failures: Mapping[str, str]) ->
             raise UsageProblem(f"device {name} is given twice")
         names.add(name)
         marks = [expected_failure(reasons[name])] if name in reasons else []
-        found.append(pytest.param(str(given), id=name, marks=marks))
-    return found
+        parameters.append(pytest.param(str(given), id=name, marks=marks))
+    return parameters
 
 
 def _beside_ini(name: str, config: pytest.Config) -> str:

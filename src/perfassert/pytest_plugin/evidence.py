@@ -27,7 +27,7 @@ def evidence(
     """
     root = item.config.rootpath
     file, line, _ = item.location
-    blamed = _blamed(perf.predicted) if isinstance(error, Exception) else []
+    blamed = _predictions_to_blame(perf.predicted) if isinstance(error, Exception) else []
     return {
         "nodeid": _node_id(item),
         "file": Path(file).as_posix(),
@@ -64,7 +64,7 @@ def _message(error: BaseException, root: Path) -> str:
     return f"{type(error).__name__}: {first}".removesuffix(": ")
 
 
-def _blamed(predicted: list[Predicted]) -> list[Predicted]:
+def _predictions_to_blame(predicted: list[Predicted]) -> list[Predicted]:
     """Those that failed an expectation, else the last."""
     failed = [p for p in predicted if not all(o.passed for o in p.outcomes)]
     return failed or predicted[-1:]
@@ -86,11 +86,11 @@ def _prediction(seen: Predicted, advice: bool, root: Path) -> dict[str, Any]:
         "metrics": metrics,
         "expectations": [outcome.to_dict() for outcome in seen.outcomes],
         "sources": sources(p, root),
-        **(_diagnosed(p, root) if "stalls" in data else {}),
+        **(_diagnosis(p, root) if "stalls" in data else {}),
     }
 
 
-def _diagnosed(p: Prediction, root: Path) -> dict[str, Any]:
+def _diagnosis(p: Prediction, root: Path) -> dict[str, Any]:
     """What else there is where stalls are."""
     shown = {"timeline": _timeline(p), "waits": waits(p, root)}
     return {key: value for key, value in shown.items() if value}

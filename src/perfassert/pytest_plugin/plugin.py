@@ -22,7 +22,7 @@ from perfassert.pytest_plugin.baselines import BASELINES, Baselines
 from perfassert.pytest_plugin.reports import REPORTS, Reports
 from perfassert.pytest_plugin.reports import add_options as add_report_options
 from perfassert.pytest_plugin.strict import refuse_idle_runs
-from perfassert.pytest_plugin.swallowed import PERF, swallowed
+from perfassert.pytest_plugin.swallowed import PERF, swallowed_failures
 from perfassert.pytest_plugin.usage import USAGE
 
 if TYPE_CHECKING:
@@ -280,7 +280,7 @@ def pytest_runtest_makereport(
     perf = item.stash.get(PERF, None)
     if report.when == "call" and perf is not None:
         quiet = not (report.failed or hasattr(report, "wasxfail"))
-        if quiet and (hidden := swallowed(perf, report.outcome)):
+        if quiet and (hidden := swallowed_failures(perf, report.outcome)):
             report.outcome, report.longrepr = "failed", hidden
         report.perfassert_failed = report.failed  # type: ignore[attr-defined]
         report.perfassert = perf.records  # type: ignore[attr-defined]

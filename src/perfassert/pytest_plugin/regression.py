@@ -77,18 +77,18 @@ class TestBaselines:
         if not why and (why := other_kernel(old, new, was)):
             renamed = f"if the kernel was renamed, say was={old.get('kernel', '')!r}; "
         if why or self._mode.all:
-            self._replaced(key, old, new, wanted, why, renamed)
+            self._replace_baseline(key, old, new, wanted, why, renamed)
             return
         try:
-            found = compare(key, old, new, wanted, named)
+            comparison = compare(key, old, new, wanted, named)
         except BaselineError as error:
             raise BaselineError(f"{error}; {self._accept('--perf-update')}") from None
-        regressed, improved = found.of(Verdict.REGRESSED), found.of(Verdict.IMPROVED)
+        regressed, improved = comparison.of(Verdict.REGRESSED), comparison.of(Verdict.IMPROVED)
         status = "regressed" if regressed else "improved" if improved else "compared"
         self._note(key, status, old, new, regressed or improved)
         if regressed:
             command = self._command("--perf-update")
-            raise ExpectationFailed(failure_text(found, command, explanation(found, p)))
+            raise ExpectationFailed(failure_text(comparison, command, explanation(comparison, p)))
 
     def _key(self, p: Prediction, name: str | None) -> Key:
         if not isinstance(p, Prediction):
@@ -116,10 +116,10 @@ class TestBaselines:
                 self._files[self._path] = read(self._path)
             except BaselineError as error:
                 self._files[self._path] = error
-        found = self._files[self._path]
-        if isinstance(found, BaselineError):
-            raise BaselineError(str(found))
-        return found
+        entries = self._files[self._path]
+        if isinstance(entries, BaselineError):
+            raise BaselineError(str(entries))
+        return entries
 
     def _missing(self, key: Key, new: Entry, entries: Mapping[Key, Entry]) -> None:
         __tracebackhide__ = True
@@ -133,7 +133,7 @@ class TestBaselines:
             f"{self._path} has no baseline for {key}{hint}; {self._accept('--perf-update=new')}"
         )
 
-    def _replaced(
+    def _replace_baseline(
         self,
         key: Key,
         old: Entry,
@@ -151,7 +151,7 @@ class TestBaselines:
             )
         moved: tuple[object, ...] = (why,)
         if not why:
-            moved = _moved(key, old, new, wanted)
+            moved = _changed_rows(key, old, new, wanted)
         self._note(key, "compared" if old == new else "changed", old, new, moved)
 
     def _note(
@@ -189,14 +189,16 @@ def relative(path: Path, folder: Path) -> str:
         return str(path)
 
 
-def _moved(key: Key, old: Entry, new: Entry, wanted: Mapping[str, Tolerance]) -> tuple[object, ...]:
+def _changed_rows(
+    key: Key, old: Entry, new: Entry, wanted: Mapping[str, Tolerance]
+) -> tuple[object, ...]:
     """The compared metrics that are not what they were, else the components."""
     try:
-        found: Comparison = compare(key, old, new, wanted)
+        comparison: Comparison = compare(key, old, new, wanted)
     except (BaselineError, ExpectationError):
         return ()
-    rows = tuple(row for row in found.rows if row.verdict is not Verdict.SAME)
-    return rows or found.components[:3]
+    rows = tuple(row for row in comparison.rows if row.verdict is not Verdict.SAME)
+    return rows or comparison.components[:3]
 
 
 def _chain(node: pytest.Item) -> str:

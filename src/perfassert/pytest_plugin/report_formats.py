@@ -42,14 +42,14 @@ def _text(name: str, report: Document, root: Path, passed: bool) -> str:
 
         return html(report, root)
     predictions = [p for test in report["tests"] for p in test["predictions"]]
-    return _plugged(name)(predictions)
+    return _plugin_format(name)(predictions)
 
 
 def check_format(name: str) -> None:
     """:class:`~perfassert.errors.PluginError` for a format that neither we nor a plug-in have."""
     if name not in _OWN:
-        _plugged(name)
+        _plugin_format(name)
 
 
-def _plugged(name: str) -> Format:
+def _plugin_format(name: str) -> Format:
     return report_format(name, _OWN)

@@ -64,8 +64,8 @@ class Reports:
         if self.targets:
             from perfassert.pytest_plugin.evidence import evidence
 
-            found = evidence(item, perf, error, self.advice)
-            report.perfassert_test = json.dumps(found)  # type: ignore[attr-defined]
+            data = evidence(item, perf, error, self.advice)
+            report.perfassert_test = json.dumps(data)  # type: ignore[attr-defined]
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Keep a test's record; one that is run again replaces its own.

@@ -147,25 +147,27 @@ class Perf:
             ExpectationFailed: a guess, under ``--perf-assumptions=error``.
         """
         __tracebackhide__ = True
-        said = (launch, domain, grid, block, args, shared_bytes)
+        launch_arguments = (launch, domain, grid, block, args, shared_bytes)
         if launches is not None:
-            if any(v is not None for v in said[:-1]) or shared_bytes:
+            if any(v is not None for v in launch_arguments[:-1]) or shared_bytes:
                 raise LaunchError("launches= already says grid, block, args and shared_bytes")
             entries = of_kernel(read_launches(self._node.path.parent / launches), kernel)
-            return tuple(self._judged(e.kernel, e.launch, allow_guesses) for e in entries)
+            return tuple(
+                self._predict_and_judge(e.kernel, e.launch, allow_guesses) for e in entries
+            )
         if kernel is None or isinstance(kernel, str):
             raise LaunchError("give the kernel, or launches= with a launches file")
-        started = _launch(*said)
-        found = kernel if isinstance(kernel, Kernel) else kernel_of(kernel, started)
-        return self._judged(found, started, allow_guesses)
+        started = _launch(*launch_arguments)
+        resolved = kernel if isinstance(kernel, Kernel) else kernel_of(kernel, started)
+        return self._predict_and_judge(resolved, started, allow_guesses)
 
-    def _judged(self, kernel: Kernel, launch: Launch, allow_guesses: bool) -> Prediction:
+    def _predict_and_judge(self, kernel: Kernel, launch: Launch, allow_guesses: bool) -> Prediction:
         __tracebackhide__ = True
         prediction = self._record(predict(kernel, launch, self.device))
-        self._trusted(prediction, allow_guesses)
+        self._judge_guesses(prediction, allow_guesses)
         return prediction
 
-    def _trusted(self, prediction: Prediction, allow_guesses: bool) -> None:
+    def _judge_guesses(self, prediction: Prediction, allow_guesses: bool) -> None:
         __tracebackhide__ = True
         try:
             guesses.judge(prediction, "allow" if allow_guesses else self._assumptions)
@@ -201,7 +203,7 @@ class Perf:
         __tracebackhide__ = True
         ranking = rank(candidates, self.device, kernel=kernel, domain=domain)
         for _, candidate in ranking.entries:
-            self._trusted(candidate, allow_guesses)
+            self._judge_guesses(candidate, allow_guesses)
         (best, prediction), *others = ranking.entries
         recorded = self._record(prediction, note=f"best of {len(ranking.entries)}")
         self.rankings.append({"label": self.predicted[-1].label, **ranking.to_dict()})
@@ -261,8 +263,8 @@ class Perf:
         __tracebackhide__ = True
         if is_intact(prediction):
             return
-        said = content_digest(prediction)
-        if any(said == seen.prediction.seal for seen in self.predicted):
+        digest = content_digest(prediction)
+        if any(digest == seen.prediction.seal for seen in self.predicted):
             return
         how = (
             "was changed after it was made (by dataclasses.replace or object.__setattr__)"

@@ -52,7 +52,7 @@ def refuse_idle_runs(config: pytest.Config) -> None:
             )
 
 
-def chosen(config: pytest.Config, items: Sequence[pytest.Item]) -> list[pytest.Item]:
+def selected_items(config: pytest.Config, items: Sequence[pytest.Item]) -> list[pytest.Item]:
     """The tests that the command line selects among those that were collected.
 
     What an ini file, a variable, a plug-in or a conftest leaves out, nobody has asked to leave

@@ -15,22 +15,22 @@ _FAILED = ("regressed", "missing", "incomparable")
 """What a record is called whose call has raised an error."""
 
 
-def swallowed(perf: Perf, outcome: str) -> str:
+def swallowed_failures(perf: Perf, outcome: str) -> str:
     """What failed in a test that passed, or that then skipped itself; empty where nothing did."""
-    found = [f"{r['key'][0]}: its baseline is {r['status']}"
+    failures = [f"{r['key'][0]}: its baseline is {r['status']}"
              if r["status"] != "regressed" else f"{r['key'][0]}: it regressed"
              for r in perf.baselines.records if r["status"] in _FAILED]  # fmt: skip
     for seen in perf.predicted:
-        found += [
+        failures += [
             f"{seen.label}: {o.metric.name} is {o.predicted}, expected {o.condition.text}"
             for o in seen.outcomes
             if not o.passed
         ]
-    found += perf.failures
-    if not found:
+    failures += perf.failures
+    if not failures:
         return ""
     ended = "was skipped" if outcome == "skipped" else outcome
     return (
         f"the test {ended} although these failed in it; an except or pytest.raises hides that:\n"
-        + "\n".join(found)
+        + "\n".join(failures)
     )

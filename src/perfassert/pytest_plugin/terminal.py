@@ -26,7 +26,7 @@ def write_section(reporter: Any, reports: Sequence[pytest.TestReport], layout: L
         {**_own(report, r), **r["metrics"]} for report in in_order for r in report.perfassert
     ]
     for name, down in reversed(layout.sort):
-        lines = _sorted(lines, name, down)
+        lines = _sort_lines(lines, name, down)
     lines.sort(key=lambda line: line["outcome"] != "failed")
     shown = lines if reporter.verbosity > 0 else lines[:_SHOWN]
     reporter.section("predicted performance")
@@ -56,7 +56,7 @@ def _own(report: pytest.TestReport, record: Mapping[str, Any]) -> dict[str, Any]
     }
 
 
-def _sorted(lines: Sequence[Line], name: str, down: bool) -> list[Line]:
+def _sort_lines(lines: Sequence[Line], name: str, down: bool) -> list[Line]:
     """What a prediction lacks stands last, either way; extents go by their size."""
     having = [line for line in lines if line.get(name) is not None]
     lacking = [line for line in lines if line.get(name) is None]

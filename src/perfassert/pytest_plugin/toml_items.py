@@ -94,13 +94,15 @@ class PerfTomlItem(pytest.Item):
 
 
 def _check(perf: Perf, case: TestCase) -> None:
-    with _placed(case.header.locate(case.launch_key), source=case.header.locate(case.kernel_key)):
+    with _locate_errors(
+        case.header.locate(case.launch_key), source=case.header.locate(case.kernel_key)
+    ):
         prediction = perf(case.kernel, case.launch, allow_guesses=case.header.allow_guesses)
     if case.expect:
-        with _placed(case.header.place("expect"), lambda: _failing(prediction, case)):
+        with _locate_errors(case.header.place("expect"), lambda: _failing(prediction, case)):
             prediction.expect(**case.expect)
     if case.baseline is not None:
-        with _placed(case.header.place("baseline")):
+        with _locate_errors(case.header.place("baseline")):
             perf.no_regression(prediction, **case.baseline)
 
 
@@ -113,14 +115,14 @@ def _failing(prediction: Prediction, case: TestCase) -> Iterator[str]:
 
 
 def _rank(perf: Perf, case: RankCase) -> None:
-    with _placed(case.header.locate(case.header.key)):
+    with _locate_errors(case.header.locate(case.header.key)):
         ranking = perf.rank(case.candidates, allow_guesses=case.header.allow_guesses)
-    with _placed(case.header.place("expect")):
+    with _locate_errors(case.header.place("expect")):
         ranking.expect(**case.claims)
 
 
 @contextmanager
-def _placed(place: str, failing: Any = None, source: str = "") -> Iterator[None]:
+def _locate_errors(place: str, failing: Any = None, source: str = "") -> Iterator[None]:
     """Errors begin with ``place``, failures end with it, or with the places of ``failing``.
 
     ``source``: where the kernel is described, if errors of its code are to be expected.
