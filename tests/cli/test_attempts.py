@@ -7,7 +7,7 @@ import pytest
 
 import perfassert as pa
 from perfassert.cli.main import main
-from perfassert.cli.source_edits import bounded, moved, restricted, unrolled
+from perfassert.cli.source_edits import add_launch_bounds, add_restrict, relocate, unroll_loop
 
 SOURCE = """template <class T>
 __global__ void scale(T* out, const T* in,
@@ -23,38 +23,38 @@ extern "C" __global__ void bound(const float* __restrict__ in, float (*out)[4]) 
 
 class TestEdits:
     def test_a_pragma_takes_the_place_of_another(self):
-        made = unrolled(SOURCE, 5, 8)
+        made = unroll_loop(SOURCE, 5, 8)
         assert "\n  #pragma unroll 8\n  for (" in made
         assert "unroll 1\n" not in made
         assert len(made.splitlines()) == len(SOURCE.splitlines())
 
     def test_a_pragma_before_a_loop_without_one(self):
-        assert "\n    #pragma unroll 2\n    while (" in unrolled(SOURCE, 8, 2)
+        assert "\n    #pragma unroll 2\n    while (" in unroll_loop(SOURCE, 8, 2)
 
     def test_places_move_with_the_lines(self):
         """A trip count names a line of the source before the edit."""
-        made = unrolled(SOURCE, 8, 2)  # which is line 9 then
+        made = unroll_loop(SOURCE, 8, 2)  # which is line 9 then
         counts = ("a.cu:5=4", "a.cu:8=128", "C:/a.cu:8#2=n", "a.cu:9=3", "elsewhere")
         after = ("a.cu:5=4", "a.cu:9=128", "C:/a.cu:9#2=n", "a.cu:10=3", "elsewhere")
-        assert tuple(moved(c, SOURCE, made) for c in counts) == after
-        replaced = unrolled(SOURCE, 5, 8)
-        assert tuple(moved(c, SOURCE, replaced) for c in counts) == counts
+        assert tuple(relocate(c, SOURCE, made) for c in counts) == after
+        replaced = unroll_loop(SOURCE, 5, 8)
+        assert tuple(relocate(c, SOURCE, replaced) for c in counts) == counts
 
     @pytest.mark.parametrize("line", [0, 1, 4, 99])
     def test_what_is_no_loop_stays(self, line):
-        assert unrolled(SOURCE, line, 4) is None
+        assert unroll_loop(SOURCE, line, 4) is None
 
     def test_bounds(self):
-        made = bounded(SOURCE, "scale<float>", 128)
+        made = add_launch_bounds(SOURCE, "scale<float>", 128)
         assert "__global__ void __launch_bounds__(128) scale(" in made
-        assert bounded(made, "scale<float>", 128) is None
-        assert bounded(SOURCE, "absent", 128) is None
+        assert add_launch_bounds(made, "scale<float>", 128) is None
+        assert add_launch_bounds(SOURCE, "absent", 128) is None
 
     def test_every_pointer_is_restricted_once(self):
-        made = restricted(SOURCE, "scale")
+        made = add_restrict(SOURCE, "scale")
         assert "scale(T* __restrict__ out, const T* __restrict__ in,\n" in made
-        assert restricted(made, "scale") is None
-        assert restricted(SOURCE, "bound") is None  # a pointer to an array is left alone
+        assert add_restrict(made, "scale") is None
+        assert add_restrict(SOURCE, "bound") is None  # a pointer to an array is left alone
 
 
 PAIRS = Path(__file__).parents[1] / "advisor_kernels" / "pairs.cu"

@@ -12,7 +12,7 @@ from perfassert.frontends.toolchain.diagnostics import failure
 
 
 def examined():
-    return {check.name: check for check in doctor.examined()}
+    return {check.name: check for check in doctor.run_checks()}
 
 
 def test_exit_code_and_lines(capsys):

@@ -12,7 +12,7 @@ import pytest
 from rich.cells import cell_len
 
 from perfassert.cli import terminal
-from perfassert.cli.terminal import parted, progress, say
+from perfassert.cli.terminal import progress, say, split_tables
 from perfassert.report.tables import table
 
 LONG = "a word and another one " * 8
@@ -40,7 +40,7 @@ def test_pipes_get_the_text_as_it_is(capsys):
 
 def test_a_table_is_found_with_all_of_its_cells():
     lines, found = [], []
-    for part in parted(TEXT):
+    for part in split_tables(TEXT):
         (lines if isinstance(part, str) else found).append(part)
     assert [line for line in lines if line] == ["heading", "end"]
     rows = [["verdict", "metric", "note"], ["FAIL", "time", LONG.strip()], ["ok", "", "μ×"]]
@@ -66,7 +66,7 @@ def test_a_text_that_looks_like_markup_is_text(capsys, monkeypatch):
 
 def test_a_rule_alone_is_no_table():
     text = "\n-----\nx\n\n-----"
-    assert list(parted(text)) == text.split("\n")
+    assert list(split_tables(text)) == text.split("\n")
 
 
 def test_colours_can_be_turned_off(capsys, monkeypatch):

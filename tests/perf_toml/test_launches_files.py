@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import perfassert as pa
-from perfassert.perf_toml.launches import chosen, of_kernel
+from perfassert.perf_toml.launches import choose_launches, of_kernel
 
 LISTINGS = Path(pa.__file__).parent / "sensitivity/listings"
 FILE = """
@@ -90,11 +90,11 @@ def test_predictions_are_those_of_the_launches(entries):
 
 
 def test_choosing(entries):
-    assert [e.label for e in chosen(entries, "gather")] == ["gather", "gather#2"]
-    assert [e.label for e in chosen(entries, "gather#2")] == ["gather#2"]
-    assert len(chosen(entries, None)) == 3
+    assert [e.label for e in choose_launches(entries, "gather")] == ["gather", "gather#2"]
+    assert [e.label for e in choose_launches(entries, "gather#2")] == ["gather#2"]
+    assert len(choose_launches(entries, None)) == 3
     with pytest.raises(pa.RecordError, match="'gatter'.*did you mean 'gather'"):
-        chosen(entries, "gatter")
+        choose_launches(entries, "gatter")
     own = pa.from_cubin(LISTINGS / "saxpy.sass", "saxpy")
     (replaced,) = of_kernel(entries, own)
     assert replaced.kernel is own

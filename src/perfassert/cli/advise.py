@@ -48,28 +48,28 @@ def _advise(options: argparse.Namespace) -> int:
 
     asked = work(options)
     if options.samples is not None and (len(asked) > 1 or options.coverage):
-        said = "choose it with --kernel" if len(asked) > 1 else "leave --coverage out"
-        raise LaunchError(f"--samples are of one launch of a real GPU; {said}")
+        remedy = "choose it with --kernel" if len(asked) > 1 else "leave --coverage out"
+        raise LaunchError(f"--samples are of one launch of a real GPU; {remedy}")
     if options.attempts is not None and (options.launches is not None or options.samples):
         raise LaunchError("--try is of one source and its own prediction; leave the profile out")
     if options.attempts is not None and options.attempts < 1:
         raise LaunchError(f"--try: how many changes, at least 1, not {options.attempts}")
-    found = [(one, predict(one.kernel, one.launch, one.device)) for one in asked]
-    found.sort(key=lambda pair: -_seconds(*pair))
-    whole = sum(_seconds(*pair) for pair in found)
-    made = [_advised(one, prediction, options) for one, prediction in found]
+    predictions = [(one, predict(one.kernel, one.launch, one.device)) for one in asked]
+    predictions.sort(key=lambda pair: -_seconds(*pair))
+    whole = sum(_seconds(*pair) for pair in predictions)
+    outputs = [_advice_output(one, prediction, options) for one, prediction in predictions]
     if options.json:
-        shares = [_seconds(*pair) / whole for pair in found]
+        shares = [_seconds(*pair) / whole for pair in predictions]
         data = [
             {"label": one.label, "count": one.count, "share": round_significant(share), **m}
-            for (one, _), share, m in zip(found, shares, made, strict=True)
+            for (one, _), share, m in zip(predictions, shares, outputs, strict=True)
         ]
-        print(json.dumps({"launches": data} if options.launches is not None else made[0]))
+        print(json.dumps({"launches": data} if options.launches is not None else outputs[0]))
     else:
-        several = len(found) > 1
+        several = len(predictions) > 1
         say("\n\n".join(
             f"{_heading(*pair, whole)}\n\n{text}" if several else text
-            for pair, text in zip(found, made, strict=True)
+            for pair, text in zip(predictions, outputs, strict=True)
         ))  # fmt: skip
     return 0
 
@@ -85,10 +85,10 @@ def _heading(one: Work, prediction: Prediction, whole: float) -> str:
     return f"{text} ({one.count} alike)" if one.count > 1 else text
 
 
-def _advised(one: Work, prediction: Prediction, options: argparse.Namespace) -> Any:
+def _advice_output(one: Work, prediction: Prediction, options: argparse.Namespace) -> Any:
     """Text, or data for JSON."""
     from perfassert.cli.attempts import report as attempted
-    from perfassert.cli.attempts import to_data, tried
+    from perfassert.cli.attempts import to_data, try_changes
     from perfassert.predictor import advise, single_dependencies
     from perfassert.predictor.diagnose import gain_band
     from perfassert.report.advice import coverage, report, to_dict
@@ -100,7 +100,11 @@ def _advised(one: Work, prediction: Prediction, options: argparse.Namespace) -> 
 
         samples = read_samples(options.samples, options.kernel, options.sampled_launch)
         advice, source = advise(one.kernel, samples, one.launch, one.device), samples.file
-    done = None if options.attempts is None else tried(one, prediction, options, options.attempts)
+    done = (
+        None
+        if options.attempts is None
+        else try_changes(one, prediction, options, options.attempts)
+    )
     single = single_dependencies(prediction) if options.coverage else None
     if options.json:
         more: dict[str, Any] = {} if done is None else {"tried": to_data(done)}

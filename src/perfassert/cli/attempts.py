@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from perfassert.cli.launches import Work
-from perfassert.cli.source_edits import bounded, moved, restricted, unrolled
+from perfassert.cli.source_edits import add_launch_bounds, add_restrict, relocate, unroll_loop
 from perfassert.cli.sources import kernel_of
 from perfassert.errors import KernelSourceError, PerfAssertError
 from perfassert.prediction.prediction import Prediction
@@ -66,7 +66,7 @@ class Tried:
     patch: str = ""
 
 
-def tried(
+def try_changes(
     work: Work, prediction: Prediction, options: argparse.Namespace, count: int
 ) -> tuple[Tried, ...]:
     """The first ``count`` attempts, those for the best advice first.
@@ -77,13 +77,13 @@ def tried(
     if source.suffix != ".cu":
         raise KernelSourceError(f"{source}: --try changes CUDA source and compiles it: give a .cu")
     text = source.read_text("utf-8")
-    found: dict[tuple[object, ...], Attempt] = {}
+    attempts: dict[tuple[object, ...], Attempt] = {}
     for attempt in _attempts(text, prediction, work.launch.block):
         key = attempt.options, attempt.text, attempt.block
-        found.setdefault(key, attempt)
+        attempts.setdefault(key, attempt)
     return tuple(
-        _predicted(attempt, work, prediction, options, text)
-        for attempt in islice(found.values(), count)
+        _predict_attempt(attempt, work, prediction, options, text)
+        for attempt in islice(attempts.values(), count)
     )
 
 
@@ -118,18 +118,20 @@ class _Attempts:
         elif way == "block":
             yield from self._blocks(optimizer)
         elif way == "unroll":
-            yield from self._unrolled(optimizer)
+            yield from self._unroll_attempts(optimizer)
         elif way == "restrict":
-            yield from self._edited("__restrict__", restricted(self.text, self.p.kernel), optimizer)
+            yield from self._source_attempt(
+                "__restrict__", add_restrict(self.text, self.p.kernel), optimizer
+            )
         elif way == "bounds":
-            edited = bounded(self.text, self.p.kernel, threads)
-            yield from self._edited(f"__launch_bounds__({threads})", edited, optimizer)
+            edited = add_launch_bounds(self.text, self.p.kernel, threads)
+            yield from self._source_attempt(f"__launch_bounds__({threads})", edited, optimizer)
 
     def _limit(self, registers: int, optimizer: str) -> Attempt:
         option = f"-maxrregcount={registers}"
         return Attempt(option, optimizer, (option,))
 
-    def _edited(self, what: str, text: str | None, optimizer: str) -> Iterator[Attempt]:
+    def _source_attempt(self, what: str, text: str | None, optimizer: str) -> Iterator[Attempt]:
         if text is not None:
             yield Attempt(what, optimizer, text=text)
 
@@ -139,7 +141,7 @@ class _Attempts:
             if min(block) > 0:
                 yield Attempt(f"block {'×'.join(map(str, block))}", optimizer, block=block)
 
-    def _unrolled(self, optimizer: str) -> Iterator[Attempt]:
+    def _unroll_attempts(self, optimizer: str) -> Iterator[Attempt]:
         """Loops that advice is about, the hottest first."""
         hot = [h for a in self.p.advice or () for h in (a.context, *a.hotspots)]
         places = (_LOOP.match(h.get("loop", "")) for h in hot)
@@ -147,10 +149,12 @@ class _Attempts:
         for line in lines:
             for factor in _FACTORS:
                 what = f"#pragma unroll {factor}, line {line}"
-                yield from self._edited(what, unrolled(self.text, line, factor), optimizer)
+                yield from self._source_attempt(
+                    what, unroll_loop(self.text, line, factor), optimizer
+                )
 
 
-def _predicted(
+def _predict_attempt(
     attempt: Attempt, work: Work, before: Prediction, options: argparse.Namespace, text: str
 ) -> Tried:
     from perfassert.predictor import predict
@@ -165,14 +169,14 @@ def _predicted(
         copy = Path(folder) / source.name
         edited = text if attempt.text is None else attempt.text
         copy.write_text(edited, "utf-8")
-        said = {
-            "trip_count": [moved(place, text, edited) for place in options.trip_count],
+        overrides = {
+            "trip_count": [relocate(place, text, edited) for place in options.trip_count],
             "source": str(copy),
             "option": [*options.option, *attempt.options],
             "include_dir": [*options.include_dir, str(source.parent.resolve())],
         }
         try:
-            kernel = kernel_of(argparse.Namespace(**{**vars(options), **said}))
+            kernel = kernel_of(argparse.Namespace(**{**vars(options), **overrides}))
             launch = work.launch
             if attempt.block is not None and not resizable(estimated(*before.origin).kernel):
                 return Tried(attempt, estimate, None, "the code fixes the size of its blocks")
@@ -204,15 +208,15 @@ def _patch(attempt: Attempt, source: Path, text: str) -> str:
     return "".join(unified_diff(before, after, f"a/{source.name}", f"b/{source.name}"))
 
 
-def report(found: tuple[Tried, ...], band: float) -> str:
+def report(attempts: tuple[Tried, ...], band: float) -> str:
     """What was tried, and patches of what is predicted to win more than ``band``."""
     rows = [
         (t.attempt.what, t.attempt.optimizer, _times(t.estimate), _times(t.speedup) or _short(t))
-        for t in found
+        for t in attempts
     ]
     header = ("tried on a copy", "advised by", "estimate", "predicted")
     parts = [table(header, rows)] if rows else ["Nothing could be tried."]
-    for t in found:
+    for t in attempts:
         if t.speedup is not None and t.speedup > 1 + band:
             how = t.patch or f"  {t.attempt.what}"
             parts.append(f"{t.attempt.what}: {_times(t.speedup)} as fast\n{how}".rstrip())
@@ -228,7 +232,7 @@ def _short(one: Tried) -> str:
     return one.error.splitlines()[0][:80]
 
 
-def to_data(found: tuple[Tried, ...]) -> list[dict[str, Any]]:
+def to_data(attempts: tuple[Tried, ...]) -> list[dict[str, Any]]:
     """The same as plain data."""
     return [
         {
@@ -239,5 +243,5 @@ def to_data(found: tuple[Tried, ...]) -> list[dict[str, Any]]:
             "error": t.error,
             "patch": t.patch,
         }
-        for t in found
+        for t in attempts
     ]

@@ -54,34 +54,34 @@ def _compare(options: argparse.Namespace) -> int:
     from perfassert.comparison.github import tell, warnings
     from perfassert.comparison.read import read
 
-    found = compare(read(options.base), read(options.head), time_tolerance(options.tolerance))
-    status, reason = _status(found, options)
-    markdown = text.markdown(found, failed=status != OK)
+    comparison = compare(read(options.base), read(options.head), time_tolerance(options.tolerance))
+    status, reason = _status(comparison, options)
+    markdown = text.markdown(comparison, failed=status != OK)
     if options.json:
-        print(json.dumps(text.to_dict(found)))
+        print(json.dumps(text.to_dict(comparison)))
     elif options.markdown:
         print(markdown)
     else:
-        say(text.text(found))
+        say(text.text(comparison))
     if options.github:
         stream = sys.stderr if options.json or options.markdown else sys.stdout
-        tell(warnings(found), markdown, raw(stream))
+        tell(warnings(comparison), markdown, raw(stream))
     if reason:
         print(f"perfassert: {reason}", file=sys.stderr)
     return status
 
 
-def _status(found: Comparison, options: argparse.Namespace) -> tuple[int, str]:
+def _status(comparison: Comparison, options: argparse.Namespace) -> tuple[int, str]:
     """The exit status, and why where the comparison does not show it."""
     from perfassert.comparison.compare import Status
 
-    lost = () if options.allow_gone else found.of(Status.GONE, Status.BROKEN)
-    if found.of(Status.SLOWER) or lost:
+    lost = () if options.allow_gone else comparison.of(Status.GONE, Status.BROKEN)
+    if comparison.of(Status.SLOWER) or lost:
         return FAILED, ""
-    if options.require_all and not found.items:
+    if options.require_all and not comparison.items:
         return FAILED, "there is nothing to compare (--require-all)"
-    if options.require_all and found.of(Status.NEW):
+    if options.require_all and comparison.of(Status.NEW):
         return FAILED, "some predictions are new (--require-all)"
-    if found.of(Status.INCOMPARABLE):
+    if comparison.of(Status.INCOMPARABLE):
         return USAGE, "some predictions are incomparable"
     return OK, ""

@@ -67,14 +67,14 @@ def _one_device(device: Device, as_json: bool) -> None:
     if not as_json:  # what takes no time comes first
         print(f"{device.name} ({device.arch})\n")
         say(table(("key", "value", "grade", "source", "note"), rows))
-    found = sensitivities(device, assumed(device))
+    results = sensitivities(device, assumed(device))
     if as_json:
         keys = ("value", "grade", "source", "note")
         values = {row[0]: dict(zip(keys, row[1:], strict=True)) for row in rows}
         data = {"name": device.name, "arch": device.arch, "values": values}
-        print(json.dumps({**data, "assumed": list(map(_data, found))}))
+        print(json.dumps({**data, "assumed": list(map(_data, results))}))
     else:
-        print("\n".join(_sensitivity_text(device, found)))
+        print("\n".join(_sensitivity_text(device, results)))
 
 
 def _compare(one: Device, other: Device, as_json: bool) -> None:
@@ -84,21 +84,23 @@ def _compare(one: Device, other: Device, as_json: bool) -> None:
 
     pair = (one, other)
     keys = dict.fromkeys(key for d in pair for key in d.provenance if not key.startswith("curves."))
-    found = {key: [value_of(d, key) if key in d.provenance else None for d in pair] for key in keys}
+    values = {
+        key: [value_of(d, key) if key in d.provenance else None for d in pair] for key in keys
+    }
     if as_json:
-        print(json.dumps({"devices": [d.name for d in pair], "values": found}))
+        print(json.dumps({"devices": [d.name for d in pair], "values": values}))
         return
     rows = [
-        (key.removeprefix("values."), *map(_shown, both), _ratio(*both),
+        (key.removeprefix("values."), *map(_format_number, both), _ratio(*both),
          *(d.provenance[key].grade.value if key in d.provenance else "" for d in pair))
-        for key, both in found.items()
+        for key, both in values.items()
         if both[0] != both[1]
     ]  # fmt: skip
     say(table(("key", one.name, other.name, "ratio", "grade", "grade"), rows))
     print(f"\n{len(keys) - len(rows)} of {len(keys)} numbers are equal")
 
 
-def _shown(value: float | None) -> str:
+def _format_number(value: float | None) -> str:
     return "" if value is None else f"{value:.6g}"
 
 
@@ -110,16 +112,16 @@ def _data(one: Sensitivity) -> dict[str, object]:
     return {"key": one.key, "change": one.change, "kernel": one.kernel or None}
 
 
-def _sensitivity_text(device: Device, found: Sequence[Sensitivity]) -> Iterable[str]:
+def _sensitivity_text(device: Device, results: Sequence[Sensitivity]) -> Iterable[str]:
     from perfassert.report.tables import table
     from perfassert.sensitivity.examples import EXAMPLES
     from perfassert.sensitivity.sensitivity import STEP, value_of
 
-    moving = [one for one in found if one.change]
-    still = [one.key for one in found if one.change == 0]
-    unknown = [one.key for one in found if one.change is None]
+    moving = [one for one in results if one.change]
+    still = [one.key for one in results if one.change == 0]
+    unknown = [one.key for one in results if one.change is None]
     yield (
-        f"\n{len(found)} values are assumed. How far the predicted time of an example moves with "
+        f"\n{len(results)} values are assumed. How far the predicted time of an example moves with "
         f"one of them,\nlarger and smaller by a factor of {1 + STEP:g}, or 2 if it must remain a "
         f"multiple; the worst of\n{', '.join(EXAMPLES)}:\n"
     )

@@ -85,10 +85,10 @@ def _diff(options: argparse.Namespace) -> int:
     arch = options.arch or (device.arch if device else None)
     reading = Reading(tuple(options.objects), arch, compilation_of(options))
     with ExitStack() as stack:
-        return _compared(options, limits, _sides(options, reading, stack), device)
+        return _compare_sides(options, limits, _sides(options, reading, stack), device)
 
 
-def _compared(
+def _compare_sides(
     options: argparse.Namespace,
     limits: Limits,
     opened: tuple[Opened, Opened],
@@ -102,16 +102,18 @@ def _compared(
     now = {placed.file for placed in head.kernels}
     for file in sorted(now & base.broken.keys()):
         raise KernelSourceError(f"{file} of {base.name}: {base.broken[file]}")
-    found = diff(base, head, limits, options.block or _BLOCKS, device)
+    code_diff = diff(base, head, limits, options.block or _BLOCKS, device)
     times = None
     if options.launches is not None:
-        asked = [_asked(options, one) for one in opened]
+        asked = [_requested_launches(options, one) for one in opened]
         readings = (opened[0].reading, opened[1].reading)
         with progress("launches"):
-            times = compare_launches((base, asked[0]), (head, asked[1]), found, limits, readings)
+            times = compare_launches(
+                (base, asked[0]), (head, asked[1]), code_diff, limits, readings
+            )
     slower = times is not None and times.fails(options.allow_gone)
-    failed = slower or found.fails(limits, options.allow_gone)
-    _print(options, found, times, failed)
+    failed = slower or code_diff.fails(limits, options.allow_gone)
+    _print(options, code_diff, times, failed)
     return int(failed)
 
 
@@ -124,7 +126,7 @@ def _limits(options: argparse.Namespace) -> Limits:
     return limits if with_launches else limits.without_launches()
 
 
-def _asked(options: argparse.Namespace, opened: Opened) -> list[Asked]:
+def _requested_launches(options: argparse.Namespace, opened: Opened) -> list[Asked]:
     """Of the side's own launches file, where it has one."""
     from perfassert.comparison.launched import Asked
     from perfassert.perf_toml.launches import launches
@@ -137,21 +139,21 @@ def _asked(options: argparse.Namespace, opened: Opened) -> list[Asked]:
 
 
 def _print(
-    options: argparse.Namespace, found: CodeDiff, times: Launched | None, failed: bool
+    options: argparse.Namespace, code_diff: CodeDiff, times: Launched | None, failed: bool
 ) -> None:
     from perfassert.comparison import launched_text as text
     from perfassert.comparison.github import tell
 
-    comment = text.markdown(found, times, failed) if options.markdown or options.github else ""
+    comment = text.markdown(code_diff, times, failed) if options.markdown or options.github else ""
     if options.json:
-        print(json.dumps(text.to_dict(found, times)))
+        print(json.dumps(text.to_dict(code_diff, times)))
     elif options.markdown:
         print(comment)
     else:
-        say(text.text(found, times))
+        say(text.text(code_diff, times))
     if options.github:
         stream = sys.stderr if options.json or options.markdown else sys.stdout
-        tell(text.warnings(found, times), comment, raw(stream))
+        tell(text.warnings(code_diff, times), comment, raw(stream))
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,12 +170,12 @@ def _sides(
     """A base that cannot be read is an error: there is nothing to compare with."""
     from perfassert.comparison.sides import from_sources
 
-    base = _opened(options.base, options.build, reading, stack)
+    base = _open_side(options.base, options.build, reading, stack)
     if not base.side.kernels:
         empty = f"{options.base}: there is no kernel in it"
         raise KernelSourceError(next(iter(base.side.broken.values()), empty))
     reading = replace(reading, sources_first=from_sources(base.side))
-    return base, _opened(options.head, options.build, reading, stack, known=base.side)
+    return base, _open_side(options.head, options.build, reading, stack, known=base.side)
 
 
 def _is_known(name: str) -> bool:
@@ -185,7 +187,7 @@ def _is_known(name: str) -> bool:
     return False
 
 
-def _opened(
+def _open_side(
     name: str, build: str | None, reading: Reading, stack: ExitStack, known: Side | None = None
 ) -> Opened:
     """``known``: the base, all of whose files are broken in a head that cannot be built."""

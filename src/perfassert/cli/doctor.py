@@ -49,7 +49,7 @@ def add(commands: Any) -> None:
 
 
 def _doctor(options: argparse.Namespace) -> int:
-    checks = tuple(examined())
+    checks = tuple(run_checks())
     if options.json:
         print(json.dumps([asdict(check) for check in checks]))
     else:
@@ -63,7 +63,7 @@ def _line(check: Check) -> str:
     return f"missing  {check.name}: {check.said}\n         → {check.mend}"
 
 
-def examined() -> Iterator[Check]:
+def run_checks() -> Iterator[Check]:
     """Every check, from what all predictions need to what few do."""
     yield _python()
     yield _engine()
@@ -115,11 +115,11 @@ def _plugins() -> Check:
 
     from perfassert import plugins
 
-    with warnings.catch_warnings(record=True) as said:
+    with warnings.catch_warnings(record=True) as messages:
         warnings.simplefilter("always")
         names = plugins.names()
-    if said:
-        why = "; ".join(str(w.message) for w in said)
+    if messages:
+        why = "; ".join(str(w.message) for w in messages)
         return Check("plug-ins", False, why, "update or uninstall the package that it is from")
     return Check("plug-ins", True, ", ".join(names) or "none")
 
@@ -149,10 +149,10 @@ def _sandbox() -> Check:
 def _tool(name: str) -> Check:
     from perfassert.frontends.toolchain import tools
 
-    found = tools.find(name)
-    if found is None:
+    tool = tools.find(name)
+    if tool is None:
         return Check(name, False, "not installed", _PIP)
-    return Check(name, True, f"{found.version or ''} {found.path}".strip())
+    return Check(name, True, f"{tool.version or ''} {tool.path}".strip())
 
 
 def _toolchains() -> Check:
@@ -179,9 +179,9 @@ def _libraries() -> Check:
         for name, header in _LIBRARIES.items()
         if name not in have
     ]
-    said = ", ".join(have) or "none"
-    said += f"; for files that include others: pip install {' '.join(wheels)}" if wheels else ""
-    return Check("headers of libraries", True, said)
+    summary = ", ".join(have) or "none"
+    summary += f"; for files that include others: pip install {' '.join(wheels)}" if wheels else ""
+    return Check("headers of libraries", True, summary)
 
 
 def _folder_of(header: str) -> str | None:
@@ -194,8 +194,8 @@ def _folder_of(header: str) -> str | None:
 def _host_compiler() -> Check:
     from perfassert.frontends.toolchain.tools import host_compiler
 
-    found = host_compiler()
+    compiler = host_compiler()
     return Check(
-        "C++ compiler", found is not None, found or "files with host code need one",
+        "C++ compiler", compiler is not None, compiler or "files with host code need one",
         "apt-get install g++  # or the g++ package of the system",
     )  # fmt: skip

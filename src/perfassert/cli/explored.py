@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from perfassert.cli.init import suggested
+from perfassert.cli.init import suggest_tests
 from perfassert.cli.rank import shapes
 from perfassert.cli.sources import extent_of
 from perfassert.cli.toml_text import toml_text, toml_value
@@ -48,9 +48,9 @@ class _Questions(KernelTableReader):
 
     def expression(self, key: str, value: Any) -> int:
         """Evaluated at once: there are no names."""
-        found = super().expression(key, value)
+        expression = super().expression(key, value)
         try:
-            return evaluate_integer(str(found), {}, self.error)
+            return evaluate_integer(str(expression), {}, self.error)
         except self.error as error:
             self.fail(key, str(error))
 
@@ -77,7 +77,7 @@ class Explorer:
         from perfassert.predictor import predict
         from perfassert.report.html import page_row
 
-        kernel, launch, device = self._asked(question)
+        kernel, launch, device = self._read_question(question)
         p = predict(kernel, launch, device)
         data = {**p.to_dict(diagnosis=False), "label": p.kernel, "note": ""}
         named = self._file.name if self._file and "cuda" not in question else _SENT
@@ -88,7 +88,7 @@ class Explorer:
         """Every shape of powers of two with as many threads as the block."""
         from perfassert.ranking.ranking import rank
 
-        kernel, launch, device = self._asked(question)
+        kernel, launch, device = self._read_question(question)
         domain = launch.domain or launch.extent
         threads = 1 << (launch.threads_per_block.bit_length() - 1)
         candidates = {
@@ -108,10 +108,12 @@ class Explorer:
             raise KernelError(f"{path.name} has no __global__ function")
         made = [frontend_of(str(path)).make(path, i.mangled, **given) for i in infos]
         known = [m.compiled.binary(arch).parameters for m in made]  # type: ignore[attr-defined]
-        found = suggested(infos, known)
-        return {"kernels": [[k.name, "\n".join(map(_argument, k.args.items()))] for k in found]}
+        suggestions = suggest_tests(infos, known)
+        return {
+            "kernels": [[k.name, "\n".join(map(_argument, k.args.items()))] for k in suggestions]
+        }
 
-    def _asked(self, question: Data) -> tuple[Kernel, Launch, Device]:
+    def _read_question(self, question: Data) -> tuple[Kernel, Launch, Device]:
         self._read.known("", question, _KEYS)
         device = self._device(question)
         block, domain = (self._extent(question, key) for key in ("block", "domain"))
@@ -140,10 +142,10 @@ class Explorer:
     def _kernel(self, question: Data) -> Kernel:
         key = json.dumps({k: question.get(k) for k in _KERNEL}, sort_keys=True)
         if self._last is None or self._last[0] != key:
-            self._last = key, self._described(question)
+            self._last = key, self._read_kernel(question)
         return self._last[1]
 
-    def _described(self, question: Data) -> Kernel:
+    def _read_kernel(self, question: Data) -> Kernel:
         if "accesses" not in question:
             path, more = self._source(question)
             name = self._text(question, "kernel") or None
@@ -181,16 +183,16 @@ def _threads(domain: Extent, fold: Extent) -> Extent:
 
 def _layers(p: Prediction, device: Device) -> list[dict[str, Any]]:
     """Layer conditions: does the L2 still hold what the next row, or plane, of blocks shares?"""
-    found = []
+    layers = []
     for axis in ("y", "z"):
         if not (needed := p.diagnostics.get(f"layer_{axis}_bytes", 0.0)):
             continue
         again = p.volumes.dram_load.parts.get(f"overlap_{axis}", 0.0)
         missed = p.diagnostics[f"layer_{axis}_miss"]
-        held = device.l2_effective_bytes
-        found.append({"axis": axis, "needed": needed, "held": held, "missed": missed,
+        capacity = device.l2_effective_bytes
+        layers.append({"axis": axis, "needed": needed, "held": capacity, "missed": missed,
                       "again": float(again)})  # fmt: skip
-    return found
+    return layers
 
 
 def _test(kernel: Kernel, p: Prediction, launch: Launch, file: str) -> Iterator[str]:
@@ -213,8 +215,8 @@ def _test(kernel: Kernel, p: Prediction, launch: Launch, file: str) -> Iterator[
 def _accesses(kernel: AccessKernel) -> Iterator[str]:
     lists = {
         "fields": [toml_value(_field(f)) for f in kernel.fields.values()],
-        "loads": [*map(_written, kernel.loads)],
-        "stores": [*map(_written, kernel.stores)],
+        "loads": [*map(_access_text, kernel.loads)],
+        "stores": [*map(_access_text, kernel.stores)],
     }
     yield ""
     yield "[test.kernel.accesses]"
@@ -230,5 +232,5 @@ def _field(field: Field) -> Data:
     return {"name": field.name, "dtype": field.dtype, "shape": field.shape, "halo": field.halo}
 
 
-def _written(access: Access) -> str:
+def _access_text(access: Access) -> str:
     return toml_text(f"{access.field}[{', '.join(map(to_text, access.subscripts))}]")

@@ -48,17 +48,17 @@ def _history(options: argparse.Namespace) -> int:
     from perfassert.comparison.history import history
 
     with progress("commits") as bar:
-        found = history(options.path, options.range, bar)
+        commit_history = history(options.path, options.range, bar)
     if options.html:
         from perfassert.comparison.history_page import history_page
         from perfassert.report.files import replace_file
 
-        replace_file(options.html, history_page(found, options.range))
+        replace_file(options.html, history_page(commit_history, options.range))
         print(f"written: {options.html}", file=sys.stderr)
     if options.json:
-        print(json.dumps(_to_dict(found)))
+        print(json.dumps(_to_dict(commit_history)))
     elif not options.html:
-        say(_text(found))
+        say(_text(commit_history))
     return 0
 
 
@@ -80,7 +80,8 @@ def _bisect(options: argparse.Namespace) -> int:
         say(f"no commit made {options.test} slower")
     else:
         line, step = slower[0]
-        say(f"{_shown(step.commit)}\n{line.key}: time {percent(step.share or 0.0)}: {step.cause}")
+        change = f"time {percent(step.share or 0.0)}: {step.cause}"
+        say(f"{_format_commit(step.commit)}\n{line.key}: {change}")
     return 0 if slower else 1
 
 
@@ -91,16 +92,16 @@ def _between(good: str, bad: str) -> set[str]:
     return set(git_text("rev-list", f"{good}..{bad}").split())
 
 
-def _shown(commit: Commit) -> str:
+def _format_commit(commit: Commit) -> str:
     return printable(f"{commit.digest[:12]} {commit.date[:10]} {commit.author}: {commit.subject}")
 
 
-def _text(found: History) -> str:
+def _text(history: History) -> str:
     from perfassert.report.tables import table
 
-    parts = [table(_HEADER, [_row(line) for line in found.lines])] if found.lines else []
-    parts.append(f"{len(found.lines)} baselines")
-    parts += [f"unreadable: {text}" for text in found.unreadable]
+    parts = [table(_HEADER, [_row(line) for line in history.lines])] if history.lines else []
+    parts.append(f"{len(history.lines)} baselines")
+    parts += [f"unreadable: {text}" for text in history.unreadable]
     return "\n\n".join(parts)
 
 
@@ -109,18 +110,21 @@ def _row(line: Line) -> tuple[object, ...]:
 
     first, last = (Quantity(line.times[i][1], "s") for i in (0, -1))
     worst = max(line.steps, key=lambda s: s.share or 0.0, default=None)
-    said = ""
+    worst_text = ""
     if worst is not None and (worst.share or 0.0) > 0:
-        said = (
+        worst_text = (
             f"{percent(worst.share or 0.0)} {worst.commit.digest[:8]} {worst.commit.subject[:40]}"
         )
     return (
-        line.name, line.key.device, len(line.times), first, last, percent(line.loss), said,
+        line.name, line.key.device, len(line.times), first, last, percent(line.loss), worst_text,
     )  # fmt: skip
 
 
-def _to_dict(found: History) -> dict[str, Any]:
-    return {"baselines": [_line(line) for line in found.lines], "unreadable": [*found.unreadable]}
+def _to_dict(history: History) -> dict[str, Any]:
+    return {
+        "baselines": [_line(line) for line in history.lines],
+        "unreadable": [*history.unreadable],
+    }
 
 
 def _line(line: Line) -> dict[str, Any]:

@@ -59,16 +59,16 @@ def _import(options: argparse.Namespace) -> int:
     output: Path = options.output
     if output.exists() and not options.force:
         raise RecordError(f"{output} is there already; --force replaces it, -o names another")
-    found = read_profile(options.profile)
-    device = _device(options.device, found)
-    codes, left_out = _codes(options, found, device)
+    profile = read_profile(options.profile)
+    device = _device(options.device, profile)
+    codes, left_out = _codes(options, profile, device)
     for reason in left_out:
         print(f"perfassert: left out: {reason}", file=sys.stderr)
     if not codes:
         files = ", ".join(map(str, options.code))
         raise RecordError(f"{options.profile}: no kernel of it is in {files}")
-    replace_file(output, launches_text(found, codes, device.name))
-    shapes = [one for one in found.launches if one.shape.name in codes]
+    replace_file(output, launches_text(profile, codes, device.name))
+    shapes = [one for one in profile.launches if one.shape.name in codes]
     kernels = len({code.mangled for code in codes.values()})
     count = sum(one.count for one in shapes)
     if options.json:
@@ -81,21 +81,21 @@ def _import(options: argparse.Namespace) -> int:
     return 0
 
 
-def _device(named: str | None, found: Profile) -> Device:
+def _device(named: str | None, profile: Profile) -> Device:
     """NVIDIA's names are those of device files but for spaces."""
     from perfassert.hardware.load import device
 
     if named:
         return device(named)
     try:
-        return device(found.device.removeprefix("NVIDIA ").replace(" ", "-"))
+        return device(profile.device.removeprefix("NVIDIA ").replace(" ", "-"))
     except UnknownDevice:
-        said = f"it is of {found.device!r}" if found.device else "it does not name one"
-        raise RecordError(f"the profile's device is not known ({said}); give --device") from None
+        remark = f"it is of {profile.device!r}" if profile.device else "it does not name one"
+        raise RecordError(f"the profile's device is not known ({remark}); give --device") from None
 
 
 def _codes(
-    options: argparse.Namespace, found: Profile, device: Device
+    options: argparse.Namespace, profile: Profile, device: Device
 ) -> tuple[dict[str, Code], list[str]]:
     """By the names of the profile; and why others have none."""
     from perfassert.frontends.cuda.inventory import kernels
@@ -109,7 +109,7 @@ def _codes(
             known.setdefault(info.mangled, path)
     codes: dict[str, Code] = {}
     left_out: list[str] = []
-    for name in dict.fromkeys(one.shape.name for one in found.launches):
+    for name in dict.fromkeys(one.shape.name for one in profile.launches):
         fitting = matching(name, tuple(known))
         if len(fitting) == 1:
             codes[name] = _code(known[fitting[0]], fitting[0], device, options)
@@ -130,8 +130,8 @@ def _code(path: Path, mangled: str, device: Device, options: argparse.Namespace)
     parameters = {p.name: "" if p.pointer else p.dtype for p in known}
     if folders := given.get("include_dirs"):  # no path of this machine goes into the file
         given["include_dirs"] = [_seen_from(options.output, Path(f)) for f in folders]
-    said = "\n".join(f"{key} = {toml_value(value)}" for key, value in given.items())
-    return Code(reader.name, _seen_from(options.output, path), mangled, parameters, said)
+    settings = "\n".join(f"{key} = {toml_value(value)}" for key, value in given.items())
+    return Code(reader.name, _seen_from(options.output, path), mangled, parameters, settings)
 
 
 def _seen_from(output: Path, path: Path) -> str:

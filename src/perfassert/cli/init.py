@@ -118,14 +118,16 @@ def _plan(options: argparse.Namespace) -> Plan:
     reader = frontend_of(str(source))
     with progress(f"parameters of the kernels in {source}"):
         known = parameters(source, arch, **given)
-    found = tuple(suggested(list(chosen.values()), [known[mangled] for mangled in chosen]))
+    suggestions = tuple(
+        suggest_tests(list(chosen.values()), [known[mangled] for mangled in chosen])
+    )
     shown = os.path.relpath(source, options.output.parent)
     if folders := given.get("include_dirs"):  # no path of this machine goes into the file
         seen_from = source.parent  # which from_cuda takes them from; tests without Python: theirs
         if options.output.name.endswith(_TOML):
             seen_from = options.output.parent
         given["include_dirs"] = [Path(os.path.relpath(f, seen_from)).as_posix() for f in folders]
-    return Plan(Path(shown).as_posix(), reader.name, given, devices, found)
+    return Plan(Path(shown).as_posix(), reader.name, given, devices, suggestions)
 
 
 def _devices_of(infos: Sequence[KernelInfo], source: Path) -> Iterator[str]:
@@ -141,13 +143,15 @@ def _devices_of(infos: Sequence[KernelInfo], source: Path) -> Iterator[str]:
     yield from (by_arch[arch] for arch in archs if arch in by_arch)
 
 
-def suggested(infos: Sequence[KernelInfo], known: Sequence[Sequence[Any]]) -> Iterator[Found]:
+def suggest_tests(infos: Sequence[KernelInfo], known: Sequence[Sequence[Any]]) -> Iterator[Found]:
     """``known``: the parameters of each kernel. Overloads are told apart by their mangled names."""
     names = [info.name for info in infos]
     taken: set[str] = set()
     for info, parameters in zip(infos, known, strict=True):
         base = re.sub(r"\W+", "_", info.name).strip("_") or "kernel"
-        test = next(t for i in range(1, len(infos) + 2) if (t := _numbered(base, i)) not in taken)
+        test = next(
+            t for i in range(1, len(infos) + 2) if (t := _numbered_name(base, i)) not in taken
+        )
         taken.add(test)
         plain = [p for p in parameters if not p.pointer]
         args = {p.name: _start(p) for p in plain if not _is_structure(p)}
@@ -156,7 +160,7 @@ def suggested(infos: Sequence[KernelInfo], known: Sequence[Sequence[Any]]) -> It
         yield Found(info.name if unique else info.mangled, test, args, others)
 
 
-def _numbered(base: str, number: int) -> str:
+def _numbered_name(base: str, number: int) -> str:
     return base if number == 1 else f"{base}_{number}"
 
 

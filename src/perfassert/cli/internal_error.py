@@ -74,11 +74,11 @@ def _places(error: BaseException, depth: int = 3) -> Iterator[str]:
 
 def _frames(here: TracebackType | None) -> Iterator[str]:
     for frame, line in traceback.walk_tb(here):
-        file, own = _shortened(frame.f_code.co_filename)
+        file, own = _shorten_path(frame.f_code.co_filename)
         yield f"{file}:{line}" + (f" in {frame.f_code.co_name}" if own else "")
 
 
-def _shortened(file: str) -> tuple[str, bool]:
+def _shorten_path(file: str) -> tuple[str, bool]:
     """A file of perfassert from its package on, of a library from its folder on; else its name.
     Whether what it calls its functions may be said."""
     path = Path(file)

@@ -50,12 +50,12 @@ def _kernels(options: argparse.Namespace) -> int:
     device = load_device(options.device) if options.device else None
     arch = options.arch or (device.arch if device else None)
     given = compilation_of(options)
-    found: list[tuple[str, KernelInfo]] = []
+    pairs: list[tuple[str, KernelInfo]] = []
     for file in options.file:
         with progress(f"kernels of {file}") as bar:
-            found += [(file, info) for info in _of(Path(file), arch, given, bar)]
-    files = [file for file, i in found if _matches(i, options.filter)]
-    kept = [i for _, i in found if _matches(i, options.filter)]
+            pairs += [(file, info) for info in _of(Path(file), arch, given, bar)]
+    files = [file for file, i in pairs if _matches(i, options.filter)]
+    kept = [i for _, i in pairs if _matches(i, options.filter)]
     shares = [_occupancy(i, options.block, device) for i in kept]
     if options.json:
         rows = [
@@ -97,7 +97,7 @@ def _occupancy(info: KernelInfo, block: int | None, device: Device | None) -> fl
 
 
 def _text(
-    found: Sequence[KernelInfo], shares: Sequence[float | None], block: bool, files: Sequence[str]
+    infos: Sequence[KernelInfo], shares: Sequence[float | None], block: bool, files: Sequence[str]
 ) -> str:
     """``files``: of each kernel, where there are several."""
     from perfassert.report.tables import table
@@ -105,7 +105,7 @@ def _text(
     header = ["kernel", "arch", "registers", "spills", "stack", "shared", "barriers", "code", "mix",
               "digest", "control flow"]  # fmt: skip
     rows: list[list[object]] = []
-    for i, share in zip(found, shares, strict=True):
+    for i, share in zip(infos, shares, strict=True):
         most = sorted(i.mix.items(), key=lambda item: (-item[1], item[0]))[:3]
         mix = ", ".join(f"{count} {name}" for name, count in most)
         rows.append(
@@ -121,4 +121,4 @@ def _text(
         header.insert(1, "file")
         for row, file in zip(rows, files, strict=True):
             row.insert(1, file)
-    return f"{table(header, rows)}\n\n{len(found)} kernel{'s' * (len(found) != 1)}"
+    return f"{table(header, rows)}\n\n{len(infos)} kernel{'s' * (len(infos) != 1)}"

@@ -38,7 +38,7 @@ def add_work(parser: argparse.ArgumentParser) -> None:
 def work(options: argparse.Namespace) -> tuple[Work, ...]:
     """Raises :class:`LaunchError` where something is missing or said twice."""
     if options.launches is not None:
-        return tuple(_recorded(options))
+        return tuple(_recorded_launches(options))
     if options.source is None:
         raise LaunchError("the source is missing: a .cu file, say; or give --launches FILE")
     check_source(options)
@@ -50,13 +50,13 @@ def work(options: argparse.Namespace) -> tuple[Work, ...]:
     return (Work(kernel_of(options), launch, options.device),)
 
 
-def _recorded(options: argparse.Namespace) -> Iterator[Work]:
-    from perfassert.perf_toml.launches import chosen, launches
+def _recorded_launches(options: argparse.Namespace) -> Iterator[Work]:
+    from perfassert.perf_toml.launches import choose_launches, launches
 
     given: dict[str, Any] = {n: getattr(options, n) for n in ("grid", "block", "arg")}
-    if said := [f"--{name}" for name, value in given.items() if value]:
-        raise LaunchError(f"{said[0]}: --launches already says it")
-    for entry in chosen(launches(options.launches), options.kernel):
+    if conflicting := [f"--{name}" for name, value in given.items() if value]:
+        raise LaunchError(f"{conflicting[0]}: --launches already says it")
+    for entry in choose_launches(launches(options.launches), options.kernel):
         device = options.device or entry.device
         if not device:
             raise LaunchError(f"{options.launches} names no device; give --device")

@@ -62,22 +62,22 @@ class _Handler(BaseHTTPRequestHandler):
     sys_version = ""
 
     def do_GET(self) -> None:
-        if self._known(""):
+        if self._accepts(""):
             self._send(HTTPStatus.OK, self.server.page, "text/html; charset=utf-8")
 
     def do_POST(self) -> None:
         name = self.path.rpartition("/")[2]
-        if not self._known(name) or (content := self._content()) is None:
+        if not self._accepts(name) or (content := self._content()) is None:
             return
         answer = self.server.answers.get(name)
         if answer is None:
             self._refuse(HTTPStatus.NOT_FOUND, "there is no such page")
             return
-        status, found = self._answered(answer, content)
-        text = json.dumps(plain(found)).replace(self.server.folder, "")
+        status, reply = self._answer(answer, content)
+        text = json.dumps(plain(reply)).replace(self.server.folder, "")
         self._send(status, text.encode(), _JSON)
 
-    def _answered(self, answer: Answer, content: bytes) -> tuple[HTTPStatus, Mapping[str, Any]]:
+    def _answer(self, answer: Answer, content: bytes) -> tuple[HTTPStatus, Mapping[str, Any]]:
         try:
             question = json.loads(content)
             if not isinstance(question, dict):
@@ -90,10 +90,10 @@ class _Handler(BaseHTTPRequestHandler):
         except PerfAssertError as error:
             return HTTPStatus.OK, {"error": str(error)}  # an answer, too: it is about the kernel
         except Exception as error:
-            said = f"internal error: {type(error).__name__}: {error}"
-            return HTTPStatus.INTERNAL_SERVER_ERROR, {"error": said}
+            message = f"internal error: {type(error).__name__}: {error}"
+            return HTTPStatus.INTERNAL_SERVER_ERROR, {"error": message}
 
-    def _known(self, name: str) -> bool:
+    def _accepts(self, name: str) -> bool:
         """Whether the request may be answered; else it has been refused."""
         port = self.server.server_address[1]
         hosts = [f"{host}:{port}" for host in (_HOST, "localhost")]
@@ -133,5 +133,5 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(content)
 
-    def log_message(self, *said: Any) -> None:
+    def log_message(self, *args: Any) -> None:
         """Nothing: the terminal is the user's."""

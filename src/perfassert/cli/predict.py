@@ -56,7 +56,7 @@ def _all(asked: tuple[Work, ...], options: argparse.Namespace) -> int:
     from perfassert.predictor import predict
     from perfassert.report.launches import Predicted, text
 
-    found = []
+    predictions = []
     with progress("predictions") as bar:
         for number, one in enumerate(asked):
             bar(number, len(asked), one.label)
@@ -64,12 +64,14 @@ def _all(asked: tuple[Work, ...], options: argparse.Namespace) -> int:
                 prediction, why = predict(one.kernel, one.launch, one.device), ""
             except PerfAssertError as error:
                 prediction, why = None, str(error)
-            found.append(Predicted(one.label, one.count, one.launch.describe(), prediction, why))
+            predictions.append(
+                Predicted(one.label, one.count, one.launch.describe(), prediction, why)
+            )
     if options.json:
-        print(json.dumps({"launches": [_entry(p) for p in found]}))
+        print(json.dumps({"launches": [_entry(p) for p in predictions]}))
     else:
-        say(text(found))
-    return 1 if any(p.prediction is None for p in found) else 0
+        say(text(predictions))
+    return 1 if any(p.prediction is None for p in predictions) else 0
 
 
 def _entry(one: Any) -> dict[str, Any]:

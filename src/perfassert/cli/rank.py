@@ -63,7 +63,7 @@ def _rank(options: argparse.Namespace) -> int:
         tried = _predict_all(options, blocks, bar)
     refused = {t.block: t.error for t in tried if t.error}
     if refused and (options.blocks or len(refused) == len(tried)):
-        raise LaunchError(next(f"block {_shown(b)}: {why}" for b, why in refused.items()))
+        raise LaunchError(next(f"block {_format_block(b)}: {why}" for b, why in refused.items()))
     ranking = _ranking(options, tried)
     if options.plot:
         plot(ranking, options.plot)
@@ -85,7 +85,7 @@ def _blocks(options: argparse.Namespace, device: Device) -> list[Block]:
         sizes = extent_of(options.all_blocks, "--all-blocks")
         blocks = [b for size in sizes for b in shapes(size, domain, device)]
     if twice := [b for i, b in enumerate(blocks) if b in blocks[:i]]:
-        raise LaunchError(f"block {_shown(twice[0])} occurs twice")
+        raise LaunchError(f"block {_format_block(twice[0])} occurs twice")
     if not blocks:
         raise LaunchError("there is no block to rank; give --blocks X,Y,Z")
     return blocks
@@ -127,7 +127,7 @@ def _predict_all(options: argparse.Namespace, blocks: Sequence[Block], bar: Bar)
     tried: list[_Tried] = []
     start, each = perf_counter(), inf
     while len(tried) < len(blocks):
-        bar(len(tried), len(blocks), _shown(blocks[len(tried)]))
+        bar(len(tried), len(blocks), _format_block(blocks[len(tried)]))
         begin = perf_counter()
         tried.append(one(blocks[len(tried)]))
         each = min(each, perf_counter() - begin)  # the first one compiles
@@ -140,7 +140,7 @@ def _predict_all(options: argparse.Namespace, blocks: Sequence[Block], bar: Bar)
     with process_pool(options.jobs) as pool:
         if pool is None:
             for block in rest:
-                bar(len(tried), len(blocks), _shown(block))
+                bar(len(tried), len(blocks), _format_block(block))
                 tried.append(one(block))
             return tried
         import os
@@ -189,7 +189,7 @@ def _ranking(options: argparse.Namespace, tried: Sequence[_Tried]) -> Ranking:
     return Ranking(tuple(ordered))
 
 
-def _shown(block: Block) -> str:
+def _format_block(block: Block) -> str:
     return "×".join(map(str, block))
 
 
@@ -206,7 +206,7 @@ def _text(ranking: Ranking, refused: dict[Block, str], top: int | None) -> str:
         f"= tied with the best: within {band}, which the model cannot tell apart",
     ]
     if refused:
-        why = "\n".join(f"- {_shown(b)}: {reason}" for b, reason in refused.items())
+        why = "\n".join(f"- {_format_block(b)}: {reason}" for b, reason in refused.items())
         parts.append(f"left out:\n{why}")
     return "\n\n".join(parts)
 

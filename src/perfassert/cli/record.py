@@ -152,12 +152,12 @@ def _summary(recording: Recording, output: Path) -> dict[str, Any]:
         "contents": len(recording.contents.arrays),
         "contents_left_out": recording.contents.left_out,
         "executed": recording.executed,
-        "not_executed": _demangled(recording.not_executed),
+        "not_executed": _with_demangled_names(recording.not_executed),
         "status": recording.status,
         "timed_out": recording.late,
         "stopped": findings.stopped,
         "refused": findings.refused,
-        "unreadable": _demangled(findings.failed),
+        "unreadable": _with_demangled_names(findings.failed),
         "device_attributes_unknown": sorted(findings.attributes),
         "arguments_unknown": [
             (without_parameters(demangle(k)), name) for k, name in sorted(findings.unknown)
@@ -165,7 +165,7 @@ def _summary(recording: Recording, output: Path) -> dict[str, Any]:
     }
 
 
-def _demangled(reasons: Mapping[str, str]) -> dict[str, str]:
+def _with_demangled_names(reasons: Mapping[str, str]) -> dict[str, str]:
     return {without_parameters(demangle(name)): why for name, why in reasons.items()}
 
 

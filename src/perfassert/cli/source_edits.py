@@ -12,7 +12,7 @@ _UNROLL = re.compile(r"\s*#\s*pragma\s+unroll\b")
 _BOUNDS = r"__launch_bounds__\s*\([^)]*\)"
 
 
-def unrolled(text: str, line: int, factor: int) -> str | None:
+def unroll_loop(text: str, line: int, factor: int) -> str | None:
     """``#pragma unroll factor`` before the loop that begins on that line."""
     lines = text.splitlines(keepends=True)
     if not 0 < line <= len(lines) or not _LOOP.match(lines[line - 1]):
@@ -29,7 +29,7 @@ def unrolled(text: str, line: int, factor: int) -> str | None:
     return "".join(lines)
 
 
-def moved(place: str, before: str, after: str) -> str:
+def relocate(place: str, before: str, after: str) -> str:
     """``"a.cu:42=128"`` of the text before → where that line is in the text after."""
     file, colon, rest = place.partition("=")[0].rpartition(":")
     number = re.match(r"\d+", rest)
@@ -42,21 +42,21 @@ def moved(place: str, before: str, after: str) -> str:
     return f"{file}:{int(number[0]) + shift}{place[len(file) + 1 + number.end() :]}"
 
 
-def bounded(text: str, kernel: str, threads: int) -> str | None:
+def add_launch_bounds(text: str, kernel: str, threads: int) -> str | None:
     """``__launch_bounds__(threads)`` on a kernel that states none."""
-    found = _declaration(text, kernel)
-    if found is None or re.search(_BOUNDS, found.group()):
+    declaration = _declaration(text, kernel)
+    if declaration is None or re.search(_BOUNDS, declaration.group()):
         return None
-    place = found.start("name")
+    place = declaration.start("name")
     return f"{text[:place]}__launch_bounds__({threads}) {text[place:]}"
 
 
-def restricted(text: str, kernel: str) -> str | None:
+def add_restrict(text: str, kernel: str) -> str | None:
     """``__restrict__`` on every pointer among the kernel's parameters."""
-    found = _declaration(text, kernel)
-    if found is None:
+    declaration = _declaration(text, kernel)
+    if declaration is None:
         return None
-    start = found.end()
+    start = declaration.end()
     stop = _closing(text, start)
     parameters = text[start:stop]
     made = ",".join(map(_restrict, parameters.split(",")))

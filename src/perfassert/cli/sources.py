@@ -90,7 +90,7 @@ def kernel_of(options: argparse.Namespace) -> Kernel:
     from perfassert.frontends.files import frontend_of
 
     path = Path(options.source)
-    reader, given = frontend_of(options.source), _given(options)
+    reader, given = frontend_of(options.source), _kernel_settings(options)
     for key in given:
         if key not in reader.takes:
             reason = f"the front end of {path.suffix} files takes none"
@@ -109,13 +109,13 @@ _OPTIONS = {
 
 def compilation_of(options: argparse.Namespace) -> dict[str, Any]:
     """What the options of :func:`add_compilation` say to a compiler."""
-    said = {
+    settings = {
         "defines": dict(map(_macro, options.define)),
         "include_dirs": [_folder(text) for text in options.include_dir],
         "options": options.option,
         "toolchain": options.toolchain,
     }
-    return {key: value for key, value in said.items() if value}
+    return {key: value for key, value in settings.items() if value}
 
 
 def _folder(text: str) -> str:
@@ -123,15 +123,15 @@ def _folder(text: str) -> str:
     return str(Path(text).resolve()) if os.path.isdir(text) else text
 
 
-def _given(options: argparse.Namespace) -> dict[str, object]:
-    said = {
+def _kernel_settings(options: argparse.Namespace) -> dict[str, object]:
+    settings = {
         **compilation_of(options),
         "arch": options.arch,
         "trip_counts": {k: _whole(v, "--trip-count") for k, v in map(_pair, options.trip_count)},
         "proxies": dict(pair(text, "--proxy") for text in options.proxy),
         "constants": values(options.constant, "--constant"),
     }
-    return {key: value for key, value in said.items() if value}
+    return {key: value for key, value in settings.items() if value}
 
 
 def launch_of(options: argparse.Namespace) -> Launch | None:

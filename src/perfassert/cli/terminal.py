@@ -79,14 +79,14 @@ def say(text: str) -> None:
     from rich.console import Console
 
     console = Console(file=raw(sys.stdout), highlight=False, markup=False, emoji=False)
-    for part in parted(printable(text)):
+    for part in split_tables(printable(text)):
         if isinstance(part, str):
             console.print(part, soft_wrap=True)
         else:
-            console.print(_drawn(part))
+            console.print(_rich_table(part))
 
 
-def parted(text: str) -> Iterator[str | list[list[str]]]:
+def split_tables(text: str) -> Iterator[str | list[list[str]]]:
     """Lines, and tables as the rows of their cells, the header first."""
     lines = text.split("\n")
     at = 0
@@ -107,7 +107,7 @@ def _cells(line: str, starts: list[int]) -> list[str]:
     return [line[a:b].strip() for a, b in zip(starts, ends, strict=True)]
 
 
-def _drawn(cells: list[list[str]]) -> object:
+def _rich_table(cells: list[list[str]]) -> object:
     from rich.table import Table
     from rich.text import Text
 

@@ -25,18 +25,18 @@ def pair(text: str, option: str) -> tuple[str, str]:
 
 def values(texts: Iterable[str], option: str) -> dict[str, Any]:
     """``["n=1e6", "cfg.n=5"]`` → ``{"n": 1000000, "cfg": {"n": 5}}``; byte offsets are numbers."""
-    found: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     for text in texts:
         path, written = pair(text, option)
         name, dot, member = path.partition(".")
         if not dot:
-            found[name] = value(written, f"{option} {name}")
+            arguments[name] = value(written, f"{option} {name}")
             continue
-        structure = found.setdefault(name, {})
+        structure = arguments.setdefault(name, {})
         if not isinstance(structure, dict):
             raise LaunchError(f"{option} {path}: {name!r} has a value of its own")
         structure[int(member) if member.isdigit() else member] = value(written, f"{option} {path}")
-    return found
+    return arguments
 
 
 def value(text: str, where: str) -> Any:
@@ -47,7 +47,7 @@ def value(text: str, where: str) -> Any:
     if text.startswith("@"):
         return _buffer(where, data=text[1:])
     if text.startswith(_BUFFER):
-        return _described(text, where)
+        return _parse_buffer(text, where)
     if "," in text and "(" not in text:
         return [value(part.strip(), where) for part in text.split(",") if part.strip()]
     try:
@@ -66,7 +66,7 @@ def _digits(text: str, where: str) -> int:
         raise LaunchError(f"{where}: a number of {len(text)} digits is none") from None
 
 
-def _described(text: str, where: str) -> Buffer:
+def _parse_buffer(text: str, where: str) -> Buffer:
     """A call of ``Buffer`` with numbers, texts and tuples; nothing is evaluated."""
     try:
         call = read_call(text)

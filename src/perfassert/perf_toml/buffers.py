@@ -80,8 +80,8 @@ def _check_alias(reader: TableReader, at: str, alias: str, args: Mapping[str, An
     if not isinstance(args[meant], (Buffer, Mapping)):
         reader.fail(f"{at}.alias", f"{alias!r} is {args[meant]!r}, no buffer")
     chain = [alias]
-    while isinstance(found := args.get(chain[-1]), Buffer) and found.alias is not None:
-        if found.alias in chain:
-            around = " → ".join([*chain, found.alias])
+    while isinstance(buffer := args.get(chain[-1]), Buffer) and buffer.alias is not None:
+        if buffer.alias in chain:
+            around = " → ".join([*chain, buffer.alias])
             reader.fail(f"{at}.alias", f"is an alias of itself: {around}")
-        chain.append(found.alias)
+        chain.append(buffer.alias)

@@ -28,7 +28,7 @@ def read_candidates(
         return _blocks(reader, where, name, given, kernel, (f"{key}.launch", launch))
     if not isinstance(given, dict) or not given:
         reader.fail(where, "must be a list of blocks, or a table label → { kernel, launch }")
-    found = {}
+    candidates = {}
     for label, value in given.items():
         at = f"{where}.{label}"
         variant = reader.section(at, value)
@@ -37,8 +37,8 @@ def read_candidates(
         place = own[0] or kernel[0] or f"{at}.kernel"
         made = reader.kernel(place, _laid_over(kernel[1], own[1]), name)
         over = reader.section(f"{at}.launch", variant.get("launch", {}))
-        found[label] = (made, reader.make_launch(f"{at}.launch", _launch_over(launch, over)))
-    return found
+        candidates[label] = (made, reader.make_launch(f"{at}.launch", _launch_over(launch, over)))
+    return candidates
 
 
 def _common_launch(reader: DescriptionReader, key: str, table: Mapping[str, Any]) -> dict[str, Any]:
@@ -64,13 +64,13 @@ def _blocks(
     if "block" in common:
         reader.fail(f"{launch_key}.block", "the candidates are the blocks; leave it out")
     made = reader.kernel(kernel[0] or f"{where.rpartition('.')[0]}.kernel", kernel[1] or None, name)
-    found: dict[str, tuple[Kernel, Launch]] = {}
+    candidates: dict[str, tuple[Kernel, Launch]] = {}
     for i, block in enumerate(given):
         label = block_label(reader, f"{where}[{i}]", block)
-        if label in found:
+        if label in candidates:
             reader.fail(f"{where}[{i}]", f"{label} is there twice")
-        found[label] = (made, reader.make_launch(launch_key, {**common, "block": block}))
-    return found
+        candidates[label] = (made, reader.make_launch(launch_key, {**common, "block": block}))
+    return candidates
 
 
 def block_label(reader: DescriptionReader, key: str, block: Any) -> str:

@@ -63,13 +63,13 @@ class DescriptionReader(KernelTableReader):
 
     def expression(self, key: str, value: Any) -> int:
         """Evaluated at once: its parameters are filled in, so that no name is left."""
-        found = super().expression(key, value)
-        if isinstance(found, int):
-            return found
-        if names := integer_names(found, self.error):
+        parsed = super().expression(key, value)
+        if isinstance(parsed, int):
+            return parsed
+        if names := integer_names(parsed, self.error):
             self.fail(key, f"unknown name {min(names)!r}; parameters and constants go in braces")
         try:
-            return evaluate_integer(found, {}, self.error)
+            return evaluate_integer(parsed, {}, self.error)
         except self.error as error:
             self.fail(key, str(error))
 
@@ -159,9 +159,9 @@ class DescriptionReader(KernelTableReader):
             self.fail(key, why)
 
     def file(self, key: str, value: Any) -> str:
-        found = super().file(key, value)
-        self._inside(key, Path(file_and_part(found)[0]))
-        return found
+        path = super().file(key, value)
+        self._inside(key, Path(file_and_part(path)[0]))
+        return path
 
     def _folders(self, key: str, value: Any) -> tuple[Path, ...]:
         folders = tuple(self.path.parent / folder for folder in self.strings(key, value))

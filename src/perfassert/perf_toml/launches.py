@@ -105,7 +105,9 @@ def launches(path: str | PathLike[str]) -> tuple[RecordedLaunch, ...]:
     return _LaunchesReader(Path(fspath(path)), fspath(path)).entries()
 
 
-def chosen(entries: Sequence[RecordedLaunch], kernel: str | None) -> tuple[RecordedLaunch, ...]:
+def choose_launches(
+    entries: Sequence[RecordedLaunch], kernel: str | None
+) -> tuple[RecordedLaunch, ...]:
     """Those of one kernel, by its label, the label of a launch, or as much of its name as chooses
     kernels elsewhere. :class:`~perfassert.RecordError` where there is none, or several kernels."""
     if kernel is None:
@@ -125,10 +127,10 @@ def chosen(entries: Sequence[RecordedLaunch], kernel: str | None) -> tuple[Recor
 def of_kernel(
     entries: Sequence[RecordedLaunch], kernel: Kernel | str | None
 ) -> tuple[RecordedLaunch, ...]:
-    """As :func:`chosen`; a kernel takes the place of the recorded one of its name."""
+    """As :func:`choose_launches`; a kernel takes the place of the recorded one of its name."""
     if kernel is None or isinstance(kernel, str):
-        return chosen(entries, kernel)
-    return tuple(replace(e, kernel=kernel) for e in chosen(entries, kernel.name))
+        return choose_launches(entries, kernel)
+    return tuple(replace(e, kernel=kernel) for e in choose_launches(entries, kernel.name))
 
 
 def _kernel_label(entry: RecordedLaunch) -> str:
@@ -149,8 +151,8 @@ class _LaunchesReader(DescriptionReader):
         given = self.table.get("launch", [])
         if not isinstance(given, list) or not given:
             self.fail("launch", "there is no launch; add [[launch]]")
-        found = [self._entry(f"launch[{i}]", table, device) for i, table in enumerate(given)]
-        return tuple(_labelled(found))
+        entries = [self._entry(f"launch[{i}]", table, device) for i, table in enumerate(given)]
+        return tuple(_with_labels(entries))
 
     def _entry(self, key: str, value: Any, device: str) -> RecordedLaunch:
         table = self.section(key, value)
@@ -159,13 +161,13 @@ class _LaunchesReader(DescriptionReader):
         count = table.get("count", 1)
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:
             self.fail(f"{key}.count", f"must be a whole number above 0, not {count!r}")
-        described = self._described(key, label, table.get("constants"))
+        described = self._kernel_table(key, label, table.get("constants"))
         name = self.string(f"kernels.{label}.name", described.get("name", label))
         launch = self.make_launch(key, {k: v for k, v in table.items() if k in LAUNCH})
         made = self.kernel(f"kernels.{label}", described, label)
         return RecordedLaunch(label, demangle(name), made, launch, count, device)
 
-    def _described(self, key: str, label: str, constants: Any) -> dict[str, Any]:
+    def _kernel_table(self, key: str, label: str, constants: Any) -> dict[str, Any]:
         """The kernel's table, with what the program wrote into constants before this launch."""
         kernels = self.section("kernels", self.table.get("kernels"))
         if label not in kernels:
@@ -190,11 +192,11 @@ class _LaunchesReader(DescriptionReader):
             self.fail(key, str(error))
 
 
-def _labelled(entries: Sequence[RecordedLaunch]) -> list[RecordedLaunch]:
+def _with_labels(entries: Sequence[RecordedLaunch]) -> list[RecordedLaunch]:
     """``axpy``, ``axpy#2``: a name for each."""
     seen: dict[str, int] = {}
-    found = []
+    result = []
     for entry in entries:
         number = seen[entry.label] = seen.get(entry.label, 0) + 1
-        found.append(replace(entry, label=f"{entry.label}#{number}") if number > 1 else entry)
-    return found
+        result.append(replace(entry, label=f"{entry.label}#{number}") if number > 1 else entry)
+    return result

@@ -49,7 +49,7 @@ class _Scanner:
         start = self.at
         array = self.text.startswith("[[", start)
         self.at += 2 if array else 1
-        *above, last = self._dotted()
+        *above, last = self._read_dotted_key()
         path = ""
         for part in above:
             path = self._note(_join(path, part), start)
@@ -64,7 +64,7 @@ class _Scanner:
 
     def _pair(self, table: str) -> None:
         start, path = self.at, table
-        for part in self._dotted():
+        for part in self._read_dotted_key():
             path = self._note(_join(path, part), start)
         self.at += 1  # the equals sign
         self._skip(_SPACE)
@@ -104,7 +104,7 @@ class _Scanner:
         if self.text[self.at] == ",":
             self._open()
 
-    def _dotted(self) -> list[str]:
+    def _read_dotted_key(self) -> list[str]:
         parts = []
         while True:
             self._skip(_SPACE)

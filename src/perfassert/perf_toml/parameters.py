@@ -19,7 +19,7 @@ Rows = list[tuple[tuple[str, ...], Row]]
 def read_rows(reader: TableReader, key: str, given: Any) -> Rows:
     """A table of lists: their product; a list of tables: a row each, which may have an ``id``."""
     if isinstance(given, list):
-        return _listed(reader, key, given)
+        return _rows_of_list(reader, key, given)
     table = reader.section(key, given)
     if not table:
         reader.fail(key, "is empty; give NAME = [value, …]")
@@ -33,7 +33,7 @@ def read_rows(reader: TableReader, key: str, given: Any) -> Rows:
     return [(_ids(row), row) for row in rows]
 
 
-def _listed(reader: TableReader, key: str, given: list[Any]) -> Rows:
+def _rows_of_list(reader: TableReader, key: str, given: list[Any]) -> Rows:
     if not given:
         reader.fail(key, "is empty; give at least one table")
     names = [name for name in reader.section(f"{key}[0]", given[0]) if name != "id"]

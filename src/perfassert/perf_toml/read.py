@@ -46,10 +46,10 @@ class _FileReader(DescriptionReader):
         for name, table in self.kernels.items():
             self.section(f"kernels.{name}", table)
         self.names: set[str] = set()
-        found = [*self.all_of("test", TEST, self.tests), *self.all_of("rank", RANK, self.rank)]
-        if not found:
+        cases = [*self.all_of("test", TEST, self.tests), *self.all_of("rank", RANK, self.rank)]
+        if not cases:
             self.fail("", "there is nothing to check; add [[test]] or [[rank]]")
-        return found
+        return cases
 
     def all_of(
         self,
@@ -135,10 +135,10 @@ class _FileReader(DescriptionReader):
     def device(self, key: str, given: Any) -> str:
         text = self.string(key, given)
         path = str(self.path.parent / text) if text.endswith(".toml") else text
-        self.checked(key, load_device, path)
+        self.locate_errors(key, load_device, path)
         return path
 
-    def checked(self, key: str, check: Callable[..., _Result], *given: Any) -> _Result:
+    def locate_errors(self, key: str, check: Callable[..., _Result], *given: Any) -> _Result:
         """What ``check`` gives; what it raises gets a place."""
         try:
             return check(*given)
@@ -150,14 +150,14 @@ class _FileReader(DescriptionReader):
         if given is None:
             return {}
         table = given if isinstance(given, dict) else {EVERY_DEVICE: given}
-        found = {}
+        reasons = {}
         for device, reason in table.items():
             where = f"{key}.{device}" if device else key
             name = load_device(self.device(where, device)).name if device else EVERY_DEVICE
-            found[name] = self.string(where, reason)
-            if not found[name].strip():
+            reasons[name] = self.string(where, reason)
+            if not reasons[name].strip():
                 self.fail(where, "is empty; say why")
-        return found
+        return reasons
 
     def tests(
         self, key: str, name: str, table: dict[str, Any], parameters: Parameters
@@ -167,12 +167,12 @@ class _FileReader(DescriptionReader):
         if not expect and baseline is None:
             self.fail(key, "checks nothing; add expect or baseline")
         if isinstance(table.get("launches"), str):
-            for entry in self.recorded(key, name, table, parameters[1]):
+            for entry in self.recorded_launches(key, name, table, parameters[1]):
                 at = f"{key}.launches"
                 header = self.header(key, name, table, (*parameters[0], entry.label))
                 yield TestCase(header, entry.kernel, entry.launch, expect, baseline, at, at)
             return
-        where, kernel = self.described(f"{key}.kernel", table.get("kernel"), parameters[1])
+        where, kernel = self.find_kernel_table(f"{key}.kernel", table.get("kernel"), parameters[1])
         if ("launch" in table) == ("launches" in table):
             self.fail(key, "give launch, or launches as a table name → launch or as a file")
         shapes = {"": ("launch", table.get("launch"))}
@@ -193,7 +193,7 @@ class _FileReader(DescriptionReader):
                 launch_key=f"{key}.{at}",
             )
 
-    def recorded(
+    def recorded_launches(
         self, key: str, name: str, table: dict[str, Any], row: Row
     ) -> tuple[RecordedLaunch, ...]:
         """Launches of a launches file: all, those of a recorded kernel, or those of a kernel that
@@ -201,16 +201,16 @@ class _FileReader(DescriptionReader):
         if "launch" in table:
             self.fail(f"{key}.launch", "does not go with launches; give one of them")
         at, given = f"{key}.launches", table.get("kernel")
-        entries = self.checked(at, launches, self.file(at, table["launches"]))
+        entries = self.locate_errors(at, launches, self.file(at, table["launches"]))
         kernel: Kernel | str | None = given if isinstance(given, str) else None
         if given is not None and (kernel is None or kernel in self.kernels):
-            where, described = self.described(f"{key}.kernel", given, row)
+            where, described = self.find_kernel_table(f"{key}.kernel", given, row)
             kernel = self.kernel(where, described, name)
-        return self.checked(
+        return self.locate_errors(
             f"{key}.kernel" if given is not None else at, of_kernel, entries, kernel
         )
 
-    def described(self, key: str, given: Any, row: Row) -> tuple[str, Any]:
+    def find_kernel_table(self, key: str, given: Any, row: Row) -> tuple[str, Any]:
         """Where the kernel is described, and the table; a string names one of ``[kernels]``."""
         if not isinstance(given, str):
             return key, self.section(key, given)
@@ -229,7 +229,7 @@ class _FileReader(DescriptionReader):
             self.fail(key, "is empty; name at least one metric")
         for name, condition in table.items():
             at = f"{key}.{name}"
-            self.checked(at, parse_condition, self.checked(at, metric, name), condition)
+            self.locate_errors(at, parse_condition, self.locate_errors(at, metric, name), condition)
         return table
 
     def baseline(self, key: str, given: Any) -> dict[str, Any] | None:
@@ -242,8 +242,8 @@ class _FileReader(DescriptionReader):
         metrics.pop("tolerance", None)
         was = {"was": self.string(f"{key}.was", metrics.pop("was"))} if "was" in metrics else {}
         for name, tolerance in metrics.items():
-            self.checked(f"{key}.{name}", tolerances, "2 %", {name: tolerance})
-        self.checked(key, tolerances, default, metrics)
+            self.locate_errors(f"{key}.{name}", tolerances, "2 %", {name: tolerance})
+        self.locate_errors(key, tolerances, default, metrics)
         return {"tolerance": default, **was, **metrics}
 
     def rank(
@@ -251,10 +251,10 @@ class _FileReader(DescriptionReader):
     ) -> Iterator[RankCase]:
         ids, row = parameters
 
-        def described(at: str, given: Any) -> tuple[str, Any]:
-            return self.described(at, given, row)
+        def kernel_table(at: str, given: Any) -> tuple[str, Any]:
+            return self.find_kernel_table(at, given, row)
 
-        candidates = read_candidates(self, key, name, table, described)
+        candidates = read_candidates(self, key, name, table, kernel_table)
         yield RankCase(
             header=self.header(key, name, table, ids),
             candidates=candidates,

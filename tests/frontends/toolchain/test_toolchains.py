@@ -125,7 +125,7 @@ def test_results_are_kept_by_toolchain(two, tmp_path, runs):
 
 
 def test_doctor_lists_toolchains(two):
-    (check,) = (c for c in doctor.examined() if c.name == "toolchains")
+    (check,) = (c for c in doctor.run_checks() if c.name == "toolchains")
     assert check.ok
     assert "12.94 (nvrtc, ptxas), 12.93 (nvrtc, ptxas)" in check.said
 
