@@ -111,7 +111,7 @@ def _text(outcome: Outcome, output: Path) -> str:
     lines = [table(("class", "λ", "Λ", "how"), rows), ""]
     lines += [f"not measured: {key}: {reason}" for key, reason in outcome.missing()]
     lines.append(
-        f"{output}: {outcome.measured()} values measured; the others are the driver's, or "
+        f"{output}: {outcome.measured_count()} values measured; the others are the driver's, or "
         f"those of {outcome.nearest.name}"
     )
     return "\n".join(lines)

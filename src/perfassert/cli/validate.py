@@ -129,7 +129,7 @@ def run(options: argparse.Namespace) -> int:
                 print(f"\n{explain.text(timed)}")
             if options.ablate:
                 with progress(f"ablations of {suite.path.name}"):
-                    ablated = ablate.ablated(suite, rows, executor)
+                    ablated = ablate.validate_ablations(suite, rows, executor)
                 print(f"\n{ablate.text(ablated)}")
             results.append(result)
     complaints = [c for result in results for c in _complaints(result, limits, record)]

@@ -13,7 +13,7 @@ from perfassert.cli.main import main
 from perfassert.frontends.toolchain import tools
 from perfassert.frontends.toolchain.build import Source, build
 from perfassert.lab.calibration import cuda_driver, plan
-from perfassert.lab.calibration.cuda_driver import CudaDriver, compiled, summarised
+from perfassert.lab.calibration.cuda_driver import CudaDriver, compile_program, summarize
 from perfassert.lab.calibration.driver import CalibrationError, Shot
 
 PROGRAMS = ["memory", "launch", "chain:barrier", *(f"chain:{name}" for name in plan.CHAINS)]
@@ -139,7 +139,7 @@ def bound(monkeypatch):
         monkeypatch.setitem(sys.modules, "cuda", package)
         monkeypatch.setitem(sys.modules, "cuda.bindings", package.bindings)
         monkeypatch.setitem(sys.modules, "cuda.bindings.driver", made)
-        monkeypatch.setattr(cuda_driver, "compiled", lambda program, arch: b"cubin")
+        monkeypatch.setattr(cuda_driver, "compile_program", lambda program, arch: b"cubin")
         return made
 
     return bind
@@ -236,7 +236,7 @@ def test_without_the_extra(monkeypatch, tmp_path, capsys):
 def test_the_unit_with_most_warps_counts():
     records = [(0, 100, 50, 7), (10, 130, 60, 7), (5, 95, 45, 8), (1000, 1500, 250, 9),
                (1100, 1600, 250, 9)]  # fmt: skip
-    assert summarised(records) == ((130 + 600) / 2, 2e9)
+    assert summarize(records) == ((130 + 600) / 2, 2e9)
 
 
 @toolchain
@@ -246,15 +246,15 @@ def test_kernels_compile(arch):
     for program in PROGRAMS if arch in WHOLE else VARYING:
         since = plan.CHAINS[program[6:]].since if program[6:] in plan.CHAINS else 0
         if int(arch[3:]) >= since:
-            assert compiled(program, arch).startswith(b"\x7fELF"), program
+            assert compile_program(program, arch).startswith(b"\x7fELF"), program
 
 
 def test_old_gpus(monkeypatch):
     with pytest.raises(CalibrationError, match="needs sm_70"):
-        compiled("memory", "sm_61")
+        compile_program("memory", "sm_61")
     monkeypatch.setattr(tools, "before", lambda name, version: None)
     with pytest.raises(CalibrationError, match="no installed ptxas knows sm_70"):
-        compiled("memory", "sm_70")
+        compile_program("memory", "sm_70")
 
 
 OPCODES = {

@@ -6,7 +6,7 @@ from copy_suite import HEADER, SUITE, write
 import perfassert as pa
 from perfassert.cli.main import main
 from perfassert.errors import SuiteError
-from perfassert.lab.validation.ablate import MECHANISMS, ablated, text
+from perfassert.lab.validation.ablate import MECHANISMS, text, validate_ablations
 from perfassert.lab.validation.data import read_rows
 from perfassert.lab.validation.read import read_suite
 
@@ -26,7 +26,7 @@ def measured_on(device):
 def test_a_mechanism_that_the_gpu_lacks(tmp_path, name):
     device = pa.device("A100-SXM4-40GB").replace(**MECHANISMS[name])
     suite = read_suite(write(tmp_path, SUITE, list(measured_on(device)), HEADER))
-    found = ablated(suite, read_rows(suite))
+    found = validate_ablations(suite, read_rows(suite))
     assert found[name].summary.mean == pytest.approx(0, abs=1e-6)
     assert found[""].summary.mean > 2e-5
     head, _, nothing, *rows = text(found).splitlines()
@@ -56,4 +56,4 @@ def test_a_suite_without_times(tmp_path):
         write(tmp_path, SUITE[:begin] + SUITE[end:], [("copy", 1, 64, 1, 8e6)], HEADER)
     )
     with pytest.raises(SuiteError, match="--ablate: the suite has no metric 'time'"):
-        ablated(suite, read_rows(suite))
+        validate_ablations(suite, read_rows(suite))

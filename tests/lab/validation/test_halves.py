@@ -10,7 +10,7 @@ import pytest
 from copy_suite import HEADER, ROWS, SUITE, write
 
 from perfassert.lab.validation.data import read_rows
-from perfassert.lab.validation.halves import fitted, in_fitting_half
+from perfassert.lab.validation.halves import in_fitting_half, is_fitted
 from perfassert.lab.validation.read import read_suite
 
 EXPECTED = "1 1 0 1 1 0 1 1 1 0 0 0 1 0 0 0 1".split()
@@ -90,9 +90,9 @@ def test_rows_that_something_was_fitted_on(tmp_path, entry, expected):
     assert len(rows) == len(ROWS)
     for row in rows:
         half = in_fitting_half(row.cells, suite.configuration)
-        assert fitted(suite, row.cells) is expected(row.cells, half)
+        assert is_fitted(suite, row.cells) is expected(row.cells, half)
 
 
 def test_nothing_is_fitted_where_nothing_is_declared(tmp_path):
     suite = read_suite(write(tmp_path))
-    assert not any(fitted(suite, dict(zip(HEADER, map(str, row), strict=True))) for row in ROWS)
+    assert not any(is_fitted(suite, dict(zip(HEADER, map(str, row), strict=True))) for row in ROWS)

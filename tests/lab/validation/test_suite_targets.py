@@ -60,7 +60,7 @@ def test_what_is_wrong_with_targets_is_named(tmp_path, text, reason):
 
 def test_every_figure_is_one_of_the_summary():
     summary = Summary(3, 0.05, 0.1, 0.2, 0.9, None, 0.0, 4, 0.75)
-    shown = [figure.shown(figure.value(summary)) for figure in FIGURES.values()]
+    shown = [figure.format(figure.value(summary)) for figure in FIGURES.values()]
     assert shown == ["5.0 %", "10.0 %", "20.0 %", "0.900", "–", "0.0 %", "75.0 %"]
 
 
@@ -76,4 +76,4 @@ def test_every_figure_is_one_of_the_summary():
     ],
 )
 def test_a_target_is_met_or_missed(name, number, target, met):
-    assert FIGURES[name].met(number, target) is met
+    assert FIGURES[name].is_met(number, target) is met

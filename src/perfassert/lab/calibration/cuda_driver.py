@@ -152,7 +152,7 @@ class CudaDriver:
             return Sample(0.0, seconds, 0.0)
         left = np.zeros((warps, 4), dtype=np.int64)
         self.call("cuMemcpyDtoH", left.ctypes.data, records, left.nbytes)
-        cycles, clock = summarised(left)
+        cycles, clock = summarize(left)
         return Sample(cycles, seconds, clock)
 
     def _launch(self, shot: Shot, warm: bool = False) -> None:
@@ -187,7 +187,7 @@ class CudaDriver:
         key = (shot.program, shot.kernel)
         if key not in self.functions:
             if shot.program not in self.modules:
-                image = compiled(shot.program, self.known.arch)
+                image = compile_program(shot.program, self.known.arch)
                 self.modules[shot.program] = self.call("cuModuleLoadData", image)
             module = self.modules[shot.program]
             function = self.call("cuModuleGetFunction", module, shot.kernel.encode())
@@ -206,7 +206,7 @@ class CudaDriver:
             self.context = None
 
 
-def compiled(program: str, arch: str) -> bytes:
+def compile_program(program: str, arch: str) -> bytes:
     """The cubin of ``"memory"``, ``"launch"`` or ``"chain:<class>"`` for an architecture."""
     from perfassert.frontends.toolchain import tools
     from perfassert.frontends.toolchain.architecture import legacy, number
@@ -227,18 +227,18 @@ def compiled(program: str, arch: str) -> bytes:
         return from_cuda(source, {path: path.read_bytes()}, arch, Path(folder)).cubin
 
 
-def summarised(records: Sequence[Any] | np.ndarray[Any, Any]) -> tuple[float, float]:
+def summarize(records: Sequence[Any] | np.ndarray[Any, Any]) -> tuple[float, float]:
     """Cycles and clock from ``(start, stop, nanoseconds, unit)`` of every warp.
 
     Clocks agree within a unit only. Of the units that held most warps the median counts.
     """
     left = np.asarray(records)
     units, where = np.unique(left[:, 3], return_inverse=True)
-    held = np.bincount(where)
+    warps_by_unit = np.bincount(where)
     spans = [
         left[where == i, 1].max() - left[where == i, 0].min()
         for i in range(units.size)
-        if held[i] == held.max()
+        if warps_by_unit[i] == warps_by_unit.max()
     ]
     taken = left[:, 1] - left[:, 0]
     timed = left[:, 2] > 0

@@ -55,32 +55,32 @@ class Findings:
 
     def number(self, key: str) -> float:
         """A value that other values depend on; :class:`Unfit` where there is none."""
-        found = self.entries.get(key, Missing("was not measured"))
-        if isinstance(found, Missing):
-            raise Unfit(f"{key} is not known: {found.reason}")
-        return found.value
+        entry = self.entries.get(key, Missing("was not measured"))
+        if isinstance(entry, Missing):
+            raise Unfit(f"{key} is not known: {entry.reason}")
+        return entry.value
 
 
 def evaluate(
     gpu: Properties, nearest: Device, measured: Mapping[str, Samples], reported_clock: float = 0.0
 ) -> Findings:
     """Everything that the measurements yield. ``reported_clock``: the driver's, in Hz."""
-    found = Findings()
+    findings = Findings()
     for one in plan.plan(gpu, nearest):
         kind = one.key.split()[0]
         keys = [key for name in one.yields for key in _parts(name)]
         try:
-            for key, result in _RULES[kind](one, measured[one.key], found, _Of(gpu, nearest)):
-                if not (isinstance(result, Missing) and key in found.entries):
-                    found.entries[key] = result
+            for key, result in _RULES[kind](one, measured[one.key], findings, _Of(gpu, nearest)):
+                if not (isinstance(result, Missing) and key in findings.entries):
+                    findings.entries[key] = result
         except Unfit as unfit:
             for key in keys:
-                found.entries.setdefault(key, Missing(str(unfit)))
-    _derive(found)
-    if reported_clock and isinstance(clock := found.entries["values.clock_hz"], Entry):
+                findings.entries.setdefault(key, Missing(str(unfit)))
+    _derive(findings)
+    if reported_clock and isinstance(clock := findings.entries["values.clock_hz"], Entry):
         note = f"{clock.note}; the driver reports {reported_clock / 1e6:.0f} MHz"
-        found.entries["values.clock_hz"] = Entry(clock.value, note)
-    return found
+        findings.entries["values.clock_hz"] = Entry(clock.value, note)
+    return findings
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,13 +106,13 @@ def _medians(samples: Samples) -> list[Value]:
     return [fits.median(repeated) for repeated in _cycles(samples)]
 
 
-def _clock(one: Measurement, samples: Samples, found: Findings, of: _Of) -> Found:
+def _clock(one: Measurement, samples: Samples, findings: Findings, of: _Of) -> Found:
     clock = fits.median([s.clock_hz for s in samples[0]])
     note = f"all units busy, clock64 over globaltimer; {clock.note()}"
     yield "values.clock_hz", Entry(clock.value, note)
 
 
-def _hull(one: Measurement, samples: Samples, found: Findings, of: _Of) -> Found:
+def _hull(one: Measurement, samples: Samples, findings: Findings, of: _Of) -> Found:
     name = one.key.removeprefix("hull ")
     chain = plan.CHAINS[name]
     x = [w for w, repeated in zip(one.x, samples, strict=True) for _ in repeated]
@@ -127,14 +127,14 @@ def _hull(one: Measurement, samples: Samples, found: Findings, of: _Of) -> Found
     except Unfit as unfit:
         reason, issue, completion = str(unfit), unfit.issue, unfit.completion
     shown = tuple(c / chain.length for c in per_link)
-    found.curves[name] = Curve(tuple(x), shown, hull, chain.length)
+    findings.curves[name] = Curve(tuple(x), shown, hull, chain.length)
     beside = f"; less {' and '.join(chain.minus)}" if chain.minus else ""
     for part, value in (("issue", issue), ("completion", completion)):
         key = f"operations.{name}.{part}"
         if value is None:
             yield key, Missing(reason)
             continue
-        number = value.value - sum(_taken_off(name, part, chain.minus, found, of.nearest))
+        number = value.value - sum(_taken_off(name, part, chain.minus, findings, of.nearest))
         if number <= 0:
             yield key, Missing(f"nothing is left of {value.value:.4g} cycles{beside}")
         else:
@@ -149,16 +149,16 @@ def _hull(one: Measurement, samples: Samples, found: Findings, of: _Of) -> Found
 
 
 def _taken_off(
-    name: str, part: str, minus: Sequence[str], found: Findings, nearest: Device
+    name: str, part: str, minus: Sequence[str], findings: Findings, nearest: Device
 ) -> Iterator[float]:
     """What the other instructions of a link take: Λ of all, λ of those of the same pipeline."""
     pipeline = nearest.operations[name].pipeline
     for other in minus:
         if part == "completion" or nearest.operations[other].pipeline == pipeline:
-            yield found.number(f"operations.{other}.{part}")
+            yield findings.number(f"operations.{other}.{part}")
 
 
-def _barrier(one: Measurement, samples: Samples, found: Findings, of: _Of) -> Found:
+def _barrier(one: Measurement, samples: Samples, findings: Findings, of: _Of) -> Found:
     x = [w for w, repeated in zip(one.x, samples, strict=True) for _ in repeated]
     y = [c / plan.BARRIERS for repeated in _cycles(samples) for c in repeated]
     slope, first = fits.fit_line(x, y)
@@ -167,7 +167,7 @@ def _barrier(one: Measurement, samples: Samples, found: Findings, of: _Of) -> Fo
     yield "operations.barrier.completion", Entry(first.value, f"one warp; {note}")
 
 
-def _hits(one: Measurement, samples: Samples, found: Findings, of: _Of) -> Found:
+def _hits(one: Measurement, samples: Samples, findings: Findings, of: _Of) -> Found:
     x, rate = [], []
     for warps, repeated in zip(one.x, samples, strict=True):
         x += [warps] * len(repeated)
@@ -187,7 +187,7 @@ def _whole(width: float) -> float:
     return float(power if abs(width / power - 1) <= _WHOLE else max(1, round(width)))
 
 
-def _chase(one: Measurement, samples: Samples, found: Findings, of: _Of) -> Found:
+def _chase(one: Measurement, samples: Samples, findings: Findings, of: _Of) -> Found:
     per_load = [v.value / plan.CHASED for v in _medians(samples)]
     levels = fits.fit_levels(one.x, per_load)
     inner = [level for level in levels if level.first < of.gpu.l2_bytes]
@@ -230,7 +230,7 @@ def _l1_bytes(level: Level) -> Result:
     return Missing(f"the knee, {_size(level.last)}, is above all usual sizes")
 
 
-def _pairs(one: Measurement, samples: Samples, found: Findings, of: _Of) -> Found:
+def _pairs(one: Measurement, samples: Samples, findings: Findings, of: _Of) -> Found:
     flat = [c for repeated in _cycles(samples) for c in repeated]
     x = [d for d, repeated in zip(one.x, samples, strict=True) for _ in repeated]
     levels = fits.fit_steps(x, flat)
@@ -260,13 +260,13 @@ def _rates(one: Measurement, samples: Samples, moved: Callable[[int], float]) ->
     return fits.fit_saturation(x, rate)
 
 
-def _l2(one: Measurement, samples: Samples, found: Findings, of: _Of) -> Found:
+def _l2(one: Measurement, samples: Samples, findings: Findings, of: _Of) -> Found:
     top = _rates(one, samples, lambda i: float(one.shots[i].n * one.shots[i].a))
     note = f"reads of {_size(one.shots[0].n)}; {top.note()}"
     yield "values.l2_bandwidth", Entry(top.value, note)
 
 
-def _port(one: Measurement, samples: Samples, found: Findings, of: _Of) -> Found:
+def _port(one: Measurement, samples: Samples, findings: Findings, of: _Of) -> Found:
     x, rate = [], []
     for i, (load, repeated) in enumerate(zip(one.x, samples, strict=True)):
         x += [load] * len(repeated)
@@ -275,7 +275,7 @@ def _port(one: Measurement, samples: Samples, found: Findings, of: _Of) -> Found
     yield "values.l2_port_bytes_per_cycle", Entry(top.value, f"one unit reads; {top.note()}")
 
 
-def _dram(one: Measurement, samples: Samples, found: Findings, of: _Of) -> Found:
+def _dram(one: Measurement, samples: Samples, findings: Findings, of: _Of) -> Found:
     kernel = one.key.removeprefix("dram ")
     both = 2 if kernel == "scale" else 1
     top = _rates(one, samples, lambda i: float(both * one.shots[i].n * one.shots[i].a))
@@ -283,10 +283,10 @@ def _dram(one: Measurement, samples: Samples, found: Findings, of: _Of) -> Found
         note = f"one read and one write stream; {top.note()}"
         yield "values.dram_bandwidth", Entry(top.value, note)
         return
-    factor = top.value / found.number("values.dram_bandwidth")
+    factor = top.value / findings.number("values.dram_bandwidth")
     key = "values.dram_alone_factor"
     note = f"{top.value / 1e9:.4g} GB/s for {kernel}s alone; {top.note()}"
-    before = found.entries.get(key)
+    before = findings.entries.get(key)
     if isinstance(before, Entry):
         larger = max(before.value, factor)
         yield key, Entry(larger, f"{before.note}, {note}")
@@ -294,21 +294,21 @@ def _dram(one: Measurement, samples: Samples, found: Findings, of: _Of) -> Found
         yield key, Entry(max(1.0, factor), note)
 
 
-def _blocks(one: Measurement, samples: Samples, found: Findings, of: _Of) -> Found:
+def _blocks(one: Measurement, samples: Samples, findings: Findings, of: _Of) -> Found:
     """Cycles between the end of a block's work and the start of the next one's."""
-    clock = found.number("values.clock_hz")
+    clock = findings.number("values.clock_hz")
     x = [count for count, repeated in zip(one.x, samples, strict=True) for _ in repeated]
     y = [s.seconds * clock for repeated in samples for s in repeated]
     slope, _ = fits.fit_line(x, y)
     gap = slope.value - plan.SPIN
     key = one.yields[0]
     if key.endswith("drain_cycles"):
-        gap -= found.number("values.block_launch_cycles")
+        gap -= findings.number("values.block_launch_cycles")
     what = "further with a store" if key.endswith("drain_cycles") else "of a block but its work"
     yield key, Entry(max(0.0, gap), f"{what}; ± {slope.spread * slope.value:.2g} cycles")
 
 
-def _kernels(one: Measurement, samples: Samples, found: Findings, of: _Of) -> Found:
+def _kernels(one: Measurement, samples: Samples, findings: Findings, of: _Of) -> Found:
     x = [count for count, repeated in zip(one.x, samples, strict=True) for _ in repeated]
     y = [s.seconds for repeated in samples for s in repeated]
     slope, _ = fits.fit_line(x, y)
@@ -330,10 +330,10 @@ _DERIVED = {
 """Classes whose Λ is that of a level."""
 
 
-def _derive(found: Findings) -> None:
+def _derive(findings: Findings) -> None:
     for name, level in _DERIVED.items():
-        result = found.entries.get(f"values.{level}")
+        result = findings.entries.get(f"values.{level}")
         if isinstance(result, Entry):
             result = Entry(result.value, f"as {level}: {result.note}")
         if result is not None:
-            found.entries[f"operations.{name}.completion"] = result
+            findings.entries[f"operations.{name}.completion"] = result

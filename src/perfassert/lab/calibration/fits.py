@@ -74,7 +74,7 @@ class Level:
 
 def median(samples: Sequence[float]) -> Value:
     """The median and the median relative distance from it."""
-    values = _checked(samples)
+    values = _as_positive_array(samples)
     middle = float(np.median(values))
     return Value(middle, float(np.median(np.abs(values / middle - 1))))
 
@@ -92,7 +92,7 @@ def fit_hull(warps: Sequence[float], cycles: Sequence[float], length: float) -> 
     A warp count may occur several times. ``length`` is the N of each warp. :class:`Unfit` for
     too few points, for times that are no times, and for curves that do not show both arms.
     """
-    w, t = _checked(warps), _checked(cycles)
+    w, t = _as_positive_array(warps), _as_positive_array(cycles)
     if w.size != t.size:
         raise Unfit(f"{w.size} warp counts for {t.size} times")
     counts = np.unique(w)
@@ -113,7 +113,7 @@ def fit_hull(warps: Sequence[float], cycles: Sequence[float], length: float) -> 
     if residual > MAX_RESIDUAL:
         raise Unfit(f"no hull: the mean residual is {100 * residual:.0f} %")
     if completion / issue * _ABOVE > counts[-1]:
-        raise _unsaturated(counts, few)
+        raise _saturation_error(counts, few)
     return Hull(issue, completion, residual)
 
 
@@ -133,14 +133,14 @@ def _on_arms(w: Floats, counts: Floats, corner: float) -> NDArray[np.bool_]:
 def _check_arms(counts: Floats, middle: Floats, few: Value) -> None:
     """Both arms show: time rises at the end, and not in proportion from the start on."""
     if middle[-1] < middle[0] * _ABOVE:
-        raise _unsaturated(counts, few)
+        raise _saturation_error(counts, few)
     per_warp = middle / counts
     if per_warp[0] < per_warp[-1] * 1.1:
         reason = "saturated from the first warp on: Λ is hidden behind λ, and no larger"
         raise Unfit(reason, issue=median(list(per_warp)))
 
 
-def _unsaturated(counts: Floats, few: Value) -> Unfit:
+def _saturation_error(counts: Floats, few: Value) -> Unfit:
     reason = f"does not saturate: throughput still rises at {counts[-1]:g} warps"
     return Unfit(reason, completion=few)
 
@@ -174,7 +174,7 @@ def _step(
 
 def fit_line(x: Sequence[float], y: Sequence[float]) -> tuple[Value, Value]:
     """Slope and value at the least ``x`` of a line (Theil, Sen); spread: relative to ``y``."""
-    xs, ys = _checked(x), np.asarray(y, dtype=float)
+    xs, ys = _as_positive_array(x), np.asarray(y, dtype=float)
     if np.unique(xs).size < _LEAST:
         raise Unfit(f"too few points: {np.unique(xs).size} for a line, {_LEAST} are needed")
     i, j = np.triu_indices(xs.size, 1)
@@ -192,15 +192,15 @@ def fit_levels(sizes: Sequence[float], cycles: Sequence[float]) -> list[Level]:
 
     Transitions belong to no level. :class:`Unfit` where there is no plateau, or latency falls.
     """
-    order = np.argsort(_checked(sizes), kind="stable")
-    s, t = _checked(sizes)[order], _checked(cycles)[order]
+    order = np.argsort(_as_positive_array(sizes), kind="stable")
+    s, t = _as_positive_array(sizes)[order], _as_positive_array(cycles)[order]
     if s.size < _LEAST:
         raise Unfit(f"too few points: {s.size}, {_LEAST} are needed")
     smooth = t.copy()
     smooth[1:-1] = np.median(np.stack([t[:-2], t[1:-1], t[2:]]), axis=0)
-    found = _plateaus(smooth, 0, s.size)
+    plateaus = _plateaus(smooth, 0, s.size)
     levels: list[Level] = []
-    for start, end in found:
+    for start, end in plateaus:
         latency = float(np.median(t[start:end]))
         spread = float(np.median(np.abs(t[start:end] / latency - 1)))
         if levels and abs(latency / levels[-1].latency - 1) < _MERGED:
@@ -240,7 +240,7 @@ def _reach(t: Floats, start: int, last: int) -> int:
 
 def fit_saturation(load: Sequence[float], rate: Sequence[float]) -> Value:
     """The rate that a curve levels off at; :class:`Unfit` where it still rises at the end."""
-    x, y = _checked(load), _checked(rate)
+    x, y = _as_positive_array(load), _as_positive_array(rate)
     counts = np.unique(x)
     if counts.size < _LEAST:
         raise Unfit(f"too few points: {counts.size} loads, {_LEAST} are needed")
@@ -256,7 +256,7 @@ def fit_saturation(load: Sequence[float], rate: Sequence[float]) -> Value:
 
 def fit_steps(distances: Sequence[float], cycles: Sequence[float]) -> list[Level]:
     """Levels of a curve without transitions: neighbours within a tenth are one."""
-    d, t = _checked(distances), _checked(cycles)
+    d, t = _as_positive_array(distances), _as_positive_array(cycles)
     if d.size != t.size:
         raise Unfit(f"{d.size} distances for {t.size} times")
     levels: list[Level] = []
@@ -270,7 +270,7 @@ def fit_steps(distances: Sequence[float], cycles: Sequence[float]) -> list[Level
     return levels
 
 
-def _checked(values: Sequence[float] | Floats) -> Floats:
+def _as_positive_array(values: Sequence[float] | Floats) -> Floats:
     numbers = np.asarray(values, dtype=float)
     if not numbers.size:
         raise Unfit("too few points: none")

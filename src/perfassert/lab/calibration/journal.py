@@ -32,27 +32,27 @@ class Journal:
     def _read(self) -> None:
         try:
             table: dict[str, Any] = json.loads(self.path.read_text("utf-8"))
-            found, results = dict(table["head"]), dict(table["results"])
+            head, results = dict(table["head"]), dict(table["results"])
             for shots in results.values():
                 _ = [[Sample(*map(float, values)) for values in shot] for shot in shots]
             date, free = str(table["date"]), int(table["properties"]["free_bytes"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise CalibrationError(f"{self.path} is no journal ({error}); use --fresh") from None
         for key, value in self.head.items():
-            if found.get(key) != value:
+            if head.get(key) != value:
                 raise CalibrationError(
-                    f"{self.path}: its {key} is {found.get(key)}, the GPU at hand has {value}; "
+                    f"{self.path}: its {key} is {head.get(key)}, the GPU at hand has {value}; "
                     "use --fresh to measure anew, or another output"
                 )
         self.results, self.date = results, date
         self.properties["free_bytes"] = free  # what the first run planned with
 
-    def known(self, key: str, shots: int, repeats: int) -> list[list[Sample]] | None:
+    def complete_samples(self, key: str, shots: int, repeats: int) -> list[list[Sample]] | None:
         """The samples of a measurement, where they are complete."""
-        found = self.results.get(key)
-        if found is None or len(found) != shots or any(len(s) != repeats for s in found):
+        result = self.results.get(key)
+        if result is None or len(result) != shots or any(len(s) != repeats for s in result):
             return None
-        return [[Sample(*values) for values in samples] for samples in found]
+        return [[Sample(*values) for values in samples] for samples in result]
 
     def add(self, key: str, samples: list[list[Sample]]) -> None:
         """Remember a measurement, on disk before this returns."""

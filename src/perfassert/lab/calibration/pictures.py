@@ -19,13 +19,13 @@ def check_pictures() -> None:
         raise CalibrationError('--pictures needs matplotlib: pip install "perfassert[plot]"')
 
 
-def draw(found: Findings, folder: Path) -> list[Path]:
+def draw(findings: Findings, folder: Path) -> list[Path]:
     """``fp32.png`` and so on; each has the time and the throughput over the warps."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise CalibrationError(f"{folder}: cannot be made: {error.strerror}") from None
-    return [_draw(name, curve, folder / f"{name}.png") for name, curve in found.curves.items()]
+    return [_draw(name, curve, folder / f"{name}.png") for name, curve in findings.curves.items()]
 
 
 def _draw(name: str, curve: Curve, path: Path) -> Path:

@@ -125,7 +125,7 @@ def resident(gpu: Properties, most: int) -> Iterator[tuple[int, int, int]]:
 
 def _hull(gpu: Properties, nearest: Device, name: str) -> Measurement:
     chain = CHAINS[name]
-    schedulers = scheduled(nearest, name)
+    schedulers = pipelines_per_unit(nearest, name)
     shots, x = [], []
     for warps, blocks, threads in resident(gpu, chain.most):
         if warps % schedulers:
@@ -144,7 +144,7 @@ def _hull(gpu: Properties, nearest: Device, name: str) -> Measurement:
     return Measurement(f"hull {name}", tuple(x), tuple(shots), tuple(yields))
 
 
-def scheduled(nearest: Device, name: str) -> int:
+def pipelines_per_unit(nearest: Device, name: str) -> int:
     """Pipelines of a class in a unit."""
     scope = nearest.pipelines[nearest.operations[name].pipeline]
     return nearest.schedulers_per_unit if scope is Scope.SCHEDULER else 1

@@ -26,7 +26,7 @@ class Outcome:
     nearest: Device
     findings: Findings
 
-    def measured(self) -> int:
+    def measured_count(self) -> int:
         return sum(isinstance(e, Entry) for e in self.findings.entries.values())
 
     def missing(self) -> list[tuple[str, str]]:
@@ -59,7 +59,7 @@ def calibrate(
     measured: dict[str, list[list[Sample]]] = {}
     for number, step in enumerate(steps):
         progress(number, len(steps), step.key)
-        known = journal.known(step.key, len(step.shots), step.repeats)
+        known = journal.complete_samples(step.key, len(step.shots), step.repeats)
         if known is None:
             known = _measure(driver, step)
             if step.key == "clock":  # reported while the GPU is still warm
@@ -67,10 +67,10 @@ def calibrate(
             journal.add(step.key, known)
         measured[step.key] = known
     progress(len(steps), len(steps), "")
-    reported = journal.known(_REPORTED, 1, 1)
-    found = evaluate(gpu, nearest, measured, reported[0][0].clock_hz if reported else 0.0)
-    text = device_text(name or default_name(gpu), gpu, nearest, found, journal.date)
-    return Outcome(write_device(output, text), nearest, found)
+    reported = journal.complete_samples(_REPORTED, 1, 1)
+    findings = evaluate(gpu, nearest, measured, reported[0][0].clock_hz if reported else 0.0)
+    text = device_text(name or default_name(gpu), gpu, nearest, findings, journal.date)
+    return Outcome(write_device(output, text), nearest, findings)
 
 
 def _measure(driver: Driver, step: plan.Measurement) -> list[list[Sample]]:

@@ -52,13 +52,13 @@ def _number(arch: str) -> int:
     return int("".join(filter(str.isdigit, arch)))
 
 
-def device_text(name: str, gpu: Properties, nearest: Device, found: Findings, date: str) -> str:
+def device_text(name: str, gpu: Properties, nearest: Device, findings: Findings, date: str) -> str:
     """A whole device file. What was not measured is the nearest device's, graded ``assumed``."""
-    return "\n".join(_lines(name, gpu, nearest, found, date)) + "\n"
+    return "\n".join(_lines(name, gpu, nearest, findings, date)) + "\n"
 
 
 def _lines(
-    name: str, gpu: Properties, nearest: Device, found: Findings, date: str
+    name: str, gpu: Properties, nearest: Device, findings: Findings, date: str
 ) -> Iterator[str]:
     yield "schema = 1"
     yield f"name = {quoted(name)}"
@@ -75,7 +75,8 @@ def _lines(
             yield f"{key} = {_entry(getattr(gpu, key), unit, 'driver', 'documented', '')}"
         else:
             number = getattr(nearest, key) / scale
-            yield f"{key} = {_found(f'values.{key}', unit, scale, number, nearest, found)}"
+            entry = _value_or_nearest(f"values.{key}", unit, scale, number, nearest, findings)
+            yield f"{key} = {entry}"
     yield "\n[pipelines]"
     for pipeline, scope in nearest.pipelines.items():
         yield f'{pipeline} = "{scope.value}"'
@@ -87,18 +88,18 @@ def _lines(
         for part in ("issue", "completion"):
             key = f"operations.{operation.name}.{part}"
             number = getattr(operation, part)
-            yield f"{part} = {_found(key, 'cycles', 1.0, number, nearest, found)}"
+            yield f"{part} = {_value_or_nearest(key, 'cycles', 1.0, number, nearest, findings)}"
     if nearest.matrix:
         yield "\n[matrix]"
     for rate, number in nearest.matrix.items():
-        entry = _found(f"matrix.{rate}", "madd/cycle", 1.0, number, nearest, found)
+        entry = _value_or_nearest(f"matrix.{rate}", "madd/cycle", 1.0, number, nearest, findings)
         yield f"{quoted(rate)} = {entry}"
 
 
-def _found(
-    key: str, unit: str, scale: float, other: float, nearest: Device, found: Findings
+def _value_or_nearest(
+    key: str, unit: str, scale: float, other: float, nearest: Device, findings: Findings
 ) -> str:
-    result = found.entries.get(key, Missing("no benchmark for it"))
+    result = findings.entries.get(key, Missing("no benchmark for it"))
     if isinstance(result, Entry):
         return _entry(result.value / scale, unit, "calibrate", "measured", result.note)
     note = f"as {nearest.name}; not measured: {result.reason}"

@@ -42,13 +42,13 @@ class NoCounters(MeasurementError):
 
 def find_ncu() -> str:
     """The tool; :class:`NoCounters` where it is not installed."""
-    found = shutil.which("ncu")
-    if found is None:
+    path = shutil.which("ncu")
+    if path is None:
         raise NoCounters(
             "counters need Nsight Compute's ncu on the PATH; it comes with the CUDA toolkit. "
             "Times are measured without it: --no-counters"
         )
-    return found
+    return path
 
 
 def command(ncu: str, suite: Path, kernel: str, function: str, numbers: Sequence[int],
@@ -75,14 +75,14 @@ def profile(given: Sequence[str], launches: int, timeout: float = 600) -> list[d
         raise NoCounters(f"{given[0]} does not run: {error.strerror}") from None
     except subprocess.TimeoutExpired:
         raise MeasurementError(f"ncu took over {timeout:g} s") from None
-    said = done.stdout + done.stderr
-    if _PERMISSION in said:
+    output = done.stdout + done.stderr
+    if _PERMISSION in output:
         raise NoCounters(
             f"no permission for the GPU's counters ({_PERMISSION}): run as an administrator, or "
             "load NVIDIA's kernel module with NVreg_RestrictProfilingToAdminUsers=0. Times are "
             "measured without: --no-counters"
         )
-    errors = [line for line in said.splitlines() if line.startswith("==ERROR==")]
+    errors = [line for line in output.splitlines() if line.startswith("==ERROR==")]
     if done.returncode or errors:
         why = (errors or done.stderr.strip().splitlines() or ["it says nothing"])[-1]
         raise MeasurementError(f"ncu failed with status {done.returncode}: {why}")
@@ -94,11 +94,11 @@ def profile(given: Sequence[str], launches: int, timeout: float = 600) -> list[d
 
 def counters(row: Mapping[str, float | str]) -> dict[str, str]:
     """By column, as cells; a metric that this GPU does not have is left empty."""
-    found = {}
+    cells = {}
     for column, metric in COUNTERS.items():
         value = row.get(metric, "")
-        found[column] = f"{value:.12g}" if isinstance(value, float) else ""
-    return found
+        cells[column] = f"{value:.12g}" if isinstance(value, float) else ""
+    return cells
 
 
 def parse_raw(text: str) -> list[dict[str, float | str]]:

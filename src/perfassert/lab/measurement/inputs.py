@@ -25,7 +25,7 @@ _INTEGERS = {1: "c_int8", 2: "c_int16", 4: "c_int32", 8: "c_int64"}
 def arguments(binary: Binary, given: Any, names: Names) -> tuple[Memory | Scalar, ...]:
     """One for each parameter, in order. Raises :class:`SuiteError` where one is not given."""
     by_name = isinstance(given, Mapping)
-    found: list[Memory | Scalar] = []
+    inputs: list[Memory | Scalar] = []
     for position, parameter in enumerate(binary.parameters):
         here = position < len(given)
         entry = given.get(parameter.name) if by_name else given[position] if here else None
@@ -36,10 +36,10 @@ def arguments(binary: Binary, given: Any, names: Names) -> tuple[Memory | Scalar
             need = "the shape of its buffer" if parameter.pointer else "a number"
             raise SuiteError(f"{where}: needs {need}, not {entry!r}")
         if isinstance(entry, Mapping):
-            found.append(memory(entry, names))
+            inputs.append(memory(entry, names))
         else:
-            found.append(_scalar(parameter, entry, names, where))
-    return tuple(found)
+            inputs.append(_scalar(parameter, entry, names, where))
+    return tuple(inputs)
 
 
 def _scalar(parameter: Parameter, entry: Any, names: Names, where: str) -> Scalar:
@@ -65,7 +65,7 @@ def memory(entry: Mapping[str, Any], names: Names) -> Memory:
         return Memory(size)
     if fill == RANDOM:
         return Memory(size, _random(dtype, min(count, _PATTERN)))
-    return Memory(size, _filled(fill, count, dtype, names))
+    return Memory(size, _fill_array(fill, count, dtype, names))
 
 
 def _random(dtype: str, count: int) -> NDArray[Any]:
@@ -79,7 +79,7 @@ def _random(dtype: str, count: int) -> NDArray[Any]:
     return generator.random(count, dtype=np.float32).astype(kind)
 
 
-def _filled(fill: float | int | str, count: int, dtype: str, names: Names) -> NDArray[Any]:
+def _fill_array(fill: float | int | str, count: int, dtype: str, names: Names) -> NDArray[Any]:
     if dtype == "bfloat16":
         raise SuiteError("fill: bfloat16 can be random or 0")
     if not isinstance(fill, str):

@@ -40,14 +40,14 @@ def jobs(suite: Suite, only: tuple[str, ...] = ()) -> list[Job]:
     """Every row of the kernels ``only`` (default: all). Raises :class:`SuiteError`."""
     _check(suite, only)
     columns = parameters(suite)
-    found = []
+    selected = []
     for name, spec in suite.kernels.items():
         if only and name not in only:
             continue
         for number, row in enumerate(spec.rows):
             cells = {column: row.get(column, "") for column in columns}
-            found.append(Job(name, f"{_root(suite, name)} {number}", cells))
-    return found
+            selected.append(Job(name, f"{_root(suite, name)} {number}", cells))
+    return selected
 
 
 def parameters(suite: Suite) -> tuple[str, ...]:

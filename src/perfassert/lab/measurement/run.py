@@ -72,18 +72,18 @@ def measure_times(suite: Suite, gpu: Gpu, path: Path, options: Options, say: Say
     device = options.device or device_name(about.name)
     load_device(device)
     table = Table(path, parameters(suite))
-    found = jobs(suite, options.only)
+    all_jobs = jobs(suite, options.only)
     result = Result()
     failed = 0
     for warning in gpu.warnings():
         say(f"warning: {warning}")
-    for number, job in enumerate(found, 1):
+    for number, job in enumerate(all_jobs, 1):
         mark = code(suite.kernels[job.kernel], job)
         row = table.row(device, job)
         if row and row["time_us"] and row["code"] == mark and not options.again:
             result.kept += 1
             continue
-        place = f"[{number}/{len(found)}] {job.text}"
+        place = f"[{number}/{len(all_jobs)}] {job.text}"
         if row and row["time_us"] and row["code"] != mark:
             say(f"{place}: its source has changed; measured again")
         try:

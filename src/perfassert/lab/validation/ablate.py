@@ -37,7 +37,7 @@ MECHANISMS: Mapping[str, Mapping[str, float]] = MappingProxyType({
 """Name → values of a device that turn it off; see ``docs/model.md``."""
 
 
-def ablated(
+def validate_ablations(
     suite: Suite, rows: Sequence[Row], executor: Submitter | None = None
 ) -> dict[str, MetricResult]:
     """The times of a suite, as they are (under ``""``) and with each mechanism off."""
@@ -55,9 +55,9 @@ def _without(suite: Suite, off: Mapping[str, float]) -> Suite:
     return replace(suite, device=replace(suite.device, changes=changes))
 
 
-def text(found: Mapping[str, MetricResult]) -> str:
+def text(results: Mapping[str, MetricResult]) -> str:
     """A table, the mechanism that the suite needs most first."""
-    first, *rest = found.items()
+    first, *rest = results.items()
     rest.sort(key=lambda item: -(item[1].summary.mean or 0.0))
     lines = [_figures(name or "nothing", result) for name, result in (first, *rest)]
     return table(("off", "median", "mean", "90th perc.", "Spearman"), lines)

@@ -99,20 +99,20 @@ def _parts(result: Validation) -> Iterator[str]:
     source = f" from {suite.source}" if suite.source else ""
     failed = f", {len(result.failures)} without a prediction" if result.failures else ""
     facts = f"`{suite.path.name}`: {result.rows} rows of `{suite.data}`{source}{failed}."
-    yield _filled(facts)
-    yield from _unseen(result)
+    yield _wrap(facts)
+    yield from _figures_of_unseen_rows(result)
     if any(metric.seen.n for metric in result.metrics):
         yield "Rows that something was fitted on; no test of it:"
         yield _table(_HEADING, [_row(metric, metric.seen) for metric in result.metrics])
     if suite.fitted_on:
         yield "What was fitted, and on which rows:"
-        yield "\n".join(_filled(_entry(suite, entry), "- ") for entry in suite.fitted_on)
+        yield "\n".join(_wrap(_entry(suite, entry), "- ") for entry in suite.fitted_on)
     if suite.limits:
         yield "Where it is wrong, and why:"
-        yield "\n".join(_filled(text, "- ") for text in suite.limits)
+        yield "\n".join(_wrap(text, "- ") for text in suite.limits)
 
 
-def _unseen(result: Validation) -> Iterator[str]:
+def _figures_of_unseen_rows(result: Validation) -> Iterator[str]:
     """Figures and targets of the rows that are a test."""
     if any(metric.unseen.n for metric in result.metrics):
         if result.suite.fitted_on:
@@ -125,7 +125,7 @@ def _unseen(result: Validation) -> Iterator[str]:
 
 
 def _row(metric: MetricResult, summary: Summary) -> tuple[str, ...]:
-    cells = (figure.shown(figure.value(summary)) for figure in FIGURES.values())
+    cells = (figure.format(figure.value(summary)) for figure in FIGURES.values())
     return (_name(metric), str(summary.n), *cells)
 
 
@@ -137,11 +137,11 @@ def _name(metric: MetricResult) -> str:
 def _targets(result: Validation, metric: MetricResult) -> Iterator[tuple[str, ...]]:
     for name, target in result.suite.targets.get(metric.spec.name, {}).items():
         figure = FIGURES[name]
-        found = figure.value(metric.unseen)
-        bound = f"{'≥' if figure.least else '≤'} {figure.shown(target)}"
-        verdict = "met" if figure.met(found, target) else "**missed**"
+        value = figure.value(metric.unseen)
+        bound = f"{'≥' if figure.least else '≤'} {figure.format(target)}"
+        verdict = "met" if figure.is_met(value, target) else "**missed**"
         verdict = verdict if metric.unseen.n else "not tested"
-        yield _name(metric), figure.heading, bound, figure.shown(found), verdict
+        yield _name(metric), figure.heading, bound, figure.format(value), verdict
 
 
 def _entry(suite: Suite, entry: FittedOn) -> str:
@@ -169,7 +169,7 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return text
 
 
-def _filled(text: str, bullet: str = "") -> str:
+def _wrap(text: str, bullet: str = "") -> str:
     return textwrap.fill(
         " ".join(text.split()),
         _WIDTH,

@@ -46,19 +46,19 @@ class Band:
 
 def bands(validations: Sequence[Validation]) -> tuple[Band, ...]:
     """The bands of some suites, in a fixed order; guesses are left out."""
-    found = [band for validation in validations for band in _bands(validation)]
+    unsorted = [band for validation in validations for band in _bands(validation)]
 
     def place(band: Band) -> tuple[int, str, str, str, str]:
         kind = band.kind
         return METRICS.index(band.metric), kind.arch, kind.way, kind.limiter, band.suite
 
-    return tuple(sorted(found, key=place))
+    return tuple(sorted(unsorted, key=place))
 
 
-def bands_text(found: Sequence[Band], model_version: str) -> str:
+def bands_text(entries: Sequence[Band], model_version: str) -> str:
     """The table as TOML."""
     parts = [_HEADER.format(version=model_version)]
-    for b in found:
+    for b in entries:
         parts.append(
             f"""
 [[band]]

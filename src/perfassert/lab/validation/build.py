@@ -72,14 +72,14 @@ def _values(given: Any, names: Names) -> Any:
 
 def make_device(spec: DeviceSpec, cells: Cells) -> Device:
     """The device of a row, with the suite's changes; raises what :func:`device` raises."""
-    found = load_device(spec.name or cells[spec.column])
+    device = load_device(spec.name or cells[spec.column])
     names = _whole_numbers(cells)
     changes = {
         k: value(v, names) if isinstance(v, str) else v
         for k, v in (spec.changes or {}).items()
         if not (isinstance(v, str) and _empty(v, cells))
     }
-    return found.replace(**changes) if changes else found
+    return device.replace(**changes) if changes else device
 
 
 def _empty(expression: str, cells: Cells) -> bool:
@@ -124,16 +124,16 @@ def make_case(
     """What a row launches, and how: made by the suite, or as it was recorded."""
     if spec.recorded is not None:
         grid, block = (_dimensions(spec.launch[k], names) for k in ("grid", "block"))
-        found = spec.recorded.find(cells, (grid, block))
-        return found.kernel, found.launch
+        recorded = spec.recorded.find(cells, (grid, block))
+        return recorded.kernel, recorded.launch
     kernel = make_kernel(spec, names, label)
     return kernel, make_launch(spec.launch, names, kernel, device)
 
 
 def _dimensions(given: Any, names: Names) -> tuple[int, ...]:
-    found = _values(given, names)
-    found = found if isinstance(found, tuple) else (found,)
-    return (*found, *(1 for _ in range(3 - len(found))))
+    values = _values(given, names)
+    values = values if isinstance(values, tuple) else (values,)
+    return (*values, *(1 for _ in range(3 - len(values))))
 
 
 def make_launch(given: Mapping[str, Any], names: Names, kernel: Kernel, device: Device) -> Launch:
@@ -181,10 +181,10 @@ def holding(resident: int, launch: Launch, kernel: Kernel, device: Device) -> in
     while low < high:  # the first amount that leaves no more than `resident`
         middle = (low + high) // 2
         low, high = (low, middle) if blocks(middle) <= resident else (middle + 1, high)
-    if (held := blocks(low)) != resident:
+    if (fitting := blocks(low)) != resident:
         raise SuiteError(
             f"launch.resident_blocks: shared memory cannot hold {launch.describe()} to {resident} "
-            f"blocks per unit of {device.name}; the nearest is {held}"
+            f"blocks per unit of {device.name}; the nearest is {fitting}"
         )
     return low
 

@@ -46,8 +46,8 @@ def find_data(suite: Suite, folder: Path | None = None) -> Path:
     first = folder or (Path(variable) if variable else None)
     places = [*([first] if first else []), suite.path.parent]
     for place in places:
-        if (found := place / suite.data).is_file():
-            return found
+        if (path := place / suite.data).is_file():
+            return path
     searched = " and ".join(str(place) for place in places)
     raise SuiteError(
         f"{suite.path}: data: there is no {suite.data} in {searched}; name its folder with "

@@ -57,10 +57,10 @@ def twice_timed(
     if TIME not in specs:
         raise SuiteError(f"{suite.path}: --explain: the suite has no metric 'time'")
     if executor is None:
-        found = [_row(suite, row) for row in rows]
+        results = [_row(suite, row) for row in rows]
     else:
-        found = [f.result() for f in [executor.submit(_row, suite, row) for row in rows]]
-    timed = [row for row in found if row is not None]
+        results = [f.result() for f in [executor.submit(_row, suite, row) for row in rows]]
+    timed = [row for row in results if row is not None]
     if not timed:
         raise SuiteError(f"{suite.path}: --explain: no row has a measured and a predicted time")
     return timed
@@ -129,18 +129,18 @@ def _ratios(rows: Sequence[TwiceTimed], source: str = "predicted") -> Vector:
 def _figures(what: str, ratios: Vector) -> tuple[str, ...]:
     errors = np.abs(ratios - 1)
     bias = percent(float(np.median(ratios)) - 1)
-    found = (np.median(errors), np.mean(errors), np.quantile(errors, 0.9))
-    return (what, str(len(ratios)), bias, *(percent(float(v), signed=False) for v in found))
+    figures = (np.median(errors), np.mean(errors), np.quantile(errors, 0.9))
+    return (what, str(len(ratios)), bias, *(percent(float(v), signed=False) for v in figures))
 
 
 def _culprit(rows: Sequence[TwiceTimed], rest: Vector) -> str:
     """The parameter with the largest rank correlation, of those that all rows have."""
     names = set.intersection(*(set(row.parameters) for row in rows))
-    found = {
+    correlations = {
         name: spearman(np.array([row.parameters[name] for row in rows], dtype=np.float64), rest)
         for name in sorted(names)
     }
-    known = {name: value for name, value in found.items() if value is not None}
+    known = {name: value for name, value in correlations.items() if value is not None}
     if len(rows) < _FEWEST or not known:
         return "The rest: no parameter to hold it against."
     worst = max(known, key=lambda name: abs(known[name]))

@@ -75,10 +75,10 @@ def _check_values(
 ) -> None:
     for name in devices:
         try:
-            found = load_device(name).provenance
+            provenance = load_device(name).provenance
         except UnknownDevice as error:
             reader.fail(f"{key}.devices", str(error))
-        known = [key.removeprefix("values.") for key in found]
+        known = [key.removeprefix("values.") for key in provenance]
         for value in values:
             if value not in known:
                 hint = close_matches(value, known)

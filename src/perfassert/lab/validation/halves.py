@@ -42,7 +42,7 @@ def covers(entry: FittedOn, suite: Suite, cells: Cells) -> bool:
     return all(condition.holds(cells[condition.column]) for condition in entry.filters)
 
 
-def fitted(suite: Suite, cells: Cells) -> bool:
+def is_fitted(suite: Suite, cells: Cells) -> bool:
     """Whether anything at all has seen this row's answer; such a row tests nothing."""
     return any(covers(entry, suite, cells) for entry in suite.fitted_on)
 

@@ -108,7 +108,7 @@ class _Reader(SuiteTableReader):
             self.fail("kernels", "is empty; add [kernels.VALUE]")
         self.known_names = set[str].intersection(*(set(k.constants) for k in kernels.values()))
         common = self.launch("launch", self.table.get("launch", {}))
-        found = {}
+        completed = {}
         for name, spec in kernels.items():
             own = set(spec.launch)
             hidden = {k for pair in RIVALS if own & set(pair) for k in pair}
@@ -117,9 +117,9 @@ class _Reader(SuiteTableReader):
                 self.fail("launch.block", "missing")
             if "grid" not in launch and "domain" not in launch:
                 self.fail("launch", "give domain (counted in threads) or grid (in blocks)")
-            found[name] = dataclasses.replace(spec, launch=launch)
+            completed[name] = dataclasses.replace(spec, launch=launch)
             self.check_pair(name, spec, kernels)
-        return found
+        return completed
 
     def check_pair(self, name: str, spec: KernelSpec, kernels: Mapping[str, KernelSpec]) -> None:
         """What is improved exists, has as many rows, and does not lead back to ``name``."""
@@ -137,12 +137,12 @@ class _Reader(SuiteTableReader):
 
     def constants(self, key: str, own: Any) -> dict[str, Expression]:
         """The suite's, then those of ``own``, in order; each may use the ones before it."""
-        found: dict[str, Expression] = {}
+        constants: dict[str, Expression] = {}
         for where, value in (("constants", self.table.get("constants", {})), (key, own)):
             for name, text in self.section(where, value).items():
-                self.known_names = found
-                found[name] = self.expression(f"{where}.{name}", text)
-        return found
+                self.known_names = constants
+                constants[name] = self.expression(f"{where}.{name}", text)
+        return constants
 
     def device(self, table: dict[str, Any]) -> DeviceSpec:
         self.known("device", table, DEVICE)
@@ -192,10 +192,10 @@ class _Reader(SuiteTableReader):
             self.launch(f"{key}.launch", table.get("launch", {})),
             self.rows(f"{key}.rows", table.get("rows", [])),
             self.string(f"{key}.improves", table.get("improves", "")),
-            self.recorded(key, table) if "recorded" in table else None,
+            self.recorded_source(key, table) if "recorded" in table else None,
         )
 
-    def recorded(self, key: str, table: Mapping[str, Any]) -> RecordedSource:
+    def recorded_source(self, key: str, table: Mapping[str, Any]) -> RecordedSource:
         """Recordings lie below ``--sources``; columns in braces choose one for a row."""
         path = self.string(f"{key}.recorded", table["recorded"])
         column = self.string(f"{key}.named", table.get("named", "kernel"))
@@ -235,12 +235,12 @@ class _Reader(SuiteTableReader):
         tables = self.table.get("metric", [])
         if not isinstance(tables, list) or not tables:
             self.fail("metric", "give at least one [[metric]] with name and column")
-        found = tuple(self.metric(f"metric[{i}]", table) for i, table in enumerate(tables))
-        names = [spec.name for spec in found]
+        specs = tuple(self.metric(f"metric[{i}]", table) for i, table in enumerate(tables))
+        names = [spec.name for spec in specs]
         for i, name in enumerate(names):
             if name in names[:i]:
                 self.fail(f"metric[{i}].name", f"{name!r} is there twice")
-        return found
+        return specs
 
     def metric(self, key: str, value: Any) -> MetricSpec:
         table = self.section(key, value)

@@ -68,20 +68,20 @@ class Record:
 def read_record(path: Path) -> Record:
     """What :func:`to_record` made; raises :class:`SuiteError`."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        table = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         reason = f"{path}: cannot be read: {error.strerror}; make it with --record {path}"
         raise SuiteError(reason) from None
     except ValueError as error:
         raise SuiteError(f"{path}: not valid JSON: {error}; {_ANEW}") from None
     try:
-        suites = {name: _recorded(entry) for name, entry in found["suites"].items()}
-        return Record(path, found["most_rows"], suites)
+        suites = {name: _recorded_suite(entry) for name, entry in table["suites"].items()}
+        return Record(path, table["most_rows"], suites)
     except (AttributeError, KeyError, TypeError, ValueError):
         raise SuiteError(f"{path}: not a record of validations; {_ANEW}") from None
 
 
-def _recorded(entry: Mapping[str, Any]) -> RecordedSuite:
+def _recorded_suite(entry: Mapping[str, Any]) -> RecordedSuite:
     metrics = {
         name: (int(m["n"]), None if m["median"] is None else float(m["median"]))
         for name, m in entry["metrics"].items()
@@ -119,6 +119,6 @@ def _worse(n: int, median: float | None, now: Summary) -> Iterator[str]:
     if now.n < n:
         yield f"{now.n} rows have it, recorded {n}"
     if now.median is not None and median is not None and now.median > median + WORSE:
-        found, before = (percent(v, signed=False) for v in (now.median, median))
+        current, before = (percent(v, signed=False) for v in (now.median, median))
         most = f"{WORSE * 100:g} percentage points"
-        yield f"median error {found}, recorded {before}; more than {most} worse"
+        yield f"median error {current}, recorded {before}; more than {most} worse"

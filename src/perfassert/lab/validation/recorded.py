@@ -64,18 +64,18 @@ def _doubles(name: str) -> int:
 
 def template_arguments(name: str) -> tuple[str, ...]:
     """Those of the function; ``true`` is 1, casts and suffixes of numbers are left out."""
-    found, depth, inner = [""], 0, False
+    arguments, depth, inner = [""], 0, False
     for letter in demangle(name):
         depth += (letter == "<") - (letter == ">")
         if letter == "(" and not depth:
             break
         if letter == "<" and depth == 1:
-            found, inner = [""], True  # of the innermost scope: the last list counts
+            arguments, inner = [""], True  # of the innermost scope: the last list counts
         elif letter == "," and depth == 1:
-            found.append("")
+            arguments.append("")
         elif depth:
-            found[-1] += letter
-    return tuple(_argument(x) for x in found) if inner else ()
+            arguments[-1] += letter
+    return tuple(_argument(x) for x in arguments) if inner else ()
 
 
 def _argument(text: str) -> str:

@@ -35,7 +35,7 @@ def text(result: Validation) -> str:
     head += [f"{suite.data}: {counts}", result.note]
     lines = [row for metric in result.metrics for row in _rows(metric)]
     shown = [*filter(None, head), "", table(_HEADER, lines)]
-    return "\n".join((*shown, *_trusted(result), *_failures(result)))
+    return "\n".join((*shown, *_guess_lines(result), *_failures(result)))
 
 
 def pairs(result: Validation, name: str) -> str:
@@ -74,7 +74,7 @@ def _percent(share: float | None) -> str:
     return "–" if share is None else percent(share, signed=False)
 
 
-def _trusted(result: Validation) -> Iterator[str]:
+def _guess_lines(result: Validation) -> Iterator[str]:
     """Where some predictions are guesses: how the others stand, and whether guesses are said."""
     for metric in result.metrics:
         guesses = np.array([kind is None for kind in metric.kinds], dtype=bool)
@@ -84,25 +84,27 @@ def _trusted(result: Validation) -> Iterator[str]:
         error = np.abs(metric.predicted / metric.measured - 1)[~guesses]
         near = np.mean(factor[~guesses] < np.log(_NEAR))
         far = factor > np.log(_FAR)
-        said = f"{percent(float(np.mean(guesses[far])), signed=False)} are" if far.any() else "none"
+        flagged = (
+            f"{percent(float(np.mean(guesses[far])), signed=False)} are" if far.any() else "none"
+        )
         yield (
             f"\n{metric.spec.name}: {np.sum(~guesses)} rows are no guess: median error "
             f"{percent(float(np.median(error)), signed=False)}, "
             f"{percent(float(near), signed=False)} within a factor of {_NEAR:g}; of the "
-            f"{np.sum(far)} off by more than {_FAR:g}, {said} said to be guesses"
+            f"{np.sum(far)} off by more than {_FAR:g}, {flagged} said to be guesses"
         )
 
 
 def _failures(result: Validation) -> Iterator[str]:
     """Rows without prediction, then rows that lack one metric only."""
-    yield from _listed("not predicted", result.failures)
+    yield from _failure_lines("not predicted", result.failures)
     whole = {line for line, _ in result.failures}
     for metric in result.metrics:
         own = [item for item in metric.failures if item[0] not in whole]
-        yield from _listed(f"without {metric.spec.name}", own)
+        yield from _failure_lines(f"without {metric.spec.name}", own)
 
 
-def _listed(what: str, failures: Sequence[tuple[int, str]]) -> Iterator[str]:
+def _failure_lines(what: str, failures: Sequence[tuple[int, str]]) -> Iterator[str]:
     by_reason: dict[str, list[int]] = {}
     for line, reason in failures:
         by_reason.setdefault(reason, []).append(line)

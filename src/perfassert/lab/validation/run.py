@@ -17,7 +17,7 @@ from perfassert.lab.validation.build import (
     row_names,
 )
 from perfassert.lab.validation.data import Row
-from perfassert.lab.validation.halves import fitted
+from perfassert.lab.validation.halves import is_fitted
 from perfassert.lab.validation.statistics import (
     Summary,
     Vector,
@@ -99,8 +99,8 @@ class Validation:
 
     def metric(self, name: str) -> MetricResult:
         """The metric of that name; KeyError if the suite has none."""
-        found = {m.spec.name: m for m in self.metrics}
-        return found[name]
+        by_name = {m.spec.name: m for m in self.metrics}
+        return by_name[name]
 
 
 def validate(
@@ -157,7 +157,7 @@ def _predict_row(suite: Suite, row: Row) -> Outcome:
     key, cells = suite.kernel_key(row.cells), row.cells
     spec = suite.kernels[key]
     group = tuple(cells[column] for column in suite.group)
-    seen = fitted(suite, cells)
+    seen = is_fitted(suite, cells)
     pairs: dict[str, tuple[float, float]] = {}
     reasons: dict[str, str] = {}
     name = ""

@@ -65,14 +65,16 @@ class SuiteTableReader(KernelTableReader):
             if kind in table:
                 where = f"{key}.{kind}"
                 written = self.strings(where, table[kind])
-                table[kind] = [one for text in written for one in self.written(where, text, each)]
+                table[kind] = [
+                    one for text in written for one in self.expand_expression(where, text, each)
+                ]
         return super().accesses(key, table)
 
     def rows(self, key: str, value: Any) -> tuple[dict[str, str], ...]:
         """Each table becomes as many rows as its lists have combinations, the last fastest."""
         if not isinstance(value, list):
             self.fail(key, f"must be a list of tables, column = value or list, not {value!r}")
-        found: list[dict[str, str]] = []
+        rows: list[dict[str, str]] = []
         for i, entry in enumerate(value):
             table = self.section(f"{key}[{i}]", entry)
             lists = [v if isinstance(v, list) else [v] for v in table.values()]
@@ -80,10 +82,12 @@ class SuiteTableReader(KernelTableReader):
                 if isinstance(cell, bool) or not isinstance(cell, (int, float, str)):
                     self.fail(f"{key}[{i}]", f"a cell is a number or a string, not {cell!r}")
             combined = self.combined(f"{key}[{i}]", lists)
-            found += (dict(zip(table, map(str, cells), strict=True)) for cells in combined)
-        return tuple(found)
+            rows += (dict(zip(table, map(str, cells), strict=True)) for cells in combined)
+        return tuple(rows)
 
-    def written(self, key: str, text: str, each: Mapping[str, Sequence[int]]) -> Iterator[str]:
+    def expand_expression(
+        self, key: str, text: str, each: Mapping[str, Sequence[int]]
+    ) -> Iterator[str]:
         """The expression with every combination of numbers for the names of ``each`` in it."""
         names = [name for name in each if re.search(rf"\b{re.escape(name)}\b", text)]
         for numbers in self.combined(key, [each[name] for name in names]):

@@ -87,8 +87,8 @@ def summarize_groups(
     weights = [part.n if v else 0 for part, v in zip(parts.values(), varied, strict=True)]
     whole = replace(
         summarize(measured, predicted, higher_is_better, apart),
-        spearman=_weighted([part.spearman for part in parts.values()], weights),
-        kendall=_weighted([part.kendall for part in parts.values()], weights),
+        spearman=_weighted_mean([part.spearman for part in parts.values()], weights),
+        kendall=_weighted_mean([part.kendall for part in parts.values()], weights),
         regret=max(part.regret for part in parts.values() if part.regret is not None),
         pairs=pairs,
         pairs_right=right / pairs if pairs else None,
@@ -96,7 +96,7 @@ def summarize_groups(
     return whole, parts
 
 
-def _weighted(values: Sequence[float | None], weights: Sequence[int]) -> float | None:
+def _weighted_mean(values: Sequence[float | None], weights: Sequence[int]) -> float | None:
     """The weighted mean; a constant prediction has no correlation and counts as 0."""
     total = sum(weights)
     pairs = zip(values, weights, strict=True)

@@ -26,16 +26,16 @@ class Figure(NamedTuple):
 
     def value(self, summary: Summary) -> float | None:
         """The figure itself; ``None`` where it is not defined."""
-        found: float | None = getattr(summary, self.attribute)
-        return found
+        number: float | None = getattr(summary, self.attribute)
+        return number
 
-    def shown(self, number: float | None) -> str:
+    def format(self, number: float | None) -> str:
         """The figure as text, ``–`` where there is none."""
         if number is None:
             return "–"
         return percent(number, signed=False) if self.share else f"{number:.3f}"
 
-    def met(self, number: float | None, target: float) -> bool:
+    def is_met(self, number: float | None, target: float) -> bool:
         """Whether the figure is as good as the target; one that is not defined is not."""
         if number is None:
             return False
@@ -60,7 +60,7 @@ def read_targets(
     """``[targets.METRIC]`` tables: figures by name; raises :class:`SuiteError`."""
     tables = reader.section("targets", value)
     names = [spec.name for spec in metrics]
-    found = {}
+    targets = {}
     for name, entry in tables.items():
         key = f"targets.{name}"
         if name not in names:
@@ -68,8 +68,8 @@ def read_targets(
             reader.fail(key, f"the suite has no metric {name!r}{hint}")
         table = reader.section(key, entry)
         reader.known(key, table, FIGURES)
-        found[name] = {k: _target(reader, f"{key}.{k}", FIGURES[k], v) for k, v in table.items()}
-    return found
+        targets[name] = {k: _target(reader, f"{key}.{k}", FIGURES[k], v) for k, v in table.items()}
+    return targets
 
 
 def _target(reader: TableReader, key: str, figure: Figure, value: Any) -> float:

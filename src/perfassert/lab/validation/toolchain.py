@@ -19,12 +19,12 @@ def as_installed(suite: Suite) -> tuple[Suite, str]:
     if not asked or any(find(name, asked) for name in ("nvrtc", "nvcc")):
         return suite, ""
     have = ", ".join(listed()) or "none"
-    said = (
+    notice = (
         f"toolchain {asked} is not installed ({have}): compiled by the preferred one, "
         "so that code and registers may differ from the measured"
     )
     kernels = {name: _without(spec) for name, spec in suite.kernels.items()}
-    return replace(suite, kernels=kernels, toolchain=""), said
+    return replace(suite, kernels=kernels, toolchain=""), notice
 
 
 def _without(spec: KernelSpec) -> KernelSpec:
