@@ -17,7 +17,7 @@ from perfassert.frontends.analysis.describe import describe
 from perfassert.lab.validation.build import make_kernel, make_launch, row_names
 from perfassert.lab.validation.read import read_suite
 from perfassert.predictor import executed
-from perfassert.predictor.predict import _predicted
+from perfassert.predictor.predict import _predict_cached
 
 SUITE = Path(__file__).parents[1] / "validation" / "own_kernels.toml"
 KERNELS = ("copy", "saxpy", "jacobi2d", "star3d", "box3d", "transpose_padded", "sum_tree",
@@ -42,7 +42,7 @@ def seconds(suite, name: str, device, rows: int) -> float:
     start = time.process_time()
     with mock.patch("perfassert.frontends.cuda.kernels._program", return_value=program):
         for kernel, launch in launches:
-            _predicted.__wrapped__(kernel, launch, device, "")
+            _predict_cached.__wrapped__(kernel, launch, device, "")
     return time.process_time() - start + described_in(binary)
 
 

@@ -23,7 +23,7 @@ from typing import Any
 
 import perfassert as pa
 from perfassert.kernel.description import CompiledKernel
-from perfassert.predictor.executed import bound
+from perfassert.predictor.executed import bind_kernel
 from perfassert.report.tables import table
 
 ROOT = Path(__file__).parents[1]
@@ -248,7 +248,7 @@ def measured(name: str) -> Iterator[tuple[str, ...]]:
 def counted(kernel: CompiledKernel, launch: pa.Launch) -> tuple[int, int, int]:
     """Accesses to memory by where their address is from: closed form, execution, guess."""
     device = pa.device(DEVICE)
-    described, _ = bound(kernel, launch, device)
+    described, _ = bind_kernel(kernel, launch, device)
     accesses = [a for a in described.bound if a.space in ("global", "shared")]
     guessed = sum(bool(a.rests_on) for a in accesses)
     executed = sum(a.touched is not None for a in accesses)

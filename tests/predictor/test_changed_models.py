@@ -12,9 +12,9 @@ from perfassert.kernel.bound import BoundAccess
 from perfassert.kernel.graph import ItemKind
 from perfassert.kernel.names import LoopCounter
 from perfassert.predictor.changed_accesses import _laid_out
-from perfassert.predictor.changed_graph import balanced, without
-from perfassert.predictor.scheduling import scheduled
-from perfassert.predictor.unrolling import factor, unrolled
+from perfassert.predictor.changed_graph import balance_warps, without
+from perfassert.predictor.scheduling import reschedule
+from perfassert.predictor.unrolling import factor, unroll
 
 A100 = pa.device("a100")
 LATENCIES = {
@@ -65,7 +65,7 @@ class TestUnrolling:
     def test_replication_is_what_a_loop_means(self, seed):
         """The same instructions that wait for the same ones take the same time."""
         before = graph_of(seed, 24)
-        after = unrolled(before, frozenset({0}))
+        after = unroll(before, frozenset({0}))
         assert after.trips(0) == 24 // factor(before, 0) == 3
         assert len(after.loops[0].body) == 8 * len(before.loops[0].body)
         assert dynamic(after) == dynamic(before)
@@ -75,7 +75,7 @@ class TestUnrolling:
     def test_copies_divide_the_trips_where_they_can(self, trips, count):
         graph = graph_of(1, trips)
         assert factor(graph, 0) == count
-        assert unrolled(graph, frozenset({0})).trips(0) == -(-trips // count)
+        assert unroll(graph, frozenset({0})).trips(0) == -(-trips // count)
 
     def test_barriers_and_loops_around_others_stay(self):
         g = pa.InstructionGraph.builder()
@@ -83,7 +83,7 @@ class TestUnrolling:
             g.op("fp32")
             g.barrier()
         graph = g.build()
-        assert unrolled(graph, frozenset({0, 1})) is graph
+        assert unroll(graph, frozenset({0, 1})) is graph
 
 
 class TestScheduling:
@@ -92,7 +92,7 @@ class TestScheduling:
     @pytest.mark.exhaustive(one_in=3)
     def test_order_follows_dependences_and_barriers(self, seed, fences):
         before = graph_of(seed, 8, fences)
-        after = scheduled(before, frozenset({-1, 0}), A100, None, (), False)
+        after = reschedule(before, frozenset({-1, 0}), A100, None, (), False)
         for old, new in zip(bodies(before), bodies(after), strict=True):
             assert sorted(old) == sorted(new)
             place = {item: n for n, item in enumerate(new)}
@@ -108,7 +108,7 @@ class TestScheduling:
     def test_data_flow_knows_no_order_of_the_program(self, seed):
         """But for who is first where several can be issued, which hardly counts here."""
         before = graph_of(seed, 8)
-        after = scheduled(before, frozenset({-1, 0}), A100, None, (), False)
+        after = reschedule(before, frozenset({-1, 0}), A100, None, (), False)
         free = {n: pa.Latency(1 / 64, x.completion, x.pipeline) for n, x in LATENCIES.items()}
         times = [pa.simulate(g, 2, 3, 2, free).cycles for g in (before, after)]
         assert times[0] == pytest.approx(times[1], rel=0.01)
@@ -118,7 +118,7 @@ class TestScheduling:
         with g.loop(trips=64) as body:
             g.op("fp32", body.carried("s"), g.op("global_load"), name="s")
         graph = g.build()
-        ahead = scheduled(graph, frozenset({0}), A100, None, (), True)
+        ahead = reschedule(graph, frozenset({0}), A100, None, (), True)
         assert [s.distance for e in ahead.nodes[1].edges for s in e.sources] == [1, 1]
         assert cycles(ahead) < cycles(graph)
 
@@ -127,7 +127,7 @@ class TestScheduling:
         with g.loop(trips=64):
             g.op("fp32", g.op("global_load", g.op("global_load")))
         graph = g.build()
-        ahead = scheduled(graph, frozenset({0}), A100, None, (), True)
+        ahead = reschedule(graph, frozenset({0}), A100, None, (), True)
         distances = [[s.distance for e in n.edges for s in e.sources] for n in ahead.nodes]
         assert distances[2] == [0]
 
@@ -163,7 +163,7 @@ class TestBalance:
         with g.only(warps=[0]), g.loop(trips=64):
             g.op("fp32")
         g.barrier()
-        graph = balanced(g.build(), 4)
+        graph = balance_warps(g.build(), 4)
         assert graph.trips(0) == 16
         assert all(n.warps is None for n in graph.nodes)
 
@@ -172,11 +172,11 @@ class TestBalance:
         with g.only(warps=[0, 1]):
             for _ in range(6):
                 g.op("fp32")
-        assert dynamic(balanced(g.build(), 4)) == 3
+        assert dynamic(balance_warps(g.build(), 4)) == 3
 
     def test_equal_warps_stay(self):
         graph = graph_of(3, 8, True)
-        assert cycles(balanced(graph, 2)) == cycles(graph)
+        assert cycles(balance_warps(graph, 2)) == cycles(graph)
 
 
 LAUNCH = pa.Launch((4, 8), (32, 4))

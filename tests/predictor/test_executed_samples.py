@@ -10,7 +10,7 @@ from perfassert.engines.execution.sample import in_a_row, spread_blocks
 from perfassert.frontends.toolchain import tools
 from perfassert.hardware.load import device
 from perfassert.predictor import access_costs, line_costs
-from perfassert.predictor.executed import sampled
+from perfassert.predictor.executed import sample_blocks
 from perfassert.report import explain
 from perfassert.report.explain import executed_lines
 
@@ -153,7 +153,7 @@ def test_a_small_launch_is_executed_whole_and_counts_exactly():
     args = {"rows": rows(lengths), "columns": np.zeros(int(lengths.sum()), np.int32)}
     code = pa.from_cuda(KERNELS, kernel="rows_of_csr").compiled
     a100 = device("a100")
-    found = sampled(code, code.program(a100.arch), launch(args), a100)
+    found = sample_blocks(code, code.program(a100.arch), launch(args), a100)
     assert (found.blocks, found.of) == (N // 128, N // 128)  # all: they cost little
     (loop,) = found.loops.values()
     assert (loop.fewest, loop.most, loop.mean) == (3, 3, 3.0)  # of warps: the longest row counts

@@ -12,7 +12,7 @@ from perfassert.engines.volume.executed_waves import launch_waves
 from perfassert.frontends.toolchain import tools
 from perfassert.hardware.load import device
 from perfassert.kernel.access import Direction
-from perfassert.predictor.model import estimated
+from perfassert.predictor.model import estimate_case
 
 KERNELS = Path(__file__).with_name("data_dependent.cu")
 BLOCK = 128
@@ -254,7 +254,7 @@ def predicted():
             case = CASES[name]()
             kernel = pa.from_cuda(KERNELS, kernel=case.kernel)
             launch = pa.Launch(case.grid, case.block, args=case.args)
-            known[name] = case, launch, estimated(kernel, launch, device("2080ti"))
+            known[name] = case, launch, estimate_case(kernel, launch, device("2080ti"))
         return known[name]
 
     return made
@@ -279,7 +279,7 @@ def test_sectors_of_blocks_are_those_of_a_brute_force_count(predicted, name):
 def test_sectors_of_waves_are_those_of_a_brute_force_count(predicted, name):
     case, _, found = predicted(name)
     gpu = device("2080ti")
-    concurrent = found.held.resident_blocks * gpu.compute_units
+    concurrent = found.occupancy.resident_blocks * gpu.compute_units
     groups = {}
     for group in executed_groups(found.kernel, "global"):
         groups.setdefault(group.field, []).append(group)

@@ -13,7 +13,7 @@ from perfassert.engines.execution.execute import execute
 from perfassert.engines.execution.plan import Limits
 from perfassert.frontends.toolchain import tools
 from perfassert.kernel.memo import Memo
-from perfassert.predictor.predict import _predicted
+from perfassert.predictor.predict import _predict_cached
 
 THREADS = 6
 DEVICES = ("a100", "rtx-4090", "v100-pcie-32gb")
@@ -69,7 +69,7 @@ def compared(questions):
         found = [told(a) for a in order]
         return found[-turn:] + found[:-turn] if turn else found
 
-    _predicted.cache_clear()  # else the answers would be those of before
+    _predict_cached.cache_clear()  # else the answers would be those of before
     with ThreadPoolExecutor(THREADS) as pool:
         assert list(pool.map(thread, range(THREADS))) == [alone] * THREADS
 

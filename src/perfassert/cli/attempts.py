@@ -158,7 +158,7 @@ def _predict_attempt(
     attempt: Attempt, work: Work, before: Prediction, options: argparse.Namespace, text: str
 ) -> Tried:
     from perfassert.predictor import predict
-    from perfassert.predictor.model import estimated
+    from perfassert.predictor.model import estimate_case
     from perfassert.predictor.relaunching import resizable, same_work
     from perfassert.predictor.whatif import with_changes
 
@@ -178,7 +178,7 @@ def _predict_attempt(
         try:
             kernel = kernel_of(argparse.Namespace(**{**vars(options), **overrides}))
             launch = work.launch
-            if attempt.block is not None and not resizable(estimated(*before.origin).kernel):
+            if attempt.block is not None and not resizable(estimate_case(*before.origin).kernel):
                 return Tried(attempt, estimate, None, "the code fixes the size of its blocks")
             if attempt.block is not None:
                 launch = with_changes(before, _relaunch(launch, attempt.block))[1]

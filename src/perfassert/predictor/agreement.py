@@ -104,14 +104,14 @@ class Agreement:
             address = self.kernel.program.instructions[access.instruction].address
             if start is None or access.rests_on or address in self.unknown:
                 continue
-            closed = closed or self._closed(group, work)
-            executed = self._executed(access, address, start)
+            closed = closed or self._closed_form_places(group, work)
+            executed = self._executed_places(access, address, start)
             self.compared += 1
-            found = self._compared(access, closed, int(offset), executed)
-            if found is not None:
-                yield found
+            difference = self._compare_places(access, closed, int(offset), executed)
+            if difference is not None:
+                yield difference
 
-    def _closed(self, group: AccessGroup, work: Launch) -> _Places:
+    def _closed_form_places(self, group: AccessGroup, work: Launch) -> _Places:
         """Of blocks as they are started: those of ``work`` that each stands for, in order."""
         most = self.iterations // _iterations(group) or 1  # else what is seen first is not first
         all_standing = [_standing_for(block, self.launch, work) for block in self.blocks]
@@ -124,7 +124,7 @@ class Agreement:
         whole = lanes.weight == 1.0 and standing == all_standing
         return _in_order(warp, lanes.addresses, lanes.active, whole)
 
-    def _executed(self, access: BoundAccess, address: int, start: int) -> _Places:
+    def _executed_places(self, access: BoundAccess, address: int, start: int) -> _Places:
         touches = [
             t for t in self.touches.get(address, ()) if t.memory.space in _SPACES[access.space]
         ]
@@ -138,20 +138,20 @@ class Agreement:
         warps = np.concatenate([t.warps for t in touches])
         return _in_order(warps, at - start, active, not len(self.run.cut))
 
-    def _compared(
+    def _compare_places(
         self, access: BoundAccess, closed: _Places, offset: int, executed: _Places
     ) -> Difference | None:
         """How they differ; of what is not whole, the first places of each thread are compared."""
         count = self.run.warps_per_block * len(self.blocks) * WARP
-        said, done = (np.bincount(p.threads, minlength=count) for p in (closed, executed))
-        missing = done < said if executed.whole else np.zeros(count, np.bool_)
-        missing = missing | (done > said if closed.whole else np.zeros(count, np.bool_))
-        common = np.minimum(said, done)
+        expected, observed = (np.bincount(p.threads, minlength=count) for p in (closed, executed))
+        missing = observed < expected if executed.whole else np.zeros(count, np.bool_)
+        missing = missing | (observed > expected if closed.whole else np.zeros(count, np.bool_))
+        common = np.minimum(expected, observed)
         far = executed.at[_first(executed, common)] - closed.at[_first(closed, common)] - offset
         if access.space != "global" and len(far):  # where the array starts is the compiler's
             far = far - far[0]
         if missing.any():
-            what = f"touch memory {int(done.sum())} times, and {int(said.sum())} by"
+            what = f"touch memory {int(observed.sum())} times, and {int(expected.sum())} by"
         elif far.any():
             what = f"go elsewhere {np.count_nonzero(far)} times of {len(far)} than by"
         elif closed.whole and executed.whole and closed.requests != executed.requests:
@@ -176,8 +176,8 @@ class Agreement:
             if any(o.kind in _ARRIVALS for o in instruction.operations):
                 continue
             done[instruction.address] = done.get(instruction.address, 0) + executed[:, number]
-        said = _issued(self.kernel, self.run.warps_per_block)
-        for address, (counts, span) in said.items():
+        expected = _issue_counts(self.kernel, self.run.warps_per_block)
+        for address, (counts, span) in expected.items():
             own = done.get(address)
             self.counted += own is not None
             if own is not None and not np.array_equal(own, counts):
@@ -188,9 +188,9 @@ class Agreement:
                 )
 
 
-def _issued(kernel: BoundKernel, warps: int) -> dict[int, tuple[IntArray, SourceSpan | None]]:
+def _issue_counts(kernel: BoundKernel, warps: int) -> dict[int, tuple[IntArray, SourceSpan | None]]:
     """By address, how often each warp issues the instruction, where no guess decides that."""
-    found: dict[int, tuple[IntArray, SourceSpan | None]] = {}
+    counted: dict[int, tuple[IntArray, SourceSpan | None]] = {}
     trips = {-1: np.ones(warps, np.int64)}
     guessed = set()
     for node in kernel.graph.nodes:
@@ -201,9 +201,9 @@ def _issued(kernel: BoundKernel, warps: int) -> dict[int, tuple[IntArray, Source
         if node.warps is not None:
             counts[[w for w in range(warps) if w not in node.warps]] = 0
         address = kernel.program.instructions[node.program].address
-        before = found.get(address)
-        found[address] = (counts if before is None else before[0] + counts, node.span)
-    return {address: counts for address, counts in found.items() if address not in guessed}
+        before = counted.get(address)
+        counted[address] = (counts if before is None else before[0] + counts, node.span)
+    return {address: counts for address, counts in counted.items() if address not in guessed}
 
 
 def _times(graph: InstructionGraph, loop: int, known: dict[int, IntArray]) -> IntArray:
@@ -245,5 +245,5 @@ def _first(places: _Places, counts: IntArray) -> BoolArray:
         return np.ones(len(places.threads), np.bool_)
     start = np.searchsorted(places.threads, np.arange(len(counts)))
     rank = np.arange(len(places.threads)) - start[places.threads]
-    found: BoolArray = rank < counts[places.threads]
-    return found
+    mask: BoolArray = rank < counts[places.threads]
+    return mask

@@ -31,7 +31,7 @@ class _Arguments:
         self._parameters = parameters
         self._given = _by_position(parameters, launch)
         self._numbers = dict(launch.scalar_args())
-        self._buffers = dict(self._described())
+        self._buffers = dict(self._named_buffers())
         self._regions: dict[str, Region] = {}
         self.found: list[Argument] = [self._region_of(p) for p in range(len(parameters))]
         for name, buffer in self._buffers.items():
@@ -42,7 +42,7 @@ class _Arguments:
             if self.found[place] is None:
                 self.found[place] = self._bytes(parameter, self._given[place])
 
-    def _described(self) -> Iterator[tuple[str, Buffer]]:
+    def _named_buffers(self) -> Iterator[tuple[str, Buffer]]:
         """Buffers by the name of the memory that they are."""
         for parameter, value in zip(self._parameters, self._given, strict=True):
             if isinstance(value, Buffer):
@@ -92,7 +92,7 @@ class _Arguments:
 
     def _structure(self, parameter: Parameter, value: Mapping[Any, Any]) -> bytes | None:
         """None where a word of it is unknown."""
-        held, known = bytearray(parameter.size), bytearray(parameter.size)
+        content, known = bytearray(parameter.size), bytearray(parameter.size)
         for member, element in sorted(_elements(parameter, value), key=lambda e: e[0].offset):
             if isinstance(element, Buffer):
                 address = self._address(parameter.at(member.offset))
@@ -102,10 +102,10 @@ class _Arguments:
             else:
                 number = encoded(element, member.dtype, member.size, member.pointer)
                 part = packed(number, member.size)
-            held[member.offset : member.offset + len(part)] = part
+            content[member.offset : member.offset + len(part)] = part
             known[member.offset : member.offset + len(part)] = b"\1" * len(part)
         wanted = [m.offset for m in parameter.members] or range(parameter.size)
-        return bytes(held[: parameter.size]) if all(known[at] for at in wanted) else None
+        return bytes(content[: parameter.size]) if all(known[at] for at in wanted) else None
 
 
 def _by_position(parameters: tuple[Parameter, ...], launch: Launch) -> list[Any]:
@@ -130,5 +130,5 @@ def _region(name: str, buffer: Buffer, numbers: Mapping[str, int]) -> Region:
     if array is None:
         size = int(np.prod(buffer.shape)) * np.dtype(buffer.dtype).itemsize
         return Region(name, None, size, buffer.offset)
-    held = np.ascontiguousarray(array).view(np.uint8).reshape(-1)
-    return Region(name, held, len(held), buffer.offset)
+    content = np.ascontiguousarray(array).view(np.uint8).reshape(-1)
+    return Region(name, content, len(content), buffer.offset)

@@ -18,18 +18,18 @@ from perfassert.source import Assumption
 _MOSTLY = 0.5  # of the sectors that the L2 is asked for
 
 
-def unmeasured(model: Model, kernel: BoundKernel, limiter: str) -> Iterator[Assumption]:
+def unmeasured_atomics(model: Model, kernel: BoundKernel, limiter: str) -> Iterator[Assumption]:
     """Atomics that carry the time at a rate that is a stand-in; whoever limits it, they do."""
     atomic = [a for a in kernel.bound if _is_atomic(a)]
     if limiter == "atomics":
         for access in atomic:
             if not (access.counting and _on_one(access)):
-                said = f"{_opcode(access)} counts as an integer addition on one address"
-                yield Assumption(said, access.span, "rate", 1.0)
+                text = f"{_opcode(access)} counts as an integer addition on one address"
+                yield Assumption(text, access.span, "rate", 1.0)
     elif limiter in ("l2", "dram") and atomic and _atomic_share(model, kernel) > _MOSTLY:
         for access in atomic:
-            said = f"{_opcode(access)} counts as its traffic alone"
-            yield Assumption(said, access.span, "rate", 1.0)
+            text = f"{_opcode(access)} counts as its traffic alone"
+            yield Assumption(text, access.span, "rate", 1.0)
 
 
 def _is_atomic(access: BoundAccess) -> bool:

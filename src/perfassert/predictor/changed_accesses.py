@@ -16,7 +16,7 @@ from perfassert.kernel.launch import Launch
 _UNKNOWN = 62  # bits: of a field that nothing is known of, no address is beyond the end
 
 
-def coalesced(kernel: BoundKernel, chosen: frozenset[int], launch: Launch) -> BoundKernel:
+def coalesce(kernel: BoundKernel, chosen: frozenset[int], launch: Launch) -> BoundKernel:
     """The kernel with these accesses laid out anew: first the threads of a block, then blocks, then
     iterations, then accesses of the same kind, as far as the field reaches; beyond it they meet
     what others have touched. Executed accesses keep their addresses."""
@@ -49,15 +49,15 @@ def _room(access: BoundAccess, launch: Launch) -> int:
 
 def _extents(access: BoundAccess, launch: Launch) -> dict[Symbol, int]:
     """How many values each symbol takes."""
-    found: dict[Symbol, int] = {}
+    extents: dict[Symbol, int] = {}
     for axis, threads, blocks in zip(AXES, launch.block, launch.grid, strict=True):
-        found[axis] = threads * blocks
-        found[f"threadIdx.{axis}"] = threads
-        found[f"blockIdx.{axis}"] = blocks
+        extents[axis] = threads * blocks
+        extents[f"threadIdx.{axis}"] = threads
+        extents[f"blockIdx.{axis}"] = blocks
     for name in access.loops:
         low, high = access.ranges.get(name, (0, 0))
-        found[name] = high - low + 1
-    return found
+        extents[name] = high - low + 1
+    return extents
 
 
 def _laid_out(

@@ -78,11 +78,11 @@ def changed_estimate(
 def _executions(kernel: BoundKernel) -> dict[int, float]:
     """How often a warp executes each access."""
     graph = kernel.graph
-    found: dict[int, float] = {}
+    executions: dict[int, float] = {}
     for node in graph.nodes:
         for number in node.touches:
-            found[number] = found.get(number, 0.0) + graph.times(node)
-    return found
+            executions[number] = executions.get(number, 0.0) + graph.times(node)
+    return executions
 
 
 def _ideal(cost: AccessCost, width: int, device: Device) -> AccessCost:
@@ -108,23 +108,23 @@ def _half(cost: AccessCost) -> AccessCost:
 
 
 def _all(volume: Volume, share: float) -> Volume:
-    return volume if share == 1 else _scaled(volume, share)
+    return volume if share == 1 else _scale_volume(volume, share)
 
 
-def _scaled(volume: Volume, share: float) -> Volume:
+def _scale_volume(volume: Volume, share: float) -> Volume:
     return replace(
         volume,
         total=Quantity(float(volume.total) * share, volume.total.unit),
         parts={k: Quantity(float(v) * share, v.unit) for k, v in volume.parts.items()},
-        fields={k: _scaled(v, share) for k, v in volume.fields.items()},
+        fields={k: _scale_volume(v, share) for k, v in volume.fields.items()},
     )
 
 
 def _each(volume: Volume, shares: Mapping[str, float]) -> Volume:
     """Each field by its own share; parts as the total."""
-    fields = {k: _scaled(v, shares.get(k, 1.0)) for k, v in volume.fields.items()}
+    fields = {k: _scale_volume(v, shares.get(k, 1.0)) for k, v in volume.fields.items()}
     before = sum(float(v.total) for v in volume.fields.values())
     after = sum(float(v.total) for v in fields.values())
     if not before or before == after:
         return volume
-    return replace(_scaled(volume, after / before), fields=fields)
+    return replace(_scale_volume(volume, after / before), fields=fields)

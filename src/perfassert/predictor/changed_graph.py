@@ -14,15 +14,15 @@ OUTSIDE = -1
 def copies_of_loops(code: Code, graph: InstructionGraph) -> dict[int, list[int]]:
     """Loops of the graph by the loop of the code that they are copies of, where it is still one;
     in the order of the nodes."""
-    found: dict[int, dict[int, None]] = {}
+    by_loop: dict[int, dict[int, None]] = {}
     for node in graph.nodes:
         if node.instruction >= len(code.instructions):
             continue
         own, here = code.chain(code.instructions[node.instruction].loop), graph.chain(node.loop)
         if len(own) == len(here):
             for a, b in zip(own, here, strict=True):
-                found.setdefault(a, {}).setdefault(b)
-    return {loop: list(copies) for loop, copies in found.items()}
+                by_loop.setdefault(a, {}).setdefault(b)
+    return {loop: list(copies) for loop, copies in by_loop.items()}
 
 
 def with_nodes(graph: InstructionGraph, changed: Mapping[int, Node]) -> InstructionGraph:
@@ -42,7 +42,7 @@ def without(graph: InstructionGraph, gone: Collection[int]) -> InstructionGraph:
     """Without these nodes. What they waited for, the next one of their body waits for."""
     changed: dict[int, Node] = {}
 
-    def left(_: int, body: Sequence[BodyItem]) -> Sequence[BodyItem]:
+    def remaining_items(_: int, body: Sequence[BodyItem]) -> Sequence[BodyItem]:
         kept: list[BodyItem] = []
         waiting: list[Edge] = []
         for item in body:
@@ -56,7 +56,7 @@ def without(graph: InstructionGraph, gone: Collection[int]) -> InstructionGraph:
                 waiting = []
         return kept
 
-    return with_nodes(with_bodies(graph, left), changed)
+    return with_nodes(with_bodies(graph, remaining_items), changed)
 
 
 def inside(graph: InstructionGraph, body: Sequence[BodyItem]) -> Iterator[Node]:
@@ -68,7 +68,7 @@ def inside(graph: InstructionGraph, body: Sequence[BodyItem]) -> Iterator[Node]:
             yield from inside(graph, graph.loops[item.number].body)
 
 
-def balanced(graph: InstructionGraph, warps: int) -> InstructionGraph:
+def balance_warps(graph: InstructionGraph, warps: int) -> InstructionGraph:
     """All warps of a block do the same: what only some do is shared among all.
 
     Loops that only some warps run have as many fewer iterations, of single instructions as many
@@ -117,7 +117,7 @@ def asynchronous(graph: InstructionGraph, pairs: Mapping[int, int]) -> Instructi
         loads.setdefault(n.instruction, []).append(n.index)
     changed: dict[int, Node] = {}
 
-    def left(loop: int, body: Sequence[BodyItem]) -> Sequence[BodyItem]:
+    def remaining_items(loop: int, body: Sequence[BodyItem]) -> Sequence[BodyItem]:
         kept: list[BodyItem] = []
         copied: list[int] = []
         for item in body:
@@ -135,4 +135,4 @@ def asynchronous(graph: InstructionGraph, pairs: Mapping[int, int]) -> Instructi
             kept.append(item)
         return kept
 
-    return with_nodes(with_bodies(graph, left), changed)
+    return with_nodes(with_bodies(graph, remaining_items), changed)

@@ -51,8 +51,8 @@ def _differences(
     run = execute(code.executable(device.arch), plain, given, blocks, limits)
     if not followed(run):  # unknown content decided: its closed form is a guess, and is said to be
         return ()
-    found = Agreement(described, launch, work, run, _ITERATIONS).differences()
-    return tuple(islice(found, _REPORTED))
+    differences = Agreement(described, launch, work, run, _ITERATIONS).differences()
+    return tuple(islice(differences, _REPORTED))
 
 
 def checked_blocks(representative: tuple[int, ...], grid: tuple[int, int, int]) -> tuple[int, ...]:

@@ -15,7 +15,7 @@ from perfassert.kernel.bound import BoundAccess
 from perfassert.kernel.description import BoundKernel
 from perfassert.kernel.graph import Node
 from perfassert.prediction.error_band import ErrorBand
-from perfassert.predictor.atomics import global_sectors, unmeasured
+from perfassert.predictor.atomics import global_sectors, unmeasured_atomics
 from perfassert.predictor.model import Model
 from perfassert.quantity import round_significant
 from perfassert.source import DISAGREEMENT, Assumption
@@ -45,16 +45,16 @@ def trust(model: Model, band: ErrorBand, limiter: str) -> tuple[str, tuple[Assum
     kernel = model.case.kernel
     if not isinstance(kernel, BoundKernel):
         return known, ()
-    rates = tuple(dict.fromkeys(unmeasured(model, kernel, limiter)))
+    rates = tuple(dict.fromkeys(unmeasured_atomics(model, kernel, limiter)))
     stand_ins = _of(kernel)
     if not stand_ins:
         return "guessed" if rates else known, rates
     weights = _Weights(model, kernel)
-    found = [replace(a, share=round_significant(weights.share(a))) for a in stand_ins]
+    weighted = [replace(a, share=round_significant(weights.share(a))) for a in stand_ins]
     guessed = bool(rates) or weights.share(*stand_ins) > GUESSED_FROM
     guessed = guessed or any(a.stands_for == DISAGREEMENT for a in stand_ins)
     known = "guessed" if guessed else known
-    return known, tuple(sorted((*rates, *found), key=lambda a: -a.share))
+    return known, tuple(sorted((*rates, *weighted), key=lambda a: -a.share))
 
 
 def _of(kernel: BoundKernel) -> list[Assumption]:

@@ -27,22 +27,22 @@ class Block:
 
 def makespan(blocks: Sequence[Block], units: int, slots: int) -> float:
     """When the last block ends."""
-    held: list[list[_Running]] = [[] for _ in range(units)]
+    resident: list[list[_Running]] = [[] for _ in range(units)]
     clock = [0.0] * units
     waiting = iter(blocks)
     for place, block in enumerate(islice(waiting, units * slots)):
-        held[place % units].append(_Running(block))
-    queue = [(_next(held[u]), u) for u in range(units) if held[u]]
+        resident[place % units].append(_Running(block))
+    queue = [(_next(resident[u]), u) for u in range(units) if resident[u]]
     heapify(queue)
     end = 0.0
     while queue:
         now, unit = heappop(queue)
-        _advance(held[unit], now - clock[unit])
+        _advance(resident[unit], now - clock[unit])
         clock[unit] = end = now
-        running = [r for r in held[unit] if r.left > 1e-9]
-        for _ in range(len(held[unit]) - len(running)):
+        running = [r for r in resident[unit] if r.left > 1e-9]
+        for _ in range(len(resident[unit]) - len(running)):
             running += [_Running(block) for block in islice(waiting, 1)]
-        held[unit] = running
+        resident[unit] = running
         if running:
             heappush(queue, (now + _next(running), unit))
     return end

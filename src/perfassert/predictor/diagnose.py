@@ -59,12 +59,12 @@ def diagnose(prediction: Any, predict: Predict) -> Diagnosis:
 def _worth_it(advised: Iterable[tuple[Advice, Match]], again: Resimulation) -> tuple[Advice, ...]:
     """Suggestions by what simulation says of them, the best first; none within its own error."""
     band = gain_band(again.prediction)
-    found = [resimulated(advice, match, again) for advice, match in advised]
-    worth = [_rounded(a) for a in found if a is not None and a.speedup > 1 + band]
+    resimulations = [resimulate(advice, match, again) for advice, match in advised]
+    worth = [_round_advice(a) for a in resimulations if a is not None and a.speedup > 1 + band]
     return tuple(sorted(worth, key=lambda a: (-a.speedup, a.optimizer)))
 
 
-def resimulated(advice: Advice, match: Match, again: Resimulation) -> Advice | None:
+def resimulate(advice: Advice, match: Match, again: Resimulation) -> Advice | None:
     """The suggestion with the simulated speedup; None where the change cannot be made."""
     if match.change is None and match.changes is None:
         return _by_formula(advice) if advice.speedup >= _WORTH else None
@@ -122,14 +122,14 @@ def _profile(prediction: Any, predict: Predict) -> _Profiled:
     alone = prediction.diagnostics["simulated_cycles"]
     slower = float(prediction.cycles) / alone if alone else 1.0
     totals = run_bounded(replace(model.unit, profile=True), _LIMIT)
-    found = _samples(model, totals, slower)
-    blamed = blame(code, found, latency_bounds(code, device))
-    stalls = stall_shares(blamed.blames, found.total.all)
-    more = ((blamed.coverage_before, blamed.coverage_after), blamed.blames, found.total.all)
+    samples = _samples(model, totals, slower)
+    blamed = blame(code, samples, latency_bounds(code, device))
+    stalls = stall_shares(blamed.blames, samples.total.all)
+    more = ((blamed.coverage_before, blamed.coverage_after), blamed.blames, samples.total.all)
     if isinstance(kernel, AccessKernel):
         return _Profiled(model, stalls, None, *more)
     headroom, shapes = _headroom(prediction), partial(_better_shape, prediction, predict, program)
-    case = _case(model, code, found, blamed, headroom, shapes)
+    case = _case(model, code, samples, blamed, headroom, shapes)
     return _Profiled(model, stalls, case, *more)
 
 
@@ -188,14 +188,14 @@ def advise_measured(
     assert isinstance(model.case.kernel, BoundKernel)
     program = model.case.kernel.program
     code = Code.of(program)
-    found = _joined(samples, program)
-    blamed = blame(code, found, latency_bounds(code, target))
-    case = _case(model, code, found, blamed)
+    by_instruction = _join_to_code(samples, program)
+    blamed = blame(code, by_instruction, latency_bounds(code, target))
+    case = _case(model, code, by_instruction, blamed)
     advised = (advice for advice, _ in advise(case, all_optimizers()))
-    return tuple(_rounded(_by_formula(a)) for a in advised if a.speedup >= _WORTH)
+    return tuple(_round_advice(_by_formula(a)) for a in advised if a.speedup >= _WORTH)
 
 
-def _joined(samples: MeasuredSamples, program: Program) -> Samples:
+def _join_to_code(samples: MeasuredSamples, program: Program) -> Samples:
     """Copies of a function that is called from several places share its samples."""
     at: dict[int, list[int]] = {}
     for i in program.instructions:
@@ -214,7 +214,7 @@ def _joined(samples: MeasuredSamples, program: Program) -> Samples:
     return Samples(counts, issued, None, joined.source)
 
 
-def _rounded(advice: Advice) -> Advice:
+def _round_advice(advice: Advice) -> Advice:
     def short(value: float) -> float:
         return round_significant(value)
 
@@ -275,7 +275,7 @@ def _none() -> Proposal | None:
 def _case(
     model: Model,
     code: Code,
-    found: Samples,
+    samples: Samples,
     blamed: BlameResult,
     headroom: float | None = None,
     shapes: Callable[[], Proposal | None] = _none,
@@ -283,10 +283,10 @@ def _case(
     kernel, launch, device = model.case.kernel, model.launch, model.device
     return Case(
         code=code,
-        samples=found,
+        samples=samples,
         blames=blamed.blames,
         device=device,
-        occupancy=model.case.held,
+        occupancy=model.case.occupancy,
         blocks=launch.blocks,
         threads=launch.threads_per_block,
         registers=kernel.registers,

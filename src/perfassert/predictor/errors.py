@@ -60,7 +60,7 @@ def _table() -> Mapping[str, tuple[_Row, ...]]:
         kind = Kind(entry["arch"], entry["way"], entry["limiter"])
         row = _Row(kind, float(entry["error"]), entry["suite"], entry["fitted"])
         rows.setdefault(entry["metric"], []).append(row)
-    return {metric: tuple(found) for metric, found in rows.items()}
+    return {metric: tuple(entries) for metric, entries in rows.items()}
 
 
 def exact_metrics(model: Model) -> frozenset[str]:

@@ -34,7 +34,7 @@ _LIMITS_OF_ONE = Limits(lane_instructions=80_000_000)  # addresses of all that f
 _INSTRUCTIONS = 400_000  # of warps, beyond those: half spread, half in a row
 
 
-def bound(kernel: Kernel, launch: Launch, device: Device) -> tuple[Description, Launch]:
+def bind_kernel(kernel: Kernel, launch: Launch, device: Device) -> tuple[Description, Launch]:
     """The kernel for the launch; what it would have to guess is counted in executed blocks."""
     launch = kernel.launched(launch) if isinstance(kernel, CompiledKernel) else launch
     code = kernel.compiled if isinstance(kernel, CompiledKernel) else None
@@ -55,19 +55,19 @@ def bound(kernel: Kernel, launch: Launch, device: Device) -> tuple[Description, 
         if not differences:
             return described, work
     shared = described.shared_bytes + launch.shared_bytes
-    held = occupancy(device, launch.threads_per_block, described.registers, shared)
-    wave = min(held.resident_blocks * device.compute_units, launch.blocks)
-    found = sampled(code, described.program, launch, device, wave)
+    unit_occupancy = occupancy(device, launch.threads_per_block, described.registers, shared)
+    wave = min(unit_occupancy.resident_blocks * device.compute_units, launch.blocks)
+    executed_work = sample_blocks(code, described.program, launch, device, wave)
     corrections = tuple(Assumption(f"{CORRECTED}: {d.text}", d.span) for d in differences)
-    found = replace(found, corrections=corrections)
-    return code.bind(launch, device.arch, device.warp_size, found, rare)
+    executed_work = replace(executed_work, corrections=corrections)
+    return code.bind(launch, device.arch, device.warp_size, executed_work, rare)
 
 
 def _guesses(described: BoundKernel) -> bool:
     return any(a.stands_for in _GUESSED for a in described.assumptions)
 
 
-def sampled(
+def sample_blocks(
     code: Code, program: Program | None, launch: Launch, device: Device, wave: int = 1
 ) -> Executed:
     """Execute blocks that are spread over the grid, and as much of a wave as can be afforded.
@@ -81,14 +81,14 @@ def sampled(
     given = arguments(program.parameters, launch)
     members = loop_members(program)
 
-    def executed(blocks: Sequence[int], limits: Limits = _LIMITS) -> Execution:
+    def execute_blocks(blocks: Sequence[int], limits: Limits = _LIMITS) -> Execution:
         return execute(machine, launch, given, blocks, limits, needed)
 
     pilot = spread_blocks(launch.blocks, max(1, _THREADS // launch.threads_per_block))
-    spread = executed(pilot)
+    spread = execute_blocks(pilot)
     if len(spread.cut) and not any(isinstance(a, Region) and a.content is not None for a in given):
-        one = executed((launch.blocks // 2,), _LIMITS_OF_ONE)
-        others = (executed((launch.blocks * i // 4,), _LIMITS_OF_ONE) for i in (1, 3))
+        one = execute_blocks((launch.blocks // 2,), _LIMITS_OF_ONE)
+        others = (execute_blocks((launch.blocks * i // 4,), _LIMITS_OF_ONE) for i in (1, 3))
         if decided(one) and all(
             decided(other) and np.array_equal(one.executed, other.executed) for other in others
         ):
@@ -98,9 +98,9 @@ def sampled(
     if len(pilot) == launch.blocks or affordable < 2 * len(pilot) or not decided(spread):
         return summary(spread, members, launch.blocks)
     if affordable >= launch.blocks:
-        return summary(executed(range(launch.blocks)), members, launch.blocks)
-    spread = executed(spread_blocks(launch.blocks, affordable // 2))
-    run = executed(in_a_row(launch.blocks, wave, affordable // 2))
+        return summary(execute_blocks(range(launch.blocks)), members, launch.blocks)
+    spread = execute_blocks(spread_blocks(launch.blocks, affordable // 2))
+    run = execute_blocks(in_a_row(launch.blocks, wave, affordable // 2))
     return summary(spread, members, launch.blocks, run)
 
 

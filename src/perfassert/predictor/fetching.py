@@ -48,13 +48,13 @@ class Fetching:
         self.latencies = latencies
         self.changed: dict[int, Node] = {}
 
-    def applied(self, graph: InstructionGraph) -> InstructionGraph:
+    def apply(self, graph: InstructionGraph) -> InstructionGraph:
         """The graph; as it is where its code fits into the unit's cache."""
-        found = passes(graph, self.kernel, self.device)
-        if not found or not self.device.instruction_fetch_bytes_per_cycle:
+        code_passes = passes(graph, self.kernel, self.device)
+        if not code_passes or not self.device.instruction_fetch_bytes_per_cycle:
             return graph
         waited_for = {s.producer for n in graph.nodes for e in n.edges for s in e.sources}
-        for one in found:
+        for one in code_passes:
             self.fetch(graph, one, waited_for)
         return replace(graph, nodes=tuple(self.changed.get(n.index, n) for n in graph.nodes))
 

@@ -44,18 +44,18 @@ def line_costs(prediction: Prediction) -> tuple[LineCost, ...]:
     kernel, launch, device = prediction.origin
     case = launch_model(kernel, launch, device).case
     assert isinstance(case.kernel, BoundKernel)
-    own, called = _charged(case, case.kernel, launch)
-    executed = _executed(case.kernel.program, case.kernel.work)
-    found = []
+    own, called = _charge_lines(case, case.kernel, launch)
+    executed = _execution_texts(case.kernel.program, case.kernel.work)
+    costs = []
     for at in sorted({*own, *called}):
-        instructions, wavefronts, sectors = _rounded(own.get(at, _NOTHING))
-        below = _rounded(called.get(at, _NOTHING))
-        told = executed.get(at, "")
-        found.append(LineCost(*at, instructions, wavefronts, sectors, told, below))
-    return tuple(found)
+        instructions, wavefronts, sectors = _round_cost(own.get(at, _NOTHING))
+        below = _round_cost(called.get(at, _NOTHING))
+        executions = executed.get(at, "")
+        costs.append(LineCost(*at, instructions, wavefronts, sectors, executions, below))
+    return tuple(costs)
 
 
-def _charged(case: Case, kernel: BoundKernel, launch: Launch) -> tuple[_Sums, _Sums]:
+def _charge_lines(case: Case, kernel: BoundKernel, launch: Launch) -> tuple[_Sums, _Sums]:
     """What lines cost by themselves, and what was inlined into them."""
     graph = kernel.graph.bound(dict(launch.scalar_args()))
     own: _Sums = {}
@@ -78,7 +78,7 @@ def _add(sums: _Sums, spans: Iterable[SourceSpan], cost: _Cost) -> None:
         sums[at] = _three(a + b for a, b in zip(sums.get(at, _NOTHING), cost, strict=True))
 
 
-def _rounded(cost: _Cost) -> _Cost:
+def _round_cost(cost: _Cost) -> _Cost:
     return _three(map(round_significant, cost))
 
 
@@ -87,7 +87,7 @@ def _three(values: Iterable[float]) -> _Cost:
     return first, second, third
 
 
-def _executed(program: Program, work: Work | None) -> dict[tuple[str, int], str]:
+def _execution_texts(program: Program, work: Work | None) -> dict[tuple[str, int], str]:
     """Of the instruction of each line that warps execute most, and the most sectors of any."""
     most: dict[tuple[str, int], Issued] = {}
     sectors: dict[tuple[str, int], Extremes] = {}
@@ -99,10 +99,10 @@ def _executed(program: Program, work: Work | None) -> dict[tuple[str, int], str]
             most[at] = max(most.get(at, one), one, key=lambda x: x.executions[1])
             if one.sectors is not None:
                 sectors[at] = max(sectors.get(at, one.sectors), one.sectors, key=lambda x: x[1])
-    return {at: _told(one, sectors.get(at)) for at, one in most.items()}
+    return {at: _execution_text(one, sectors.get(at)) for at, one in most.items()}
 
 
-def _told(one: Issued, sectors: Extremes | None) -> str:
+def _execution_text(one: Issued, sectors: Extremes | None) -> str:
     touched = f" and {_extremes(sectors)} sectors" if sectors else ""
     return (
         f"executed {_extremes(one.executions)} times by a warp, with {_extremes(one.lanes)} "

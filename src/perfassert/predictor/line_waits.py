@@ -15,13 +15,13 @@ _MOST = 24
 
 def line_waits(blames: Iterable[Blame], code: Code, samples: float) -> tuple[LineWait, ...]:
     """The longest waits first; none of instructions without a line."""
-    found: dict[tuple[str, int, str, int, str], float] = {}
+    waits: dict[tuple[str, int, str, int, str], float] = {}
     for one in blames:
         use, source = (code.instructions[n].span for n in (one.use, one.source))
         if one.use == one.source or use is None or source is None:
             continue
         key = (use.file, use.line, source.file, source.line, one.cls)
-        found[key] = found.get(key, 0.0) + one.count.all / samples
-    ordered = sorted(found.items(), key=lambda item: (-item[1], item[0]))
+        waits[key] = waits.get(key, 0.0) + one.count.all / samples
+    ordered = sorted(waits.items(), key=lambda item: (-item[1], item[0]))
     shown = [(key, share) for key, share in ordered if share >= _LEAST]
     return tuple(LineWait(*key, round_significant(share)) for key, share in shown[:_MOST])

@@ -37,8 +37,8 @@ class MatrixUnits:
     def __init__(self, nodes: Iterable[Node], device: Device, read: str) -> None:
         self.device = device
         self.read = read
-        found = {n.operation: v for n in nodes if (v := MatrixVariant.named(n.operation))}
-        started = [v for v in found.values() if v.unit == STARTED]
+        variants = {n.operation: v for n in nodes if (v := MatrixVariant.named(n.operation))}
+        started = [v for v in variants.values() if v.unit == STARTED]
         self.started = {self.device.operation(v.name).pipeline for v in started}
         self.overlapped = max((self._cycles(v.second_bytes) for v in started), default=0.0)
 
@@ -56,7 +56,7 @@ class MatrixUnits:
         demands = (
             (HANDED_OVER, 1 / _GRAIN),
             (self.read, read),
-            (own.pipeline, _grained(own.issue)),
+            (own.pipeline, _round_to_grain(own.issue)),
         )
         return replace(node, latency=latency, demands=tuple(d for d in demands if d[1]))
 
@@ -72,8 +72,8 @@ class MatrixUnits:
         return replace(node, latency=latency, demands=demands, produces=True)
 
     def _cycles(self, bytes_: float) -> float:
-        return _grained(bytes_ / self.device.l1_bytes_per_cycle)
+        return _round_to_grain(bytes_ / self.device.l1_bytes_per_cycle)
 
 
-def _grained(cycles: float) -> float:
+def _round_to_grain(cycles: float) -> float:
     return round(cycles * _GRAIN) / _GRAIN

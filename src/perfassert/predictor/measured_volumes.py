@@ -44,7 +44,7 @@ def with_measured(
             hint = close_matches(name, MEASURABLE) or f"; known: {', '.join(MEASURABLE)}"
             raise LaunchError(f"volumes: {name!r} cannot be given{hint}")
         before = getattr(volumes, name)
-        changed[name] = _scaled(before, _bytes(name, given, counts))
+        changed[name] = _scale_to_total(before, _bytes(name, given, counts))
         notes.append(
             Assumption(f"{name} is given: {changed[name].total}, predicted {before.total}")
         )
@@ -74,13 +74,13 @@ def _bytes(name: str, given: str | float, counts: Mapping[str, int]) -> float:
     return total * counts.get(per, 1)
 
 
-def _scaled(volume: Volume, total: float) -> Volume:
+def _scale_to_total(volume: Volume, total: float) -> Volume:
     """The volume with another total; where there was none before, nobody knows of which field."""
     before = float(volume.total)
     if not before:
         return Volume.make({"measured": total}, "B", volume.threads, volume.updates)
 
-    def scaled(one: Volume) -> Volume:
+    def scale(one: Volume) -> Volume:
         ratio = total / before
         return replace(
             one,
@@ -88,7 +88,7 @@ def _scaled(volume: Volume, total: float) -> Volume:
             parts={
                 k: Quantity(round_significant(float(v) * ratio), "B") for k, v in one.parts.items()
             },
-            fields={k: scaled(v) for k, v in one.fields.items()},
+            fields={k: scale(v) for k, v in one.fields.items()},
         )
 
-    return scaled(volume)
+    return scale(volume)

@@ -88,7 +88,7 @@ class MemorySystem:
         self.fields = [(a.field, a.direction is Direction.LOAD) for a in _accesses(kernel)]
         share = device.l2_bandwidth / device.clock_hz / active
         self.sector_cycles = device.sector_bytes / min(share, device.l2_port_bytes_per_cycle)
-        self.served = self._served()
+        self.served = self._serve_loads()
         self.dram_seconds = dram_seconds(estimate.volumes, device, active)
         self.from_dram: dict[int, float] = {}
 
@@ -142,11 +142,11 @@ class MemorySystem:
                     cycles += missed * self.device.l1_fill_cycles
                 demands[0] = (LOAD_STORE_UNIT, cycles)
         after = max(1.0, completion - operation.issue)
-        queue = _grained(self.device.memory_issue_cycles)
+        queue = _round_to_grain(self.device.memory_issue_cycles)
         return replace(
             node,
-            latency=Latency(queue, _grained(after), QUEUE, "scheduler"),
-            demands=tuple((s, _grained(c)) for s, c in demands if c > 0),
+            latency=Latency(queue, _round_to_grain(after), QUEUE, "scheduler"),
+            demands=tuple((s, _round_to_grain(c)) for s, c in demands if c > 0),
         )
 
     def look_up(self, node: Node, operation: Operation, passes: float) -> Node:
@@ -156,7 +156,7 @@ class MemorySystem:
             return node
         scope = self.device.pipelines[operation.pipeline].value
         latency = Latency(
-            _grained(operation.issue + again), _grained(operation.completion + again),
+            _round_to_grain(operation.issue + again), _round_to_grain(operation.completion + again),
             operation.pipeline, scope,
         )  # fmt: skip
         return replace(node, latency=latency)
@@ -179,7 +179,9 @@ class MemorySystem:
         completion = self._latency(number) if load else operation.completion
         if load:
             self.from_dram[node.index] = self._from_dram(number)
-        latency = Latency(_grained(operation.issue), _grained(completion), COPIES, "unit")
+        latency = Latency(
+            _round_to_grain(operation.issue), _round_to_grain(completion), COPIES, "unit"
+        )
         # What the block starts for others of its cluster, they start for it: read once, it arrives
         # in each of them.
         received = self.reaches[number] * bytes_
@@ -187,7 +189,9 @@ class MemorySystem:
                    (L2, max(sectors * self.sector_cycles,
                             received / device.l2_port_bytes_per_cycle)))  # fmt: skip
         return replace(
-            node, latency=latency, demands=tuple((s, _grained(c)) for s, c in demands if c > 0)
+            node,
+            latency=latency,
+            demands=tuple((s, _round_to_grain(c)) for s, c in demands if c > 0),
         )
 
     def _on_chip(self, known: list[int], costs: list[AccessCost]) -> list[float]:
@@ -224,7 +228,7 @@ class MemorySystem:
         far = device.l2_latency + served.l2_miss * (device.dram_latency - device.l2_latency)
         return device.l1_latency + served.waits * (far - device.l1_latency) + served.behind
 
-    def _served(self) -> dict[int, _Served]:
+    def _serve_loads(self) -> dict[int, _Served]:
         """Loads of one field whose addresses differ by a constant are in flight together: the
         first ones miss, the others find their lines on the way and return after them. The more
         lines from DRAM a warp waits for, the later is the slowest of them."""
@@ -261,10 +265,10 @@ class MemorySystem:
 def _past_l1(kernel: Description) -> frozenset[int]:
     """Instructions that pass the L1 by."""
     program = kernel.program if isinstance(kernel, BoundKernel) else None
-    found = (
+    bypassing = (
         (i.index for i in program.instructions if Role.BYPASSES_L1 in i.roles) if program else ()
     )
-    return frozenset(found)
+    return frozenset(bypassing)
 
 
 def _strong(kernel: Description) -> frozenset[int]:
@@ -280,5 +284,5 @@ def _some(share: float) -> float:
     return float(1 - (1 - min(1.0, share)) ** _LINES)
 
 
-def _grained(cycles: float) -> float:
+def _round_to_grain(cycles: float) -> float:
     return max(1, round(cycles * GRAIN)) / GRAIN

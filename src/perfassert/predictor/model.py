@@ -25,7 +25,7 @@ from perfassert.kernel.description import (
 from perfassert.kernel.executed import Work
 from perfassert.kernel.graph import BodyItem, InstructionGraph, ItemKind, Latency, LatencyRule, Node
 from perfassert.kernel.launch import Launch
-from perfassert.predictor.executed import bound
+from perfassert.predictor.executed import bind_kernel
 from perfassert.predictor.fetching import Fetching
 from perfassert.predictor.memory import QUEUE, MemorySystem, with_touches
 
@@ -42,7 +42,7 @@ class Case:
 
     kernel: Description
     device: Device
-    held: Occupancy
+    occupancy: Occupancy
     estimate: VolumeEstimate
     threads: int
     shared_bytes: int
@@ -50,19 +50,19 @@ class Case:
     work: Launch
 
 
-def estimated(kernel: Kernel, launch: Launch, device: Device) -> Case:
+def estimate_case(kernel: Kernel, launch: Launch, device: Device) -> Case:
     """Bind the kernel to the launch and estimate what it moves."""
-    return case_of(*bound(kernel, launch, device), launch, device)
+    return case_of(*bind_kernel(kernel, launch, device), launch, device)
 
 
 def case_of(described: Description, work: Launch, launch: Launch, device: Device) -> Case:
     """Estimate what a kernel that is bound moves; ``work``: the launch that its volumes are of."""
     shared = described.shared_bytes + launch.shared_bytes
-    held = occupancy(device, launch.threads_per_block, described.registers, shared)
-    estimate = estimate_volumes(described, work, device, held, launch)
+    unit_occupancy = occupancy(device, launch.threads_per_block, described.registers, shared)
+    estimate = estimate_volumes(described, work, device, unit_occupancy, launch)
     own = described.working if isinstance(described, BoundKernel) else None
     working = own or prod(launch.working_grid(work))
-    return Case(described, device, held, estimate, work.threads, shared, working, work)
+    return Case(described, device, unit_occupancy, estimate, work.threads, shared, working, work)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,20 +129,20 @@ def make_model(case: Case, launch: Launch, device: Device, edit: Edit | None = N
     warps = -(-launch.threads_per_block // device.warp_size)
     if isinstance(kernel, BoundKernel):
         latencies = _latencies(latencies, graph, device)
-        graph = Fetching(kernel, device, warps, latencies).applied(graph)
+        graph = Fetching(kernel, device, warps, latencies).apply(graph)
     if device.block_launch_cycles and not by_hand:
         graph = _with_block_launch(graph)
         stores = bool(estimate.volumes.l2_store.total)
         launching = device.block_launch_cycles + stores * device.block_drain_cycles
-        latencies[BLOCK_LAUNCH] = Latency(_grained(0), _grained(launching))
+        latencies[BLOCK_LAUNCH] = Latency(_round_to_grain(0), _round_to_grain(launching))
     blocks = -(-case.working // device.compute_units)
 
-    def built(graph: InstructionGraph) -> Unit:
+    def build_unit(graph: InstructionGraph) -> Unit:
         return make_unit(
             graph,
             warps,
             blocks,
-            case.held.resident_blocks,
+            case.occupancy.resident_blocks,
             _latencies(latencies, graph, device),
             issue_order="in-order",
             scheduler="greedy-then-oldest",
@@ -151,13 +151,13 @@ def make_model(case: Case, launch: Launch, device: Device, edit: Edit | None = N
             queues={QUEUE: device.memory_queue_depth},
         )
 
-    unit = built(graph)
+    unit = build_unit(graph)
     limits = bounds(unit)
-    longer = built(_longer(graph)) if uneven_work(kernel) is not None else None
+    longer = build_unit(_longer(graph)) if uneven_work(kernel) is not None else None
     if (dram := memory.dram_seconds * device.clock_hz) and not by_hand:
         growth = memory.growth(dram / max(dram, limits.lower))
-        unit = _loaded(unit, growth)
-        longer = None if longer is None else _loaded(longer, growth)
+        unit = _with_longer_latencies(unit, growth)
+        longer = None if longer is None else _with_longer_latencies(longer, growth)
     length = sum(unit.programs[v].length for v in unit.variant)
     return Model(
         case, launch, device, graph, unit, limits, by_hand, warps, length,
@@ -206,10 +206,10 @@ def _shared_cycles(case: Case, device: Device) -> float:
 def _masked_cycles(case: Case, launch: Launch, device: Device) -> float:
     """Blocks whose threads are all masked cost their launch and no more."""
     masked = (launch.blocks - case.working) / device.compute_units
-    return masked * device.block_launch_cycles / case.held.resident_blocks
+    return masked * device.block_launch_cycles / case.occupancy.resident_blocks
 
 
-def _loaded(unit: Unit, growth: Mapping[int, float]) -> Unit:
+def _with_longer_latencies(unit: Unit, growth: Mapping[int, float]) -> Unit:
     """The unit with completion latencies of graph nodes grown by so many cycles."""
     ticks = unit.pipelines.ticks
     programs = tuple(
@@ -235,7 +235,7 @@ def _asleep(graph: InstructionGraph, device: Device) -> InstructionGraph:
     for node in graph.nodes:
         if node.sleep:
             own = node.latency or device_latency(node, device)
-            slept = _grained(node.sleep * 1e-9 * device.clock_hz)
+            slept = _round_to_grain(node.sleep * 1e-9 * device.clock_hz)
             latency = replace(own, completion=max(own.completion, slept))
             node = replace(node, latency=latency)
         nodes.append(node)
@@ -269,10 +269,12 @@ def device_latency(node: Node, device: Device) -> Latency:
 
 
 def _latency_of(operation: str, device: Device) -> Latency:
-    found = device.operation(operation)
-    scope = device.pipelines[found.pipeline].value
-    return Latency(_grained(found.issue), _grained(found.completion), found.pipeline, scope)
+    entry = device.operation(operation)
+    scope = device.pipelines[entry.pipeline].value
+    return Latency(
+        _round_to_grain(entry.issue), _round_to_grain(entry.completion), entry.pipeline, scope
+    )
 
 
-def _grained(cycles: float) -> float:
+def _round_to_grain(cycles: float) -> float:
     return max(1, round(cycles * _GRAIN)) / _GRAIN

@@ -23,7 +23,7 @@ from perfassert.predictor.confidence import trust
 from perfassert.predictor.diagnose import coverage, diagnose
 from perfassert.predictor.errors import error_bands, exact_metrics
 from perfassert.predictor.measured_volumes import with_measured
-from perfassert.predictor.model import Model, estimated
+from perfassert.predictor.model import Model, estimate_case
 from perfassert.predictor.time import (
     Time,
     launch_time,
@@ -86,12 +86,14 @@ def predict(
     if volumes is not None:
         return _phenomenological(kernel, launch, target, volumes)
     version = version_of(kernel, target)
-    predicted = _predicted if version is not None else _predicted.__wrapped__
+    predicted = _predict_cached if version is not None else _predict_cached.__wrapped__
     return predicted(kernel, launch, target, version)
 
 
 @lru_cache(maxsize=512)
-def _predicted(kernel: Kernel, launch: Launch, target: Device, version: str | None) -> Prediction:
+def _predict_cached(
+    kernel: Kernel, launch: Launch, target: Device, version: str | None
+) -> Prediction:
     """Predictions are immutable: the same question has the same answer."""
     return _of(versioned_model(kernel, launch, target, version), kernel, launch, target)
 
@@ -101,11 +103,11 @@ def _phenomenological(
 ) -> Prediction:
     """With measured volumes. It does not know its kernel: what is predicted again has others."""
     warps = -(-launch.threads_per_block // target.warp_size)
-    case, given = with_measured(estimated(kernel, launch, target), launch, warps, volumes)
-    found = _of(loaded_model(case, launch, target), kernel, launch, target)
+    case, given = with_measured(estimate_case(kernel, launch, target), launch, warps, volumes)
+    prediction = _of(loaded_model(case, launch, target), kernel, launch, target)
     measured = replace(
-        found,
-        assumptions=(*found.assumptions, *given),
+        prediction,
+        assumptions=(*prediction.assumptions, *given),
         origin=None,
         diagnose=lambda _: Diagnosis(MappingProxyType({}), None),
     )
@@ -114,7 +116,7 @@ def _phenomenological(
 
 def _of(model: Model, kernel: Kernel, launch: Launch, target: Device) -> Prediction:
     case, time = model.case, launch_time(model)
-    bound, held, estimate = case.kernel, case.held, case.estimate
+    bound, occupancy, estimate = case.kernel, case.occupancy, case.estimate
     roofline_limiter = max(time.roofline, key=lambda key: time.roofline[key])
     bands = error_bands(model, time.limiter)
     confidence, reasons = trust(model, bands["time"], time.limiter)
@@ -137,7 +139,7 @@ def _of(model: Model, kernel: Kernel, launch: Launch, target: Device) -> Predict
         roofline_time=_seconds(time.roofline[roofline_limiter]),
         roofline_limiter=roofline_limiter,
         volumes=estimate.volumes,
-        occupancy=_occupancy(held),
+        occupancy=_occupancy(occupancy),
         resources=Resources(
             bound.registers, case.shared_bytes, bound.spill_bytes, float(model.own * case.working)
         ),
@@ -145,7 +147,7 @@ def _of(model: Model, kernel: Kernel, launch: Launch, target: Device) -> Predict
             *bound.assumptions,
             *estimate.assumptions,
             *time.run.assumptions,
-            *_approximated(model),
+            *_approximations(model),
         ),
         exact=exact_metrics(model),
         error_bands=bands,
@@ -162,20 +164,23 @@ def _seconds(value: float) -> Quantity:
     return Quantity(round_significant(value), "s")
 
 
-def _occupancy(held: Occupancy) -> OccupancyResult:
+def _occupancy(occupancy: Occupancy) -> OccupancyResult:
     return OccupancyResult(
-        round_significant(held.fraction), held.resident_blocks, held.warps_per_unit, held.limited_by
+        round_significant(occupancy.fraction),
+        occupancy.resident_blocks,
+        occupancy.warps_per_unit,
+        occupancy.limited_by,
     )
 
 
-def _approximated(model: Model) -> tuple[Assumption, ...]:
+def _approximations(model: Model) -> tuple[Assumption, ...]:
     """What the model simplifies about this launch."""
     looped = model.by_hand and any(n.touches_global and n.loop >= 0 for n in model.graph.nodes)
     return (
         *((_COUNTED_ONCE,) if looped else ()),
-        *_derived(model),
+        *_derived_rate_assumptions(model),
         *_clocked_down(model),
-        *_mapped(model),
+        *_cluster_memory_assumption(model),
     )
 
 
@@ -189,7 +194,7 @@ def _clocked_down(model: Model) -> Iterator[Assumption]:
         )
 
 
-def _mapped(model: Model) -> Iterator[Assumption]:
+def _cluster_memory_assumption(model: Model) -> Iterator[Assumption]:
     """Shared memory of other blocks, on a device of which no latency is known."""
     kernel, device = model.case.kernel, model.device
     bound = kernel.bound if isinstance(kernel, BoundKernel) else ()
@@ -200,14 +205,14 @@ def _mapped(model: Model) -> Iterator[Assumption]:
         )
 
 
-def _derived(model: Model) -> Iterator[Assumption]:
+def _derived_rate_assumptions(model: Model) -> Iterator[Assumption]:
     """Matrix instructions that the device file does not list."""
     device = model.device
     for name in sorted({node.operation for node in model.graph.nodes}):
         variant = MatrixVariant.named(name)
-        found = variant and device.derived(variant)
-        if found:
-            yield Assumption(found.how)
+        rate = variant and device.derived(variant)
+        if rate:
+            yield Assumption(rate.how)
 
 
 def _diagnostics(model: Model, time: Time) -> dict[str, float]:
@@ -218,8 +223,8 @@ def _diagnostics(model: Model, time: Time) -> dict[str, float]:
         "path_cycles": model.bounds.path,
         "uneven_blocks": time.run.uneven,
     }
-    found = {**model.case.estimate.diagnostics, **simulated}
-    return {name: round_significant(value) for name, value in found.items()}
+    values = {**model.case.estimate.diagnostics, **simulated}
+    return {name: round_significant(value) for name, value in values.items()}
 
 
 def single_dependencies(prediction: Prediction) -> tuple[float, float]:
@@ -236,7 +241,7 @@ def access_costs(
     warps did, where a sample of blocks was executed."""
     if not isinstance(kernel, CompiledKernel):
         return {}, (), {}
-    case = estimated(kernel, launch, device)
+    case = estimate_case(kernel, launch, device)
     known = case.estimate.accesses
     assert isinstance(case.kernel, BoundKernel)
     costs = {

@@ -47,7 +47,7 @@ def rare_sides(
         return frozenset()
     given = [_number(p.dtype) if g is None else g
              for p, g in zip(program.parameters, given, strict=False)]  # fmt: skip
-    found: set[tuple[int, bool]] = set()
+    sides: set[tuple[int, bool]] = set()
     for signed in (True, False):
         code = _with_ordinary_numbers(machine, loads, signed)
         blocks = spread_blocks(launch.blocks, _BLOCKS)
@@ -62,8 +62,8 @@ def rare_sides(
             if _asks_for_equality(behind) and _touches_memory(program, address, not jumped):
                 continue
             if signed or _looks_at_bits(behind):
-                found.add((address, not jumped))
-    return frozenset(found)
+                sides.add((address, not jumped))
+    return frozenset(sides)
 
 
 def _loads(
@@ -139,19 +139,19 @@ def _touches_memory(program: Program, address: int, jumps: bool) -> bool:
     """Whether what only one side of a jump leads to accesses memory or waits for other warps."""
     place = {block: n for n, block in enumerate(program.order)}
 
-    def reached(start: int) -> set[int]:
-        found, stack = {start}, [start]
+    def reachable_from(start: int) -> set[int]:
+        visited, stack = {start}, [start]
         while stack:
             block = stack.pop()
             for other in program.blocks[block].successors if block in program.blocks else ():
-                if other not in found and place.get(other, -1) > place.get(block, -1):
-                    found.add(other)
+                if other not in visited and place.get(other, -1) > place.get(block, -1):
+                    visited.add(other)
                     stack.append(other)
-        return found
+        return visited
 
     for block in program.blocks.values():
         if program.instructions[block.stop - 1].address == address and len(block.successors) == 2:
-            sides = [reached(s) for s in block.successors]  # where it jumps to comes first
+            sides = [reachable_from(s) for s in block.successors]  # where it jumps to comes first
             own = sides[0] - sides[1] if jumps else sides[1] - sides[0]
             inside = (program.blocks[b] for b in own if b in program.blocks)
             if any(i.accesses or i.fence or i.bulk
@@ -165,14 +165,14 @@ def _deciding(machine: MachineCode, jump: int) -> list[Micro]:
     register the one before that stands next to it in the code."""
     instruction = machine.instructions[jump]
     wanted = {instruction.guard, *(s for o in instruction.operations for s in o.sources)} - {-1, 0}
-    found = []
+    operations = []
     for place in range(jump - 1, max(jump - _NEAR, 0), -1):
         for operation in reversed(machine.instructions[place].operations):
             if wanted.isdisjoint(operation.targets):
                 continue
-            found.append(operation)
+            operations.append(operation)
             wanted.difference_update(operation.targets)
             if not operation.kind.name.startswith(("FLOAT", "DOUBLE")) and not operation.memory:
                 wanted.update(operation.sources)
                 wanted.discard(0)
-    return found
+    return operations

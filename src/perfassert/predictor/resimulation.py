@@ -23,12 +23,12 @@ from perfassert.kernel.graph import InstructionGraph, Latency, LatencyRule, Node
 from perfassert.kernel.launch import Launch
 from perfassert.kernel.roles import node_space
 from perfassert.prediction.prediction import Prediction
-from perfassert.predictor.changed_accesses import coalesced
+from perfassert.predictor.changed_accesses import coalesce
 from perfassert.predictor.changed_costs import changed_estimate
 from perfassert.predictor.changed_graph import (
     OUTSIDE,
     asynchronous,
-    balanced,
+    balance_warps,
     copies_of_loops,
     with_nodes,
     without,
@@ -36,9 +36,9 @@ from perfassert.predictor.changed_graph import (
 from perfassert.predictor.memory import LOAD_STORE_UNIT
 from perfassert.predictor.model import Case, Model, case_of, device_latency
 from perfassert.predictor.relaunching import resizable, same_work
-from perfassert.predictor.scheduling import IN_FLIGHT, scheduled, settled
+from perfassert.predictor.scheduling import IN_FLIGHT, recount_stalls, reschedule
 from perfassert.predictor.time import launch_time, least_seconds, loaded_model
-from perfassert.predictor.unrolling import factor, unrolled
+from perfassert.predictor.unrolling import factor, unroll
 from perfassert.predictor.whatif import with_changes
 
 Predict = Callable[[Kernel, Launch, Device], Prediction]
@@ -76,20 +76,20 @@ class Resimulation:
         if change is None:
             return None
         if change.threads is not None:
-            return self._relaunched(change.threads)
+            return self._time_of_relaunch(change.threads)
         edit = _Edit(change, self.model, self.case)
-        case, launch = self._moved(change, edit)
+        case, launch = self._changed_case(change, edit)
         model = loaded_model(case, launch, case.device, edit)
         least = least_seconds(model)
         return least if least > enough else launch_time(model).seconds
 
-    def _relaunched(self, threads: int) -> float | None:
+    def _time_of_relaunch(self, threads: int) -> float | None:
         """Blocks of so many threads, of the same shape as far as that goes, and as many of them as
         cover the same threads; None for code that would have to be written for them."""
         if not resizable(self.model.case.kernel):
             return None
         launch = self.prediction.origin[1]
-        block = _resized(launch.block, threads)
+        block = _resize_block(launch.block, threads)
         changes: dict[str, object] = {"block": block}
         if launch.domain is None:
             changes["grid"] = tuple(
@@ -98,13 +98,13 @@ class Resimulation:
         after = self.predict(*with_changes(self.prediction, changes))
         return float(after.time) if same_work(self.prediction, after) else None
 
-    def _moved(self, change: Change, edit: _Edit) -> tuple[Case, Launch]:
+    def _changed_case(self, change: Change, edit: _Edit) -> tuple[Case, Launch]:
         """What accesses cost and move after the change."""
         launch, described = self.prediction.origin[1], self.model.case.kernel
         accessed = described
         if isinstance(accessed, BoundKernel):
-            accessed = _accessed(accessed, change, edit, launch)
-            described = _calculated(accessed, change)
+            accessed = _with_changed_accesses(accessed, change, edit, launch)
+            described = _with_changed_arithmetic(accessed, change)
         registers = edit.registers()
         if registers != described.registers:
             described = replace(described, registers=registers)
@@ -112,24 +112,26 @@ class Resimulation:
             dynamic = min(launch.shared_bytes, change.shared_bytes)
             described = replace(described, shared_bytes=change.shared_bytes - dynamic)
             launch = replace(launch, shared_bytes=dynamic)
-        case = self._estimated(described, launch, accessed is not self.model.case.kernel)
+        case = self._estimate(described, launch, accessed is not self.model.case.kernel)
         return replace(case, estimate=changed_estimate(case, change, edit.copies)), launch
 
-    def _estimated(self, described: Description, launch: Launch, moved: bool) -> Case:
+    def _estimate(self, described: Description, launch: Launch, moved: bool) -> Case:
         """The estimate stays where neither accesses nor the blocks that reside have changed."""
         before, device = self.model.case, self.prediction.origin[2]
         shared = described.shared_bytes + launch.shared_bytes
-        held = occupancy(device, launch.threads_per_block, described.registers, shared)
-        if moved or held != before.held or shared != before.shared_bytes:
+        unit_occupancy = occupancy(device, launch.threads_per_block, described.registers, shared)
+        if moved or unit_occupancy != before.occupancy or shared != before.shared_bytes:
             return case_of(described, before.work, launch, device)
         return replace(before, kernel=described)
 
 
-def _accessed(kernel: BoundKernel, change: Change, edit: _Edit, launch: Launch) -> BoundKernel:
+def _with_changed_accesses(
+    kernel: BoundKernel, change: Change, edit: _Edit, launch: Launch
+) -> BoundKernel:
     """The kernel with other accesses."""
     if change.coalesced:
-        kernel = coalesced(kernel, edit.touched(change.coalesced), launch)
-    spaces = dict.fromkeys(edit.touched(change.constant), "constant")
+        kernel = coalesce(kernel, edit.touched_accesses(change.coalesced), launch)
+    spaces = dict.fromkeys(edit.touched_accesses(change.constant), "constant")
     if change.unspilled:
         spaces |= {n: "register" for n, a in enumerate(kernel.bound) if a.space == "local"}
         kernel = replace(kernel, spill_bytes=0)
@@ -143,7 +145,7 @@ def _accessed(kernel: BoundKernel, change: Change, edit: _Edit, launch: Launch) 
     return kernel
 
 
-def _calculated(kernel: BoundKernel, change: Change) -> BoundKernel:
+def _with_changed_arithmetic(kernel: BoundKernel, change: Change) -> BoundKernel:
     """The kernel with the flops that are left, and in the type of most of them."""
     if not change.removed and not change.classes:
         return kernel
@@ -162,7 +164,7 @@ def _calculated(kernel: BoundKernel, change: Change) -> BoundKernel:
     )
 
 
-def _resized(block: tuple[int, int, int], threads: int) -> tuple[int, int, int]:
+def _resize_block(block: tuple[int, int, int], threads: int) -> tuple[int, int, int]:
     """A block of so many threads: the last extents above 1 shrink first, the first one grows."""
     sides = list(block)
     for axis in (2, 1, 0):
@@ -186,14 +188,14 @@ class _Edit:
     @cached_property
     def copies(self) -> Mapping[int, tuple[int, ...]]:
         """Nodes of the unchanged graph by instruction."""
-        found: dict[int, list[int]] = {}
+        by_instruction: dict[int, list[int]] = {}
         launching = self.model.launch_nodes
         for node in self.model.graph.nodes:
             if node.index not in launching:
-                found.setdefault(node.instruction, []).append(node.index)
-        return {n: tuple(nodes) for n, nodes in found.items()}
+                by_instruction.setdefault(node.instruction, []).append(node.index)
+        return {n: tuple(nodes) for n, nodes in by_instruction.items()}
 
-    def touched(self, instructions: Iterable[int]) -> frozenset[int]:
+    def touched_accesses(self, instructions: Iterable[int]) -> frozenset[int]:
         """Numbers of their accesses."""
         nodes = self.model.graph.nodes
         return frozenset(
@@ -227,7 +229,7 @@ class _Edit:
         """The changes of instructions and their order."""
         change = self.change
         if change.balanced:
-            graph = balanced(graph, self.model.warps)
+            graph = balance_warps(graph, self.model.warps)
         gone = {n for i in change.removed | change.constant for n in self.copies.get(i, ())}
         kernel = self.model.case.kernel
         program = kernel.program if isinstance(kernel, BoundKernel) else None
@@ -235,20 +237,20 @@ class _Edit:
         if gone:
             graph = without(graph, gone)
         if change.classes:
-            graph = with_nodes(graph, self._reclassed(graph))
+            graph = with_nodes(graph, self._reclassified_nodes(graph))
         if gone and program is not None:
             emptier = frozenset(graph.nodes[n].loop for n in gone)
-            graph = settled(graph, emptier, self.model.device, program, accesses)
+            graph = recount_stalls(graph, emptier, self.model.device, program, accesses)
         if change.asynchronous:
             graph = asynchronous(graph, change.asynchronous)
         if loops := self.of(change.unrolled):
-            graph = unrolled(graph, loops)
+            graph = unroll(graph, loops)
         if loops or change.reordered:
-            graph = scheduled(graph, loops | self.of(change.reordered), self.model.device, program,
+            graph = reschedule(graph, loops | self.of(change.reordered), self.model.device, program,
                               accesses, bool(change.reordered))  # fmt: skip
         return graph
 
-    def _reclassed(self, graph: InstructionGraph) -> dict[int, Node]:
+    def _reclassified_nodes(self, graph: InstructionGraph) -> dict[int, Node]:
         classes = {
             n: name for i, name in self.change.classes.items() for n in self.copies.get(i, ())
         }

@@ -43,7 +43,7 @@ def run(code: CompiledCode, launch: Launch, device: Device, lane_instructions: i
         limits = Limits(lane_instructions=left, instructions=lane_instructions)
         done = execute(machine, launch, given, blocks, limits)
         left -= done.lane_instructions
-        if failed := _failed(done, left):
+        if failed := _failure_reason(done, left):
             return Run({}, failed)
         given = _after(given, done)
     return Run(
@@ -51,7 +51,7 @@ def run(code: CompiledCode, launch: Launch, device: Device, lane_instructions: i
     )
 
 
-def _failed(done: Execution, left: int) -> str:
+def _failure_reason(done: Execution, left: int) -> str:
     if done.lost:
         return "an instruction could not be followed"
     if left <= 0 or len(done.cut):
@@ -64,10 +64,10 @@ def _failed(done: Execution, left: int) -> str:
 
 def _after(given: Sequence[Argument], done: Execution) -> list[Argument]:
     """The same arguments, with what the blocks left in memory; a buffer is unknown as a whole."""
-    return [_left(a, done) if isinstance(a, Region) else a for a in given]
+    return [_region_after(a, done) if isinstance(a, Region) else a for a in given]
 
 
-def _left(region: Region, done: Execution) -> Region:
+def _region_after(region: Region, done: Execution) -> Region:
     if region.content is None:
         return region
     known = not done.unknown.get(region.name)

@@ -26,7 +26,7 @@ IN_FLIGHT = 16
 _AHEAD = 4  # trips from which on loading for the next iteration is worth its first one
 
 
-def scheduled(
+def reschedule(
     graph: InstructionGraph,
     loops: frozenset[int],
     device: Device,
@@ -45,7 +45,7 @@ def scheduled(
     return work.graph_with(loops)
 
 
-def settled(
+def recount_stalls(
     graph: InstructionGraph,
     loops: frozenset[int],
     device: Device,
@@ -148,8 +148,8 @@ class _Scheduling:
         return [*result, *self.segment(segment)]
 
     def waits_for_others(self, item: BodyItem) -> bool:
-        found = inside(self.graph, [item])
-        return any(n.fence or n.signal is not None for n in found)
+        nodes = inside(self.graph, [item])
+        return any(n.fence or n.signal is not None for n in nodes)
 
     def branches(self, item: BodyItem) -> bool:
         return item.kind is ItemKind.NODE and self.graph.nodes[item.number].operation == "branch"
@@ -159,7 +159,7 @@ class _Scheduling:
             return list(items)
         steps = [self.step(item) for item in items]
         self.depend(steps)
-        order = _ordered(steps) if self.anew else list(range(len(steps)))
+        order = _greedy_order(steps) if self.anew else list(range(len(steps)))
         self.settle([steps[n] for n in order], steps)
         return [steps[n].item for n in order]
 
@@ -185,7 +185,7 @@ class _Scheduling:
                 own.update(dict.fromkeys(defines, node))
                 for edge in node.edges:
                     self.follow(steps, k, node, edge, place)
-                for key, writes in self.touched(node):
+                for key, writes in self.touched_memory(node):
                     for before, wrote in memory.get(key, ()):
                         if before != k and (wrote or writes):
                             step.waits.setdefault(before, 1)
@@ -195,7 +195,7 @@ class _Scheduling:
     def members(self, step: _Step) -> Iterator[Node]:
         return inside(self.graph, [step.item])
 
-    def touched(self, node: Node) -> Iterator[tuple[tuple[str, str], bool]]:
+    def touched_memory(self, node: Node) -> Iterator[tuple[tuple[str, str], bool]]:
         """Memory whose order matters: global by field, shared as a whole; branches and stores."""
         writes = self.writes(node)
         for number in node.touches if self.bound else ():
@@ -243,17 +243,17 @@ class _Scheduling:
         inner = {n.index for s in steps for n in self.members(s)}
         for step in steps:
             if step.node is not None:
-                own, edges = step.node, self.rewired(step.node, step, steps, inner)
+                own, edges = step.node, self.rewire(step.node, step, steps, inner)
                 stall = stalls.get(own.index, own.stall)
                 if (stall, edges) != (own.stall, own.edges):
                     self.changed[own.index] = replace(own, stall=stall, edges=edges)
 
-    def rewired(
+    def rewire(
         self, node: Node, step: _Step, steps: Sequence[_Step], inner: set[int]
     ) -> tuple[Edge, ...]:
         """Edges to what it reads in the segment, and those that it had to what lies elsewhere."""
         kept = tuple(
-            self.advanced(edge)
+            self.advance(edge)
             for edge in node.edges
             if any(s.distance or s.producer not in inner or self.true(s.producer, node)
                    for s in edge.sources)
@@ -267,7 +267,7 @@ class _Scheduling:
         )  # fmt: skip
         return *kept, *more
 
-    def advanced(self, edge: Edge) -> Edge:
+    def advance(self, edge: Edge) -> Edge:
         """A load for the next iteration was issued one earlier."""
         if not any(s.producer in self.ahead for s in edge.sources):
             return edge
@@ -285,18 +285,18 @@ def _stalls(order: Sequence[_Step], steps: Sequence[_Step]) -> dict[int, int]:
     """Cycles from each node to what follows it, by its number."""
     place = {id(s): n for n, s in enumerate(steps)}
     issue: dict[int, int] = {}
-    found: dict[int, int] = {}
+    stalls: dict[int, int] = {}
     now, before = 0, None
     for step in order:
         at = max([now + 1, *(issue[p] + c for p, c in step.fixed.items())])
         if before is not None:
-            found[before.index] = at - now
+            stalls[before.index] = at - now
         issue[place[id(step)]] = at
         now, before = at, step.node
-    return found
+    return stalls
 
 
-def _ordered(steps: Sequence[_Step]) -> list[int]:
+def _greedy_order(steps: Sequence[_Step]) -> list[int]:
     """Greedy: what loads need first, as long as registers are left, then the longest way to the
     end."""
     users: list[list[int]] = [[] for _ in steps]
@@ -330,9 +330,9 @@ class _Greedy:
         self.others: list[tuple[int, int]] = []
         self.later = [(0, k) for k, n in enumerate(self.left) if not n]
         self.live = 0
-        self.most = self.lived() + IN_FLIGHT
+        self.most = self.most_live_loads() + IN_FLIGHT
 
-    def lived(self) -> int:
+    def most_live_loads(self) -> int:
         """Loads that are unread at a time in the order as it is."""
         unread = list(self.unread)
         live = most = 0

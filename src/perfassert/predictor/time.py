@@ -26,7 +26,7 @@ from perfassert.predictor.dealing import Alone, unevenness
 from perfassert.predictor.fetching import FETCH
 from perfassert.predictor.matrix_units import HANDED_OVER, MATRIX_QUEUE
 from perfassert.predictor.memory import CLUSTER_NETWORK, L2, LOAD_STORE_UNIT, QUEUE
-from perfassert.predictor.model import Case, Edit, Model, estimated, make_model, uneven_work
+from perfassert.predictor.model import Case, Edit, Model, estimate_case, make_model, uneven_work
 from perfassert.source import Assumption
 
 _SERVER = {
@@ -95,7 +95,7 @@ def versioned_model(kernel: Kernel, launch: Launch, device: Device, version: str
 
 @lru_cache(maxsize=8)  # those of all predictions would fill the memory
 def _launch_model(kernel: Kernel, launch: Launch, device: Device, version: str | None) -> Model:
-    return loaded_model(estimated(kernel, launch, device), launch, device)
+    return loaded_model(estimate_case(kernel, launch, device), launch, device)
 
 
 def loaded_model(case: Case, launch: Launch, device: Device, edit: Edit | None = None) -> Model:
@@ -124,7 +124,7 @@ def _matrix_pipelines(model: Model) -> Iterator[str]:
 
 def launch_time(model: Model) -> Time:
     """The time of a launch: its simulated unit and DRAM behind it, never below any bound."""
-    return _combined(model, _roofline(model))
+    return _combine(model, _roofline(model))
 
 
 def least_seconds(model: Model) -> float:
@@ -147,7 +147,7 @@ def _server(pipeline: str) -> str:
     return _SERVER.get(pipeline, "compute")
 
 
-def _combined(model: Model, alone: Mapping[str, float]) -> Time:
+def _combine(model: Model, alone: Mapping[str, float]) -> Time:
     device = model.device
     run, dispatch = _run(model), _dispatch_cycles(model)
     cycles = max(run.cycles + model.masked_cycles, _least_cycles(model))
@@ -192,33 +192,33 @@ def _run(model: Model) -> Run:
     enough = _WAVES * model.length * unit.resident
     limit = _LIMIT if model.by_hand else min(_ISSUED_LIMIT, enough)
     totals = run_bounded(unit, limit)
-    assumptions, end = _extrapolated(totals, instructions)
+    assumptions, end = _extrapolate_end(totals, instructions)
     ends = [end]
     if not model.by_hand and unit.resident > 1:
         apart = [
             (s, run_bounded(replace(unit, stagger=s), limit))
             for s in _start_phases(unit, end, totals)
         ]
-        ends += [_extrapolated(t, instructions)[1] for s, t in apart if _all_started(unit, s, t)]
+        ends += [_extrapolate_end(t, instructions)[1] for s, t in apart if _all_started(unit, s, t)]
     end = fmean(ends)
-    uneven = _uneven(model, end)
+    uneven = _unevenness_factor(model, end)
     return Run(
         end * uneven / unit.pipelines.ticks,
         (max(ends) - min(ends)) / end if end else 0.0,
         totals.simulated,
-        (*assumptions, *_said(uneven)),
+        (*assumptions, *_unevenness_assumption(uneven)),
         uneven,
     )
 
 
-def _uneven(model: Model, end: float) -> float:
+def _unevenness_factor(model: Model, end: float) -> float:
     """How many times as long the unit with most work takes, where data makes blocks differ."""
     work, unit = uneven_work(model.case.kernel), model.unit
     if work is None:
         return 1.0
     return unevenness(
         work.blocks, work.longest, model.case.working, model.device.compute_units,
-        model.case.held.resident_blocks, end / unit.blocks, _alone(model),
+        model.case.occupancy.resident_blocks, end / unit.blocks, _alone(model),
     )  # fmt: skip
 
 
@@ -236,11 +236,11 @@ def _one_block(unit: Unit) -> tuple[float, int]:
     """Ticks that a block takes by itself, and instructions of its longest warp."""
     totals = run_bounded(replace(unit, blocks=1, resident=1), _ISSUED_LIMIT)
     instructions = sum(unit.programs[v].length for v in unit.variant)
-    _, end = _extrapolated(totals, instructions)
+    _, end = _extrapolate_end(totals, instructions)
     return end, max(unit.programs[v].length for v in unit.variant)
 
 
-def _said(uneven: float) -> tuple[Assumption, ...]:
+def _unevenness_assumption(uneven: float) -> tuple[Assumption, ...]:
     if uneven < _WORTH_SAYING:
         return ()
     text = (
@@ -267,7 +267,7 @@ def _all_started(unit: Unit, stagger: int, totals: Totals) -> bool:
     return not totals.cut_short or stagger * (unit.resident - 1) <= totals.end / 2
 
 
-def _extrapolated(totals: Totals, instructions: int) -> tuple[tuple[Assumption, ...], float]:
+def _extrapolate_end(totals: Totals, instructions: int) -> tuple[tuple[Assumption, ...], float]:
     """The end in ticks; what was not simulated goes on at the rate of the second half."""
     if not totals.cut_short:
         return (), totals.end

@@ -21,7 +21,7 @@ _MOST = 8  # copies of a body: more need more registers than there are
 _OTHERWISE = 4  # where no number of copies divides the trips
 
 
-def unrolled(graph: InstructionGraph, loops: frozenset[int]) -> InstructionGraph:
+def unroll(graph: InstructionGraph, loops: frozenset[int]) -> InstructionGraph:
     """The innermost ones of these loops unrolled; those that run once or wait for other warps in
     every iteration stay."""
     counts = {loop: factor(graph, loop) for loop in sorted(loops)}

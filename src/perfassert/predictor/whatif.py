@@ -63,12 +63,12 @@ def with_changes(
         raise KernelError(f"latency must map classes to factors, not {in_short(latency)}")
     for name, change in latency.items():
         kernel, device = _with_latency(kernel, device, name, change)
-    launch = _relaunched(launch, {k: rest.pop(k) for k in _LAUNCH if k in rest})
-    kernel = _described(kernel, {k: rest.pop(k) for k in _KERNEL if k in rest})
-    return kernel, launch, _scaled(device, rest)
+    launch = _change_launch(launch, {k: rest.pop(k) for k in _LAUNCH if k in rest})
+    kernel = _change_kernel(kernel, {k: rest.pop(k) for k in _KERNEL if k in rest})
+    return kernel, launch, _change_device(device, rest)
 
 
-def _relaunched(launch: Launch, changes: Mapping[str, Any]) -> Launch:
+def _change_launch(launch: Launch, changes: Mapping[str, Any]) -> Launch:
     if not changes:
         return launch
     block, args = changes.get("block", launch.block), changes.get("args", launch.args)
@@ -81,7 +81,7 @@ def _relaunched(launch: Launch, changes: Mapping[str, Any]) -> Launch:
     return Launch.cover(domain, block, args, launch.shared_bytes, cluster=launch.cluster)
 
 
-def _described(kernel: Kernel, changes: Mapping[str, Any]) -> Kernel:
+def _change_kernel(kernel: Kernel, changes: Mapping[str, Any]) -> Kernel:
     if not changes:
         return kernel
     if "ilp" in changes and not isinstance(kernel, AccessKernel):
@@ -110,7 +110,7 @@ def _with_latency(
     """λ and Λ of an operation class, or of all classes of a pipeline, times a factor."""
     rules = kernel.latencies if isinstance(kernel, GraphKernel) else {}
     own = {
-        key: _changed(rule, change, kernel, key)
+        key: _change_latency(rule, change, kernel, key)
         for key, rule in rules.items()
         if name == key or (isinstance(rule, Latency) and name == rule.pipeline)
     }
@@ -135,7 +135,7 @@ def _with_latency(
     return kernel, changed
 
 
-def _changed(rule: Any, change: object, kernel: Kernel, key: str) -> Latency:
+def _change_latency(rule: Any, change: object, kernel: Kernel, key: str) -> Latency:
     if isinstance(change, Latency):
         return change
     factor = _factor(key, change)
@@ -153,7 +153,7 @@ def _operation(operation: Operation, change: object, name: str) -> Operation:
     )
 
 
-def _scaled(device: Device, changes: Mapping[str, Any]) -> Device:
+def _change_device(device: Device, changes: Mapping[str, Any]) -> Device:
     """Values of the device times a factor."""
     values: dict[str, Any] = {}
     for key, change in changes.items():
