@@ -110,7 +110,9 @@ def history(path: Path, revisions: str = "HEAD", progress: Progress | None = Non
             progress(number, len(commits))
         for file in commit.files:
             reading.add(commit, file, texts[commit.digest, file], commit.digest in wanted)
-    lines = [Line(f, k, tuple(s), tuple(reading.steps[f, k])) for (f, k), s in reading.told.items()]
+    lines = [
+        Line(f, k, tuple(s), tuple(reading.steps[f, k])) for (f, k), s in reading.states.items()
+    ]
     lines.sort(key=lambda line: (-line.loss, line.file, line.key))
     used = {commit.digest for line in lines for commit, _ in line.states}
     shown = tuple(c for c in commits if c.digest in wanted or c.digest in used)
@@ -123,11 +125,11 @@ _Place = tuple[str, Key]
 @dataclass(slots=True)
 class _Reading:
     """What is known of files so far: their newest entries, with the commit that wrote each.
-    ``told``: states of baselines that a commit of the range wrote, the one before it first."""
+    ``states``: those of baselines that a commit of the range wrote, the one before it first."""
 
     known: dict[str, dict[Key, Entry]] = field(default_factory=dict)
     newest: dict[_Place, tuple[Commit, Entry]] = field(default_factory=dict)
-    told: dict[_Place, list[tuple[Commit, Entry]]] = field(default_factory=dict)
+    states: dict[_Place, list[tuple[Commit, Entry]]] = field(default_factory=dict)
     steps: dict[_Place, list[Step]] = field(default_factory=lambda: defaultdict(list))
     unreadable: list[str] = field(default_factory=list)
 
@@ -149,7 +151,7 @@ class _Reading:
     ) -> None:
         if in_range:
             first = [self.newest[place]] if old is not None else []
-            self.told.setdefault(place, first).append((commit, entry))
+            self.states.setdefault(place, first).append((commit, entry))
             if old is not None and (step := _step(commit, place[1], old, entry)):
                 self.steps[place].append(step)
         self.newest[place] = (commit, entry)
