@@ -242,13 +242,13 @@ def set_up() -> Iterator[Way]:
     yield Way("a file with `main()`, no g++ on the path", "`Failed to preprocess`, no hint",
               without_compiler, "the error's remedy")  # fmt: skip
     yield Way("a texture reference", "no remedy", cuda(TEXTURE), "the error's remedy")
-    yield Way("the complete device file of `docs/devices.md`", "no class `move`", on_example_device,
-              "that file, taken from the page")  # fmt: skip
+    yield Way("the complete device file of `docs/reference/devices.md`", "no class `move`",
+              on_example_device, "that file, taken from the page")  # fmt: skip
 
 
 def on_example_device(here: Path) -> str:
     """Kernels of several kinds on the device that the page describes."""
-    page = (HERE.parent / "docs/devices.md").read_text("utf-8")
+    page = (HERE.parent / "docs/reference/devices.md").read_text("utf-8")
     text = re.search(r"<!-- file: example-gpu.toml -->\n```toml\n(.*?)```", page, re.S)
     if text is None:
         return "the page has no such file"

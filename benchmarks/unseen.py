@@ -2,8 +2,8 @@
 
 Every line is a reduction of a public kernel (``unseen.cu``) with a right value that follows from
 its source text; figures of 0.1.0 are those that were noted when it was tried on the originals,
-with launches of their own. Prints the table of ``docs/unseen.md``; needs the extra ``cuda``:
-``python benchmarks/unseen.py``.
+with launches of their own. Prints the table of ``docs/results/former-mispredictions.md``; needs
+the extra ``cuda``: ``python benchmarks/unseen.py``.
 """
 
 from __future__ import annotations

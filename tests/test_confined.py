@@ -263,8 +263,8 @@ def test_the_option_and_its_ini_key(pytester, monkeypatch, ini, given):
 
 
 def test_the_setting_for_forks_runs_no_python(pytester, monkeypatch):
-    """The command of docs/security.md, where everything that could be run ends the run."""
-    page = (ROOT / "docs" / "security.md").read_text("utf-8")
+    """The command of docs/explanation/security.md, where whatever is run ends the run."""
+    page = (ROOT / "docs/explanation/security.md").read_text("utf-8")
     command = " ".join(page.partition("- run: >-\n")[2].partition("  env:")[0].split())
     folder = pytester.mkdir("kernels")
     for place in (pytester.path, folder):

@@ -1,7 +1,7 @@
 """Performance assertions for GPU kernels, predicted without a GPU.
 
 Importing this package imports only the standard library; every public name loads what it needs
-when it is first touched. The contract of these names is in ``docs/reference.md``.
+when it is first touched. The contract of these names is in ``docs/reference/index.md``.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from perfassert.version import VERSION
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 PAGES = sorted({*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")})
-REFERENCE = (ROOT / "docs/reference.md").read_text("utf-8")
+REFERENCE = (ROOT / "docs/reference/index.md").read_text("utf-8")
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 CODE = re.compile(r"^```.*?^```$", re.M | re.S)
 
@@ -78,7 +78,7 @@ def test_the_reference_has_every_name() -> None:
 
 
 def test_the_plugin_page_has_every_hook() -> None:
-    page = (ROOT / "docs/plugins.md").read_text("utf-8")
+    page = (ROOT / "docs/how-to/plugins.md").read_text("utf-8")
     assert [h for h in vars(Hooks) if h.startswith("perfassert_") and h not in page] == []
 
 
@@ -91,7 +91,7 @@ def test_the_version_is_the_same_everywhere() -> None:
 
 def test_the_architecture_page_names_what_exists() -> None:
     """Every folder and file of code or data that it mentions."""
-    page = (ROOT / "docs/architecture.md").read_text("utf-8")
+    page = (ROOT / "docs/explanation/architecture.md").read_text("utf-8")
     named = {n for n in re.findall(r"`([\w/.*]+(?:/|\.py|\.toml))`", page) if "NAME" not in n}
     assert len(named) > 30
     places = (ROOT, ROOT / "src/perfassert", *(ROOT / "src/perfassert").glob("*/"))

@@ -1,4 +1,4 @@
-"""The device files of docs/devices.md predict compiled code."""
+"""The device files of docs/reference/devices.md predict compiled code."""
 
 import re
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 import perfassert as pa
 from perfassert.sensitivity.examples import EXAMPLES, example
 
-PAGE = Path(__file__).parents[2] / "docs" / "devices.md"
+PAGE = Path(__file__).parents[2] / "docs/reference/devices.md"
 FILES = dict(
     re.findall(r"^<!-- file: (\S+\.toml) -->\n```toml\n(.*?)^```$", PAGE.read_text(), re.M | re.S)
 )

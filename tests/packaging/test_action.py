@@ -19,7 +19,7 @@ from perfassert.frontends.toolchain import tools
 
 ROOT = Path(__file__).parents[2]
 ACTION, COMMENT = ROOT / "action.yml", ROOT / ".github/actions/comment/action.yml"
-GITLAB, WORKFLOW = ROOT / "docs/gitlab-ci.yml", ROOT / "docs/ci-workflow.yml"
+GITLAB, WORKFLOW = ROOT / "docs/how-to/gitlab-ci.yml", ROOT / "docs/how-to/ci-workflow.yml"
 KERNEL = """
 __global__ void BOUNDS sums(float* a) {
   float v[40], sum = 0;
@@ -362,7 +362,7 @@ def test_the_hook_reads_perf_files(tmp_path):
     }
     hook = hooks["perf-toml"]
     good = (
-        (ROOT / "docs/perf-toml.md")
+        (ROOT / "docs/reference/perf-toml.md")
         .read_text("utf-8")
         .partition("```toml\n")[2]
         .partition("```")[0]

@@ -245,7 +245,7 @@ def test_our_names_are_what_the_hooks_check_against():
 
 
 def test_hooks_are_listed_in_the_docs():
-    page = (ROOT / "docs/plugins.md").read_text("utf-8")
+    page = (ROOT / "docs/how-to/plugins.md").read_text("utf-8")
     for hook in vars(plugins.Hooks):
         if hook.startswith("perfassert_"):
             assert hook in page

@@ -14,7 +14,7 @@ from perfassert.predictor import sampling
 
 KERNELS = Path(__file__).parents[2] / "examples" / "kernels"
 PAIRS = Path(__file__).parents[1] / "advisor_kernels" / "pairs.cu"
-PAGE = Path(__file__).parents[2] / "docs" / "advisor.md"
+PAGE = Path(__file__).parents[2] / "docs/explanation/advisor.md"
 N = 1 << 20
 
 

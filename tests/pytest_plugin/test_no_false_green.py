@@ -1,6 +1,6 @@
 """The ways in which a regression could pass, each tried: plain, under --perf-strict, by compare.
 
-``docs/security.md`` lists them with the name of the test here, or of the one elsewhere.
+``docs/explanation/security.md`` lists them with the name of the test here, or of the one elsewhere.
 """
 
 import json

@@ -30,7 +30,7 @@ FILES = [
 ]
 SNIPPETS = re.findall(
     r"<!-- file: \S+\.perf\.toml -->\n```toml\n(.*?)```",
-    (ROOT / "docs/perf-toml.md").read_text("utf-8"),
+    (ROOT / "docs/reference/perf-toml.md").read_text("utf-8"),
     re.S,
 )
 LAUNCHES = """
@@ -70,8 +70,10 @@ def problems(name: str, table: Any) -> list[str]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_published_is_what_the_readers_take(name, capsys):
-    """`perfassert schema NAME > docs/schemas/...` writes it anew."""
-    assert (ROOT / "docs/schemas" / file_name(name)).read_text("utf-8") == to_json(schema(name))
+    """`perfassert schema NAME > docs/reference/schemas/...` writes it anew."""
+    assert (ROOT / "docs/reference/schemas" / file_name(name)).read_text("utf-8") == to_json(
+        schema(name)
+    )
     assert main(["schema", name]) == 0
     assert json.loads(capsys.readouterr().out)["title"] == schema(name)["title"]
 

@@ -1,6 +1,6 @@
 """What a device is: immutable, exactly what its file holds.
 
-Every number comes from a TOML file with a source and a grade; see ``docs/devices.md``.
+Every number comes from a TOML file with a source and a grade; see ``docs/reference/devices.md``.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The simulator, written to be read: every dynamic instruction, one event after the other.
 
-This is the paper's Algorithm 1 with its gaps closed (see ``docs/model.md``): completions precede
-issues at equal times, idle pipelines wake on events instead of polling, arbitration is fixed. The
-compiled engine gives the same results; this one is its reference, and its stand-in where no
-compiler was at hand.
+This is the paper's Algorithm 1 with its gaps closed (see ``docs/explanation/model.md``):
+completions precede issues at equal times, idle pipelines wake on events instead of polling,
+arbitration is fixed. The compiled engine gives the same results; this one is its reference, and
+replaces it where no compiler was at hand.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Launches recorded from a program that runs without a GPU; see ``docs/recording.md``."""
+"""Launches recorded from a program that runs without a GPU; see ``docs/how-to/recording.md``."""

@@ -28,7 +28,7 @@ The measurements are not part of the project; each suite names their source. Wit
 the environment variable `PERFASSERT_MEASURED`, this makes the page again:
 
 ```text
-perfassert validate validation/*.toml --accuracy docs/accuracy.md
+perfassert validate validation/*.toml --accuracy docs/results/accuracy.md
 ```
 """
 _READING = f"""\
@@ -65,7 +65,8 @@ _TAIL = """\
   fitted on one half are their values.
 - Clocks are taken as fixed. Measurements come from devices that change theirs.
 
-What the model leaves out by construction is listed in [The model](model.md#what-is-not-modelled).
+What the model leaves out by construction is listed in \
+[The model](../explanation/model.md#what-is-not-modelled).
 """
 _HEADING = ("metric", "n", *(figure.heading for figure in FIGURES.values()))
 
