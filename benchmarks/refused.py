@@ -134,7 +134,7 @@ def said(attempt: Callable[[], str]) -> str:
     except pa.PerfAssertError as error:
         lines = re.sub(r"/\S+/", "", str(error)).splitlines()
         told = lines[0] if len(lines) == 1 else f"… {lines[-1]}"
-        return f"{type(error).__name__}: {told}"
+        return f"{type(error).__name__}: {told.replace('<', '&lt;')}"
 
 
 def seen(kernel: Any, args: dict[str, Any] | None = None, device: str = A100) -> str:

@@ -87,6 +87,13 @@ def test_limits_are_bullets_within_the_line(slow):
     assert max(map(len, limits)) <= 100
 
 
+def test_a_sentence_that_ends_in_a_number_begins_no_list(tmp_path):
+    """A line is full before 16, and Markdown would read "16. " as the first of a list."""
+    sentence = "words " * 16
+    text = page([validated(tmp_path, f'limits = ["{sentence}16. Next."]\n{SUITE}')], DAY)
+    assert "\n  16\\. Next.\n" in text
+
+
 def test_a_suite_without_targets_and_limits_has_neither(tmp_path):
     text = page([validated(tmp_path)], DAY, rows=5)
     assert "at most 5 rows of each suite, evenly spread" in text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import textwrap
 from collections.abc import Iterator, Sequence
 from datetime import date, datetime, timezone
@@ -171,7 +172,7 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _wrap(text: str, bullet: str = "") -> str:
-    return textwrap.fill(
+    filled = textwrap.fill(
         " ".join(text.split()),
         _WIDTH,
         initial_indent=bullet,
@@ -179,3 +180,5 @@ def _wrap(text: str, bullet: str = "") -> str:
         break_long_words=False,
         break_on_hyphens=False,
     )
+    # A number at the end of a sentence that begins a line would begin a list.
+    return re.sub(r"^( *\d+)\. ", r"\1\\. ", filled, flags=re.MULTILINE)
