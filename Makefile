@@ -19,7 +19,7 @@ VALIDATE = $(BIN)/perfassert validate --data $(MEASURED)
 # Tests start many processes: what one has compiled the next one reads.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-exhaustive fuzz browser sanitize matrix lint bench counts accuracy accuracy-check clean
+.PHONY: demo test test-exhaustive fuzz browser sanitize matrix lint docs bench counts accuracy accuracy-check clean
 
 # A prediction, a gate that stops a change, an expectation that fails, a few examples; `make test` has all.
 DEMO_LAUNCH = --device a100 --grid 128,128 --block 32,8 --arg rows=4096 --arg columns=4096
@@ -76,6 +76,10 @@ lint: $(VENV)/ready-lint
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# The site, in site/; a broken link, a missing anchor or a page outside the navigation is an error.
+docs: $(VENV)/ready-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 bench: $(VENV)/ready
 	$(BIN)/python benchmarks/volumes.py
 	$(BIN)/python benchmarks/pipeline.py
@@ -124,5 +128,9 @@ $(VENV)/ready-lint: $(VENV)/ready
 	$(BIN)/python -m pip install --quiet --group lint
 	touch $@
 
+$(VENV)/ready-docs: pyproject.toml | $(VENV)/pip
+	$(PIP_INSTALL) --quiet --group docs
+	touch $@
+
 clean:
-	rm -rf $(VENV) build dist
+	rm -rf $(VENV) build dist site

@@ -1,13 +1,15 @@
-"""Links are complete, and the reference has every option, command and name."""
+"""Links and navigation are complete, and the reference has every option, command and name."""
 
 from __future__ import annotations
 
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 import perfassert as pa
 from perfassert.plugins import Hooks
@@ -16,8 +18,9 @@ from perfassert.version import VERSION
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 PAGES = sorted({*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")})
+API = ROOT / "docs/reference/api.md"
 REFERENCE = "\n".join(
-    page.read_text("utf-8") for page in sorted((ROOT / "docs/reference").glob("*.md"))
+    page.read_text("utf-8") for page in sorted(API.parent.glob("*.md")) if page != API
 )
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 CODE = re.compile(r"^```.*?^```$", re.M | re.S)
@@ -66,6 +69,30 @@ def test_links_lead_from_the_readme_to_every_page() -> None:
             reached.add(page)
             pending += [linked(page, link) for link in links(page)]
     assert [name(page) for page in PAGES if page not in reached] == []
+
+
+def test_the_navigation_has_every_page_once() -> None:
+    # BaseLoader constructs no objects, so tags of MkDocs are plain values.
+    site = yaml.load((ROOT / "mkdocs.yml").read_text("utf-8"), yaml.BaseLoader)
+    pages = [name(page).removeprefix("docs/") for page in PAGES if inside_docs(page)]
+    assert sorted(entries(site["nav"])) == sorted(pages)
+
+
+def entries(nav: object) -> Iterator[str]:
+    """Pages of a navigation: names, titles with a name, and titles with a list of these."""
+    if isinstance(nav, str):
+        yield nav
+    elif isinstance(nav, dict):
+        for below in nav.values():
+            yield from entries(below)
+    elif isinstance(nav, list):
+        for below in nav:
+            yield from entries(below)
+
+
+def test_the_api_page_has_every_name_once() -> None:
+    names = re.findall(r"^::: perfassert\.(\w+)$", API.read_text("utf-8"), re.M)
+    assert sorted(names) == sorted(pa.__all__)
 
 
 def output_of(*command: str) -> str:
