@@ -123,7 +123,8 @@ class Device:
         'measured'
 
     Source:
-        The device files name a source for each value; ``docs/devices.md`` explains the keys.
+        The device files name a source for each value; ``docs/reference/devices.md`` explains the
+        keys.
     """
 
     name: str

@@ -165,7 +165,7 @@ class Prediction:
             kernel) or ``"guessed"``.
         confidence_reasons: assumed values that replace facts of the kernel, the heaviest first,
             each with ``share``, the fraction of instructions or bytes that rests on it.
-        diagnostics: what volumes and time rest on; keys in ``docs/model.md``.
+        diagnostics: what volumes and time rest on; keys in ``docs/explanation/model.md``.
         origin: kernel, launch and device, where it was made in this process.
         diagnose: computes stalls and advice when one of them is first asked for.
         on_expect: called with the outcomes of every :meth:`expect`.

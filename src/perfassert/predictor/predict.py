@@ -76,7 +76,8 @@ def predict(
 
     Source:
         Ernst et al., Warpspeed, arXiv 2204.14242 (volumes). Cornelis and Lemeire, *The Pipeline
-        Performance Model* (time). ``docs/model.md`` says where perfassert departs from them.
+        Performance Model* (time). ``docs/explanation/model.md`` says where perfassert departs from
+        them.
     """
     for what, value, kind in (("kernel", kernel, Kernel), ("launch", launch, Launch)):
         if not isinstance(value, kind):
