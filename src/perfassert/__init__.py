@@ -75,7 +75,7 @@ if TYPE_CHECKING:
     from perfassert.ranking.autotune import rank_autotune as rank_autotune
     from perfassert.ranking.ranking import Ranking as Ranking
     from perfassert.ranking.ranking import rank as rank
-    from perfassert.whatif import whatif as whatif
+    from perfassert.what_if import whatif as whatif
 
     __version__: str
 
@@ -114,7 +114,7 @@ _HOMES = {
     "quantity": ("Quantity",),
     "ranking.autotune": ("AutotuneRanking", "rank_autotune"),
     "ranking.ranking": ("Ranking", "rank"),
-    "whatif": ("whatif",),
+    "what_if": ("whatif",),
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = sorted(_HOME_OF)

@@ -1,5 +1,7 @@
 """``whatif``: the same prediction with something changed."""
 
+from pathlib import Path
+
 import pytest
 
 import perfassert as pa
@@ -153,3 +155,10 @@ def test_predictions_from_files_have_no_kernel(before):
     read = pa.Prediction.from_dict(before.to_dict())
     with pytest.raises(pa.KernelError, match="read from a file"):
         pa.whatif(read, dram_bandwidth=2.0)
+
+
+def test_no_module_has_the_name_of_a_public_function():
+    """Importing such a module would hide the function."""
+    package = Path(pa.__file__).parent
+    folders = {p.parent.name for p in package.glob("*/__init__.py")}
+    assert (folders | {p.stem for p in package.glob("*.py")}) & {*pa.__all__} == set()
