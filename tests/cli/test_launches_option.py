@@ -113,5 +113,6 @@ def test_what_does_not_go_together(path, options, message, capsys):
 
 
 def test_what_is_missing(capsys):
-    assert main(["predict", "a.sass", "--device", "a100", "--grid", "1"]) == 2
+    source = str(LISTINGS / "saxpy.sass")
+    assert main(["predict", source, "--device", "a100", "--grid", "1"]) == 2
     assert "--block is missing; give it, or --launches FILE" in capsys.readouterr().err

@@ -22,7 +22,7 @@ def test_what_lies_behind_the_l1():
 
 @pytest.mark.parametrize(
     ("operation", "space"),
-    [("atomic_global", "global"), ("atomic_global 512", "global"), ("atomic_shared", "shared"),
+    [("atomic_global", "global"), ("atomic_shared", "shared"),
      ("async_copy", "global"), ("texture_load", "global"), ("constant_load", "constant"),
      ("global", "global"), ("global_mem", "global"), ("texture_2d", "global"),
      ("local_load 300", "local"), ("fp32", None), ("globally", None), ("", None)],
