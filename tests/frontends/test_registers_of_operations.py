@@ -38,8 +38,8 @@ def test_written_and_read(text, written, read):
     def named(registers):
         return {code.names[r] for r in registers if r in code.names}
 
-    assert named(instruction.written()) == set(written.split())
-    assert named(instruction.read()) == set(read.split())
+    assert named(instruction.written_registers()) == set(written.split())
+    assert named(instruction.read_registers()) == set(read.split())
 
 
 def test_a_result_that_the_translation_leaves_out_is_unknown():
@@ -67,3 +67,9 @@ def test_accesses(text, kind, space, size):
 
 def test_what_discards_lines_accesses_nothing():
     assert lowered("CCTL.E.PML2 [R2]")[1].inputs == ()
+
+
+def test_an_access_at_an_address_that_cannot_be_read_is_one_all_the_same():
+    _, instruction = lowered("LDG.E.64 R4, [R2-R3]")
+    (asked,) = instruction.inputs
+    assert (asked.kind, asked.memory.space, asked.memory.bytes) == (Kind.LOAD, Space.GLOBAL, 8)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perfassert.cli.command import add_command
-from perfassert.cli.sources import add_compilation, check_source, compilation_of
+from perfassert.cli.sources import add_compilation, compilation_of
 from perfassert.cli.terminal import progress
 from perfassert.cli.toml_text import toml_text, toml_value
 from perfassert.errors import KernelSourceError, LaunchError, PerfFileError, printable
@@ -98,11 +98,12 @@ def _init(options: argparse.Namespace) -> int:
 
 def _plan(options: argparse.Namespace) -> Plan:
     from perfassert.frontends.cuda.inventory import kernels, parameters
+    from perfassert.frontends.cuda.kernels import check_source_file
     from perfassert.frontends.files import frontend_of
     from perfassert.hardware.load import device
 
     source: Path = options.source
-    check_source(options)
+    check_source_file(source)
     named = [device(name) for name in options.device]
     given = compilation_of(options)
     if source.suffix in (".cu", ".ptx") and not named:

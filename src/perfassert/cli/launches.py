@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from perfassert.cli.sources import add_launch, add_source, check_source, kernel_of, launch_of
+from perfassert.cli.sources import add_launch, add_source, kernel_of, launch_of
 from perfassert.errors import LaunchError
 from perfassert.kernel.description import Kernel
 from perfassert.kernel.launch import Launch
@@ -41,13 +41,13 @@ def work(options: argparse.Namespace) -> tuple[Work, ...]:
         return tuple(_recorded_launches(options))
     if options.source is None:
         raise LaunchError("the source is missing: a .cu file, say; or give --launches FILE")
-    check_source(options)
+    kernel = kernel_of(options)
     for name in ("device", "grid", "block"):
         if getattr(options, name) is None:
             raise LaunchError(f"--{name} is missing; give it, or --launches FILE")
     launch = launch_of(options)
     assert launch is not None
-    return (Work(kernel_of(options), launch, options.device),)
+    return (Work(kernel, launch, options.device),)
 
 
 def _recorded_launches(options: argparse.Namespace) -> Iterator[Work]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from perfassert.cli.values import pair, value, values
-from perfassert.errors import KernelSourceError, LaunchError, close_matches
+from perfassert.errors import KernelSourceError, LaunchError
 from perfassert.kernel.description import Kernel
 from perfassert.kernel.launch import Launch
 
@@ -74,15 +74,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--shared-bytes", type=int, default=0, metavar="N", help="dynamic shared memory of a block"
     )
-
-
-def check_source(options: argparse.Namespace) -> None:
-    """Raises :class:`KernelSourceError` where there is no such file, before anything else is asked
-    for."""
-    path = Path(options.source)
-    if path.suffix and not path.exists():
-        near = close_matches(path.name, (p.name for p in path.parent.glob("*")))
-        raise KernelSourceError(f"{path}: no such file{near}")
 
 
 def kernel_of(options: argparse.Namespace) -> Kernel:

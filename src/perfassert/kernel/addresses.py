@@ -87,11 +87,11 @@ class _Reader(Reader):
         self.used = used
 
     def access(self, direction: Direction) -> Access:
-        with self.shown():
+        with self.errors_with_text():
             return self._access(direction)
 
     @contextmanager
-    def shown(self) -> Iterator[None]:
+    def errors_with_text(self) -> Iterator[None]:
         """What is wrong with the text, with the text."""
         try:
             if len(self.text) > MAX_LENGTH:
@@ -151,5 +151,5 @@ class _Reader(Reader):
         others = {k: v for k, v in self.proxies.items() if k != key}
         span = SourceSpan(f"proxies[{key!r}]")
         inner = _Reader(proxy, span, self.fields, others, self.used, own_text=False)
-        with inner.shown():
+        with inner.errors_with_text():
             return inner.read()

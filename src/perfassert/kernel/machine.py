@@ -183,11 +183,11 @@ class MachineInstruction:
     inputs: tuple[Micro, ...] = ()
     reads: tuple[int, ...] = ()
 
-    def written(self) -> tuple[int, ...]:
+    def written_registers(self) -> tuple[int, ...]:
         """Registers that it may write, in order."""
         return tuple(dict.fromkeys(t for o in self.operations for t in o.targets if t > 0))
 
-    def read(self) -> tuple[int, ...]:
+    def read_registers(self) -> tuple[int, ...]:
         """Registers of which it needs the value that they have before it, the guard first."""
         found = dict.fromkeys((self.guard,) if self.guard > 0 else ())
         written: set[int] = set()

@@ -47,11 +47,12 @@ def rare_sides(
         return frozenset()
     given = [_number(p.dtype) if g is None else g
              for p, g in zip(program.parameters, given, strict=False)]  # fmt: skip
+    code, blocks = _with_ordinary_numbers(machine, loads), spread_blocks(launch.blocks, _BLOCKS)
+    needed = control_slice(code)
     sides: set[tuple[int, bool]] = set()
     for signed in (True, False):
-        code = _with_ordinary_numbers(machine, loads, signed)
-        blocks = spread_blocks(launch.blocks, _BLOCKS)
-        run = execute(code, launch, given, blocks, _LIMITS, control_slice(code))
+        presets = tuple(replace(p, signed=signed) for p in code.presets)
+        run = execute(replace(code, presets=presets), launch, given, blocks, _LIMITS, needed)
         if len(run.cut):
             return frozenset()
         for jump, counts in run.taken.items():
@@ -95,9 +96,7 @@ def _number(dtype: str | None) -> Argument:
     return {"float": b"\0\0\xc0\x3f", "double": b"\0\0\0\0\0\0\xf8\x3f"}.get(_floating(dtype))
 
 
-def _with_ordinary_numbers(
-    machine: MachineCode, loads: Mapping[int, str], signed: bool
-) -> MachineCode:
+def _with_ordinary_numbers(machine: MachineCode, loads: Mapping[int, str]) -> MachineCode:
     """The code with presets in the place of what loads read."""
     instructions = list(machine.instructions)
     presets: list[Preset] = []
@@ -111,9 +110,7 @@ def _with_ordinary_numbers(
             for place, target in enumerate(operation.targets):
                 value, word = divmod(place, _WORDS[dtype])
                 register = machine.registers + len(presets)
-                presets.append(
-                    Preset(register, Source.ORDINARY, 8 * number + value, word, dtype, signed)
-                )
+                presets.append(Preset(register, Source.ORDINARY, 8 * number + value, word, dtype))
                 operations.append(Micro(Kind.MOVE, (target,), (register,)))
         instructions[number] = replace(instruction, operations=tuple(operations))
     return replace(

@@ -19,7 +19,7 @@ from perfassert.frontends.machine.bulk_copies import (
 )
 from perfassert.frontends.machine.control_flow import Flow
 from perfassert.frontends.machine.inlining import Placed, place
-from perfassert.frontends.machine.lowering import lowered
+from perfassert.frontends.machine.lowering import lower
 from perfassert.frontends.machine.matrix import (
     described_variant,
     descriptor_operands,
@@ -32,7 +32,7 @@ from perfassert.frontends.machine.textures import place_of_thread, texel
 from perfassert.frontends.toolchain.binary import Binary
 from perfassert.frontends.toolchain.names import demangle
 from perfassert.kernel.access import Direction
-from perfassert.kernel.machine import Combining, Kind, Memory, Micro, Space
+from perfassert.kernel.machine import Combining, Kind, Memory, Space
 from perfassert.kernel.names import PARAMETERS, Argument, ConstantWord, GlobalVariable
 from perfassert.kernel.program import (
     CLUSTER,
@@ -82,6 +82,7 @@ class Describer:
     def __init__(self, binary: Binary, rare: Collection[tuple[int, bool]] = ()) -> None:
         self.binary = binary
         self.rare = rare
+        self.variables = {v.offset: f"global {demangle(v.name)}" for v in binary.variables}
         self.symbols = Symbols()
         self.parameters = tuple(
             Parameter(p.name, p.pointer, p.size, p.dtype, p.members) for p in binary.parameters
@@ -102,7 +103,7 @@ class Describer:
     def read(self) -> None:
         """The instructions, and what they compute."""
         binary = self.binary
-        listing, machine = lowered(binary)
+        listing, machine = lower(binary)
         self.placed, jumps, notes = place(listing)
         number = int("".join(filter(str.isdigit, binary.arch)) or 0)
         constants = Constants(
@@ -131,6 +132,7 @@ class Describer:
         }  # fmt: skip
 
     def program(self) -> Program:
+        binary = self.binary
         accesses = {i: self._accesses(i) for i in self.result.addresses}
         accesses |= {i: self._texels(i) for i in range(len(self.placed)) if i not in accesses}
         instructions = tuple(
@@ -155,11 +157,9 @@ class Describer:
                 for index, addresses in self.result.addresses.items()
                 for word in range(_WORDS)
             },
-            {self._variable(GlobalVariable(v.offset)): v.size for v in self.binary.variables},
+            {self.variables[v.offset]: v.size for v in binary.variables},
             frozenset(
-                self._variable(GlobalVariable(v.offset))
-                for v in self.binary.variables
-                if v.name.startswith(_TABLES)
+                self.variables[v.offset] for v in binary.variables if v.name.startswith(_TABLES)
             ),
         )
 
@@ -195,8 +195,8 @@ class Describer:
             control.write_barrier if control.write_barrier != NO_BARRIER else -1,
             control.read_barrier if control.read_barrier != NO_BARRIER else -1,
             control.waits(),
-            self._named(self.code.instruction(index).written()),
-            self._named(self.code.instruction(index).read()),
+            self._register_names(self.code.instruction(index).written_registers()),
+            self._register_names(self.code.instruction(index).read_registers()),
             self._guard(index),
             accesses,
             fence=i.base == "BAR" and "ARV" not in i.modifiers,
@@ -211,7 +211,7 @@ class Describer:
             sleeps=next(iter(values), None) if Role.SLEEPS in roles else None,
         )  # fmt: skip
 
-    def _named(self, registers: Iterable[int]) -> tuple[str, ...]:
+    def _register_names(self, registers: Iterable[int]) -> tuple[str, ...]:
         """Registers and predicates of the hardware; not temporaries and what fills constants."""
         names = self.code.machine.names
         return tuple(names[r] for r in registers if r in names)
@@ -221,7 +221,7 @@ class Describer:
         if index in self.jumps:
             return None
         guard, s = self.result.predicates.get(index), self.symbols
-        rows = [asked.detail[0] for asked in self._accessed(index) if asked.detail]
+        rows = [asked.detail[0] for asked in self.code.instruction(index).inputs if asked.detail]
         if not rows or rows[0] == _MOST_LANES:
             return guard
         given = s.compare("<", s.variable("laneid"), s.number(rows[0]))
@@ -268,19 +268,13 @@ class Describer:
                 names[f"load {index}.{word}"] = (where, instruction.span)
         return names
 
-    def _accessed(self, index: int) -> list[Micro]:
-        """The memory operations of an instruction, without their data."""
-        asked = self.code.instruction(index).inputs
-        return [o for o in asked if o.memory is not None and o.memory.bytes]
-
     def _accesses(self, index: int) -> tuple[MemoryAccess, ...]:
-        text = self.placed[index].instruction.text
+        """What the memory operations of an instruction touch."""
+        text, inputs = self.placed[index].instruction.text, self.code.instruction(index).inputs
         return tuple(
             self.access(text, operation.memory, operation.kind, address)
-            for operation, address in zip(
-                self._accessed(index), self.result.addresses[index], strict=False
-            )
-            if operation.memory is not None
+            for operation, address in zip(inputs, self.result.addresses[index], strict=True)
+            if operation.memory is not None and operation.memory.bytes
         )
 
     def _texels(self, index: int) -> tuple[MemoryAccess, ...]:
@@ -332,18 +326,14 @@ class Describer:
                 if isinstance(name, Argument) and self._may_point(monomial[0], name):
                     found.append(name)
                 elif isinstance(name, GlobalVariable):
-                    return self._variable(name), s.sub(address, s.variable(name))
+                    field = self.variables.get(name.slot, str(name))
+                    return field, s.sub(address, s.variable(name))
         declared = [name for name in found if self._member(name).pointer]
         pointers = declared if len(declared) == 1 else found
         if len(pointers) == 1:
             return self._member(pointers[0]).name, self._from(pointers[0], address)
-        held = self._held(address)
+        held = self._constant_pointer(address)
         return ("", address) if held is None else (str(held), self._from(held, address))
-
-    def _variable(self, name: GlobalVariable) -> str:
-        """What a variable in global memory is called, as a field."""
-        found = (v.name for v in self.binary.variables if v.offset == name.slot)
-        return next((f"global {demangle(n)}" for n in found), str(name))
 
     def _from(self, name: Argument | ConstantWord, address: Value) -> Value:
         """The distance from a pointer, whose words may have been read one by one."""
@@ -353,7 +343,7 @@ class Describer:
         distance = s.sub(address, pointer)
         return s.sub(distance, rest) if upper.atoms <= distance.atoms else distance
 
-    def _held(self, address: Value) -> ConstantWord | None:
+    def _constant_pointer(self, address: Value) -> ConstantWord | None:
         """The one pointer in constant memory that the address starts from."""
         names = [self.symbols.atoms[m[0]].name for m, c in address.terms if len(m) == 1 and c == 1]
         held = [name for name in names if isinstance(name, ConstantWord)]
@@ -427,7 +417,7 @@ class Describer:
             o.memory is not None and o.memory.merged and o.memory.combine is Combining.COMPARE_SWAP
             for b in natural.blocks
             for i in range(self.flow.blocks[b].start, self.flow.blocks[b].stop)
-            for o in self._accessed(i)
+            for o in self.code.instruction(i).inputs
         ):
             found.trips, found.reason = self.symbols.one, "a retry that is taken not to happen"
         return ProgramLoop(

@@ -67,12 +67,12 @@ def box_of_copy(
     if not copy.coordinates:
         return _run(launched, instruction, copy)
     tensor = None if copy.tensor is None else launched.arguments.maps.get(copy.tensor)
+    name = _tensor_name(launched.program, copy.tensor)
     if tensor is not None and len(tensor.box) != len(copy.coordinates):
         raise LaunchError(
-            f"the tensor map {_shown(launched.program, copy.tensor)!r} has {len(tensor.box)} axes, "
+            f"the tensor map {name!r} has {len(tensor.box)} axes, "
             f"the copy {text!r} {len(copy.coordinates)}"
         )
-    name = _shown(launched.program, copy.tensor)
     guesses: tuple[Assumption, ...] = ()
     if tensor is None:
         tensor = _guessed(launched, copy, _expected(launched, instruction.index) or _PIECE)
@@ -88,7 +88,7 @@ def _by(extents: Sequence[int]) -> str:
     return "×".join(map(str, extents))
 
 
-def _shown(program: Program, argument: Argument | None) -> str:
+def _tensor_name(program: Program, argument: Argument | None) -> str:
     """What the tensor behind a map is called."""
     if argument is None:
         return "tensor"

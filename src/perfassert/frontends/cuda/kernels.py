@@ -228,12 +228,8 @@ def from_cubin(
     return _kernel(path, kind, kernel, said, arch=arch, toolchain=toolchain)
 
 
-def _kernel(
-    path: AnyPath, kind: str, kernel: str | None, said: Hints, **more: object
-) -> CompiledKernel:
-    if (toolchain := more.get("toolchain")) is not None:
-        release_of(toolchain)  # type: ignore[arg-type]
-    place = Path(path)
+def check_source_file(place: Path) -> None:
+    """Raises :class:`KernelSourceError` where there is no such file."""
     if "\n" in str(place):
         line = str(place).strip().splitlines()[0]
         raise KernelSourceError(f"{line!r} …: source text where the path of a file is wanted")
@@ -241,6 +237,15 @@ def _kernel(
         near = close_matches(place.name, (p.name for p in place.parent.glob("*"))) if (
             os.path.isdir(place.parent)) else ""  # fmt: skip
         raise KernelSourceError(f"{place}: no such file{near}")
+
+
+def _kernel(
+    path: AnyPath, kind: str, kernel: str | None, said: Hints, **more: object
+) -> CompiledKernel:
+    if (toolchain := more.get("toolchain")) is not None:
+        release_of(toolchain)  # type: ignore[arg-type]
+    place = Path(path)
+    check_source_file(place)
     code = CompiledCode(Source(place, kind, kernel, **more), said)  # type: ignore[arg-type]
     return CompiledKernel(
         name=kernel or place.stem, updates_per_thread=said.updates_per_thread, compiled=code

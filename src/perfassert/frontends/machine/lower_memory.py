@@ -234,7 +234,7 @@ def _access(i: Step, operand: Operand) -> Micro:
     try:
         sources, offset, scale = _address(i, operand, space in (Space.GLOBAL, Space.GENERIC))
     except Untranslated:
-        return _untold(i, operand)
+        sources, offset, scale = (_unknown_word(i, operand), 0, 0, 0), 0, 1
     memory = Memory(space, size, offset, scale, returned=not base.startswith("RED"))
     return Micro(kind, (), sources, detail, memory)
 
@@ -248,11 +248,12 @@ def _input(i: Step, operand: Operand) -> Micro:
         sources, offset, scale = _address(i, operand, False)
         return Micro(Kind.LOAD, (), sources, (), Memory(Space.SHARED, 0, offset, scale))
     except Untranslated:
-        return _untold(i, operand)
+        return Micro(Kind.MOVE, (), (_unknown_word(i, operand),))
 
 
-def _untold(i: Step, operand: Operand) -> Micro:
-    return Micro(Kind.MOVE, (), (i.registers.special(f"operand {operand.text}"),))
+def _unknown_word(i: Step, operand: Operand) -> int:
+    """A register of which nobody knows what it holds."""
+    return i.registers.special(f"operand {operand.text}")
 
 
 def _matrices(i: Step) -> int:

@@ -49,17 +49,17 @@ def executable(binary: Binary) -> MachineCode:
 
     Raises :class:`~perfassert.KernelSourceError` for a listing that cannot be read.
     """
-    return lowered(binary)[1]
+    return lower(binary)[1]
 
 
 @lru_cache(maxsize=32)
-def lowered(binary: Binary) -> tuple[Listing, MachineCode]:
+def lower(binary: Binary) -> tuple[Listing, MachineCode]:
     """The instructions of the kernel's listing, and what they stand for."""
     listing = parse_listing(binary.listing, f"listing of {binary.kernel}")
-    return listing, _lower(binary, listing)
+    return listing, _machine_code(binary, listing)
 
 
-def _lower(binary: Binary, listing: Listing) -> MachineCode:
+def _machine_code(binary: Binary, listing: Listing) -> MachineCode:
     """The binary's listing as machine operations."""
     addresses = code_addresses(listing)
     registers = Registers()
@@ -125,8 +125,8 @@ def _translated(
         if translate is None:
             raise Untranslated(instruction.base)
         translate(step)
-        if discarded := step.discarded():
-            step.emit(Kind.UNKNOWN, discarded, ())
+        if missing := step.missing_results():
+            step.emit(Kind.UNKNOWN, missing, ())
         reads = descriptors(instruction)
     except _NOT_KNOWN:
         notes.setdefault(f"{instruction.opcode} is not executed; what it writes is unknown")

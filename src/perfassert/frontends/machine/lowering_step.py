@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import struct
 
-from perfassert.frontends.machine.registers import results
+from perfassert.frontends.machine.registers import consecutive_registers, results
 from perfassert.frontends.machine.sass import Instruction, Listing, Operand
 from perfassert.kernel.machine import Kind, Micro, Preset, Source
 
@@ -148,7 +148,7 @@ class Step:
         """Consecutive registers from ``operand`` on, as targets."""
         if operand.name in _ZEROS:
             return (-1,) * count
-        return tuple(self.registers.named(n) for n in _following(operand.name, count))
+        return tuple(map(self.registers.named, consecutive_registers(operand.name, count)))
 
     @property
     def predicates(self) -> tuple[int, ...]:
@@ -161,7 +161,7 @@ class Step:
             return -1
         return self.registers.named(operand.name)
 
-    def discarded(self) -> tuple[int, ...]:
+    def missing_results(self) -> tuple[int, ...]:
         """Results that no operation computes: an operand list that the translation does not know
         in full."""
         written = {t for o in self.operations for t in o.targets}
@@ -304,12 +304,6 @@ class Step:
         register = self.registers.temporary()
         self.emit(kind, (register,), sources, detail)
         return register
-
-
-def _following(name: str, count: int) -> tuple[str, ...]:
-    prefix = name.rstrip("0123456789")
-    first = int(name[len(prefix) :])
-    return tuple(f"{prefix}{first + i}" for i in range(count))
 
 
 def _number(operand: Operand) -> float:

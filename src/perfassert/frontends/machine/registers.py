@@ -90,11 +90,12 @@ def operand_registers(operand: Operand, words: int) -> tuple[str, ...]:
     """``R4`` of two words: ``R4``, ``R5``; nothing for ``RZ``."""
     if operand.kind != "register" or operand.name in ("RZ", "URZ"):
         return ()
-    return _run(operand.name, words)
+    return consecutive_registers(operand.name, words)
 
 
 @lru_cache(maxsize=4096)
-def _run(name: str, words: int) -> tuple[str, ...]:
+def consecutive_registers(name: str, words: int) -> tuple[str, ...]:
+    """``R4`` and as many behind it as make up ``words``."""
     prefix = name.rstrip("0123456789")
     first = int(name[len(prefix) :])
     return tuple(f"{prefix}{first + i}" for i in range(words))
@@ -103,7 +104,9 @@ def _run(name: str, words: int) -> tuple[str, ...]:
 def descriptors(instruction: Instruction) -> tuple[str, ...]:
     """Registers with the properties of the memory that is accessed: ``desc[UR4]``."""
     named = (o.name for o in instruction.operands if o.kind in ("memory", "constant"))
-    return tuple(r for name in named if name.startswith("UR") for r in _run(name, 2))
+    return tuple(
+        r for name in named if name.startswith("UR") for r in consecutive_registers(name, 2)
+    )
 
 
 def _result_words(instruction: Instruction) -> int:
