@@ -12,12 +12,12 @@ import pytest
 from rich.cells import cell_len
 
 from perfassert.cli import terminal
-from perfassert.cli.terminal import progress, say, split_tables
-from perfassert.report.tables import table
+from perfassert.cli.terminal import progress, say
+from perfassert.report.tables import join, table
 
 LONG = "a word and another one " * 8
 ROWS = [("FAIL", "time", LONG), ("ok", "", "μ×")]
-TEXT = "\n\n".join(["heading", table(("verdict", "metric", "note"), ROWS), "end"])
+TEXT = join(["heading", table(("verdict", "metric", "note"), ROWS), "end"])
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 
 
@@ -38,15 +38,6 @@ def test_pipes_get_the_text_as_it_is(capsys):
     assert capsys.readouterr() == (f"{TEXT}\n", "")
 
 
-def test_a_table_is_found_with_all_of_its_cells():
-    lines, found = [], []
-    for part in split_tables(TEXT):
-        (lines if isinstance(part, str) else found).append(part)
-    assert [line for line in lines if line] == ["heading", "end"]
-    rows = [["verdict", "metric", "note"], ["FAIL", "time", LONG.strip()], ["ok", "", "μ×"]]
-    assert found == [rows]
-
-
 def test_tables_fit_the_terminal_and_lose_no_word(capsys, monkeypatch):
     on_terminal(monkeypatch)
     say(TEXT)
@@ -60,13 +51,24 @@ def test_tables_fit_the_terminal_and_lose_no_word(capsys, monkeypatch):
 
 def test_a_text_that_looks_like_markup_is_text(capsys, monkeypatch):
     on_terminal(monkeypatch)
-    say("[red]kernel[/red] :smile:\n\nname\n------\n[bold]a[/bold]")
-    assert "[red]kernel[/red] :smile:" in capsys.readouterr().out
+    say(join(["[red]kernel[/red] :smile:", table(("name",), [("[bold]a[/bold]",)])]))
+    out = capsys.readouterr().out
+    assert "[red]kernel[/red] :smile:" in out
+    assert "[bold]a[/bold]" in out
 
 
-def test_a_rule_alone_is_no_table():
-    text = "\n-----\nx\n\n-----"
-    assert list(split_tables(text)) == text.split("\n")
+def test_text_that_looks_like_a_table_is_text(capsys, monkeypatch):
+    on_terminal(monkeypatch)
+    say("kernel  time\n------  ----\nFAIL    1 ms")
+    assert ESCAPES.sub("", capsys.readouterr().out) == "kernel  time\n------  ----\nFAIL    1 ms\n"
+
+
+def test_lines_around_a_table_are_as_far_apart_as_in_a_pipe(capsys, monkeypatch):
+    on_terminal(monkeypatch)
+    say(join(["head:\n", table(("a", "b"), [(1, 2)], indent="  "), "\n\nend"], ""))
+    assert ESCAPES.sub("", capsys.readouterr().out).split("\n") == [
+        "head:", "  a  b", "  1  2", "", "end", "",
+    ]  # fmt: skip
 
 
 def test_colours_can_be_turned_off(capsys, monkeypatch):

@@ -55,7 +55,7 @@ def report(prediction):
     "show",
     [
         code, words, fenced_block, printable,
-        lambda t: annotation(t, t, t), lambda t: table((t,), [(t, t)]),
+        lambda t: annotation(t, t, t), lambda t: str(table((t,), [(t, t)])),
         lambda t: str(pa.KernelError(t)), lambda t: str(pa.ExpectationFailed(t)),
     ],
 )  # fmt: skip
@@ -64,7 +64,7 @@ def test_one_name(show):
 
 
 def test_a_prediction(prediction):
-    harmless(text(prediction))
+    harmless(str(text(prediction)))
 
 
 def test_markdown(report):
@@ -134,7 +134,7 @@ def test_no_text_is_an_older_command(name, tmp_path, monkeypatch, capsys):
     assert LEGACY.search(capsys.readouterr().err) is None
     assert LEGACY.search(annotation(name, name, name)) is None
     assert LEGACY.search(str(pa.KernelError(name))) is None
-    assert LEGACY.search(table((name,), [(name,)])) is None
+    assert LEGACY.search(str(table((name,), [(name,)]))) is None
 
 
 def test_a_command_behind_many_blanks():

@@ -8,10 +8,14 @@ import pytest
 
 import perfassert as pa
 from perfassert.errors import ReportError
+from perfassert.report import prediction as prediction_text
 from perfassert.report.document import document, to_json
 from perfassert.report.files import replace_file
 from perfassert.report.markdown_parts import Capped, code, fenced_block, words
-from perfassert.report.prediction import text as told
+
+
+def text_of(prediction):
+    return str(prediction_text.text(prediction))
 
 
 @pytest.fixture
@@ -40,14 +44,14 @@ def test_what_nobody_says_is_unknown_not_zero(prediction):
     graph = pa.InstructionGraph.builder()
     graph.op("fp32", graph.op("global_load"))
     drawn = pa.predict(pa.Kernel.from_graph("g", graph.build()), pa.Launch(8, 64), "a100")
-    rows = {line[:18].strip(): line[19:].strip() for line in told(drawn).splitlines()}
+    rows = {line[:18].strip(): line[19:].strip() for line in text_of(drawn).splitlines()}
     for name in ("DRAM to L2", "L2 to L1", "L1 wavefronts", "roofline time", "roofline limiter"):
         assert rows[name] == "unknown", name
     assert rows["shared wavefronts"] == "0"
-    assert "unknown" not in told(prediction).partition("\n\n")[2].partition("confidence: ")[0]
+    assert "unknown" not in text_of(prediction).partition("\n\n")[2].partition("confidence: ")[0]
 
 
-def test_expectations_are_told(prediction):
+def test_expectations_are_text_of(prediction):
     from dataclasses import replace
 
     told = []
@@ -100,8 +104,8 @@ def test_a_capped_text_says_what_is_missing():
 
 
 def test_a_time_that_start_phases_move_says_so(prediction):
-    assert "start phases" not in told(replace(prediction, spread=0.09))
-    assert "± 24%" in told(replace(prediction, spread=0.49))
+    assert "start phases" not in text_of(replace(prediction, spread=0.09))
+    assert "± 24%" in text_of(replace(prediction, spread=0.49))
 
 
 def damaged(data, path=()):

@@ -168,7 +168,7 @@ def failure_text(comparison: Comparison, command: str, why: str = "") -> str:
     return "\n\n".join(
         [
             f"{headline} ({new['kernel']} on {comparison.key.device}, block {block})",
-            table(header, [row.cells() for row in comparison.rows]),
+            str(table(header, [row.cells() for row in comparison.rows])),
             differences(comparison),
             *([why] if why else []),
             f"if this is intended, accept it: {command}",

@@ -12,7 +12,7 @@ from perfassert.cli.terminal import say
 from perfassert.errors import LaunchError
 from perfassert.prediction.prediction import Prediction
 from perfassert.quantity import round_significant
-from perfassert.report.tables import percent
+from perfassert.report.tables import Text, join, percent
 
 
 def add(commands: Any) -> None:
@@ -67,8 +67,8 @@ def _advise(options: argparse.Namespace) -> int:
         print(json.dumps({"launches": data} if options.launches is not None else outputs[0]))
     else:
         several = len(predictions) > 1
-        say("\n\n".join(
-            f"{_heading(*pair, whole)}\n\n{text}" if several else text
+        say(join(
+            join((_heading(*pair, whole), text)) if several else text
             for pair, text in zip(predictions, outputs, strict=True)
         ))  # fmt: skip
     return 0
@@ -111,10 +111,10 @@ def _advice_output(one: Work, prediction: Prediction, options: argparse.Namespac
         if single is not None:
             more["coverage"] = dict(zip(_PRUNING, single, strict=True))
         return to_dict(prediction, advice, source) | more
-    parts = [report(prediction, advice, source)]
+    parts: list[str | Text] = [report(prediction, advice, source)]
     parts += [] if done is None else [attempted(done, gain_band(prediction))]
     parts += [] if single is None else [coverage(*single)]
-    return "\n\n".join(parts)
+    return join(parts)
 
 
 _PRUNING = ("before", "after")

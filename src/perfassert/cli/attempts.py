@@ -18,7 +18,7 @@ from perfassert.cli.sources import kernel_of
 from perfassert.errors import KernelSourceError, PerfAssertError
 from perfassert.prediction.prediction import Prediction
 from perfassert.quantity import round_significant
-from perfassert.report.tables import table
+from perfassert.report.tables import Table, Text, join, table
 
 _LOOP = re.compile(r"loop at (.+):(\d+)")
 _FACTORS = (4, 8, 2)
@@ -208,19 +208,19 @@ def _patch(attempt: Attempt, source: Path, text: str) -> str:
     return "".join(unified_diff(before, after, f"a/{source.name}", f"b/{source.name}"))
 
 
-def report(attempts: tuple[Tried, ...], band: float) -> str:
+def report(attempts: tuple[Tried, ...], band: float) -> Text:
     """What was tried, and patches of what is predicted to win more than ``band``."""
     rows = [
         (t.attempt.what, t.attempt.optimizer, _times(t.estimate), _times(t.speedup) or _short(t))
         for t in attempts
     ]
     header = ("tried on a copy", "advised by", "estimate", "predicted")
-    parts = [table(header, rows)] if rows else ["Nothing could be tried."]
+    parts: list[str | Table] = [table(header, rows)] if rows else ["Nothing could be tried."]
     for t in attempts:
         if t.speedup is not None and t.speedup > 1 + band:
             how = t.patch or f"  {t.attempt.what}"
             parts.append(f"{t.attempt.what}: {_times(t.speedup)} as fast\n{how}".rstrip())
-    return "\n\n".join(parts)
+    return join(parts)
 
 
 def _times(value: float | None) -> str:

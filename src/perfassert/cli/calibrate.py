@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from perfassert.cli.command import add_command
 from perfassert.cli.terminal import progress, say
 from perfassert.errors import PerfAssertError
+from perfassert.report.tables import Table, Text, join, table
 
 if TYPE_CHECKING:
     from perfassert.lab.calibration.run import Outcome
@@ -90,10 +91,9 @@ def _to_dict(outcome: Outcome, output: Path) -> dict[str, Any]:
     }
 
 
-def _text(outcome: Outcome, output: Path) -> str:
+def _text(outcome: Outcome, output: Path) -> Text:
     """Classes with their latencies, what could not be measured and why, where it is."""
     from perfassert.lab.calibration.evaluate import Entry
-    from perfassert.report.tables import table
 
     rows = []
     entries = outcome.findings.entries
@@ -108,10 +108,10 @@ def _text(outcome: Outcome, output: Path) -> str:
             for number, result in zip(shown, results, strict=True)
         ]
         rows.append((name, *cells, notes[0]))
-    lines = [table(("class", "λ", "Λ", "how"), rows), ""]
+    lines: list[str | Table] = [table(("class", "λ", "Λ", "how"), rows), ""]
     lines += [f"not measured: {key}: {reason}" for key, reason in outcome.missing()]
     lines.append(
         f"{output}: {outcome.measured_count()} values measured; the others are the driver's, or "
         f"those of {outcome.nearest.name}"
     )
-    return "\n".join(lines)
+    return join(lines, "\n")

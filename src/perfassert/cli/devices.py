@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from perfassert.cli.command import add_command
 from perfassert.cli.terminal import say
+from perfassert.report.tables import Table, join, table
 
 if TYPE_CHECKING:
     from perfassert.hardware.model import Device
@@ -57,7 +58,6 @@ def _devices(options: argparse.Namespace) -> int:
 
 def _one_device(device: Device, as_json: bool) -> None:
     from perfassert.hardware.schema import VALUES
-    from perfassert.report.tables import table
     from perfassert.sensitivity.sensitivity import assumed, sensitivities
 
     rows = []
@@ -74,12 +74,11 @@ def _one_device(device: Device, as_json: bool) -> None:
         data = {"name": device.name, "arch": device.arch, "values": values}
         print(json.dumps({**data, "assumed": list(map(_data, results))}))
     else:
-        print("\n".join(_sensitivity_text(device, results)))
+        say(join(_sensitivity_text(device, results), "\n"))
 
 
 def _compare(one: Device, other: Device, as_json: bool) -> None:
     """What the two files say, number by number; of what is equal, only JSON tells."""
-    from perfassert.report.tables import table
     from perfassert.sensitivity.sensitivity import value_of
 
     pair = (one, other)
@@ -112,8 +111,7 @@ def _data(one: Sensitivity) -> dict[str, object]:
     return {"key": one.key, "change": one.change, "kernel": one.kernel or None}
 
 
-def _sensitivity_text(device: Device, results: Sequence[Sensitivity]) -> Iterable[str]:
-    from perfassert.report.tables import table
+def _sensitivity_text(device: Device, results: Sequence[Sensitivity]) -> Iterable[str | Table]:
     from perfassert.sensitivity.examples import EXAMPLES
     from perfassert.sensitivity.sensitivity import STEP, value_of
 

@@ -10,6 +10,7 @@ from perfassert.cli.command import add_command
 from perfassert.cli.sources import add_launch, add_source, kernel_of, launch_of
 from perfassert.cli.terminal import say
 from perfassert.errors import KernelError
+from perfassert.report.tables import join
 
 
 def add(commands: Any) -> None:
@@ -48,5 +49,5 @@ def _explain(options: argparse.Namespace) -> int:
         return 0
     say(explain.text(kernel.name, program, costs, assumptions, prediction, issued))
     if options.sass:
-        say(f"\n{explain.listing(program)}")
+        say(join(("\n", explain.listing(program)), ""))
     return 0

@@ -12,6 +12,7 @@ from perfassert.cli.command import add_command
 from perfassert.cli.terminal import progress, say
 from perfassert.errors import printable
 from perfassert.quantity import Quantity
+from perfassert.report.tables import Table, Text, join, percent, table
 
 if TYPE_CHECKING:
     from perfassert.comparison.history import Commit, History, Line, Step
@@ -65,7 +66,6 @@ def _history(options: argparse.Namespace) -> int:
 def _bisect(options: argparse.Namespace) -> int:
     """0 where a commit is found, 1 where none made it slower."""
     from perfassert.comparison.history import history, steps_of_test
-    from perfassert.report.tables import percent
 
     end = options.bad or "HEAD"
     with progress("commits") as bar:
@@ -96,18 +96,16 @@ def _format_commit(commit: Commit) -> str:
     return printable(f"{commit.digest[:12]} {commit.date[:10]} {commit.author}: {commit.subject}")
 
 
-def _text(history: History) -> str:
-    from perfassert.report.tables import table
-
-    parts = [table(_HEADER, [_row(line) for line in history.lines])] if history.lines else []
+def _text(history: History) -> Text:
+    parts: list[str | Table] = []
+    if history.lines:
+        parts.append(table(_HEADER, [_row(line) for line in history.lines]))
     parts.append(f"{len(history.lines)} baselines")
     parts += [f"unreadable: {text}" for text in history.unreadable]
-    return "\n\n".join(parts)
+    return join(parts)
 
 
 def _row(line: Line) -> tuple[object, ...]:
-    from perfassert.report.tables import percent
-
     first, last = (Quantity(line.times[i][1], "s") for i in (0, -1))
     worst = max(line.steps, key=lambda s: s.share or 0.0, default=None)
     worst_text = ""

@@ -14,6 +14,7 @@ from perfassert.cli.command import add_command
 from perfassert.cli.sources import add_compilation, compilation_of
 from perfassert.cli.terminal import Bar, progress, say
 from perfassert.errors import KernelSourceError, LaunchError
+from perfassert.report.tables import Text, join, table
 
 if TYPE_CHECKING:
     from perfassert.frontends.cuda.inventory import KernelInfo
@@ -98,10 +99,8 @@ def _occupancy(info: KernelInfo, block: int | None, device: Device | None) -> fl
 
 def _text(
     infos: Sequence[KernelInfo], shares: Sequence[float | None], block: bool, files: Sequence[str]
-) -> str:
+) -> Text:
     """``files``: of each kernel, where there are several."""
-    from perfassert.report.tables import table
-
     header = ["kernel", "arch", "registers", "spills", "stack", "shared", "barriers", "code", "mix",
               "digest", "control flow"]  # fmt: skip
     rows: list[list[object]] = []
@@ -121,4 +120,4 @@ def _text(
         header.insert(1, "file")
         for row, file in zip(rows, files, strict=True):
             row.insert(1, file)
-    return f"{table(header, rows)}\n\n{len(infos)} kernel{'s' * (len(infos) != 1)}"
+    return join((table(header, rows), f"{len(infos)} kernel{'s' * (len(infos) != 1)}"))

@@ -16,6 +16,7 @@ from perfassert.cli.sources import add_arguments, add_source, arguments_of, exte
 from perfassert.cli.terminal import Bar, progress, say
 from perfassert.errors import LaunchError, PerfAssertError
 from perfassert.kernel.launch import Launch
+from perfassert.report.tables import Table, Text, join, percent
 
 if TYPE_CHECKING:
     from perfassert.hardware.model import Device
@@ -193,22 +194,20 @@ def _format_block(block: Block) -> str:
     return "×".join(map(str, block))
 
 
-def _text(ranking: Ranking, refused: dict[Block, str], top: int | None) -> str:
-    from perfassert.report.tables import percent
+def _text(ranking: Ranking, refused: dict[Block, str], top: int | None) -> Text:
+    from perfassert.ranking.ranking import ranking_table
 
     first = ranking.entries[0][1]
-    lines = ranking.table().splitlines()
-    shown = lines if top is None else lines[: top + 2]
     band = percent(ranking.band, signed=False)
-    parts = [
+    parts: list[str | Table] = [
         f"{first.kernel} on {first.device}: {len(ranking.entries)} blocks",
-        "\n".join(shown),
+        ranking_table(ranking, top),
         f"= tied with the best: within {band}, which the model cannot tell apart",
     ]
     if refused:
         why = "\n".join(f"- {_format_block(b)}: {reason}" for b, reason in refused.items())
         parts.append(f"left out:\n{why}")
-    return "\n\n".join(parts)
+    return join(parts)
 
 
 def _to_dict(ranking: Ranking, refused: dict[Block, str], top: int | None) -> dict[str, Any]:

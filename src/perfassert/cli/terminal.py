@@ -6,7 +6,6 @@ Piped, text is printed as it was made; of long work there is a line now and then
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,13 +15,12 @@ from time import monotonic
 from typing import Any, Protocol, TextIO, cast
 
 from perfassert.errors import printable
+from perfassert.report.tables import Table, Text, join
 
 SOON, EVERY = 1.0, 10.0
 """Seconds to the first line of what is under way, on a terminal, and between lines."""
 THREAD = "perfassert progress"
 
-_RULE = re.compile(r"-{2,}(?:  -{2,})*")
-"""Below the header of a table; its dashes are the columns."""
 _STYLES = {
     **dict.fromkeys("FAIL REGRESSION failed slower worse broken gone missing".split(), "bold red"),
     **dict.fromkeys("ok faster improved passed".split(), "green"),
@@ -71,53 +69,37 @@ def printable_output() -> Iterator[None]:
         sys.stdout, sys.stderr = streams
 
 
-def say(text: str) -> None:
-    """Print text that may have tables."""
+def say(text: str | Table | Text) -> None:
+    """Print text with its tables."""
     if not sys.stdout.isatty():
         print(text)
         return
     from rich.console import Console
 
     console = Console(file=raw(sys.stdout), highlight=False, markup=False, emoji=False)
-    for part in split_tables(printable(text)):
-        if isinstance(part, str):
-            console.print(part, soft_wrap=True)
-        else:
+    after_table = False  # which ends its line
+    for part in join((text,)).parts:
+        if isinstance(part, Table):
             console.print(_rich_table(part))
+        else:
+            line = printable(part)
+            console.print(line.removeprefix("\n") if after_table else line, end="", soft_wrap=True)
+        after_table = isinstance(part, Table)
+    if not after_table:
+        console.print()
 
 
-def split_tables(text: str) -> Iterator[str | list[list[str]]]:
-    """Lines, and tables as the rows of their cells, the header first."""
-    lines = text.split("\n")
-    at = 0
-    while at < len(lines):
-        rule = at + 1 < len(lines) and _RULE.fullmatch(lines[at + 1].rstrip())
-        if not rule or not lines[at].strip():
-            yield lines[at]
-            at += 1
-            continue
-        starts = [m.start() for m in re.finditer(r"-+", lines[at + 1])]
-        end = next((i for i in range(at, len(lines)) if not lines[i].strip()), len(lines))
-        yield [_cells(line, starts) for line in (lines[at], *lines[at + 2 : end])]
-        at = end
+def _rich_table(table: Table) -> object:
+    from rich.padding import Padding
+    from rich.table import Table as RichTable
+    from rich.text import Text as RichText
 
-
-def _cells(line: str, starts: list[int]) -> list[str]:
-    ends = [*starts[1:], len(line)]
-    return [line[a:b].strip() for a, b in zip(starts, ends, strict=True)]
-
-
-def _rich_table(cells: list[list[str]]) -> object:
-    from rich.table import Table
-    from rich.text import Text
-
-    header, *rows = cells
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for name in header:
-        table.add_column(Text(name), overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(cell, _STYLES.get(cell, "")) for cell in row))
-    return table
+    shown = RichTable(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for name in table.header:
+        shown.add_column(RichText(name), overflow="fold")
+    for row in table.rows:
+        shown.add_row(*(RichText(cell, _STYLES.get(cell, "")) for cell in row))
+    return Padding(shown, (0, 0, 0, len(table.indent)), expand=False)
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from perfassert.cli.command import add_command
 from perfassert.cli.terminal import progress, say
 from perfassert.errors import PerfAssertError, SuiteError, close_matches
+from perfassert.report.tables import join, percent
 
 if TYPE_CHECKING:
     from perfassert.lab.validation.record import Record
@@ -168,9 +169,9 @@ def _print(result: Validation, options: argparse.Namespace, first: bool) -> None
     if options.json:
         print(json.dumps(report.to_dict(result)))
     else:
-        say(report.text(result) if first else f"\n{report.text(result)}")
+        say(join(("" if first else "\n", report.text(result)), ""))
         if options.pairs:
-            say(f"\n{options.pairs}\n{report.pairs(result, options.pairs)}")
+            say(join((f"\n{options.pairs}", report.pairs(result, options.pairs)), "\n"))
     sys.stdout.flush()
     if options.plot:
         report.plot(result, options.plot)
@@ -237,7 +238,6 @@ def _complaints(
     result: Validation, limits: Mapping[str, float], record: Record | None
 ) -> Iterator[str]:
     from perfassert.lab.validation.record import worse
-    from perfassert.report.tables import percent
 
     if len(result.failures) == result.rows:
         yield f"{result.suite.path}: not one row could be predicted"

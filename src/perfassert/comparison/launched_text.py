@@ -10,16 +10,18 @@ from perfassert.comparison import text as times_text
 from perfassert.comparison.kernel_changes import CodeDiff
 from perfassert.comparison.launched import Launched
 from perfassert.report.markdown_parts import LIMIT, words
+from perfassert.report.tables import Text, join
 
 _LISTED, _LONGEST = 40, 300  # failures in a comment, characters of each
 
 
-def text(code: CodeDiff, times: Launched | None) -> str:
+def text(code: CodeDiff, times: Launched | None) -> Text:
     """What the command prints."""
-    parts = [kernel_text.text(code)]
+    parts: list[str | Text] = [kernel_text.text(code)]
     if times is not None:
-        parts += [f"launches: {times_text.text(times.comparison)}", *_statements(times)]
-    return "\n\n".join(parts)
+        launches = join(("launches: ", times_text.text(times.comparison)), "")
+        parts += [launches, *_statements(times)]
+    return join(parts)
 
 
 def _statements(times: Launched) -> tuple[str, ...]:

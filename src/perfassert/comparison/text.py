@@ -8,11 +8,10 @@ from typing import Any
 from perfassert.baseline.components import Component, format_field
 from perfassert.comparison.compare import Comparison, Difference, Item, Status
 from perfassert.comparison.line_changes import LineChange
-from perfassert.errors import printable
 from perfassert.report.markdown_parts import LIMIT, Capped, code, details, heading, words
 from perfassert.report.markdown_parts import table as markdown_table
 from perfassert.report.sources import COSTS
-from perfassert.report.tables import percent, table
+from perfassert.report.tables import Table, Text, join, percent, table
 
 _MARKS = {
     Status.SLOWER: "🔴", Status.BROKEN: "❌", Status.INCOMPARABLE: "⚠️", Status.FASTER: "🟢",
@@ -37,10 +36,10 @@ def headline(comparison: Comparison) -> str:
     return f"{', '.join(counts) or 'no predictions'} (tolerance {comparison.tolerance.text})"
 
 
-def text(comparison: Comparison) -> str:
+def text(comparison: Comparison) -> Text:
     """What the command prints: all that moved, and below it what it is made of."""
     moved = [item for item in comparison.items if item.status not in _QUIET]
-    parts = [headline(comparison)]
+    parts: list[str | Table | Text] = [headline(comparison)]
     if beside := tuple(_beside(comparison)):
         parts.append("\n  ".join(("as fast as before, but:", *beside)))
     if moved:
@@ -52,12 +51,12 @@ def text(comparison: Comparison) -> str:
             parts.append(f"{_title(item)}: {item.reason}")
         if item.components:
             rows = [_component(c) for c in item.components]
-            parts.append(f"{_title(item)}\n{table(_COMPONENTS, rows)}")
+            parts.append(join((_title(item), table(_COMPONENTS, rows)), "\n"))
         if lines := [_line(change) for change in item.lines[:_LINED]]:
             parts.append(table(_LINES, lines))
     if len(moved) > _EXPLAINED:
         parts.append(f"… and {len(moved) - _EXPLAINED} more; --json has all")
-    return printable("\n\n".join(parts))
+    return join(parts)
 
 
 def markdown(comparison: Comparison, failed: bool, limit: int = LIMIT) -> str:

@@ -123,7 +123,7 @@ def failure_text(prediction: Prediction, outcomes: tuple[Outcome, ...]) -> str:
     subject = f"{prediction.kernel} on {prediction.device}, block {block}"
     rows = [_row(o) for o in outcomes]
     header = ("metric", "expected", "predicted", "difference", "headroom", "verdict")
-    sections = [f"{headline} ({subject})", table(header, rows)]
+    sections = [f"{headline} ({subject})", str(table(header, rows))]
     evidence: dict[str, None] = {}
     for outcome in failed:
         text = composition(prediction, outcome.metric.name, outcome.per)

@@ -34,7 +34,7 @@ def write_section(reporter: Any, reports: Sequence[pytest.TestReport], layout: L
         metrics = all_metrics()
         columns = [(name, metrics.get(name)) for name in layout.columns]
         rows = [[_text(line.get(name), metric) for name, metric in columns] for line in shown]
-        reporter.write_line(table(layout.columns, rows))
+        reporter.write_line(str(table(layout.columns, rows)))
     if len(shown) < len(lines):
         reporter.write_line(f"… and {len(lines) - len(shown)} more; -v shows all")
     predictions = f"{len(lines)} prediction{'s' if len(lines) != 1 else ''}"

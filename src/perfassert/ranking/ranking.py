@@ -22,7 +22,7 @@ from perfassert.prediction.prediction import Prediction
 from perfassert.predictor import predict
 from perfassert.predictor.errors import RANKING
 from perfassert.quantity import to_list
-from perfassert.report.tables import percent, table
+from perfassert.report.tables import Table, percent, table
 
 Candidate = Union[str, Launch, Extent]
 Key = Union[str, Launch, tuple[int, int, int]]
@@ -193,19 +193,7 @@ class Ranking:
 
         ``=`` marks ties with the best.
         """
-        best = self._time(self.best)
-        tied = set(self.tied_with_best())
-        rows = [
-            (
-                f"{i}{' =' if key in tied and i > 1 else ''}",
-                format_key(key),
-                p.time,
-                percent(float(p.time) / best - 1) if best else "",
-                p.limiter,
-            )
-            for i, (key, p) in enumerate(self.entries, 1)
-        ]
-        return table(("place", "candidate", "time", "to the best", "limiter"), rows)
+        return str(ranking_table(self))
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to plain data that JSON can hold; times in seconds, fastest first."""
@@ -339,3 +327,20 @@ class Ranking:
             f"{format_key(self.best)}, "
             f"expected at most {percent(share, signed=False)}"
         ]
+
+
+def ranking_table(ranking: Ranking, top: int | None = None) -> Table:
+    """Candidates, the fastest first; ``top``: only so many."""
+    best = float(ranking.entries[0][1].time)
+    tied = set(ranking.tied_with_best())
+    rows = [
+        (
+            f"{i}{' =' if key in tied and i > 1 else ''}",
+            format_key(key),
+            p.time,
+            percent(float(p.time) / best - 1) if best else "",
+            p.limiter,
+        )
+        for i, (key, p) in enumerate(ranking.entries[:top], 1)
+    ]
+    return table(("place", "candidate", "time", "to the best", "limiter"), rows)

@@ -8,7 +8,7 @@ from typing import Any
 
 from perfassert.confined import may_be_shown, read_text
 from perfassert.prediction.prediction import Advice, Prediction
-from perfassert.report.tables import indent, percent, table
+from perfassert.report.tables import Table, Text, indent, join, percent, table
 from perfassert.report.trust import trust
 
 _SECTIONS = (
@@ -34,14 +34,14 @@ _EXPLAINED = (
 )
 
 
-def report(prediction: Prediction, advice: Sequence[Advice], source: str) -> str:
+def report(prediction: Prediction, advice: Sequence[Advice], source: str) -> Text:
     """What ``perfassert advise`` prints; ``source``: where the samples come from."""
     grid, block = ("×".join(map(str, e)) for e in (prediction.grid, prediction.block))
     head = (
         f"{prediction.kernel} on {prediction.device}: grid {grid}, block {block}\n"
         f"predicted {prediction.time}, limited by {prediction.limiter}; samples: {source}"
     )
-    parts = [head, trust(prediction)]
+    parts: list[str | Table | Text] = [head, trust(prediction)]
     if prediction.assumptions:
         parts.append("Assumptions:\n" + "\n".join(f"- {a}" for a in prediction.assumptions))
     if source == "simulation":
@@ -54,10 +54,10 @@ def report(prediction: Prediction, advice: Sequence[Advice], source: str) -> str
         own = [a for a in advice if a.category in categories]
         if own:
             parts.append(f"{title}\n{'=' * len(title)}")
-            parts += [f"{n}. {one(a, texts)}" for n, a in enumerate(own, 1)]
+            parts += [join((f"{n}. ", one(a, texts)), "") for n, a in enumerate(own, 1)]
     if not advice:
-        parts.append("No suggestion: no optimizer finds a pattern whose mending is worth it.")
-    return "\n\n".join(parts)
+        parts.append("No suggestion: no optimizer finds a pattern that is worth a change.")
+    return join(parts)
 
 
 def headroom_text(prediction: Prediction) -> str:
@@ -77,7 +77,7 @@ def coverage(before: float, after: float) -> str:
     return f"Single-dependency coverage: {shares[0]} before pruning, {shares[1]} after"
 
 
-def stalls(prediction: Prediction) -> str:
+def stalls(prediction: Prediction) -> Table:
     """Where the warps' time goes."""
     rows = sorted(prediction.stalls.items(), key=lambda item: -item[1])
     return table(
@@ -104,10 +104,13 @@ class _Texts:
         return lines[number - 1].strip() if 0 < number <= len(lines) else ""
 
 
-def one(advice: Advice, texts: _Texts | None = None) -> str:
+def one(advice: Advice, texts: _Texts | None = None) -> Text:
     """Headline, what to do, hotspots; the lines themselves where ``texts`` can find them."""
     head = f"{advice.optimizer}: {_by(advice)}, importance {_share(advice.importance)}"
-    text = [head, indent(fill(advice.suggestion, _WIDTH, break_on_hyphens=False))]
+    parts: list[str | Table] = [
+        head,
+        indent(fill(advice.suggestion, _WIDTH, break_on_hyphens=False)),
+    ]
     hot = [h for h in advice.hotspots if h["importance"] >= _SHOWN] or advice.hotspots[:1]
     if hot:
         rows = [
@@ -116,10 +119,10 @@ def one(advice: Advice, texts: _Texts | None = None) -> str:
             for h in hot
         ]  # fmt: skip
         header = ("definition", "use", "instructions apart", "waits", "in", "importance")
-        text.append(indent(table(header, rows)))
+        parts.append(table(header, rows, indent="  "))
     if texts is not None:
-        text += _lines(hot, texts)
-    return "\n".join(text)
+        parts += _lines(hot, texts)
+    return join(parts, "\n")
 
 
 def _share(value: float) -> str:

@@ -17,7 +17,7 @@ def composition(prediction: Prediction, metric: str, per: str = "") -> str:
     if metric in _BY_BOUNDS:
         return _bounds(prediction)
     if metric in ("advice", "advice_speedup"):
-        return "\n\n".join(one(a) for a in (prediction.advice or ())[:_TOP])
+        return "\n\n".join(str(one(a)) for a in (prediction.advice or ())[:_TOP])
     if metric == "occupancy":
         return _occupancy(prediction)
     level = metric.removesuffix("_volume")
@@ -39,7 +39,7 @@ def _bounds(p: Prediction) -> str:
         (name, time, percent(float(time) / slowest, signed=False))
         for name, time in sorted(p.bounds.items(), key=lambda item: -float(item[1]))
     ]
-    return "time of each limiter alone:\n" + table(("limiter", "time", "of the slowest"), rows)
+    return f"time of each limiter alone:\n{table(('limiter', 'time', 'of the slowest'), rows)}"
 
 
 def _occupancy(p: Prediction) -> str:
@@ -71,4 +71,4 @@ def _volume(name: str, volume: Volume, p: Prediction, per: str) -> str:
     rows.append(
         ("all fields", *(format_part(volume.parts[key]) for key in keys), format_part(volume.total))
     )
-    return f"{name} is made of:\n" + table(("field", *keys, "total"), rows)
+    return f"{name} is made of:\n{table(('field', *keys, 'total'), rows)}"

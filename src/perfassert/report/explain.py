@@ -11,7 +11,7 @@ from perfassert.kernel.executed import Extremes, Issued
 from perfassert.kernel.program import Program, ProgramInstruction
 from perfassert.prediction.prediction import Prediction, assumption_data
 from perfassert.report.expressions import access_text, parameter_names, value_text
-from perfassert.report.tables import table
+from perfassert.report.tables import Table, Text, join, table
 from perfassert.report.trust import confidence
 from perfassert.source import Assumption
 
@@ -77,14 +77,14 @@ def text(
     assumptions: Sequence[Assumption],
     prediction: Prediction | None = None,
     issued: Mapping[int, Issued] = MappingProxyType({}),
-) -> str:
+) -> Text:
     """The report as ``perfassert explain`` prints it; ``prediction``: of the launch, if there is
     one; ``issued``: by address, what executed warps did."""
     rows = []
     for line in lines(program, costs):
         classes = ", ".join(f"{n} {c}" for c, n in sorted(line.classes.items()))
         rows.append((line.place, line.instructions, classes))
-    parts = [
+    parts: list[str | Table | Text] = [
         f"{kernel} on {program.arch}: {sum(r[1] for r in rows)} instructions, "
         f"{program.code_bytes} B of code",
         table(("line", "instructions", "classes"), rows),
@@ -102,7 +102,8 @@ def text(
     ]
     if executed:
         header = ("line", "executions of a warp", "active lanes", "sectors")
-        parts.append("Executed warps, fewest/median/most:\n" + table(header, executed))
+        title = "Executed warps, fewest/median/most:"
+        parts.append(join([title, table(header, executed)], "\n"))
     resolved, total = closed_form_share(program)
     if total:
         parts.append(f"{resolved} of {total} global accesses in closed form")
@@ -116,7 +117,7 @@ def text(
         parts.append("Assumptions:\n" + "\n".join(f"- {a}" for a in noted))
     if prediction is not None:
         parts.append(confidence(prediction))
-    return "\n\n".join(parts)
+    return join(parts)
 
 
 def executed_lines(program: Program, issued: Mapping[int, Issued]) -> dict[str, Issued]:
@@ -158,7 +159,7 @@ def _all_assumptions(program: Program, assumptions: Sequence[Assumption]) -> tup
     return tuple(dict.fromkeys((*program.assumptions, *assumptions)))
 
 
-def listing(program: Program) -> str:
+def listing(program: Program) -> Table:
     """The SASS with stall counts, barriers, and whom each wait is for."""
     rows = []
     setters: dict[int, list[int]] = {}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from perfassert.prediction.prediction import Prediction
 from perfassert.quantity import Quantity
-from perfassert.report.tables import percent, table
+from perfassert.report.tables import Table, Text, join, percent, table
 from perfassert.report.trust import confidence
 
 
@@ -22,12 +22,12 @@ class Predicted:
     error: str = ""
 
 
-def text(launches: Sequence[Predicted]) -> str:
+def text(launches: Sequence[Predicted]) -> Text:
     """What ``perfassert predict --launches`` prints."""
     total = sum(float(p.prediction.time) * p.count for p in launches if p.prediction)
     rows = [_row(one, one.prediction, total) for one in launches if one.prediction]
     header = ("kernel", "launches", "shape", "time of one", "share", "limiter", "confidence")
-    parts = [table(header, rows)] if rows else []
+    parts: list[str | Table] = [table(header, rows)] if rows else []
     count = sum(one.count for one in launches if one.prediction)
     parts.append(f"{count} launches, {Quantity(total, 's')} of kernels in all")
     for one in launches:
@@ -35,7 +35,7 @@ def text(launches: Sequence[Predicted]) -> str:
             parts.append(f"{one.label}: no prediction: {one.error}")
         elif one.prediction.confidence == "guessed":
             parts.append(f"{one.label}: {confidence(one.prediction)}")
-    return "\n\n".join(parts)
+    return join(parts)
 
 
 def _row(one: Predicted, prediction: Prediction, total: float) -> tuple[object, ...]:

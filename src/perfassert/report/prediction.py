@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from perfassert.errors import printable
 from perfassert.prediction.prediction import Prediction
-from perfassert.report.tables import table
+from perfassert.report.tables import Table, Text, join, table
 from perfassert.report.trust import trust
 
 _FAR = 0.1  # share of the time by which start phases may differ and nothing is said of it
 _ESTIMATED = ("time", "l2_load", "l2_store", "dram_load", "dram_store", "registers", "occupancy")
 
 
-def text(prediction: Prediction) -> str:
+def text(prediction: Prediction) -> Text:
     """What ``perfassert predict`` prints."""
     v, occupancy = prediction.volumes, prediction.occupancy
     block, grid = ("×".join(map(str, e)) for e in (prediction.block, prediction.grid))
@@ -40,7 +40,7 @@ def text(prediction: Prediction) -> str:
         ("occupancy", f"{occupancy.fraction:.0%}, limited by {occupancy.limited_by}"),
     ]
     bounds = sorted(prediction.bounds.items(), key=lambda item: -item[1])
-    parts = [
+    parts: list[str | Table] = [
         printable(f"{prediction.kernel} on {prediction.device}: grid {grid}, block {block}", False),
         table(("metric", "value"), rows),
         table(("limiter", "alone"), [(k, b) for k, b in bounds if b]),
@@ -50,7 +50,7 @@ def text(prediction: Prediction) -> str:
         parts.append(
             "Assumptions:\n" + "\n".join(printable(f"- {a}", False) for a in prediction.assumptions)
         )
-    return "\n\n".join(parts)
+    return join(parts)
 
 
 def _phases(prediction: Prediction) -> list[tuple[object, ...]]:

@@ -1,23 +1,62 @@
-"""Tables and shares as text."""
+"""Tables and shares as text.
+
+A :class:`Table` keeps its cells until it is shown: plain by ``str()``, as wide as the terminal and
+with verdicts in colour by :func:`perfassert.cli.terminal.say`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from perfassert.errors import printable
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """A plain table; cells are shown as they are, first column to the left."""
-    from tabulate import tabulate
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Cells as they are shown; the plain form has ``indent`` before each line.
 
-    text: str = tabulate(
-        [[printable(str(cell)) for cell in row] for row in rows],
-        headers=list(map(printable, header)),
-        tablefmt="simple",
-        disable_numparse=True,
-    )
-    return text
+    >>> print(table(("metric", "value"), [("time", "1 ms")]))
+    metric    value
+    --------  -------
+    time      1 ms
+    """
+
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    indent: str = ""
+
+    def __str__(self) -> str:
+        from tabulate import tabulate
+
+        text: str = tabulate(self.rows, self.header, tablefmt="simple", disable_numparse=True)
+        return indent(text, self.indent)
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Text and the tables in it, one after the other."""
+
+    parts: tuple[str | Table, ...]
+
+    def __str__(self) -> str:
+        return "".join(map(str, self.parts))
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[object]], indent: str = "") -> Table:
+    """A table of printable cells, all of them to the left."""
+    cells = tuple(tuple(printable(str(cell)) for cell in row) for row in rows)
+    return Table(tuple(map(printable, header)), cells, indent)
+
+
+def join(parts: Iterable[str | Table | Text], separator: str = "\n\n") -> Text:
+    """One text of several, with a separator between them."""
+    joined: list[str | Table] = []
+    for part in parts:
+        if joined and separator:
+            joined.append(separator)
+        joined.extend(part.parts if isinstance(part, Text) else (part,))
+    return Text(tuple(joined))
 
 
 def percent(share: float, signed: bool = True) -> str:

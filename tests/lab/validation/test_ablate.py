@@ -29,7 +29,7 @@ def test_a_mechanism_that_the_gpu_lacks(tmp_path, name):
     found = validate_ablations(suite, read_rows(suite))
     assert found[name].summary.mean == pytest.approx(0, abs=1e-6)
     assert found[""].summary.mean > 2e-5
-    head, _, nothing, *rows = text(found).splitlines()
+    head, _, nothing, *rows = str(text(found)).splitlines()
     assert head.split()[0] == "off"
     assert nothing.startswith("nothing")
     assert len(rows) == len(MECHANISMS)

@@ -99,14 +99,14 @@ def test_figures_are_apart(tmp_path):
 
 def test_reports_show_both_sides(tmp_path):
     result = validated(tmp_path, f"{HALVED}{ENTRY}")
-    lines = text(result).splitlines()
+    lines = str(text(result)).splitlines()
     assert sum("(never fitted on)" in line for line in lines) == len(result.metrics)
     found = json.loads(json.dumps(to_dict(result)))["metrics"]["time"]
     assert found["unseen"]["n"] + found["seen"]["n"] == found["n"]
     assert sum(point["fitted"] for point in found["points"]) == found["seen"]["n"]
     kept = to_record([result])["suites"]["copies"]["metrics"]["time"]["unseen"]
     assert kept["n"] == found["unseen"]["n"]
-    assert "(never fitted on)" not in text(validated(tmp_path, SUITE))
+    assert "(never fitted on)" not in str(text(validated(tmp_path, SUITE)))
 
 
 def test_a_target_is_met_on_unseen_rows_only(tmp_path):

@@ -60,7 +60,7 @@ def test_another_one_compiles_where_it_is_not_installed_and_the_report_says_so(t
     assert "toolchain 12.95 is not installed" in note
     result = validate(read, read_rows(read))
     assert result.note == note
-    assert note in report.text(result)
+    assert note in str(report.text(result))
     assert report.to_dict(result)["note"] == note
 
 

@@ -141,7 +141,7 @@ def test_rows_that_fail_are_reported(faulty):
     assert found.metric("time").summary.n == 8
     assert found.metric("dram_load").summary.n == 9
     assert dict(found.metric("time").failures)[3] == "SuiteError: column 'time_us': is empty"
-    text = report.text(found)
+    text = str(report.text(found))
     assert "12 rows, 9 predicted, 3 failed" in text
     assert "3 rows not predicted:\n  1 × LaunchError: a block of 4096" in text
     assert "1 rows without time:\n  1 × SuiteError: column 'time_us': is empty (line 3)" in text
@@ -157,7 +157,7 @@ def test_a_bug_in_one_row_is_a_reason_too(path, monkeypatch):
     assert found.failures[0][1] == "internal error: ZeroDivisionError: division by zero"
     assert found.metric("time").summary.median is None
     assert "12 × internal error: ZeroDivisionError: division by zero (line 2, 3, 4, 5, 6, …)" in (
-        report.text(found)
+        str(report.text(found))
     )
     json.dumps(report.to_dict(found), allow_nan=False)
 
@@ -177,7 +177,7 @@ def test_groups(tmp_path):
     groups = found.metric("time").by_group
     assert list(groups)[:2] == [("copy", "1"), ("copy", "4")]
     assert found.metric("time").summary.pairs == 0  # no block size differs by 10 %
-    assert "copy 16" in report.text(found)
+    assert "copy 16" in str(report.text(found))
     assert len(report.to_dict(found)["metrics"]["time"]["groups"]) == 6
 
 

@@ -12,7 +12,7 @@ from perfassert.lab.validation.explain import TIME
 from perfassert.lab.validation.run import MetricResult, validate
 from perfassert.lab.validation.suite import Suite
 from perfassert.process_pool import Submitter
-from perfassert.report.tables import percent, table
+from perfassert.report.tables import Table, percent, table
 
 _NEVER, _ALWAYS = 1e-6, 1e6  # so small or large that it does not count
 MECHANISMS: Mapping[str, Mapping[str, float]] = MappingProxyType({
@@ -55,7 +55,7 @@ def _without(suite: Suite, off: Mapping[str, float]) -> Suite:
     return replace(suite, device=replace(suite.device, changes=changes))
 
 
-def text(results: Mapping[str, MetricResult]) -> str:
+def text(results: Mapping[str, MetricResult]) -> Table:
     """A table, the mechanism that the suite needs most first."""
     first, *rest = results.items()
     rest.sort(key=lambda item: -(item[1].summary.mean or 0.0))

@@ -13,7 +13,7 @@ from perfassert.errors import PerfAssertError, SuiteError, close_matches
 from perfassert.lab.validation.run import MetricResult, Validation
 from perfassert.lab.validation.statistics import APART, Summary
 from perfassert.quantity import round_significant
-from perfassert.report.tables import percent, table
+from perfassert.report.tables import Table, Text, join, percent, table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,7 +25,7 @@ _NEAR, _FAR = 1.6, 2.0  # factors that what is no guess should be within, and wh
 _BAND = 0.10  # shaded around the diagonal
 
 
-def text(result: Validation) -> str:
+def text(result: Validation) -> Text:
     """Title, one line per metric and group, and the rows that failed by reason."""
     suite = result.suite
     devices = ", ".join(result.devices)
@@ -34,11 +34,11 @@ def text(result: Validation) -> str:
     counts = f"{result.rows} rows, {done} predicted, {len(result.failures)} failed"
     head += [f"{suite.data}: {counts}", result.note]
     lines = [row for metric in result.metrics for row in _rows(metric)]
-    shown = [*filter(None, head), "", table(_HEADER, lines)]
-    return "\n".join((*shown, *_guess_lines(result), *_failures(result)))
+    shown: list[str | Table] = [*filter(None, head), "", table(_HEADER, lines)]
+    return join((*shown, *_guess_lines(result), *_failures(result)), "\n")
 
 
-def pairs(result: Validation, name: str) -> str:
+def pairs(result: Validation, name: str) -> Table:
     """Measured beside predicted values of one metric, a row for each line of the data."""
     known = {m.spec.name: m for m in result.metrics}
     if name not in known:
