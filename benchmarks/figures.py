@@ -19,6 +19,7 @@ from pathlib import Path
 
 import compiled
 import execution
+import modules
 import numpy as np
 import pipeline
 import volumes
@@ -74,6 +75,8 @@ def counts() -> _Counts:
             with counted() as counter:
                 scenario()
             found[name] = dict(sorted(counter.items()))
+        for name, code in modules.SCENARIOS.items():
+            found[name] = {"modules": len(modules.imported(code))}
         return found
 
 

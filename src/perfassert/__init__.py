@@ -6,10 +6,7 @@ when it is first touched. The contract of these names is in ``docs/reference/ind
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
-
-from perfassert.prediction import services
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from perfassert.engines.pipeline.results import Simulation as Simulation
@@ -67,8 +64,8 @@ if TYPE_CHECKING:
     from perfassert.perf_toml.launches import launches as launches
     from perfassert.prediction.prediction import Advice as Advice
     from perfassert.prediction.prediction import Prediction as Prediction
-    from perfassert.predictor import advise as advise
-    from perfassert.predictor import predict as predict
+    from perfassert.predictor.diagnose import advise as advise
+    from perfassert.predictor.predict import predict as predict
     from perfassert.pytest_plugin.session import Perf as Perf
     from perfassert.quantity import Quantity as Quantity
     from perfassert.ranking.autotune import AutotuneRanking as AutotuneRanking
@@ -108,7 +105,8 @@ _HOMES = {
     "kernel.tensor_map": ("TensorMap",),
     "frontends.nsight": ("read_samples",),
     "perf_toml.launches": ("RecordedLaunch", "launches"),
-    "predictor": ("advise", "predict"),
+    "predictor.diagnose": ("advise",),
+    "predictor.predict": ("predict",),
     "prediction.prediction": ("Advice", "Prediction"),
     "pytest_plugin.session": ("Perf",),
     "quantity": ("Quantity",),
@@ -130,19 +128,6 @@ def __getattr__(name: str) -> object:
     value = getattr(import_module(f"perfassert.{_HOME_OF[name]}"), name)
     globals()[name] = value
     return value
-
-
-class _Services:
-    """What predictions ask of the floors above them, loaded when it is asked for."""
-
-    def check(self, prediction: Any, conditions: Mapping[str, object]) -> None:
-        __tracebackhide__ = True
-        from perfassert.expect.check import check
-
-        check(prediction, conditions)
-
-
-services.services = _Services()
 
 
 def __dir__() -> list[str]:

@@ -30,8 +30,8 @@ from perfassert.kernel.field import Field
 from perfassert.kernel.graph import InstructionGraph
 from perfassert.kernel.launch import Launch
 from perfassert.prediction.prediction import Prediction
-from perfassert.predictor import predict
 from perfassert.predictor.diagnose import advisor_case
+from perfassert.predictor.predict import predict
 from perfassert.predictor.whatif import with_changes
 from perfassert.quantity import parse_quantity
 

@@ -8,7 +8,7 @@ from typing import Any
 from perfassert.errors import KernelError, check_kind, in_short
 from perfassert.expect.metrics import METRICS
 from perfassert.prediction.prediction import Prediction
-from perfassert.predictor import predict
+from perfassert.predictor.predict import predict
 from perfassert.predictor.whatif import with_changes
 from perfassert.report.tables import percent, table
 

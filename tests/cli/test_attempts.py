@@ -58,7 +58,7 @@ class TestEdits:
 
 
 PAIRS = Path(__file__).parents[1] / "advisor_kernels" / "pairs.cu"
-LISTING = Path(pa.__file__).parent / "sensitivity" / "listings" / "saxpy.sass"
+LISTING = Path(pa.__file__).parent / "sensitivity/saxpy.sass"
 ROLLED = ["advise", str(PAIRS), "--kernel", "rolled", "--device", "a100", "--grid", "216",
           "--block", "64", "--arg", f"n={1 << 20}"]  # fmt: skip
 

@@ -8,7 +8,7 @@ import pytest
 import perfassert as pa
 from perfassert.cli.main import main
 
-LISTINGS = Path(pa.__file__).parent / "sensitivity/listings"
+LISTING = Path(pa.__file__).parent / "sensitivity/saxpy.sass"
 TWO = """
 schema = 1
 [recorded]
@@ -31,13 +31,13 @@ args = { n = 1024 }
 
 @pytest.fixture
 def path(tmp_path):
-    (tmp_path / "saxpy.sass").write_bytes((LISTINGS / "saxpy.sass").read_bytes())
+    (tmp_path / "saxpy.sass").write_bytes((LISTING).read_bytes())
     (tmp_path / "launches.toml").write_text(TWO)
     return str(tmp_path / "launches.toml")
 
 
 def predicted(blocks):
-    kernel = pa.from_cubin(LISTINGS / "saxpy.sass")
+    kernel = pa.from_cubin(LISTING)
     return pa.predict(kernel, pa.Launch(blocks, 256, {"n": 256 * blocks}), "a100").time
 
 
@@ -66,7 +66,7 @@ def test_one_of_them_as_usual(path, capsys):
 
 
 def test_a_source_takes_the_place_of_the_code(path, capsys):
-    assert main(["predict", str(LISTINGS / "saxpy.sass"), "--launches", path, "--json"]) == 0
+    assert main(["predict", str(LISTING), "--launches", path, "--json"]) == 0
     assert len(json.loads(capsys.readouterr().out)["launches"]) == 2
 
 
@@ -113,6 +113,6 @@ def test_what_does_not_go_together(path, options, message, capsys):
 
 
 def test_what_is_missing(capsys):
-    source = str(LISTINGS / "saxpy.sass")
+    source = str(LISTING)
     assert main(["predict", source, "--device", "a100", "--grid", "1"]) == 2
     assert "--block is missing; give it, or --launches FILE" in capsys.readouterr().err

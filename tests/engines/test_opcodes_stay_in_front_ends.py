@@ -9,7 +9,7 @@ from perfassert.frontends.machine.inlining import LIBRARY
 from perfassert.frontends.machine.opcodes import opcode_table
 
 PACKAGE = Path(perfassert.__file__).parent
-FLOORS = ("engines", "predictor", "kernel", "prediction")
+LAYERS = ("engines", "predictor", "kernel", "prediction")
 FAMILIES = ("volta", "ampere", "hopper", "blackwell")
 
 
@@ -44,7 +44,7 @@ def opcodes_in(source, known):
 
 
 def sources():
-    return [path for floor in FLOORS for path in sorted((PACKAGE / floor).rglob("*.py"))]
+    return [path for layer in LAYERS for path in sorted((PACKAGE / layer).rglob("*.py"))]
 
 
 def test_the_search_finds_what_it_is_for():

@@ -8,7 +8,10 @@ import pytest
 import perfassert as pa
 from perfassert.perf_toml.launches import choose_launches, of_kernel
 
-LISTINGS = Path(pa.__file__).parent / "sensitivity/listings"
+LISTINGS = {
+    "gather": Path(__file__).parents[1] / "listings/gather.sass",
+    "saxpy": Path(pa.__file__).parent / "sensitivity/saxpy.sass",
+}
 FILE = """
 schema = 1
 [recorded]
@@ -55,7 +58,7 @@ INDICES = (np.arange(16384, dtype=np.int32) * 7) % 65536
 @pytest.fixture
 def folder(tmp_path):
     for name in ("gather", "saxpy"):
-        (tmp_path / f"{name}.sass").write_bytes((LISTINGS / f"{name}.sass").read_bytes())
+        (tmp_path / f"{name}.sass").write_bytes(LISTINGS[name].read_bytes())
     np.savez(tmp_path / "launches.npz", indices=INDICES)
     (tmp_path / "launches.toml").write_text(FILE)
     return tmp_path
@@ -85,7 +88,7 @@ def test_predictions_are_those_of_the_launches(entries):
             args = {"table": args["from"], "index": args["at"], "n": args["count"],
                     "out": pa.Buffer(alias="table", offset=4096)}  # fmt: skip
         same = pa.Launch(entry.launch.grid, entry.launch.block, args)
-        expected = pa.predict(pa.from_cubin(LISTINGS / f"{name}.sass"), same, "a100")
+        expected = pa.predict(pa.from_cubin(LISTINGS[name]), same, "a100")
         assert pa.predict(entry.kernel, entry.launch, "a100").time == expected.time
 
 
@@ -95,7 +98,7 @@ def test_choosing(entries):
     assert len(choose_launches(entries, None)) == 3
     with pytest.raises(pa.RecordError, match="'gatter'.*did you mean 'gather'"):
         choose_launches(entries, "gatter")
-    own = pa.from_cubin(LISTINGS / "saxpy.sass", "saxpy")
+    own = pa.from_cubin(LISTINGS["saxpy"], "saxpy")
     (replaced,) = of_kernel(entries, own)
     assert replaced.kernel is own
     assert replaced.launch == entries[1].launch

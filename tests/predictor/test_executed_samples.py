@@ -9,8 +9,9 @@ import perfassert as pa
 from perfassert.engines.execution.sample import in_a_row, spread_blocks
 from perfassert.frontends.toolchain import tools
 from perfassert.hardware.load import device
-from perfassert.predictor import access_costs, line_costs
 from perfassert.predictor.executed import sample_blocks
+from perfassert.predictor.line_costs import line_costs
+from perfassert.predictor.predict import access_costs
 from perfassert.report import explain
 from perfassert.report.explain import executed_lines
 
@@ -194,7 +195,7 @@ def test_lines_say_how_often_warps_execute_them(predicted):
     assert loop.lanes == (32, 32, 32)
     assert loop.sectors[2] > 1
     assert found["irregular.cu:17"].executions == (1, 1, 1)
-    report = explain.text("k", program, {}, (), None, issued)
+    report = str(explain.text("k", program, {}, (), None, issued))
     assert "fewest/median/most" in report
     assert "1/5/9" in report
     costs = {c.line: c.executed for c in line_costs(predicted("rows_of_csr", dict(started.args)))}

@@ -11,7 +11,7 @@ import perfassert as pa
 from perfassert.engines.pipeline.events import Stall
 from perfassert.engines.pipeline.simulate import make_unit, run_unit
 from perfassert.engines.pipeline.watch import watch
-from perfassert.predictor import timeline, timeline_data
+from perfassert.predictor.timeline import timeline, timeline_data
 
 
 def unit_of(blocks, resident, warps=2):

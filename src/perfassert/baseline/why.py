@@ -15,7 +15,7 @@ from perfassert.baseline.stalls import grown_stall
 from perfassert.errors import PerfAssertError
 from perfassert.kernel.description import CompiledKernel
 from perfassert.prediction.prediction import Prediction
-from perfassert.predictor import predict
+from perfassert.predictor.predict import predict
 from perfassert.predictor.whatif import with_changes
 from perfassert.report.tables import percent
 

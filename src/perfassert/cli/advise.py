@@ -44,7 +44,7 @@ def add(commands: Any) -> None:
 
 
 def _advise(options: argparse.Namespace) -> int:
-    from perfassert.predictor import predict
+    from perfassert.predictor.predict import predict
 
     asked = work(options)
     if options.samples is not None and (len(asked) > 1 or options.coverage):
@@ -89,8 +89,8 @@ def _advice_output(one: Work, prediction: Prediction, options: argparse.Namespac
     """Text, or data for JSON."""
     from perfassert.cli.attempts import report as attempted
     from perfassert.cli.attempts import to_data, try_changes
-    from perfassert.predictor import advise, single_dependencies
-    from perfassert.predictor.diagnose import gain_band
+    from perfassert.predictor.diagnose import advise, gain_band
+    from perfassert.predictor.predict import single_dependencies
     from perfassert.report.advice import coverage, report, to_dict
 
     if options.samples is None:

@@ -157,8 +157,8 @@ class _Attempts:
 def _predict_attempt(
     attempt: Attempt, work: Work, before: Prediction, options: argparse.Namespace, text: str
 ) -> Tried:
-    from perfassert.predictor import predict
     from perfassert.predictor.model import estimate_case
+    from perfassert.predictor.predict import predict
     from perfassert.predictor.relaunching import resizable, same_work
     from perfassert.predictor.whatif import with_changes
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,26 +13,28 @@ from perfassert.errors import PerfAssertError
 _SHELLS = ("bash", "zsh", "tcsh")
 
 
-def add(commands: Any, parser: Callable[[], argparse.ArgumentParser]) -> None:
-    """Register the command; ``parser``: makes the one that is to be completed."""
+def add(commands: Any) -> None:
+    """Register the command."""
     one = add_command(
         commands, "completion", "print what makes a shell complete perfassert",
         "Prints a script that the shell reads at its start.",
         "bash > ~/.local/share/bash-completion/completions/perfassert",
     )  # fmt: skip
     one.add_argument("shell", choices=_SHELLS, help="whose syntax")
-    one.set_defaults(command=lambda options: _completion(options, parser()))
+    one.set_defaults(command=_completion)
 
 
-def _completion(options: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
+def _completion(options: argparse.Namespace) -> int:
     try:
         import shtab
     except ImportError:
         raise PerfAssertError(
             'completion is written by shtab: pip install "perfassert[completion]"'
         ) from None
+    from perfassert.cli.main import command_parser
     from perfassert.hardware.load import devices
 
+    parser = command_parser()
     for action in _actions(parser):
         if "--device" in action.option_strings:
             action.choices = devices()

@@ -6,9 +6,11 @@ import argparse
 import json
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
+from warnings import warn
 
 from perfassert.cli.command import add_command
 from perfassert.cli.terminal import say
+from perfassert.errors import PerfAssertError, ToolchainMissing
 from perfassert.report.tables import Table, join, table
 
 if TYPE_CHECKING:
@@ -35,7 +37,6 @@ def add(commands: Any) -> None:
 
 
 def _devices(options: argparse.Namespace) -> int:
-    from perfassert.errors import PerfAssertError
     from perfassert.hardware.load import device, devices
     from perfassert.hardware.write import device_toml
 
@@ -58,7 +59,7 @@ def _devices(options: argparse.Namespace) -> int:
 
 def _one_device(device: Device, as_json: bool) -> None:
     from perfassert.hardware.schema import VALUES
-    from perfassert.sensitivity.sensitivity import assumed, sensitivities
+    from perfassert.sensitivity.sensitivity import Sensitivity, assumed, sensitivities
 
     rows = []
     for key in VALUES:
@@ -67,7 +68,12 @@ def _one_device(device: Device, as_json: bool) -> None:
     if not as_json:  # what takes no time comes first
         print(f"{device.name} ({device.arch})\n")
         say(table(("key", "value", "grade", "source", "note"), rows))
-    results = sensitivities(device, assumed(device))
+    keys = assumed(device)
+    try:
+        results = sensitivities(device, keys)
+    except ToolchainMissing as error:
+        warn(f"the examples that judge assumed values are not compiled: {error}", stacklevel=2)
+        results = tuple(Sensitivity(key, None) for key in keys)
     if as_json:
         keys = ("value", "grade", "source", "note")
         values = {row[0]: dict(zip(keys, row[1:], strict=True)) for row in rows}

@@ -95,7 +95,6 @@ def _compare_sides(
     device: Device | None,
 ) -> int:
     from perfassert.comparison.kernel_changes import diff
-    from perfassert.comparison.launched import compare_launches
     from perfassert.comparison.sides import without_host_code
 
     base, head = without_host_code(opened[0].side, opened[1].side)
@@ -105,6 +104,8 @@ def _compare_sides(
     code_diff = diff(base, head, limits, options.block or _BLOCKS, device)
     times = None
     if options.launches is not None:
+        from perfassert.comparison.launched import compare_launches
+
         asked = [_requested_launches(options, one) for one in opened]
         readings = (opened[0].reading, opened[1].reading)
         with progress("launches"):
@@ -141,19 +142,25 @@ def _requested_launches(options: argparse.Namespace, opened: Opened) -> list[Ask
 def _print(
     options: argparse.Namespace, code_diff: CodeDiff, times: Launched | None, failed: bool
 ) -> None:
-    from perfassert.comparison import launched_text as text
+    from perfassert.comparison import kernel_text
     from perfassert.comparison.github import tell
 
-    comment = text.markdown(code_diff, times, failed) if options.markdown or options.github else ""
+    show: Any = kernel_text
+    compared: tuple[Any, ...] = (code_diff,)
+    if times is not None:
+        from perfassert.comparison import launched_text
+
+        show, compared = launched_text, (code_diff, times)
+    comment = show.markdown(*compared, failed) if options.markdown or options.github else ""
     if options.json:
-        print(json.dumps(text.to_dict(code_diff, times)))
+        print(json.dumps(show.to_dict(*compared)))
     elif options.markdown:
         print(comment)
     else:
-        say(text.text(code_diff, times))
+        say(show.text(*compared))
     if options.github:
         stream = sys.stderr if options.json or options.markdown else sys.stdout
-        tell(text.warnings(code_diff, times), comment, raw(stream))
+        tell(show.warnings(*compared), comment, raw(stream))
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ def _explain(options: argparse.Namespace) -> int:
     from perfassert.frontends.cuda.kernels import CompiledCode
     from perfassert.hardware.load import device as load_device
     from perfassert.kernel.description import CompiledKernel
-    from perfassert.predictor import access_costs, predict
+    from perfassert.predictor.predict import access_costs, predict
     from perfassert.report import explain
 
     kernel, device, launch = kernel_of(options), load_device(options.device), launch_of(options)

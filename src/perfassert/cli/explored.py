@@ -74,7 +74,7 @@ class Explorer:
 
     def predict(self, question: Data) -> Data:
         """The prediction, its layer conditions, and the test that would keep it."""
-        from perfassert.predictor import predict
+        from perfassert.predictor.predict import predict
         from perfassert.report.html import page_row
 
         kernel, launch, device = self._read_question(question)

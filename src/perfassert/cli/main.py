@@ -5,36 +5,42 @@ from __future__ import annotations
 import argparse
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from importlib import import_module
 from typing import Any
 
-from perfassert.cli import (
-    advise,
-    calibrate,
-    compare,
-    completion,
-    devices,
-    diff,
-    docs,
-    doctor,
-    explain,
-    explore,
-    history,
-    import_launches,
-    init,
-    kernels,
-    measure,
-    predict,
-    rank,
-    record,
-    schema,
-    validate,
-)
 from perfassert.cli.terminal import printable_output
 from perfassert.errors import ExpectationFailed, MissingArgument, PerfAssertError, close_matches
 from perfassert.version import VERSION
 
 OK, FAILED, USAGE, INTERNAL = 0, 1, 2, 3
+COMMANDS = {
+    name: name
+    for name in (
+        "devices",
+        "predict",
+        "rank",
+        "advise",
+        "record",
+        "compare",
+        "diff",
+        "docs",
+        "doctor",
+        "explain",
+        "explore",
+        "history",
+        "bisect",
+        "launches",
+        "init",
+        "kernels",
+        "schema",
+        "validate",
+        "calibrate",
+        "measure",
+        "completion",
+    )
+} | {"bisect": "history", "launches": "import_launches"}
+"""Command → the module of :mod:`perfassert.cli` that adds it, in the order of the help."""
 
 
 def run() -> None:
@@ -49,10 +55,11 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _main(arguments: Sequence[str]) -> int:
-    parser = command_parser()
-    if wrong := _unknown_command(parser, arguments):
+    if wrong := _unknown_command(arguments):
         print(f"perfassert: {wrong}", file=sys.stderr)
         return USAGE
+    first = arguments[0] if arguments else ""
+    parser = command_parser((first,) if first in COMMANDS else COMMANDS)
     try:
         options = parser.parse_args(arguments)
     except SystemExit as stop:
@@ -86,19 +93,17 @@ def _show_warning(message: Warning | str, *where: Any, **more: Any) -> None:
     print(f"perfassert: warning: {message}", file=sys.stderr)
 
 
-def _unknown_command(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> str:
+def _unknown_command(arguments: Sequence[str]) -> str:
     """What is wrong with the first word that is no option; empty where it is a command."""
     name = next((a for a in arguments if not a.startswith("-")), None)
-    actions = (a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
-    known = [name for action in actions for name in action.choices]
-    if name is None or name in known:
+    if name is None or name in COMMANDS:
         return ""
-    near = close_matches(name, known) or f"; commands: {', '.join(known)}"
+    near = close_matches(name, COMMANDS) or f"; commands: {', '.join(COMMANDS)}"
     return f"unknown command {name!r}{near}"
 
 
-def command_parser() -> argparse.ArgumentParser:
-    """The parser of the command line, with all commands."""
+def command_parser(names: Collection[str] = COMMANDS.keys()) -> argparse.ArgumentParser:
+    """The parser of the command line; only the modules of ``names`` are imported."""
     parser = argparse.ArgumentParser(
         prog="perfassert",
         description="Predicts how fast GPU kernels are, without a GPU. `perfassert COMMAND --help` "
@@ -112,27 +117,6 @@ def command_parser() -> argparse.ArgumentParser:
         help="print messages and lines of code of an internal error, which may be yours",
     )
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for module in (
-        devices,
-        predict,
-        rank,
-        advise,
-        record,
-        compare,
-        diff,
-        docs,
-        doctor,
-        explain,
-        explore,
-        history,
-        import_launches,
-        init,
-        kernels,
-        schema,
-        validate,
-        calibrate,
-        measure,
-    ):
-        module.add(commands)
-    completion.add(commands, command_parser)
+    for module in dict.fromkeys(COMMANDS[name] for name in names):
+        import_module(f"perfassert.cli.{module}").add(commands)
     return parser

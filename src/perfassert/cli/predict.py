@@ -30,7 +30,7 @@ def add(commands: Any) -> None:
 
 
 def _predict(options: argparse.Namespace) -> int:
-    from perfassert.predictor import predict
+    from perfassert.predictor.predict import predict
     from perfassert.report.prediction import text
 
     asked = work(options)
@@ -53,7 +53,7 @@ def _to_dict(prediction: Prediction) -> dict[str, Any]:
 
 def _all(asked: tuple[Work, ...], options: argparse.Namespace) -> int:
     """Every launch of a file; one that cannot be predicted does not hide the others."""
-    from perfassert.predictor import predict
+    from perfassert.predictor.predict import predict
     from perfassert.report.launches import Predicted, text
 
     predictions = []

@@ -165,7 +165,7 @@ def predict_blocks(options: argparse.Namespace, blocks: Sequence[Block]) -> list
 
 def _predictor(options: argparse.Namespace) -> Callable[[Block], _Tried]:
     from perfassert.hardware.load import device as load_device
-    from perfassert.predictor import predict
+    from perfassert.predictor.predict import predict
 
     kernel, device = kernel_of(options), load_device(options.device)
     domain, args = extent_of(options.domain, "--domain"), arguments_of(options)

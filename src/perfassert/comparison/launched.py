@@ -32,7 +32,7 @@ from perfassert.frontends.toolchain.names import fits
 from perfassert.kernel.description import CompiledKernel, Kernel
 from perfassert.kernel.launch import Buffer, Launch
 from perfassert.prediction.prediction import Prediction
-from perfassert.predictor import predict
+from perfassert.predictor.predict import predict
 from perfassert.report.sources import costliest, sources
 from perfassert.version import MODEL_VERSION
 

@@ -1,4 +1,4 @@
-"""A comparison as text, as plain data, and as a comment on a pull request."""
+"""A comparison as text, as plain data, as a comment on a pull request, and as annotations."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 from perfassert.baseline.components import Component, format_field
 from perfassert.comparison.compare import Comparison, Difference, Item, Status
+from perfassert.comparison.github import annotation
 from perfassert.comparison.line_changes import LineChange
 from perfassert.report.markdown_parts import LIMIT, Capped, code, details, heading, words
 from perfassert.report.markdown_parts import table as markdown_table
@@ -28,6 +29,7 @@ _OF_NEW = ("time", "registers", "spill_bytes")
 _EXPLAINED = 20  # predictions whose components are printed
 _LISTED = 40  # components of one prediction in a comment
 _LINED = 8  # lines of one prediction
+_ANNOTATED = 10  # warnings that GitHub shows of one step
 
 
 def headline(comparison: Comparison) -> str:
@@ -220,3 +222,29 @@ def _body(item: Item) -> Iterator[str]:
             yield f"… and {len(rows) - _LISTED} more"
     if lines := [tuple(map(words, _line(change))) for change in item.lines[:_LINED]]:
         yield markdown_table(_LINES, lines, right=(1, 2, 3))
+
+
+def warnings(comparison: Comparison) -> Iterator[str]:
+    """Workflow commands of GitHub, one line each; the worst first."""
+    worse = comparison.of(Status.SLOWER, Status.BROKEN, Status.GONE)
+    for item in worse[:_ANNOTATED]:
+        yield _slower(item) if item.status is Status.SLOWER else _missing(item)
+    if len(worse) > _ANNOTATED:
+        yield f"::notice::{len(worse) - _ANNOTATED} more predictions are slower or missing"
+
+
+def _slower(item: Item) -> str:
+    base, head, difference = times(item)
+    test = f" in {item.key.test}" if item.key.test else ""
+    causes = "; ".join(map(str, item.components[:3]))
+    text = f"{kernel(item)} on {item.device}: {base} → {head} ({difference}){test}"
+    title = f"{kernel(item)} is predicted to be slower"
+    place = (item.place.file, item.place.line) if item.place else ("", 0)
+    return annotation(title, text + (causes and f": {causes}"), *place)
+
+
+def _missing(item: Item) -> str:
+    title = f"{kernel(item)} is {item.status.value}"
+    test = f" in {item.key.test}" if item.key.test else ""
+    sentence = f"{kernel(item)} on {item.device} has no prediction{test}"
+    return annotation(title, sentence + (item.reason and f": {item.reason}"))

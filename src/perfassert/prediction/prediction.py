@@ -10,7 +10,6 @@ from types import MappingProxyType
 from typing import Any
 
 from perfassert.errors import PredictionDataError
-from perfassert.prediction import services as above
 from perfassert.prediction.error_band import ErrorBand
 from perfassert.prediction.reading import Data
 from perfassert.prediction.volumes import Volumes
@@ -298,7 +297,9 @@ class Prediction:
             True
         """
         __tracebackhide__ = True
-        above.services.check(self, conditions)
+        from perfassert.expect.check import check
+
+        check(self, conditions)
         return self
 
     def to_dict(self, diagnosis: bool = True) -> dict[str, Any]:

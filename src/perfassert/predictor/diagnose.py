@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from perfassert.engines.advisor.advise import advise
+from perfassert.engines.advisor.advise import advise as apply_optimizers
 from perfassert.engines.advisor.blame import Blame, BlameResult, blame
 from perfassert.engines.advisor.case import AccessFacts, Case, Match, Proposal
 from perfassert.engines.advisor.code import Code, CodeBlock, CodeInstruction, CodeLoop
@@ -52,7 +52,7 @@ def diagnose(prediction: Any, predict: Predict) -> Diagnosis:
     if case is None:
         return Diagnosis(stalls, None)
     again = Resimulation(prediction, predict, profiled.model, case)
-    advice = _worth_it(advise(case, all_optimizers()), again)
+    advice = _worth_it(apply_optimizers(case, all_optimizers()), again)
     return Diagnosis(stalls, advice, line_waits(profiled.blames, case.code, profiled.samples))
 
 
@@ -133,7 +133,7 @@ def _profile(prediction: Any, predict: Predict) -> _Profiled:
     return _Profiled(model, stalls, case, *more)
 
 
-def advise_measured(
+def advise(
     kernel: Kernel,
     samples: MeasuredSamples,
     launch: Launch,
@@ -163,7 +163,7 @@ def advise_measured(
         >>> from importlib.resources import files
         >>> from pathlib import Path
         >>> import perfassert as pa
-        >>> listing = files("perfassert.sensitivity") / "listings/saxpy.sass"
+        >>> listing = files("perfassert.sensitivity") / "saxpy.sass"
         >>> page = "Address,Source,stall_selected,stall_long_sb,stall_long_sb (Not Issued)\n"
         >>> for address, text in re.findall(r"/\*(\w{4})\*/\s+(.*?) ?;", listing.read_text()):
         ...     waits = 9 if "FFMA" in text else 0  # for what the loads bring
@@ -191,7 +191,7 @@ def advise_measured(
     by_instruction = _join_to_code(samples, program)
     blamed = blame(code, by_instruction, latency_bounds(code, target))
     case = _case(model, code, by_instruction, blamed)
-    advised = (advice for advice, _ in advise(case, all_optimizers()))
+    advised = (advice for advice, _ in apply_optimizers(case, all_optimizers()))
     return tuple(_round_advice(_by_formula(a)) for a in advised if a.speedup >= _WORTH)
 
 

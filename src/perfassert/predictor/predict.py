@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 
@@ -20,7 +20,6 @@ from perfassert.kernel.program import CLUSTER
 from perfassert.prediction.prediction import Diagnosis, OccupancyResult, Prediction, Resources
 from perfassert.prediction.seal import sealed
 from perfassert.predictor.confidence import trust
-from perfassert.predictor.diagnose import coverage, diagnose
 from perfassert.predictor.errors import error_bands, exact_metrics
 from perfassert.predictor.measured_volumes import with_measured
 from perfassert.predictor.model import Model, estimate_case
@@ -156,9 +155,16 @@ def _of(model: Model, kernel: Kernel, launch: Launch, target: Device) -> Predict
         confidence_reasons=reasons,
         diagnostics=_diagnostics(model, time),
         origin=(kernel, launch, target),
-        diagnose=partial(diagnose, predict=predict),
+        diagnose=_diagnose,
     )
     return sealed(made)
+
+
+def _diagnose(prediction: Prediction) -> Diagnosis:
+    """Stalls and advice, whose engine is imported when they are asked for."""
+    from perfassert.predictor.diagnose import diagnose
+
+    return diagnose(prediction, predict)
 
 
 def _seconds(value: float) -> Quantity:
@@ -231,6 +237,8 @@ def _diagnostics(model: Model, time: Time) -> dict[str, float]:
 def single_dependencies(prediction: Prediction) -> tuple[float, float]:
     """How much of a prediction's dependency graph has a single source per operand, before and after
     pruning (GPA §VI.C)."""
+    from perfassert.predictor.diagnose import coverage
+
     return coverage(prediction, predict)
 
 

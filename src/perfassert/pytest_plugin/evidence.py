@@ -10,7 +10,7 @@ import pytest
 
 from perfassert.errors import PerfAssertError
 from perfassert.prediction.prediction import Prediction
-from perfassert.predictor import timeline, timeline_data
+from perfassert.predictor.timeline import timeline, timeline_data
 from perfassert.pytest_plugin.session import Perf, Predicted, metrics_of
 from perfassert.report.sources import relative, sources, waits
 

@@ -15,7 +15,7 @@ from perfassert.hardware.model import Device
 from perfassert.kernel.description import Kernel
 from perfassert.kernel.launch import Extent, Launch
 from perfassert.prediction.prediction import Prediction
-from perfassert.predictor import predict
+from perfassert.predictor.predict import predict
 from perfassert.ranking.ranking import Key, Ranking
 from perfassert.report.tables import table
 

@@ -19,8 +19,8 @@ from perfassert.hardware.model import Device
 from perfassert.kernel.description import Kernel
 from perfassert.kernel.launch import Extent, Launch, extent
 from perfassert.prediction.prediction import Prediction
-from perfassert.predictor import predict
 from perfassert.predictor.errors import RANKING
+from perfassert.predictor.predict import predict
 from perfassert.quantity import to_list
 from perfassert.report.tables import Table, percent, table
 

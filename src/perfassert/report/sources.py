@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from perfassert.prediction.prediction import Prediction
-from perfassert.predictor import line_costs
+from perfassert.predictor.line_costs import line_costs
 
 Sources = Mapping[str, list[dict[str, Any]]]
 """File → lines with their costs, in order; see :class:`~perfassert.predictor.LineCost`."""

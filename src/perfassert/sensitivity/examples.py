@@ -1,7 +1,7 @@
 """Example kernels: what the values of a device are judged by.
 
-Listings of kernels in ``examples/kernels`` and ``validation/kernels``, as NVRTC 13 compiles them
-for sm_80; on other devices the same code is predicted. Sizes are small: a few waves of blocks.
+Kernels of ``examples/kernels``, compiled for sm_80; on other devices the same code is predicted.
+Sizes are small: a few waves of blocks.
 """
 
 from __future__ import annotations
@@ -10,13 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perfassert.frontends.access_graph import ARITHMETIC
-from perfassert.frontends.cuda.kernels import Hints
-from perfassert.frontends.toolchain.fixture import from_fixture
+from perfassert.frontends.cuda.kernels import CompiledCode, from_cuda
 from perfassert.kernel.description import BoundKernel, CompiledKernel, Kernel
 from perfassert.kernel.launch import Launch
 
 _ARCH = "sm_80"
-_FOLDER = Path(__file__).parent / "listings"
 _N = 1 << 22
 _LAUNCHES = {
     "saxpy": Launch(_N // 256, 256, {"n": _N}),
@@ -25,10 +23,18 @@ _LAUNCHES = {
     "transpose": Launch((32, 32), (32, 8), {"rows": 1024, "columns": 1024}),
     "histogram": Launch(128, 256, {"n": 1 << 18}),
     "matmul": Launch((16, 16), (16, 16), {"n": 256}),
-    "matmul_wmma": Launch((8, 2), (32, 4), {"n": 128}),
-    "softmax": Launch(512, 256),
+    "gemm_cp_async": Launch((8, 8), 128, {"n": 1024, "k": 256}, shared_bytes=3 * 256 * 32 * 2),
+    "softmax": Launch(512, 256, {"n": 2048}),
 }
+_KERNELS = {"transpose": "transpose_tiled"}
 EXAMPLES = tuple(_LAUNCHES)
+
+
+def folder() -> Path:
+    """Where the sources lie: in the wheel, else at the top of a source checkout."""
+    package = Path(__file__).parents[1]
+    installed = package / "example_kernels"
+    return installed if installed.is_dir() else package.parents[1] / "examples" / "kernels"
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,10 +60,11 @@ class Example:
 
 
 def example(name: str, warp_size: int) -> Example:
-    """One of :data:`EXAMPLES`, with its code bound."""
-    path, launch = _FOLDER / f"{name}.sass", _LAUNCHES[name]
-    binary = from_fixture(path.read_text(encoding="utf-8"), None, _ARCH, path.name)
-    code, work = Hints.checked(1, None, None).bind(binary, launch, warp_size)
+    """One of :data:`EXAMPLES`, with its code bound; raises :class:`ToolchainMissing`."""
+    kernel, launch = _KERNELS.get(name, name), _LAUNCHES[name]
+    compiled = from_cuda(folder() / f"{name}.cu", kernel=kernel).compiled
+    assert isinstance(compiled, CompiledCode)
+    code, work = compiled.bind(launch, _ARCH, warp_size)
     operations = {*(n.operation for n in code.graph.nodes), ARITHMETIC[code.dtype]}
     classes = {name.partition(".")[0] for name in operations}
     return Example(

@@ -10,7 +10,7 @@ from perfassert.errors import DeviceFileError, GraphError, LaunchError
 from perfassert.hardware.entries import Grade, key_parts
 from perfassert.hardware.model import Device
 from perfassert.hardware.schema import VALUES
-from perfassert.predictor import predict
+from perfassert.predictor.predict import predict
 from perfassert.sensitivity.examples import EXAMPLES, Example, example
 
 _BOUND_TO = "values.warp_size"

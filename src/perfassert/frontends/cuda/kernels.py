@@ -216,7 +216,7 @@ def from_cubin(
     Example:
         >>> from importlib.resources import files
         >>> import perfassert as pa
-        >>> saxpy = pa.from_cubin(files("perfassert.sensitivity") / "listings/saxpy.sass")
+        >>> saxpy = pa.from_cubin(files("perfassert.sensitivity") / "saxpy.sass")
         >>> prediction = pa.predict(saxpy, pa.Launch(4096, 256, args={"n": 1 << 20}), "a100")
         >>> prediction.resources.registers, prediction.volumes.dram_load.per_thread
         (10, 8 B/thread)

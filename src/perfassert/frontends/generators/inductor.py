@@ -53,7 +53,7 @@ class InductorKernel:
         >>> from importlib.resources import files
         >>> import perfassert as pa
         >>> from perfassert.source import SourceSpan
-        >>> kernel = pa.from_cubin(files("perfassert.sensitivity") / "listings/saxpy.sass")
+        >>> kernel = pa.from_cubin(files("perfassert.sensitivity") / "saxpy.sass")
         >>> candidates = {"XBLOCK=256": (kernel, pa.Launch(4096, 256, args={"n": 1 << 20}))}
         >>> span = SourceSpan("output_code.py", 12)
         >>> found = pa.InductorKernel("triton_poi_fused_0", span, calls=1, candidates=candidates)

@@ -23,8 +23,8 @@ from perfassert.lab.validation.data import Row
 from perfassert.lab.validation.statistics import Vector, spearman
 from perfassert.lab.validation.suite import MetricSpec, Suite
 from perfassert.lab.validation.toolchain import as_installed
-from perfassert.predictor import predict
 from perfassert.predictor.measured_volumes import MEASURABLE
+from perfassert.predictor.predict import predict
 from perfassert.process_pool import Submitter
 from perfassert.report.tables import percent, table
 

@@ -26,8 +26,8 @@ from perfassert.lab.validation.statistics import (
 )
 from perfassert.lab.validation.suite import MetricSpec, Suite
 from perfassert.lab.validation.toolchain import as_installed
-from perfassert.predictor import predict
 from perfassert.predictor.errors import Kind, kind_of
+from perfassert.predictor.predict import predict
 from perfassert.process_pool import Progress, Submitter
 from perfassert.version import MODEL_VERSION
 
