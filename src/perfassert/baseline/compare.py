@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from perfassert.baseline.components import Component, components, format_field, same
+from perfassert.baseline.components import Change, components, same
 from perfassert.baseline.entry import CHECKSUM, UNKNOWN, Entry, Key
 from perfassert.baseline.tolerance import Tolerance
 from perfassert.errors import BaselineError, ExpectationError
 from perfassert.expect.metrics import METRICS
-from perfassert.report.tables import percent, table
+from perfassert.report.tables import table
 
 _LARGER_IS_BETTER = frozenset({"occupancy"})
 _NAMED = 3  # metrics in the headline; the table has all of them
@@ -30,22 +30,22 @@ class Verdict(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One compared metric; ``share``: the difference over the baseline, where that is not 0."""
+    """One compared metric."""
 
-    metric: str
+    change: Change
     tolerance: Tolerance
-    before: float | str
-    after: float | str
-    share: float | None
     verdict: Verdict
+
+    @property
+    def metric(self) -> str:
+        """Its name."""
+        return self.change.metric
 
     def cells(self) -> tuple[str, ...]:
         """For the table of a failure."""
-        before, after = (format_field((self.metric,), v) for v in (self.before, self.after))
-        difference = ""
-        if self.share is not None and self.verdict is not Verdict.SAME:
-            difference = percent(self.share)
-        return (self.metric, before, after, difference, self.tolerance.text, self.verdict.value)
+        difference = "" if self.verdict is Verdict.SAME else self.change.share_text
+        values = self.change.values
+        return (self.metric, *values, difference, self.tolerance.text, self.verdict.value)
 
     def __str__(self) -> str:
         metric, before, after, difference, *_ = self.cells()
@@ -53,7 +53,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class BaselineComparison:
     """A baseline beside what is predicted now."""
 
     key: Key
@@ -66,7 +66,7 @@ class Comparison:
         return tuple(row for row in self.rows if row.verdict is verdict)
 
     @property
-    def components(self) -> tuple[Component, ...]:
+    def components(self) -> tuple[Change, ...]:
         """What the two are made of, where it differs."""
         return components(self.old, self.new)
 
@@ -113,7 +113,7 @@ def compare(
     new: Entry,
     wanted: Mapping[str, Tolerance],
     named: frozenset[str] = frozenset(),
-) -> Comparison:
+) -> BaselineComparison:
     """Every wanted metric's verdict.
 
     A metric that this kernel cannot have is passed over, unless it is among those ``named``
@@ -133,16 +133,15 @@ def compare(
         rows.append(_row(metric, tolerance, old[metric], new[metric]))
     if not rows:
         raise ExpectationError(f"{key}: none of {', '.join(wanted)} exists for this kernel")
-    return Comparison(key, old, new, tuple(rows))
+    return BaselineComparison(key, old, new, tuple(rows))
 
 
 def _row(metric: str, tolerance: Tolerance, before: float | str, after: float | str) -> Row:
     if isinstance(before, str) or isinstance(after, str):
         verdict = Verdict.SAME if before == after else Verdict.REGRESSED
-        return Row(metric, tolerance, before, after, None, verdict)
-    share = after / before - 1 if before else None
-    verdict = _verdict(metric, tolerance, before, after)
-    return Row(metric, tolerance, before, after, share, verdict)
+    else:
+        verdict = _verdict(metric, tolerance, before, after)
+    return Row(Change((metric,), before, after), tolerance, verdict)
 
 
 def _verdict(metric: str, tolerance: Tolerance, before: float, after: float) -> Verdict:
@@ -156,7 +155,7 @@ def _verdict(metric: str, tolerance: Tolerance, before: float, after: float) -> 
     return Verdict.IMPROVED if better else Verdict.REGRESSED
 
 
-def failure_text(comparison: Comparison, command: str, why: str = "") -> str:
+def failure_text(comparison: BaselineComparison, command: str, why: str = "") -> str:
     """Headline, table, what differs, why, and the command that accepts it."""
     new = comparison.new
     regressed = comparison.of(Verdict.REGRESSED)
@@ -183,7 +182,7 @@ def _headline(row: Row) -> str:
     return f"{row.metric} is {after}, {difference} to the baseline {before} (allowed: {tolerance})"
 
 
-def differences(comparison: Comparison) -> str:
+def differences(comparison: BaselineComparison) -> str:
     """One line: the components that differ, and whether the kernel does."""
     listed = [c for c in comparison.components if not _slight(c, comparison)]
     listed.sort(key=lambda c: c.path[0] == "bounds")  # times follow from the others
@@ -194,7 +193,7 @@ def differences(comparison: Comparison) -> str:
     return f"what differs ({kernel}): {written}{more}"
 
 
-def _slight(c: Component, comparison: Comparison) -> bool:
+def _slight(c: Change, comparison: BaselineComparison) -> bool:
     """Whether it would be shown as no change, or is next to nothing of its volume."""
     if isinstance(c.before, (int, float)) and isinstance(c.after, (int, float)):
         size = abs(c.after - c.before)

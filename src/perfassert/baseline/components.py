@@ -20,31 +20,49 @@ Value = Union[Leaf, None]
 
 
 @dataclass(frozen=True, slots=True)
-class Component:
-    """One row: ``before`` or ``after`` is None where that side does not have it.
+class Change:
+    """A number or name on both sides; None where a side does not have it.
 
-    ``share``: the change over the value before, for numbers other than 0 before. ``path``: where
-    the value lies in the baseline; ``name``: the same in words, ``"dram_load of src: capacity"``.
+    ``path``: where it lies in a baseline; that of a metric is its name alone.
     """
 
     path: Path
-    name: str
     before: Value
     after: Value
-    share: float | None
 
     @property
-    def change(self) -> str:
+    def name(self) -> str:
+        """The path in words: ``"dram_load of src: capacity"``."""
+        return _name(self.path)
+
+    @property
+    def metric(self) -> str:
+        """The first word of the path."""
+        return self.path[0]
+
+    @property
+    def share(self) -> float | None:
+        """The change over the value before, for numbers other than 0 before."""
+        if isinstance(self.before, (int, float)) and isinstance(self.after, (int, float)):
+            return self.after / self.before - 1 if self.before else None
+        return None
+
+    @property
+    def share_text(self) -> str:
         """``"+35.5 %"``, or empty where no share exists."""
         return "" if self.share is None else percent(self.share)
 
+    @property
+    def values(self) -> tuple[str, str]:
+        """Both values as people read them."""
+        return format_field(self.path, self.before), format_field(self.path, self.after)
+
     def __str__(self) -> str:
-        change = f" ({self.change})" if self.change else ""
-        before, after = (format_field(self.path, value) for value in (self.before, self.after))
-        return f"{self.name} {before} → {after}{change}"
+        before, after = self.values
+        return f"{self.name} {before} → {after}{self.share_text and f' ({self.share_text})'}"
 
 
-def components(old: Entry, new: Entry) -> tuple[Component, ...]:
+def components(old: Entry, new: Entry) -> tuple[Change, ...]:
     """Volumes by field and part, wavefronts, occupancy and its limit, registers, spills,
     instructions, limiter, bounds, launch: every one that differs, in the order of the entries.
 
@@ -74,13 +92,10 @@ def _value(table: dict[Path, Leaf], path: Path) -> Value:
     return table.get(path, 0 if path[0] == "fields" else None)
 
 
-def _component(path: Path, before: Value, after: Value) -> Component:
+def _component(path: Path, before: Value, after: Value) -> Change:
     if path[0] == "fields":
         before, after = before or 0, after or 0
-    share = None
-    if isinstance(before, (int, float)) and isinstance(after, (int, float)) and before:
-        share = after / before - 1
-    return Component(path, _name(path), before, after, share)
+    return Change(path, before, after)
 
 
 def _name(path: Path) -> str:

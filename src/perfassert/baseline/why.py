@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from perfassert.baseline.compare import Comparison
-from perfassert.baseline.components import Component
+from perfassert.baseline.compare import BaselineComparison
+from perfassert.baseline.components import Change
 from perfassert.baseline.entry import Entry
 from perfassert.baseline.lines import cause_beyond_components
 from perfassert.baseline.stalls import grown_stall
@@ -30,7 +30,9 @@ class Cause:
     changes: Mapping[str, Any]
 
 
-def why(comparison: Comparison, prediction: Prediction, base: Prediction | None = None) -> str:
+def why(
+    comparison: BaselineComparison, prediction: Prediction, base: Prediction | None = None
+) -> str:
     """One sentence, or ``""`` where the time has not risen.
 
     ``prediction``: what is compared with the baseline; it must know its kernel. ``base``: the
@@ -57,7 +59,7 @@ def why(comparison: Comparison, prediction: Prediction, base: Prediction | None 
     return "; ".join(parts)
 
 
-def _causes(comparison: Comparison, prediction: Prediction) -> Iterator[Cause]:
+def _causes(comparison: BaselineComparison, prediction: Prediction) -> Iterator[Cause]:
     old, new = comparison.old, comparison.new
     yield from _residency(old, new)
     if list(old["block"]) != list(new["block"]):
@@ -113,7 +115,7 @@ def _ratio(old: Entry, new: Entry, key: str) -> float:
     return float(after) / float(before) if before and after else 1.0
 
 
-def _largest(components: tuple[Component, ...], level: str) -> Component | None:
+def _largest(components: tuple[Change, ...], level: str) -> Change | None:
     """The field's part that has grown most."""
     grown = [
         c for c in components

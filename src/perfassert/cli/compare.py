@@ -13,7 +13,7 @@ from perfassert.cli.forms import add_forms
 from perfassert.cli.terminal import raw, say
 
 if TYPE_CHECKING:
-    from perfassert.comparison.compare import Comparison
+    from perfassert.comparison.compare import ReportComparison
 
 OK, FAILED, USAGE = 0, 1, 2
 
@@ -71,9 +71,9 @@ def _compare(options: argparse.Namespace) -> int:
     return status
 
 
-def _status(comparison: Comparison, options: argparse.Namespace) -> tuple[int, str]:
+def _status(comparison: ReportComparison, options: argparse.Namespace) -> tuple[int, str]:
     """The exit status, and why where the comparison does not show it."""
-    from perfassert.comparison.compare import Status
+    from perfassert.comparison.status import Status
 
     lost = () if options.allow_gone else comparison.of(Status.GONE, Status.BROKEN)
     if comparison.of(Status.SLOWER) or lost:

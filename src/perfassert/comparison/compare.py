@@ -4,32 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum
 
 from perfassert.baseline import compare as baselines
-from perfassert.baseline.components import Component, Value, components, same
+from perfassert.baseline.components import Change, Value, components, same
 from perfassert.baseline.entry import Entry, entry_of
 from perfassert.baseline.entry import Key as EntryKey
 from perfassert.baseline.tolerance import Tolerance, tolerances
 from perfassert.comparison.line_changes import LineChange, line_changes
 from perfassert.comparison.read import Key, Place, Reported, ReportFile
+from perfassert.comparison.status import ORDER, Status, count
 from perfassert.errors import ReportError
 from perfassert.expect.metrics import METRICS
 
 DEFAULT_TOLERANCE = "2 %"
-
-
-class Status(str, Enum):
-    """What has become of a prediction; the order is that of reports."""
-
-    SLOWER = "slower"
-    BROKEN = "broken"
-    GONE = "gone"
-    INCOMPARABLE = "incomparable"
-    FASTER = "faster"
-    NEW = "new"
-    WITHIN = "within tolerance"
-    SAME = "same"
 
 
 _OF_VERDICT = {
@@ -38,16 +25,6 @@ _OF_VERDICT = {
     baselines.Verdict.WITHIN: Status.WITHIN,
     baselines.Verdict.SAME: Status.SAME,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """A number or name that is not the same; ``share``: of the base, where that is not 0."""
-
-    metric: str
-    base: Value
-    head: Value
-    share: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +39,8 @@ class Item:
     status: Status
     base: Reported | None
     head: Reported | None
-    metrics: tuple[Difference, ...] = ()
-    components: tuple[Component, ...] = ()
+    metrics: tuple[Change, ...] = ()
+    components: tuple[Change, ...] = ()
     reason: str = ""
 
     @property
@@ -100,7 +77,7 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class ReportComparison:
     """All predictions of both files, worst first."""
 
     tolerance: Tolerance
@@ -113,8 +90,7 @@ class Comparison:
     @property
     def counts(self) -> Mapping[Status, int]:
         """Status → predictions, for those that occur."""
-        numbers = {status: len(self.of(status)) for status in Status}
-        return {status: number for status, number in numbers.items() if number}
+        return count(item.status for item in self.items)
 
 
 def time_tolerance(text: str) -> Tolerance:
@@ -122,7 +98,9 @@ def time_tolerance(text: str) -> Tolerance:
     return tolerances(text, {})[0]["time"]
 
 
-def compare(base: ReportFile, head: ReportFile, tolerance: Tolerance | None = None) -> Comparison:
+def compare(
+    base: ReportFile, head: ReportFile, tolerance: Tolerance | None = None
+) -> ReportComparison:
     """Compare prediction by prediction; ``tolerance``: how far times may grow, by default
     :data:`DEFAULT_TOLERANCE`.
 
@@ -150,9 +128,8 @@ def compare(base: ReportFile, head: ReportFile, tolerance: Tolerance | None = No
         )
         for key in keys
     ]
-    order = {status: i for i, status in enumerate(Status)}
-    items.sort(key=lambda item: (order[item.status], -abs(item.share or 0.0), item.key))
-    return Comparison(wanted["time"], tuple(items))
+    items.sort(key=lambda item: (ORDER[item.status], -abs(item.share or 0.0), item.key))
+    return ReportComparison(wanted["time"], tuple(items))
 
 
 def _item(
@@ -171,7 +148,13 @@ def _item(
         figures = _differences({}, _values(entry_of(head.prediction), head))
         return Item(key, Status.NEW, base, head, tuple(figures))
     if head is None:
-        return Item(key, Status.BROKEN if broken else Status.GONE, base, head, reason=broken)
+        return Item(
+            key,
+            Status.BROKEN if broken else Status.GONE,
+            base,
+            head,
+            reason=broken,
+        )
     old, new = entry_of(base.prediction), entry_of(head.prediction)
     known = EntryKey(key.test, key.label, key.device)
     if key.device and (reason := baselines.foreign(known, old, new)):
@@ -193,14 +176,6 @@ def _values(entry: Entry, reported: Reported) -> dict[str, Value]:
     return {**own, **{k: v for k, v in reported.metrics.items() if k not in own}}
 
 
-def _differences(base: Mapping[str, Value], head: Mapping[str, Value]) -> list[Difference]:
-    differences = []
-    for name in dict.fromkeys((*base, *head)):
-        before, after = base.get(name), head.get(name)
-        if same(before, after):
-            continue
-        share = None
-        if isinstance(before, (int, float)) and isinstance(after, (int, float)) and before:
-            share = after / before - 1
-        differences.append(Difference(name, before, after, share))
-    return differences
+def _differences(base: Mapping[str, Value], head: Mapping[str, Value]) -> list[Change]:
+    changes = (Change((name,), base.get(name), head.get(name)) for name in {**base, **head})
+    return [change for change in changes if not same(change.before, change.after)]

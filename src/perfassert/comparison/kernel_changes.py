@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 from pathlib import Path
 
+from perfassert.baseline.components import Change, Value
 from perfassert.comparison.kernel_pairs import By, Pair, pairs
 from perfassert.comparison.limits import CODE_UNITS, Limits
+from perfassert.comparison.status import ORDER, Status, count
 from perfassert.errors import LaunchError
 from perfassert.frontends.cuda.inventory import KernelInfo
 from perfassert.hardware.model import Device
 from perfassert.hardware.occupancy import occupancy
-
-
-class Status(str, Enum):
-    """What has become of a kernel; the order is that of reports."""
-
-    BROKEN = "broken"
-    GONE = "gone"
-    WORSE = "worse"
-    CHANGED = "changed"
-    RENAMED = "renamed"
-    NEW = "new"
-    SAME = "same"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +33,6 @@ class Side:
     folder: Path
     kernels: tuple[Placed, ...]
     broken: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A number of one kernel; None where that side has none, as for a block that does not fit."""
-
-    metric: str
-    base: float | None
-    head: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +77,7 @@ class CodeDiff:
     @property
     def counts(self) -> Mapping[Status, int]:
         """Status → kernels, for those that occur."""
-        counted = Counter(k.status for k in self.kernels)
-        return {status: counted[status] for status in Status if counted[status]}
+        return count(kernel.status for kernel in self.kernels)
 
     def fails(self, limits: Limits, allow_gone: bool) -> bool:
         """Whether something is worse, lost, or new where that is a failure."""
@@ -121,8 +99,7 @@ def diff(
     for pair in pairs(_infos(base), _infos(head)):
         file = files[id(pair.known)]
         kernels.append(_one(pair, file, head, limits, [(b, device) for b in sizes if device]))
-    order = {status: i for i, status in enumerate(Status)}
-    kernels.sort(key=lambda k: order[k.status])
+    kernels.sort(key=lambda k: ORDER[k.status])
     had, lost = ({p.file for p in base.kernels}, {k.file for k in kernels if k.reason})
     broken = {file: why for file, why in head.broken.items() if file in lost or file not in had}
     return CodeDiff(base.name, head.name, tuple(kernels), broken)
@@ -173,12 +150,17 @@ def _changes(
 ) -> tuple[Change, ...]:
     names = dict.fromkeys((*old, *new))
     pairs_ = ((n, old.get(n, missing), new.get(n, missing)) for n in names)
-    return tuple(Change(n, b, h) for n, b, h in pairs_ if b != h)
+    return tuple(Change((n,), b, h) for n, b, h in pairs_ if b != h)
 
 
 def _failures(changes: Sequence[Change], limits: Limits) -> Iterable[str]:
     """A block that no longer fits has no occupancy left."""
     for change in changes:
         for limit in limits.of({change.metric.partition(" of ")[0]}):
-            if limit.is_exceeded(change.base or 0.0, change.head or 0.0):
+            if limit.is_exceeded(number(change.before), number(change.after)):
                 yield f"{change.metric} (allowed: {limit.text})"
+
+
+def number(value: Value) -> float:
+    """Of a side that has none: 0."""
+    return float(value) if isinstance(value, (int, float)) else 0.0

@@ -6,20 +6,18 @@ from collections.abc import Iterator
 from textwrap import fill
 from typing import Any
 
+from perfassert.baseline.components import Change, Value
 from perfassert.comparison.github import annotation
-from perfassert.comparison.kernel_changes import Change, CodeDiff, KernelDiff, Status
+from perfassert.comparison.kernel_changes import CodeDiff, KernelDiff, number
 from perfassert.comparison.kernel_pairs import By
 from perfassert.comparison.limits import CODE_UNITS
+from perfassert.comparison.status import MARKS, Status
 from perfassert.quantity import format_quantity
 from perfassert.report.markdown_parts import LIMIT, Capped, code, heading, words
 from perfassert.report.tables import percent
 
 _HEADER = ("", "kernel", "arch", "what")
 _WIDTH = 100
-_MARKS = {
-    Status.BROKEN: "❌", Status.GONE: "⚫", Status.WORSE: "🔴", Status.CHANGED: "🟡",
-    Status.RENAMED: "🟢", Status.NEW: "🆕",
-}  # fmt: skip
 _ANNOTATED = (Status.BROKEN, Status.GONE, Status.WORSE)
 _SHOWN = 10  # annotations that GitHub shows of one step
 
@@ -66,7 +64,7 @@ def _statements(kernel: KernelDiff) -> Iterator[str]:
     if kernel.reason:
         yield " ".join(kernel.reason.split())
     if kernel.status is Status.NEW:
-        yield from (f"{c.metric} {_format_value(c, c.head)}" for c in kernel.changes if _tells(c))
+        yield from (f"{c.metric} {_format_value(c, c.after)}" for c in kernel.changes if _tells(c))
         return
     if kernel.pair.by is By.CODE:
         yield "the same code"
@@ -86,20 +84,20 @@ def _statements(kernel: KernelDiff) -> Iterator[str]:
 
 def _tells(change: Change) -> bool:
     """Of a new kernel: registers and spills in any case, the others where there are any."""
-    return bool(change.head) or change.metric in ("registers", "spill_bytes")
+    return bool(change.after) or change.metric in ("registers", "spill_bytes")
 
 
 def _size(change: Change) -> float:
-    return -abs((change.head or 0.0) - (change.base or 0.0))
+    return -abs(number(change.after) - number(change.before))
 
 
 def _change(change: Change) -> str:
-    before, after = _format_value(change, change.base), _format_value(change, change.head)
+    before, after = _format_value(change, change.before), _format_value(change, change.after)
     return f"{change.metric} {before} → {after}"
 
 
-def _format_value(change: Change, value: float | None) -> str:
-    if value is None:
+def _format_value(change: Change, value: Value) -> str:
+    if not isinstance(value, (int, float)):
         return "does not fit"
     if change.metric.startswith("occupancy"):
         return percent(value, signed=False)
@@ -111,11 +109,11 @@ def markdown(code_diff: CodeDiff, failed: bool, limit: int = LIMIT) -> str:
     """A comment for a pull request."""
     out = Capped(limit)
     worst = next(iter(code_diff.counts), Status.SAME)
-    mark = _MARKS.get(worst, "✅")
+    mark = MARKS[worst]
     out.add(heading(mark, "Code of GPU kernels, head against base", failed))
     out.add(words(headline(code_diff)))
     rows = [
-        (f"{_MARKS[k.status]} {k.status.value}", code(k.name), words(k.pair.known.arch),
+        (f"{MARKS[k.status]} {k.status.value}", code(k.name), words(k.pair.known.arch),
          words(what(k)))
         for k in _differing_kernels(code_diff)
     ]  # fmt: skip
@@ -150,7 +148,7 @@ def _data(kernel: KernelDiff) -> dict[str, Any]:
         "failures": list(kernel.failures),
         "reason": kernel.reason,
         **{
-            part: {c.metric: {"base": c.base, "head": c.head} for c in changes}
+            part: {c.metric: {"base": c.before, "head": c.after} for c in changes}
             for part, changes in (
                 ("metrics", kernel.changes), ("mix", kernel.mix), ("accesses", kernel.accesses),
             )

@@ -14,9 +14,8 @@ from perfassert.baseline.tolerance import Tolerance
 from perfassert.baseline.why import why
 from perfassert.comparison.compare import (
     DEFAULT_TOLERANCE,
-    Comparison,
     Item,
-    Status,
+    ReportComparison,
     compare,
     time_tolerance,
 )
@@ -25,6 +24,7 @@ from perfassert.comparison.limits import CODE_UNITS, Limits
 from perfassert.comparison.line_changes import costs_of
 from perfassert.comparison.read import Key, Place, Reported, ReportFile
 from perfassert.comparison.sides import Reading
+from perfassert.comparison.status import Status
 from perfassert.errors import KernelSourceError, PerfAssertError
 from perfassert.frontends.cuda.kernels import CompiledCode
 from perfassert.frontends.toolchain.binary import Source
@@ -59,7 +59,7 @@ class Launched:
     that do other work than in the base, which is gone with them; ``timed``: whether times are
     limited."""
 
-    comparison: Comparison
+    comparison: ReportComparison
     failures: tuple[str, ...]
     unknown: tuple[str, ...]
     changed: tuple[str, ...]

@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from perfassert.baseline.components import Component, format_field
-from perfassert.comparison.compare import Comparison, Difference, Item, Status
+from perfassert.baseline.components import Change
+from perfassert.comparison.compare import Item, ReportComparison
 from perfassert.comparison.github import annotation
 from perfassert.comparison.line_changes import LineChange
+from perfassert.comparison.status import MARKS, Status
 from perfassert.report.markdown_parts import LIMIT, Capped, code, details, heading, words
 from perfassert.report.markdown_parts import table as markdown_table
 from perfassert.report.sources import COSTS
 from perfassert.report.tables import Table, Text, join, percent, table
 
-_MARKS = {
-    Status.SLOWER: "🔴", Status.BROKEN: "❌", Status.INCOMPARABLE: "⚠️", Status.FASTER: "🟢",
-    Status.NEW: "🆕", Status.GONE: "⚫",
-}  # fmt: skip
 _QUIET = (Status.SAME, Status.WITHIN)
 _HEADER = ("", "test", "kernel", "device", "base", "head", "difference")
 _COMPONENTS = ("component", "base", "head", "difference")
@@ -32,13 +29,13 @@ _LINED = 8  # lines of one prediction
 _ANNOTATED = 10  # warnings that GitHub shows of one step
 
 
-def headline(comparison: Comparison) -> str:
+def headline(comparison: ReportComparison) -> str:
     """``"1 slower, 3 same (tolerance 2 %)"``."""
     counts = [f"{number} {status.value}" for status, number in comparison.counts.items()]
     return f"{', '.join(counts) or 'no predictions'} (tolerance {comparison.tolerance.text})"
 
 
-def text(comparison: Comparison) -> Text:
+def text(comparison: ReportComparison) -> Text:
     """What the command prints: all that moved, and below it what it is made of."""
     moved = [item for item in comparison.items if item.status not in _QUIET]
     parts: list[str | Table | Text] = [headline(comparison)]
@@ -61,11 +58,11 @@ def text(comparison: Comparison) -> Text:
     return join(parts)
 
 
-def markdown(comparison: Comparison, failed: bool, limit: int = LIMIT) -> str:
+def markdown(comparison: ReportComparison, failed: bool, limit: int = LIMIT) -> str:
     """A comment: summary, table, and per kernel the components, folded away."""
     out = Capped(limit)
     worst = next(iter(comparison.counts), Status.SAME)
-    mark = _MARKS.get(worst, "✅")
+    mark = MARKS[worst]
     out.add(heading(mark, "Predicted performance, head against base", failed))
     out.add(words(headline(comparison)))
     if beside := tuple(_beside(comparison))[:_EXPLAINED]:
@@ -82,40 +79,33 @@ def markdown(comparison: Comparison, failed: bool, limit: int = LIMIT) -> str:
     return out.text(left_out)
 
 
-def _beside(comparison: Comparison) -> Iterator[str]:
+def _beside(comparison: ReportComparison) -> Iterator[str]:
     """What a time that stands hides: a guess, spills, volumes beyond the tolerance."""
     for item in comparison.of(*_QUIET):
         worsened = [d for d in item.metrics if d.metric in _BESIDE and _grown(comparison, d)]
         if worsened:
-            changes = (f"{d.metric} {_values(d)}" for d in worsened)
+            changes = (f"{d.metric} {' → '.join(d.values)}" for d in worsened)
             yield f"{_title(item)}: {', '.join(changes)}"
 
 
-def _new(comparison: Comparison) -> Iterator[str]:
+def _new(comparison: ReportComparison) -> Iterator[str]:
     """What a reviewer has to judge: no base does."""
     for item in comparison.of(Status.NEW):
-        values = {d.metric: format_field((d.metric,), d.head) for d in item.metrics}
+        values = {d.metric: d.values[1] for d in item.metrics}
         figures = ", ".join(
             f"{name.replace('_', ' ')} {values[name]}" for name in _OF_NEW if name in values
         )
         yield f"{_title(item)}: {figures}"
 
 
-def _grown(comparison: Comparison, difference: Difference) -> bool:
-    before, after = difference.base, difference.head
+def _grown(comparison: ReportComparison, difference: Change) -> bool:
+    before, after = difference.before, difference.after
     if not (isinstance(before, (int, float)) and isinstance(after, (int, float))):
         return True
     return after > before + abs(before) * comparison.tolerance.above.share
 
 
-def _values(difference: Difference) -> str:
-    before, after = (
-        format_field((difference.metric,), v) for v in (difference.base, difference.head)
-    )
-    return f"{before} → {after}"
-
-
-def to_dict(comparison: Comparison) -> dict[str, Any]:
+def to_dict(comparison: ReportComparison) -> dict[str, Any]:
     """Plain data that JSON can hold; numbers in base units, differences as shares of the base."""
     return {
         "tolerance": comparison.tolerance.text,
@@ -135,7 +125,8 @@ def _data(item: Item) -> dict[str, Any]:
         "reason": item.reason,
         "time": {"base": base, "head": head, "difference": item.share},
         "metrics": {
-            d.metric: {"base": d.base, "head": d.head, "difference": d.share} for d in item.metrics
+            d.metric: {"base": d.before, "head": d.after, "difference": d.share}
+            for d in item.metrics
         },
         "components": [
             {"name": c.name, "base": c.before, "head": c.after, "difference": c.share}
@@ -183,7 +174,7 @@ def _markdown_cells(item: Item) -> tuple[str, ...]:
     status, test, name, device, base, head, difference = _cells(item)
     bold = f"**{difference}**" if item.status is Status.SLOWER else difference
     return (
-        f"{_MARKS[item.status]} {status}", code(test) if test else "", code(name),
+        f"{MARKS[item.status]} {status}", code(test) if test else "", code(name),
         words(device), base, head, bold,
     )  # fmt: skip
 
@@ -193,13 +184,8 @@ def _line(change: LineChange) -> tuple[str, ...]:
     return change.place, *(f"{a:.3g}" if a == b else f"{a:.3g} → {b:.3g}" for a, b in pairs)
 
 
-def _component(c: Component) -> tuple[str, str, str, str]:
-    return (
-        c.name,
-        format_field(c.path, c.before),
-        format_field(c.path, c.after),
-        c.change,
-    )
+def _component(c: Change) -> tuple[str, str, str, str]:
+    return (c.name, *c.values, c.share_text)
 
 
 def _details(item: Item) -> str:
@@ -224,7 +210,7 @@ def _body(item: Item) -> Iterator[str]:
         yield markdown_table(_LINES, lines, right=(1, 2, 3))
 
 
-def warnings(comparison: Comparison) -> Iterator[str]:
+def warnings(comparison: ReportComparison) -> Iterator[str]:
     """Workflow commands of GitHub, one line each; the worst first."""
     worse = comparison.of(Status.SLOWER, Status.BROKEN, Status.GONE)
     for item in worse[:_ANNOTATED]:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from perfassert.baseline.compare import (
-    Comparison,
+    BaselineComparison,
     Verdict,
     compare,
     failure_text,
@@ -194,7 +194,7 @@ def _changed_rows(
 ) -> tuple[object, ...]:
     """The compared metrics that are not what they were, else the components."""
     try:
-        comparison: Comparison = compare(key, old, new, wanted)
+        comparison: BaselineComparison = compare(key, old, new, wanted)
     except (BaselineError, ExpectationError):
         return ()
     rows = tuple(row for row in comparison.rows if row.verdict is not Verdict.SAME)

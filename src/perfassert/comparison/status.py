@@ -1,0 +1,38 @@
+"""What has become of a prediction or a kernel, from the base to the head."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from enum import Enum
+
+
+class Status(str, Enum):
+    """The order is that of reports; a code without launch is ``worse``, a prediction ``slower``."""
+
+    SLOWER = "slower"
+    BROKEN = "broken"
+    GONE = "gone"
+    WORSE = "worse"
+    INCOMPARABLE = "incomparable"
+    FASTER = "faster"
+    CHANGED = "changed"
+    RENAMED = "renamed"
+    NEW = "new"
+    WITHIN = "within tolerance"
+    SAME = "same"
+
+
+MARKS = {
+    Status.SLOWER: "🔴", Status.BROKEN: "❌", Status.GONE: "⚫", Status.WORSE: "🔴",
+    Status.INCOMPARABLE: "⚠️", Status.FASTER: "🟢", Status.CHANGED: "🟡", Status.RENAMED: "🟢",
+    Status.NEW: "🆕", Status.WITHIN: "✅", Status.SAME: "✅",
+}  # fmt: skip
+"""For the eye, in comments on pull requests."""
+ORDER = {status: place for place, status in enumerate(Status)}
+
+
+def count(statuses: Iterable[Status]) -> Mapping[Status, int]:
+    """Status → how often, for those that occur."""
+    counted = Counter(statuses)
+    return {status: counted[status] for status in Status if counted[status]}
