@@ -15,7 +15,7 @@ import pytest
 
 import perfassert as pa
 from perfassert.baseline import files as baselines
-from perfassert.baseline.entry import Key
+from perfassert.baseline.entry import BaselineKey
 from perfassert.comparison.read import read as read_report
 from perfassert.confined import FOLDER, is_source, reaches_outside
 from perfassert.errors import (
@@ -470,7 +470,7 @@ def test_baselines_lie_inside(project):
     with pytest.raises(BaselineError, match="lies outside of"):
         baselines.read(project / "__perf__" / "k.toml")
     (project / "__perf__" / "new.toml").symlink_to(project.parent / "made.toml")
-    update = baselines.Update({Key("t", "k", "d"): {"time": 1.0}})
+    update = baselines.Update({BaselineKey("t", "k", "d"): {"time": 1.0}})
     with suppress(BaselineError):
         baselines.write(project / "__perf__" / "new.toml", update)
     assert not (project.parent / "made.toml").exists()

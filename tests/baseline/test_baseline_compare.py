@@ -5,12 +5,12 @@ import pytest
 import perfassert as pa
 from perfassert.baseline.compare import Verdict, compare, differences, failure_text, foreign
 from perfassert.baseline.components import components
-from perfassert.baseline.entry import Key, entry_of
+from perfassert.baseline.entry import BaselineKey, entry_of
 from perfassert.baseline.tolerance import GROUPS, Margin, members, parse, tolerances
 from perfassert.expect.metrics import METRICS
 
 N = 1 << 20
-KEY = Key("test_copy", "default", "A100-SXM4-40GB")
+KEY = BaselineKey("test_copy", "default", "A100-SXM4-40GB")
 
 
 def entry(loads=("a[x]",), block=256, **more):

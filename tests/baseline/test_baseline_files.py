@@ -13,7 +13,7 @@ import pytest
 
 import perfassert as pa
 from perfassert.baseline import files
-from perfassert.baseline.entry import Key
+from perfassert.baseline.entry import BaselineKey
 from perfassert.baseline.files import Update, file_of, orphans, read, write
 
 fcntl = pytest.importorskip("fcntl")
@@ -21,7 +21,7 @@ ENTRY = {"time": 1e-5, "model_version": "0", "device_digest": "d", "kernel_diges
 
 
 def key(number):
-    return Key(f"test_{number}", "default", "A100")
+    return BaselineKey(f"test_{number}", "default", "A100")
 
 
 @pytest.fixture
@@ -55,10 +55,11 @@ def test_an_unchanged_file_is_not_touched(file):
 def test_writers_at_once_lose_nothing(file):
     code = (
         "import sys; from pathlib import Path; from perfassert.baseline.files import *\n"
-        "from perfassert.baseline.entry import Key\n"
+        "from perfassert.baseline.entry import BaselineKey\n"
         f"entry = {ENTRY!r}\n"
         "for i in range(10):\n"
-        "    write(Path(sys.argv[1]), Update({Key(f'{sys.argv[2]}_{i}', 'default', 'A'): entry}))"
+        "    key = BaselineKey(f'{sys.argv[2]}_{i}', 'default', 'A')\n"
+        "    write(Path(sys.argv[1]), Update({key: entry}))"
     )
     count = 50 if os.environ.get("PERFASSERT_EXHAUSTIVE") else 2
     running = [
@@ -149,13 +150,14 @@ def test_a_writer_that_is_killed_loses_and_blocks_nothing(file):
     write(file, Update({key(1): ENTRY}))
     code = (
         "import sys; from pathlib import Path; from perfassert.baseline.files import *\n"
-        "from perfassert.baseline.entry import Key\n"
+        "from perfassert.baseline.entry import BaselineKey\n"
         f"entry = {ENTRY!r}\n"
         "print('ready', flush=True)\n"
         "while True:\n"
         "    for i in range(50):\n"
-        "        write(Path(sys.argv[1]), Update({Key(f'o_{i}', 'default', 'A'): entry}))\n"
-        "        write(Path(sys.argv[1]), Update({}, frozenset({Key(f'o_{i}', 'default', 'A')})))"
+        "        key = BaselineKey(f'o_{i}', 'default', 'A')\n"
+        "        write(Path(sys.argv[1]), Update({key: entry}))\n"
+        "        write(Path(sys.argv[1]), Update({}, frozenset({key})))"
     )
     draw = random.Random(0)
     for _ in range(500 if os.environ.get("PERFASSERT_EXHAUSTIVE") else 5):
@@ -241,7 +243,7 @@ FULL = """
 import os, resource, sys
 from pathlib import Path
 import perfassert as pa
-from perfassert.baseline.entry import Key
+from perfassert.baseline.entry import BaselineKey
 from perfassert.baseline.files import Update, read, write
 from perfassert.frontends.toolchain import cache
 from perfassert.report.files import replace_file
@@ -251,7 +253,9 @@ entry = next(iter(read(file).values()))
 most = {most}
 resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
 for attempt in (
-    lambda: write(file, Update({{Key(f"test_{{n}}", "default", "d"): entry for n in range(20)}})),
+    lambda: write(
+        file, Update({{BaselineKey(f"test_{{n}}", "default", "d"): entry for n in range(20)}})
+    ),
     lambda: replace_file(report, "x" * 10_000),
 ):
     try:

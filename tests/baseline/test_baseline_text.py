@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import perfassert as pa
 from perfassert.baseline.compare import foreign
-from perfassert.baseline.entry import CHECKSUM, Key, entry_of
+from perfassert.baseline.entry import CHECKSUM, BaselineKey, entry_of
 from perfassert.baseline.text import format_file, parse_file
 
 N = 1 << 20
@@ -21,7 +21,7 @@ def predicted(domain=N, block=256, **more):
 
 
 ENTRY = entry_of(predicted())
-KEY = Key("test_copy", "default", "A100-SXM4-40GB")
+KEY = BaselineKey("test_copy", "default", "A100-SXM4-40GB")
 TEXT = format_file({KEY: ENTRY})
 
 
@@ -45,7 +45,7 @@ def test_one_value_to_a_line_exact_and_readable():
 
 
 def test_the_same_text_in_whatever_order():
-    keys = [Key(f"test_{i}", "default", device) for i in range(3) for device in ("A", "B")]
+    keys = [BaselineKey(f"test_{i}", "default", device) for i in range(3) for device in ("A", "B")]
     forward = format_file(dict.fromkeys(keys, ENTRY))
     assert format_file(dict.fromkeys(reversed(keys), ENTRY)) == forward
     assert format_file(parse_file(forward.encode(), "f")) == forward
@@ -57,7 +57,7 @@ numbers = st.one_of(st.integers(0, 10**15), st.floats(0, 1e300))
 
 @given(names, names, names, names, numbers, numbers)
 def test_whatever_is_written_is_read_back(test, name, field, kernel, amount, time):
-    key = Key(test, name, "A100-SXM4-40GB")
+    key = BaselineKey(test, name, "A100-SXM4-40GB")
     entry = {**ENTRY, "kernel": kernel, "time": time,
              "fields": {field: {"dram_load": {"capacity": amount}}}}  # fmt: skip
     text = format_file({key: entry})

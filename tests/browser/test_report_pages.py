@@ -6,7 +6,7 @@ import sys
 import pytest
 
 import perfassert as pa
-from perfassert.baseline.entry import DEFAULT_NAME, Key, entry_of
+from perfassert.baseline.entry import DEFAULT_NAME, BaselineKey, entry_of
 from perfassert.baseline.text import format_file
 from perfassert.cli.main import main
 from perfassert.frontends.toolchain import tools
@@ -168,7 +168,9 @@ def history(tmp_path_factory):
     for number in range(12):
         scale = 1.5 if 4 <= number < 9 else 1.0 + number / 100
         moved = {**entry, "time": entry["time"] * scale}
-        keys = {name: Key(name, DEFAULT_NAME, "A100-SXM4-40GB") for name in ("test_a", "test_b")}
+        keys = {
+            name: BaselineKey(name, DEFAULT_NAME, "A100-SXM4-40GB") for name in ("test_a", "test_b")
+        }
         file.write_text(
             format_file({keys["test_a"]: moved, keys["test_b"]: entry}) + f"# {number}\n"
         )

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import perfassert as pa
-from perfassert.baseline.entry import DEFAULT_NAME, Key, entry_of
+from perfassert.baseline.entry import DEFAULT_NAME, BaselineKey, entry_of
 from perfassert.baseline.text import format_file
 from perfassert.cli.main import main
 
@@ -47,8 +47,8 @@ def repository(tmp_path_factory):
         scale = 1.5 if SLOWER <= number < FASTER else 1.2 if number >= FASTER else 1.0
         moved = {**steady, "time": steady["time"] * scale, "registers": 32 + int(10 * scale)}
         entries = {
-            Key("test_copy", DEFAULT_NAME, "A100-SXM4-40GB"): moved,
-            Key("test_other", DEFAULT_NAME, "A100-SXM4-40GB"): steady,
+            BaselineKey("test_copy", DEFAULT_NAME, "A100-SXM4-40GB"): moved,
+            BaselineKey("test_other", DEFAULT_NAME, "A100-SXM4-40GB"): steady,
         }
         stream.append(commit(number, format_file(entries) + f"# {number}\n"))
     subprocess.run(["git", "fast-import", "--quiet"], cwd=place, input=b"".join(stream), check=True)
@@ -73,7 +73,7 @@ def test_a_subject_hides_no_step(tmp_path, monkeypatch, capsys, mark):
     name = ["-c", "user.name=A", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false"]
     monkeypatch.chdir(tmp_path)
     subprocess.run(["git", "init", "-q", "-b", "main"], check=True)
-    key = Key("test_copy", DEFAULT_NAME, "A100-SXM4-40GB")
+    key = BaselineKey("test_copy", DEFAULT_NAME, "A100-SXM4-40GB")
     steady, place = entry(32), Path("__perf__")
     place.mkdir()
     for scale in (1.0, 1.5):

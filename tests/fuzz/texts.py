@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 import perfassert as pa
-from perfassert.baseline.entry import Key, entry_of
+from perfassert.baseline.entry import BaselineKey, entry_of
 from perfassert.baseline.text import format_file
 from perfassert.report.document import document, to_json
 
@@ -71,7 +71,7 @@ def report(short: bool = False) -> bytes:
 
 def baselines() -> bytes:
     found = entry_of(prediction())
-    return format_file({Key("t", "default", found["device_digest"]): found}).encode()
+    return format_file({BaselineKey("t", "default", found["device_digest"]): found}).encode()
 
 
 def short_baselines() -> bytes:
@@ -81,7 +81,9 @@ def short_baselines() -> bytes:
            "device_digest")  # fmt: skip
     entry = {name: found[name] for name in one}
     entry |= {"bounds": {"l2": 0.5}, "fields": {"a b": {"dram_load": {"capacity": 8}}}}
-    text = format_file({Key("t", "default", "d"): entry}, {("t", "default", "d", "time"): ["# c"]})
+    text = format_file(
+        {BaselineKey("t", "default", "d"): entry}, {("t", "default", "d", "time"): ["# c"]}
+    )
     return text.partition("\n")[2].encode()
 
 

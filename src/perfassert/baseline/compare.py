@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from perfassert.baseline.components import Change, components, same
-from perfassert.baseline.entry import CHECKSUM, UNKNOWN, Entry, Key
+from perfassert.baseline.entry import CHECKSUM, UNKNOWN, BaselineKey, Entry
 from perfassert.baseline.tolerance import Tolerance
 from perfassert.errors import BaselineError, ExpectationError
 from perfassert.expect.metrics import METRICS
@@ -29,7 +29,7 @@ class Verdict(str, Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class MetricRow:
     """One compared metric."""
 
     change: Change
@@ -56,12 +56,12 @@ class Row:
 class BaselineComparison:
     """A baseline beside what is predicted now."""
 
-    key: Key
+    key: BaselineKey
     old: Entry
     new: Entry
-    rows: tuple[Row, ...]
+    rows: tuple[MetricRow, ...]
 
-    def of(self, verdict: Verdict) -> tuple[Row, ...]:
+    def of(self, verdict: Verdict) -> tuple[MetricRow, ...]:
         """The metrics with that verdict."""
         return tuple(row for row in self.rows if row.verdict is verdict)
 
@@ -71,7 +71,7 @@ class BaselineComparison:
         return components(self.old, self.new)
 
 
-def foreign(key: Key, old: Entry, new: Entry) -> str:
+def foreign(key: BaselineKey, old: Entry, new: Entry) -> str:
     """Why the two cannot be compared, or ``""``: they are of different models or device files, or
     the baseline is not what was written."""
     if old["model_version"] != new["model_version"]:
@@ -108,7 +108,7 @@ def other_kernel(old: Entry, new: Entry, was: str | None = None) -> str:
 
 
 def compare(
-    key: Key,
+    key: BaselineKey,
     old: Entry,
     new: Entry,
     wanted: Mapping[str, Tolerance],
@@ -136,12 +136,12 @@ def compare(
     return BaselineComparison(key, old, new, tuple(rows))
 
 
-def _row(metric: str, tolerance: Tolerance, before: float | str, after: float | str) -> Row:
+def _row(metric: str, tolerance: Tolerance, before: float | str, after: float | str) -> MetricRow:
     if isinstance(before, str) or isinstance(after, str):
         verdict = Verdict.SAME if before == after else Verdict.REGRESSED
     else:
         verdict = _verdict(metric, tolerance, before, after)
-    return Row(Change((metric,), before, after), tolerance, verdict)
+    return MetricRow(Change((metric,), before, after), tolerance, verdict)
 
 
 def _verdict(metric: str, tolerance: Tolerance, before: float, after: float) -> Verdict:
@@ -175,7 +175,7 @@ def failure_text(comparison: BaselineComparison, command: str, why: str = "") ->
     )
 
 
-def _headline(row: Row) -> str:
+def _headline(row: MetricRow) -> str:
     _, before, after, difference, tolerance, _ = row.cells()
     if not difference:
         return f"{row.metric} is {after}, was {before}"

@@ -20,7 +20,7 @@ Path = tuple[str, ...]
 Leaf = Union[str, int, float, tuple[int, ...]]
 
 
-class Key(NamedTuple):
+class BaselineKey(NamedTuple):
     """What a baseline is kept under: the test without its device, a name, the device."""
 
     test: str

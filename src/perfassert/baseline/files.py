@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 
-from perfassert.baseline.entry import Entry, Key
+from perfassert.baseline.entry import BaselineKey, Entry
 from perfassert.baseline.text import format_file, parse_file, remarks_of
 from perfassert.confined import outside, read_bytes
 from perfassert.errors import BaselineError
@@ -57,7 +57,7 @@ def orphans(folder: Path) -> list[Path]:
     return sorted(p for p in folder.glob("*.toml") if p.stem not in modules)
 
 
-def read(path: Path) -> dict[Key, Entry]:
+def read(path: Path) -> dict[BaselineKey, Entry]:
     """The entries of a file, none where it does not exist; :class:`BaselineError` if it is bad."""
     try:
         size = path.stat().st_size
@@ -75,10 +75,10 @@ def read(path: Path) -> dict[Key, Entry]:
 class Update:
     """What is to be written to one file, and what to be dropped from it."""
 
-    written: Mapping[Key, Entry] = field(default_factory=dict)
-    dropped: frozenset[Key] = frozenset()
+    written: Mapping[BaselineKey, Entry] = field(default_factory=dict)
+    dropped: frozenset[BaselineKey] = frozenset()
 
-    def apply_to(self, entries: Mapping[Key, Entry]) -> dict[Key, Entry]:
+    def apply_to(self, entries: Mapping[BaselineKey, Entry]) -> dict[BaselineKey, Entry]:
         """The entries after it."""
         kept = {k: e for k, e in entries.items() if k not in self.dropped}
         return {**kept, **self.written}

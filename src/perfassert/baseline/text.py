@@ -19,8 +19,8 @@ from perfassert.baseline.entry import (
     EXTENTS,
     PROVENANCE,
     TEXTS,
+    BaselineKey,
     Entry,
-    Key,
     Leaf,
     Path,
     is_volume,
@@ -52,7 +52,7 @@ Remarks = Mapping[tuple[str, ...], Sequence[str]]
 """Comments that people wrote on lines of their own, by the table or key that they stand above."""
 
 
-def format_file(entries: Mapping[Key, Entry], remarks: Remarks | None = None) -> str:
+def format_file(entries: Mapping[BaselineKey, Entry], remarks: Remarks | None = None) -> str:
     """The whole file; the same for the same entries, in whatever order they come."""
     kept = remarks or {}
     tables = (_table(key, entries[key], kept) for key in sorted(entries))
@@ -65,7 +65,7 @@ def _block(lines: Sequence[str]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _table(key: Key, entry: Entry, remarks: Remarks) -> list[str]:
+def _table(key: BaselineKey, entry: Entry, remarks: Remarks) -> list[str]:
     """The table with its checksum; one that did not fit before still does not."""
     last = [] if CHECKSUM in entry else [f'{CHECKSUM} = "{_checksum(entry)}"']
     above = list(remarks.get((*key, CHECKSUM), ())) if last else []
@@ -79,7 +79,7 @@ def _checksum(entry: Entry) -> str:
     return hashlib.sha256(written.encode("utf-8", "surrogatepass")).hexdigest()[:8]
 
 
-def format_entry(key: Key, entry: Entry, remarks: Remarks | None = None) -> list[str]:
+def format_entry(key: BaselineKey, entry: Entry, remarks: Remarks | None = None) -> list[str]:
     """The table of one baseline, line by line; remarks on keys that are gone stand above it."""
     updates = entry.get("updates", 0)
     above = dict(remarks or {})
@@ -144,7 +144,7 @@ def _comment(path: Path, value: Leaf, updates: Any) -> str:
     return "" if written == f"{value} {unit}" else written
 
 
-def parse_file(content: bytes, place: str) -> dict[Key, Entry]:
+def parse_file(content: bytes, place: str) -> dict[BaselineKey, Entry]:
     """The entries of a file; ``place`` names it in errors.
 
     Raises :class:`~perfassert.BaselineError` with line and next step for anything that this
@@ -192,7 +192,7 @@ class _File:
         self.metrics = {m.name: m for m in stored_metrics()}
         self.names = {m.name: m.names for m in self.metrics.values() if m.kind is Kind.NAME}
 
-    def entries(self, data: dict[str, Any]) -> dict[Key, Entry]:
+    def entries(self, data: dict[str, Any]) -> dict[BaselineKey, Entry]:
         version = data.pop("format", None)
         if version is None:
             reason = "is empty or truncated" if not data else "has no 'format', as the first key is"
@@ -205,12 +205,12 @@ class _File:
             )
         return {key: self.check_entry(key, entry) for key, entry in self.tables(data)}
 
-    def tables(self, data: dict[str, Any]) -> Iterator[tuple[Key, dict[str, Any]]]:
+    def tables(self, data: dict[str, Any]) -> Iterator[tuple[BaselineKey, dict[str, Any]]]:
         for test, names in data.items():
             for name, devices in self.inside((test,), names).items():
                 for device, entry in self.inside((test, name), devices).items():
                     yield (
-                        Key(test, name, device),
+                        BaselineKey(test, name, device),
                         self.inside((test, name, device), entry),
                     )
 
@@ -219,7 +219,7 @@ class _File:
             raise self.error(path, "stands outside of a table [test.name.device]")
         return value
 
-    def check_entry(self, key: Key, entry: dict[str, Any]) -> Entry:
+    def check_entry(self, key: BaselineKey, entry: dict[str, Any]) -> Entry:
         """The entry; its checksum stays in it where the values are not those that were written."""
         stored = entry.pop(CHECKSUM, None)
         if stored is not None and not isinstance(stored, str):
@@ -227,7 +227,7 @@ class _File:
         self.check_all(key, entry)
         return entry if stored in (None, _checksum(entry)) else {**entry, CHECKSUM: stored}
 
-    def check_all(self, key: Key, entry: dict[str, Any]) -> None:
+    def check_all(self, key: BaselineKey, entry: dict[str, Any]) -> None:
         for name in PROVENANCE:
             if name not in entry:
                 raise self.error(key, f"has no {name}: it is truncated or was edited")
@@ -240,7 +240,7 @@ class _File:
         for path, value in leaves(entry):
             self.check(key, path, value)
 
-    def check(self, key: Key, path: Path, value: Any) -> None:
+    def check(self, key: BaselineKey, path: Path, value: Any) -> None:
         name, wanted = path[0], ""
         if name in self.names:
             if value not in self.names[name]:
@@ -256,7 +256,7 @@ class _File:
         if wanted:
             raise self.error((*key, *path), wanted)
 
-    def check_name(self, key: Key, path: Path) -> None:
+    def check_name(self, key: BaselineKey, path: Path) -> None:
         known = [*self.metrics, *COUNTS, *TEXTS, *EXTENTS]
         nested = {"bounds": 2, "fields": 4}
         depth = nested.get(path[0], 1 if path[0] in known else 0)

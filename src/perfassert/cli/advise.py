@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from perfassert.cli.command import add_command
-from perfassert.cli.launches import Work, add_work, work
+from perfassert.cli.launches import RequestedLaunch, add_work, work
 from perfassert.cli.terminal import say
 from perfassert.errors import LaunchError
 from perfassert.prediction.prediction import Prediction
@@ -74,18 +74,20 @@ def _advise(options: argparse.Namespace) -> int:
     return 0
 
 
-def _seconds(one: Work, prediction: Prediction) -> float:
+def _seconds(one: RequestedLaunch, prediction: Prediction) -> float:
     return float(prediction.time) * one.count
 
 
-def _heading(one: Work, prediction: Prediction, whole: float) -> str:
+def _heading(one: RequestedLaunch, prediction: Prediction, whole: float) -> str:
     """Which launch, and its share of the time of all."""
     share = percent(_seconds(one, prediction) / whole, signed=False)
     text = f"{one.label}: {share} of the time of all launches"
     return f"{text} ({one.count} alike)" if one.count > 1 else text
 
 
-def _advice_output(one: Work, prediction: Prediction, options: argparse.Namespace) -> Any:
+def _advice_output(
+    one: RequestedLaunch, prediction: Prediction, options: argparse.Namespace
+) -> Any:
     """Text, or data for JSON."""
     from perfassert.cli.attempts import report as attempted
     from perfassert.cli.attempts import to_data, try_changes

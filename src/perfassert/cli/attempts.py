@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from perfassert.cli.launches import Work
+from perfassert.cli.launches import RequestedLaunch
 from perfassert.cli.source_edits import add_launch_bounds, add_restrict, relocate, unroll_loop
 from perfassert.cli.sources import kernel_of
 from perfassert.errors import KernelSourceError, PerfAssertError
@@ -67,7 +67,7 @@ class Tried:
 
 
 def try_changes(
-    work: Work, prediction: Prediction, options: argparse.Namespace, count: int
+    work: RequestedLaunch, prediction: Prediction, options: argparse.Namespace, count: int
 ) -> tuple[Tried, ...]:
     """The first ``count`` attempts, those for the best advice first.
 
@@ -155,7 +155,11 @@ class _Attempts:
 
 
 def _predict_attempt(
-    attempt: Attempt, work: Work, before: Prediction, options: argparse.Namespace, text: str
+    attempt: Attempt,
+    work: RequestedLaunch,
+    before: Prediction,
+    options: argparse.Namespace,
+    text: str,
 ) -> Tried:
     from perfassert.predictor.model import estimate_case
     from perfassert.predictor.predict import predict

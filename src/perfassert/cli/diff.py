@@ -18,9 +18,9 @@ from perfassert.cli.terminal import progress, raw, say
 from perfassert.errors import KernelSourceError, LaunchError
 
 if TYPE_CHECKING:
-    from perfassert.comparison.kernel_changes import CodeDiff, Side
-    from perfassert.comparison.launched import Asked, Launched
-    from perfassert.comparison.limits import Limits
+    from perfassert.comparison.kernel_changes import CodeDiff, CodeSide
+    from perfassert.comparison.launched import Asked, LaunchComparison
+    from perfassert.comparison.limits import ChangeLimits
     from perfassert.comparison.sides import Reading
     from perfassert.hardware.model import Device
 
@@ -90,7 +90,7 @@ def _diff(options: argparse.Namespace) -> int:
 
 def _compare_sides(
     options: argparse.Namespace,
-    limits: Limits,
+    limits: ChangeLimits,
     opened: tuple[Opened, Opened],
     device: Device | None,
 ) -> int:
@@ -118,7 +118,7 @@ def _compare_sides(
     return int(failed)
 
 
-def _limits(options: argparse.Namespace) -> Limits:
+def _limits(options: argparse.Namespace) -> ChangeLimits:
     from perfassert.comparison.limits import parse
 
     with_launches = options.launches is not None
@@ -140,7 +140,7 @@ def _requested_launches(options: argparse.Namespace, opened: Opened) -> list[Ask
 
 
 def _print(
-    options: argparse.Namespace, code_diff: CodeDiff, times: Launched | None, failed: bool
+    options: argparse.Namespace, code_diff: CodeDiff, times: LaunchComparison | None, failed: bool
 ) -> None:
     from perfassert.comparison import kernel_text
     from perfassert.comparison.github import tell
@@ -167,7 +167,7 @@ def _print(
 class Opened:
     """One side, and how its files are compiled."""
 
-    side: Side
+    side: CodeSide
     reading: Reading
 
 
@@ -195,10 +195,10 @@ def _is_known(name: str) -> bool:
 
 
 def _open_side(
-    name: str, build: str | None, reading: Reading, stack: ExitStack, known: Side | None = None
+    name: str, build: str | None, reading: Reading, stack: ExitStack, known: CodeSide | None = None
 ) -> Opened:
     """``known``: the base, all of whose files are broken in a head that cannot be built."""
-    from perfassert.comparison.kernel_changes import Side
+    from perfassert.comparison.kernel_changes import CodeSide
     from perfassert.comparison.revisions import build as built
     from perfassert.comparison.revisions import checked_out, is_revision
     from perfassert.comparison.sides import side
@@ -224,4 +224,4 @@ def _open_side(
     if known is None:
         raise KernelSourceError(why)
     lost = dict.fromkeys((p.file for p in known.kernels), why)
-    return Opened(Side(name, checkout.folder, (), lost), own)
+    return Opened(CodeSide(name, checkout.folder, (), lost), own)

@@ -15,7 +15,7 @@ from perfassert.quantity import Quantity
 from perfassert.report.tables import Table, Text, join, percent, table
 
 if TYPE_CHECKING:
-    from perfassert.comparison.history import Commit, History, Line, Step
+    from perfassert.comparison.history import BaselineHistory, Commit, History, TimeStep
 
 _HEADER = ("test", "device", "commits", "first", "last", "change", "largest step")
 
@@ -105,7 +105,7 @@ def _text(history: History) -> Text:
     return join(parts)
 
 
-def _row(line: Line) -> tuple[object, ...]:
+def _row(line: BaselineHistory) -> tuple[object, ...]:
     first, last = (Quantity(line.times[i][1], "s") for i in (0, -1))
     worst = max(line.steps, key=lambda s: s.share or 0.0, default=None)
     worst_text = ""
@@ -125,7 +125,7 @@ def _to_dict(history: History) -> dict[str, Any]:
     }
 
 
-def _line(line: Line) -> dict[str, Any]:
+def _line(line: BaselineHistory) -> dict[str, Any]:
     return {
         "file": line.file,
         "baselines": line.alternative,
@@ -136,7 +136,7 @@ def _line(line: Line) -> dict[str, Any]:
     }
 
 
-def _step(step: Step) -> dict[str, Any]:
+def _step(step: TimeStep) -> dict[str, Any]:
     commit = step.commit
     return {
         "commit": commit.digest,

@@ -28,7 +28,7 @@ _REAL = ("float", "double", "__half", "half", "__nv_bfloat16")
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class TestedKernel:
     """One kernel: ``name`` chooses it in its file, ``test`` names its test.
 
     ``args``: parameters that are numbers → something to start from; ``others``: structures, which
@@ -49,7 +49,7 @@ class Plan:
     kind: str
     given: dict[str, Any]
     devices: tuple[str, ...]
-    kernels: tuple[Found, ...]
+    kernels: tuple[TestedKernel, ...]
 
 
 def add(commands: Any) -> None:
@@ -144,7 +144,9 @@ def _devices_of(infos: Sequence[KernelInfo], source: Path) -> Iterator[str]:
     yield from (by_arch[arch] for arch in archs if arch in by_arch)
 
 
-def suggest_tests(infos: Sequence[KernelInfo], known: Sequence[Sequence[Any]]) -> Iterator[Found]:
+def suggest_tests(
+    infos: Sequence[KernelInfo], known: Sequence[Sequence[Any]]
+) -> Iterator[TestedKernel]:
     """``known``: the parameters of each kernel. Overloads are told apart by their mangled names."""
     names = [info.name for info in infos]
     taken: set[str] = set()
@@ -158,7 +160,7 @@ def suggest_tests(infos: Sequence[KernelInfo], known: Sequence[Sequence[Any]]) -
         args = {p.name: _start(p) for p in plain if not _is_structure(p)}
         others = tuple(p.name for p in plain if _is_structure(p))
         unique = names.count(info.name) == 1
-        yield Found(info.name if unique else info.mangled, test, args, others)
+        yield TestedKernel(info.name if unique else info.mangled, test, args, others)
 
 
 def _numbered_name(base: str, number: int) -> str:

@@ -14,7 +14,7 @@ from perfassert.kernel.launch import Launch
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class RequestedLaunch:
     """A launch that happens ``count`` times; ``label``: in its launches file, else empty."""
 
     kernel: Kernel
@@ -35,7 +35,7 @@ def add_work(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def work(options: argparse.Namespace) -> tuple[Work, ...]:
+def work(options: argparse.Namespace) -> tuple[RequestedLaunch, ...]:
     """Raises :class:`LaunchError` where something is missing or said twice."""
     if options.launches is not None:
         return tuple(_recorded_launches(options))
@@ -47,10 +47,10 @@ def work(options: argparse.Namespace) -> tuple[Work, ...]:
             raise LaunchError(f"--{name} is missing; give it, or --launches FILE")
     launch = launch_of(options)
     assert launch is not None
-    return (Work(kernel, launch, options.device),)
+    return (RequestedLaunch(kernel, launch, options.device),)
 
 
-def _recorded_launches(options: argparse.Namespace) -> Iterator[Work]:
+def _recorded_launches(options: argparse.Namespace) -> Iterator[RequestedLaunch]:
     from perfassert.perf_toml.launches import choose_launches, launches
 
     given: dict[str, Any] = {n: getattr(options, n) for n in ("grid", "block", "arg")}
@@ -63,4 +63,4 @@ def _recorded_launches(options: argparse.Namespace) -> Iterator[Work]:
         kernel = entry.kernel
         if options.source is not None:
             kernel = kernel_of(argparse.Namespace(**{**vars(options), "kernel": kernel.name}))
-        yield Work(kernel, entry.launch, device, entry.label, entry.count)
+        yield RequestedLaunch(kernel, entry.launch, device, entry.label, entry.count)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from perfassert.cli.command import add_command
-from perfassert.cli.launches import Work, add_work, work
+from perfassert.cli.launches import RequestedLaunch, add_work, work
 from perfassert.cli.terminal import progress, say
 from perfassert.errors import PerfAssertError
 from perfassert.prediction.prediction import Prediction
@@ -51,7 +51,7 @@ def _to_dict(prediction: Prediction) -> dict[str, Any]:
     return {**prediction.to_dict(), "sources": sources(prediction, Path.cwd())}
 
 
-def _all(asked: tuple[Work, ...], options: argparse.Namespace) -> int:
+def _all(asked: tuple[RequestedLaunch, ...], options: argparse.Namespace) -> int:
     """Every launch of a file; one that cannot be predicted does not hide the others."""
     from perfassert.predictor.predict import predict
     from perfassert.report.launches import Predicted, text

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 from perfassert.baseline import compare as baselines
 from perfassert.baseline.components import Change, Value, components, same
-from perfassert.baseline.entry import Entry, entry_of
-from perfassert.baseline.entry import Key as EntryKey
+from perfassert.baseline.entry import BaselineKey, Entry, entry_of
 from perfassert.baseline.tolerance import Tolerance, tolerances
 from perfassert.comparison.line_changes import LineChange, line_changes
-from perfassert.comparison.read import Key, Place, Reported, ReportFile
+from perfassert.comparison.read import Place, PredictionKey, Reported, ReportFile
 from perfassert.comparison.status import ORDER, Status, count
 from perfassert.errors import ReportError
 from perfassert.expect.metrics import METRICS
@@ -35,7 +34,7 @@ class Item:
     is incomparable.
     """
 
-    key: Key
+    key: PredictionKey
     status: Status
     base: Reported | None
     head: Reported | None
@@ -133,7 +132,7 @@ def compare(
 
 
 def _item(
-    key: Key,
+    key: PredictionKey,
     base: Reported | None,
     head: Reported | None,
     wanted: Mapping[str, Tolerance],
@@ -156,7 +155,7 @@ def _item(
             reason=broken,
         )
     old, new = entry_of(base.prediction), entry_of(head.prediction)
-    known = EntryKey(key.test, key.label, key.device)
+    known = BaselineKey(key.test, key.label, key.device)
     if key.device and (reason := baselines.foreign(known, old, new)):
         return Item(key, Status.INCOMPARABLE, base, head, reason=reason)
     (row,) = baselines.compare(known, old, new, wanted).rows

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from perfassert.baseline.compare import foreign
 from perfassert.baseline.components import components, same
-from perfassert.baseline.entry import DEFAULT_NAME, Entry, Key
+from perfassert.baseline.entry import DEFAULT_NAME, BaselineKey, Entry
 from perfassert.baseline.files import FOLDER, alternative
 from perfassert.baseline.text import parse_file
 from perfassert.comparison.revisions import check_revision, git_bytes, git_text
@@ -34,7 +34,7 @@ class Commit:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class TimeStep:
     """A commit that moved a baseline's time; ``share``: of the time before, None where ``reason``
     says that the two cannot be compared. ``cause``: what differs most, in words."""
 
@@ -47,14 +47,14 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class BaselineHistory:
     """One baseline over the commits: its states, oldest first, each with the commit that wrote it,
     and the steps of its time between them."""
 
     file: str
-    key: Key
+    key: BaselineKey
     states: tuple[tuple[Commit, Entry], ...]
-    steps: tuple[Step, ...]
+    steps: tuple[TimeStep, ...]
 
     @property
     def times(self) -> tuple[tuple[Commit, float], ...]:
@@ -92,7 +92,7 @@ class History:
     ``commits``: those that wrote baselines, oldest first."""
 
     commits: tuple[Commit, ...]
-    lines: tuple[Line, ...]
+    lines: tuple[BaselineHistory, ...]
     unreadable: tuple[str, ...]
 
 
@@ -111,7 +111,8 @@ def history(path: Path, revisions: str = "HEAD", progress: Progress | None = Non
         for file in commit.files:
             reading.add(commit, file, texts[commit.digest, file], commit.digest in wanted)
     lines = [
-        Line(f, k, tuple(s), tuple(reading.steps[f, k])) for (f, k), s in reading.states.items()
+        BaselineHistory(f, k, tuple(s), tuple(reading.steps[f, k]))
+        for (f, k), s in reading.states.items()
     ]
     lines.sort(key=lambda line: (-line.loss, line.file, line.key))
     used = {commit.digest for line in lines for commit, _ in line.states}
@@ -119,7 +120,7 @@ def history(path: Path, revisions: str = "HEAD", progress: Progress | None = Non
     return History(shown, tuple(lines), tuple(reading.unreadable))
 
 
-_Place = tuple[str, Key]
+_Place = tuple[str, BaselineKey]
 
 
 @dataclass(slots=True)
@@ -127,10 +128,10 @@ class _Reading:
     """What is known of files so far: their newest entries, with the commit that wrote each.
     ``states``: those of baselines that a commit of the range wrote, the one before it first."""
 
-    known: dict[str, dict[Key, Entry]] = field(default_factory=dict)
+    known: dict[str, dict[BaselineKey, Entry]] = field(default_factory=dict)
     newest: dict[_Place, tuple[Commit, Entry]] = field(default_factory=dict)
     states: dict[_Place, list[tuple[Commit, Entry]]] = field(default_factory=dict)
-    steps: dict[_Place, list[Step]] = field(default_factory=lambda: defaultdict(list))
+    steps: dict[_Place, list[TimeStep]] = field(default_factory=lambda: defaultdict(list))
     unreadable: list[str] = field(default_factory=list)
 
     def add(self, commit: Commit, file: str, text: bytes, in_range: bool) -> None:
@@ -157,13 +158,13 @@ class _Reading:
         self.newest[place] = (commit, entry)
 
 
-def _step(commit: Commit, key: Key, old: Entry, new: Entry) -> Step | None:
+def _step(commit: Commit, key: BaselineKey, old: Entry, new: Entry) -> TimeStep | None:
     before, after = float(old.get("time", 0.0)), float(new.get("time", 0.0))
     if same(before, after) or not before:
         return None
     if reason := foreign(key, old, new):
-        return Step(commit, before, after, None, "", reason)
-    return Step(commit, before, after, after / before - 1, cause_of(old, new))
+        return TimeStep(commit, before, after, None, "", reason)
+    return TimeStep(commit, before, after, after / before - 1, cause_of(old, new))
 
 
 def cause_of(old: Entry, new: Entry) -> str:
@@ -212,7 +213,7 @@ def _answers(output: bytes) -> Iterator[bytes]:
         at += size + 1
 
 
-def steps_of_test(history: History, test: str) -> list[tuple[Line, Step]]:
+def steps_of_test(history: History, test: str) -> list[tuple[BaselineHistory, TimeStep]]:
     """The steps of the baselines of a test, the greatest loss first.
 
     :class:`BaselineError` where no baseline is called so.

@@ -9,7 +9,7 @@ from typing import Any
 from perfassert.baseline.compare import foreign
 from perfassert.baseline.components import same
 from perfassert.baseline.entry import Entry, stored_metrics, unit_of
-from perfassert.comparison.history import Commit, History, Line, cause_of
+from perfassert.comparison.history import BaselineHistory, Commit, History, cause_of
 from perfassert.expect.metrics import Kind
 from perfassert.report.page import page
 from perfassert.version import VERSION
@@ -45,7 +45,7 @@ def _commit(commit: Commit) -> Sequence[str]:
     return commit.digest[:_DIGITS], commit.date, commit.author, commit.subject
 
 
-def _line(line: Line, numbers: Mapping[str, int]) -> Mapping[str, Any]:
+def _line(line: BaselineHistory, numbers: Mapping[str, int]) -> Mapping[str, Any]:
     states = [(numbers[commit.digest], entry) for commit, entry in line.states]
     causes: dict[int, str] = {}
     breaks = []

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from perfassert.baseline.components import Change, Value
 from perfassert.comparison.kernel_pairs import By, Pair, pairs
-from perfassert.comparison.limits import CODE_UNITS, Limits
+from perfassert.comparison.limits import CODE_UNITS, ChangeLimits
 from perfassert.comparison.status import ORDER, Status, count
 from perfassert.errors import LaunchError
 from perfassert.frontends.cuda.inventory import KernelInfo
@@ -26,7 +26,7 @@ class Placed:
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class CodeSide:
     """One side: its kernels; ``broken``: file → why nothing of it can be read or compiled."""
 
     name: str
@@ -79,16 +79,16 @@ class CodeDiff:
         """Status → kernels, for those that occur."""
         return count(kernel.status for kernel in self.kernels)
 
-    def fails(self, limits: Limits, allow_gone: bool) -> bool:
+    def fails(self, limits: ChangeLimits, allow_gone: bool) -> bool:
         """Whether something is worse, lost, or new where that is a failure."""
         lost = bool(self.of(Status.BROKEN, Status.GONE) or self.broken) and not allow_gone
         return bool(lost or self.of(Status.WORSE) or (limits.new and self.of(Status.NEW)))
 
 
 def diff(
-    base: Side,
-    head: Side,
-    limits: Limits,
+    base: CodeSide,
+    head: CodeSide,
+    limits: ChangeLimits,
     blocks: Sequence[int] = (),
     device: Device | None = None,
 ) -> CodeDiff:
@@ -105,12 +105,12 @@ def diff(
     return CodeDiff(base.name, head.name, tuple(kernels), broken)
 
 
-def _infos(side: Side) -> Iterable[KernelInfo]:
+def _infos(side: CodeSide) -> Iterable[KernelInfo]:
     return (placed.info for placed in side.kernels)
 
 
 def _one(
-    pair: Pair, file: str, head: Side, limits: Limits, sizes: Sequence[tuple[int, Device]]
+    pair: Pair, file: str, head: CodeSide, limits: ChangeLimits, sizes: Sequence[tuple[int, Device]]
 ) -> KernelDiff:
     before, after = pair.base, pair.head
     if before is None:
@@ -153,7 +153,7 @@ def _changes(
     return tuple(Change((n,), b, h) for n, b, h in pairs_ if b != h)
 
 
-def _failures(changes: Sequence[Change], limits: Limits) -> Iterable[str]:
+def _failures(changes: Sequence[Change], limits: ChangeLimits) -> Iterable[str]:
     """A block that no longer fits has no occupancy left."""
     for change in changes:
         for limit in limits.of({change.metric.partition(" of ")[0]}):

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from perfassert.baseline import compare as baselines
 from perfassert.baseline.components import format_field
-from perfassert.baseline.entry import Key as EntryKey
-from perfassert.baseline.entry import entry_of
+from perfassert.baseline.entry import BaselineKey, entry_of
 from perfassert.baseline.tolerance import Tolerance
 from perfassert.baseline.why import why
 from perfassert.comparison.compare import (
@@ -19,10 +18,10 @@ from perfassert.comparison.compare import (
     compare,
     time_tolerance,
 )
-from perfassert.comparison.kernel_changes import CodeDiff, Placed, Side
-from perfassert.comparison.limits import CODE_UNITS, Limits
+from perfassert.comparison.kernel_changes import CodeDiff, CodeSide, Placed
+from perfassert.comparison.limits import CODE_UNITS, ChangeLimits
 from perfassert.comparison.line_changes import costs_of
-from perfassert.comparison.read import Key, Place, Reported, ReportFile
+from perfassert.comparison.read import Place, PredictionKey, Reported, ReportFile
 from perfassert.comparison.sides import Reading
 from perfassert.comparison.status import Status
 from perfassert.errors import KernelSourceError, PerfAssertError
@@ -53,7 +52,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Launched:
+class LaunchComparison:
     """``comparison``: times, components and causes; ``failures``: other numbers that went too far,
     in words; ``unknown``: launches that the base cannot predict either, and why; ``changed``: those
     that do other work than in the base, which is gone with them; ``timed``: whether times are
@@ -74,12 +73,12 @@ class Launched:
 
 
 def compare_launches(
-    base: tuple[Side, Sequence[Asked]],
-    head: tuple[Side, Sequence[Asked]],
+    base: tuple[CodeSide, Sequence[Asked]],
+    head: tuple[CodeSide, Sequence[Asked]],
     code: CodeDiff,
-    limits: Limits,
+    limits: ChangeLimits,
     readings: tuple[Reading, Reading],
-) -> Launched:
+) -> LaunchComparison:
     """Predict every launch with the code of its side. One that cannot be predicted is broken."""
     renamed = {
         k.pair.base.mangled: k.pair.head.mangled
@@ -97,7 +96,9 @@ def compare_launches(
     failures = tuple(text for item in items for text in _too_much(item, limits))
     unknown = tuple(f"{x}: no prediction: {old.broken[x]}" for x in new.broken if x in old.broken)
     changed = tuple(_other_work(base[1], head[1]))
-    return Launched(replace(comparison, items=items), failures, unknown, changed, time is not None)
+    return LaunchComparison(
+        replace(comparison, items=items), failures, unknown, changed, time is not None
+    )
 
 
 def _other_work(base: Sequence[Asked], head: Sequence[Asked]) -> Iterator[str]:
@@ -147,9 +148,9 @@ def _short(value: object) -> str:
 
 
 def _predict_side(
-    side: Side, asked: Sequence[Asked], renamed: Mapping[str, str], reading: Reading
+    side: CodeSide, asked: Sequence[Asked], renamed: Mapping[str, str], reading: Reading
 ) -> ReportFile:
-    reports: dict[Key, Reported] = {}
+    reports: dict[PredictionKey, Reported] = {}
     broken: dict[str, str] = {}
     for one in asked:
         try:
@@ -160,11 +161,13 @@ def _predict_side(
             broken[one.label] = str(error)
             continue
         name = one.label.partition("#")[0]
-        reports[Key(one.label, name, prediction.device)] = _to_reported(prediction, side.folder)
+        reports[PredictionKey(one.label, name, prediction.device)] = _to_reported(
+            prediction, side.folder
+        )
     return ReportFile(side.folder, MODEL_VERSION, reports, single=False, broken=broken)
 
 
-def _find_kernel(one: Asked, side: Side, renamed: Mapping[str, str]) -> Placed:
+def _find_kernel(one: Asked, side: CodeSide, renamed: Mapping[str, str]) -> Placed:
     """The side's kernel of that name, or what the base's has become."""
     by_name = {placed.info.mangled: placed for placed in reversed(side.kernels)}
     former = {old: by_name[new] for old, new in renamed.items() if new in by_name}
@@ -213,13 +216,13 @@ def _with_cause(item: Item, tolerance: Tolerance) -> Item:
     """With the cause, where it is slower."""
     if item.status is not Status.SLOWER or item.base is None or item.head is None:
         return item
-    key = EntryKey(item.key.test, item.key.label, item.key.device)
+    key = BaselineKey(item.key.test, item.key.label, item.key.device)
     old, new = entry_of(item.base.prediction), entry_of(item.head.prediction)
     comparison = baselines.compare(key, old, new, {"time": tolerance})
     return replace(item, reason=why(comparison, item.head.prediction, item.base.prediction))
 
 
-def _too_much(item: Item, limits: Limits) -> Iterator[str]:
+def _too_much(item: Item, limits: ChangeLimits) -> Iterator[str]:
     """What code says by itself is limited there."""
     if item.base is None or item.head is None or item.status is Status.INCOMPARABLE:
         return

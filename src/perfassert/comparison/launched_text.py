@@ -9,24 +9,24 @@ from perfassert.comparison import kernel_text
 from perfassert.comparison import text as times_text
 from perfassert.comparison.github import annotation
 from perfassert.comparison.kernel_changes import CodeDiff
-from perfassert.comparison.launched import Launched
+from perfassert.comparison.launched import LaunchComparison
 from perfassert.report.markdown_parts import LIMIT, words
 from perfassert.report.tables import Text, join
 
 _LISTED, _LONGEST = 40, 300  # failures in a comment, characters of each
 
 
-def text(code: CodeDiff, times: Launched) -> Text:
+def text(code: CodeDiff, times: LaunchComparison) -> Text:
     """What the command prints."""
     launches = join(("launches: ", times_text.text(times.comparison)), "")
     return join((kernel_text.text(code), launches, *_statements(times)))
 
 
-def _statements(times: Launched) -> tuple[str, ...]:
+def _statements(times: LaunchComparison) -> tuple[str, ...]:
     return (*times.failures, *times.changed, *times.unknown)
 
 
-def markdown(code: CodeDiff, times: Launched, failed: bool) -> str:
+def markdown(code: CodeDiff, times: LaunchComparison, failed: bool) -> str:
     """A comment for a pull request; each part takes its share."""
     statements = _statements(times)
     bullets = "".join(f"\n- {words(failure)[:_LONGEST]}" for failure in statements[:_LISTED])
@@ -35,7 +35,7 @@ def markdown(code: CodeDiff, times: Launched, failed: bool) -> str:
     return f"{launches}{bullets}\n\n{kernel_text.markdown(code, failed, room)}"
 
 
-def to_dict(code: CodeDiff, times: Launched) -> dict[str, Any]:
+def to_dict(code: CodeDiff, times: LaunchComparison) -> dict[str, Any]:
     """Plain data that JSON can hold; ``launches`` as ``perfassert compare`` has them."""
     document = kernel_text.to_dict(code)
     lists = ("failures", "unknown", "changed")
@@ -44,7 +44,7 @@ def to_dict(code: CodeDiff, times: Launched) -> dict[str, Any]:
     return document
 
 
-def warnings(code: CodeDiff, times: Launched) -> Iterator[str]:
+def warnings(code: CodeDiff, times: LaunchComparison) -> Iterator[str]:
     """Workflow commands, one line each."""
     yield from times_text.warnings(times.comparison)
     yield from (annotation("a launch moves too much", failure) for failure in times.failures)

@@ -42,13 +42,13 @@ class Limit:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ChangeLimits:
     """``new``: kernels that only the head has are failures."""
 
     all: tuple[Limit, ...]
     new: bool = False
 
-    def without_launches(self) -> Limits:
+    def without_launches(self) -> ChangeLimits:
         """:class:`ExpectationError` where one can never be reached: it needs a launch."""
         for limit in self.all:
             if limit.metric not in CODE_UNITS:
@@ -62,14 +62,14 @@ class Limits:
         return tuple(limit for limit in self.all if limit.metric in metrics)
 
 
-def parse(text: str) -> Limits:
+def parse(text: str) -> ChangeLimits:
     """Read, never evaluated. :class:`ExpectationError` for what has no meaning."""
     parts = [part.strip() for part in text.split(",") if part.strip()]
     limits = [_limit(part) for part in parts if part != NEW]
     metrics = [limit.metric for limit in limits]
     if twice := [m for m in metrics if metrics.count(m) > 1]:
         raise ExpectationError(f"--fail-on: {twice[0]} is limited twice")
-    return Limits(tuple(limits), NEW in parts)
+    return ChangeLimits(tuple(limits), NEW in parts)
 
 
 def _limit(part: str) -> Limit:

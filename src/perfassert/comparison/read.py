@@ -20,7 +20,7 @@ from perfassert.report.sources import costliest
 _LONGEST = 300  # characters of a message that say why a test failed
 
 
-class Key(NamedTuple):
+class PredictionKey(NamedTuple):
     """What a prediction is known by: test, kernel (``"copy#2"``: the second of that name), device.
 
     A prediction outside of tests has no test; any two such are compared.
@@ -58,7 +58,7 @@ class ReportFile:
 
     path: Path
     model_version: str
-    predictions: Mapping[Key, Reported]
+    predictions: Mapping[PredictionKey, Reported]
     single: bool
     broken: Mapping[str, str]
 
@@ -125,16 +125,19 @@ def _broken_tests(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield test["nodeid"], " ".join((test["message"] or "it failed").split())[:_LONGEST]
 
 
-def _tests(tests: list[Mapping[str, Any]]) -> Iterator[tuple[Key, Reported]]:
+def _tests(tests: list[Mapping[str, Any]]) -> Iterator[tuple[PredictionKey, Reported]]:
     for test in tests:
         own = Place(test["file"], test["line"]) if test["line"] else None
         for data in test["predictions"]:
-            yield Key(test["nodeid"], data["label"], data["device"]), _to_reported(data, own)
+            yield (
+                PredictionKey(test["nodeid"], data["label"], data["device"]),
+                _to_reported(data, own),
+            )
 
 
 def _single(path: Path, data: Mapping[str, Any]) -> ReportFile:
     reported = _to_reported(data, None)
-    key = Key("", "", "")
+    key = PredictionKey("", "", "")
     return ReportFile(path, reported.prediction.model_version, {key: reported}, True, {})
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from perfassert.comparison.kernel_changes import Placed, Side
+from perfassert.comparison.kernel_changes import CodeSide, Placed
 from perfassert.comparison.revisions import Checkout
 from perfassert.errors import KernelSourceError, ToolchainMissing
 from perfassert.frontends.cuda.inventory import kernels
@@ -36,7 +36,9 @@ class Reading:
         return replace(self, compilation=given)
 
 
-def side(path: Path, reading: Reading, name: str = "", progress: Progress | None = None) -> Side:
+def side(
+    path: Path, reading: Reading, name: str = "", progress: Progress | None = None
+) -> CodeSide:
     """Read all; what cannot be read is said, and does not hide the rest. ``progress`` is told how
     many files are read, of how many.
 
@@ -67,7 +69,7 @@ def side(path: Path, reading: Reading, name: str = "", progress: Progress | None
             broken[shown] = why
         if progress:
             progress(number + 1, len(files))
-    return Side(name or str(path), folder, tuple(kernels), broken)
+    return CodeSide(name or str(path), folder, tuple(kernels), broken)
 
 
 def _kernels(file: Path, reading: Reading) -> Sequence[Any]:
@@ -75,7 +77,7 @@ def _kernels(file: Path, reading: Reading) -> Sequence[Any]:
     return kernels(file, reading.arch, **given)
 
 
-def from_sources(side: Side) -> bool:
+def from_sources(side: CodeSide) -> bool:
     """Whether the other side is to be read as sources, too."""
     return any(placed.path.suffix in _SOURCES for placed in side.kernels)
 
@@ -101,7 +103,7 @@ def _is_hidden(file: Path, folder: Path) -> bool:
     return any(part.startswith(".") for part in file.relative_to(folder).parts)
 
 
-def without_host_code(base: Side, head: Side) -> tuple[Side, Side]:
+def without_host_code(base: CodeSide, head: CodeSide) -> tuple[CodeSide, CodeSide]:
     """Files of which neither side has a kernel are none of ours: objects of the host.
 
     What is left of ``broken``: files that had kernels, and sources, which must compile.

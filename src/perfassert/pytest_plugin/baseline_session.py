@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from perfassert.baseline.entry import Entry, Key
+from perfassert.baseline.entry import BaselineKey, Entry
 from perfassert.baseline.files import (
     FOLDER,
     Update,
@@ -52,7 +52,7 @@ class Record:
     ``guessed``: the prediction is a guess."""
 
     file: Path
-    key: Key
+    key: BaselineKey
     status: str
     moved: str
     old: Entry | None = None
@@ -63,7 +63,7 @@ class Record:
     @classmethod
     def read(cls, data: Mapping[str, Any]) -> Record:
         """From the plain data of a report."""
-        return cls(**{**data, "file": Path(data["file"]), "key": Key(*data["key"])})
+        return cls(**{**data, "file": Path(data["file"]), "key": BaselineKey(*data["key"])})
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class Unused:
     known; ``waits``: for a test that may come back, so that it is not dropped."""
 
     file: Path
-    key: Key
+    key: BaselineKey
     why: str = ""
     waits: bool = False
 
@@ -184,7 +184,7 @@ def _silent(run_state: Told) -> set[Path]:
     return {f for f in files if canonical_module_path(module_of(f)) not in run_state.collected}
 
 
-def _keys(file: Path, problems: list[str]) -> list[Key]:
+def _keys(file: Path, problems: list[str]) -> list[BaselineKey]:
     try:
         return sorted(read(file))
     except BaselineError as error:
@@ -215,11 +215,11 @@ def _function(test: str) -> str:
 
 def _write(result: Result) -> None:
     mode = result.mode
-    wanted: dict[Path, dict[Key, Entry]] = {}
+    wanted: dict[Path, dict[BaselineKey, Entry]] = {}
     for record in result.records:
         if record.status in WRITTEN and record.new is not None:
             wanted.setdefault(record.file, {})[record.key] = record.new
-    dropped: dict[Path, set[Key]] = {}
+    dropped: dict[Path, set[BaselineKey]] = {}
     if mode.prune:
         for unused in (u for u in result.unused if not u.waits):
             dropped.setdefault(unused.file, set()).add(unused.key)

@@ -18,7 +18,7 @@ from perfassert.baseline.compare import (
     foreign,
     other_kernel,
 )
-from perfassert.baseline.entry import DEFAULT_NAME, Entry, Key, entry_of
+from perfassert.baseline.entry import DEFAULT_NAME, BaselineKey, Entry, entry_of
 from perfassert.baseline.files import file_of, read
 from perfassert.baseline.tolerance import Tolerance, tolerances
 from perfassert.baseline.why import why as explanation
@@ -27,7 +27,7 @@ from perfassert.prediction.prediction import Prediction
 from perfassert.pytest_plugin.baseline_options import Mode
 from perfassert.pytest_plugin.guesses import GUESSED
 
-Files = dict[Path, "dict[Key, Entry] | BaselineError"]
+Files = dict[Path, "dict[BaselineKey, Entry] | BaselineError"]
 
 
 class TestBaselines:
@@ -90,7 +90,7 @@ class TestBaselines:
             command = self._command("--perf-update")
             raise ExpectationFailed(failure_text(comparison, command, explanation(comparison, p)))
 
-    def _key(self, p: Prediction, name: str | None) -> Key:
+    def _key(self, p: Prediction, name: str | None) -> BaselineKey:
         if not isinstance(p, Prediction):
             raise ExpectationError(f"no_regression() needs a prediction, not {p!r}")
         if p.device != self._device:
@@ -108,9 +108,9 @@ class TestBaselines:
                 "apart with name="
             )
         self._asked.add(chosen)
-        return Key(_test_of(self._node, self._device), chosen, p.device)
+        return BaselineKey(_test_of(self._node, self._device), chosen, p.device)
 
-    def _entries(self) -> Mapping[Key, Entry]:
+    def _entries(self) -> Mapping[BaselineKey, Entry]:
         if self._path not in self._files:
             try:
                 self._files[self._path] = read(self._path)
@@ -121,7 +121,7 @@ class TestBaselines:
             raise BaselineError(str(entries))
         return entries
 
-    def _missing(self, key: Key, new: Entry, entries: Mapping[Key, Entry]) -> None:
+    def _missing(self, key: BaselineKey, new: Entry, entries: Mapping[BaselineKey, Entry]) -> None:
         __tracebackhide__ = True
         if self._mode.all or self._mode.new:
             self._note(key, "new", None, new)
@@ -135,7 +135,7 @@ class TestBaselines:
 
     def _replace_baseline(
         self,
-        key: Key,
+        key: BaselineKey,
         old: Entry,
         new: Entry,
         wanted: Mapping[str, Tolerance],
@@ -156,7 +156,7 @@ class TestBaselines:
 
     def _note(
         self,
-        key: Key,
+        key: BaselineKey,
         status: str,
         old: Entry | None,
         new: Entry,
@@ -190,7 +190,7 @@ def relative(path: Path, folder: Path) -> str:
 
 
 def _changed_rows(
-    key: Key, old: Entry, new: Entry, wanted: Mapping[str, Tolerance]
+    key: BaselineKey, old: Entry, new: Entry, wanted: Mapping[str, Tolerance]
 ) -> tuple[object, ...]:
     """The compared metrics that are not what they were, else the components."""
     try:

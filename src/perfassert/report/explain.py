@@ -17,7 +17,7 @@ from perfassert.source import Assumption
 
 
 @dataclass(slots=True)
-class Line:
+class SourceLine:
     """One source line: instructions by class; accesses as text with their count."""
 
     place: str
@@ -33,14 +33,14 @@ Costs = Mapping[int, Sequence[tuple[float, float]]]
 """By instruction: (wavefronts, sectors) per warp instruction of each access."""
 
 
-def lines(program: Program, costs: Costs) -> list[Line]:
+def lines(program: Program, costs: Costs) -> list[SourceLine]:
     """The program's lines in the order of the source."""
-    by_place: dict[tuple[str, int], Line] = {}
+    by_place: dict[tuple[str, int], SourceLine] = {}
     for instruction in _reachable_instructions(program):
         span = instruction.span
         key = (span.file, span.line) if span else ("", 0)
         place = span.short if span else "(no line)"
-        line = by_place.setdefault(key, Line(place))
+        line = by_place.setdefault(key, SourceLine(place))
         line.instructions += 1
         line.classes[instruction.operation] = line.classes.get(instruction.operation, 0) + 1
         known = costs.get(instruction.index, ())
@@ -143,14 +143,14 @@ def _extremes(values: Extremes | None) -> str:
     return "" if values is None else "/".join(f"{v:.3g}" for v in values)
 
 
-def _cost(line: Line, key: tuple[str, str]) -> tuple[str, str]:
+def _cost(line: SourceLine, key: tuple[str, str]) -> tuple[str, str]:
     if key not in line.costs:
         return "", ""
     wavefronts, sectors = line.costs[key]
     return f"{wavefronts:.3g}", f"{sectors:.3g}" if sectors else ""
 
 
-def _known_costs(line: Line, key: tuple[str, str]) -> dict[str, float | None]:
+def _known_costs(line: SourceLine, key: tuple[str, str]) -> dict[str, float | None]:
     return dict(zip(("wavefronts", "sectors"), line.costs.get(key, (None, None)), strict=True))
 
 
