@@ -7,7 +7,6 @@ a pull request reads as the change.
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite
@@ -34,6 +33,7 @@ from perfassert.prediction.prediction import LIMITERS
 from perfassert.quantity import format_quantity
 from perfassert.report.tables import percent
 from perfassert.toml_tables import TOMLDecodeError, loads
+from perfassert.toml_text import format_key, format_value
 from perfassert.version import MODEL_VERSION
 
 FORMAT = 1
@@ -42,7 +42,6 @@ _HEADER = f"""\
 # Every number is in base units (seconds, bytes); comments are made from them.
 format = {FORMAT}
 """
-_BARE = re.compile(r"[A-Za-z0-9_-]+")
 _CONFLICT = re.compile(r"(<<<<<<<|=======|>>>>>>>|\|\|\|\|\|\|\|)(\s|$)")
 _RESTORE = "restore the file from version control, or delete it and run pytest --perf-update"
 _REMAKE = "undo the edit, or delete the table and run pytest --perf-update"
@@ -75,7 +74,9 @@ def _table(key: BaselineKey, entry: Entry, remarks: Remarks) -> list[str]:
 
 def _checksum(entry: Entry) -> str:
     """Of the values of a table, as they are written."""
-    written = "\n".join(f"{_dotted_key(path)} = {_value(value)}" for path, value in leaves(entry))
+    written = "\n".join(
+        f"{_dotted_key(path)} = {format_value(value)}" for path, value in leaves(entry)
+    )
     return hashlib.sha256(written.encode("utf-8", "surrogatepass")).hexdigest()[:8]
 
 
@@ -87,7 +88,7 @@ def format_entry(key: BaselineKey, entry: Entry, remarks: Remarks | None = None)
     for path, value in leaves(entry):
         comment = _comment(path, value, updates)
         lines += above.pop((*key, *path), ())
-        lines.append(f"{_dotted_key(path)} = {_value(value)}{comment and f'  # {comment}'}")
+        lines.append(f"{_dotted_key(path)} = {format_value(value)}{comment and f'  # {comment}'}")
     left = [line for at in sorted(above) if at[: len(key)] == tuple(key) for line in above[at]]
     return [*left, f"[{_dotted_key(key)}]", *lines]
 
@@ -115,21 +116,7 @@ def remarks_of(text: str) -> Remarks:
 
 
 def _dotted_key(path: tuple[str, ...]) -> str:
-    return ".".join(key if _BARE.fullmatch(key) else _quote(key) for key in path)
-
-
-def _quote(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007F")
-
-
-def _value(value: Leaf) -> str:
-    if isinstance(value, str):
-        return _quote(value)
-    if isinstance(value, tuple):
-        return f"[{', '.join(_value(v) for v in value)}]"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return repr(value)
+    return ".".join(map(format_key, path))
 
 
 def _comment(path: Path, value: Leaf, updates: Any) -> str:

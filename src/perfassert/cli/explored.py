@@ -14,7 +14,6 @@ from typing import Any
 from perfassert.cli.init import suggest_tests
 from perfassert.cli.rank import shapes
 from perfassert.cli.sources import extent_of
-from perfassert.cli.toml_text import toml_text, toml_value
 from perfassert.cli.values import values
 from perfassert.errors import KernelError, LaunchError
 from perfassert.frontends.files import OWN, frontend_of
@@ -28,6 +27,7 @@ from perfassert.kernel.folding import folded
 from perfassert.kernel.integers import evaluate_integer
 from perfassert.kernel.launch import Launch, extent
 from perfassert.prediction.prediction import Prediction
+from perfassert.toml_text import format_string, format_value
 
 Data = Mapping[str, Any]
 Extent = tuple[int, int, int]
@@ -198,23 +198,23 @@ def _layers(p: Prediction, device: Device) -> list[dict[str, Any]]:
 def _test(kernel: Kernel, p: Prediction, launch: Launch, file: str) -> Iterator[str]:
     """The same as a test in ``*.perf.toml``, whose baseline keeps it."""
     yield "[[test]]"
-    yield f"name = {toml_text(_NAME)}"
-    yield f"devices = {toml_value([p.device])}"
+    yield f"name = {format_string(_NAME)}"
+    yield f"devices = {format_value([p.device])}"
     numbers = {k: v for k, v in dict(launch.args).items() if isinstance(v, (int, float))}
-    args = f", args = {toml_value(numbers)}" if numbers else ""
-    domain, block = map(toml_value, (launch.domain, launch.block))
+    args = f", args = {format_value(numbers)}" if numbers else ""
+    domain, block = map(format_value, (launch.domain, launch.block))
     yield f"launch = {{ domain = {domain}, block = {block}{args} }}"
     yield 'baseline = { tolerance = "2 %" }'
     if isinstance(kernel, AccessKernel):
         yield from _accesses(kernel)
     else:
         own = next((n for n, o in OWN.items() if Path(file).suffix in o.suffixes), "cubin")
-        yield f"kernel = {{ {own} = {toml_text(file)}, name = {toml_text(p.kernel)} }}"
+        yield f"kernel = {{ {own} = {format_string(file)}, name = {format_string(p.kernel)} }}"
 
 
 def _accesses(kernel: AccessKernel) -> Iterator[str]:
     lists = {
-        "fields": [toml_value(_field(f)) for f in kernel.fields.values()],
+        "fields": [format_value(_field(f)) for f in kernel.fields.values()],
         "loads": [*map(_access_text, kernel.loads)],
         "stores": [*map(_access_text, kernel.stores)],
     }
@@ -225,7 +225,7 @@ def _accesses(kernel: AccessKernel) -> Iterator[str]:
         yield from (f"  {entry}," for entry in entries)
         yield "]"
     for key in ("flops", "dtype", "registers", "shared_bytes", "updates_per_thread", "ilp"):
-        yield f"{key} = {toml_value(getattr(kernel, key))}"
+        yield f"{key} = {format_value(getattr(kernel, key))}"
 
 
 def _field(field: Field) -> Data:
@@ -233,4 +233,4 @@ def _field(field: Field) -> Data:
 
 
 def _access_text(access: Access) -> str:
-    return toml_text(f"{access.field}[{', '.join(map(to_text, access.subscripts))}]")
+    return format_string(f"{access.field}[{', '.join(map(to_text, access.subscripts))}]")

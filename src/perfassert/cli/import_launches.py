@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from perfassert.cli.command import add_command
 from perfassert.cli.sources import add_compilation, compilation_of
-from perfassert.cli.toml_text import toml_value
 from perfassert.errors import RecordError, UnknownDevice
+from perfassert.toml_text import format_value
 
 if TYPE_CHECKING:
     from perfassert.frontends.profiles.launch import Profile
@@ -130,7 +130,7 @@ def _code(path: Path, mangled: str, device: Device, options: argparse.Namespace)
     parameters = {p.name: "" if p.pointer else p.dtype for p in known}
     if folders := given.get("include_dirs"):  # no path of this machine goes into the file
         given["include_dirs"] = [_seen_from(options.output, Path(f)) for f in folders]
-    settings = "\n".join(f"{key} = {toml_value(value)}" for key, value in given.items())
+    settings = "\n".join(f"{key} = {format_value(value)}" for key, value in given.items())
     return Code(reader.name, _seen_from(options.output, path), mangled, parameters, settings)
 
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from perfassert.cli.command import add_command
 from perfassert.cli.sources import add_compilation, compilation_of
 from perfassert.cli.terminal import progress
-from perfassert.cli.toml_text import toml_text, toml_value
 from perfassert.errors import KernelSourceError, LaunchError, PerfFileError, printable
+from perfassert.toml_text import format_string, format_value
 
 if TYPE_CHECKING:
     from perfassert.frontends.cuda.inventory import KernelInfo
@@ -192,15 +192,15 @@ def _python(plan: Plan) -> Iterator[str]:
     yield ""
     yield "import perfassert as pa"
     yield ""
-    yield f"SOURCE = Path(__file__).parent / {toml_text(plan.source)}"
-    yield f"pytestmark = pytest.mark.perf(devices=[{', '.join(map(toml_text, plan.devices))}])"
+    yield f"SOURCE = Path(__file__).parent / {format_string(plan.source)}"
+    yield f"pytestmark = pytest.mark.perf(devices=[{', '.join(map(format_string, plan.devices))}])"
     more = "".join(f", {key}={value!r}" for key, value in plan.given.items())
     for kernel in plan.kernels:
         yield ""
         yield ""
-        yield f"@pytest.mark.skip(reason={toml_text(_FILL_IN)})"
+        yield f"@pytest.mark.skip(reason={format_string(_FILL_IN)})"
         yield f"def test_{kernel.test}(perf: pa.Perf) -> None:"
-        yield f"    kernel = pa.from_{plan.kind}(SOURCE, {toml_text(kernel.name)}{more})"
+        yield f"    kernel = pa.from_{plan.kind}(SOURCE, {format_string(kernel.name)}{more})"
         if kernel.others:
             yield f"    # structures to be given as well: {', '.join(kernel.others)}"
         args = f", args={json.dumps(kernel.args)}" if kernel.args else ""
@@ -210,17 +210,19 @@ def _python(plan: Plan) -> Iterator[str]:
 
 def _toml(plan: Plan) -> Iterator[str]:
     yield f"# Predicted performance of the kernels in {_one_line(plan.source)}."
-    more = "".join(f", {key} = {toml_value(value)}" for key, value in plan.given.items())
+    more = "".join(f", {key} = {format_value(value)}" for key, value in plan.given.items())
     for kernel in plan.kernels:
         yield ""
         yield "[[test]]"
-        yield f"name = {toml_text(kernel.test)}"
-        yield f"devices = {toml_value(plan.devices)}"
-        source = f"{plan.kind} = {toml_text(plan.source)}, name = {toml_text(kernel.name)}{more}"
+        yield f"name = {format_string(kernel.test)}"
+        yield f"devices = {format_value(plan.devices)}"
+        source = (
+            f"{plan.kind} = {format_string(plan.source)}, name = {format_string(kernel.name)}{more}"
+        )
         yield f"kernel = {{ {source} }}"
-        args = f", args = {toml_value(kernel.args)}" if kernel.args else ""
+        args = f", args = {format_value(kernel.args)}" if kernel.args else ""
         yield f"launch = {{ domain = {_DOMAIN}, block = {_BLOCK}{args} }}"
         if kernel.others:
             yield f"# structures to be given as well: {', '.join(kernel.others)}"
         yield 'baseline = { tolerance = "2 %" }'
-        yield f"skip = {toml_text(_FILL_IN)}"
+        yield f"skip = {format_string(_FILL_IN)}"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 
 from perfassert.hardware.entries import Provenance
 from perfassert.hardware.model import Device
 from perfassert.hardware.schema import COSTS, MATRIX_RATE, VALUES, Key
+from perfassert.toml_text import format_key, format_string, format_value
 
 
 def device_toml(device: Device) -> str:
@@ -15,48 +15,39 @@ def device_toml(device: Device) -> str:
     return "\n".join(_lines(device)) + "\n"
 
 
-def quoted(text: str) -> str:
-    """A basic string of TOML."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
 def _lines(device: Device) -> Iterator[str]:
     sources = _sources(device)
     yield "schema = 1"
-    yield f"name = {quoted(device.name)}"
-    yield f"arch = {quoted(device.arch)}"
+    yield f"name = {format_string(device.name)}"
+    yield f"arch = {format_string(device.arch)}"
     if device.aliases:
-        yield f"aliases = [{', '.join(map(quoted, device.aliases))}]"
-    yield f"capacity_fits = {quoted(device.capacity_fits)}"
+        yield f"aliases = {format_value(device.aliases)}"
+    yield f"capacity_fits = {format_string(device.capacity_fits)}"
     yield "\n[sources]"
     for text, name in sources.items():
-        yield f"{name} = {quoted(text)}"
+        yield f"{name} = {format_string(text)}"
     yield "\n[values]"
     for key, rule in VALUES.items():
         yield f"{key} = {_entry(device, f'values.{key}', getattr(device, key), rule, sources)}"
     yield "\n[pipelines]"
     for pipeline, scope in device.pipelines.items():
-        yield f"{bare(pipeline)} = {quoted(scope.value)}"
+        yield f"{format_key(pipeline)} = {format_string(scope.value)}"
     for operation in device.operations.values():
-        yield f"\n[operations.{bare(operation.name)}]"
-        yield f"pipeline = {quoted(operation.pipeline)}"
+        yield f"\n[operations.{format_key(operation.name)}]"
+        yield f"pipeline = {format_string(operation.pipeline)}"
         if operation.variant and operation.variant != operation.name:
-            yield f"variant = {quoted(operation.variant)}"
+            yield f"variant = {format_string(operation.variant)}"
         for part in COSTS:
             key, number = f"operations.{operation.name}.{part}", getattr(operation, part)
             yield f"{part} = {_entry(device, key, number, _CYCLES, sources)}"
     if device.matrix:
         yield "\n[matrix]"
     for name, rate in device.matrix.items():
-        yield f"{quoted(name)} = {_entry(device, f'matrix.{name}', rate, MATRIX_RATE, sources)}"
+        entry = _entry(device, f"matrix.{name}", rate, MATRIX_RATE, sources)
+        yield f"{format_string(name)} = {entry}"
 
 
 _CYCLES = Key({"cycles": 1.0})
-
-
-def bare(name: str) -> str:
-    """A key as TOML takes it: quoted where it has to be."""
-    return name if name.replace("_", "").replace("-", "").isalnum() else quoted(name)
 
 
 def _sources(device: Device) -> dict[str, str]:
@@ -74,10 +65,13 @@ def _entry(device: Device, key: str, number: float, rule: Key, sources: Mapping[
     origin = device.provenance[key]
     parts = [f"value = {_number(number, rule)}"]
     if key in device.references:
-        parts = [f"value = {quoted(device.references[key])}"]
-    parts += [f"source = {quoted(sources[origin.source])}", f"grade = {quoted(origin.grade.value)}"]
+        parts = [f"value = {format_string(device.references[key])}"]
+    parts += [
+        f"source = {format_string(sources[origin.source])}",
+        f"grade = {format_string(origin.grade.value)}",
+    ]
     if origin.note:
-        parts.append(f"note = {quoted(origin.note)}")
+        parts.append(f"note = {format_string(origin.note)}")
     return f"{{ {', '.join(parts)} }}"
 
 

@@ -10,8 +10,8 @@ from statistics import median
 from perfassert.frontends.profiles.launch import Launched, Profile
 from perfassert.frontends.recording.write import SCHEMA, key
 from perfassert.frontends.toolchain.names import base_name, demangle
-from perfassert.hardware.write import quoted
 from perfassert.quantity import Quantity
+from perfassert.toml_text import format_string as quoted
 from perfassert.version import VERSION
 
 

@@ -13,7 +13,7 @@ from perfassert.frontends.recording.arguments import Pointer, Value, item_size
 from perfassert.frontends.recording.recorder import Recorded
 from perfassert.frontends.recording.session import Recording
 from perfassert.frontends.toolchain.names import base_name, demangle
-from perfassert.hardware.write import quoted
+from perfassert.toml_text import format_string as quoted
 from perfassert.version import VERSION
 
 SCHEMA = 1

@@ -11,10 +11,10 @@ from perfassert.errors import DeviceFileError
 from perfassert.hardware.load import device, devices, load_device
 from perfassert.hardware.model import Device
 from perfassert.hardware.schema import VALUES
-from perfassert.hardware.write import bare, quoted
 from perfassert.lab.calibration.driver import CalibrationError, Properties
 from perfassert.lab.calibration.evaluate import Entry, Findings, Missing
 from perfassert.lab.calibration.journal import write_atomic
+from perfassert.toml_text import format_key, format_string
 
 _DIGITS = 4
 _UNITS = {
@@ -61,13 +61,13 @@ def _lines(
     name: str, gpu: Properties, nearest: Device, findings: Findings, date: str
 ) -> Iterator[str]:
     yield "schema = 1"
-    yield f"name = {quoted(name)}"
-    yield f"arch = {quoted(gpu.arch)}"
+    yield f"name = {format_string(name)}"
+    yield f"arch = {format_string(gpu.arch)}"
     yield 'capacity_fits = "warpspeed"'
     yield "\n[sources]"
-    yield f"calibrate = {quoted(f'perfassert calibrate, {date}, on {gpu.name}')}"
-    yield f"driver = {quoted(f'CUDA driver {gpu.driver}, device attributes')}"
-    yield f"nearest = {quoted(f'device file {nearest.name} of perfassert')}"
+    yield f"calibrate = {format_string(f'perfassert calibrate, {date}, on {gpu.name}')}"
+    yield f"driver = {format_string(f'CUDA driver {gpu.driver}, device attributes')}"
+    yield f"nearest = {format_string(f'device file {nearest.name} of perfassert')}"
     yield "\n[values]"
     for key in VALUES:
         unit, scale = _unit(key)
@@ -81,10 +81,10 @@ def _lines(
     for pipeline, scope in nearest.pipelines.items():
         yield f'{pipeline} = "{scope.value}"'
     for operation in nearest.operations.values():
-        yield f"\n[operations.{bare(operation.name)}]"
+        yield f"\n[operations.{format_key(operation.name)}]"
         yield f'pipeline = "{operation.pipeline}"'
         if operation.variant and operation.variant != operation.name:
-            yield f"variant = {quoted(operation.variant)}"
+            yield f"variant = {format_string(operation.variant)}"
         for part in ("issue", "completion"):
             key = f"operations.{operation.name}.{part}"
             number = getattr(operation, part)
@@ -93,7 +93,7 @@ def _lines(
         yield "\n[matrix]"
     for rate, number in nearest.matrix.items():
         entry = _value_or_nearest(f"matrix.{rate}", "madd/cycle", 1.0, number, nearest, findings)
-        yield f"{quoted(rate)} = {entry}"
+        yield f"{format_string(rate)} = {entry}"
 
 
 def _value_or_nearest(
@@ -119,7 +119,7 @@ def _entry(value: float, unit: str, source: str, grade: str, note: str) -> str:
         parts.append(f'unit = "{unit}"')
     parts += [f'source = "{source}"', f'grade = "{grade}"']
     if note:
-        parts.append(f"note = {quoted(note)}")
+        parts.append(f"note = {format_string(note)}")
     return f"{{ {', '.join(parts)} }}"
 
 
