@@ -41,7 +41,7 @@ def tflops(prediction, operations):
 @AMPERE
 def test_copies_ahead_keep_the_matrix_units_busy(perf):
     p = perf(kernel("gemm_cp_async"), tiles(4096, 4096, 4096))
-    p.expect(confidence="measured | transferred", spill_bytes=0)
+    p.expect(confidence="measured | extrapolated", spill_bytes=0)
     assert 150 < tflops(p, 2 * 4096**3) < 312
 
 
@@ -58,7 +58,7 @@ def test_eight_bits_are_twice_as_fast(perf):
     halves = perf(kernel("gemm_cp_async"), tiles(4096, 4096, 4096))
     bytes_ = perf(kernel("gemm_cp_async", FP8=1), tiles(4096, 4096, 2048))
     assert float(bytes_.time) < 0.6 * float(halves.time)
-    bytes_.expect(confidence="measured | transferred")
+    bytes_.expect(confidence="measured | extrapolated")
 
 
 @AMPERE
@@ -67,7 +67,7 @@ def test_attention_in_one_pass_reads_keys_and_values_from_the_l2(perf):
         kernel("flash_attention"),
         pa.Launch((2048 // 64, 64), 128, args={"length": 2048, "scale": 0.18}),
     )
-    p.expect(limiter="!dram", spill_bytes=0, confidence="measured | transferred")
+    p.expect(limiter="!dram", spill_bytes=0, confidence="measured | extrapolated")
     assert 100 < tflops(p, 4 * 2048**2 * 64 * 64) < 312
 
 
@@ -76,7 +76,7 @@ def test_a_producer_hides_the_copies_of_two_consumers(perf):
     one, four = (
         perf(kernel("gemm_wgmma_tma", STAGES=s), boxes(4096, 4096, 384, s)) for s in (1, 4)
     )
-    four.expect(confidence="measured | transferred", spill_bytes=0)
+    four.expect(confidence="measured | extrapolated", spill_bytes=0)
     assert float(four.time) < 0.5 * float(one.time)
     assert 400 < tflops(four, 2 * 4096**3) < 989
 
@@ -84,17 +84,17 @@ def test_a_producer_hides_the_copies_of_two_consumers(perf):
 @BLACKWELL
 def test_tensor_memory_takes_the_sums(perf):
     p = perf(kernel("gemm_tcgen05"), boxes(4096, 4096, 192))
-    p.expect(confidence="measured | transferred")
+    p.expect(confidence="measured | extrapolated")
     assert 500 < tflops(p, 2 * 4096**3) < 2250
 
 
 @AMPERE
 def test_softmax_reads_and_writes_once(perf):
     p = perf(kernel("softmax"), pa.Launch(8192, 256, args={"n": 4096}))
-    p.expect(limiter="dram", dram_volume="== 128 B/thread", confidence="measured | transferred")
+    p.expect(limiter="dram", dram_volume="== 128 B/thread", confidence="measured | extrapolated")
 
 
 @AMPERE
 def test_layer_norm_reads_and_writes_once(perf):
     p = perf(kernel("layer_norm"), pa.Launch(8192, 128, args={"n": 1024}))
-    p.expect(limiter="dram", dram_store="== 128 B/thread", confidence="measured | transferred")
+    p.expect(limiter="dram", dram_store="== 128 B/thread", confidence="measured | extrapolated")

@@ -48,7 +48,7 @@ def predicted(file, kernel, grid, block, arguments, **said):
 @pytest.mark.parametrize("case", RIGHT, ids=[f"{c[1]}, {c[4]}" for c in RIGHT])
 def test_what_the_launch_decides_is_no_guess(case):
     p = predicted(*case)
-    assert p.confidence in ("measured", "transferred"), p.confidence_reasons
+    assert p.confidence in ("measured", "extrapolated"), p.confidence_reasons
 
 
 @pytest.mark.parametrize("case", GUESSED, ids=[c[1] for c in GUESSED])
@@ -94,7 +94,7 @@ def test_of_kernels_by_hand_nothing_is_guessed():
     g = pa.InstructionGraph.builder()
     g.op("fp32", g.op("int32"))
     p = pa.predict(pa.Kernel.from_graph("g", g.build()), pa.Launch(64, 64), A100)
-    assert (p.confidence, p.confidence_reasons) == ("transferred", ())
+    assert (p.confidence, p.confidence_reasons) == ("extrapolated", ())
     assert p.errors["instructions"] == 0
     assert "instructions" in p.exact
 
@@ -108,7 +108,7 @@ def test_nothing_was_measured_on_graphs(blocks):
     slow = {"mem": pa.Latency(issue=23, completion=521, pipeline="global")}
     p = pa.predict(pa.Kernel.from_graph("g", g.build(), slow), pa.Launch(blocks, 256), A100)
     assert p.limiter == ("dram" if blocks > 8 else "parallelism")
-    assert (p.confidence, p.errors["time"]) == ("transferred", None)
+    assert (p.confidence, p.errors["time"]) == ("extrapolated", None)
     assert kind_of(p, pa.device(A100)).way == "drawn"
 
 
@@ -122,12 +122,12 @@ def test_the_band_is_that_of_the_kind():
     assert (here.limiter, here.confidence) == ("dram", "measured")
     assert here.error_bands["time"].suite.startswith("stream_occupancy_a100")
     assert 0 < here.errors["time"] < 0.2
-    assert there.confidence in ("measured", "transferred")
-    assert (there.errors["time"] is None) == (there.confidence == "transferred")
+    assert there.confidence in ("measured", "extrapolated")
+    assert (there.errors["time"] is None) == (there.confidence == "extrapolated")
     assert here.errors["registers"] == 0
     again = pa.Prediction.from_dict(here.to_dict())
     assert (again.confidence, again.errors) == (here.confidence, here.errors)
-    here.expect(confidence="measured | transferred")
+    here.expect(confidence="measured | extrapolated")
     with pytest.raises(pa.ExpectationFailed):
         here.expect(confidence="guessed")
 
@@ -181,3 +181,14 @@ def test_atomics_that_decide_are_a_guess_unless_their_rate_was_measured(kernel, 
     found = [a for a in p.confidence_reasons if a.stands_for == "rate"]
     assert bool(found) is not known
     assert all(a.share == 1 and a.span.file.endswith("atomics.cu") for a in found)
+
+
+def test_the_word_of_version_0_2_is_understood():
+    """``transferred`` in conditions, with a warning, and in data that was written."""
+    fill = pa.Kernel.from_accesses("fill", [pa.Field("a", shape=1 << 20)], stores=["a[x]"])
+    data = pa.predict(fill, pa.Launch.cover(1 << 20, 256), "a100").to_dict(diagnosis=False)
+    read = pa.Prediction.from_dict({**data, "confidence": "transferred"})
+    assert read.confidence == "extrapolated"
+    read.expect(confidence="extrapolated")
+    with pytest.warns(DeprecationWarning, match="'transferred' is called 'extrapolated' now"):
+        read.expect(confidence="measured | transferred")

@@ -28,8 +28,8 @@ from perfassert.baseline.entry import (
     unit_of,
 )
 from perfassert.errors import BaselineError, close_matches
-from perfassert.expect.metrics import Kind
-from perfassert.prediction.prediction import LIMITERS
+from perfassert.expect.metrics import METRICS, Kind
+from perfassert.prediction.prediction import FORMER_CONFIDENCES, LIMITERS
 from perfassert.quantity import format_quantity
 from perfassert.report.tables import percent
 from perfassert.toml_tables import TOMLDecodeError, loads
@@ -212,7 +212,10 @@ class _File:
         if stored is not None and not isinstance(stored, str):
             raise self.error((*key, CHECKSUM), "must be a string")
         self.check_all(key, entry)
-        return entry if stored in (None, _checksum(entry)) else {**entry, CHECKSUM: stored}
+        damaged = {} if stored in (None, _checksum(entry)) else {CHECKSUM: stored}
+        if entry.get("confidence") in FORMER_CONFIDENCES:
+            entry = {**entry, "confidence": FORMER_CONFIDENCES[entry["confidence"]]}
+        return entry | damaged
 
     def check_all(self, key: BaselineKey, entry: dict[str, Any]) -> None:
         for name in PROVENANCE:
@@ -230,7 +233,7 @@ class _File:
     def check(self, key: BaselineKey, path: Path, value: Any) -> None:
         name, wanted = path[0], ""
         if name in self.names:
-            if value not in self.names[name]:
+            if value not in (*self.names[name], *METRICS[name].former):
                 wanted = f"must be one of {', '.join(self.names[name])}"
         elif name in TEXTS:
             wanted = "" if isinstance(value, str) else "must be a string"

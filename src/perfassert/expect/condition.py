@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 from math import inf, isclose
 from typing import Union
+from warnings import warn
 
 from perfassert.errors import ExpectationError, UnitError, close_matches, in_short
 from perfassert.expect.metrics import Kind, Metric
@@ -210,8 +211,21 @@ def _names(metric: Metric, given: object) -> Names:
     negated = text.startswith("!")
     names = tuple(part.strip() for part in text.removeprefix("!").split("|"))
     folded = {name.lower(): name for name in metric.names or OPTIMIZERS}
-    resolved = tuple(folded.get(n.lower()) or _plugged_name(metric, given, n) for n in names)
+    resolved = tuple(
+        folded.get(n.lower()) or _former_name(metric, n) or _plugged_name(metric, given, n)
+        for n in names
+    )
     return Names(" ".join(given.split()), resolved, negated, top)
+
+
+def _former_name(metric: Metric, name: str) -> str | None:
+    """What a name of the last release is called now; a condition that has it is warned of."""
+    if name.lower() not in metric.former:
+        return None
+    current = metric.former[name.lower()]
+    text = f"{metric.name} {name.lower()!r} is called {current!r} now"
+    warn(text, DeprecationWarning, stacklevel=2)
+    return current
 
 
 def _plugged_name(metric: Metric, given: str, name: str) -> str:

@@ -16,9 +16,11 @@ from perfassert.prediction.volumes import Volumes
 from perfassert.quantity import Quantity, to_integer
 from perfassert.source import Assumption, SourceSpan
 
-CONFIDENCES = ("measured", "transferred", "guessed")
-"""Measured: its kind of kernel on its architecture; transferred: another; guessed: stand-ins carry
-too much of it."""
+CONFIDENCES = ("measured", "extrapolated", "guessed")
+"""Measured: its kind of kernel on its architecture; extrapolated: another; guessed: too much of it
+rests on assumed values."""
+FORMER_CONFIDENCES = {"transferred": "extrapolated"}
+"""What files of version 0.2 say, and what it is called now."""
 LIMITERS = (
     "dram", "l2", "l1", "shared", "atomics", "compute", "issue", "latency", "parallelism",
 )  # fmt: skip
@@ -160,8 +162,8 @@ class Prediction:
         assumptions: what the model had to assume; each has ``text`` and ``span``.
         exact: names of metrics that are facts of the binary or the launch, and no estimates.
         error_bands: metric → what is known of its error.
-        confidence: ``"measured"``, ``"transferred"`` (extrapolated from another device or kind of
-            kernel) or ``"guessed"``.
+        confidence: ``"measured"``, ``"extrapolated"`` (from another device or kind of kernel) or
+            ``"guessed"``.
         confidence_reasons: assumed values that replace facts of the kernel, the heaviest first,
             each with ``share``, the fraction of instructions or bytes that rests on it.
         diagnostics: what volumes and time rest on; keys in ``docs/explanation/model.md``.
@@ -385,6 +387,8 @@ class Prediction:
             given["advice"].or_none(_read_all_advice) if diagnosed else None,
         )
         texts: dict[str, Any] = {key: given[key].text() for key in _TEXTS}
+        confidence = texts["confidence"]
+        texts["confidence"] = FORMER_CONFIDENCES.get(confidence, confidence)
         read = cls(
             **texts,
             threads=threads,

@@ -1,4 +1,4 @@
-"""How far a prediction is to be trusted: measured, transferred, or guessed, and on what it rests.
+"""How far a prediction is to be trusted: measured, extrapolated, or guessed, and on what it rests.
 
 A stand-in for an address, a trip count, a branch or an opcode carries the instructions and the
 bytes that it decides. A prediction is a guess where stand-ins carry more than a twentieth of
@@ -41,7 +41,7 @@ def trust(model: Model, band: ErrorBand, limiter: str) -> tuple[str, tuple[Assum
     """The confidence of a launch whose time has that band and limiter, and its stand-ins with the
     share that each carries, the heaviest first: ``"guessed"`` where together they carry too much,
     else ``"measured"`` where the error of the time is known."""
-    known = "measured" if band.error is not None else "transferred"
+    known = "measured" if band.error is not None else "extrapolated"
     kernel = model.case.kernel
     if not isinstance(kernel, BoundKernel):
         return known, ()

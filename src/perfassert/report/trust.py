@@ -9,8 +9,8 @@ from perfassert.report.tables import percent
 
 _MEANING = {
     "measured": "kernels of this kind were measured on this architecture",
-    "transferred": "no kernel of this kind was measured on this architecture",
-    "guessed": "stand-ins carry too much of it",
+    "extrapolated": "no kernel of this kind was measured on this architecture",
+    "guessed": "too much of it rests on assumed values",
 }
 _REASONS = 5  # the heaviest
 
@@ -21,7 +21,7 @@ def trust(prediction: Prediction, metrics: Iterable[str] = ("time",)) -> str:
 
 
 def confidence(prediction: Prediction) -> str:
-    """The confidence, what it means, and the heaviest stand-ins with their shares."""
+    """The confidence, what it means, and the heaviest assumed values with their shares."""
     lines = [f"confidence: {prediction.confidence}: {_MEANING[prediction.confidence]}"]
     reasons = prediction.confidence_reasons
     lines += [f"- {share(a.share)} rests on: {a}" for a in reasons[:_REASONS]]

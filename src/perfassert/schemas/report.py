@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 
 from perfassert.expect.metrics import METRICS
-from perfassert.prediction.prediction import CONFIDENCES, LIMITERS, Advice
+from perfassert.prediction.prediction import CONFIDENCES, FORMER_CONFIDENCES, LIMITERS, Advice
 from perfassert.prediction.volumes import UNITS
 from perfassert.report.document import FORMAT, SCHEMA
 from perfassert.schemas.parts import (
@@ -92,7 +92,8 @@ def _prediction() -> Schema:
         "resources": _whole(resources), "stalls": named(NUMBER),
         "advice": either(listed(_advice()), _NULL), "assumptions": listed(at("assumption")),
         "exact": listed(TEXT), "error_bands": named(_whole(band)),
-        "confidence": one_of(CONFIDENCES), "confidence_reasons": listed(at("assumption")),
+        "confidence": one_of((*CONFIDENCES, *FORMER_CONFIDENCES)),
+        "confidence_reasons": listed(at("assumption")),
         "diagnostics": {"type": "object"},
     }  # fmt: skip
     metrics = dict.fromkeys(METRICS, CELL)
