@@ -91,16 +91,16 @@ def reaches_outside(content: bytes) -> str:
     """
     if spelled_otherwise(content):
         return "a trigraph"
-    for found in _includes(content):
-        name = (found[1] or b"").strip()
-        if name[:1] not in (b'"', b"<") or len(name) < 2 or b"embed" in found[0][: -len(name)]:
-            return found[0].decode(errors="replace").strip()
+    for directive in _includes(content):
+        name = (directive[1] or b"").strip()
+        if name[:1] not in (b'"', b"<") or len(name) < 2 or b"embed" in directive[0][: -len(name)]:
+            return directive[0].decode(errors="replace").strip()
     return ""
 
 
-def named(content: bytes) -> list[str]:
-    """What a text includes by a name."""
-    names = ((found[1] or b"").strip() for found in _includes(content))
+def included_names(content: bytes) -> list[str]:
+    """Names that the ``#include`` directives of a text give, without quotes."""
+    names = ((directive[1] or b"").strip() for directive in _includes(content))
     return [n[1:-1].decode("utf-8", "surrogateescape") for n in names if n[:1] in (b'"', b"<")]
 
 
@@ -117,7 +117,7 @@ def readings(content: bytes) -> tuple[bytes, ...]:
 
 
 def _includes(content: bytes) -> Iterator[re.Match[bytes]]:
-    return (found for text in readings(content) for found in INCLUDE.finditer(text))
+    return (directive for text in readings(content) for directive in INCLUDE.finditer(text))
 
 
 def is_source(file: str | Path) -> bool:

@@ -152,11 +152,11 @@ def check_optimizer(
     known = ", ".join(map(repr, CATEGORIES))
     _require(optimizer.category in CATEGORIES, f"{name}: category must be one of {known}")
     for prediction in matches:
-        found = _check_match(optimizer, prediction)
-        _require(found is not None, f"{name}: says nothing of {prediction.kernel}")
+        match = _check_match(optimizer, prediction)
+        _require(match is not None, f"{name}: says nothing of {prediction.kernel}")
     for prediction in silent_on:
-        found = _check_match(optimizer, prediction)
-        _require(found is None, f"{name}: matches {prediction.kernel}, which it should not")
+        match = _check_match(optimizer, prediction)
+        _require(match is None, f"{name}: matches {prediction.kernel}, which it should not")
     for prediction in reference_predictions():
         if advisor_case(prediction, predict) is not None:
             _check_match(optimizer, prediction)

@@ -77,8 +77,8 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class Found(Generic[T]):
-    """What all plug-ins add to one hook, by folded name, with the plug-in that adds it."""
+class Contributions(Generic[T]):
+    """What all plug-ins contribute to one hook, by folded name, with the plug-in's name."""
 
     hook: str
     by_name: Mapping[str, tuple[str, T]]
@@ -112,20 +112,20 @@ class Plugins:
         self._manager = pluggy.PluginManager(GROUP)
         self._manager.add_hookspecs(Hooks)
         self._problems: list[Problem] = []
-        self._found: dict[str, Found[Any]] = {}
+        self._contributions: dict[str, Contributions[Any]] = {}
         self._loaded = False
 
     def register(self, plugin: object, name: str) -> None:
         """See :func:`register`."""
         if reason := _add(self._manager, plugin, name):
             raise PluginError(f"plug-in {name}: {reason}")
-        self._found.clear()
+        self._contributions.clear()
 
     def unregister(self, name: str) -> None:
         """See :func:`unregister`."""
         if self._manager.get_plugin(name) is not None:
             self._manager.unregister(name=name)
-            self._found.clear()
+            self._contributions.clear()
 
     def is_registered(self, plugin: object) -> bool:
         """See :func:`is_registered`."""
@@ -137,45 +137,48 @@ class Plugins:
         self._load()
         return tuple(sorted(name for name, _ in self._manager.list_name_plugin()))
 
-    def gather(self, hook: str, read: Read[T], taken: Iterable[str] = ()) -> Found[T]:
+    def gather(self, hook: str, read: Read[T], taken: Iterable[str] = ()) -> Contributions[T]:
         """See :func:`gather`."""
-        if hook not in self._found:
+        if hook not in self._contributions:
             self._load()
-            found = self._gathered(hook, read, {name.casefold() for name in taken})
-            self._found[hook] = found
-            for problem in found.problems:
+            contributions = self._read_hook(hook, read, {name.casefold() for name in taken})
+            self._contributions[hook] = contributions
+            for problem in contributions.problems:
                 if problem.hook:  # what concerns all hooks was said when it was loaded
                     _warn(problem)
-        return self._found[hook]
+        return self._contributions[hook]
 
-    def _gathered(self, hook: str, read: Read[T], taken: set[str]) -> Found[T]:
+    def _read_hook(self, hook: str, read: Read[T], taken: set[str]) -> Contributions[T]:
         implementations = getattr(self._manager.hook, hook).get_hookimpls()
         problems = [p for p in self._problems if p.hook in ("", hook)]
         claims: dict[str, list[_Claim[T]]] = {}
-        for one in sorted(implementations, key=lambda i: i.plugin_name):
+        for implementation in sorted(implementations, key=lambda i: i.plugin_name):
             try:
-                for name, value in list(read(one.plugin_name, one.function())):
-                    claim = _Claim(one.plugin_name, name, value)
+                for name, value in list(
+                    read(implementation.plugin_name, implementation.function())
+                ):
+                    claim = _Claim(implementation.plugin_name, name, value)
                     claims.setdefault(name.casefold(), []).append(claim)
             except Exception as error:
-                problems.append(Problem(one.plugin_name, hook, _reason(error)))
+                problems.append(Problem(implementation.plugin_name, hook, _reason(error)))
         clashes: dict[str, str] = {}
-        for key, made in claims.items():
+        for key, same_name in claims.items():
             if key in taken:
                 problems += [
-                    Problem(c.plugin, hook, f"perfassert itself has {c.name!r}") for c in made
+                    Problem(c.plugin, hook, f"perfassert itself has {c.name!r}") for c in same_name
                 ]
-            elif len(made) > 1:
-                clashes[key] = _clash(hook, made)
+            elif len(same_name) > 1:
+                clashes[key] = _clash(hook, same_name)
                 problems += [
-                    Problem(c.plugin, hook, f"{c.name!r} is claimed more than once") for c in made
+                    Problem(c.plugin, hook, f"{c.name!r} is claimed more than once")
+                    for c in same_name
                 ]
-        return Found(
+        return Contributions(
             hook,
             {
-                k: (made[0].plugin, made[0].value)
-                for k, made in claims.items()
-                if len(made) == 1 and k not in taken
+                k: (same_name[0].plugin, same_name[0].value)
+                for k, same_name in claims.items()
+                if len(same_name) == 1 and k not in taken
             },
             clashes,
             tuple(dict.fromkeys(problems)),
@@ -249,7 +252,7 @@ def names() -> tuple[str, ...]:
     return PLUGINS.names()
 
 
-def gather(hook: str, read: Read[T], taken: Iterable[str] = ()) -> Found[T]:
+def gather(hook: str, read: Read[T], taken: Iterable[str] = ()) -> Contributions[T]:
     """What plug-ins add to ``hook``; ``taken``: perfassert's own names.
 
     Kept until a plug-in comes or goes.
@@ -292,8 +295,11 @@ def _reason(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def guarded(plugin: str, what: str, function: Callable[..., T]) -> Callable[..., T]:
-    """``function`` of a plug-in; what it raises becomes a :class:`PluginError` that names both."""
+def wrap_errors(plugin: str, what: str, function: Callable[..., T]) -> Callable[..., T]:
+    """Wrap ``function`` of a plug-in: what it raises becomes a :class:`PluginError`.
+
+    The message names the plug-in and ``what`` failed.
+    """
 
     def call(*args: Any, **kwargs: Any) -> T:
         try:

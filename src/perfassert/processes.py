@@ -87,7 +87,7 @@ def run_process(
     words = list(command)
     if not script:
         words[0] = _executable(words[0], folder or "", environment.get("PATH", ""))
-    words = _launched(words, bounds, folder, reads, script)
+    words = _launcher_command(words, bounds, folder, reads, script)
     with (
         tempfile.TemporaryFile() as given,
         tempfile.TemporaryFile() as out,
@@ -130,14 +130,14 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def _launched(
+def _launcher_command(
     command: Sequence[str],
     bounds: Bounds,
     folder: str | Path | None,
     reads: Iterable[str | Path],
     script: bool,
 ) -> list[str]:
-    """The command below the launcher, where the system has what that needs."""
+    """``command`` as the launcher starts it, where the system has what the launcher needs."""
     if not _BOUNDED:
         return [sys.executable, "-I", *command] if script else list(command)
     words = [sys.executable, "-I", "-S", str(_LAUNCHER)]

@@ -35,7 +35,7 @@ from perfassert.baseline import tolerance
 from perfassert.baseline.text import format_file, parse_file, remarks_of
 from perfassert.cli.values import values
 from perfassert.comparison import limits, read
-from perfassert.confined import named, reaches_outside
+from perfassert.confined import included_names, reaches_outside
 from perfassert.errors import KernelError
 from perfassert.expect.condition import parse_condition
 from perfassert.expect.metrics import metric
@@ -187,7 +187,11 @@ def _named(text: str) -> object:
 
 
 def _source(text: str) -> object:
-    return signature.global_functions(text), reaches_outside(text.encode()), named(text.encode())
+    return (
+        signature.global_functions(text),
+        reaches_outside(text.encode()),
+        included_names(text.encode()),
+    )
 
 
 def _options(text: str) -> object:

@@ -56,18 +56,18 @@ TCGEN05 = {
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_name_says_all(name):
-    assert MatrixVariant.named(name).name == name
+    assert MatrixVariant.from_name(name).name == name
 
 
 @pytest.mark.parametrize("name", ["fp32", "tensor", "tensor.m16n8k16", "m16n8k16.f16.f32"])
 def test_other_names_are_no_variants(name):
-    assert MatrixVariant.named(name) is None
+    assert MatrixVariant.from_name(name) is None
 
 
 @pytest.mark.parametrize(("name", "measured"), [*A100.items(), *A100_SPARSE.items()])
 def test_a100_latency_and_rate(name, measured):
     latency, rate = measured
-    found, variant = pa.device("a100").operation(name), MatrixVariant.named(name)
+    found, variant = pa.device("a100").operation(name), MatrixVariant.from_name(name)
     assert found.completion == pytest.approx(latency, rel=0.06)
     dense = variant.m * variant.n * variant.k
     documented = 1.13 if ".s4." in name or ".b1." in name else 1.06  # never seen in full
@@ -107,14 +107,14 @@ def test_hopper_reaches_two_thirds_without_warp_groups(name):
 
 def test_types_without_a_rate_count_as_the_listed_one():
     device = pa.device("a100")
-    derived = device.derived(MatrixVariant.named("tensor.m16n8k32.e4m3.f32"))
+    derived = device.derive_variant(MatrixVariant.from_name("tensor.m16n8k32.e4m3.f32"))
     assert derived.operation.issue == 2 * device.operation("tensor").issue
     assert "its rate is not in [matrix]" in derived.how
 
 
 def test_a_listed_variant_is_not_derived():
     device = pa.device("a100")
-    assert device.derived(MatrixVariant.named("tensor.m16n8k16.f16.f32")) is None
+    assert device.derive_variant(MatrixVariant.from_name("tensor.m16n8k16.f16.f32")) is None
     assert device.operation("tensor.m16n8k16.f16.f32").name == "tensor"
 
 

@@ -151,7 +151,7 @@ def test_volta_by_hand(chains, warps):
             g.op("tensor.m8n8k4.f16.f32", body.carried(f"sum{i}"), name=f"sum{i}")
     kernel = pa.Kernel.from_graph("multiply", g.build())
     found = pa.predict(kernel, pa.Launch(device.compute_units, 32 * warps), device)
-    step = MatrixVariant.named("tensor.m8n8k4.f16.f32").multiply_adds
+    step = MatrixVariant.from_name("tensor.m8n8k4.f16.f32").multiply_adds
     rate = device.matrix["tensor.f16.f32"]
     chain = device.operation("tensor").completion
     cycles = max(1000 * chain, 1000 * chains * warps * step / rate)

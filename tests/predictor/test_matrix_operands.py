@@ -40,7 +40,7 @@ def test_no_descriptor_names_a_layout_with_conflicts(swizzle):
     ["wgmma.m64n256k16.f16.f32.ss", "wgmma.m64n128k32.e4m3.f32", "tcgen05.m128n64k16.f16.f32.ss"],
 )
 def test_operands_take_a_wavefront_for_each_core_matrix(name):
-    device, variant = pa.device("b200"), MatrixVariant.named(name)
+    device, variant = pa.device("b200"), MatrixVariant.from_name(name)
     matrices = variant.shared_bytes / (ROWS * PIECE)
     warps = 4 if variant.unit == "wgmma" else 1
     node = Node(0, name, "", (), produces=False)

@@ -108,14 +108,14 @@ def synchronous(device, types, chains):
         for (int j = 0; j < {chains}; j++) for (int i = 0; i < {c}; i++) sum += c[j][i];
         out[threadIdx.x] = sum;
     }}"""
-    return MatrixVariant.named(f"tensor.{shape}.{types}"), source
+    return MatrixVariant.from_name(f"tensor.{shape}.{types}"), source
 
 
 def of_a_group(types):
     """``wgmma`` of 64 × 256, A in registers, one after the other into the same accumulator."""
     kind, _, accumulator = types.partition(".")
     k = 256 // BITS[kind]
-    variant = MatrixVariant.named(f"wgmma.m64n256k{k}.{types}")
+    variant = MatrixVariant.from_name(f"wgmma.m64n256k{k}.{types}")
     count = 64 if accumulator == "f16" else 128
     flag, one = ("f", "float") if accumulator == "f32" else ("r", "unsigned")
     scales = "" if kind == "s8" else ", 1, 1, 0" if kind in ("f16", "bf16") else ", 1, 1"
@@ -148,7 +148,7 @@ def of_one_thread(types):
     kind, _, accumulator = types.partition(".")
     said, form = KINDS[kind]
     k = 256 // BITS[kind]
-    variant = MatrixVariant.named(f"tcgen05.m128n256k{k}.{types}.ss")
+    variant = MatrixVariant.from_name(f"tcgen05.m128n256k{k}.{types}.ss")
     sums = 0 if "mx" in kind else {"f32": 1, "f16": 0, "s32": 2}[accumulator]
     bits = sums << 4 | form << 7 | form << 10 | 256 // 8 << 17 | 128 // 16 << 24
     scales = " [%0], [%0]," if "mx" in kind else ""

@@ -4,7 +4,7 @@ import pytest
 
 import perfassert as pa
 from perfassert.sensitivity.examples import EXAMPLES, example
-from perfassert.sensitivity.sensitivity import STEP, assumed, sensitivities, value_of
+from perfassert.sensitivity.sensitivity import STEP, assumed_keys, sensitivities, value_of
 
 DEVICE = "RTX-3090"
 
@@ -65,7 +65,7 @@ def test_whole_numbers_and_multiples(device):
 
 
 def test_what_is_assumed(device):
-    keys = assumed(device)
+    keys = assumed_keys(device)
     assert "values.clock_hz" in keys
     assert "values.warp_size" not in keys
     assert all(value_of(device, key) >= 0 for key in keys)

@@ -59,7 +59,7 @@ def _devices(options: argparse.Namespace) -> int:
 
 def _one_device(device: Device, as_json: bool) -> None:
     from perfassert.hardware.schema import VALUES
-    from perfassert.sensitivity.sensitivity import Sensitivity, assumed, sensitivities
+    from perfassert.sensitivity.sensitivity import Sensitivity, assumed_keys, sensitivities
 
     rows = []
     for key in VALUES:
@@ -68,7 +68,7 @@ def _one_device(device: Device, as_json: bool) -> None:
     if not as_json:  # what takes no time comes first
         print(f"{device.name} ({device.arch})\n")
         say(table(("key", "value", "grade", "source", "note"), rows))
-    keys = assumed(device)
+    keys = assumed_keys(device)
     try:
         results = sensitivities(device, keys)
     except ToolchainMissing as error:

@@ -96,16 +96,16 @@ def parse_condition(metric: Metric, given: object) -> Condition:
         number = float(to_real(given, "it", ExpectationError))
     except ExpectationError:
         reason = f"give a number or a string such as {_EXAMPLES}"
-        raise _malformed(metric, given, reason) from None
+        raise _error(metric, given, reason) from None
     unit, per = getattr(given, "unit", metric.unit), getattr(given, "per", "")
     if unit != metric.unit:
-        raise _malformed(metric, given, f"its unit should be {metric.unit or 'none'}")
+        raise _error(metric, given, f"its unit should be {metric.unit or 'none'}")
     if per:
         _check_granularity(metric, per, str(given))
     return Interval(f"== {format_quantity(number, unit, per)}", number, number, number, per)
 
 
-def _malformed(metric: Metric, given: object, reason: str) -> ExpectationError:
+def _error(metric: Metric, given: object, reason: str) -> ExpectationError:
     shown = str(given) if isinstance(given, Quantity) else in_short(given)
     return ExpectationError(f"{metric.name}: cannot understand {shown}: {reason}")
 
@@ -120,13 +120,13 @@ def _interval(metric: Metric, text: str) -> Interval:
         return _range(metric, shown, match[1], match[2])
     if match := _ASYMMETRIC.fullmatch(text):
         return _tolerance(metric, shown, match[1], match[2], match[3])
-    raise _malformed(metric, text, f"it needs an operator, a tolerance or a range: {_EXAMPLES}")
+    raise _error(metric, text, f"it needs an operator, a tolerance or a range: {_EXAMPLES}")
 
 
 def _comparison(metric: Metric, shown: str, operator: str, value: ParsedQuantity) -> Interval:
     v, per = value.value, value.per
     if metric.kind is Kind.FRACTION and v > 1 and not value.has_unit:
-        raise _malformed(metric, shown, f"{v:g} is more than all of it; write {v:g} %")
+        raise _error(metric, shown, f"{v:g} is more than all of it; write {v:g} %")
     if operator == "==":
         return Interval(shown, v, v, v, per)
     strict = operator in ("<", ">")
@@ -144,52 +144,52 @@ def _tolerance(metric: Metric, shown: str, center: str, below: str, above: str) 
 
 def _margin(metric: Metric, text: str, middle: ParsedQuantity, shown: str) -> float:
     if text.strip().endswith("%"):
-        share = _parsed(metric, text, shown).value
+        share = _parse_quantity(metric, text, shown).value
         size = share * abs(middle.value)
     else:
-        value = _parsed(metric, text, shown)
+        value = _parse_quantity(metric, text, shown)
         if value.has_unit and (value.unit, value.per) != (middle.unit, middle.per):
-            raise _malformed(metric, shown, "value and tolerance have unlike units")
+            raise _error(metric, shown, "value and tolerance have unlike units")
         if middle.has_unit and not value.has_unit:
-            raise _malformed(metric, shown, f"the tolerance {text.strip()!r} needs a unit or %")
+            raise _error(metric, shown, f"the tolerance {text.strip()!r} needs a unit or %")
         size = value.value
     if size < 0:
-        raise _malformed(metric, shown, "a tolerance is not negative")
+        raise _error(metric, shown, "a tolerance is not negative")
     return size
 
 
 def _range(metric: Metric, shown: str, low: str, high: str) -> Interval:
     top = _quantity(metric, high, shown)
-    bottom = _parsed(metric, low, shown)
+    bottom = _parse_quantity(metric, low, shown)
     if not bottom.has_unit and top.has_unit:
         unit = high.strip().lstrip("+-0123456789.eE_ ")
         bottom = _quantity(metric, f"{low.strip()} {unit}", shown)
     else:
         bottom = _quantity(metric, low, shown)
     if bottom.per != top.per:
-        raise _malformed(metric, shown, "both ends of a range need the same unit")
+        raise _error(metric, shown, "both ends of a range need the same unit")
     if bottom.value > top.value:
-        raise _malformed(metric, shown, "the range is empty: its low end lies above its high end")
+        raise _error(metric, shown, "the range is empty: its low end lies above its high end")
     target = (bottom.value + top.value) / 2
     return Interval(shown, bottom.value, top.value, target, top.per)
 
 
-def _parsed(metric: Metric, text: str, shown: str) -> ParsedQuantity:
+def _parse_quantity(metric: Metric, text: str, shown: str) -> ParsedQuantity:
     try:
         return parse_quantity(text)
     except UnitError as error:
-        raise _malformed(metric, shown, str(error)) from None
+        raise _error(metric, shown, str(error)) from None
 
 
 def _quantity(metric: Metric, text: str, shown: str) -> ParsedQuantity:
     """A quantity whose unit suits the metric."""
-    value = _parsed(metric, text, shown)
+    value = _parse_quantity(metric, text, shown)
     if "%" in text and metric.kind is not Kind.FRACTION:
-        raise _malformed(metric, shown, "a percentage stands only in a tolerance")
+        raise _error(metric, shown, "a percentage stands only in a tolerance")
     if value.unit != metric.unit:
         wanted = f"a unit of {metric.unit!r}" if metric.unit else "no unit"
         had = f"{value.unit!r}" if value.unit else "none"
-        raise _malformed(metric, shown, f"{metric.name} needs {wanted}, not {had}")
+        raise _error(metric, shown, f"{metric.name} needs {wanted}, not {had}")
     if value.per:
         _check_granularity(metric, value.per, shown)
     return value
@@ -197,17 +197,17 @@ def _quantity(metric: Metric, text: str, shown: str) -> ParsedQuantity:
 
 def _check_granularity(metric: Metric, per: str, shown: str) -> None:
     if not metric.extensive:
-        raise _malformed(metric, shown, f"{metric.name} has no value per {per}")
+        raise _error(metric, shown, f"{metric.name} has no value per {per}")
 
 
 def _names(metric: Metric, given: object) -> Names:
     if not isinstance(given, str) or not given.strip():
-        raise _malformed(metric, given, "give names, as in 'dram | l2' or '!latency'")
+        raise _error(metric, given, "give names, as in 'dram | l2' or '!latency'")
     text, top = given.strip(), 1
     if metric.kind is Kind.ADVICE and (match := _TOP.fullmatch(text)):
         top, text = int(match[1]), match[2]
         if top < 1:
-            raise _malformed(metric, given, "'in top N' starts at 1")
+            raise _error(metric, given, "'in top N' starts at 1")
     negated = text.startswith("!")
     names = tuple(part.strip() for part in text.removeprefix("!").split("|"))
     folded = {name.lower(): name for name in metric.names or OPTIMIZERS}
@@ -235,11 +235,11 @@ def _plugged_name(metric: Metric, given: str, name: str) -> str:
         from perfassert.engines.advisor.optimizers import plugged_optimizers
 
         plugged = plugged_optimizers()
-        if (found := plugged.get(name)) is not None:
-            return found.name
+        if (optimizer := plugged.get(name)) is not None:
+            return optimizer.name
         known, note = (*OPTIMIZERS, *(o.name for o in plugged.values())), plugged.note()
     hint = close_matches(name, known) or f"; known: {', '.join(known)}"
-    raise _malformed(metric, given, f"unknown name {name!r}{hint}{note}")
+    raise _error(metric, given, f"unknown name {name!r}{hint}{note}")
 
 
 def parse_share(within: str | float) -> float:

@@ -12,7 +12,7 @@ from perfassert.prediction.prediction import CONFIDENCES, FORMER_CONFIDENCES, LI
 from perfassert.quantity import GRANULARITIES, Quantity, round_significant
 
 if TYPE_CHECKING:
-    from perfassert.plugins import Found
+    from perfassert.plugins import Contributions
 
 
 class Kind(str, Enum):
@@ -55,7 +55,7 @@ def _total(name: str) -> Callable[[Prediction], object]:
     return lambda p: getattr(p.volumes, name).total if _has_accesses(p) else None
 
 
-def _shared(p: Prediction) -> object:
+def _shared_wavefronts(p: Prediction) -> object:
     """Unknown where shared memory is taken and nothing tells how it is accessed."""
     volume = p.volumes.shared_wavefronts
     return None if p.resources.shared_bytes and not volume.fields else volume.total
@@ -105,7 +105,7 @@ _ALL = (
     Metric("l2_volume", _both("l2"), "B", extensive=True, needs=_NO_ACCESS),
     Metric("l1_wavefronts", _total("l1_wavefronts"), extensive=True, needs=_NO_ACCESS),
     Metric("l1_cycles", _total("l1_cycles"), extensive=True, needs=_NO_ACCESS),
-    Metric("shared_wavefronts", _shared, extensive=True, needs="it needs compiled code"),
+    Metric("shared_wavefronts", _shared_wavefronts, extensive=True, needs="it needs compiled code"),
     Metric("occupancy", lambda p: Quantity(p.occupancy.fraction), kind=Kind.FRACTION),
     Metric("registers", lambda p: Quantity(p.resources.registers)),
     Metric(
@@ -131,36 +131,36 @@ METRICS: Mapping[str, Metric] = {m.name: m for m in _ALL}
 
 def all_metrics() -> Mapping[str, Metric]:
     """Every metric by name, those of plug-ins last."""
-    return {**METRICS, **{m.name: m for m in _plugged().values()}}
+    return {**METRICS, **{m.name: m for m in _plugin_metrics().values()}}
 
 
 def metric(name: str) -> Metric:
     """The metric, or :class:`ExpectationError` with close matches."""
     if name in METRICS:
         return METRICS[name]
-    found = _plugged().get(name)
-    if found is None or found.name != name:
+    added = _plugin_metrics().get(name)
+    if added is None or added.name != name:
         known = all_metrics()
         hint = close_matches(name, known) or f"; known: {', '.join(known)}"
-        raise ExpectationError(f"unknown metric {name!r}{hint}{_plugged().note()}")
-    return found
+        raise ExpectationError(f"unknown metric {name!r}{hint}{_plugin_metrics().note()}")
+    return added
 
 
-def _plugged() -> Found[Metric]:
+def _plugin_metrics() -> Contributions[Metric]:
     from perfassert.plugins import gather
 
-    return gather("perfassert_metrics", _plugged_metrics, METRICS)
+    return gather("perfassert_metrics", _read_plugin_metrics, METRICS)
 
 
-def _plugged_metrics(plugin: str, given: Any) -> Iterator[tuple[str, Metric]]:
-    from perfassert.plugins import guarded
+def _read_plugin_metrics(plugin: str, given: Any) -> Iterator[tuple[str, Metric]]:
+    from perfassert.plugins import wrap_errors
 
     for one in given:
         if not isinstance(one, Metric):
             raise TypeError(f"{one!r} is no perfassert.expect.metrics.Metric")
         if not one.name.isidentifier():
             raise ValueError(f"{one.name!r} cannot be a keyword of expect()")
-        yield one.name, replace(one, read=guarded(plugin, f"metric {one.name!r}", one.read))
+        yield one.name, replace(one, read=wrap_errors(plugin, f"metric {one.name!r}", one.read))
 
 
 def value_of(wanted: Metric, prediction: Prediction, per: str = "") -> object:

@@ -8,7 +8,7 @@ from typing import Any
 
 from perfassert.errors import KernelSourceError, PluginError
 from perfassert.kernel.description import Kernel
-from perfassert.plugins import Found, gather, guarded
+from perfassert.plugins import Contributions, gather, wrap_errors
 
 Frontend = Callable[[Path, "str | None"], Kernel]
 
@@ -26,7 +26,7 @@ def frontend(suffix: str, source: str, own: Sequence[str]) -> Frontend:
     return make
 
 
-def _plugged(own: Sequence[str]) -> Found[Frontend]:
+def _plugged(own: Sequence[str]) -> Contributions[Frontend]:
     return gather("perfassert_frontends", _read, own)
 
 
@@ -41,7 +41,7 @@ def _read(plugin: str, given: Mapping[str, Any]) -> Iterator[tuple[str, Frontend
 
 def _checked(plugin: str, suffix: str, make: Callable[..., Any]) -> Frontend:
     what = f"the front end of {suffix} files"
-    run = guarded(plugin, what, make)
+    run = wrap_errors(plugin, what, make)
 
     def kernel(path: Path, name: str | None) -> Kernel:
         made = run(path, name)

@@ -37,18 +37,18 @@ def chain(path: Path, find: Find) -> tuple[FileReader, ...]:
             raise readers[0].error("extends", f"goes round in a circle: {way} → {path.stem}")
 
 
-def assembled(readers: tuple[FileReader, ...]) -> Device:
-    """The device that the files describe together, checked."""
+def assemble_device(readers: tuple[FileReader, ...]) -> Device:
+    """Assemble the device that the files describe together, and check it."""
     tables = readers[-1].tables()
     for reader in reversed(readers[:-1]):
         tables = reader.tables().over(tables)
     reader = readers[0]
     if not fit_path(tables.capacity_fits).is_file():
         known = ", ".join(sorted(p.stem for p in fit_path("").parent.glob("*.toml")))
-        given = f"no fits named {tables.capacity_fits!r}; known: {known}"
-        raise reader.error("capacity_fits", given)
+        reason = f"no fits named {tables.capacity_fits!r}; known: {known}"
+        raise reader.error("capacity_fits", reason)
     curves, origins = read_curves(tables.capacity_fits)
-    numbers = _Numbers(_named(tables))
+    numbers = _Numbers(_entries_by_key(tables))
     operations = dict(_operations(tables, numbers))
     matrix = {name: float(numbers.value(f"matrix.{name}")) for name in tables.matrix}
     values: dict[str, Any] = {key: numbers.value(f"values.{key}") for key in schema.VALUES}
@@ -70,8 +70,8 @@ def assembled(readers: tuple[FileReader, ...]) -> Device:
     return device
 
 
-def _named(tables: Tables) -> dict[str, Entry]:
-    """Entries by the keys that messages and provenance use."""
+def _entries_by_key(tables: Tables) -> dict[str, Entry]:
+    """Entries by the keys that messages and provenance use: ``values.l2_bytes``."""
     values = {f"values.{key}": entry for key, entry in tables.values.items()}
     costs = {f"operations.{o}.{part}": entry for (o, part), entry in tables.costs.items()}
     rates = {f"matrix.{name}": entry for name, entry in tables.matrix.items()}
@@ -111,8 +111,8 @@ class _Numbers:
         self.references[key] = entry.value
 
     def value(self, key: str) -> float:
-        found = self.entries[key].value
-        return self.value(f"values.{found}") if isinstance(found, str) else found
+        value = self.entries[key].value
+        return self.value(f"values.{value}") if isinstance(value, str) else value
 
     def origin(self, key: str) -> Provenance:
         """A reference without an origin has that of what it refers to."""
@@ -122,8 +122,8 @@ class _Numbers:
             return replace(target, note=f"as {entry.value}")
         if not entry.device:
             return entry.origin
-        said = f"as {entry.device}" + (f": {entry.origin.note}" if entry.origin.note else "")
-        return replace(entry.origin, note=said)
+        note = f"as {entry.device}" + (f": {entry.origin.note}" if entry.origin.note else "")
+        return replace(entry.origin, note=note)
 
 
 def _digest(
@@ -135,7 +135,7 @@ def _digest(
 ) -> str:
     """Of what predictions depend on, by the keys of the published schema: comments, sources and
     the way in which files share values do not count."""
-    held = {
+    content = {
         "name": tables.name,
         "arch": tables.arch,
         "values": {key: float(value) for key, value in values.items()},
@@ -147,5 +147,5 @@ def _digest(
         **({"matrix": dict(matrix)} if matrix else {}),
         "curves": {key: [c.a, c.b, c.c, c.reference_bytes] for key, c in curves.items()},
     }
-    text = json.dumps(held, sort_keys=True, ensure_ascii=False)
+    text = json.dumps(content, sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from perfassert.confined import outside
 from perfassert.errors import DeviceFileError, UnknownDevice, in_short
-from perfassert.hardware.extend import assembled, chain
+from perfassert.hardware.extend import assemble_device, chain
 from perfassert.hardware.model import Device
 from perfassert.hardware.shipped import folder, read_table
 
 if TYPE_CHECKING:
-    from perfassert.plugins import Found
+    from perfassert.plugins import Contributions
 
 
 def device(name: str | Path | Device) -> Device:
@@ -48,15 +48,15 @@ def device(name: str | Path | Device) -> Device:
         if reason := outside(Path(text)):
             raise DeviceFileError(reason)
         return load_device(Path(text))
-    return load_device(_found(text))
+    return load_device(_find_file(text))
 
 
-def _found(text: str) -> Path:
-    """The file of a device by its name or alias."""
-    path = _shipped().get(text.lower()) or _plugged().get(text)
+def _find_file(text: str) -> Path:
+    """Find the file of a device by its name or alias."""
+    path = _shipped_files().get(text.lower()) or _plugin_files().get(text)
     if path is None:
         hint = _near(text) or f"; known: {', '.join(devices())}"
-        raise UnknownDevice(f"unknown device {text!r}{hint}{_plugged().note()}")
+        raise UnknownDevice(f"unknown device {text!r}{hint}{_plugin_files().note()}")
     return path
 
 
@@ -72,27 +72,27 @@ def devices() -> tuple[str, ...]:
         True
     """
     shipped = (path.stem for path in folder().glob("*.toml"))
-    return tuple(sorted({*shipped, *(path.stem for path in _plugged().values())}))
+    return tuple(sorted({*shipped, *(path.stem for path in _plugin_files().values())}))
 
 
 def _near(text: str) -> str:
     """Names of devices whose name or alias is like ``text``."""
     from difflib import get_close_matches
 
-    known = {**_shipped(), **{k: path for k, (_, path) in _plugged().by_name.items()}}
+    known = {**_shipped_files(), **{k: path for k, (_, path) in _plugin_files().by_name.items()}}
     near = get_close_matches(text.lower(), known, n=6, cutoff=0.5)
     names = list(dict.fromkeys(known[alias].stem for alias in near))[:3]
     return f"; did you mean {', '.join(repr(n) for n in names)}?" if names else ""
 
 
-def _plugged() -> Found[Path]:
+def _plugin_files() -> Contributions[Path]:
     """Names and aliases of the device files of plug-ins."""
     from perfassert.plugins import gather
 
-    return gather("perfassert_devices", _plugged_files, _shipped())
+    return gather("perfassert_devices", _read_plugin_files, _shipped_files())
 
 
-def _plugged_files(plugin: str, given: Any) -> Iterator[tuple[str, Path]]:
+def _read_plugin_files(plugin: str, given: Any) -> Iterator[tuple[str, Path]]:
     if isinstance(given, (str, Path)):
         raise DeviceFileError(f"{str(given)!r} stands alone; give a list of files or folders")
     for place in map(Path, given):
@@ -108,14 +108,14 @@ def _plugged_files(plugin: str, given: Any) -> Iterator[tuple[str, Path]]:
 
 
 @lru_cache(maxsize=1)
-def _shipped() -> dict[str, Path]:
+def _shipped_files() -> dict[str, Path]:
     """Lower-cased name or alias → file."""
-    found: dict[str, Path] = {}
+    files: dict[str, Path] = {}
     for path in sorted(folder().glob("*.toml")):
-        found[path.stem.lower()] = path
+        files[path.stem.lower()] = path
         for alias in read_table(path).get("aliases", ()):
-            found[str(alias).lower()] = path
-    return found
+            files[str(alias).lower()] = path
+    return files
 
 
 def load_device(path: Path) -> Device:
@@ -139,7 +139,7 @@ class _Loaded:
 @lru_cache(maxsize=64)
 def _load(path: Path, stamps: tuple[int, ...]) -> _Loaded:  # `stamps` keep it from being stale
     readers = chain(path, _base)
-    return _Loaded(assembled(readers), tuple(r.path for r in readers))
+    return _Loaded(assemble_device(readers), tuple(r.path for r in readers))
 
 
 def _stamp(path: Path) -> int:
@@ -159,6 +159,6 @@ def _base(name: str, path: Path) -> Path:
             raise DeviceFileError(f"{path}: extends: {reason}")
         return named
     try:
-        return _found(name)
+        return _find_file(name)
     except UnknownDevice as error:
         raise DeviceFileError(f"{path}: extends: {error}") from None

@@ -43,20 +43,20 @@ class MatrixVariant:
     paired: bool = False
 
     @classmethod
-    def named(cls, name: str) -> MatrixVariant | None:
+    def from_name(cls, name: str) -> MatrixVariant | None:
         """The variant of a full name; None for the name of anything else."""
-        found = _NAME.fullmatch(name)
-        if found is None:
+        match = _NAME.fullmatch(name)
+        if match is None:
             return None
-        m, n, k = (int(found[i]) for i in (2, 3, 4))
-        sparse, shared, paired = (mark in found[7] for mark in (".sp", ".ss", ".2cta"))
-        return cls(found[1], m, n, k, found[5], found[6], sparse, shared, paired)
+        m, n, k = (int(match[i]) for i in (2, 3, 4))
+        sparse, shared, paired = (mark in match[7] for mark in (".sp", ".ss", ".2cta"))
+        return cls(match[1], m, n, k, match[5], match[6], sparse, shared, paired)
 
     @property
     def name(self) -> str:
         marks = {".sp": self.sparse, ".ss": self.shared, ".2cta": self.paired}
-        said = "".join(mark for mark, holds in marks.items() if holds)
-        return f"{self.unit}.m{self.m}n{self.n}k{self.k}.{self.input}.{self.accumulator}{said}"
+        suffix = "".join(mark for mark, holds in marks.items() if holds)
+        return f"{self.unit}.m{self.m}n{self.n}k{self.k}.{self.input}.{self.accumulator}{suffix}"
 
     @property
     def rate(self) -> str:
@@ -96,8 +96,8 @@ class MatrixVariant:
         return self.n * self.k * BITS[self.input] / 8 / (2 if self.paired else 1)
 
 
-def listed(name: str, operations: Iterable[Operation]) -> Operation | None:
-    """The entry that is this variant, under its own name or as what a class stands for."""
+def find_variant(name: str, operations: Iterable[Operation]) -> Operation | None:
+    """Find the operation of a variant, under its own name or as what a class stands for."""
     return next((o for o in operations if o.variant == name), None)
 
 
@@ -106,7 +106,7 @@ def nearest(variant: MatrixVariant, operations: Iterable[Operation]) -> Operatio
     that is not smaller (small ones miss the rate), else one whose operands lie in the same place,
     above all the one that the class stands for; of these the nearest in size. None where no variant
     is listed."""
-    known = [(o, MatrixVariant.named(o.variant)) for o in operations]
+    known = [(o, MatrixVariant.from_name(o.variant)) for o in operations]
     candidates = [(o, v) for o, v in known if v is not None]
 
     def distance(candidate: tuple[Operation, MatrixVariant]) -> tuple[float | str, ...]:
@@ -132,26 +132,26 @@ class Derived:
     how: str
 
 
-def derived(
+def derive_variant(
     variant: MatrixVariant, source: Operation, rates: Mapping[str, float], scope: Scope,
     shared_bytes_per_cycle: float,
 ) -> Derived:  # fmt: skip
-    """A variant from the listed ``source``.
+    """Derive the cost of a variant from the listed ``source``.
 
     λ goes with the multiply-adds over their rate, but operands from shared memory must be read in
     that time, too; a pipeline of the same depth is occupied longer, so Λ grows by as much as λ:
     ``λ = max(λ₀ · (w / w₀) · (r₀ / r), s / b)``, ``Λ = Λ₀ + λ − λ₀``. Where ``[matrix]`` lacks one
     of the two rates they count as equal.
     """
-    other = MatrixVariant.named(source.variant)
-    assert other is not None
-    known = variant.rate in rates and other.rate in rates
-    speed = rates[variant.rate] / rates[other.rate] if known else 1.0
-    share = variant.of_one_warp(scope) / other.of_one_warp(scope)
+    listed = MatrixVariant.from_name(source.variant)
+    assert listed is not None
+    known = variant.rate in rates and listed.rate in rates
+    speed = rates[variant.rate] / rates[listed.rate] if known else 1.0
+    share = variant.of_one_warp(scope) / listed.of_one_warp(scope)
     issue = max(source.issue * share / speed, variant.shared_bytes / shared_bytes_per_cycle)
     completion = max(source.completion + issue - source.issue, issue)
-    said = f"{variant.name} is derived from {source.variant}"
+    derivation = f"{variant.name} is derived from {source.variant}"
     rate = rates.get(variant.rate)
     how = f"{rate:g} multiply-adds per cycle and unit" if known else "its rate is not in [matrix]"
     operation = Operation(variant.name, issue, completion, source.pipeline, variant.name)
-    return Derived(operation, f"{said}: {how}")
+    return Derived(operation, f"{derivation}: {how}")

@@ -21,7 +21,7 @@ from perfassert.hardware.entries import (
     Scope,
     key_parts,
 )
-from perfassert.hardware.matrix import Derived, MatrixVariant, derived, listed, nearest
+from perfassert.hardware.matrix import Derived, MatrixVariant, derive_variant, find_variant, nearest
 from perfassert.hardware.schema import VALUES
 from perfassert.quantity import to_real
 
@@ -225,17 +225,17 @@ class Device:
         Raises:
             DeviceFileError: no such class; close matches are listed.
         """
-        found = self._listed(name)
-        if found is None and (variant := MatrixVariant.named(name)):
-            made = self._derive(variant)
-            found = made.operation if made else None
-        if found is None:
+        operation = self._find_operation(name)
+        if operation is None and (variant := MatrixVariant.from_name(name)):
+            derivation = self._derive(variant)
+            operation = derivation.operation if derivation else None
+        if operation is None:
             hint = close_matches(name, [*self.operations, *SYNONYMS])
             raise DeviceFileError(f"{self.name}: no operation class {name!r}{hint}")
-        return found
+        return operation
 
-    def derived(self, variant: MatrixVariant) -> Derived | None:
-        """Matrix variant that the file does not list, from one that it lists, and how.
+    def derive_variant(self, variant: MatrixVariant) -> Derived | None:
+        """Derive a matrix variant that the file does not list from one that it lists.
 
         None where the file lists it, or has no matrix instructions. In a file that says of its
         class ``tensor`` not which variant it is, all of them cost the same.
@@ -243,22 +243,22 @@ class Device:
         Args:
             variant: shape and types of the instruction.
         """
-        return None if self._listed(variant.name) else self._derive(variant)
+        return None if self._find_operation(variant.name) else self._derive(variant)
 
-    def _listed(self, name: str) -> Operation | None:
-        """The class of a name, a synonym or a matrix variant."""
-        found = self.operations.get(name) or self.operations.get(SYNONYMS.get(name, ""))
-        return found or listed(name, self.operations.values())
+    def _find_operation(self, name: str) -> Operation | None:
+        """Find the operation of a class, a synonym or a listed matrix variant."""
+        operation = self.operations.get(name) or self.operations.get(SYNONYMS.get(name, ""))
+        return operation or find_variant(name, self.operations.values())
 
     def _derive(self, variant: MatrixVariant) -> Derived | None:
         source = nearest(variant, self.operations.values())
         if source is None:
-            one = self.operations.get("tensor")
-            said = f"{variant.name} counts as any other matrix instruction"
-            return None if one is None else Derived(one, said)
+            tensor = self.operations.get("tensor")
+            note = f"{variant.name} counts as any other matrix instruction"
+            return None if tensor is None else Derived(tensor, note)
         scope = self.pipelines[source.pipeline]
         width = self.shared_banks * self.shared_bank_bytes
-        return derived(variant, source, self.matrix, scope, width)
+        return derive_variant(variant, source, self.matrix, scope, width)
 
     def replace(self, **changes: object) -> Device:
         """Variant of the device: a hypothetical or clocked-down GPU.
@@ -303,7 +303,7 @@ class Device:
         changes |= {k: int(numbers[k]) for k in whole}
         clock = numbers.get("clock_hz", self.clock_hz) / self.clock_hz
         times = {key: getattr(self, key) * clock for key in _TIMES} if clock != 1 else {}
-        all_changes: dict[str, Any] = {"digest": digest, **self._followed(times | changes)}
+        all_changes: dict[str, Any] = {"digest": digest, **self._with_references(times | changes)}
         variant = dataclasses.replace(self, **all_changes)
         variant.check(f"{self.name}.replace({changed})")
         return variant
@@ -330,8 +330,8 @@ class Device:
         """Numbers of the device by the keys of ``[values]``, in base units."""
         return {key: getattr(self, key) for key in VALUES}
 
-    def _followed(self, changes: Mapping[str, object]) -> dict[str, object]:
-        """The changes, and those of what refers to something that they change."""
+    def _with_references(self, changes: Mapping[str, object]) -> dict[str, object]:
+        """``changes``, with the values and operations that refer to a changed one."""
         result = dict(changes)
         operations = dict(self.operations)
         for key, target in self.references.items():  # what others refer to comes first

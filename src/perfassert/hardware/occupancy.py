@@ -57,8 +57,8 @@ def occupancy(
             f"no block fits on {device.name}: {threads_per_block} threads with {registers} "
             f"registers each and {shared_bytes} bytes of shared memory exceed its {limited_by}"
         )
-    held = blocks * warps
-    return Occupancy(held / device.max_warps_per_unit, blocks, held, limited_by)
+    warps_per_unit = blocks * warps
+    return Occupancy(warps_per_unit / device.max_warps_per_unit, blocks, warps_per_unit, limited_by)
 
 
 def _warps_by_registers(device: Device, registers: int) -> int:

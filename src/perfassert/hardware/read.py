@@ -32,7 +32,7 @@ class Entry:
     path: Path
     device: str = ""
 
-    def inherited(self, device: str, lasting: bool) -> Entry:
+    def inherit_from(self, device: str, lasting: bool) -> Entry:
         """For a file that extends ``device``'s; ``lasting``: documents hold for it, too."""
         origin = self.origin
         if origin is not None and not (lasting and origin.grade is Grade.DOCUMENTED):
@@ -69,15 +69,15 @@ class Tables:
         arch = self.arch or base.arch
         same = arch == base.arch
 
-        def taken(entry: Entry, settled: bool) -> Entry:
-            return entry.inherited(base.name, same and settled)
+        def inherit(entry: Entry, settled: bool) -> Entry:
+            return entry.inherit_from(base.name, same and settled)
 
-        values = {k: taken(e, k in schema.ARCHITECTURE) for k, e in base.values.items()}
+        values = {k: inherit(e, k in schema.ARCHITECTURE) for k, e in base.values.items()}
         own = {name for name, _ in self.costs}
         outdated = {name for name in base.pipeline_of if name not in own and self._has_rate(name)}
-        costs = {k: taken(e, True) for k, e in base.costs.items() if k[0] not in outdated}
+        costs = {k: inherit(e, True) for k, e in base.costs.items() if k[0] not in outdated}
         pipeline_of = {k: p for k, p in base.pipeline_of.items() if k not in outdated}
-        matrix = {key: taken(entry, True) for key, entry in base.matrix.items()}
+        matrix = {key: inherit(entry, True) for key, entry in base.matrix.items()}
         return replace(
             self,
             arch=arch,
@@ -92,7 +92,7 @@ class Tables:
 
     def _has_rate(self, operation: str) -> bool:
         """Whether it is a matrix variant whose rate this file gives."""
-        variant = MatrixVariant.named(operation)
+        variant = MatrixVariant.from_name(operation)
         return variant is not None and variant.rate in self.matrix
 
 
@@ -107,7 +107,7 @@ class FileReader:
 
     def tables(self) -> Tables:
         """All of it; a file that extends none has every section."""
-        self.known("", self.table, schema.TOP_LEVEL)
+        self.check_keys("", self.table, schema.TOP_LEVEL)
         if self.require("", self.table, "schema") != 1:
             raise self.error("schema", "this version reads schema = 1")
         words = {key: self.word(key) for key in ("name", "arch", "capacity_fits")}
@@ -144,17 +144,17 @@ class FileReader:
     def section(self, key: str) -> dict[str, Any]:
         if self.partial and key not in self.table:
             return {}
-        found = self.require("", self.table, key)
-        if not isinstance(found, dict):
+        section = self.require("", self.table, key)
+        if not isinstance(section, dict):
             raise self.error(key, "must be a table")
-        return found
+        return section
 
     def require(self, prefix: str, table: Mapping[str, Any], key: str) -> Any:
         if key not in table:
             raise self.error(f"{prefix}.{key}".strip("."), "missing")
         return table[key]
 
-    def known(self, prefix: str, table: Mapping[str, Any], allowed: Collection[str]) -> None:
+    def check_keys(self, prefix: str, table: Mapping[str, Any], allowed: Collection[str]) -> None:
         for key in table:
             if key not in allowed:
                 hint = close_matches(key, allowed)
@@ -162,14 +162,14 @@ class FileReader:
 
     def values(self) -> dict[str, Entry]:
         given = self.section("values")
-        self.known("values", given, schema.VALUES)
+        self.check_keys("values", given, schema.VALUES)
         rules = schema.VALUES.items()
         if not self.partial:
             for key, rule in rules:
                 if rule.off is None:
                     self.require("values", given, key)
-        found = {k: self.entry(f"values.{k}", given[k], rule) for k, rule in rules if k in given}
-        return found if self.partial else self.without() | found
+        entries = {k: self.entry(f"values.{k}", given[k], rule) for k, rule in rules if k in given}
+        return entries if self.partial else self.without() | entries
 
     def without(self) -> dict[str, Entry]:
         """The mechanisms that a complete file need not have."""
@@ -182,7 +182,7 @@ class FileReader:
             return Entry(self.reference(key, given, rule), None, self.path)
         if not isinstance(given, dict):
             raise self.error(key, "must be { value, unit, source, grade }, or a key of [values]")
-        self.known(key, given, schema.ENTRY)
+        self.check_keys(key, given, schema.ENTRY)
         value = self.require(key, given, "value")
         if isinstance(value, str) and value in schema.VALUES:
             if "unit" in given:
@@ -247,7 +247,7 @@ class FileReader:
             key = f"operations.{name}"
             if not isinstance(given, dict):
                 raise self.error(key, "must be a table with pipeline, issue and completion")
-            self.known(key, given, schema.OPERATION)
+            self.check_keys(key, given, schema.OPERATION)
             for part in schema.COSTS:
                 if part in given:
                     costs[name, part] = self.entry(f"{key}.{part}", given[part], _OPERATION)
@@ -260,21 +260,21 @@ class FileReader:
     def variant(self, key: str, name: str, given: Mapping[str, Any]) -> str:
         """The matrix variant that an operation is, by its key or by its own name."""
         if "variant" not in given:
-            return name if MatrixVariant.named(name) else ""
+            return name if MatrixVariant.from_name(name) else ""
         variant = str(given["variant"])
-        if MatrixVariant.named(variant) is None:
+        if MatrixVariant.from_name(variant) is None:
             raise self.error(f"{key}.variant", f"{variant!r} is not like {_VARIANT!r}")
         return variant
 
     def matrix(self) -> dict[str, Entry]:
         """Rates of matrix units, where the file has any."""
-        found: dict[str, Entry] = {}
+        rates: dict[str, Entry] = {}
         for name, given in self.table.get("matrix", {}).items():
             key = f"matrix.{name}"
             if name.count(".") != 2:
                 raise self.error(key, f"is not like {_RATE!r}: unit, input and accumulator")
-            found[name] = self.entry(key, given, schema.MATRIX_RATE)
-        return found
+            rates[name] = self.entry(key, given, schema.MATRIX_RATE)
+        return rates
 
 
 def read_curves(name: str) -> tuple[dict[str, CapacityCurve], dict[str, Provenance]]:
@@ -286,7 +286,7 @@ def read_curves(name: str) -> tuple[dict[str, CapacityCurve], dict[str, Provenan
     origins: dict[str, Provenance] = {}
     for curve in schema.CURVES:
         entry = reader.require("", reader.table, curve)
-        reader.known(curve, entry, schema.CURVE_KEYS)
+        reader.check_keys(curve, entry, schema.CURVE_KEYS)
         a, b, c = (reader.real(curve, entry, k) for k in "abc")
         reader.require(curve, entry, "r_squared")
         reference = reader.real(curve, {"reference_bytes": 0, **entry}, "reference_bytes")

@@ -351,10 +351,10 @@ class Prediction:
         }
 
     def _diagnosis_data(self) -> dict[str, Any]:
-        found = self.advice
+        advice = self.advice
         return {
             "stalls": dict(self.stalls),
-            "advice": None if found is None else [advice_data(a) for a in found],
+            "advice": None if advice is None else [advice_data(a) for a in advice],
         }
 
     def to_json(self, diagnosis: bool = True) -> str:
@@ -382,7 +382,7 @@ class Prediction:
         given = Data(data, "prediction")
         threads, updates = given["threads"].integer(1), given["updates"].integer(1)
         diagnosed = "stalls" in given
-        found = Diagnosis(
+        diagnosis = Diagnosis(
             MappingProxyType(given["stalls"].table(Data.real) if diagnosed else {}),
             given["advice"].or_none(_read_all_advice) if diagnosed else None,
         )
@@ -410,10 +410,10 @@ class Prediction:
             error_bands=given["error_bands"].table(_read_band),
             confidence_reasons=given["confidence_reasons"].items(_read_assumption),
             diagnostics=given["diagnostics"].table(Data.real),
-            diagnose=lambda _: found,
+            diagnose=lambda _: diagnosis,
         )
         if diagnosed:
-            read.__dict__["diagnosis"] = found
+            read.__dict__["diagnosis"] = diagnosis
         return read
 
 

@@ -29,7 +29,7 @@ class Data:
             f"{self.key} {reason}; the data is damaged, or of another version"
         )
 
-    def _checked(self, kind: type[T], called: str) -> T:
+    def _require_type(self, kind: type[T], called: str) -> T:
         if not isinstance(self.value, kind):
             raise self.fail(f"must be {called}, not {type(self.value).__name__}")
         return self.value
@@ -49,11 +49,11 @@ class Data:
         return Data(self._table().get(name, default), f"{self.key}.{name}")
 
     def _table(self) -> Mapping[Any, Any]:
-        return self._checked(Mapping, "a table")  # type: ignore[type-abstract]
+        return self._require_type(Mapping, "a table")  # type: ignore[type-abstract]
 
     def text(self) -> str:
         """A text."""
-        return self._checked(str, "a text")
+        return self._require_type(str, "a text")
 
     def integer(self, minimum: int = 0) -> int:
         """A whole number."""
@@ -81,7 +81,7 @@ class Data:
         return tuple(map(read, self._items()))
 
     def _items(self) -> Iterator[Data]:
-        items = self._checked(Sequence, "a list")  # type: ignore[type-abstract]
+        items = self._require_type(Sequence, "a list")  # type: ignore[type-abstract]
         if isinstance(items, (str, bytes)):
             raise self.fail("must be a list, not text")
         for number, item in enumerate(items):

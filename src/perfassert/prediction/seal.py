@@ -13,8 +13,8 @@ def content_digest(prediction: Prediction) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def sealed(prediction: Prediction) -> Prediction:
-    """The prediction, which from now on knows the digest of what it says.
+def seal_prediction(prediction: Prediction) -> Prediction:
+    """Store the digest of a prediction's content in it, and return it.
 
     The predictor seals what it returns. Whatever changes it later, ``dataclasses.replace`` or
     ``object.__setattr__``, leaves the seal as it is; what is read from data has none.

@@ -233,7 +233,7 @@ def _round_advice(advice: Advice) -> Advice:
 def latency_bounds(code: Code, device: Device) -> dict[str, float]:
     """Cycles after which a result is there at the latest; memory has no such bound but DRAM's."""
     bounds = {name: o.completion for name, o in device.operations.items()}
-    for name in {i.operation for i in code.instructions if MatrixVariant.named(i.operation)}:
+    for name in {i.operation for i in code.instructions if MatrixVariant.from_name(i.operation)}:
         bounds[name] = device.operation(name).completion
     slowest = 2 * device.dram_latency * (1 + device.dram_latency_growth)
     return {n: max(b, slowest) if off_chip(space_of(n)) else b for n, b in bounds.items()}

@@ -25,7 +25,7 @@ _GRAIN = 16  # derived costs are multiples of 1/16 cycle, so that periods exist
 
 def operand_bytes(operation: str) -> float:
     """Bytes that one warp's part of a matrix instruction reads from shared memory."""
-    variant = MatrixVariant.named(operation)
+    variant = MatrixVariant.from_name(operation)
     if variant is None:
         return 0.0
     return variant.shared_bytes / (WARPS_OF_A_GROUP if variant.unit == "wgmma" else 1)
@@ -37,14 +37,14 @@ class MatrixUnits:
     def __init__(self, nodes: Iterable[Node], device: Device, read: str) -> None:
         self.device = device
         self.read = read
-        variants = {n.operation: v for n in nodes if (v := MatrixVariant.named(n.operation))}
+        variants = {n.operation: v for n in nodes if (v := MatrixVariant.from_name(n.operation))}
         started = [v for v in variants.values() if v.unit == STARTED]
         self.started = {self.device.operation(v.name).pipeline for v in started}
         self.overlapped = max((self._cycles(v.second_bytes) for v in started), default=0.0)
 
     def node(self, node: Node) -> Node | None:
         """The node with what it demands; None for one that has nothing to do with them."""
-        variant = MatrixVariant.named(node.operation)
+        variant = MatrixVariant.from_name(node.operation)
         if variant is None or variant.unit != STARTED:
             read = self._cycles(operand_bytes(node.operation))
             if read:

@@ -18,7 +18,7 @@ from perfassert.kernel.executed import Issued
 from perfassert.kernel.launch import Launch
 from perfassert.kernel.program import CLUSTER
 from perfassert.prediction.prediction import Diagnosis, OccupancyResult, Prediction, Resources
-from perfassert.prediction.seal import sealed
+from perfassert.prediction.seal import seal_prediction
 from perfassert.predictor.confidence import trust
 from perfassert.predictor.errors import error_bands, exact_metrics
 from perfassert.predictor.measured_volumes import with_measured
@@ -111,7 +111,7 @@ def _phenomenological(
         origin=None,
         diagnose=lambda _: Diagnosis(MappingProxyType({}), None),
     )
-    return sealed(measured)
+    return seal_prediction(measured)
 
 
 def _of(model: Model, kernel: Kernel, launch: Launch, target: Device) -> Prediction:
@@ -157,7 +157,7 @@ def _of(model: Model, kernel: Kernel, launch: Launch, target: Device) -> Predict
         origin=(kernel, launch, target),
         diagnose=_diagnose,
     )
-    return sealed(made)
+    return seal_prediction(made)
 
 
 def _diagnose(prediction: Prediction) -> Diagnosis:
@@ -216,8 +216,8 @@ def _derived_rate_assumptions(model: Model) -> Iterator[Assumption]:
     """Matrix instructions that the device file does not list."""
     device = model.device
     for name in sorted({node.operation for node in model.graph.nodes}):
-        variant = MatrixVariant.named(name)
-        rate = variant and device.derived(variant)
+        variant = MatrixVariant.from_name(name)
+        rate = variant and device.derive_variant(variant)
         if rate:
             yield Assumption(rate.how)
 

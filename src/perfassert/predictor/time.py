@@ -118,7 +118,7 @@ def loaded_model(case: Case, launch: Launch, device: Device, edit: Edit | None =
 def _matrix_pipelines(model: Model) -> Iterator[str]:
     """Pipelines that matrix instructions of the launch are issued to."""
     for name in {node.operation for node in model.graph.nodes}:
-        if MatrixVariant.named(name):
+        if MatrixVariant.from_name(name):
             yield model.device.operation(name).pipeline
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from perfassert.errors import PluginError, close_matches
-from perfassert.plugins import Found, gather, guarded
+from perfassert.plugins import Contributions, gather, wrap_errors
 
 Format = Callable[[Sequence[Mapping[str, Any]]], str]
 """A text of predictions, each as :meth:`perfassert.Prediction.to_dict` gives it."""
@@ -27,7 +27,7 @@ def report_format(name: str, own: Iterable[str] = ()) -> Format:
     return write
 
 
-def _plugin_formats(own: Sequence[str]) -> Found[Format]:
+def _plugin_formats(own: Sequence[str]) -> Contributions[Format]:
     return gather("perfassert_report_formats", _formats_of_plugin, own)
 
 
@@ -41,7 +41,7 @@ def _formats_of_plugin(plugin: str, given: Mapping[str, Any]) -> Iterator[tuple[
 
 
 def _guard_writer(plugin: str, name: str, write: Callable[..., Any]) -> Format:
-    run = guarded(plugin, f"report format {name!r}", write)
+    run = wrap_errors(plugin, f"report format {name!r}", write)
 
     def text(predictions: Sequence[Mapping[str, Any]]) -> str:
         written = run(predictions)

@@ -18,14 +18,14 @@ from perfassert.schemas.parts import (
     TEXT,
     WHOLE,
     Schema,
+    annotate,
     at,
-    closed,
-    described,
+    closed_table,
     document,
     either,
-    listed,
-    named,
+    list_of,
     one_of,
+    table_of,
 )
 
 _GRADES = one_of(grade.value for grade in Grade)
@@ -37,25 +37,27 @@ def device() -> Schema:
     cycles = at(_unit(devices.Key({"cycles": 1.0})))
     operation = {
         "pipeline": TEXT, "issue": cycles, "completion": cycles,
-        "variant": described(TEXT, "the matrix instruction, as in tensor.m16n8k16.f16.f32"),
+        "variant": annotate(TEXT, "the matrix instruction, as in tensor.m16n8k16.f16.f32"),
     }  # fmt: skip
     table = {
         "schema": one_of([1]),
         "name": TEXT,
-        "extends": described(TEXT, "the device, or the path of the file, that this one builds on"),
+        "extends": annotate(TEXT, "the device, or the path of the file, that this one builds on"),
         "arch": {"type": "string", "pattern": "^sm_[0-9]+[a-z]?$"},
-        "aliases": listed(TEXT),
-        "capacity_fits": described(TEXT, "the table of capacity curves"),
-        "sources": described(named(TEXT), "where numbers come from, by the words that entries use"),
-        "values": closed(devices.VALUES, values),
-        "pipelines": named(one_of(scope.value for scope in Scope)),
-        "operations": named(closed(devices.OPERATION, operation)),
-        "matrix": named(at(_unit(devices.MATRIX_RATE))),
+        "aliases": list_of(TEXT),
+        "capacity_fits": annotate(TEXT, "the table of capacity curves"),
+        "sources": annotate(
+            table_of(TEXT), "where numbers come from, by the words that entries use"
+        ),
+        "values": closed_table(devices.VALUES, values),
+        "pipelines": table_of(one_of(scope.value for scope in Scope)),
+        "operations": table_of(closed_table(devices.OPERATION, operation)),
+        "matrix": table_of(at(_unit(devices.MATRIX_RATE))),
     }
     whole = [key for key in devices.TOP_LEVEL if key not in ("extends", "aliases", "matrix")]
     needed = [key for key, rule in devices.VALUES.items() if rule.off is None]
     rest = {"required": whole, "properties": {"values": {"required": needed}}}
-    schema = closed(
+    schema = closed_table(
         devices.TOP_LEVEL, table, ("schema", "name"),
         **{"if": {"not": {"required": ["extends"]}}, "then": rest},
     )  # fmt: skip
@@ -73,24 +75,24 @@ def _entry(rule: devices.Key) -> Schema:
     entry = {
         "value": either(NUMBER, one_of(known)),
         "unit": one_of(rule.units),
-        "source": described(TEXT, "a key of [sources]"),
+        "source": annotate(TEXT, "a key of [sources]"),
         "grade": _GRADES,
         "note": TEXT,
     }
-    return either(one_of(known), closed(devices.ENTRY, entry, ("value", "source", "grade")))
+    return either(one_of(known), closed_table(devices.ENTRY, entry, ("value", "source", "grade")))
 
 
 def suite() -> Schema:
     """A suite of ``perfassert validate``: a table of measurements, and what its rows are."""
-    launch = closed(suites.LAUNCH, LAUNCH_KEYS)
-    accesses = {**ACCESS_KEYS, "each": named(listed(WHOLE))}
+    launch = closed_table(suites.LAUNCH, LAUNCH_KEYS)
+    accesses = {**ACCESS_KEYS, "each": table_of(list_of(WHOLE))}
     kernel = {
-        "accesses": closed((*ACCESSES, "each"), accesses),
+        "accesses": closed_table((*ACCESSES, "each"), accesses),
         "cuda": TEXT, "kernel": TEXT, "recorded": TEXT, "named": TEXT, "improves": TEXT,
-        "defines": named(EXPRESSION), "include_dirs": STRINGS, "options": STRINGS,
-        "updates_per_thread": EXPRESSION, "trip_counts": named(EXPRESSION), "proxies": named(TEXT),
-        "constants": named(EXPRESSION), "launch": at("launch"),
-        "rows": listed(named(either(CELL, listed(CELL)))),
+        "defines": table_of(EXPRESSION), "include_dirs": STRINGS, "options": STRINGS,
+        "updates_per_thread": EXPRESSION, "trip_counts": table_of(EXPRESSION),
+        "proxies": table_of(TEXT), "constants": table_of(EXPRESSION), "launch": at("launch"),
+        "rows": list_of(table_of(either(CELL, list_of(CELL)))),
     }  # fmt: skip
     ways = [{"required": [way]} for way in ("accesses", "cuda", "recorded")]
     numbers = dict.fromkeys(suites.DEVICE, CELL)
@@ -98,23 +100,23 @@ def suite() -> Schema:
         "name": TEXT, "column": STRINGS, "unit": TEXT, "scale": NUMBER,
         "per": one_of((*GRANULARITIES, WARP_INSTRUCTION)), "bytes": EXPRESSION,
     }  # fmt: skip
-    chosen = closed(suites.DEVICE, {**numbers, "name": TEXT, "column": TEXT})
+    chosen = closed_table(suites.DEVICE, {**numbers, "name": TEXT, "column": TEXT})
     table = {
-        "title": TEXT, "source": TEXT, "data": described(TEXT, "the CSV file"), "select": STRINGS,
+        "title": TEXT, "source": TEXT, "data": annotate(TEXT, "the CSV file"), "select": STRINGS,
         "group": STRINGS, "device": chosen,
-        "filter": at("filter"), "constants": named(EXPRESSION), "launch": at("launch"),
-        "kernel": at("kernel"), "kernels": named(at("kernel")),
-        "metric": listed(closed(suites.METRIC, metric, ("name", "column")), 1),
-        "targets": named(closed(FIGURES, dict.fromkeys(FIGURES, CELL))),
-        "limits": STRINGS, "configuration": STRINGS, "fitted_on": listed(_fitted_on()),
+        "filter": at("filter"), "constants": table_of(EXPRESSION), "launch": at("launch"),
+        "kernel": at("kernel"), "kernels": table_of(at("kernel")),
+        "metric": list_of(closed_table(suites.METRIC, metric, ("name", "column")), 1),
+        "targets": table_of(closed_table(FIGURES, dict.fromkeys(FIGURES, CELL))),
+        "limits": STRINGS, "configuration": STRINGS, "fitted_on": list_of(_fitted_on()),
         "toolchain": TEXT,
     }  # fmt: skip
     between = {"min": NUMBER, "max": NUMBER}
-    filters = named(either(CELL, listed(CELL), closed(between, between)))
+    filters = table_of(either(CELL, list_of(CELL), closed_table(between, between)))
     return document(
         "suite", 1, "A suite of measurements",
-        closed(suites.TOP, table, ("data", "device", "metric")),
-        kernel=closed(suites.KERNEL, kernel, oneOf=ways), launch=launch, filter=filters,
+        closed_table(suites.TOP, table, ("data", "device", "metric")),
+        kernel=closed_table(suites.KERNEL, kernel, oneOf=ways), launch=launch, filter=filters,
         constant=CONSTANT, argument=argument(CELL),
     )  # fmt: skip
 
@@ -124,4 +126,4 @@ def _fitted_on() -> Schema:
         "devices": STRINGS, "values": STRINGS, "sources": STRINGS, "rows": one_of(("half", "all")),
         "filter": at("filter"), "note": TEXT,
     }  # fmt: skip
-    return closed(suites.FITTED_ON, keys, ("rows",))
+    return closed_table(suites.FITTED_ON, keys, ("rows",))

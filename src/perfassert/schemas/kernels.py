@@ -15,15 +15,15 @@ from perfassert.schemas.parts import (
     STRINGS,
     TEXT,
     Schema,
+    annotate,
     at,
-    closed,
-    described,
+    closed_table,
     either,
-    listed,
-    named,
+    list_of,
+    table_of,
 )
 
-FIELD_TABLE = closed(
+FIELD_TABLE = closed_table(
     FIELD,
     {
         "name": TEXT, "dtype": TEXT, "shape": EXPRESSIONS, "halo": EXPRESSIONS, "pitch": EXPRESSION,
@@ -32,36 +32,36 @@ FIELD_TABLE = closed(
     ("name", "shape"),
 )  # fmt: skip
 ACCESS_KEYS = {
-    "name": TEXT, "fields": listed(FIELD_TABLE), "loads": STRINGS, "stores": STRINGS,
+    "name": TEXT, "fields": list_of(FIELD_TABLE), "loads": STRINGS, "stores": STRINGS,
     "flops": either(NUMBER, EXPRESSION), "dtype": TEXT, "registers": EXPRESSION,
     "shared_bytes": EXPRESSION, "updates_per_thread": EXPRESSION, "ilp": EXPRESSION,
-    "proxies": named(TEXT),
+    "proxies": table_of(TEXT),
 }  # fmt: skip
 _KEYS = {
-    "accesses": described(
-        closed([key for key in ACCESSES if key != "name"], ACCESS_KEYS),
+    "accesses": annotate(
+        closed_table([key for key in ACCESSES if key != "name"], ACCESS_KEYS),
         "address expressions: fields, and what is loaded and stored",
     ),
-    "cuda": described(TEXT, "a source file, relative to this one"),
-    "ptx": described(TEXT, "a PTX file, relative to this one"),
-    "cubin": described(TEXT, "a binary or a listing, relative to this file"),
-    "name": described(TEXT, "the kernel in the source: demangled, mangled, or a part of it"),
+    "cuda": annotate(TEXT, "a source file, relative to this one"),
+    "ptx": annotate(TEXT, "a PTX file, relative to this one"),
+    "cubin": annotate(TEXT, "a binary or a listing, relative to this file"),
+    "name": annotate(TEXT, "the kernel in the source: demangled, mangled, or a part of it"),
     "updates_per_thread": EXPRESSION,
-    "trip_counts": described(named(EXPRESSION), "file:line → iterations of a loop"),
-    "proxies": described(named(TEXT), "what stands in for an index that depends on data"),
-    "constants": described(named(at("constant")), "__constant__ memory by name"),
-    "toolchain": described(TEXT, "the compiler's release, as in 12.4"),
-    "defines": described(named(CELL), "macros"),
+    "trip_counts": annotate(table_of(EXPRESSION), "file:line → iterations of a loop"),
+    "proxies": annotate(table_of(TEXT), "what stands in for an index that depends on data"),
+    "constants": annotate(table_of(at("constant")), "__constant__ memory by name"),
+    "toolchain": annotate(TEXT, "the compiler's release, as in 12.4"),
+    "defines": annotate(table_of(CELL), "macros"),
     "include_dirs": STRINGS,
-    "options": described(STRINGS, "of the compiler"),
-    "arch": described(TEXT, "as in sm_90a"),
-    "parameters": described(STRINGS, "names of parameters, in order"),
+    "options": annotate(STRINGS, "of the compiler"),
+    "arch": annotate(TEXT, "as in sm_90a"),
+    "parameters": annotate(STRINGS, "names of parameters, in order"),
 }
-KERNEL_PART = closed(KERNEL, _KEYS)
+KERNEL_PART = closed_table(KERNEL, _KEYS)
 """One that is laid over another."""
-KERNEL_TABLE = closed(KERNEL, _KEYS, oneOf=[{"required": [source]} for source in SOURCES])
+KERNEL_TABLE = closed_table(KERNEL, _KEYS, oneOf=[{"required": [source]} for source in SOURCES])
 CONSTANT: Schema = {
-    "anyOf": [CELL, listed(at("constant")), named(at("constant"))],
+    "anyOf": [CELL, list_of(at("constant")), table_of(at("constant"))],
 }
 
 
@@ -70,38 +70,38 @@ def argument(fill: Schema) -> Schema:
     written."""
     buffer = {
         "shape": EXPRESSIONS, "dtype": TEXT, "alignment": EXPRESSION, "offset": EXPRESSION,
-        "fill": described(fill, "what it holds, as in random(0, n)"), "seed": EXPRESSION,
-        "alias": described(TEXT, "the argument that points to the same memory"),
-        "data": described(TEXT, "a file with what it holds: .npy, .npz:NAME, .mtx:rows"),
+        "fill": annotate(fill, "what it holds, as in random(0, n)"), "seed": EXPRESSION,
+        "alias": annotate(TEXT, "the argument that points to the same memory"),
+        "data": annotate(TEXT, "a file with what it holds: .npy, .npz:NAME, .mtx:rows"),
     }  # fmt: skip
     tensor = {
-        "shape": described(EXPRESSIONS, "of the tensor, last axis contiguous"),
-        "box": described(EXPRESSIONS, "what one copy takes, in elements"), "dtype": TEXT,
-        "strides": described(EXPRESSIONS, "bytes, of every axis but the last"),
-        "element_strides": EXPRESSIONS, "swizzle": described(EXPRESSION, "0, 32, 64 or 128 bytes"),
+        "shape": annotate(EXPRESSIONS, "of the tensor, last axis contiguous"),
+        "box": annotate(EXPRESSIONS, "what one copy takes, in elements"), "dtype": TEXT,
+        "strides": annotate(EXPRESSIONS, "bytes, of every axis but the last"),
+        "element_strides": EXPRESSIONS, "swizzle": annotate(EXPRESSION, "0, 32, 64 or 128 bytes"),
     }  # fmt: skip
     data = {"required": ["data"], "properties": {"data": TEXT}}
     signs = [{"required": ["shape"]}, {"required": ["alias"]}, data]
     others = {
         "if": {"type": "object", "anyOf": signs},
-        "then": closed(BUFFER, buffer),
-        "else": either(CELL, listed(at("constant")), named(at("argument"))),
+        "then": closed_table(BUFFER, buffer),
+        "else": either(CELL, list_of(at("constant")), table_of(at("argument"))),
     }
     return {
         "if": {"type": "object", "required": ["box", "shape"]},
-        "then": closed(TENSOR_MAP, tensor),
+        "then": closed_table(TENSOR_MAP, tensor),
         "else": others,
     }
 
 
 DEFINITIONS = {"constant": CONSTANT, "argument": argument(TEXT)}
 LAUNCH_KEYS = {
-    "grid": described(EXTENT, "blocks"),
-    "domain": described(EXTENT, "threads that are to be covered, instead of grid"),
-    "block": described(EXTENT, "threads of a block"),
-    "args": either(named(at("argument")), listed(at("argument"))),
-    "shared_bytes": described(EXPRESSION, "dynamic shared memory"),
-    "cluster": described(EXTENT, "blocks of a cluster"),
+    "grid": annotate(EXTENT, "blocks"),
+    "domain": annotate(EXTENT, "threads that are to be covered, instead of grid"),
+    "block": annotate(EXTENT, "threads of a block"),
+    "args": either(table_of(at("argument")), list_of(at("argument"))),
+    "shared_bytes": annotate(EXPRESSION, "dynamic shared memory"),
+    "cluster": annotate(EXTENT, "blocks of a cluster"),
     "resident_blocks": EXPRESSION,
 }
 
@@ -109,4 +109,4 @@ LAUNCH_KEYS = {
 def launch(keys: Sequence[str]) -> Schema:
     """A whole one, with these keys."""
     sized = [{"required": ["grid"]}, {"required": ["domain"]}]
-    return closed(keys, LAUNCH_KEYS, ("block",), oneOf=sized)
+    return closed_table(keys, LAUNCH_KEYS, ("block",), oneOf=sized)

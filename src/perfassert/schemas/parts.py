@@ -18,18 +18,18 @@ EXPRESSION: Schema = {"type": ["integer", "string"]}
 """A whole number, or an expression of such."""
 
 
-def listed(of: Schema, least: int = 0) -> Schema:
-    """A list of them, at least so many."""
+def list_of(of: Schema, least: int = 0) -> Schema:
+    """An array of items ``of``, at least ``least`` of them."""
     return {"type": "array", "items": of, **({"minItems": least} if least else {})}
 
 
 def either(*ways: Schema) -> Schema:
-    """Any of them."""
+    """A value that fits any of the schemas."""
     return {"anyOf": list(ways)}
 
 
-def named(of: Schema) -> Schema:
-    """A table of any keys with such values."""
+def table_of(of: Schema) -> Schema:
+    """A table of any keys whose values are ``of``."""
     return {"type": "object", "additionalProperties": of}
 
 
@@ -38,7 +38,7 @@ def one_of(words: Iterable[object]) -> Schema:
     return {"enum": list(words)}
 
 
-def closed(
+def closed_table(
     keys: Iterable[str], of: Mapping[str, Schema], required: Iterable[str] = (), **more: Any
 ) -> Schema:
     """A table with no other keys; one without a schema in ``of`` is an error here."""
@@ -49,8 +49,8 @@ def closed(
     }  # fmt: skip
 
 
-def described(schema: Schema, text: str) -> Schema:
-    """With what an editor shows beside the key."""
+def annotate(schema: Schema, text: str) -> Schema:
+    """``schema`` with the description that an editor shows beside the key."""
     return {**schema, "description": text}
 
 
@@ -59,9 +59,9 @@ def at(name: str) -> Schema:
     return {"$ref": f"#/definitions/{name}"}
 
 
-STRINGS = either(TEXT, listed(TEXT))
-EXPRESSIONS = either(EXPRESSION, {**listed(EXPRESSION, 1), "maxItems": 8})
-EXTENT = either(EXPRESSION, {**listed(EXPRESSION, 1), "maxItems": 3})
+STRINGS = either(TEXT, list_of(TEXT))
+EXPRESSIONS = either(EXPRESSION, {**list_of(EXPRESSION, 1), "maxItems": 8})
+EXTENT = either(EXPRESSION, {**list_of(EXPRESSION, 1), "maxItems": 3})
 
 
 def document(name: str, version: int, title: str, schema: Schema, **definitions: Schema) -> Schema:

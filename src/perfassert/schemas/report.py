@@ -15,23 +15,23 @@ from perfassert.schemas.parts import (
     TEXT,
     WHOLE,
     Schema,
+    annotate,
     at,
-    closed,
-    described,
+    closed_table,
     document,
     either,
-    listed,
-    named,
+    list_of,
     one_of,
+    table_of,
 )
 
 _NULL: Schema = {"type": "null"}
-_EXTENT = {**listed(WHOLE, 3), "maxItems": 3}
+_EXTENT = {**list_of(WHOLE, 3), "maxItems": 3}
 _OUTCOMES = ("passed", "failed", "skipped", "xfailed", "xpassed")
 
 
 def _whole(of: dict[str, Schema], optional: tuple[str, ...] = ()) -> Schema:
-    return closed(of, of, [key for key in of if key not in optional])
+    return closed_table(of, of, [key for key in of if key not in optional])
 
 
 def report() -> Schema:
@@ -39,10 +39,10 @@ def report() -> Schema:
     table = {
         "format": one_of([FORMAT]),
         "schema": one_of([SCHEMA]),
-        "perfassert": described(TEXT, "version of the package"),
+        "perfassert": annotate(TEXT, "version of the package"),
         "model_version": TEXT,
-        "errors": described(listed(TEXT), "node IDs of what could not be collected or set up"),
-        "tests": listed(_test()),
+        "errors": annotate(list_of(TEXT), "node IDs of what could not be collected or set up"),
+        "tests": list_of(_test()),
     }
     return document(
         "report", SCHEMA, "Report of a session", _whole(table), prediction=_prediction(),
@@ -55,14 +55,14 @@ def _test() -> Schema:
         "candidate": TEXT, "kernel": TEXT, "grid": _EXTENT, "block": _EXTENT, "time": NUMBER,
         "limiter": one_of(LIMITERS), "tied_with_best": FLAG,
     }  # fmt: skip
-    ranking = {"label": TEXT, "band": NUMBER, "candidates": listed(_whole(ranked))}
+    ranking = {"label": TEXT, "band": NUMBER, "candidates": list_of(_whole(ranked))}
     baseline = {"name": TEXT, "status": TEXT, "moved": TEXT, "label": TEXT}
     return _whole(
         {
             "nodeid": TEXT, "file": TEXT, "line": either(WHOLE, _NULL), "device": TEXT,
             "outcome": one_of(_OUTCOMES), "message": either(TEXT, _NULL),
-            "predictions": listed(at("prediction")), "rankings": listed(_whole(ranking)),
-            "baselines": listed(_whole(baseline, ("label",))),
+            "predictions": list_of(at("prediction")), "rankings": list_of(_whole(ranking)),
+            "baselines": list_of(_whole(baseline, ("label",))),
         }
     )  # fmt: skip
 
@@ -87,21 +87,21 @@ def _prediction() -> Schema:
         "kernel": TEXT, "device": TEXT, "device_digest": TEXT, "model_version": TEXT,
         "grid": _EXTENT, "block": _EXTENT, "threads": WHOLE, "updates": WHOLE, "warps": WHOLE,
         "blocks": WHOLE, "time": NUMBER, "cycles": NUMBER, "spread": NUMBER, "limiter": limits,
-        "bounds": named(NUMBER), "roofline_time": NUMBER, "roofline_limiter": limits,
+        "bounds": table_of(NUMBER), "roofline_time": NUMBER, "roofline_limiter": limits,
         "volumes": _whole(dict.fromkeys(UNITS, at("volume"))), "occupancy": _whole(occupancy),
-        "resources": _whole(resources), "stalls": named(NUMBER),
-        "advice": either(listed(_advice()), _NULL), "assumptions": listed(at("assumption")),
-        "exact": listed(TEXT), "error_bands": named(_whole(band)),
+        "resources": _whole(resources), "stalls": table_of(NUMBER),
+        "advice": either(list_of(_advice()), _NULL), "assumptions": list_of(at("assumption")),
+        "exact": list_of(TEXT), "error_bands": table_of(_whole(band)),
         "confidence": one_of((*CONFIDENCES, *FORMER_CONFIDENCES)),
-        "confidence_reasons": listed(at("assumption")),
+        "confidence_reasons": list_of(at("assumption")),
         "diagnostics": {"type": "object"},
     }  # fmt: skip
     metrics = dict.fromkeys(METRICS, CELL)
     added = {
         "label": TEXT, "note": TEXT,
         "metrics": {"type": "object", "properties": metrics},  # and those of plug-ins
-        "expectations": listed(_expectation()), "sources": named(listed(_line())),
-        "timeline": _timeline(), "waits": listed(_wait()),
+        "expectations": list_of(_expectation()), "sources": table_of(list_of(_line())),
+        "timeline": _timeline(), "waits": list_of(_wait()),
     }  # fmt: skip
     return _whole({**own, **added}, ("stalls", "advice", "timeline", "waits"))
 
@@ -112,19 +112,22 @@ def _wait() -> Schema:
 
 
 def _timeline() -> Schema:
-    warp = {"start": WHOLE, "spans": described(listed(WHOLE), "reason, cycles, place, again")}
-    of = {"reasons": listed(TEXT), "places": listed(TEXT), "warps": listed(_whole(warp))}
+    warp = {
+        "start": WHOLE,
+        "spans": annotate(list_of(WHOLE), "reason, cycles, place, again"),
+    }
+    of = {"reasons": list_of(TEXT), "places": list_of(TEXT), "warps": list_of(_whole(warp))}
     return _whole(of)
 
 
 def _advice() -> Schema:
     known = {
         "optimizer": TEXT, "category": TEXT, "speedup": NUMBER, "importance": NUMBER,
-        "suggestion": TEXT, "hotspots": listed({"type": "object"}), "formula_speedup": NUMBER,
+        "suggestion": TEXT, "hotspots": list_of({"type": "object"}), "formula_speedup": NUMBER,
         "context": {"type": "object"},
     }  # fmt: skip
     names = [field.name for field in fields(Advice)]
-    return closed(names, known, names)
+    return closed_table(names, known, names)
 
 
 def _expectation() -> Schema:
@@ -140,7 +143,7 @@ def _expectation() -> Schema:
 
 def _line() -> Schema:
     costs = {"line": WHOLE, "instructions": NUMBER, "wavefronts": NUMBER, "sectors": NUMBER}
-    called = described({**listed(NUMBER, 3), "maxItems": 3}, "the three of what is inlined here")
+    called = annotate({**list_of(NUMBER, 3), "maxItems": 3}, "the three of what is inlined here")
     return _whole({**costs, "executed": TEXT, "called": called}, ("executed", "called"))
 
 
@@ -150,5 +153,5 @@ def _assumption() -> Schema:
 
 
 def _volume() -> Schema:
-    of = {"total": NUMBER, "parts": named(NUMBER), "fields": named(at("volume"))}
+    of = {"total": NUMBER, "parts": table_of(NUMBER), "fields": table_of(at("volume"))}
     return _whole(of, ("parts", "fields"))

@@ -37,12 +37,12 @@ def sensitivities(device: Device, keys: Iterable[str]) -> tuple[Sensitivity, ...
     the example could be launched.
     """
     cases = tuple(_cases(device))
-    found = (_sensitivity(device, key, cases) for key in keys)
-    return tuple(sorted(found, key=lambda s: (s.change is None, -(s.change or 0.0), s.key)))
+    results = (_sensitivity(device, key, cases) for key in keys)
+    return tuple(sorted(results, key=lambda s: (s.change is None, -(s.change or 0.0), s.key)))
 
 
-def assumed(device: Device) -> tuple[str, ...]:
-    """Keys of numbers that are graded ``assumed`` and follow no other."""
+def assumed_keys(device: Device) -> tuple[str, ...]:
+    """List the keys of numbers that are graded ``assumed`` and follow no other."""
     numbers = (key for key in device.provenance if not key.startswith("curves."))
     grades = {key: device.provenance[key].grade for key in numbers}
     return tuple(
@@ -100,8 +100,8 @@ def _sensitivity(device: Device, key: str, cases: tuple[_Case, ...]) -> Sensitiv
 def _variants(device: Device, key: str) -> tuple[Device, ...]:
     """With the value larger and smaller; by a factor of two where others hold it to multiples."""
     factors = ((1 + STEP, 1 / (1 + STEP)), (2.0, 0.5))
-    found = (tuple(_valid(device, key, pair)) for pair in factors)
-    return next((variants for variants in found if variants), ())
+    by_factor = (tuple(_valid(device, key, pair)) for pair in factors)
+    return next((variants for variants in by_factor if variants), ())
 
 
 def _valid(device: Device, key: str, factors: Iterable[float]) -> Iterator[Device]:

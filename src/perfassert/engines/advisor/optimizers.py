@@ -10,7 +10,7 @@ from perfassert.engines.advisor.advise import own_optimizers
 from perfassert.engines.advisor.case import Case, Match
 from perfassert.engines.advisor.optimizer import CATEGORIES, Optimizer
 from perfassert.errors import close_matches
-from perfassert.plugins import Found, gather, guarded
+from perfassert.plugins import Contributions, gather, wrap_errors
 
 
 def all_optimizers() -> Sequence[Optimizer]:
@@ -18,7 +18,7 @@ def all_optimizers() -> Sequence[Optimizer]:
     return (*own_optimizers(), *plugged_optimizers().values())
 
 
-def plugged_optimizers() -> Found[Optimizer]:
+def plugged_optimizers() -> Contributions[Optimizer]:
     """What plug-ins add, by name."""
     return gather("perfassert_optimizers", _read, (o.name for o in own_optimizers()))
 
@@ -40,4 +40,4 @@ def _read(plugin: str, given: Any) -> Iterator[tuple[str, Optimizer]]:
         if category not in CATEGORIES:
             hint = close_matches(str(category), CATEGORIES) or f"; known: {', '.join(CATEGORIES)}"
             raise ValueError(f"optimizer {name!r}: unknown category {category!r}{hint}")
-        yield name, _Plugged(name, category, guarded(plugin, f"optimizer {name!r}", match))
+        yield name, _Plugged(name, category, wrap_errors(plugin, f"optimizer {name!r}", match))

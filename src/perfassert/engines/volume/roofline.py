@@ -59,7 +59,7 @@ def peak_flops(device: Device, arithmetic: str) -> float:
     operation = device.operation(arithmetic)
     scope = device.pipelines[operation.pipeline]
     copies = device.schedulers_per_unit if scope is Scope.SCHEDULER else 1
-    variant = MatrixVariant.named(arithmetic)
+    variant = MatrixVariant.from_name(arithmetic)
     each = variant.of_one_warp(scope) if variant else device.warp_size
     per_cycle = _FLOPS_PER_LANE * each * copies / operation.issue
     return per_cycle * device.compute_units * device.clock_hz

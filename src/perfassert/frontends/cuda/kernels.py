@@ -470,7 +470,7 @@ def _arithmetic(
     those if they are matrix instructions'."""
     warps = -(-launch.threads_per_block // warp_size)
     counts: dict[str, float] = {}
-    variants = {name: MatrixVariant.named(name) for name in {n.operation for n in graph.nodes}}
+    variants = {name: MatrixVariant.from_name(name) for name in {n.operation for n in graph.nodes}}
     for node in graph.nodes:
         name, flops = _flops(node, variants[node.operation], program, warp_size)
         if flops:
@@ -479,7 +479,7 @@ def _arithmetic(
     if not counts:
         return 0.0, "float32", ""
     most = max(counts, key=lambda name: counts[name])
-    variant = MatrixVariant.named(most)
+    variant = MatrixVariant.from_name(most)
     if variant is None:
         return sum(counts.values()), most, ""
     return sum(counts.values()), _MATRIX_DTYPES.get(variant.input, "float16"), most

@@ -14,7 +14,7 @@ from perfassert.frontends.generators.triton import WARP, from_triton
 from perfassert.frontends.generators.warp import from_warp
 from perfassert.kernel.description import Kernel
 from perfassert.kernel.launch import Buffer, Launch
-from perfassert.plugins import Found, gather, guarded
+from perfassert.plugins import Contributions, gather, wrap_errors
 
 Make = Callable[[Any, Launch], Kernel]
 _TRITON = {
@@ -53,7 +53,7 @@ def _roots(held: Any) -> Iterator[str]:
         yield kind.__module__.partition(".")[0]
 
 
-def plugged_generators() -> Found[Make]:
+def plugged_generators() -> Contributions[Make]:
     """What plug-ins add: a package's name, and what makes kernels of its objects."""
     return gather("perfassert_generators", _read, _OWN)
 
@@ -62,7 +62,7 @@ def _read(plugin: str, given: Any) -> Iterator[tuple[str, Make]]:
     for name, make in dict(given).items():
         if not isinstance(name, str) or not name.isidentifier() or not callable(make):
             raise TypeError(f"{name!r}: {make!r} is no package's name with a function")
-        yield name, guarded(plugin, f"the front end for objects of {name}", make)
+        yield name, wrap_errors(plugin, f"the front end for objects of {name}", make)
 
 
 def _numba(held: Any, launch: Launch) -> Kernel:

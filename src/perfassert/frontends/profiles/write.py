@@ -11,7 +11,7 @@ from perfassert.frontends.profiles.launch import Launched, Profile
 from perfassert.frontends.recording.write import SCHEMA, key
 from perfassert.frontends.toolchain.names import base_name, demangle
 from perfassert.quantity import Quantity
-from perfassert.toml_text import format_string as quoted
+from perfassert.toml_text import format_string
 from perfassert.version import VERSION
 
 
@@ -58,8 +58,8 @@ def _head(count: int, device: str) -> str:
             f"schema = {SCHEMA}",
             "",
             "[recorded]",
-            f"by = {quoted(f'perfassert {VERSION}')}",
-            f"device = {quoted(device)}",
+            f"by = {format_string(f'perfassert {VERSION}')}",
+            f"device = {format_string(device)}",
             f"launches = {count}",
             "",
         )
@@ -70,8 +70,8 @@ def _kernel(code: Code, label: str) -> str:
     lines = [
         f"# {demangle(code.mangled)}",
         f"[kernels.{key(label)}]",
-        f"{code.kind} = {quoted(code.path)}",
-        f"name = {quoted(code.mangled)}",
+        f"{code.kind} = {format_string(code.path)}",
+        f"name = {format_string(code.mangled)}",
     ]
     return "\n".join([*lines, *([code.given] if code.given else []), ""])
 
@@ -82,7 +82,7 @@ def _launch(one: Launched, code: Code, label: str) -> Iterator[str]:
     if one.seconds:
         many = f", median of {len(one.seconds)}" if len(one.seconds) > 1 else ""
         yield f"# measured: {Quantity(median(one.seconds), 's')}{many}"
-    yield f"kernel = {quoted(label)}"
+    yield f"kernel = {format_string(label)}"
     if one.count > 1:
         yield f"count = {one.count}"
     yield f"grid = {list(shape.grid)}"

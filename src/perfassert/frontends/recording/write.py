@@ -13,7 +13,7 @@ from perfassert.frontends.recording.arguments import Pointer, Value, item_size
 from perfassert.frontends.recording.recorder import Recorded
 from perfassert.frontends.recording.session import Recording
 from perfassert.frontends.toolchain.names import base_name, demangle
-from perfassert.toml_text import format_string as quoted
+from perfassert.toml_text import format_string
 from perfassert.version import VERSION
 
 SCHEMA = 1
@@ -92,9 +92,9 @@ def _head(recording: Recording) -> str:
             f"schema = {SCHEMA}",
             "",
             "[recorded]",
-            f"by = {quoted(f'perfassert {VERSION}')}",
-            f"command = [{', '.join(map(quoted, request.command))}]",
-            f"device = {quoted(request.device.name)}",
+            f"by = {format_string(f'perfassert {VERSION}')}",
+            f"command = [{', '.join(map(format_string, request.command))}]",
+            f"device = {format_string(request.device.name)}",
             f"launches = {recording.findings.events}",
             "",
         )
@@ -103,18 +103,18 @@ def _head(recording: Recording) -> str:
 
 def _kernel(one: Recorded, label: str, stem: str) -> str:
     kind = "ptx" if one.module.suffix == ".ptx" else "cubin"
-    names = ", ".join(quoted(p.name) for p in one.code.parameters)
+    names = ", ".join(format_string(p.name) for p in one.code.parameters)
     lines = [
         f"# {demangle(one.code.mangled)}",
         f"[kernels.{key(label)}]",
-        f"{kind} = {quoted(code_name(stem, one))}",
-        f"name = {quoted(one.code.mangled)}",
+        f"{kind} = {format_string(code_name(stem, one))}",
+        f"name = {format_string(one.code.mangled)}",
     ]
     return "\n".join([*lines, *([f"parameters = [{names}]"] if names else []), ""])
 
 
 def _launch(one: Recorded, label: str, stem: str) -> str:
-    lines = ["[[launch]]", f"kernel = {quoted(label)}"]
+    lines = ["[[launch]]", f"kernel = {format_string(label)}"]
     if one.count > 1:
         lines.append(f"count = {one.count}")
     lines += [f"grid = {list(one.grid)}", f"block = {list(one.block)}"]
@@ -123,7 +123,7 @@ def _launch(one: Recorded, label: str, stem: str) -> str:
     if one.shared_bytes:
         lines.append(f"shared_bytes = {one.shared_bytes}")
     if one.constants:
-        items = (f"{key(k)} = {quoted(f'{stem}.npz:{v}')}" for k, v in one.constants.items())
+        items = (f"{key(k)} = {format_string(f'{stem}.npz:{v}')}" for k, v in one.constants.items())
         lines.append(f"constants = {{ {', '.join(items)} }}")
     if one.args:
         lines.append("[launch.args]")
@@ -142,12 +142,12 @@ def _value(value: Value, stem: str) -> str:
 def _buffer(pointer: Pointer, stem: str) -> str:
     items: list[str] = []
     if pointer.alias:
-        items.append(f"alias = {quoted(pointer.alias)}")
+        items.append(f"alias = {format_string(pointer.alias)}")
     elif pointer.data:
-        items.append(f"data = {quoted(f'{stem}.npz:{pointer.data}')}")
+        items.append(f"data = {format_string(f'{stem}.npz:{pointer.data}')}")
     else:
         count = pointer.size // item_size(pointer.dtype)
-        items += [f"shape = {count}", f"dtype = {quoted(pointer.dtype)}"]
+        items += [f"shape = {count}", f"dtype = {format_string(pointer.dtype)}"]
     if pointer.offset:
         items.append(f"offset = {pointer.offset}")
     return f"{{ {', '.join(items)} }}"
@@ -155,4 +155,4 @@ def _buffer(pointer: Pointer, stem: str) -> str:
 
 def key(name: str) -> str:
     """As TOML has it: quoted where it must be."""
-    return name if name and set(name) <= _BARE else quoted(name)
+    return name if name and set(name) <= _BARE else format_string(name)

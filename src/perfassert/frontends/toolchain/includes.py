@@ -14,8 +14,8 @@ from perfassert.confined import (
     FOLDER,
     INCLUDE,
     confining,
+    included_names,
     is_source,
-    named,
     outside,
     reaches_outside,
     readings,
@@ -215,7 +215,7 @@ def check_confined(found: Closure, folders: Sequence[Path]) -> None:
         if said := reaches_outside(content) or b" ".join(unnamed).decode(errors="replace"):
             raise KernelSourceError(f"{path}: {said[:60]!r} cannot be followed; {FOLDER} is set")
         asked = [part[1:-1].decode("utf-8", "surrogateescape") for part in probes]
-        for name in (*named(content), *asked):
+        for name in (*included_names(content), *asked):
             upwards = Path(name).is_absolute() or ".." in Path(name).parts
             places = ((at / name).resolve() for at in (path.parent, *folders))
             if upwards and real.isdisjoint(places):
