@@ -14,7 +14,7 @@ from perfassert.engines.advisor.latency_hiding import (
     CodeReordering,
     FunctionInlining,
     LoopUnrolling,
-    filled,
+    hidden_latency,
 )
 from perfassert.engines.advisor.parallel import (
     BlockIncrease,
@@ -104,10 +104,10 @@ class TestScopes:
     def test_active_samples_of_an_inner_scope_hide_once(self):
         case = case_of(LOOP, active(0, 1, 2, 3, 4))
         inner, outer = frozenset({1, 2}), frozenset({0, 1, 2, 3})
-        assert filled(case, [(inner, 15.0)]) == pytest.approx(15)
-        assert filled(case, [(outer, 50.0), (inner, 15.0)]) == pytest.approx(40)
-        assert filled(case, [(outer, 10.0), (inner, 50.0)]) == pytest.approx(30)
-        assert filled(case, []) == 0
+        assert hidden_latency(case, [(inner, 15.0)]) == pytest.approx(15)
+        assert hidden_latency(case, [(outer, 50.0), (inner, 15.0)]) == pytest.approx(40)
+        assert hidden_latency(case, [(outer, 10.0), (inner, 50.0)]) == pytest.approx(30)
+        assert hidden_latency(case, []) == 0
 
     def test_reordering_stops_at_barriers(self):
         text = "MOV R7 <- R8\nBAR <-\nLDG R0 <- R2 | set=0\nFADD R1 <- R0 | wait=0\nBAR <-\nSTG <-"

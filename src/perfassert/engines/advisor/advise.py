@@ -43,7 +43,7 @@ def advise(case: Case, optimizers: Sequence[Optimizer]) -> tuple[tuple[Advice, M
 
     Those that bring nothing by the formula are among them: a simulation may know better.
     """
-    found = []
+    suggestions = []
     for optimizer in optimizers:
         match = optimizer.match(case)
         if match is None:
@@ -59,8 +59,8 @@ def advise(case: Case, optimizers: Sequence[Optimizer]) -> tuple[tuple[Advice, M
             estimate,
             _context(case, match),
         )
-        found.append((advice, match))
-    return tuple(sorted(found, key=lambda pair: (-pair[0].speedup, pair[0].optimizer)))
+        suggestions.append((advice, match))
+    return tuple(sorted(suggestions, key=lambda pair: (-pair[0].speedup, pair[0].optimizer)))
 
 
 def _hotspots(case: Case, match: Match, whole: float, category: str) -> tuple[dict[str, Any], ...]:

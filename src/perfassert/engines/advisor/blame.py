@@ -109,9 +109,9 @@ class _Blamer:
             for (use, reason), count in self.samples.counts.items()
             if reason in DEPENDENCES and (count.all > 0 or count.latency > 0)
         )
-        found = {key: self.found(*key) for key in stalled}
-        kept = self.pruned(found)
-        coverage = (self.coverage(found, found), self.coverage(found, kept))
+        graph = {key: self.find_edges(*key) for key in stalled}
+        kept = self.prune(graph)
+        coverage = (self.coverage(graph, graph), self.coverage(graph, kept))
         causes = {key: self.causes(*key, kept[key]) for key in stalled}
         for use, reason in self.samples.counts:
             if reason == CONSTANT:
@@ -125,36 +125,36 @@ class _Blamer:
                 blames += self.blames(use, reason, count, causes.get((use, reason), ()), distance)
         return BlameResult(tuple(blames), *coverage)
 
-    def found(self, use: int, reason: str) -> list[Dependence]:
-        """The edges of the dependency graph before pruning."""
+    def find_edges(self, use: int, reason: str) -> list[Dependence]:
+        """Edges of the dependency graph before pruning."""
         if reason != SYNCHRONIZE:
-            return list(self.sliced(use))
+            return list(self.dependences(use))
         if self.code.instructions[use].synchronizes:
             return []
         return list(self.slicer.synchronizations(use))
 
-    def sliced(self, use: int) -> tuple[Dependence, ...]:
-        """The dependences of an instruction, found once."""
+    def dependences(self, use: int) -> tuple[Dependence, ...]:
+        """The dependences of an instruction, computed once."""
         if use not in self.slices:
             self.slices[use] = self.slicer.dependences(use)
         return self.slices[use]
 
-    def pruned(
-        self, found: Mapping[tuple[int, str], list[Dependence]]
+    def prune(
+        self, graph: Mapping[tuple[int, str], list[Dependence]]
     ) -> dict[tuple[int, str], list[Dependence]]:
-        """The edges that are left; the heuristic rules leave at least one."""
-        kept = {key: self.pruner.by_opcode(key[1], edges) for key, edges in found.items()}
+        """Drop edges that cannot have caused the stalls; the heuristic rules leave at least one."""
+        kept = {key: self.pruner.by_opcode(key[1], edges) for key, edges in graph.items()}
         kept = {key: self.pruner.by_dominator(edges) or edges for key, edges in kept.items()}
         self.pruner.measure(d for edges in kept.values() for d in edges)
         return {key: self.pruner.by_latency(edges) or edges for key, edges in kept.items()}
 
     def coverage(
         self,
-        found: Mapping[tuple[int, str], list[Dependence]],
+        graph: Mapping[tuple[int, str], list[Dependence]],
         edges: Mapping[tuple[int, str], list[Dependence]],
     ) -> float:
-        """Single dependency coverage of ``edges`` among the nodes that ``found`` names."""
-        nodes = {use for use, _ in found} | {d.source for ds in found.values() for d in ds}
+        """Single dependency coverage of ``edges`` among the nodes of ``graph``."""
+        nodes = {use for use, _ in graph} | {d.source for ds in graph.values() for d in ds}
         sources: dict[tuple[int, str], set[int]] = {}
         for ds in edges.values():
             for d in ds:
@@ -168,7 +168,7 @@ class _Blamer:
         known = self.known.get(use)
         if not known:
             return list(kept)
-        sliced = {d.source: d for d in self.sliced(use)}
+        sliced = {d.source: d for d in self.dependences(use)}
         edges = [sliced.get(source, Dependence(source, use, ())) for source in sorted(known)]
         instructions = self.code.instructions
         fitting = [d for d in edges if can_cause(reason, instructions[d.source], d.after_read)]

@@ -40,11 +40,11 @@ class LoopUnrolling:
         if not by_loop:
             return None
         groups = []
-        for loop, found in by_loop.items():
-            waits = sum(b.count.latency for b in found)
+        for loop, blames in by_loop.items():
+            waits = sum(b.count.latency for b in blames)
             left = 1 / case.trips[loop] if loop in case.trips else 0.0  # of the first iteration
             groups.append((case.loop_body(loop), waits * (1 - left)))
-        found = [b for group in by_loop.values() for b in group]
+        blames = [b for group in by_loop.values() for b in group]
         hottest = max(by_loop, key=lambda loop: sum(b.count.latency for b in by_loop[loop]))
         span = case.code.loops[hottest].span
         where = f" at {span.short}" if span is not None else ""
@@ -52,18 +52,18 @@ class LoopUnrolling:
         return Match(
             f"unroll the loop{where} ({how}), so that loads of the next "
             "iterations are on their way while this one computes",
-            found,
-            filled(case, groups),
+            blames,
+            hidden_latency(case, groups),
             change=Change(
                 unrolled=_hot(case, ((loop, b) for loop, own in by_loop.items() for b in own))
             ),
         )
 
 
-def _hot(case: Case, found: Iterable[tuple[int, Blame]]) -> frozenset[int]:
+def _hot(case: Case, blames_by_loop: Iterable[tuple[int, Blame]]) -> frozenset[int]:
     """Loops in which enough is waited to be worth a change, and always the hottest."""
     waits: dict[int, float] = {}
-    for loop, blame in found:
+    for loop, blame in blames_by_loop:
         waits[loop] = waits.get(loop, 0.0) + blame.count.latency
     most = max(waits.values(), default=0.0)
     least = min(most, _WORTH * case.total.all)
@@ -82,20 +82,22 @@ class CodeReordering:
     name, category = "Code Reordering", LATENCY_HIDING
 
     def match(self, case: Case) -> Match | None:
-        found = [b for b in _waits(case) if b.source != b.use]
-        if not found:
+        blames = [b for b in _waits(case) if b.source != b.use]
+        if not blames:
             return None
-        hidden = _hidden(case, found, _BetweenBarriers(case).scope)
-        top = max(found, key=lambda b: b.count.latency)
+        hidden = _latency_hidden_in(case, blames, _BetweenBarriers(case).scope)
+        top = max(blames, key=lambda b: b.count.latency)
         source, use = case.instruction(top.source), case.instruction(top.use)
         names = [i.span.short if i.span is not None else i.label for i in (source, use)]
         near = f", {top.distance} instructions on" if top.distance <= _NEAR else ""
         return Match(
             f"move the definition at {names[0]} away from its use at {names[1]}{near}: load for "
             "the next step before computing this one",
-            found,
+            blames,
             hidden,
-            change=Change(reordered=_hot(case, ((case.instruction(b.use).loop, b) for b in found))),
+            change=Change(
+                reordered=_hot(case, ((case.instruction(b.use).loop, b) for b in blames))
+            ),
         )
 
 
@@ -110,7 +112,7 @@ class FunctionInlining:
             if f and len(body) < _SMALL and not _brought_along(case, body)
         }  # fmt: skip
         calls = _calls(case.code, small)
-        found = [
+        blames = [
             b for b in case.blames
             if (
                 {case.instruction(b.source).function, case.instruction(b.use).function} & small
@@ -118,15 +120,15 @@ class FunctionInlining:
             )
             and b.cls not in ("selected", "not_selected")
         ]  # fmt: skip
-        if not found:
+        if not blames:
             return None
         body = frozenset().union(*(case.function_bodies[f] for f in small))
-        waits = sum(b.count.latency for b in found)
+        waits = sum(b.count.latency for b in blames)
         names = ", ".join(sorted(small)[:3])
         return Match(
             f"inline {names} (__forceinline__, or by hand), so that its instructions mix with "
             "those of the caller",
-            found,
+            blames,
             min(waits, case.active_in(body | case.function_bodies.get("", frozenset()))),
             change=Change(
                 removed=_returns(case.code, small) | _for_calls(case.code, small, calls) | calls,
@@ -143,20 +145,20 @@ class AsynchronousCopy:
     def match(self, case: Case) -> Match | None:
         if _generation(case.device.arch) < 80:
             return None
-        found = [
+        blames = [
             b for b in case.of("memory_dependency")
             if case.instruction(b.use).operation == "shared_store"
             and case.instruction(b.source).operation == "global_load"
         ]  # fmt: skip
-        if not found:
+        if not blames:
             return None
-        where = lines(case, found)
+        where = lines(case, blames)
         return Match(
             "copy from global to shared memory without registers (cuda::memcpy_async, "
             f"__pipeline_memcpy_async) and compute on the tile before ({where})",
-            found,
-            _hidden(case, found, lambda b: case.scope(b.use)),
-            change=Change(asynchronous={b.use: b.source for b in found}),
+            blames,
+            _latency_hidden_in(case, blames, lambda b: case.scope(b.use)),
+            change=Change(asynchronous={b.use: b.source for b in blames}),
         )
 
 
@@ -180,18 +182,20 @@ def _generation(arch: str) -> int:
     return int(digits) if digits else 0
 
 
-def _hidden(case: Case, found: Sequence[Blame], scope: Callable[[Blame], frozenset[int]]) -> float:
+def _latency_hidden_in(
+    case: Case, blames: Sequence[Blame], scope: Callable[[Blame], frozenset[int]]
+) -> float:
     """What the scopes of all blames together can hide."""
     # Scopes are large and shared by many blames: told apart by identity.
     groups: dict[int, tuple[frozenset[int], float]] = {}
-    for blame in found:
+    for blame in blames:
         body = scope(blame)
         waits = groups.get(id(body), (body, 0.0))[1]
         groups[id(body)] = body, waits + blame.count.latency
-    return filled(case, list(groups.values()))
+    return hidden_latency(case, list(groups.values()))
 
 
-def filled(case: Case, groups: Sequence[tuple[frozenset[int], float]]) -> float:
+def hidden_latency(case: Case, groups: Sequence[tuple[frozenset[int], float]]) -> float:
     """Latency samples that the active ones of their scopes hide: eq. (5) for several scopes.
 
     Each scope hides no more than its active samples, those of nested scopes among them, and no

@@ -15,9 +15,9 @@ def most_alive(code: Code) -> int:
     while waiting:
         block = code.blocks[max(waiting, key=lambda b: code.blocks[b].start)]
         waiting.remove(block.index)
-        found = frozenset(_back(code, block, _leaving(block, arriving))[0])
-        if found != arriving[block.index]:
-            arriving[block.index] = found
+        entering = frozenset(_back(code, block, _leaving(block, arriving))[0])
+        if entering != arriving[block.index]:
+            arriving[block.index] = entering
             waiting.update(code.predecessors[block.index])
     return max((_back(code, b, _leaving(b, arriving))[1] for b in code.blocks.values()), default=0)
 

@@ -30,8 +30,8 @@ def speedup(case: Case, match: Match, category: str) -> float:
     if match.speedup is not None:
         return min(match.speedup, _MOST)
     if category == STALL_ELIMINATION:
-        found = min(stall_elimination(case.total.all, match.count.all), _MOST)
-        return case.within_headroom(found) if match.same_work else found
+        estimate = min(stall_elimination(case.total.all, match.count.all), _MOST)
+        return case.within_headroom(estimate) if match.same_work else estimate
     active = case.total.all - case.total.latency
     hidden = match.count.latency if match.hidden is None else match.hidden
     return case.within_headroom(latency_hiding(case.total.all, hidden, active))

@@ -50,7 +50,9 @@ class ThreadIncrease:
             return None
         threads, best = case.threads, case.occupancy
         while threads * 2 <= most:
-            wider = occupancy(case.device, threads * 2, case.registers, _shared(case, threads * 2))
+            wider = occupancy(
+                case.device, threads * 2, case.registers, _shared_bytes(case, threads * 2)
+            )
             if wider.fraction <= best.fraction and threads >= case.device.warp_size:
                 break
             threads, best = threads * 2, wider
@@ -84,7 +86,7 @@ def without_contention(case: Case, share: float, warps: float) -> float:
     return stall_elimination(case.total.all, contended * gone)
 
 
-def _shared(case: Case, threads: int) -> int:
+def _shared_bytes(case: Case, threads: int) -> int:
     return case.shared_bytes * threads // case.threads
 
 
@@ -100,10 +102,10 @@ class OccupancyIncrease:
         resident = case.occupancy.resident_blocks
         if -(-case.blocks // case.device.compute_units) <= resident:
             return None
-        found = _one_block_more(case)
-        if found is None:
+        cut = _one_block_more(case)
+        if cut is None:
             return None
-        how, blocks, change = found
+        how, blocks, change = cut
         old = case.warps_per_scheduler
         total = case.blocks * case.warps_per_block
         speedup = parallel(
@@ -124,19 +126,19 @@ def _one_block_more(case: Case) -> tuple[str, int, Change] | None:
     resident = case.occupancy.resident_blocks
     if case.occupancy.limited_by == "registers":
         for registers in range(case.registers - 1, max(15, most_alive(case.code) - 1), -1):
-            held = occupancy(case.device, case.threads, registers, case.shared_bytes)
-            if held.resident_blocks > resident:
+            reached = occupancy(case.device, case.threads, registers, case.shared_bytes)
+            if reached.resident_blocks > resident:
                 text = f"{registers} instead of {case.registers} registers per thread"
-                return text, held.resident_blocks, Change(registers=registers)
+                return text, reached.resident_blocks, Change(registers=registers)
         return None
     device = case.device
     room = device.shared_bytes_per_unit // (resident + 1) - device.shared_reserved_bytes
     room -= room % device.shared_allocation_unit
-    held = occupancy(device, case.threads, case.registers, max(0, room))
-    if held.resident_blocks <= resident:
+    reached = occupancy(device, case.threads, case.registers, max(0, room))
+    if reached.resident_blocks <= resident:
         return None
     text = f"{room} instead of {case.shared_bytes} B of shared memory per block"
-    return text, held.resident_blocks, Change(shared_bytes=max(0, room))
+    return text, reached.resident_blocks, Change(shared_bytes=max(0, room))
 
 
 class BlockShape:

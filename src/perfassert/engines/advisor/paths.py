@@ -68,11 +68,11 @@ class Paths:
             for column, row in enumerate(chunk):
                 for source_index, use_index in apart[row]:
                     at = self._order[instructions[use_index].block]
-                    found = int(table[at, column])
-                    if 0 <= found < _FAR:
+                    middle = int(table[at, column])
+                    if 0 <= middle < _FAR:
                         head = until[self._blocks[row].stop] - until[source_index]
                         tail = until[use_index] - until[self._blocks[at].start]
-                        result[(source_index, use_index)] = head + found + tail
+                        result[(source_index, use_index)] = head + middle + tail
         return result
 
     def _weights(self, until: Sequence[int]) -> list[int]:

@@ -88,18 +88,18 @@ class Observed:
             operands = tuple(o for o in operands if o != freed)
             if source.sets >= 0:
                 operands = (*operands, barrier_register(source.sets))
-        return any(self._observed(source, dependence.use, o) for o in operands)
+        return any(self._is_observed(source, dependence.use, o) for o in operands)
 
-    def _observed(self, source: CodeInstruction, use: int, name: str) -> bool:
+    def _is_observed(self, source: CodeInstruction, use: int, name: str) -> bool:
         block = self._code.instructions[use].block
         straight = source.block == block and source.index < use
-        if straight and not self._ended(block, name, source.index + 1, use):
+        if straight and not self._ends_between(block, name, source.index + 1, use):
             return False
-        if self._ended(block, name, self._code.blocks[block].start, use):
+        if self._ends_between(block, name, self._code.blocks[block].start, use):
             return True
         return not self._facts.arrives(block, name, source.index)
 
-    def _ended(self, block: int, name: str, start: int, stop: int) -> bool:
+    def _ends_between(self, block: int, name: str, start: int, stop: int) -> bool:
         places = self._inside[block].get(name, ())
         at = bisect_left(places, start)
         return at < len(places) and places[at] < stop
@@ -117,13 +117,13 @@ class Pruner:
         self._bounds = latency_bounds
         self._soonest: dict[tuple[int, int], int] = {}
 
-    def by_opcode(self, reason: str, found: Iterable[Dependence]) -> list[Dependence]:
+    def by_opcode(self, reason: str, dependences: Iterable[Dependence]) -> list[Dependence]:
         """Without sources that cannot cause the reason.
 
         Volta and later wait for constant loads as for shared memory; they are an execution
         dependence where there is no other source.
         """
-        edges = list(found)
+        edges = list(dependences)
         kept = self._able(reason, edges)
         return kept if kept or reason != EXECUTION else self._able(CONSTANT, edges)
 
@@ -131,23 +131,23 @@ class Pruner:
         instructions = self._code.instructions
         return [d for d in edges if can_cause(reason, instructions[d.source], d.after_read)]
 
-    def by_dominator(self, found: Sequence[Dependence]) -> list[Dependence]:
+    def by_dominator(self, dependences: Sequence[Dependence]) -> list[Dependence]:
         """Without sources whose stalls would have been observed earlier."""
-        return [d for d in found if not self._observed.cold(d)]
+        return [d for d in dependences if not self._observed.cold(d)]
 
-    def measure(self, found: Iterable[Dependence]) -> None:
+    def measure(self, dependences: Iterable[Dependence]) -> None:
         """Find the distances that :meth:`by_latency` needs, for many dependences at once."""
-        pairs = {(d.source, d.use) for d in found if SYNCHRONIZATION not in d.operands}
+        pairs = {(d.source, d.use) for d in dependences if SYNCHRONIZATION not in d.operands}
         self._soonest.update(self._paths.soonest(p for p in pairs if p not in self._soonest))
 
-    def by_latency(self, found: Sequence[Dependence]) -> list[Dependence]:
+    def by_latency(self, dependences: Sequence[Dependence]) -> list[Dependence]:
         """Without sources that are complete before the use can be next on any path.
 
         Issue takes the cycles of the stall counts, at least one per instruction. Classes without
         a bound are never complete.
         """
-        self.measure(found)
-        return [d for d in found if not self._complete(d)]
+        self.measure(dependences)
+        return [d for d in dependences if not self._complete(d)]
 
     def _complete(self, d: Dependence) -> bool:
         bound = self._bounds.get(self._code.instructions[d.source].operation)

@@ -120,20 +120,20 @@ class Slicer:
 
     def dependences(self, use: int) -> tuple[Dependence, ...]:
         """What instruction ``use`` depends on, by number of the source."""
-        return self._joined(use, self.code.instructions[use].read)
+        return self._dependences_on(use, self.code.instructions[use].read)
 
     def synchronizations(self, use: int) -> tuple[Dependence, ...]:
         """The synchronization instructions that come last before ``use``."""
-        return self._joined(use, (SYNCHRONIZATION,))
+        return self._dependences_on(use, (SYNCHRONIZATION,))
 
-    def _joined(self, use: int, names: Iterable[str]) -> tuple[Dependence, ...]:
-        found: dict[int, list[str]] = {}
+    def _dependences_on(self, use: int, names: Iterable[str]) -> tuple[Dependence, ...]:
+        operands_by_source: dict[int, list[str]] = {}
         for name in dict.fromkeys(names):
             for source in self.sources(use, name):
-                found.setdefault(source, []).append(name)
+                operands_by_source.setdefault(source, []).append(name)
         return tuple(
             Dependence(source, use, tuple(operands), self._after_read(source, operands))
-            for source, operands in sorted(found.items())
+            for source, operands in sorted(operands_by_source.items())
         )
 
     def _after_read(self, source: int, operands: list[str]) -> bool:
@@ -145,39 +145,41 @@ class Slicer:
         i = self.code.instructions[use]
         if i.block < 0 or name not in self.definitions:
             return frozenset()
-        found: set[int] = set()
+        reaching: set[int] = set()
         predicate = "" if i.predicate == NEVER else i.predicate
-        state = self._scan(name, i.block, use, (predicate, frozenset()), found)
+        state = self._scan(name, i.block, use, (predicate, frozenset()), reaching)
         if state is None:
-            return frozenset(found)
-        return self._at_start(name, i.block, state) | found
+            return frozenset(reaching)
+        return self._at_start(name, i.block, state) | reaching
 
     def _scan(
-        self, name: str, block: int, stop: int, state: _State, found: set[int]
+        self, name: str, block: int, stop: int, state: _State, reaching: set[int]
     ) -> _State | None:
         """Back from ``stop`` to the start of its block; None where the search ends on the way."""
         places = self._inside[block].get(name, ())
         for place in reversed(places[: bisect_left(places, stop)]):
-            state = self._passed(block, place, stop, state)
+            state = self._state_before(block, place, stop, state)
             stop = place
-            found.add(place)
+            reaching.add(place)
             guard = self.code.instructions[place].predicate
             if _covers(guard, *state):
                 return None
             state = (state[0], state[1] | {guard})
-        return self._passed(block, self.code.blocks[block].start, stop, state)
+        return self._state_before(block, self.code.blocks[block].start, stop, state)
 
-    def _passed(self, block: int, start: int, stop: int, state: _State) -> _State:
+    def _state_before(self, block: int, start: int, stop: int, state: _State) -> _State:
         """The state before instructions ``start`` to ``stop``, which may redefine predicates."""
         wanted, covered = state
         if not wanted and not covered:
             return state
         changed = {
-            p for p in (wanted, *covered) if p and self._defined(block, p.lstrip("!"), start, stop)
+            p
+            for p in (wanted, *covered)
+            if p and self._is_defined(block, p.lstrip("!"), start, stop)
         }
         return ("" if wanted in changed else wanted, covered - changed) if changed else state
 
-    def _defined(self, block: int, name: str, start: int, stop: int) -> bool:
+    def _is_defined(self, block: int, name: str, start: int, stop: int) -> bool:
         places = self._inside[block].get(name, ())
         at = bisect_left(places, start)
         return at < len(places) and places[at] < stop
@@ -188,27 +190,27 @@ class Slicer:
         known = self._before.get(key)
         if known is not None:
             return known
-        found: set[int] = set()
+        reaching: set[int] = set()
         seen = {(block, state)}
         stack = [(block, state)]
         while stack:
             here, searched = stack.pop()
             known = self._before.get((name, here, searched))
             if known is not None:
-                found |= known
+                reaching |= known
                 continue
             arriving = set(self._reaching.at(here, name))
             guards = {self.code.instructions[i].predicate for i in arriving} - {""}
             if not any(_covers(g, searched[0], searched[1] | guards) for g in guards):
-                found |= arriving
+                reaching |= arriving
                 continue
             for before in self.code.predecessors[here]:
                 stop = self.code.blocks[before].stop
-                following = self._scan(name, before, stop, searched, found)
+                following = self._scan(name, before, stop, searched, reaching)
                 if following is not None and (before, following) not in seen:
                     seen.add((before, following))
                     stack.append((before, following))
-        result = self._before[key] = frozenset(found)
+        result = self._before[key] = frozenset(reaching)
         return result
 
 

@@ -29,17 +29,17 @@ class RegisterReuse:
     name, category = "Register Reuse", STALL_ELIMINATION
 
     def match(self, case: Case) -> Match | None:
-        found = [
+        blames = [
             b for b in case.blames
             if b.cls == "local_memory_dependency" or _local_throttle(case, b)
         ]  # fmt: skip
-        if not found:
+        if not blames:
             return None
         spilled = f"{case.spill_bytes} bytes per thread " if case.spill_bytes else "registers "
         return Match(
-            f"{spilled}are spilled to local memory{_at(case, found)}: split the loop or kernel, "
+            f"{spilled}are spilled to local memory{_at(case, blames)}: split the loop or kernel, "
             "recompute instead of keeping, or allow more registers (launch bounds, maxrregcount)",
-            found,
+            blames,
             change=Change(removed=case.where("local"), unspilled=True),
         )
 
@@ -55,14 +55,14 @@ class StrengthReduction:
 
     def match(self, case: Case) -> Match | None:
         math, divisions = math_instructions(case), division_instructions(case)
-        found = [
+        blames = [
             b for b in case.of("execution_dependency", "pipe_busy")
             if b.source not in math and (b.source in divisions or self.slow(case, b.source))
         ]  # fmt: skip
-        if not found:
+        if not blames:
             return None
         return Match(
-            self.say(case, found, divisions), found, change=self.change(case, found, divisions)
+            self.say(case, blames, divisions), blames, change=self.change(case, blames, divisions)
         )
 
     def slow(self, case: Case, number: int) -> bool:
@@ -73,29 +73,35 @@ class StrengthReduction:
             return False
         if Role.APPROXIMATES in i.roles:
             return False  # there is nothing cheaper than the approximation
-        return case.latency(number) >= _LONG or (i.operation == "fp64" and self.mixed(case))
+        return case.latency(number) >= _LONG or (
+            i.operation == "fp64" and self.mixes_precisions(case)
+        )
 
-    def mixed(self, case: Case) -> bool:
+    def mixes_precisions(self, case: Case) -> bool:
         """Whether float is widened to double on the way."""
         return any(_widens(i) for i in case.code.instructions)
 
-    def change(self, case: Case, found: list[Blame], divisions: frozenset[int]) -> Change:
+    def change(self, case: Case, blames: list[Blame], divisions: frozenset[int]) -> Change:
         """Floats stay floats; a division becomes a few whole-number instructions; what else is slow
         takes half of its time."""
         code = case.code.instructions
-        narrowed = {i.index: "fp32" for i in code if i.operation == "fp64" and self.mixed(case)}
+        narrowed = {
+            i.index: "fp32" for i in code if i.operation == "fp64" and self.mixes_precisions(case)
+        }
         widening = {i.index for i in code if _widens(i)} if narrowed else set()
         left = _left_of_divisions(case, divisions) if divisions else {}
-        other = {b.source for b in found} - divisions - widening - narrowed.keys()
+        other = {b.source for b in blames} - divisions - widening - narrowed.keys()
         return Change(
             removed=frozenset(widening) | (divisions - left.keys()),
             classes={**narrowed, **left},
             cheaper=frozenset(other),
         )
 
-    def say(self, case: Case, found: list[Blame], divisions: frozenset[int]) -> str:
-        sources = [case.instruction(b.source) for b in found]
-        if any(_widens(i) or i.operation == "fp64" for i in sources) and self.mixed(case):
+    def say(self, case: Case, blames: list[Blame], divisions: frozenset[int]) -> str:
+        sources = [case.instruction(b.source) for b in blames]
+        if any(_widens(i) or i.operation == "fp64" for i in sources) and self.mixes_precisions(
+            case
+        ):
             advice = "float and double are mixed: write constants as float (2.0f), or use one type"
         elif any(i.index in divisions for i in sources):
             advice = (
@@ -104,7 +110,7 @@ class StrengthReduction:
             )
         else:
             advice = "slow arithmetic: use a cheaper equivalent, or hoist it out of the loop"
-        return f"{advice}{_at(case, found)}"
+        return f"{advice}{_at(case, blames)}"
 
 
 def _widens(i: CodeInstruction) -> bool:
@@ -164,18 +170,18 @@ def _around_math(case: Case, math: frozenset[int]) -> frozenset[int]:
     spans = {str(code[n].span) for n in math if Role.IN_LIBRARY not in code[n].roles}
     headers = {loop.header for loop in case.code.loops}
     closing = {b.stop - 1 for b in case.code.blocks.values() if headers.intersection(b.successors)}
-    found: set[int] = set()
+    around: set[int] = set()
     needed: set[str] = set()
     for i in reversed(code):
         serves = str(i.span) in spans and i.space is None and i.index not in math
         serves = serves and i.operation in _SERVING and i.index not in closing
         if serves and needed.isdisjoint(i.defines):
-            found.add(i.index)
+            around.add(i.index)
             continue
         needed.difference_update(i.defines if not i.predicate else ())
         if i.index not in math:
             needed.update(i.uses)
-    return frozenset(found)
+    return frozenset(around)
 
 
 _SERVING = frozenset({"int32", "imad", "move", "convert", "compare", "branch"})
@@ -203,13 +209,13 @@ class FunctionSplit:
     name, category = "Function Split", STALL_ELIMINATION
 
     def match(self, case: Case) -> Match | None:
-        found = list(case.of("instruction_fetch"))
-        if not found:
+        blames = list(case.of("instruction_fetch"))
+        if not blames:
             return None
         return Match(
             "the code does not fit into the instruction cache: split the kernel or its large "
-            f"functions, unroll less{_at(case, found)}",
-            found,
+            f"functions, unroll less{_at(case, blames)}",
+            blames,
             change=Change(code_bytes=case.device.instruction_cache_bytes),
         )
 
@@ -221,16 +227,16 @@ class FastMath:
 
     def match(self, case: Case) -> Match | None:
         math = math_instructions(case)
-        found = [
+        blames = [
             b for b in case.of("execution_dependency", "pipe_busy")
             if b.source in math or (b.use in math and b.source == b.use)
         ]  # fmt: skip
-        if not found:
+        if not blames:
             return None
         return Match(
             "precise mathematical functions: where the accuracy allows it use the intrinsics "
-            f"(__expf, __fdividef, __sinf …) or compile with -use_fast_math{_at(case, found)}",
-            found,
+            f"(__expf, __fdividef, __sinf …) or compile with -use_fast_math{_at(case, blames)}",
+            blames,
             change=Change(removed=(math - _of_fast_math(case, math)) | _around_math(case, math)),
         )
 
@@ -241,13 +247,13 @@ class WarpBalance:
     name, category = "Warp Balance", STALL_ELIMINATION
 
     def match(self, case: Case) -> Match | None:
-        found = [b for b in case.of("synchronization") if not case.instruction(b.source).orders]
-        if not found:
+        blames = [b for b in case.of("synchronization") if not case.instruction(b.source).orders]
+        if not blames:
             return None
         return Match(
             "warps wait for each other at the barrier: give them equal work between barriers, "
-            f"or synchronize fewer of them (__syncwarp, cooperative groups){_at(case, found)}",
-            found,
+            f"or synchronize fewer of them (__syncwarp, cooperative groups){_at(case, blames)}",
+            blames,
             same_work=True,
             change=Change(balanced=True),
         )
@@ -260,14 +266,14 @@ class MemoryTransactionReduction:
 
     def match(self, case: Case) -> Match | None:
         uniform = {n for n in case.accesses if self.uniform(case, n)}
-        found = [
+        blames = [
             b for b in case.blames
             if (b.cls == "memory_throttle" and self.wide(case, b.source))
-            or (b.source in uniform and self.credited(case, b, uniform))
+            or (b.source in uniform and self.is_credited(case, b, uniform))
         ]  # fmt: skip
-        if not found:
+        if not blames:
             return None
-        if any(b.source in uniform for b in found):
+        if any(b.source in uniform for b in blames):
             text = (
                 "all threads of a warp read the same element from global memory: keep a table "
                 "that is not changed in constant or shared memory"
@@ -277,11 +283,11 @@ class MemoryTransactionReduction:
                 "global accesses come faster than they are served: load wider types (float4), "
                 "keep what is reused in registers or shared memory, tables in constant memory"
             )
-        sources = frozenset(b.source for b in found)
+        sources = frozenset(b.source for b in blames)
         change = Change(constant=sources & uniform, halved=sources - uniform)
-        return Match(f"{text}{_at(case, found)}", found, change=change)
+        return Match(f"{text}{_at(case, blames)}", blames, change=change)
 
-    def credited(self, case: Case, blame: Blame, uniform: set[int]) -> bool:
+    def is_credited(self, case: Case, blame: Blame, uniform: set[int]) -> bool:
         """Whether a stall goes with its load: it took room in the queue, or nothing is waited for
         meanwhile that stays in global memory."""
         if blame.cls == "memory_throttle":
@@ -315,7 +321,7 @@ class Coalescing:
     name, category = "Coalescing", STALL_ELIMINATION
 
     def match(self, case: Case) -> Match | None:
-        found = list(
+        blames = list(
             _shares(
                 case,
                 case.of("memory_dependency", "memory_throttle"),
@@ -323,14 +329,14 @@ class Coalescing:
                 "global",
             )
         )
-        if not found:
+        if not blames:
             return None
-        worst = max((case.accesses[b.source] for b in found), key=lambda f: f.sectors)
+        worst = max((case.accesses[b.source] for b in blames), key=lambda f: f.sectors)
         return Match(
             f"a warp touches {worst.sectors:.3g} sectors where {worst.ideal_sectors:.3g} would do: "
-            f"let neighbouring threads access neighbouring elements{_at(case, found)}",
-            found,
-            change=Change(coalesced=frozenset(b.source for b in found)),
+            f"let neighbouring threads access neighbouring elements{_at(case, blames)}",
+            blames,
+            change=Change(coalesced=frozenset(b.source for b in blames)),
         )
 
 
@@ -340,7 +346,7 @@ class SharedBankConflictRemoval:
     name, category = "Shared Bank Conflict Removal", STALL_ELIMINATION
 
     def match(self, case: Case) -> Match | None:
-        found = list(
+        blames = list(
             _shares(
                 case,
                 case.of("shared_dependency", "memory_throttle", "write_after_read"),
@@ -348,15 +354,15 @@ class SharedBankConflictRemoval:
                 "shared",
             )
         )
-        if not found:
+        if not blames:
             return None
-        worst = max((case.accesses[b.source] for b in found), key=lambda f: f.wavefronts)
+        worst = max((case.accesses[b.source] for b in blames), key=lambda f: f.wavefronts)
         return Match(
             f"an access takes {worst.wavefronts:.3g} wavefronts where {worst.ideal_wavefronts:.3g} "
             "would do: pad the rows of the array in shared memory by one element, or swizzle the "
-            f"index{_at(case, found)}",
-            found,
-            change=Change(conflict_free=frozenset(b.source for b in found)),
+            f"index{_at(case, blames)}",
+            blames,
+            change=Change(conflict_free=frozenset(b.source for b in blames)),
         )
 
 
@@ -373,6 +379,6 @@ def _shares(
             yield replace(blame, count=blame.count.times(wasted))
 
 
-def _at(case: Case, found: Iterable[Blame]) -> str:
-    where = lines(case, found)
+def _at(case: Case, blames: Iterable[Blame]) -> str:
+    where = lines(case, blames)
     return f" ({where})" if where else ""
