@@ -9,7 +9,7 @@ from typing import Any
 
 from perfassert.engines.execution.execute import execute
 from perfassert.engines.execution.plan import Limits
-from perfassert.engines.execution.touched import followed
+from perfassert.engines.execution.touched import is_followed
 from perfassert.frontends.cuda.kernels import Code
 from perfassert.hardware.model import Device
 from perfassert.kernel.buffer import Buffer
@@ -49,7 +49,9 @@ def _differences(
     blocks = checked_blocks(described.standing, launch.grid)
     limits = Limits(_LANE_INSTRUCTIONS * len(blocks), _INSTRUCTIONS)
     run = execute(code.executable(device.arch), plain, given, blocks, limits)
-    if not followed(run):  # unknown content decided: its closed form is a guess, and is said to be
+    if not is_followed(
+        run
+    ):  # unknown content decided: its closed form is a guess, and is said to be
         return ()
     differences = Agreement(described, launch, work, run, _ITERATIONS).differences()
     return tuple(islice(differences, _REPORTED))

@@ -13,7 +13,7 @@ from perfassert.engines.execution.plan import Limits
 from perfassert.engines.execution.result import Execution
 from perfassert.engines.execution.sample import in_a_row, spread_blocks, summary
 from perfassert.engines.execution.slicing import control_slice
-from perfassert.engines.execution.touched import NUMBERED, decided
+from perfassert.engines.execution.touched import NUMBERED, is_decided
 from perfassert.frontends.cuda.kernels import BuiltCode, Code, CompiledCode, PerLaunch, Rare
 from perfassert.hardware.model import Device
 from perfassert.hardware.occupancy import occupancy
@@ -89,13 +89,13 @@ def sample_blocks(
     if len(spread.cut) and not any(isinstance(a, Region) and a.content is not None for a in given):
         one = execute_blocks((launch.blocks // 2,), _LIMITS_OF_ONE)
         others = (execute_blocks((launch.blocks * i // 4,), _LIMITS_OF_ONE) for i in (1, 3))
-        if decided(one) and all(
-            decided(other) and np.array_equal(one.executed, other.executed) for other in others
+        if is_decided(one) and all(
+            is_decided(other) and np.array_equal(one.executed, other.executed) for other in others
         ):
             return summary(one, members, launch.blocks, alone=True)
     each = max(int(spread.executed.sum()) / len(pilot), 1.0)
     affordable = min(int(_INSTRUCTIONS / each), NUMBERED)
-    if len(pilot) == launch.blocks or affordable < 2 * len(pilot) or not decided(spread):
+    if len(pilot) == launch.blocks or affordable < 2 * len(pilot) or not is_decided(spread):
         return summary(spread, members, launch.blocks)
     if affordable >= launch.blocks:
         return summary(execute_blocks(range(launch.blocks)), members, launch.blocks)

@@ -13,7 +13,7 @@ from perfassert.engines.execution.memory import Region
 from perfassert.engines.execution.plan import Limits
 from perfassert.engines.execution.presets import Argument
 from perfassert.engines.execution.result import Execution
-from perfassert.engines.execution.sample import named
+from perfassert.engines.execution.sample import origins
 from perfassert.frontends.cuda.kernels import CompiledCode
 from perfassert.hardware.model import Device
 from perfassert.kernel.launch import Launch
@@ -58,7 +58,7 @@ def _failure_reason(done: Execution, left: int) -> str:
         return "it did not come to its end within the limit"
     branches = [mask for place, mask in done.guesses.items() if place in done.taken]
     if branches:
-        return f"a branch depends on the content of {', '.join(named(done, branches[0]))}"
+        return f"a branch depends on the content of {', '.join(origins(done, branches[0]))}"
     return ""
 
 

@@ -73,23 +73,23 @@ class Accesses:
         if not rows.any():
             return
         guessed = int(lanes.sum()) - int(known.sum())
-        found = self.owner.numbers[rows], addresses[rows], known[rows], guessed
-        self.rows.setdefault((self.owner.place, part), []).append(found)
+        row = self.owner.numbers[rows], addresses[rows], known[rows], guessed
+        self.rows.setdefault((self.owner.place, part), []).append(row)
 
     def touches(self) -> tuple[Touch, ...]:
         """What each operation touched, in the order of the code."""
         instructions = self.owner.code.instructions
-        found = []
+        touches = []
         for (place, part), rows in sorted(self.rows.items()):
             memory = instructions[place].operations[part].memory
             assert memory is not None
             warps, addresses, lanes = (np.concatenate([r[k] for r in rows]) for k in range(3))
             guessed = sum(r[3] for r in rows)
             starts, steps = np.zeros(len(warps), np.uint64), np.full(len(warps), IRREGULAR)
-            found.append(
+            touches.append(
                 Touch(place, part, memory, warps, lanes, guessed, starts, steps, addresses)
             )
-        return tuple(found)
+        return tuple(touches)
 
     def forget(self, operation: Micro) -> None:
         """An instruction without a translation wrote to memory: all of it is unknown."""
@@ -151,8 +151,8 @@ class Accesses:
             if plane is None:
                 marks[where] |= bits
                 continue
-            found, masks = plane.read(offsets, memory.bytes)
-            for result, word in zip(results, found, strict=True):
+            content, masks = plane.read(offsets, memory.bytes)
+            for result, word in zip(results, content, strict=True):
                 result[where] = word
             if masks is not None:
                 marks[where] |= masks
@@ -176,12 +176,12 @@ class Accesses:
             return self._windows(memory, memory.space, addresses, lanes)
         high = addresses >> np.uint64(32)
         shared, local = lanes & (high == SHARED_WINDOW), lanes & (high == LOCAL_WINDOW)
-        found = self._buffers(memory, addresses, lanes & ~shared & ~local)
+        planes = self._buffers(memory, addresses, lanes & ~shared & ~local)
         if shared.any():
-            found += self._windows(memory, Space.SHARED, addresses & _LOW, shared)
+            planes += self._windows(memory, Space.SHARED, addresses & _LOW, shared)
         if local.any():
-            found += self._windows(memory, Space.LOCAL, addresses & _LOW, local)
-        return found
+            planes += self._windows(memory, Space.LOCAL, addresses & _LOW, local)
+        return planes
 
     def _buffers(
         self, memory: Memory, addresses: Addresses, lanes: Lanes
@@ -193,15 +193,17 @@ class Accesses:
         inside = store.inside(index, offsets, memory.bytes)
         self._report(lanes & ~inside, index, offsets)
         aligned = addresses % np.uint64(min(memory.bytes, 16)) == 0
-        held = lanes & inside & store.held(index) & aligned
-        rest = lanes & ~held
-        found: list[tuple[Plane | None, Lanes, Offsets, Any]] = []
-        if held.any():
-            found.append((store.plane, held, store.place(index[held], offsets[held]), 0))
+        readable = lanes & inside & store.has_content(index) & aligned
+        rest = lanes & ~readable
+        planes: list[tuple[Plane | None, Lanes, Offsets, Any]] = []
+        if readable.any():
+            planes.append(
+                (store.plane, readable, store.place(index[readable], offsets[readable]), 0)
+            )
         if rest.any():
             bits = np.where(inside & aligned, store.bits(index), np.uint32(OUTSIDE))
-            found.append((None, rest, offsets[rest], bits[rest]))
-        return found
+            planes.append((None, rest, offsets[rest], bits[rest]))
+        return planes
 
     def _windows(
         self, memory: Memory, space: Space, addresses: Addresses, lanes: Lanes
@@ -221,14 +223,14 @@ class Accesses:
             size, plane, owners = len(bank.content), bank, np.zeros((1, 1), np.int64)
         inside = lanes & (offsets + memory.bytes <= size) & (offsets % min(memory.bytes, 16) == 0)
         wrong = lanes & ~inside
-        found: list[tuple[Plane | None, Lanes, Offsets, Any]] = []
+        planes: list[tuple[Plane | None, Lanes, Offsets, Any]] = []
         if inside.any():
-            found.append((plane, inside, (offsets + owners * size)[inside], 0))
+            planes.append((plane, inside, (offsets + owners * size)[inside], 0))
         if wrong.any():
             self._remember(space.name.lower() + " memory", int(offsets[wrong][0]), int(wrong.sum()))
             bits = np.uint32(CONSTANT if space is Space.CONSTANT else UNINITIALISED)
-            found.append((None, wrong, offsets[wrong], bits))
-        return found
+            planes.append((None, wrong, offsets[wrong], bits))
+        return planes
 
     def _report(self, wrong: Lanes, index: npt.NDArray[np.intp], offsets: Offsets) -> None:
         for region in np.unique(index[wrong]):
@@ -242,8 +244,8 @@ class Accesses:
         first, count = (offset, 0) if before is None else (before.offset, before.lanes)
         self.outside[key] = Outside(self.owner.place, name, first, count + lanes)
 
-    def left(self) -> tuple[Outside, ...]:
-        """What left its buffer, in the order of the code."""
+    def outside_accesses(self) -> tuple[Outside, ...]:
+        """Accesses outside their buffers, in the order of the code."""
         return tuple(self.outside[key] for key in sorted(self.outside))
 
     # Writing
@@ -263,14 +265,14 @@ class Accesses:
         atomic = operation.kind is Kind.ATOMIC
         words = max(memory.bytes // 4, 1)
         results = [np.zeros(shape, np.uint32) for _ in range(words)]
-        found = (
+        result_marks = (
             np.zeros(shape, np.uint32)
             if unknown is None
             else np.broadcast_to(unknown, shape).copy()
         )
         for plane, where, offsets, bits in self._planes(memory, addresses, known):
             if plane is None:
-                found[where] |= bits
+                result_marks[where] |= bits
                 continue
             here = [d[where] for d in data]
             mark = None if full is None else full[where]
@@ -279,15 +281,15 @@ class Accesses:
             if not atomic:
                 plane.write(offsets, memory.bytes, here, mark)
                 continue
-            self._atomic(plane, memory, where, offsets, here, mark, results, found)
+            self._atomic(plane, memory, where, offsets, here, mark, results, result_marks)
         if atomic and wanted:
-            some = found if found.any() else None
+            some = result_marks if result_marks.any() else None
             for target, result in zip(operation.targets, results, strict=True):
                 owner.write(target, result, some)
 
     def _atomic(
         self, plane: Plane, memory: Memory, where: Lanes, offsets: Offsets, data: list[Words],
-        mark: Masks | None, results: list[Words], found: Masks,
+        mark: Masks | None, results: list[Words], result_marks: Masks,
     ) -> None:  # fmt: skip
         words = len(results)
         before = plane.read(offsets, memory.bytes)[1]
@@ -296,18 +298,20 @@ class Accesses:
             for more in (mark, before):
                 if more is not None:
                     why |= more
-            held = plane.read(offsets, memory.bytes)[0]
-            plane.write(offsets, memory.bytes, held, np.bitwise_or.reduce(why) | np.zeros_like(why))
-            found[where] |= np.bitwise_or.reduce(why)
+            content = plane.read(offsets, memory.bytes)[0]
+            plane.write(
+                offsets, memory.bytes, content, np.bitwise_or.reduce(why) | np.zeros_like(why)
+            )
+            result_marks[where] |= np.bitwise_or.reduce(why)
             return
-        new, swap = _joined(data[:words]), _joined(data[words:] or data[:words])
+        new, swap = _join_words(data[:words]), _join_words(data[words:] or data[:words])
         old = perform(plane, offsets, words, memory.combine, memory.combine_signed, new, swap)
         parts = (old,) if words == 1 else halves(old)
         for result, part in zip(results, parts, strict=True):
             result[where] = part
 
 
-def _joined(words: list[Words]) -> Any:
+def _join_words(words: list[Words]) -> Any:
     return words[0] if len(words) == 1 else wide(words[0], words[1])
 
 

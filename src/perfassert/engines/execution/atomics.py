@@ -18,8 +18,10 @@ from perfassert.kernel.machine import Combining
 _Wide = npt.NDArray[np.uint64]
 
 
-def updated(combine: Combining, signed: bool, words: int, old: Any, new: Any, swap: Any) -> Any:
-    """What an atomic leaves in memory."""
+def updated_values(
+    combine: Combining, signed: bool, words: int, old: Any, new: Any, swap: Any
+) -> Any:
+    """Values that an atomic operation leaves in memory."""
     if combine is Combining.ADD:
         return old + new
     if combine in (Combining.MIN, Combining.MAX):
@@ -66,9 +68,9 @@ def perform(
         memory[index[begins]] += np.add.reduceat(new, begins, dtype=new.dtype)
     else:
         old = _in_turn(memory, index, begins, group, combine, signed, words, new, swap)
-    found: npt.NDArray[Any] = np.empty_like(old)
-    found[order] = old
-    return found
+    returned: npt.NDArray[Any] = np.empty_like(old)
+    returned[order] = old
+    return returned
 
 
 def _in_turn(
@@ -86,7 +88,7 @@ def _in_turn(
     old = np.empty_like(new)
     for rank in range(int(turn.max()) + 1):
         now = np.flatnonzero(turn == rank)
-        held = memory[index[now]]
-        old[now] = held
-        memory[index[now]] = updated(combine, signed, words, held, new[now], swap[now])
+        current = memory[index[now]]
+        old[now] = current
+        memory[index[now]] = updated_values(combine, signed, words, current, new[now], swap[now])
     return old

@@ -20,13 +20,13 @@ LANE = np.arange(WARP, dtype=np.uint32)
 _BIT = np.uint32(1) << LANE
 
 
-def packed(lanes: Lanes) -> Words:
-    """A mask per warp, [warps, 1]."""
+def pack_lanes(lanes: Lanes) -> Words:
+    """Lanes as one mask per warp: [warps, 32] → [warps, 1]."""
     return np.packbits(lanes, axis=1, bitorder="little").view("<u4").astype(np.uint32, copy=False)
 
 
-def unpacked(masks: Words) -> Lanes:
-    """[warps, 1] → [warps, 32]."""
+def unpack_lanes(masks: Words) -> Lanes:
+    """The lanes of one mask per warp: [warps, 1] → [warps, 32]."""
     lanes: Lanes = (masks & _BIT) != 0
     return lanes
 
@@ -34,7 +34,7 @@ def unpacked(masks: Words) -> Lanes:
 def vote(active: Lanes, truth: Words, mode: int) -> tuple[Words, Any]:
     """Ballot, and whether all, any, or either all or none hold."""
     holds = active & (truth != 0)
-    ballot, everyone = packed(holds), packed(active)
+    ballot, everyone = pack_lanes(holds), pack_lanes(active)
     if mode == Voting.ALL:
         return ballot, ballot == everyone
     if mode == Voting.ANY:
@@ -71,12 +71,12 @@ def match(active: Lanes, low: Words, high: Words, everyone: bool) -> tuple[Words
     )  # fmt: skip
     if not everyone:
         return masks, np.False_
-    whole = packed(active)
+    whole = pack_lanes(active)
     return np.where(masks == whole, masks, np.uint32(0)), masks == whole
 
 
-def reduced(active: Lanes, values: Words, mode: int, signed: int) -> Words:
-    """One word per warp, [warps, 1]."""
+def reduce_lanes(active: Lanes, values: Words, mode: int, signed: int) -> Words:
+    """Combine the words of active lanes: one word per warp, [warps, 1]."""
     if mode == Combining.ADD:
         total: Words = np.where(active, values, np.uint32(0)).sum(
             axis=1, keepdims=True, dtype=np.uint32
@@ -96,8 +96,8 @@ def _extreme(active: Lanes, values: Words, least: bool, signed: int) -> Words:
     limits = np.iinfo(kind)
     neutral = kind(limits.max if least else limits.min)
     chosen = np.where(active, values.view(kind), neutral)
-    found = chosen.min(axis=1, keepdims=True) if least else chosen.max(axis=1, keepdims=True)
-    return np.ascontiguousarray(found).view(np.uint32)
+    extremes = chosen.min(axis=1, keepdims=True) if least else chosen.max(axis=1, keepdims=True)
+    return np.ascontiguousarray(extremes).view(np.uint32)
 
 
 def first_active(active: Lanes) -> npt.NDArray[np.intp]:

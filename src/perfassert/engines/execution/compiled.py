@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from perfassert.engines.execution.collective import WARP, packed, unpacked
+from perfassert.engines.execution.collective import WARP, pack_lanes, unpack_lanes
 from perfassert.engines.execution.memory import Plane
 from perfassert.engines.execution.plan import Plan
 from perfassert.engines.execution.presets import Setting
@@ -42,8 +42,8 @@ def available() -> bool:
 def run_compiled(plan: Plan) -> Execution:
     """As :class:`~perfassert.engines.execution.interpreter.Interpreter` does, to the bit."""
     packing = _Packing(plan)
-    found = _core().execute(np.array(packing.words, np.uint64).tobytes())
-    return _unpacked(plan, packing, found)
+    packed_result = _core().execute(np.array(packing.words, np.uint64).tobytes())
+    return _unpack(plan, packing, packed_result)
 
 
 class _Packing:
@@ -74,7 +74,7 @@ class _Packing:
         setting, limits = plan.setting, plan.limits
         yield from (setting.warps, setting.warps_per_block)
         yield from (limits.lane_instructions, limits.instructions)
-        yield self._address(np.ascontiguousarray(packed(setting.threads)))
+        yield self._address(np.ascontiguousarray(pack_lanes(setting.threads)))
         yield self._address(self.executed)
         yield self._address(self.lanes)
         yield len(setting.code.entries)
@@ -117,11 +117,11 @@ class _Packing:
         written = {t for s in plan.steps for _, o, _ in s for t in o.targets}
         yield len(self.numbers)
         for register in self.numbers:
-            held, marks = values[register], unknown[register]
-            rows = 0 if held is None else len(held)
+            array, marks = values[register], unknown[register]
+            rows = 0 if array is None else len(array)
             start = 0
-            if held is not None:
-                full = np.broadcast_to(held, (rows, WARP))
+            if array is not None:
+                full = np.broadcast_to(array, (rows, WARP))
                 start = self._address(np.ascontiguousarray(full, np.uint32))
             yield from (start, rows, 0 if marks is None else int(marks[0, 0]))
             yield from (int(register in written), int(register in setting.code.uniform))
@@ -173,9 +173,9 @@ def _registers_of(instruction: MachineInstruction, operations: list[Micro]) -> I
         yield from (t for t in operation.targets if t > 0)
 
 
-def _unpacked(plan: Plan, packing: _Packing, found: tuple[Any, ...]) -> Execution:
+def _unpack(plan: Plan, packing: _Packing, packed_result: tuple[Any, ...]) -> Execution:
     setting = plan.setting
-    guesses, lost, forced, alive, cut, branches, taken, outside, marked, touched = found
+    guesses, lost, forced, alive, cut, branches, taken, outside, marked, touched = packed_result
     for (plane, marks), some in zip(packing.planes, marked, strict=False):
         if some and plane is not None:
             plane.adopt(marks)
@@ -185,7 +185,7 @@ def _unpacked(plan: Plan, packing: _Packing, found: tuple[Any, ...]) -> Executio
     return Execution(
         setting.code, setting.memory.regions, setting.blocks, setting.warps_per_block,
         np.cumsum(packing.executed, axis=1)[:, :-1], np.cumsum(packing.lanes, axis=1)[:, :-1],
-        _taken(branches, np.frombuffer(taken, np.int64).reshape(-1, setting.warps, 2)),
+        _branch_counts(branches, np.frombuffer(taken, np.int64).reshape(-1, setting.warps, 2)),
         tuple(_touch(setting, *record) for record in touched), _outside(setting, outside),
         {int(place): int(masks[place]) for place in np.flatnonzero(masks)},
         np.unique(np.concatenate([over, left])), _places(lost), _places(forced),
@@ -197,7 +197,7 @@ def _places(flags: bytes) -> frozenset[int]:
     return frozenset(place for place, flag in enumerate(flags) if flag)
 
 
-def _taken(branches: bytes, counts: npt.NDArray[np.int64]) -> Mapping[int, Counts]:
+def _branch_counts(branches: bytes, counts: npt.NDArray[np.int64]) -> Mapping[int, Counts]:
     """``branches``: 1 for an instruction that may branch, 2 where a warp came to it."""
     places = [place for place, flag in enumerate(branches) if flag]
     return {p: c for p, c in zip(places, counts, strict=True) if branches[p] == 2}
@@ -211,7 +211,7 @@ def _touch(
     assert memory is not None
     masks = np.frombuffer(lanes, np.uint32).reshape(-1, 1)
     return Touch(
-        place, part, memory, np.frombuffer(warps, np.uint32).astype(np.intp), unpacked(masks),
+        place, part, memory, np.frombuffer(warps, np.uint32).astype(np.intp), unpack_lanes(masks),
         guessed, np.frombuffer(starts, np.uint64), np.frombuffer(steps, np.int64),
         np.frombuffer(irregular, np.uint64).reshape(-1, WARP),
     )  # fmt: skip
@@ -219,9 +219,9 @@ def _touch(
 
 def _outside(setting: Setting, packed: bytes) -> tuple[Outside, ...]:
     """By place and name."""
-    found: dict[tuple[int, str], Outside] = {}
+    outside: dict[tuple[int, str], Outside] = {}
     for place, where, offset, lanes in np.frombuffer(packed, np.int64).reshape(-1, 4).tolist():
         name = _NAMES[where] if where < 0 else setting.memory.regions[where].name
-        before = found.get((place, name), Outside(place, name, offset, 0))
-        found[place, name] = Outside(place, name, before.offset, before.lanes + lanes)
-    return tuple(found[key] for key in sorted(found))
+        before = outside.get((place, name), Outside(place, name, offset, 0))
+        outside[place, name] = Outside(place, name, before.offset, before.lanes + lanes)
+    return tuple(outside[key] for key in sorted(outside))

@@ -14,7 +14,14 @@ import numpy as np
 import numpy.typing as npt
 
 from perfassert.engines.execution.functions import FUNCTIONS, Doubles
-from perfassert.engines.execution.words import Detail, Function, Words, halves, related, wide
+from perfassert.engines.execution.words import (
+    Detail,
+    Function,
+    Words,
+    compare_ordered,
+    halves,
+    wide,
+)
 from perfassert.kernel.machine import Function as Approximate
 from perfassert.kernel.machine import Kind, Relation, Rounding
 
@@ -41,8 +48,8 @@ def _odd_sum(a: Doubles, b: Doubles) -> Doubles:
     return np.where(uneven, towards, bits).view(np.float64)
 
 
-def _rounded(value: Doubles, rounding: int) -> npt.NDArray[np.float32]:
-    """To single precision, once."""
+def _to_single(value: Doubles, rounding: int) -> npt.NDArray[np.float32]:
+    """Round to single precision, once."""
     nearest = value.astype(np.float32)
     if rounding == Rounding.NEAREST:
         return nearest
@@ -57,9 +64,9 @@ def _rounded(value: Doubles, rounding: int) -> npt.NDArray[np.float32]:
     return np.where(value > 0, down, up)
 
 
-def _finished(value: Doubles, detail: Detail) -> tuple[Words]:
+def _finish(value: Doubles, detail: Detail) -> tuple[Words]:
     rounding, flush, saturate = detail
-    result = _rounded(value, rounding)
+    result = _to_single(value, rounding)
     if flush:
         small = np.abs(result) < np.float32(_SMALLEST)
         result = np.where(small, np.copysign(np.float32(0), result), result)
@@ -70,19 +77,19 @@ def _finished(value: Doubles, detail: Detail) -> tuple[Words]:
 
 
 def _float_add(detail: Detail, a: Words, b: Words) -> tuple[Words]:
-    return _finished(_odd_sum(_value(a, detail[1]), _value(b, detail[1])), detail)
+    return _finish(_odd_sum(_value(a, detail[1]), _value(b, detail[1])), detail)
 
 
 def _float_multiply(detail: Detail, a: Words, b: Words) -> tuple[Words]:
-    return _finished(_value(a, detail[1]) * _value(b, detail[1]), detail)  # 48 bits: exact
+    return _finish(_value(a, detail[1]) * _value(b, detail[1]), detail)  # 48 bits: exact
 
 
 def _float_fused(detail: Detail, a: Words, b: Words, c: Words) -> tuple[Words]:
     product = _value(a, detail[1]) * _value(b, detail[1])
-    return _finished(_odd_sum(product, _value(c, detail[1])), detail)
+    return _finish(_odd_sum(product, _value(c, detail[1])), detail)
 
 
-def _compared(relation: int, unordered: int, a: Any, b: Any) -> Any:
+def _compare(relation: int, unordered: int, a: Any, b: Any) -> Any:
     neither = (a != a) | (b != b)
     if relation == Relation.ORDERED:
         return ~neither
@@ -90,13 +97,13 @@ def _compared(relation: int, unordered: int, a: Any, b: Any) -> Any:
         return neither
     if relation in (Relation.NEVER, Relation.ALWAYS):
         return np.broadcast_to(relation == Relation.ALWAYS, neither.shape)
-    holds = related(relation, a, b)
+    holds = compare_ordered(relation, a, b)
     return holds | neither if unordered else holds & ~neither
 
 
 def _float_compare(detail: Detail, a: Words, b: Words) -> tuple[Any]:
     relation, unordered, flush = detail
-    return (_compared(relation, unordered, _value(a, flush), _value(b, flush)),)
+    return (_compare(relation, unordered, _value(a, flush), _value(b, flush)),)
 
 
 def _float_minimum(detail: Detail, a: Words, b: Words, least: Words) -> tuple[Any]:
@@ -105,7 +112,7 @@ def _float_minimum(detail: Detail, a: Words, b: Words, least: Words) -> tuple[An
     below = (first < second) | ((first == second) & np.signbit(first))
     chosen = np.where(below == (least != 0), first, second)
     chosen = np.where(first != first, second, np.where(second != second, first, chosen))
-    return _finished(chosen, (Rounding.NEAREST, detail[0], 0))
+    return _finish(chosen, (Rounding.NEAREST, detail[0], 0))
 
 
 def _float_function(detail: Detail, a: Words) -> tuple[Words]:
@@ -113,7 +120,7 @@ def _float_function(detail: Detail, a: Words) -> tuple[Words]:
     if function in (Approximate.RCP_HIGH, Approximate.RSQ_HIGH):
         return _high_function(function, a)
     value = FUNCTIONS[Approximate(function)](_value(a, 1))
-    return _finished(value, (Rounding.NEAREST, 0, 0))
+    return _finish(value, (Rounding.NEAREST, 0, 0))
 
 
 def _high_function(function: int, a: Words) -> tuple[Words]:
@@ -165,7 +172,7 @@ def _double_fused(
 
 
 def _double_compare(detail: Detail, a: Words, x: Words, b: Words, y: Words) -> tuple[Any]:
-    return (_compared(detail[0], detail[1], _double(a, x), _double(b, y)),)
+    return (_compare(detail[0], detail[1], _double(a, x), _double(b, y)),)
 
 
 def _from_integer(detail: Detail, low: Words, high: Words) -> tuple[Any, ...]:
@@ -183,7 +190,7 @@ def _from_integer(detail: Detail, low: Words, high: Words) -> tuple[Any, ...]:
             return _pair(exact.astype(np.float64))
     else:
         number = (low.view(np.int32) if signed else low).astype(np.float64)
-    return _pair(number) if size == 64 else _finished(number, (rounding, 0, 0))
+    return _pair(number) if size == 64 else _finish(number, (rounding, 0, 0))
 
 
 _WHOLE = {Rounding.NEAREST: np.rint, Rounding.DOWN: np.floor, Rounding.UP: np.ceil,
@@ -210,11 +217,11 @@ def _to_integer(detail: Detail, low: Words, high: Words) -> tuple[Any, ...]:
 
 def _round(detail: Detail, a: Words) -> tuple[Words]:
     whole = _WHOLE[Rounding(detail[0])](_value(a, detail[1]))
-    return _finished(whole, (Rounding.NEAREST, 0, 0))
+    return _finish(whole, (Rounding.NEAREST, 0, 0))
 
 
 def _narrow(detail: Detail, low: Words, high: Words) -> tuple[Words]:
-    return _finished(_double(low, high), (detail[0], 0, 0))
+    return _finish(_double(low, high), (detail[0], 0, 0))
 
 
 def _widen(detail: Detail, a: Words) -> tuple[Words, Words]:
@@ -223,7 +230,7 @@ def _widen(detail: Detail, a: Words) -> tuple[Words, Words]:
 
 def _half_to_float(detail: Detail, a: Words) -> tuple[Words]:
     half = ((a >> np.uint32(16 * detail[0])) & np.uint32(0xFFFF)).astype(np.uint16)
-    return _finished(half.view(np.float16).astype(np.float64), (Rounding.NEAREST, 0, 0))
+    return _finish(half.view(np.float16).astype(np.float64), (Rounding.NEAREST, 0, 0))
 
 
 FLOAT: Mapping[Kind, Function] = {

@@ -58,7 +58,7 @@ def _logarithm(x: Doubles) -> Doubles:
     return np.where(normal, value, ends)
 
 
-def _turned(x: Doubles, quarter: float) -> Doubles:
+def _shifted_sine(x: Doubles, quarter: float) -> Doubles:
     """Sine of ``x`` revolutions, ``quarter`` quarters of one further on."""
     part = x - np.rint(x)
     nearest = np.rint(part * 4.0)
@@ -71,16 +71,16 @@ def _turned(x: Doubles, quarter: float) -> Doubles:
         cosine = 1.0 - square * cosine / (n * (n - 1.0))
     turn = nearest + quarter
     turn = turn - np.floor(turn * 0.25) * 4.0
-    found = np.where((turn == 1.0) | (turn == 3.0), cosine, y * sine)
-    return np.where(turn >= 2.0, -found, found)
+    value = np.where((turn == 1.0) | (turn == 3.0), cosine, y * sine)
+    return np.where(turn >= 2.0, -value, value)
 
 
 def _sine(x: Doubles) -> Doubles:
-    return _turned(x, 0.0)
+    return _shifted_sine(x, 0.0)
 
 
 def _cosine(x: Doubles) -> Doubles:
-    return _turned(x, 1.0)
+    return _shifted_sine(x, 1.0)
 
 
 def _tangent(x: Doubles) -> Doubles:

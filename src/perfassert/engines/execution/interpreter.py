@@ -127,8 +127,8 @@ class Interpreter:
         unknown = self.masks((guard,))
         if unknown is None:
             return None
-        held = np.where(self.active, unknown, np.uint32(0))
-        return held if held.any() else None
+        reasons = np.where(self.active, unknown, np.uint32(0))
+        return reasons if reasons.any() else None
 
     def _taint(self, plan: Sequence[tuple[int, Micro, bool]], doubt: Masks) -> None:
         """What an instruction under an unknown guard writes, or would have, is unknown."""
@@ -158,13 +158,13 @@ class Interpreter:
 
     def masks(self, registers: Sequence[int]) -> Masks | None:
         """Where unknown values in these registers come from; None: all are known."""
-        found: Masks | None = None
+        union: Masks | None = None
         for register in registers:
             marks = self.unknown[register]
             if marks is not None:
                 here = marks if len(marks) == 1 else marks[self.rows]
-                found = here if found is None else found | here
-        return found
+                union = here if union is None else union | here
+        return union
 
     def write(self, register: int, result: Any, unknown: Masks | None) -> None:
         """Write the lanes of ``mask``; a uniform register is written where any lane is."""
@@ -181,12 +181,12 @@ class Interpreter:
         marks = np.uint32(0) if unknown is None else unknown
         _put(self._own(self.unknown, register), self.rows, where, marks)
 
-    def _own(self, held: list[Any], register: int) -> Any:
+    def _own(self, arrays: list[Any], register: int) -> Any:
         """A register's array, with a place for every warp and lane."""
         shape = (self.setting.warps, 1 if register in self.code.uniform else 32)
-        array = held[register]
+        array = arrays[register]
         if array is None or array.shape != shape:
-            array = held[register] = _grown(array, shape)
+            array = arrays[register] = _grown(array, shape)
         return array
 
     def _of_first(self, result: Any) -> Any:
@@ -236,11 +236,11 @@ class Interpreter:
             ) | _or_zero(chosen)  # fmt: skip
             return np.asarray(taken, np.uint32)
         if operation.kind is Kind.DECIDE:
-            return self._undecided(operation, sources, unknown)
+            return self._undecided_marks(operation, sources, unknown)
         return unknown
 
-    def _undecided(self, operation: Micro, sources: list[Words], unknown: Masks) -> Masks:
-        """Zero where the known predicates decide already."""
+    def _undecided_marks(self, operation: Micro, sources: list[Words], unknown: Masks) -> Masks:
+        """Marks of a predicate's look-up: zero where the known predicates decide already."""
         table = np.uint32(operation.detail[0])
         rows: list[Any] = [np.uint32(0)]
         for weight, register, source in zip((4, 2, 1), operation.sources, sources, strict=True):
@@ -260,21 +260,21 @@ class Interpreter:
         sources = [np.broadcast_to(self.read(r), shape) for r in operation.sources]
         unknown = self.masks(operation.sources)
         if unknown is not None and kind is not Kind.SHUFFLE:
-            held = np.where(mask, unknown, np.uint32(0))
-            unknown = np.bitwise_or.reduce(held, axis=1, keepdims=True)
+            active_marks = np.where(mask, unknown, np.uint32(0))
+            unknown = np.bitwise_or.reduce(active_marks, axis=1, keepdims=True)
         results: tuple[Any, ...]
         if kind is Kind.VOTE:
             results = collective.vote(mask, sources[0], operation.detail[0])
         elif kind is Kind.SHUFFLE:
-            results, unknown = self._shuffled(operation, sources)
+            results, unknown = self._shuffle(operation, sources)
         elif kind is Kind.MATCH:
             results = collective.match(mask, sources[0], sources[1], bool(operation.detail[0]))
         elif kind is Kind.REDUCE:
-            results = (collective.reduced(mask, sources[0], *operation.detail),)
+            results = (collective.reduce_lanes(mask, sources[0], *operation.detail),)
         elif kind is Kind.FIRST:
             results = (self._of_first(sources[0]),)
         elif kind is Kind.SYNC_SET:
-            results = (collective.packed(mask),)
+            results = (collective.pack_lanes(mask),)
         elif kind is Kind.SYNC_LEAVE:
             self._leave_barrier(operation.sources[0])
             return
@@ -283,7 +283,7 @@ class Interpreter:
         for target, result in zip(operation.targets, results, strict=False):
             self.write(target, result, unknown)
 
-    def _shuffled(
+    def _shuffle(
         self, operation: Micro, sources: list[Words]
     ) -> tuple[tuple[Any, ...], Masks | None]:
         """Lanes that read an inactive one get what the hardware does not define: unknown."""
@@ -302,16 +302,16 @@ class Interpreter:
         return (values, inside), (unknown if some else None)
 
     def _leave_barrier(self, register: int) -> None:
-        held = self.values[register]
-        if held is None:
+        masks = self.values[register]
+        if masks is None:
             return
         for n, warp in enumerate(self.numbers):
             lanes = self.mask[n]
             if not lanes.any():
                 continue
-            mask = held[warp, int(lanes.argmax())]
-            left = mask & ~collective.packed(lanes[None, :])[0, 0]
-            held[warp] = np.where(held[warp] == mask, left, held[warp])
+            mask = masks[warp, int(lanes.argmax())]
+            left = mask & ~collective.pack_lanes(lanes[None, :])[0, 0]
+            masks[warp] = np.where(masks[warp] == mask, left, masks[warp])
             if self.warps.blocked[warp]:
                 self.warps.release(int(warp), self.barriers)
 
@@ -370,8 +370,8 @@ class Interpreter:
         self.guess(unknown, self.mask)
         known = self.mask if unknown is None else self.mask & (unknown == 0)
         for n, warp in enumerate(self.numbers):
-            found = addresses[n].astype(np.int64) + operation.detail[0]
-            places = np.array([entries.get(int(a) & 0xFFFFFFFF, -1) for a in found], np.int64)
+            targets = addresses[n].astype(np.int64) + operation.detail[0]
+            places = np.array([entries.get(int(a) & 0xFFFFFFFF, -1) for a in targets], np.int64)
             places = np.where(known[n], places, np.where(self.mask[n], -1, self.place + 1))
             gone = active[n] & (places < 0)
             if gone.any():
@@ -392,7 +392,7 @@ class Interpreter:
             whole = bool((self.mask == active).all())
             if whole and warps.pass_barrier(self.numbers, after):
                 return
-        bits = collective.packed(self.mask)[:, 0]
+        bits = collective.pack_lanes(self.mask)[:, 0]
         for n in slow:
             warp = int(self.numbers[n])
             lanes, rest = self.mask[n].copy(), active[n] & ~self.mask[n]
@@ -415,7 +415,7 @@ class Interpreter:
         """Warps of which nobody is missing go on; the places of the others are returned."""
         masks = np.broadcast_to(self.read(register), active.shape)
         first = collective.first_active(self.mask)
-        wanted = collective.unpacked(masks[np.arange(len(first)), first][:, None])
+        wanted = collective.unpack_lanes(masks[np.arange(len(first)), first][:, None])
         missing = (wanted & self.warps.alive[self.rows] & ~self.mask).any(axis=1)
         slow = missing | (active & ~self.mask).any(axis=1) | ~self.mask.any(axis=1)
         self.warps.place[self.numbers[~slow]] = self.place + 1
@@ -479,7 +479,7 @@ class Interpreter:
         return Execution(
             self.code, setting.memory.regions, setting.blocks, setting.warps_per_block,
             self.executed, self.lanes, self.taken, self.accesses.touches(),
-            self.accesses.left(), self.guesses, cut, frozenset(self.lost),
+            self.accesses.outside_accesses(), self.guesses, cut, frozenset(self.lost),
             frozenset(self.warps.released_by_force), setting.memory.contents(),
             setting.memory.unknowns(),
         )  # fmt: skip

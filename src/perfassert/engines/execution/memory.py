@@ -85,10 +85,10 @@ class Plane:
         first = offsets // step
         masks = np.zeros(offsets.shape, np.uint32)
         for k in range(max(size // 4, 1)):
-            found = marks[first + k]
-            if found.any():
+            packed = marks[first + k]
+            if packed.any():
                 for byte in range(step):
-                    code = (found >> (8 * byte) & 0xFF).astype(np.uint8)
+                    code = (packed >> (8 * byte) & 0xFF).astype(np.uint8)
                     masks |= self._codes.decode(code)
         return masks if masks.any() else None
 
@@ -130,8 +130,8 @@ class GlobalMemory:
         self.regions = tuple(regions)
         starts, end = [], 0
         for region in regions:
-            held = region.content is not None
-            starts.append(end if held else -1)
+            known = region.content is not None
+            starts.append(end if known else -1)
             if region.content is not None:
                 end += -(-(len(region.content) + _PADDING) // _PADDING) * _PADDING
         content = np.zeros(end, np.uint8)
@@ -186,7 +186,7 @@ class GlobalMemory:
         """Whether ``size`` bytes there belong to the buffer."""
         return (offsets >= 0) & (offsets <= self._sizes[index] - size)
 
-    def held(self, index: npt.NDArray[np.intp]) -> npt.NDArray[np.bool_]:
+    def has_content(self, index: npt.NDArray[np.intp]) -> npt.NDArray[np.bool_]:
         """Whether the buffer's content is known."""
         return self._starts[index] >= 0
 

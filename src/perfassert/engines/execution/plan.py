@@ -41,9 +41,9 @@ class Plan:
 def _steps(
     number: int, instruction: MachineInstruction, needed: frozenset[tuple[int, int]] | None
 ) -> list[tuple[int, Micro, bool]]:
-    found = []
+    steps = []
     for part, operation in enumerate(instruction.operations):
         wanted = needed is None or (number, part) in needed
         if wanted or operation.memory is not None or operation.kind in CONTROL:
-            found.append((part, operation, wanted))
-    return found
+            steps.append((part, operation, wanted))
+    return steps

@@ -110,7 +110,7 @@ class Setting:
                 content = argument
             for at in range(0, slot.size, 4):
                 word = int.from_bytes(content[at : at + 4].ljust(4, b"\0"), "little")
-                bank[(slot.offset + at) & ~3] = _merged(bank, slot.offset + at, word, unknown)
+                bank[(slot.offset + at) & ~3] = _merge_word(bank, slot.offset + at, word, unknown)
         return bank
 
     def _bank_plane(self) -> Plane:
@@ -207,13 +207,13 @@ def _scalar(value: int) -> npt.NDArray[np.uint32]:
     return np.full((1, 1), value & 0xFFFFFFFF, np.uint32)
 
 
-def _merged(
+def _merge_word(
     bank: dict[int, tuple[int, int]], offset: int, word: int, unknown: int
 ) -> tuple[int, int]:
     """Parameters narrower than a word share it."""
     shift = 8 * (offset & 3)
-    held, marks = bank.get(offset & ~3, (0, 0)) if shift else (0, 0)
-    return (held | word << shift) & 0xFFFFFFFF, marks | unknown
+    content, marks = bank.get(offset & ~3, (0, 0)) if shift else (0, 0)
+    return (content | word << shift) & 0xFFFFFFFF, marks | unknown
 
 
 def _plane(content: bytes, codes: Codes) -> Plane:

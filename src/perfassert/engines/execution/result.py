@@ -43,10 +43,10 @@ class Touch:
     def addresses(self) -> Addresses:
         """[rows, 32] in bytes, 0 for lanes that are not in ``lanes``; made when it is asked for."""
         lane = np.arange(WARP, dtype=np.uint64)
-        found = self.starts[:, None] + self.steps[:, None].view(np.uint64) * lane
-        found = np.where(self.lanes, found, np.uint64(0))
-        found[self.steps == IRREGULAR] = self.irregular
-        return found
+        addresses = self.starts[:, None] + self.steps[:, None].view(np.uint64) * lane
+        addresses = np.where(self.lanes, addresses, np.uint64(0))
+        addresses[self.steps == IRREGULAR] = self.irregular
+        return addresses
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from perfassert.engines.execution.memory import SPAN_BITS
 from perfassert.engines.execution.provenance import ARGUMENT, BUFFERS, CONSTANT, buffer_bit
 from perfassert.engines.execution.result import Counts, Execution
-from perfassert.engines.execution.touched import decided, touched
+from perfassert.engines.execution.touched import collect_touched, is_decided
 from perfassert.engines.execution.work import work
 from perfassert.kernel.executed import Executed, LoopTrips, Rows, Sampled, Spread, Touched
 from perfassert.kernel.machine import Kind, MachineCode, Space
@@ -64,9 +64,9 @@ def summary(
     where = _places(execution.code)
     run = run or execution
     sampled = None
-    if decided(execution) and decided(run):
+    if is_decided(execution) and is_decided(run):
         sampled = Sampled(execution.blocks, run.blocks, total)
-    went = {} if sampled is None else touched(execution, run, sampled, where)
+    went = {} if sampled is None else collect_touched(execution, run, sampled, where)
     if alone:
         went = {key: one for key, one in went.items() if key[1] != "global"}
     return Executed(
@@ -85,12 +85,12 @@ def summary(
 def _loops(
     execution: Execution, loops: Mapping[int, tuple[Iterable[int], int]], where: Mapping[int, int]
 ) -> dict[int, LoopTrips]:
-    found = {}
+    trips = {}
     for header, (members, around) in loops.items():
         places = [where[a] for a in members if a in where]
         if header in where and around in where:
-            found[header] = _trips(execution, where[header], places, where[around])
-    return found
+            trips[header] = _trips(execution, where[header], places, where[around])
+    return trips
 
 
 def _outside(execution: Execution) -> tuple[tuple[int, str], ...]:
@@ -103,12 +103,12 @@ def _outside(execution: Execution) -> tuple[tuple[int, str], ...]:
     )
 
 
-def _rows(found: Mapping[tuple[int, str], Touched]) -> dict[int, Rows]:
+def _rows(accesses: Mapping[tuple[int, str], Touched]) -> dict[int, Rows]:
     """By address, of global memory."""
     return {
-        address: one.rows
-        for (address, space), one in found.items()
-        if space == "global" and one.rows is not None
+        address: access.rows
+        for (address, space), access in accesses.items()
+        if space == "global" and access.rows is not None
     }
 
 
@@ -137,7 +137,7 @@ def _trips(execution: Execution, header: int, members: list[int], around: int) -
     for place in asked:
         if place in execution.taken:
             unknown |= execution.guesses.get(place, 0)
-    names = named(execution, unknown)
+    names = origins(execution, unknown)
     outer = int(execution.executed[ended, around].sum())
     if not some.any():
         return LoopTrips(0, 0.0, 0, 0.0, names, unended or not outer)
@@ -162,8 +162,8 @@ def _from_inside(execution: Execution, header: int, members: frozenset[int]) -> 
     return arrived
 
 
-def named(execution: Execution, unknown: int) -> tuple[str, ...]:
-    """What an unknown value comes from, as the user calls it."""
+def origins(execution: Execution, unknown: int) -> tuple[str, ...]:
+    """Names of what an unknown value comes from, as the user knows them."""
     names = [r.name for i, r in enumerate(execution.regions) if unknown & buffer_bit(i)]
     if unknown & CONSTANT:
         names.append("__constant__ memory without a value")
@@ -194,22 +194,22 @@ def _accesses(execution: Execution, unique: set[int]) -> dict[int, Spread]:
         end = ends.setdefault(touch.instruction, [low, high])
         end[0], end[1] = min(end[0], low), max(end[1], high)
     instructions = execution.code.instructions
-    found = {
+    spreads = {
         instructions[place].address: Spread(
             sums[0] / sums[2], sums[1] / sums[2], ends[place][1] - ends[place][0],
-            named(execution, execution.guesses.get(place, 0)),
+            origins(execution, execution.guesses.get(place, 0)),
         )
         for place, sums in totals.items()
     }  # fmt: skip
     for place, mask in execution.guesses.items():
         if place not in totals and place in unique and place not in execution.taken:
-            found[instructions[place].address] = Spread(0.0, 0.0, 0, named(execution, mask))
+            spreads[instructions[place].address] = Spread(0.0, 0.0, 0, origins(execution, mask))
     for place in unique - totals.keys():
         unknown = any(o.kind is Kind.UNKNOWN for o in instructions[place].operations)
         if unknown and execution.executed[:, place].any():
             unsaid = ("an instruction that is not executed",)
-            found.setdefault(instructions[place].address, Spread(0.0, 0.0, 0, unsaid))
-    return found
+            spreads.setdefault(instructions[place].address, Spread(0.0, 0.0, 0, unsaid))
+    return spreads
 
 
 def _sectors(
@@ -218,8 +218,8 @@ def _sectors(
     """Distinct sectors of each warp instruction."""
     steps = np.arange(0, max(size, 1), min(size, _SECTOR), dtype=np.uint64)
     first = np.take_along_axis(addresses, lanes.argmax(axis=1)[:, None], axis=1)
-    held = np.where(lanes, addresses, first)
-    sectors = ((held[:, :, None] + steps) // np.uint64(_SECTOR)).reshape(len(held), -1)
+    filled = np.where(lanes, addresses, first)
+    sectors = ((filled[:, :, None] + steps) // np.uint64(_SECTOR)).reshape(len(filled), -1)
     ordered = np.sort(sectors, axis=1)
     distinct: npt.NDArray[np.int64] = 1 + (ordered[:, 1:] != ordered[:, :-1]).sum(axis=1)
     return distinct

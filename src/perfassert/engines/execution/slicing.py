@@ -44,10 +44,10 @@ class _Slicer:
         stores: set[Part] = set()
         while True:
             self.wanted = self._backward(stores)
-            found = self._stores()
-            if found <= stores:
+            loaded_stores = self._stores()
+            if loaded_stores <= stores:
                 return frozenset(self.wanted)
-            stores |= found
+            stores |= loaded_stores
 
     def _backward(self, stores: set[Part]) -> set[Part]:
         count = len(self.code.instructions)
@@ -131,17 +131,17 @@ def pointer_bases(code: MachineCode) -> dict[Part, int]:
     states[0] = dict(_parameter_bits(code))
     work = [0]  # a heap: what comes first in the code, so that most of it is gone through once
     queued = {0}
-    found: dict[Part, int] = {}
+    bases: dict[Part, int] = {}
     while work:
         index = heappop(work)
         queued.discard(index)
-        held = states[index]
-        assert held is not None
-        state = dict(held)
-        _forward(code.instructions[index], index, state, found)
+        entry = states[index]
+        assert entry is not None
+        state = dict(entry)
+        _forward(code.instructions[index], index, state, bases)
         while straight[index]:
             index += 1
-            _forward(code.instructions[index], index, state, found)
+            _forward(code.instructions[index], index, state, bases)
         for following in after[index]:
             target = states[following]
             if target is None:
@@ -151,7 +151,7 @@ def pointer_bases(code: MachineCode) -> dict[Part, int]:
             if following not in queued:
                 queued.add(following)
                 heappush(work, following)
-    return found
+    return bases
 
 
 def _straight(after: Sequence[tuple[int, ...]]) -> list[bool]:
@@ -161,7 +161,7 @@ def _straight(after: Sequence[tuple[int, ...]]) -> list[bool]:
 
 
 def _forward(
-    instruction: MachineInstruction, index: int, state: dict[int, int], found: dict[Part, int]
+    instruction: MachineInstruction, index: int, state: dict[int, int], bases: dict[Part, int]
 ) -> None:
     for number, operation in enumerate(instruction.operations):
         bits = 0
@@ -172,7 +172,7 @@ def _forward(
             base = 0
             for source in operation.sources[:_ADDRESS]:
                 base |= state.get(source, 0)
-            found[index, number] = found.get((index, number), 0) | base
+            bases[index, number] = bases.get((index, number), 0) | base
         for target in operation.targets:
             if target > 0:
                 state[target] = bits | (state.get(target, 0) if instruction.guard >= 0 else 0)

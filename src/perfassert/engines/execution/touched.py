@@ -21,12 +21,12 @@ NUMBERED = 1 << (62 - ADDRESS_BITS)
 """Blocks that can be told apart."""
 
 
-def decided(execution: Execution) -> bool:
+def is_decided(execution: Execution) -> bool:
     """Whether known values alone decided what was executed, to the end of every warp."""
-    return not len(execution.cut) and followed(execution)
+    return not len(execution.cut) and is_followed(execution)
 
 
-def followed(execution: Execution) -> bool:
+def is_followed(execution: Execution) -> bool:
     """Whether known values alone decided what was executed, as far as warps came."""
     instructions = execution.code.instructions
     branches = (
@@ -38,10 +38,10 @@ def followed(execution: Execution) -> bool:
     return not lost and next(branches, None) is None
 
 
-def touched(
+def collect_touched(
     spread: Execution, run: Execution, sampled: Sampled, unique: Mapping[int, int]
 ) -> dict[tuple[int, str], Touched]:
-    """By address and space, for instructions whose every address was known.
+    """What each instruction touched, by address and space, where every address was known.
 
     ``unique``: addresses that are one instruction's, and which.
     """
@@ -49,14 +49,14 @@ def touched(
     unknown = {*spread.guesses, *run.guesses}
     all_over = _by_instruction(spread)
     following = all_over if run is spread else _by_instruction(run)
-    found = {}
+    touched = {}
     for key in {**all_over, **following}:
         place, space = key
         if place not in places or place in unknown:
             continue
         own, next_ = all_over.get(key, []), following.get(key, [])
         pieces = _pieces(own, spread, space) if own else None
-        found[places[place], space] = Touched(
+        touched[places[place], space] = Touched(
             sampled,
             _rows(own, space) if own else None,
             pieces,
@@ -64,15 +64,15 @@ def touched(
             *_buffer(own + next_, spread.regions, space),
             _meeting(own, spread, sampled) if space == "global" else {},
         )
-    return found
+    return touched
 
 
 def _by_instruction(execution: Execution) -> dict[tuple[int, str], list[Touch]]:
-    found: dict[tuple[int, str], list[Touch]] = {}
+    touches: dict[tuple[int, str], list[Touch]] = {}
     for touch in execution.touches:
         for space in _spaces(touch):
-            found.setdefault((touch.instruction, space), []).append(touch)
-    return found
+            touches.setdefault((touch.instruction, space), []).append(touch)
+    return touches
 
 
 def _spaces(touch: Touch) -> Iterator[str]:
@@ -100,8 +100,8 @@ def _rows(touches: list[Touch], space: str) -> Rows:
         first = (first - len(some)) % step
         addresses.append(touch.addresses[kept])
         lanes.append(active[kept])
-    held = np.concatenate(addresses).astype(np.int64)
-    return Rows(held, np.concatenate(lanes), count / len(held))
+    kept_addresses = np.concatenate(addresses).astype(np.int64)
+    return Rows(kept_addresses, np.concatenate(lanes), count / len(kept_addresses))
 
 
 def _pieces(touches: list[Touch], execution: Execution, space: str) -> Pieces:
@@ -152,13 +152,13 @@ def _buffer(
     """Name and size of the one buffer that all lanes went to."""
     if space != "global":
         return "", None
-    found = {
+    indices = {
         int(index)
         for t in touches
         for index in np.unique(t.addresses[_lanes(t, space)] >> np.uint64(SPAN_BITS))
     }
-    index = found.pop() - 1
-    if found or not 0 <= index < len(regions):
+    index = indices.pop() - 1
+    if indices or not 0 <= index < len(regions):
         return "", None
     return regions[index].name, regions[index].size
 
@@ -174,6 +174,6 @@ def _distinct(values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 def distinct_sectors(rows: Rows) -> npt.NDArray[np.int64]:
     """Of each execution of an instruction, by the first byte of every lane."""
     first = np.take_along_axis(rows.addresses, rows.lanes.argmax(axis=1)[:, None], axis=1)
-    held = np.sort(np.where(rows.lanes, rows.addresses, first) // _SECTOR, axis=1)
-    found: npt.NDArray[np.int64] = 1 + (held[:, 1:] != held[:, :-1]).sum(axis=1)
-    return found
+    sectors = np.sort(np.where(rows.lanes, rows.addresses, first) // _SECTOR, axis=1)
+    counts: npt.NDArray[np.int64] = 1 + (sectors[:, 1:] != sectors[:, :-1]).sum(axis=1)
+    return counts

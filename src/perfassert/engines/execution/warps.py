@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from perfassert.engines.execution.collective import WARP, Lanes, packed
+from perfassert.engines.execution.collective import WARP, Lanes, pack_lanes
 from perfassert.engines.execution.words import Words
 
 _TURN = 64  # every so many runs the lowest place is passed over
@@ -55,7 +55,7 @@ class Warps:
         count = len(threads)
         self.block_of = block_of
         self.alive = threads.copy()
-        self.alive_bits = packed(threads)[:, 0]
+        self.alive_bits = pack_lanes(threads)[:, 0]
         self.active = threads.copy()
         self.place = np.where(threads.any(axis=1), 0, NOWHERE)
         self.pending: list[list[Fragment]] = [[] for _ in range(count)]
@@ -134,7 +134,7 @@ class Warps:
     ) -> None:
         """``lanes`` end here; others go on behind ``place``."""
         self.alive[rows] &= ~lanes
-        self.alive_bits[rows] = packed(self.alive[rows])[:, 0]
+        self.alive_bits[rows] = pack_lanes(self.alive[rows])[:, 0]
         self.active[rows] &= ~lanes
         self.place[rows] = place + 1
         for warp in rows[lanes.any(axis=1)]:
@@ -143,7 +143,7 @@ class Warps:
         for warp in rows[~self.active[rows].any(axis=1)]:
             self._next(int(warp))
         for block in np.unique(self.block_of[rows]):
-            self._opened(int(block))
+            self._open_complete(int(block))
 
     def wait(self, warp: int, fragment: Fragment, barriers: Barriers) -> None:
         """The running fragment waits for others of its warp, with those that wait there."""
@@ -196,7 +196,7 @@ class Warps:
             self._next(warp)
         else:
             self.place[warp] = fragment.place
-        self._opened(block)
+        self._open_complete(block)
 
     def gathering(self, block: int, barrier: int) -> Gathering:
         """Who has arrived at a barrier."""
@@ -214,8 +214,8 @@ class Warps:
         self.place[rows] = place
         return True
 
-    def _opened(self, block: int) -> None:
-        """Let go on who waits at a barrier that is complete."""
+    def _open_complete(self, block: int) -> None:
+        """Release the fragments that wait at a complete barrier of the block."""
         for (owner, barrier), gathering in list(self.gatherings.items()):
             if owner != block or not gathering.arrived:
                 continue
@@ -250,7 +250,7 @@ class Warps:
             self.pending[warp] = []
             self.blocked[warp] = []
         for block in np.unique(self.block_of[rows]):
-            self._opened(int(block))
+            self._open_complete(int(block))
 
 
 class Barriers:
@@ -263,6 +263,6 @@ class Barriers:
         """Whom a waiting fragment waits for."""
         if fragment.register < 0:
             return fragment.mask
-        held = self._values[fragment.register]
+        masks = self._values[fragment.register]
         lane = (fragment.bits & -fragment.bits).bit_length() - 1
-        return 0 if held is None else int(held[warp, lane])
+        return 0 if masks is None else int(masks[warp, lane])

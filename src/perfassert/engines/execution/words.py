@@ -112,7 +112,7 @@ def _select(detail: Detail, a: Words, b: Words, chosen: Words) -> tuple[Any]:
     return (np.where(chosen != 0, a, b),)
 
 
-def related(relation: int, a: Any, b: Any) -> Any:
+def compare_ordered(relation: int, a: Any, b: Any) -> Any:
     """``a relation b`` for ordered operands."""
     if relation == Relation.LT:
         return a < b
@@ -132,8 +132,8 @@ def related(relation: int, a: Any, b: Any) -> Any:
 def _compare(detail: Detail, a: Words, b: Words) -> tuple[Any]:
     relation, signed = detail
     if signed:
-        return (related(relation, a.view(np.int32), b.view(np.int32)),)
-    return (related(relation, a, b),)
+        return (compare_ordered(relation, a.view(np.int32), b.view(np.int32)),)
+    return (compare_ordered(relation, a, b),)
 
 
 _STRICT = {
@@ -153,8 +153,8 @@ def _compare_wide(detail: Detail, a: Words, above: Words, b: Words, over: Words)
     relation, signed = detail
     first, second = wide(a, above), wide(b, over)
     if signed:
-        return (related(relation, first.view(np.int64), second.view(np.int64)),)
-    return (related(relation, first, second),)
+        return (compare_ordered(relation, first.view(np.int64), second.view(np.int64)),)
+    return (compare_ordered(relation, first, second),)
 
 
 def _decide(detail: Detail, a: Words, b: Words, c: Words) -> tuple[Any]:
@@ -196,8 +196,8 @@ def _find_bit(detail: Detail, a: Words) -> tuple[Any]:
     signed, from_left = detail
     value = np.where(a >> np.uint32(31), ~a, a) if signed else a
     place = np.frexp(value.astype(np.float64))[1] - 1  # exact: a word has 32 bits
-    found = (31 - place) if from_left else place
-    return (np.where(value == 0, np.uint32(0xFFFFFFFF), found.astype(np.uint32)),)
+    position = (31 - place) if from_left else place
+    return (np.where(value == 0, np.uint32(0xFFFFFFFF), position.astype(np.uint32)),)
 
 
 def _reverse_bits(detail: Detail, a: Words) -> tuple[Any]:

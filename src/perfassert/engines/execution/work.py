@@ -30,13 +30,13 @@ def work(execution: Execution, unique: Mapping[int, int], rows: Mapping[int, Row
         tuple((sums / max(float(sums.mean()), 1.0)).tolist()),
         tuple((longest / max(float(longest.mean()), 1.0)).tolist()),
         {
-            address: _issued(execution, place, rows.get(address))
+            address: _issue_counts(execution, place, rows.get(address))
             for address, place in unique.items()
         },
     )
 
 
-def _issued(execution: Execution, place: int, rows: Rows | None) -> Issued:
+def _issue_counts(execution: Execution, place: int, rows: Rows | None) -> Issued:
     executed = execution.executed[:, place]
     some = executed > 0
     lanes = execution.lanes[some, place] / executed[some]
