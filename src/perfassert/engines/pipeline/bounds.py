@@ -46,7 +46,7 @@ def bounds(unit: Unit) -> Bounds:
     serial = 0
     for variant, warps in Counter(unit.variant).items():
         program = unit.programs[variant]
-        executed = _executed(program, unit.blocks * warps)
+        executed = _executions(program, unit.blocks * warps)
         slot = 2 * ticks if unit.width else 0
         for node in program.nodes:
             times, served = executed[node.loop], node.served
@@ -70,7 +70,7 @@ def bounds(unit: Unit) -> Bounds:
     )
 
 
-def _executed(program: Program, warps: int) -> dict[int, int]:
+def _executions(program: Program, warps: int) -> dict[int, int]:
     """How often the nodes of each loop, and of none, are executed by so many warps."""
     executed = {NO_LOOP: warps}
     for index in range(len(program.loops)):

@@ -55,5 +55,5 @@ class Unit:
         """Copies of pipelines without a queue whose time does not fit the slots."""
         depths, ticks = self.pipelines.depths, self.pipelines.ticks
         nodes = (n for program in self.programs for n in program.nodes if self.width)
-        found = {n.pipeline for n in nodes if not depths[n.pipeline] and n.issue % ticks}
-        return frozenset(copy for pipeline in found for copy in self.copies[pipeline])
+        off_slot = {n.pipeline for n in nodes if not depths[n.pipeline] and n.issue % ticks}
+        return frozenset(copy for pipeline in off_slot for copy in self.copies[pipeline])

@@ -41,7 +41,7 @@ class Accounting:
             case Served():
                 self._busy[event.server] += event.ticks
             case Stalled():
-                self._stalled(event)
+                self._count_stall(event)
             case Launched():
                 self.totals.launched += 1
             case Retired():
@@ -50,7 +50,7 @@ class Accounting:
             case Drained():
                 self.totals.drained += event.ticks
 
-    def _stalled(self, event: Stalled) -> None:
+    def _count_stall(self, event: Stalled) -> None:
         if event.reason in (Stall.DEPENDENCE, Stall.BARRIER):
             self._dependence[event.producer] += event.ticks
         elif event.reason is Stall.PIPELINE:
@@ -80,15 +80,15 @@ class Profiling:
         def ticks(*reasons: Stall) -> int:
             return sum(stalls[r].ticks for r in reasons if r in stalls)
 
-        stall, passed, held = map(ticks, (Stall.STALL_COUNT, Stall.NOT_SELECTED, Stall.PIPELINE))
+        stall, passed, blocked = map(ticks, (Stall.STALL_COUNT, Stall.NOT_SELECTED, Stall.PIPELINE))
         fence, waited = ticks(Stall.BARRIER), ticks(Stall.DEPENDENCE)
         before = stall + fence + waited
-        ready = issue.time - passed - held
+        ready = issue.time - passed - blocked
         idle = self._idle(issue.scheduler, ready - before, ready)
         idle_stall = idle * stall // before if idle else 0  # shared out by length
-        idle_held = min(held, self._idle(issue.scheduler, ready, issue.time))
+        idle_blocked = min(blocked, self._idle(issue.scheduler, ready, issue.time))
         to_fence = (fence, idle - idle_stall) if fence else (0, 0)
-        counts = (1, stall, idle_stall, passed, held, idle_held, *to_fence)
+        counts = (1, stall, idle_stall, passed, blocked, idle_blocked, *to_fence)
         self.profile.at(issue.node.graph_node).add(counts)
         if waited:
             producer = stalls[Stall.DEPENDENCE].producer

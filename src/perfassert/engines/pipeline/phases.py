@@ -72,10 +72,10 @@ class _Numbering:
                 continue
             signal = self.graph.nodes[index].signal
             if signal is not None:
-                self.signals[index] = self.numbered(index, signal, before, around)
+                self.signals[index] = self.number_signal(index, signal, before, around)
                 before += _counts(signal)
 
-    def numbered(
+    def number_signal(
         self, index: int, signal: Signal, before: _Counts, around: tuple[_Counts, ...]
     ) -> ProgramSignal:
         node, key = self.graph.nodes[index], _key(signal)

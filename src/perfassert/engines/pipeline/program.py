@@ -237,7 +237,7 @@ class _Compiler:
         node_index = {n: i for i, n in enumerate(self.order)}
         loop_index = {loop: i for i, loop in enumerate(self.kept)} | {NO_LOOP: NO_LOOP}
 
-        def renamed(items: Sequence[BodyItem]) -> tuple[BodyItem, ...]:
+        def renumber(items: Sequence[BodyItem]) -> tuple[BodyItem, ...]:
             return tuple(
                 BodyItem(kind, (node_index if kind is ItemKind.NODE else loop_index)[number])
                 for kind, number in items
@@ -254,11 +254,11 @@ class _Compiler:
                     self.trips(loop),
                     self.lengths[loop],
                     self.offsets[ItemKind.LOOP, loop],
-                    renamed(self.bodies[loop]),
+                    renumber(self.bodies[loop]),
                     max(distances, default=0),
                 )
             )
-        return Program(nodes, tuple(loops), renamed(body), length)
+        return Program(nodes, tuple(loops), renumber(body), length)
 
     def trips(self, loop: int) -> int:
         return self.graph.trips_of(loop, self.warp)

@@ -30,15 +30,15 @@ class Channels(Generic[Waiter]):
         """An arrival is under way, after which so many copies must be complete."""
         self._phase(channel, phase).copies += copies
 
-    def arrived(self, channel: int, phase: int) -> list[Waiter]:
-        """A warp has arrived; those whose phase is complete with it."""
+    def arrive(self, channel: int, phase: int) -> list[Waiter]:
+        """Count the arrival of a warp; returns the waiters of the phase that it completes."""
         self._phase(channel, phase).arrived += 1
-        return self._released(channel, phase)
+        return self._complete_phase(channel, phase)
 
-    def copied(self, channel: int, phase: int) -> list[Waiter]:
-        """A copy is complete; those whose phase is complete with it."""
+    def complete_copy(self, channel: int, phase: int) -> list[Waiter]:
+        """Count a complete copy; returns the waiters of the phase that it completes."""
         self._phase(channel, phase).copies -= 1
-        return self._released(channel, phase)
+        return self._complete_phase(channel, phase)
 
     def waits(self, channel: int, phase: int, waiter: Waiter) -> bool:
         """Whether the phase is not complete yet, so that the waiter will be released later."""
@@ -50,7 +50,8 @@ class Channels(Generic[Waiter]):
     def _phase(self, channel: int, phase: int) -> _Phase[Waiter]:
         return self._phases.setdefault((channel, phase), _Phase())
 
-    def _released(self, channel: int, number: int) -> list[Waiter]:
+    def _complete_phase(self, channel: int, number: int) -> list[Waiter]:
+        """Complete a phase where no arrival or copy is missing; returns its waiters."""
         phase = self._phase(channel, number)
         if phase.arrived < self._arrivals[channel] or phase.copies:
             return []

@@ -83,7 +83,7 @@ class DataflowMachine(Machine[FlowWarp]):
         while warp.head in warp.done:
             warp.done.remove(warp.head)
             warp.head += 1
-        if not warp.unfinished() or warp.remaining[warp.head]:
+        if not warp.is_unfinished() or warp.remaining[warp.head]:
             return
         if warp.code.nodes[warp.head].partial:
             self.now_ready(warp, warp.head)

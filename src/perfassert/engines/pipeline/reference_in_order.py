@@ -54,7 +54,7 @@ class InOrderMachine(Machine[LineWarp]):
     def begin(self, warp: LineWarp) -> None:
         """Note since when, and after whom, the next instruction is ready."""
         warp.ready_since = -1
-        if warp.unfinished() and warp.remaining[warp.issued] == 0:
+        if warp.is_unfinished() and warp.remaining[warp.issued] == 0:
             self.become_ready(warp)
 
     def now_ready(self, warp: LineWarp, place: int) -> None:
@@ -62,7 +62,7 @@ class InOrderMachine(Machine[LineWarp]):
         if place == warp.issued:
             self.become_ready(warp)
 
-    def completed(self, warp: LineWarp, place: int) -> None:
+    def note_completion(self, warp: LineWarp, place: int) -> None:
         """See :class:`Machine`."""
         warp.done_at[place] = self.now
 
@@ -103,49 +103,49 @@ class InOrderMachine(Machine[LineWarp]):
         """The warp served last, or -1 where it could have issued a whole cycle ago and found its
         pipeline occupied: greed ends with a stall."""
         enough = self.cycle if self.unit.width else 1
-        held = any(w.index == last and self.now - w.ready_since >= enough for w in able)
-        return -1 if held and self.unit.oldest_first else last
+        blocked = any(w.index == last and self.now - w.ready_since >= enough for w in able)
+        return -1 if blocked and self.unit.oldest_first else last
 
     def issue_next(self, warp: LineWarp) -> None:
         """Issue a warp's next instruction; the one after it is next from now on."""
         node = warp.head
-        self.tell_stalls(warp, node)
+        self.report_stalls(warp, node)
         self.issue(warp, warp.issued, self.copies[node.pipeline][warp.scheduler])
         warp.issued_at = warp.head_since = self.now + self.slot
-        if warp.unfinished():
+        if warp.is_unfinished():
             warp.head_since = max(warp.head_since, self.now + node.stall)
         self.begin(warp)
 
-    def tell_stalls(self, warp: LineWarp, node: ProgramNode) -> None:
-        """Where the time since the warp's last issue went."""
+    def report_stalls(self, warp: LineWarp, node: ProgramNode) -> None:
+        """Report where the time since the warp's last issue went."""
         stall = warp.head_since - warp.issued_at if warp.issued_at >= 0 else 0
-        self.stalled(warp, node, Stall.STALL_COUNT, stall)
+        self.report_stall(warp, node, Stall.STALL_COUNT, stall)
         waited = warp.ready_since - warp.head_since
         by_fence = (node.fence and not node.partial) or warp.blamed in self.fences
         reason = Stall.BARRIER if by_fence else Stall.DEPENDENCE
-        self.stalled(warp, node, reason, waited, warp.blamed)
-        held = self.now - warp.ready_since
-        passed = min(held, self.passed_over(warp, node)) if self.unit.width == 1 else 0
-        self.stalled(warp, node, Stall.NOT_SELECTED, passed)
-        self.stalled(warp, node, Stall.PIPELINE, held - passed)
+        self.report_stall(warp, node, reason, waited, warp.blamed)
+        since_ready = self.now - warp.ready_since
+        passed = min(since_ready, self.passed_over(warp, node)) if self.unit.width == 1 else 0
+        self.report_stall(warp, node, Stall.NOT_SELECTED, passed)
+        self.report_stall(warp, node, Stall.PIPELINE, since_ready - passed)
 
-    def stalled(
+    def report_stall(
         self, warp: LineWarp, node: ProgramNode, reason: Stall, ticks: int, producer: int = -1
     ) -> None:
-        """Tell a stall that has taken time."""
+        """Report a stall that took time."""
         if ticks > 0:
-            self.tell(Stalled(warp.block, warp.number, node, reason, ticks, producer))
+            self.emit(Stalled(warp.block, warp.number, node, reason, ticks, producer))
 
     def passed_over(self, warp: LineWarp, node: ProgramNode) -> int:
         """Ticks of the slots that others took while the warp could have issued."""
         times = self.opportunities[warp.scheduler][self.copies[node.pipeline][warp.scheduler]]
         return (len(times) - bisect_left(times, warp.ready_since) - 1) * self.cycle
 
-    def drained(self, block: Block[LineWarp]) -> None:
+    def report_drain(self, block: Block[LineWarp]) -> None:
         """See :class:`Machine`."""
         for warp in block.warps:
             ticks = max(0, self.now - warp.head_since)
-            self.tell(Drained(warp.block, warp.number, ticks))
+            self.emit(Drained(warp.block, warp.number, ticks))
 
     def waiting(self) -> bool:
         """See :class:`Machine`."""

@@ -39,7 +39,7 @@ class Warp:
     issued: int = 0
     completed: int = 0
 
-    def unfinished(self) -> bool:
+    def is_unfinished(self) -> bool:
         """Whether there is something left to issue."""
         return self.issued < len(self.code.nodes)
 
@@ -87,8 +87,8 @@ class Machine(Generic[W]):
         for depth, copies in zip(self.unit.pipelines.depths, self.copies, strict=True):
             yield from [depth] * len(set(copies))
 
-    def tell(self, event: Event) -> None:
-        """Let everybody hear it."""
+    def emit(self, event: Event) -> None:
+        """Pass an event to every listener."""
         for listener in self.listeners:
             listener.hear(event)
 
@@ -151,7 +151,7 @@ class Machine(Generic[W]):
             block.warps.append(warp)
             self.begin(warp)
         self.slots[slot] = block
-        self.tell(Launched(self.now, block.number))
+        self.emit(Launched(self.now, block.number))
 
     def retire(self) -> None:
         """Replace complete blocks at once, the lowest slot first."""
@@ -161,15 +161,15 @@ class Machine(Generic[W]):
             for slot, block in enumerate(self.slots):
                 if block is None or not block.complete():
                     continue
-                self.drained(block)
-                self.tell(Retired(self.now, block.number, block.launched))
+                self.report_drain(block)
+                self.emit(Retired(self.now, block.number, block.launched))
                 self.slots[slot] = None
                 if self.launched < self.unit.blocks:
                     self.launch(slot)
                     replaced = True
 
-    def drained(self, block: Block[W]) -> None:
-        """The block is complete: how long its warps have waited for that."""
+    def report_drain(self, block: Block[W]) -> None:
+        """Report how long the warps of a complete block have waited for its end."""
 
     def warps(self) -> Iterator[W]:
         """Of all resident blocks."""
@@ -209,7 +209,7 @@ class Machine(Generic[W]):
         done = self.serve(node, copy)
         self.used[warp.scheduler] += 1
         warp.issued += 1
-        self.tell(Issued(self.now, warp.block, warp.number, warp.scheduler, node))
+        self.emit(Issued(self.now, warp.block, warp.number, warp.scheduler, node))
         if node.signal is not None:
             self.signal(warp, place, node, node.signal)
         if node.signal is not None and node.signal.waits:
@@ -232,7 +232,7 @@ class Machine(Generic[W]):
         block.arrived += 1
         if block.arrived == len(block.warps):
             block.arrived = 0
-            self.tell(Barrier(self.now, warp.block, warp.number, node))
+            self.emit(Barrier(self.now, warp.block, warp.number, node))
             for other in block.warps:
                 self.schedule(other, other.issued - 1, node.completion)
 
@@ -242,17 +242,17 @@ class Machine(Generic[W]):
         if signal.arrives:
             channels.expect(signal.channel, phase, signal.expects)
         if signal.arrives and signal.waits:
-            self.release(channels.arrived(signal.channel, phase))
+            self.release(channels.arrive(signal.channel, phase))
         if signal.waits and not channels.waits(signal.channel, phase, warp):
             self.schedule(warp, place, node.completion)
 
-    def signalled(self, warp: W, place: int, signal: ProgramSignal) -> None:
-        """An arrival or copy is complete."""
+    def complete_signal(self, warp: W, place: int, signal: ProgramSignal) -> None:
+        """Count a complete arrival or copy, and release those that waited for the phase."""
         channels, phase = self.block_of(warp).channels, warp.code.phases[place]
         if signal.copies:
-            self.release(channels.copied(signal.channel, phase))
+            self.release(channels.complete_copy(signal.channel, phase))
         elif not signal.waits:
-            self.release(channels.arrived(signal.channel, phase))
+            self.release(channels.arrive(signal.channel, phase))
 
     def release(self, warps: list[W]) -> None:
         """Their phase is complete: each has issued its wait last."""
@@ -270,7 +270,7 @@ class Machine(Generic[W]):
             own = self.copies[server][0]
             start = max(at, self.free_at[own])
             at = self.free_at[own] = start + needed
-            self.tell(Served(server, needed))
+            self.emit(Served(server, needed))
             times.append((start, at))
         if self.queued[copy] and times:
             self.queued[copy] = [*self.queued[copy][1:], times[0][0]]
@@ -287,17 +287,17 @@ class Machine(Generic[W]):
         while self.completions and self.completions[0][0] <= self.now:
             _, _, warp, place = heapq.heappop(self.completions)
             warp.completed += 1
-            self.completed(warp, place)
+            self.note_completion(warp, place)
             node = warp.code.nodes[place]
-            self.tell(Completed(self.now, warp.block, warp.number, node))
+            self.emit(Completed(self.now, warp.block, warp.number, node))
             if node.signal is not None:
-                self.signalled(warp, place, node.signal)
+                self.complete_signal(warp, place, node.signal)
             for consumer in warp.code.consumers[place]:
                 warp.remaining[consumer] -= 1
                 if warp.remaining[consumer] == 0:
                     self.now_ready(warp, consumer)
 
-    def completed(self, warp: W, place: int) -> None:
+    def note_completion(self, warp: W, place: int) -> None:
         """Note the time of a completion."""
 
     # Time
