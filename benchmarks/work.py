@@ -16,7 +16,7 @@ from typing import Any
 from perfassert.engines.execution.execute import execute
 from perfassert.engines.pipeline.compiled import run_compiled
 from perfassert.engines.pipeline.program import compile_programs
-from perfassert.engines.volume.runs import merged
+from perfassert.engines.volume.runs import merge_runs
 from perfassert.engines.volume.warps import lane_addresses
 from perfassert.frontends.toolchain.tools import run_tool
 
@@ -29,7 +29,7 @@ _COUNTED: Mapping[CodeType, Callable[[Any], _Counts]] = {
     compile_programs.__code__: lambda made: {
         "nodes compiled": sum(len(program.nodes) for program in made[0]),
     },
-    merged.__code__: lambda runs: {"unions of runs": 1, "runs of sectors": len(runs)},
+    merge_runs.__code__: lambda runs: {"unions of runs": 1, "runs of sectors": len(runs)},
     lane_addresses.__code__: lambda lanes: {"addresses of lanes": int(lanes.addresses.size)},
     execute.__code__: lambda execution: {
         "instructions executed": int(execution.executed.sum()),

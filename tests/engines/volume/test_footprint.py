@@ -14,8 +14,8 @@ from perfassert.engines.volume.runs import (
     common,
     distinct,
     inner_granules,
-    merged,
-    repeated,
+    merge_runs,
+    repeat_runs,
     size,
 )
 
@@ -229,7 +229,7 @@ def as_runs(pairs):
     import numpy as np
 
     starts = np.array([s for s, _ in pairs], dtype=np.int64)
-    return merged(starts, starts + np.array([n for _, n in pairs], dtype=np.int64), 1)
+    return merge_runs(starts, starts + np.array([n for _, n in pairs], dtype=np.int64), 1)
 
 
 def as_set(runs: Runs):
@@ -242,7 +242,7 @@ def test_runs_are_sets(a, b, stride, n):
     assert as_set(one) == {s + i for s, length in a for i in range(length)}
     assert size(one) == len(as_set(one))
     assert common(one, other) == len(as_set(one) & as_set(other))
-    assert as_set(repeated(one, stride, n, 1)) == {
+    assert as_set(repeat_runs(one, stride, n, 1)) == {
         v + stride * i for v in as_set(one) for i in range(n)
     }
     whole = [g for g in range(-40, 40) if set(range(4 * g, 4 * g + 4)) <= as_set(one)]

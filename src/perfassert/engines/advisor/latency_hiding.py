@@ -186,7 +186,7 @@ def _latency_hidden_in(
     case: Case, blames: Sequence[Blame], scope: Callable[[Blame], frozenset[int]]
 ) -> float:
     """What the scopes of all blames together can hide."""
-    # Scopes are large and shared by many blames: told apart by identity.
+    # Scopes are large and shared by many blames: distinguished by identity.
     groups: dict[int, tuple[frozenset[int], float]] = {}
     for blame in blames:
         body = scope(blame)

@@ -15,10 +15,10 @@ from perfassert.kernel.machine import Kind, Space
 Lanes = npt.NDArray[np.bool_]
 _GLOBAL = (Space.GLOBAL, Space.GENERIC)
 _ON_CHIP = {Space.SHARED: "shared", Space.CONSTANT: "constant"}
-_SECTOR = 32  # bytes: nothing that is loaded is told apart any finer
+_SECTOR = 32  # bytes: nothing that is loaded is distinguished any finer
 _MAX_ROWS = 1 << 15  # of one instruction: of more every n-th stands for n
 NUMBERED = 1 << (62 - ADDRESS_BITS)
-"""Blocks that can be told apart."""
+"""Blocks that can be distinguished."""
 
 
 def is_decided(execution: Execution) -> bool:

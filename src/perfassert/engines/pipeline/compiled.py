@@ -74,7 +74,7 @@ def run_compiled(
 
 
 def _trace(unit: Unit, words: Sequence[int]) -> list[TraceEvent]:
-    """Five words each; completions are told when their instruction issues."""
+    """Five words each; completions are reported when their instruction issues."""
     events = [words[i : i + 5] for i in range(0, len(words), 5)]
     events.sort(key=itemgetter(0))
     return [

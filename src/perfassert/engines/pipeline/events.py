@@ -1,7 +1,8 @@
-"""What happens in a simulated unit: the simulator tells it as it happens, everything else listens.
+"""What happens in a simulated unit: the simulator emits events, everything else listens.
 
-Times are in ticks; ``block`` is its number in the grid, ``warp`` counts within it. Stalls are told
-in order only, right before the issue that ends them, in the order in which they came.
+Times are in ticks; ``block`` is its number in the grid, ``warp`` counts within it. Only the
+in-order machine reports stalls: right before the issue that ends them, in the order in which they
+came.
 """
 
 from __future__ import annotations

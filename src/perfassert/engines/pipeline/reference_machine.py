@@ -63,7 +63,7 @@ class Block(Generic[W]):
 
 
 class Machine(Generic[W]):
-    """One run over a :class:`Unit`, told to ``listeners``."""
+    """One run over a :class:`Unit`, reported to ``listeners``."""
 
     def __init__(self, unit: Unit, listeners: Sequence[Listener]) -> None:
         self.unit = unit

@@ -54,7 +54,7 @@ class _Watching:
         self._stalls: dict[tuple[int, int], list[Stalled]] = {}
 
     def hear(self, event: Event) -> None:
-        """A warp's stalls are told right before the issue that ends them."""
+        """A warp's stalls are reported right before the issue that ends them."""
         if isinstance(event, Stalled):
             self._stalls.setdefault((event.block, event.warp), []).append(event)
         elif isinstance(event, Issued):

@@ -14,9 +14,10 @@ from perfassert.kernel.launch import Launch
 from perfassert.kernel.names import Name
 
 _LOOKED_AT = 2**14
-"""Blocks of a grid that are told apart by their guards; of larger grids so many, evenly spread."""
+"""Blocks of a grid that are distinguished by their guards; of larger grids so many, evenly spread.
+"""
 _CLASSES = 128
-"""Where there are more, guards hardly tell blocks apart."""
+"""Where there are more, guards hardly distinguish blocks."""
 _SPREAD = (0.8191725133961645, 0.6710436067037893, 0.5497004779019703)
 """Steps of the R3 low-discrepancy sequence (powers of the inverse of the root of x⁴ = x + 1)."""
 _GOLDEN = 0.6180339887498949
@@ -39,14 +40,14 @@ def sampled_blocks(
     members = _classes(groups, launch, places)
     if len(members) > _CLASSES:
         members = [np.arange(len(places))]
-    found: list[tuple[Place, float]] = []
+    samples: list[tuple[Place, float]] = []
     for own in members:
         share = max(1, round(count * len(own) / len(places)))
         part = np.arange(share)  # one of each part of the class, not always the same place
         chosen = own[((part + part * _GOLDEN % 1) / share * len(own)).astype(np.int64)]
         weight = total * len(own) / len(places) / len(chosen)
-        found += [((x, y, z), weight) for x, y, z in places[chosen].tolist()]
-    return found
+        samples += [((x, y, z), weight) for x, y, z in places[chosen].tolist()]
+    return samples
 
 
 def _all(sides: Sequence[int]) -> IntArray:
@@ -64,14 +65,14 @@ def _classes(groups: Sequence[AccessGroup], launch: Launch, places: IntArray) ->
     """Numbers of the places, by what their guards say."""
     guards = {(g.ranges, g.conditions): g for g in groups}.values()
     cut = (places + 1) * np.array(launch.block) > np.array(launch.extent)
-    seen = [cut, *(_held(group, launch, places) for group in guards)]
+    seen = [cut, *(_guards_hold(group, launch, places) for group in guards)]
     bits = np.packbits(np.concatenate(seen, axis=1), axis=1)
     order = np.lexsort(bits.T[::-1])
     ordered = bits[order]
     return np.split(order, np.flatnonzero((ordered[1:] != ordered[:-1]).any(axis=1)) + 1)
 
 
-def _held(group: AccessGroup, launch: Launch, places: IntArray) -> np.ndarray:
+def _guards_hold(group: AccessGroup, launch: Launch, places: IntArray) -> np.ndarray:
     """Whether the group's guards hold, by place and thread looked at."""
     columns = [
         _guard(group, _symbols(launch, places, thread), end)
@@ -99,7 +100,7 @@ def _guard(group: AccessGroup, values: Mapping[Name, IntArray], end: int) -> np.
         *((known[s] >= low) & (known[s] <= high) for s, (low, high) in group.ranges if s in known),
         *(c != 0 for c in Forms(group.conditions)(known)),
     )
-    held = np.ones((), dtype=np.bool_)
+    holds = np.ones((), dtype=np.bool_)
     for part in parts:
-        held = held & part
-    return held
+        holds = holds & part
+    return holds

@@ -34,7 +34,7 @@ def on_one_address(
     for groups in fields.values():
         atomic = [g for g in groups if g.serial]
         if atomic:
-            most = max(most, _closed(atomic, launch, device))
+            most = max(most, _fullest_of_groups(atomic, launch, device))
     for own in executed.values():
         counts: dict[int, float] = {}
         for group in own:
@@ -44,7 +44,7 @@ def on_one_address(
     return most
 
 
-def _closed(groups: Sequence[AccessGroup], launch: Launch, device: Device) -> float:
+def _fullest_of_groups(groups: Sequence[AccessGroup], launch: Launch, device: Device) -> float:
     counts: dict[int, float] = {}
     for group in groups:
         grid = _working(group, launch)
@@ -53,8 +53,8 @@ def _closed(groups: Sequence[AccessGroup], launch: Launch, device: Device) -> fl
         block = np.broadcast_to(np.arange(len(chosen))[:, None, None], lanes.addresses.shape)
         for offset in group.offsets:
             addresses: IntArray = lanes.addresses[lanes.active] + offset
-            found = meeting(addresses, block[lanes.active], len(chosen), prod(grid))
-            for address, count in found.items():
+            operations = meeting(addresses, block[lanes.active], len(chosen), prod(grid))
+            for address, count in operations.items():
                 again = lanes.weight if count > len(chosen) else 1.0
                 counts[address] = counts.get(address, 0.0) + again * count
     return max(counts.values(), default=0.0)

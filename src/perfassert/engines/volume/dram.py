@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from perfassert.engines.volume.footprint import field_runs
 from perfassert.engines.volume.groups import AccessGroup
 from perfassert.engines.volume.on_chip import FieldBlocks
-from perfassert.engines.volume.reuse import lost, touched_again
+from perfassert.engines.volume.reuse import lost_bytes, touched_again
 from perfassert.engines.volume.runs import size, to_granules
 from perfassert.engines.volume.waves import FieldGroups, FieldWave, Wave
 from perfassert.hardware.model import Device
@@ -42,12 +42,12 @@ def dram_volumes(
         misses = _layer_misses(wave, device)
         reuse = _Reuse(fields, on_chip, wave, launch, device)
         read = {name: _read(part, misses) for name, part in wave.fields.items()}
-        asked = {n: share * on_chip[n].loaded(l1_miss[n]) for n in wave.fields}
+        asked = {n: share * on_chip[n].loaded_bytes(l1_miss[n]) for n in wave.fields}
         again = {n: max(0.0, asked[n] - sum(read[n].values())) for n in wave.fields}
-        missed = reuse.lost(Direction.LOAD, asked, again)
+        missed = reuse.lost_bytes(Direction.LOAD, asked, again)
         written = {n: share * on_chip[n].store.sectors * device.sector_bytes for n in wave.fields}
         again = {n: max(0.0, written[n] - p.store) for n, p in wave.fields.items()}
-        evicted = reuse.lost(Direction.STORE, written, again)
+        evicted = reuse.lost_bytes(Direction.STORE, written, again)
         for name, part in wave.fields.items():
             early = evicted[name] if part.store else 0.0
             if on_chip[name].load.instructions or part.partial or early:
@@ -60,11 +60,11 @@ def dram_volumes(
             if part.store:
                 parts = {"compulsory": part.store, "capacity": early}
                 _accumulate(store.setdefault(name, {}), parts, wave.weight)
-        diagnostics = {"wave_footprint_bytes": wave.footprint, **_described(wave, misses)}
+        diagnostics = {"wave_footprint_bytes": wave.footprint, **_wave_diagnostics(wave, misses)}
     return Dram(load, store, diagnostics)
 
 
-def _described(wave: Wave, layer_misses: tuple[float, float]) -> dict[str, float]:
+def _wave_diagnostics(wave: Wave, layer_misses: tuple[float, float]) -> dict[str, float]:
     return {
         "wave_threads": float(wave.threads),
         "wave_tlb_pages": float(wave.pages),
@@ -97,7 +97,7 @@ class _Reuse:
     launch: Launch
     device: Device
 
-    def lost(
+    def lost_bytes(
         self, direction: Direction, asked: Mapping[str, float], again: Mapping[str, float]
     ) -> dict[str, float]:
         """Of ``again``, by field, what the L2 does not hold any more, out of all that is asked."""
@@ -109,23 +109,23 @@ class _Reuse:
             return curve.miss(curve.oversubscription(footprint, self.device.l2_effective_bytes))
 
         within = touched_again(
-            self.fields, self._by_access(direction, asked), self._taken, direction
+            self.fields, self._by_access(direction, asked), self._space_needed, direction
         )
-        return lost(again, unique, miss(self.wave.footprint), miss, within)
+        return lost_bytes(again, unique, miss(self.wave.footprint), miss, within)
 
     def _by_access(
         self, direction: Direction, asked: Mapping[str, float]
     ) -> dict[tuple[int, ...], float]:
         """What reaches the L2 of each group's requests: of all groups of a field the same share."""
-        found: dict[tuple[int, ...], float] = {}
+        requests: dict[tuple[int, ...], float] = {}
         for name, groups in self.fields.items():
             own = self.on_chip[name].asked
             members = [g.members for g in groups if g.direction is direction]
             whole = sum(own[m] for m in members)
-            found |= {m: own[m] / whole * asked[name] for m in members if whole}
-        return found
+            requests |= {m: own[m] / whole * asked[name] for m in members if whole}
+        return requests
 
-    def _taken(self, groups: Sequence[AccessGroup]) -> tuple[float, float]:
+    def _space_needed(self, groups: Sequence[AccessGroup]) -> tuple[float, float]:
         runs = field_runs(groups, self.wave.blocks, self.launch, self.device.sector_bytes)
         grain = self.device.dram_granularity
         touched = float(size(to_granules(runs, grain)) * grain)
@@ -149,7 +149,7 @@ def _layer_misses(wave: Wave, device: Device) -> tuple[float, float]:
     )
 
 
-def duplicated(
+def duplicated_bytes(
     on_chip: Mapping[str, FieldBlocks],
     sampled: Sequence[Wave],
     launch: Launch,

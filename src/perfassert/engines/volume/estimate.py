@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from perfassert.engines.volume.binding import bind_groups, space_groups
 from perfassert.engines.volume.contention import on_one_address
-from perfassert.engines.volume.dram import dram_volumes, duplicated
+from perfassert.engines.volume.dram import dram_volumes, duplicated_bytes
 from perfassert.engines.volume.executed import (
     ExecutedGroup,
     executed_groups,
@@ -19,8 +19,8 @@ from perfassert.engines.volume.fetch_and_spill import (
     INSTRUCTIONS,
     SPILLS,
     Spills,
-    fetched,
-    spilled,
+    fetched_bytes,
+    spill_volumes,
 )
 from perfassert.engines.volume.groups import AccessGroup
 from perfassert.engines.volume.on_chip import (
@@ -97,16 +97,16 @@ def estimate_volumes(
     resident = occupancy.resident_blocks * device.compute_units
     sampled = with_executed(sampled, executed, launch, device, resident)
     dram = dram_volumes(fields, on_chip, sampled, launch, device, l1.miss)
-    spills = spilled(kernel, started or launch, device, occupancy)
+    spills = spill_volumes(kernel, started or launch, device, occupancy)
     beside = _beside(kernel, started or launch, device, spills)
-    loaded = _loaded(on_chip, l1.miss)
+    loaded = _l2_loads(on_chip, l1.miss)
     make = _Maker(launch.threads, launch.threads * kernel.updates_per_thread)
     volumes = Volumes(
         l1_wavefronts=make(_per_field(on_chip, lambda f: _split(f, "wavefronts")), ""),
         l1_cycles=make(_per_field(on_chip, lambda f: _split(f, "cycles")), ""),
         shared_wavefronts=make(shared, ""),
         l2_load=make(loaded | beside["l2_load"], "B", ("compulsory", "capacity")),
-        l2_store=make(_stored(on_chip, device) | beside["l2_store"], "B"),
+        l2_store=make(_l2_stores(on_chip, device) | beside["l2_store"], "B"),
         dram_load=make({**dram.load, **beside["dram_load"]}, "B", LOAD_PARTS),
         dram_store=make({**dram.store, **beside["dram_store"]}, "B"),
     )
@@ -114,15 +114,15 @@ def estimate_volumes(
     past_l1 = {name: f.past_l1 for name, f in on_chip.items()}
     diagnostics = {
         "l1_oversubscription": l1.oversubscription,
-        **_counted(on_chip),
+        **_counts_on_chip(on_chip),
         "requested_bytes": sum(requested.values()),
         "streamed_share": _streamed_share(on_chip),
-        "l2_duplicated_bytes": duplicated(on_chip, sampled, launch, device),
+        "l2_duplicated_bytes": duplicated_bytes(on_chip, sampled, launch, device),
         **dram.diagnostics,
     }
     together = [g.members for groups in fields.values() for g in groups]
     together += [g.members for groups in executed.values() for g in groups]
-    told = tuple(Assumption(text) for f in on_chip.values() for text in f.told)
+    assumptions = tuple(Assumption(text) for f in on_chip.values() for text in f.notes)
     meeting = on_one_address(fields, executed, launch, device)
     if meeting:
         diagnostics["atomics_on_one_address"] = meeting
@@ -133,13 +133,13 @@ def estimate_volumes(
         requested,
         past_l1,
         tuple(together),
-        told,
+        assumptions,
         meeting,
         spills.missed,
     )
 
 
-def _loaded(
+def _l2_loads(
     on_chip: Mapping[str, FieldBlocks], miss: Mapping[str, float]
 ) -> dict[str, dict[str, float]]:
     """Between L1 and L2, where ``miss`` of what is asked for again of a field is lost."""
@@ -150,12 +150,12 @@ def _loaded(
     }
 
 
-def _stored(on_chip: Mapping[str, FieldBlocks], device: Device) -> dict[str, dict[str, float]]:
+def _l2_stores(on_chip: Mapping[str, FieldBlocks], device: Device) -> dict[str, dict[str, float]]:
     storing = {name: f for name, f in on_chip.items() if f.store.instructions}
     return _per_field(storing, lambda f: {"written_through": f.store.sectors * device.sector_bytes})
 
 
-def _counted(on_chip: Mapping[str, FieldBlocks]) -> dict[str, float]:
+def _counts_on_chip(on_chip: Mapping[str, FieldBlocks]) -> dict[str, float]:
     both = [cost for f in on_chip.values() for cost in (f.load, f.store)]
     return {
         "l1_tag_cycles": sum(cost.tag_cycles for cost in both),
@@ -173,11 +173,11 @@ def _beside(
         "dram_load": spills.reload,
         "dram_store": spills.evicted,
     }
-    found = {k: {SPILLS: {"spills": v}} if v else {} for k, v in moved.items()}
-    code = fetched(kernel, launch, device)
+    beside = {k: {SPILLS: {"spills": v}} if v else {} for k, v in moved.items()}
+    code = fetched_bytes(kernel, launch, device)
     if code:
-        found["l2_load"][INSTRUCTIONS] = {"instructions": code}
-    return found
+        beside["l2_load"][INSTRUCTIONS] = {"instructions": code}
+    return beside
 
 
 def _on_chip(

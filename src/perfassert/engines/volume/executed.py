@@ -122,8 +122,8 @@ def block_footprint(groups: Sequence[ExecutedGroup], granularity: int) -> Counte
 def _coarser(pieces: Pieces, granularity: int) -> IntArray:
     """Keys whose pieces are as long as ``granularity``."""
     block = pieces.keys >> ADDRESS_BITS << ADDRESS_BITS
-    found: IntArray = block | (pieces.keys - block) // (granularity // pieces.grain)
-    return found
+    keys: IntArray = block | (pieces.keys - block) // (granularity // pieces.grain)
+    return keys
 
 
 def union(groups: Sequence[ExecutedGroup], first: int, last: int, granularity: int) -> IntArray:
@@ -136,8 +136,8 @@ def union(groups: Sequence[ExecutedGroup], first: int, last: int, granularity: i
     return distinct(np.concatenate(parts)) if parts else np.empty(0, np.int64)
 
 
-def said(groups: Sequence[ExecutedGroup], footprint: Counted) -> Iterator[str]:
-    """What a prediction says of a field that was counted."""
+def sampling_notes(groups: Sequence[ExecutedGroup], footprint: Counted) -> Iterator[str]:
+    """Notes of a prediction on a field whose sectors were counted in a sample of blocks."""
     sampled = groups[0].sampled
     if sampled.whole:
         return

@@ -44,9 +44,9 @@ def with_executed(
     result = []
     for wave in sampled:
         share = wave.threads / launch.threads
-        own = {name: found.of(share) for name, found in counted.items()}
+        own = {name: counts.of(share) for name, counts in counted.items()}
         new = sum(f.load - f.overlap_y for f in (*wave.fields.values(), *own.values()))
-        apart = max(found.again for found in counted.values())
+        apart = max(counts.again for counts in counted.values())
         layer_z = max(wave.layer_z, apart * new)
         result.append(replace(wave, fields={**wave.fields, **own}, layer_z=layer_z))
     return result
@@ -103,7 +103,7 @@ class _Waves:
         read = [union(self.loads, s, s + concurrent, self.grain) for s in starts]
         load = sum(map(len, read)) * self.grain
         at_once, later, apart = _revisits(read)
-        written = [self.written(s, s + concurrent) for s in starts]
+        written = [self.written_bytes(s, s + concurrent) for s in starts]
         pages = [self.pages(s, s + concurrent) for s in starts]
         return LaunchWaves(
             load, at_once * self.grain, later * self.grain,
@@ -130,7 +130,7 @@ class _Waves:
             here = union(self.loads, middle, blocks, self.grain)
             in_y = len(np.intersect1d(before, here, assume_unique=True)) * self.grain * waves
         once = self.most(load - in_y)
-        written, partial = self.written(middle, blocks)
+        written, partial = self.written_bytes(middle, blocks)
         store = all_waves(self.stores, self.sector)
         return LaunchWaves(
             load, in_y, max(0.0, load - in_y - once), store,
@@ -141,7 +141,7 @@ class _Waves:
 
     def most(self, fresh: float) -> float:
         """Bytes that all waves together can touch for the first time."""
-        return min(fresh, _held(self.loads, self.grain))
+        return min(fresh, _buffer_bytes(self.loads, self.grain))
 
     def grown(
         self, groups: Sequence[ExecutedGroup], first: int, last: int, grow: float, granularity: int
@@ -154,9 +154,11 @@ class _Waves:
             return float(len(union(groups, first, last, granularity))) * granularity
         edges = [first + (last - first) * i // _PARTS for i in range(_PARTS + 1)]
         parts = [union(groups, a, b, granularity) for a, b in pairwise(edges)]
-        return min(extended(parts, grow) * granularity, _held(groups, granularity))
+        return min(
+            extrapolate_distinct(parts, grow) * granularity, _buffer_bytes(groups, granularity)
+        )
 
-    def written(self, first: int, last: int) -> tuple[float, float]:
+    def written_bytes(self, first: int, last: int) -> tuple[float, float]:
         """Bytes in sectors that are written, and in those of them that are written in part and
         that nothing loads."""
         if all(g.touched.run is None for g in self.stores):
@@ -174,8 +176,8 @@ class _Waves:
         return len(union([*self.loads, *self.stores], first, last, self.page))
 
 
-def _held(groups: Sequence[ExecutedGroup], granularity: int) -> float:
-    """Bytes of the buffer that all of them are in, as far as anybody says."""
+def _buffer_bytes(groups: Sequence[ExecutedGroup], granularity: int) -> float:
+    """Size in bytes of the buffer that all of them are in; infinite where it is unknown."""
     sizes = [g.touched.size for g in groups if g.touched.run is not None]
     known = [size for size in sizes if size is not None]
     if not known or len(known) < len(sizes):
@@ -204,8 +206,8 @@ def _revisits(waves: Sequence[IntArray]) -> tuple[int, int, int]:
     return at_once, later, apart
 
 
-def extended(parts: Sequence[IntArray], grow: float) -> float:
-    """How many distinct values ``grow`` times as many blocks have, from those of several parts.
+def extrapolate_distinct(parts: Sequence[IntArray], grow: float) -> float:
+    """Extrapolate how many distinct values ``grow`` times as many blocks have, from several parts.
 
     A value that occurs in one part only is new there, whichever part comes last: their number says
     what the last part adds, and with those that occur in two parts what the last but one added.

@@ -37,9 +37,14 @@ class Spills:
     missed: float = 0.0
 
 
-def spilled(kernel: Description, launch: Launch, device: Device, occupancy: Occupancy) -> Spills:
-    """What local memory moves over the launch. Each block goes through the same stacks: those that
-    fit into a unit's L1 are found there; where all fit into the L2, none is evicted."""
+def spill_volumes(
+    kernel: Description, launch: Launch, device: Device, occupancy: Occupancy
+) -> Spills:
+    """Bytes that spills to local memory move over the launch.
+
+    Each block goes through the same stacks: those that fit into a unit's L1 are found there; where
+    all fit into the L2, none is evicted.
+    """
     moved = dict.fromkeys(Direction, 0.0)
     for group in space_groups(kernel, launch, "local"):
         moved[group.direction] += _sectors(group, launch, device) * device.sector_bytes
@@ -68,7 +73,7 @@ def _sectors(group: AccessGroup, launch: Launch, device: Device) -> float:
     return touched * lanes.weight * launch.blocks * len(group.offsets)
 
 
-def fetched(kernel: Description, launch: Launch, device: Device) -> float:
+def fetched_bytes(kernel: Description, launch: Launch, device: Device) -> float:
     """Bytes of code that cross from the L2 over the launch.
 
     Code that fits into a unit's instruction cache is fetched once, which does not count. Each

@@ -23,8 +23,8 @@ from perfassert.engines.volume.runs import (
     Runs,
     absorbs,
     distinct,
-    merged,
-    repeated,
+    merge_runs,
+    repeat_runs,
     spread,
     to_granules,
     union,
@@ -38,7 +38,7 @@ from perfassert.kernel.names import Name
 _MAX_ENUMERATED = 2_000_000
 """Points of terms that are not affine; beyond, every second value of the longest coordinate."""
 _MAX_RUNS = 2**24
-"""Pieces of one footprint that are told apart, 16 B each: beyond, it is a wrong trip count's."""
+"""Pieces of one footprint that are distinguished, 16 B each: beyond, it is a wrong trip count's."""
 Range = tuple[int, int]
 BlockBox = tuple[Range, Range, Range]
 """Half-open ranges of block indices in x, y, z."""
@@ -66,7 +66,7 @@ def linear_range(grid: tuple[int, int, int], first: int, last: int) -> list[Bloc
     return boxes
 
 
-def clipped(boxes: Sequence[BlockBox], bounds: BlockBox) -> list[BlockBox]:
+def clip_boxes(boxes: Sequence[BlockBox], bounds: BlockBox) -> list[BlockBox]:
     """The part of ``boxes`` inside ``bounds``."""
     result = []
     for box in boxes:
@@ -111,11 +111,11 @@ def _symbol_boxes(
         options.append(choices)
     for choice in product(*options):
         symbols = {symbol: span for part in choice for symbol, span in part.items()}
-        if _narrowed(symbols, group):
+        if _narrow_to_ranges(symbols, group):
             yield symbols
 
 
-def _narrowed(symbols: dict[Name, tuple[int, int]], group: AccessGroup) -> bool:
+def _narrow_to_ranges(symbols: dict[Name, tuple[int, int]], group: AccessGroup) -> bool:
     """Cut (start, count) down to the group's ranges, loop counters added; whether any is left."""
     for symbol, (first, last) in group.ranges:
         start, count = symbols.get(symbol, (first, last - first + 1))
@@ -143,11 +143,11 @@ def _box_runs(group: AccessGroup, symbols: dict[Name, tuple[int, int]], granular
     enumerated = {name for tied in group.tied for name in tied.names}
     origin = sum(c * symbols[s][0] for s, c in coefficients.items() if s not in enumerated)
     starts = group.offsets + origin
-    runs = merged(starts, starts + group.item_bytes, granularity)
+    runs = merge_runs(starts, starts + group.item_bytes, granularity)
     steps: list[tuple[int, IntArray | int]] = [  # a stride and how often, or all the shifts
         (c, symbols[s][1]) for s, c in coefficients.items() if s not in enumerated
     ]
-    for values in _enumerated(group, symbols):
+    for values in _enumerate_tied(group, symbols):
         if not len(values):
             return EMPTY
         stride = int(np.diff(values).min()) if len(values) > 1 else 0
@@ -156,7 +156,7 @@ def _box_runs(group: AccessGroup, symbols: dict[Name, tuple[int, int]], granular
         if stride and len(runs) and not absorbs(runs, stride, granularity):
             _check_pieces(group, len(runs) * (times if isinstance(times, int) else len(times)))
         if isinstance(times, int):
-            runs = repeated(runs, stride, times, granularity)
+            runs = repeat_runs(runs, stride, times, granularity)
         else:
             runs = spread(runs, times, granularity)
     return runs
@@ -171,9 +171,9 @@ def _check_pieces(group: AccessGroup, count: int) -> None:
         )
 
 
-def _enumerated(group: AccessGroup, symbols: dict[Name, tuple[int, int]]) -> Iterator[IntArray]:
-    """Per set of tied coordinates: the part of the address that depends on them, for all their
-    values (or many of them), ascending."""
+def _enumerate_tied(group: AccessGroup, symbols: dict[Name, tuple[int, int]]) -> Iterator[IntArray]:
+    """Enumerate, per set of tied coordinates, the part of the address that depends on them: for all
+    their values (or many of them), ascending."""
     names = sorted((name for tied in group.tied for name in tied.names), key=str)
     axes = {s: np.arange(symbols[s][0], sum(symbols[s]), dtype=np.int64) for s in names}
     while np.prod([float(len(a)) for a in axes.values()]) > _MAX_ENUMERATED:
@@ -182,12 +182,12 @@ def _enumerated(group: AccessGroup, symbols: dict[Name, tuple[int, int]]) -> Ite
     for tied in group.tied:
         own = [axes[s] for s in tied.names]
         key = tuple((symbols[s], len(axes[s])) for s in tied.names)
-        found = tied.known.get(key)
-        if found is None:
-            found = _tied_values(tied, own)
+        values = tied.known.get(key)
+        if values is None:
+            values = _tied_values(tied, own)
             if tied.same_in_blocks:
-                tied.known[key] = found
-        yield found
+                tied.known[key] = values
+        yield values
 
 
 def _tied_values(tied: Tied, axes: Sequence[IntArray]) -> IntArray:
@@ -196,8 +196,8 @@ def _tied_values(tied: Tied, axes: Sequence[IntArray]) -> IntArray:
     address, *conditions = tied.forms(values)
     addresses = np.broadcast_to(address, shape)
     if conditions:
-        held = np.logical_and.reduce(np.broadcast_arrays(*(c != 0 for c in conditions)))
-        addresses = addresses[np.broadcast_to(held, shape)]
+        holds = np.logical_and.reduce(np.broadcast_arrays(*(c != 0 for c in conditions)))
+        addresses = addresses[np.broadcast_to(holds, shape)]
     return distinct(addresses)
 
 
@@ -298,7 +298,7 @@ def box_volume(
         step = period(groups, i, launch.block[i], granularity)
         low = reaches[i] // launch.block[i] + 2
         low += (count - low) % step
-        if count <= low + step or _absorbed(groups, AXES[i], granularity):
+        if count <= low + step or _is_absorbed(groups, AXES[i], granularity):
             weights.append([(count, 1.0)])
         else:
             slope = (count - low) / step
@@ -312,8 +312,8 @@ def box_volume(
     return total * granularity
 
 
-def _absorbed(groups: Sequence[AccessGroup], axis: str, granularity: int) -> bool:
-    """Whether the axis only lengthens runs, so that its extent costs nothing."""
+def _is_absorbed(groups: Sequence[AccessGroup], axis: str, granularity: int) -> bool:
+    """Whether the axis only lengthens runs, so that its extent costs nothing to count."""
     return all(
         axis not in g.split
         and not g.tied

@@ -9,13 +9,13 @@ from perfassert.engines.volume.executed import (
     ExecutedGroup,
     block_footprint,
     executed_cost,
-    said,
+    sampling_notes,
 )
 from perfassert.engines.volume.footprint import block_steps, field_runs
 from perfassert.engines.volume.groups import AccessGroup, of
 from perfassert.engines.volume.representatives import Representative, alike, representatives
-from perfassert.engines.volume.reuse import lost, touched_again
-from perfassert.engines.volume.runs import Runs, shifted, size, to_granules
+from perfassert.engines.volume.reuse import lost_bytes, touched_again
+from perfassert.engines.volume.runs import Runs, shift_runs, size, to_granules
 from perfassert.engines.volume.warps import WarpCost, warp_cost
 from perfassert.hardware.model import Device
 from perfassert.kernel.access import Direction
@@ -36,11 +36,11 @@ class FieldBlocks:
     lines: float
     redundant: float
     past_l1: float = 0.0
-    told: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     asked: Mapping[tuple[int, ...], float] = field(default_factory=dict)
     """What warps ask for, by the numbers of the accesses."""
 
-    def loaded(self, miss: float) -> float:
+    def loaded_bytes(self, miss: float) -> float:
         """Bytes from the L2, where the L1 misses a share of what is asked for again."""
         return self.compulsory + self.redundant * miss
 
@@ -120,7 +120,7 @@ def executed_blocks(
         lines.total,
         max(0.0, requested - (unique.total + past_l1)),
         past_l1,
-        tuple(said(groups, unique)),
+        tuple(sampling_notes(groups, unique)),
     )
 
 
@@ -137,7 +137,7 @@ def _footprints(
     for block in representatives(loads, launch, device.l1_line_bytes):
         if same and block.partial in same_shape:
             first, runs = same_shape[block.partial]
-            runs = shifted(runs, _distance(loads[0], first, block, launch))
+            runs = shift_runs(runs, _distance(loads[0], first, block, launch))
         else:
             runs = field_runs(loads, [block.box], launch, device.sector_bytes)
             same_shape[block.partial] = (block, runs)
@@ -180,21 +180,21 @@ def l1_behaviour(
     oversubscription = curve.oversubscription(allocated, capacity)
     far = curve.miss(oversubscription)
 
-    def taken(loads: Sequence[AccessGroup]) -> tuple[float, float]:
+    def space_needed(loads: Sequence[AccessGroup]) -> tuple[float, float]:
         sectors, lines = _footprints(loads, launch, device)
         return sectors, lines / launch.blocks
 
     loads = {name: _loads(groups) for name, groups in fields.items()}
     asked = {members: b for f in on_chip.values() for members, b in f.asked.items()}
     redundant = {name: f.redundant for name, f in on_chip.items()}
-    found = lost(
+    lost = lost_bytes(
         redundant,
         sum(f.compulsory for f in on_chip.values()),
         far,
         lambda needed: curve.miss(curve.oversubscription(needed, capacity)),
-        touched_again(loads, asked, taken, Direction.LOAD),
+        touched_again(loads, asked, space_needed, Direction.LOAD),
     )
-    misses = {n: min(1.0, found[n] / again) if again else far for n, again in redundant.items()}
+    misses = {n: min(1.0, lost[n] / again) if again else far for n, again in redundant.items()}
     return L1(oversubscription, misses)
 
 

@@ -60,8 +60,8 @@ def _each_or_sampled(groups: Sequence[AccessGroup], launch: Launch) -> tuple[Rep
     """Where the groups of a field move apart from block to block, or guards cut the grid: all
     blocks, or some of each class that the guards make."""
     count = _ALL_BELOW if _blocks(launch) <= _ALL_BELOW else _SAMPLED
-    found = sampled_blocks(groups, launch, count)
-    return tuple(Representative(p, weight, _partial(p, launch)) for p, weight in found)
+    samples = sampled_blocks(groups, launch, count)
+    return tuple(Representative(p, weight, _partial(p, launch)) for p, weight in samples)
 
 
 def _blocks(launch: Launch) -> int:
@@ -102,16 +102,18 @@ def _axis_classes(
 def _merged_by_residue(
     group: AccessGroup, axes: Sequence[list[_AxisClass]], launch: Launch, modulus: int
 ) -> tuple[Representative, ...]:
-    found: dict[tuple[int, tuple[bool, ...]], tuple[tuple[int, ...], float]] = {(0, ()): ((), 1.0)}
+    by_residue: dict[tuple[int, tuple[bool, ...]], tuple[tuple[int, ...], float]] = {
+        (0, ()): ((), 1.0)
+    }
     for i, step in enumerate(block_steps(group, launch)):
         wider: dict[tuple[int, tuple[bool, ...]], tuple[tuple[int, ...], float]] = {}
-        for (residue, flags), (blocks, weight) in found.items():
+        for (residue, flags), (blocks, weight) in by_residue.items():
             for index, count, partial in axes[i]:
                 key = ((residue + step * index) % modulus, (*flags, partial))
                 place, so_far = wider.get(key, ((*blocks, index), 0.0))
                 wider[key] = (place, so_far + weight * count)
-        found = wider
+        by_residue = wider
     return tuple(
         Representative(blocks, weight, flags)  # type: ignore[arg-type]
-        for (_, flags), (blocks, weight) in found.items()
+        for (_, flags), (blocks, weight) in by_residue.items()
     )

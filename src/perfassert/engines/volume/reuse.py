@@ -57,7 +57,7 @@ def touched_again(
             yield _of_nest(nest, before, footprint, direction)
 
 
-def lost(
+def lost_bytes(
     redundant: Mapping[str, float],
     unique: float,
     far: float,
@@ -70,17 +70,17 @@ def lost(
     ``miss`` says for what that takes. Windows are looked at only where they can matter beside the
     ``unique`` bytes.
     """
-    found = {name: far * bytes for name, bytes in redundant.items()}
-    if sum(found.values()) <= _NEGLIGIBLE * unique:
-        return found
+    lost = {name: far * bytes for name, bytes in redundant.items()}
+    if sum(lost.values()) <= _NEGLIGIBLE * unique:
+        return lost
     for nest in within:
         for near in nest:
             saved = far - miss(near.needed)
             if saved <= 0:
                 break  # larger windows need more
             for name, bytes in near.bytes.items():
-                found[name] = max(0.0, found[name] - saved * bytes)
-    return found
+                lost[name] = max(0.0, lost[name] - saved * bytes)
+    return lost
 
 
 _Place = tuple[str, Direction, tuple[Counter, ...]]

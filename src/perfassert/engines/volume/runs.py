@@ -34,18 +34,18 @@ class Runs:
 EMPTY = Runs(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
 
 
-def merged(starts: IntArray, ends: IntArray, granularity: int) -> Runs:
+def merge_runs(starts: IntArray, ends: IntArray, granularity: int) -> Runs:
     """Union of any runs; gaps shorter than ``granularity`` are closed.
 
     Starts and ends may be sorted apart from each other: nothing is covered between the i-th end
     and the (i + 1)-th start exactly when i runs have begun and i have ended.
     """
     # the stable sort takes what is sorted piece by piece, as parts and repetitions are, as pieces
-    return _closed(np.sort(starts, kind="stable"), np.sort(ends, kind="stable"), granularity)
+    return _close_gaps(np.sort(starts, kind="stable"), np.sort(ends, kind="stable"), granularity)
 
 
-def _closed(starts: IntArray, ends: IntArray, granularity: int) -> Runs:
-    """The same of starts and ends that ascend."""
+def _close_gaps(starts: IntArray, ends: IntArray, granularity: int) -> Runs:
+    """Close gaps of runs whose starts and ends ascend; see :func:`merge_runs`."""
     if len(starts) < 2:
         return Runs(starts, ends)
     gaps = np.flatnonzero(starts[1:] - ends[:-1] >= granularity)
@@ -64,7 +64,7 @@ def union(parts: Sequence[Runs], granularity: int) -> Runs:
         return parts[0]
     if not parts:
         return EMPTY
-    return merged(
+    return merge_runs(
         np.concatenate([p.starts for p in parts]),
         np.concatenate([p.ends for p in parts]),
         granularity,
@@ -76,7 +76,7 @@ def absorbs(runs: Runs, stride: int, granularity: int) -> bool:
     return abs(stride) - int((runs.ends - runs.starts).min()) < granularity
 
 
-def repeated(runs: Runs, stride: int, count: int, granularity: int) -> Runs:
+def repeat_runs(runs: Runs, stride: int, count: int, granularity: int) -> Runs:
     """The union of ``runs`` shifted by ``0, stride, …, (count − 1) · stride``."""
     if count == 1 or stride == 0 or not len(runs):
         return runs
@@ -85,15 +85,15 @@ def repeated(runs: Runs, stride: int, count: int, granularity: int) -> Runs:
         shift = stride * (count - 1)
         starts, ends, stride = starts + shift, ends + shift, -stride
     if absorbs(runs, stride, granularity):
-        return _closed(starts, ends + stride * (count - 1), granularity)
+        return _close_gaps(starts, ends + stride * (count - 1), granularity)
     shifts = stride * np.arange(count, dtype=np.int64)[:, None]
-    return merged((starts + shifts).ravel(), (ends + shifts).ravel(), granularity)
+    return merge_runs((starts + shifts).ravel(), (ends + shifts).ravel(), granularity)
 
 
 def spread(runs: Runs, shifts: IntArray, granularity: int) -> Runs:
     """The union of ``runs`` shifted by each of ``shifts``."""
     starts = shifts[:, None] + runs.starts
-    return merged(starts.ravel(), (shifts[:, None] + runs.ends).ravel(), granularity)
+    return merge_runs(starts.ravel(), (shifts[:, None] + runs.ends).ravel(), granularity)
 
 
 def distinct(values: IntArray) -> IntArray:
@@ -109,14 +109,14 @@ def distinct(values: IntArray) -> IntArray:
     return ordered[first]
 
 
-def shifted(runs: Runs, distance: int) -> Runs:
-    """The same runs ``distance`` bytes further on."""
+def shift_runs(runs: Runs, distance: int) -> Runs:
+    """Shift runs by ``distance`` bytes."""
     return Runs(runs.starts + distance, runs.ends + distance)
 
 
 def to_granules(runs: Runs, granularity: int) -> Runs:
     """The granules touched, as runs of granule numbers."""
-    return _closed(runs.starts // granularity, -(-runs.ends // granularity), 1)
+    return _close_gaps(runs.starts // granularity, -(-runs.ends // granularity), 1)
 
 
 def inner_granules(runs: Runs, granularity: int) -> int:

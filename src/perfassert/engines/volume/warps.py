@@ -73,7 +73,7 @@ def warp_cost(
 ) -> WarpCost:
     """Cost of the group's instructions over all warps of the launch."""
     warps = -(-launch.threads_per_block // device.warp_size)
-    chosen = _chosen(blocks, max(1, _MAX_ROWS // (warps * len(group.offsets))))
+    chosen = _choose_blocks(blocks, max(1, _MAX_ROWS // (warps * len(group.offsets))))
     lanes = lane_addresses(group, [b.block for b in chosen], launch, device.warp_size)
     weights = np.array([b.weight for b in chosen]) * lanes.weight
     counts = lanes.some.sum(axis=1)
@@ -114,7 +114,7 @@ def middle_block(launch: Launch) -> tuple[int, int, int]:
     return (x, y, z)
 
 
-def _chosen(blocks: Sequence[Representative], limit: int) -> list[Representative]:
+def _choose_blocks(blocks: Sequence[Representative], limit: int) -> list[Representative]:
     """At most ``limit`` blocks of every mask class, which take over the class's weight."""
     classes: dict[tuple[bool, ...], list[Representative]] = {}
     for block in sorted(blocks, key=lambda b: -b.weight):
@@ -182,7 +182,7 @@ def lane_addresses(
     return Lanes(shaped, lit, np.asarray(lit.any(axis=2)), weight)
 
 
-def _clipped(group: AccessGroup) -> bool:
+def _is_clipped(group: AccessGroup) -> bool:
     """Whether boxes of bulk copies end with their tensor, so that every piece counts."""
     loops = frozenset(group.loops)
     return group.bulk and any(loops.intersection(c.symbols()) for c in group.conditions)
@@ -195,7 +195,7 @@ def _iterations(group: AccessGroup, first: int) -> tuple[dict[Counter, IntArray]
     ranges = dict(group.ranges)
     counts = [ranges[s][1] - ranges[s][0] + 1 for s in group.loops]
     total = int(np.prod(counts))
-    picked = min(total, first or (_MAX_PIECES if _clipped(group) else _MAX_ITERATIONS))
+    picked = min(total, first or (_MAX_PIECES if _is_clipped(group) else _MAX_ITERATIONS))
     index = np.arange(picked, dtype=np.int64)
     if not first:
         index = (2 * index + 1) * total // (2 * picked)
@@ -254,10 +254,10 @@ def rows_cost(
     """
     kept = slice(None, None, max(1, len(addresses) // _MAX_ROWS))
     first = np.take_along_axis(addresses, active.argmax(axis=1)[:, None], axis=1)
-    held = np.where(active, addresses, first)
-    data = wavefronts(held, active, item_bytes, device)
+    filled = np.where(active, addresses, first)
+    data = wavefronts(filled, active, item_bytes, device)
     width = active.sum(axis=1) * item_bytes / device.l1_bytes_per_cycle
-    ordered = np.sort(held, axis=1)
+    ordered = np.sort(filled, axis=1)
     shifts = _base_shifts(alignment, len(ordered[kept]))
     tags = tag_cycles(ordered[kept], shifts, device) * device.l1_tag_cycles
     slowest = np.maximum(tags, np.maximum(data, width)[kept])
@@ -317,8 +317,9 @@ def constant_passes(
     """Distinct addresses per warp: each of them is looked up by itself, for all lanes that ask for
     it (CUDA C++ Programming Guide, Constant Memory)."""
     first = np.take_along_axis(addresses, active.argmax(axis=1)[:, None], axis=1)
-    held = np.sort(np.where(active, addresses, first), axis=1)
-    passes: npt.NDArray[np.float64] = _distinct(held).sum(axis=1) * active.any(axis=1).astype(float)
+    ordered = np.sort(np.where(active, addresses, first), axis=1)
+    looked_up = active.any(axis=1).astype(float)
+    passes: npt.NDArray[np.float64] = _distinct(ordered).sum(axis=1) * looked_up
     return passes
 
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from perfassert.engines.volume.footprint import (
     BlockBox,
     box_volume,
-    clipped,
+    clip_boxes,
     field_runs,
     granules,
     linear_range,
@@ -118,16 +118,16 @@ def _parts(fields: FieldGroups, launch: Launch, concurrent: int) -> list[tuple[i
 def _edges(group: AccessGroup, axis: int, launch: Launch) -> list[int]:
     """Block indices along an axis at which what the group does may change."""
     name, blocks = AXES[axis], launch.grid[axis]
-    found: list[int] = []
+    edges: list[int] = []
     for symbol, (low, high) in group.ranges:
         if symbol == name:
-            found += [low // launch.block[axis], -(-(high + 1) // launch.block[axis])]
+            edges += [low // launch.block[axis], -(-(high + 1) // launch.block[axis])]
         elif symbol == f"blockIdx.{name}":
-            found += [low, high + 1]
+            edges += [low, high + 1]
     seen = {s for condition in group.conditions for s in condition.symbols()}
     if seen & {name, f"blockIdx.{name}"}:
-        found += [blocks * i // _STRATA for i in range(1, _STRATA)]
-    return [edge for edge in found if 0 < edge < blocks]
+        edges += [blocks * i // _STRATA for i in range(1, _STRATA)]
+    return [edge for edge in edges if 0 < edge < blocks]
 
 
 def _of_part(
@@ -188,8 +188,8 @@ def _field_wave(
         read = field_runs(loads, current, launch, sector)
         touched = to_granules(read, grain)
         near = _neighbourhood(loads, current, launch)
-        in_y = granules(loads, clipped(before_y, near), launch, grain)
-        in_z = granules(loads, clipped(before_z, near), launch, grain)
+        in_y = granules(loads, clip_boxes(before_y, near), launch, grain)
+        in_z = granules(loads, clip_boxes(before_z, near), launch, grain)
         load = float(size(touched) * grain)
         overlap_y = float(common(touched, in_y) * grain)
         overlap_z = float(common(touched, union((in_y, in_z), 1)) * grain) - overlap_y

@@ -76,8 +76,8 @@ class BoundExpressions:
     def groups(self) -> tuple[AccessGroup, ...]:
         """The accesses as groups, in the order in which they first occur."""
         known, fields = dict(self.names), self.kernel.fields
-        found: dict[tuple[str, Direction, frozenset[tuple[Symbol, int]]], list[tuple[int, int]]]
-        found = {}
+        members: dict[tuple[str, Direction, frozenset[tuple[Symbol, int]]], list[tuple[int, int]]]
+        members = {}
         for number, (access, bound) in enumerate(
             zip(self.kernel.accesses, self.accesses, strict=True)
         ):
@@ -85,7 +85,7 @@ class BoundExpressions:
             for axis in _split_axes(address):
                 address = split_axis(address, axis, known[f"blockDim.{axis}"])
             key = (access.field, access.direction, frozenset(address.terms))
-            found.setdefault(key, []).append((address.constant, number))
+            members.setdefault(key, []).append((address.constant, number))
         return tuple(
             AccessGroup(
                 name,
@@ -97,7 +97,7 @@ class BoundExpressions:
                 frozenset(_split_axes(Affine(0, tuple(terms)))),
                 members=tuple(number for _, number in numbers),
             )
-            for (name, direction, terms), numbers in found.items()
+            for (name, direction, terms), numbers in members.items()
         )
 
     def check(self, launch: Launch) -> None:
@@ -109,7 +109,7 @@ class BoundExpressions:
             if max(map(abs, bounds)) < _LIMIT:
                 bounds = _exact_bounds(subscript, launch)
             field = self.kernel.fields[access.field]
-            allowed = _allowed(field, axis)
+            allowed = _allowed_range(field, axis)
             if not _inside(bounds, allowed):
                 _failing(access)(_out_of_range(field, axis, bounds, allowed), 0, "")
 
@@ -121,17 +121,17 @@ class BoundExpressions:
 
     def _doubtful(self, span: Mapping[Name, tuple[int, int]]) -> tuple[tuple[int, int], ...]:
         """Accesses and axes that interval arithmetic cannot clear."""
-        found = []
+        doubtful = []
         for index, bound in enumerate(self.accesses):
             access = self.kernel.accesses[index]
             field = self.kernel.fields[access.field]
             for axis, subscript in enumerate(bound.subscripts):
-                if not _inside(interval(subscript, span), _allowed(field, axis)):
-                    found.append((index, axis))
+                if not _inside(interval(subscript, span), _allowed_range(field, axis)):
+                    doubtful.append((index, axis))
             low, high = interval(bound.address, span)
-            if not found and max(abs(low), abs(high)) >= _LIMIT:
+            if not doubtful and max(abs(low), abs(high)) >= _LIMIT:
                 _failing(access)("the address does not fit into 64 bits", 0, "")
-        return tuple(found)
+        return tuple(doubtful)
 
 
 def _names_used(kernel: WrittenKernel) -> frozenset[str]:
@@ -160,7 +160,7 @@ def _split_axes(form: Affine) -> list[str]:
     return [a for a in AXES if f"threadIdx.{a}" in used or f"blockIdx.{a}" in used]
 
 
-def _allowed(field: Field, axis: int) -> tuple[int, int]:
+def _allowed_range(field: Field, axis: int) -> tuple[int, int]:
     """First and last index along an axis, halo included."""
     return (-field.halo[axis], field.shape[axis] + field.halo[axis] - 1)
 
