@@ -22,7 +22,7 @@ from perfassert.engines.advisor.blame import blame
 from perfassert.engines.advisor.code import Code
 from perfassert.frontends.toolchain import tools
 from perfassert.predictor.diagnose import advisor_case, latency_bounds
-from perfassert.predictor.model import estimate_case, make_model
+from perfassert.predictor.model import bind_launch, make_model
 
 DEVICE = pa.device("a100")
 LAUNCH = pa.Launch(4096, 256, args={"n": 1 << 20})
@@ -59,8 +59,8 @@ def main() -> None:
 
 
 def report(name: str, kernel: pa.Kernel) -> None:
-    model = make_model(estimate_case(kernel, LAUNCH, DEVICE), LAUNCH, DEVICE)
-    program = model.case.kernel.program
+    model = make_model(bind_launch(kernel, LAUNCH, DEVICE), LAUNCH, DEVICE)
+    program = model.bound_launch.kernel.program
     case = advisor_case(pa.predict(kernel, LAUNCH, DEVICE), pa.predict)
     assert program is not None
     assert case is not None

@@ -18,8 +18,8 @@ import numpy as np
 import perfassert as pa
 from perfassert.engines.execution.execute import execute
 from perfassert.engines.execution.memory import Region
-from perfassert.engines.execution.plan import Limits
-from perfassert.engines.execution.presets import Argument
+from perfassert.engines.execution.plan import ExecutionLimits
+from perfassert.engines.execution.presets import ArgumentValue
 from perfassert.engines.execution.slicing import control_slice
 from perfassert.frontends.machine.lowering import executable
 from perfassert.frontends.toolchain import tools
@@ -78,7 +78,7 @@ def main() -> None:
     wanted = generator.integers(0, len(keys), ROWS).astype(np.int32)
     number = struct.Struct("<i").pack
     matrix, output = Region("matrix"), Region("out")
-    cases: list[tuple[str, tuple[int, ...], tuple[int, ...], list[Argument]]] = [
+    cases: list[tuple[str, tuple[int, ...], tuple[int, ...], list[ArgumentValue]]] = [
         ("product", (16, 16), (16, 16), [matrix, matrix, output, number(256)]),
         ("rows", (ROWS // 128,), (128,), [held(rows), held(columns), matrix, matrix, output,
                                           number(ROWS)]),
@@ -100,7 +100,11 @@ def held(array: np.ndarray) -> Region:  # type: ignore[type-arg]
 
 
 def report(
-    path: Path, kernel: str, grid: tuple[int, ...], block: tuple[int, ...], given: list[Argument]
+    path: Path,
+    kernel: str,
+    grid: tuple[int, ...],
+    block: tuple[int, ...],
+    given: list[ArgumentValue],
 ) -> None:
     code = executable(build(Source(path, "cuda", kernel), "sm_80"))
     launch = pa.Launch(grid, block)
@@ -110,7 +114,13 @@ def report(
         for needed in (None, control_slice(code)):
             start = time.process_time()
             run = execute(
-                code, launch, given, range(launch.blocks), Limits(100_000_000), needed, compiled
+                code,
+                launch,
+                given,
+                range(launch.blocks),
+                ExecutionLimits(100_000_000),
+                needed,
+                compiled,
             )
             rates.append(run.lane_instructions / (time.process_time() - start) / 1e6)
             count = run.lane_instructions

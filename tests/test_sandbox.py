@@ -11,11 +11,11 @@ from perfassert.errors import PerfAssertError
 from perfassert.frontends.toolchain import tools
 from perfassert.frontends.toolchain.binary import Source
 from perfassert.frontends.toolchain.build import build
-from perfassert.processes import MODES, SANDBOX, Bounds, mechanisms, mode, run_process
+from perfassert.processes import MODES, SANDBOX, ProcessLimits, mechanisms, mode, run_process
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="the launcher is for Linux")
 alone = pytest.mark.skipif(len(mechanisms()) < 2, reason="this kernel offers no sandbox")
-BOUNDS = Bounds(20, 4 << 30)
+BOUNDS = ProcessLimits(20, 4 << 30)
 
 
 def shell(script, tmp_path, **more):
@@ -100,7 +100,7 @@ def test_another_mode_is_an_error(monkeypatch):
 
 @linux
 def test_output_is_bounded(tmp_path):
-    bounds = Bounds(20, 4 << 30, file_bytes=1 << 20)
+    bounds = ProcessLimits(20, 4 << 30, file_bytes=1 << 20)
     done = run_process(["/bin/cat", "/dev/zero"], bounds, {}, folder=tmp_path)
     assert done.status < 0
     assert len(done.stdout) <= 1 << 20

@@ -101,7 +101,7 @@ class Contributions(Generic[T]):
         return "".join(f"\nnot in use: {problem}" for problem in self.problems)
 
 
-Read = Callable[[str, Any], Iterable[tuple[str, T]]]
+HookReader = Callable[[str, Any], Iterable[tuple[str, T]]]
 """Plug-in and what its hook gave → names and values; raises where it is not what it should be."""
 
 
@@ -137,7 +137,7 @@ class Plugins:
         self._load()
         return tuple(sorted(name for name, _ in self._manager.list_name_plugin()))
 
-    def gather(self, hook: str, read: Read[T], taken: Iterable[str] = ()) -> Contributions[T]:
+    def gather(self, hook: str, read: HookReader[T], taken: Iterable[str] = ()) -> Contributions[T]:
         """See :func:`gather`."""
         if hook not in self._contributions:
             self._load()
@@ -148,7 +148,7 @@ class Plugins:
                     _warn(problem)
         return self._contributions[hook]
 
-    def _read_hook(self, hook: str, read: Read[T], taken: set[str]) -> Contributions[T]:
+    def _read_hook(self, hook: str, read: HookReader[T], taken: set[str]) -> Contributions[T]:
         implementations = getattr(self._manager.hook, hook).get_hookimpls()
         problems = [p for p in self._problems if p.hook in ("", hook)]
         claims: dict[str, list[_Claim[T]]] = {}
@@ -252,7 +252,7 @@ def names() -> tuple[str, ...]:
     return PLUGINS.names()
 
 
-def gather(hook: str, read: Read[T], taken: Iterable[str] = ()) -> Contributions[T]:
+def gather(hook: str, read: HookReader[T], taken: Iterable[str] = ()) -> Contributions[T]:
     """What plug-ins add to ``hook``; ``taken``: perfassert's own names.
 
     Kept until a plug-in comes or goes.

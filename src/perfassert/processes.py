@@ -41,7 +41,7 @@ class TimeLimitReached(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class ProcessLimits:
     """Of one run: seconds by the clock, bytes of address space, bytes of each file and output."""
 
     seconds: float
@@ -60,7 +60,7 @@ class Finished:
 
 def run_process(
     command: Sequence[str],
-    bounds: Bounds,
+    bounds: ProcessLimits,
     environment: Mapping[str, str],
     *,
     folder: str | Path | None = None,
@@ -132,7 +132,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 def _launcher_command(
     command: Sequence[str],
-    bounds: Bounds,
+    bounds: ProcessLimits,
     folder: str | Path | None,
     reads: Iterable[str | Path],
     script: bool,

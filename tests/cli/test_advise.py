@@ -9,7 +9,7 @@ import pytest
 import perfassert as pa
 from perfassert.cli.main import main
 from perfassert.kernel.samples import STALLS
-from perfassert.predictor.model import estimate_case, make_model
+from perfassert.predictor.model import bind_launch, make_model
 
 SOURCE = Path(__file__).parents[1] / "advisor_kernels" / "pairs.cu"
 N = 1 << 20
@@ -26,7 +26,8 @@ def program():
     launch = pa.Launch(216, 64, args={"n": N})
     kernel, device = pa.from_cuda(SOURCE, kernel="rolled"), pa.device("a100")
     try:
-        return make_model(estimate_case(kernel, launch, device), launch, device).case.kernel.program
+        model = make_model(bind_launch(kernel, launch, device), launch, device)
+        return model.bound_launch.kernel.program
     except pa.ToolchainMissing as missing:
         pytest.skip(str(missing))
 

@@ -8,7 +8,7 @@ import pytest
 import perfassert as pa
 from perfassert.frontends.graph.executed_counts import contradiction
 from perfassert.frontends.graph.iterations import MOST_GROUPS, groups
-from perfassert.predictor.model import estimate_case
+from perfassert.predictor.model import bind_launch
 
 pytest.importorskip("nvidia.cu13")
 
@@ -99,7 +99,7 @@ def test_groups_are_runs_or_all_that_decide_the_same():
 def test_executed_blocks_that_say_otherwise_are_a_disagreement(tmp_path):
     (file := tmp_path / "kernel.cu").write_text(BY_DATA)
     launch = pa.Launch(1, 64, args={"n": 40, "x": np.ones(40 * 64, np.int32)})
-    kernel = estimate_case(pa.from_cuda(file), launch, pa.device("a100")).kernel
+    kernel = bind_launch(pa.from_cuda(file), launch, pa.device("a100")).kernel
     assert contradiction(kernel.graph, kernel.work, 2, 1.0, 0.0) == ""
     counts = {address: tuple(2 * n for n in count) for address, count in kernel.work.counts.items()}
     more = replace(kernel.work, counts=counts)

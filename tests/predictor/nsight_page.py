@@ -3,7 +3,7 @@
 import csv
 from pathlib import Path
 
-from perfassert.predictor.model import estimate_case, make_model
+from perfassert.predictor.model import bind_launch, make_model
 
 FIXTURES = Path(__file__).parents[1] / "frontends" / "fixtures" / "nsight"
 GENERATIONS = ("samples.csv", "cycles.csv")
@@ -12,7 +12,8 @@ BASE = 0x7F2B3F260000
 
 def program_of(kernel, launch, device):
     """The disassembled instructions that samples are joined to."""
-    return make_model(estimate_case(kernel, launch, device), launch, device).case.kernel.program
+    model = make_model(bind_launch(kernel, launch, device), launch, device)
+    return model.bound_launch.kernel.program
 
 
 def write_page(path, program, stalls, generation="samples.csv", kernel="kernel", active=4):

@@ -14,7 +14,7 @@ from perfassert.kernel.names import LoopCounter
 from perfassert.predictor.changed_accesses import _laid_out
 from perfassert.predictor.changed_graph import balance_warps, without
 from perfassert.predictor.scheduling import reschedule
-from perfassert.predictor.unrolling import factor, unroll
+from perfassert.predictor.unrolling import unroll_factor, unroll_loops
 
 A100 = pa.device("a100")
 LATENCIES = {
@@ -65,8 +65,8 @@ class TestUnrolling:
     def test_replication_is_what_a_loop_means(self, seed):
         """The same instructions that wait for the same ones take the same time."""
         before = graph_of(seed, 24)
-        after = unroll(before, frozenset({0}))
-        assert after.trips(0) == 24 // factor(before, 0) == 3
+        after = unroll_loops(before, frozenset({0}))
+        assert after.trips(0) == 24 // unroll_factor(before, 0) == 3
         assert len(after.loops[0].body) == 8 * len(before.loops[0].body)
         assert dynamic(after) == dynamic(before)
         assert cycles(after) == cycles(before)
@@ -74,8 +74,8 @@ class TestUnrolling:
     @pytest.mark.parametrize(("trips", "count"), [(1, 1), (2, 2), (3, 3), (7, 7), (11, 4), (48, 8)])
     def test_copies_divide_the_trips_where_they_can(self, trips, count):
         graph = graph_of(1, trips)
-        assert factor(graph, 0) == count
-        assert unroll(graph, frozenset({0})).trips(0) == -(-trips // count)
+        assert unroll_factor(graph, 0) == count
+        assert unroll_loops(graph, frozenset({0})).trips(0) == -(-trips // count)
 
     def test_barriers_and_loops_around_others_stay(self):
         g = pa.InstructionGraph.builder()
@@ -83,7 +83,7 @@ class TestUnrolling:
             g.op("fp32")
             g.barrier()
         graph = g.build()
-        assert unroll(graph, frozenset({0, 1})) is graph
+        assert unroll_loops(graph, frozenset({0, 1})) is graph
 
 
 class TestScheduling:

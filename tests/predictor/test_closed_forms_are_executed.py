@@ -15,7 +15,7 @@ import pytest
 import perfassert as pa
 from perfassert.engines.execution.execute import execute
 from perfassert.engines.execution.memory import Region
-from perfassert.engines.execution.sample import summary
+from perfassert.engines.execution.sample import summarize_execution
 from perfassert.engines.execution.slicing import control_slice
 from perfassert.frontends.binding.binder import Arguments, Binder
 from perfassert.frontends.toolchain import tools
@@ -158,7 +158,7 @@ def test_trip_counts_are_those_that_warps_take(case, gpu):
         needed=control_slice(machine),
     )  # fmt: skip
     assert not len(run.cut)
-    found = summary(run, loop_members(program), launch.blocks)
+    found = summarize_execution(run, loop_members(program), launch.blocks)
     for loop in program.loops:
         start = program.instructions[program.blocks[loop.header].start].address
         executed = found.loops.get(start)

@@ -2,34 +2,34 @@
 
 import pytest
 
-from perfassert.predictor.dealing import Alone, Block, makespan, unevenness
+from perfassert.predictor.dealing import Alone, BlockWork, makespan, unevenness
 
 
 def test_equal_blocks_that_fill_a_unit_take_their_work():
-    assert makespan([Block(1.0, 2.0)] * 12, units=3, slots=4) == pytest.approx(4.0)
+    assert makespan([BlockWork(1.0, 2.0)] * 12, units=3, slots=4) == pytest.approx(4.0)
 
 
 def test_equal_blocks_that_cannot_fill_a_unit_take_as_long_as_one_alone():
-    assert makespan([Block(1.0, 8.0)] * 8, units=2, slots=4) == pytest.approx(8.0)
+    assert makespan([BlockWork(1.0, 8.0)] * 8, units=2, slots=4) == pytest.approx(8.0)
 
 
 def test_a_heavy_block_among_many_ends_last_and_alone():
     """Five share the unit: light ones of work 1 end at 5, the heavy one has done 1 of 30 by then
     and goes on with half of the unit, which is all that it can use."""
-    blocks = [Block(30.0, 60.0), *[Block(1.0, 2.0)] * 4]
+    blocks = [BlockWork(30.0, 60.0), *[BlockWork(1.0, 2.0)] * 4]
     assert makespan(blocks, units=1, slots=5) == pytest.approx(5 + 29 / 0.5)
 
 
 def test_a_heavy_block_slows_down_what_shares_its_unit():
-    blocks = [Block(3.0, 3.0), Block(1.0, 1.0)]
+    blocks = [BlockWork(3.0, 3.0), BlockWork(1.0, 1.0)]
     assert makespan(blocks, units=1, slots=2) == pytest.approx(4.0)  # work is never lost
     assert makespan(blocks, units=2, slots=1) == pytest.approx(3.0)
 
 
 def test_blocks_go_to_the_slot_that_is_free_first():
-    blocks = [Block(4.0, 4.0), *[Block(1.0, 1.0)] * 4]
+    blocks = [BlockWork(4.0, 4.0), *[BlockWork(1.0, 1.0)] * 4]
     assert makespan(blocks, units=2, slots=1) == pytest.approx(4.0)
-    late = [*[Block(1.0, 1.0)] * 4, Block(4.0, 4.0)]
+    late = [*[BlockWork(1.0, 1.0)] * 4, BlockWork(4.0, 4.0)]
     assert makespan(late, units=2, slots=1) == pytest.approx(6.0)
 
 

@@ -18,7 +18,7 @@ from perfassert.lab.validation.build import make_device, make_kernel, make_launc
 from perfassert.lab.validation.read import read_suite
 from perfassert.perf_toml.cases import TestCase
 from perfassert.perf_toml.read import read_perf_file
-from perfassert.predictor.model import estimate_case
+from perfassert.predictor.model import bind_launch
 from perfassert.predictor.resimulation import Resimulation
 from perfassert.predictor.time import loaded_model
 
@@ -133,7 +133,7 @@ def test_an_unchanged_kernel_takes_as_long_as_it_was_predicted_to(block):
     )
     launch, device = pa.Launch.cover((size, size), block), pa.device("a100")
     prediction = pa.predict(jacobi, launch, device)
-    model = loaded_model(estimate_case(jacobi, launch, device), launch, device)
+    model = loaded_model(bind_launch(jacobi, launch, device), launch, device)
     unchanged = Resimulation(prediction, pa.predict, model, None)
     edited = Match("nothing", change=Change(balanced=True))
     assert unchanged.speedup(edited) == pytest.approx(1, rel=1e-9)

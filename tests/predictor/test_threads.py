@@ -10,7 +10,7 @@ import pytest
 import perfassert as pa
 from perfassert.engines.execution import compiled as execution
 from perfassert.engines.execution.execute import execute
-from perfassert.engines.execution.plan import Limits
+from perfassert.engines.execution.plan import ExecutionLimits
 from perfassert.frontends.toolchain import tools
 from perfassert.kernel.memo import Memo
 from perfassert.predictor.predict import _predict_cached
@@ -113,7 +113,7 @@ def test_others_go_on_while_blocks_are_executed(tmp_path, monkeypatch):
             return found
 
     monkeypatch.setattr(execution, "_core", lambda: Watched)
-    limits = Limits(50_000_000, 10**9)
+    limits = ExecutionLimits(50_000_000, 10**9)
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(execute, code, pa.Launch(1, 128), [None], [0], limits)
         entered.wait(60)

@@ -14,7 +14,7 @@ from jsonschema import Draft7Validator
 import perfassert as pa
 from perfassert.cli.main import main
 from perfassert.cli.schema import NAMES
-from perfassert.schemas.catalogue import file_name, schema, to_json
+from perfassert.schemas.catalogue import schema, schema_file_name, to_json
 from perfassert.toml_tables import loads
 
 ROOT = Path(__file__).parents[2]
@@ -71,7 +71,7 @@ def problems(name: str, table: Any) -> list[str]:
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_published_is_what_the_readers_take(name, capsys):
     """`perfassert schema NAME > docs/reference/schemas/...` writes it anew."""
-    assert (ROOT / "docs/reference/schemas" / file_name(name)).read_text("utf-8") == to_json(
+    assert (ROOT / "docs/reference/schemas" / schema_file_name(name)).read_text("utf-8") == to_json(
         schema(name)
     )
     assert main(["schema", name]) == 0

@@ -4,7 +4,7 @@ import pytest
 
 import perfassert as pa
 from perfassert.sensitivity.examples import EXAMPLES, example
-from perfassert.sensitivity.sensitivity import STEP, assumed_keys, sensitivities, value_of
+from perfassert.sensitivity.sensitivity import STEP, assumed_keys, device_value, sensitivities
 
 DEVICE = "RTX-3090"
 
@@ -68,7 +68,7 @@ def test_what_is_assumed(device):
     keys = assumed_keys(device)
     assert "values.clock_hz" in keys
     assert "values.warp_size" not in keys
-    assert all(value_of(device, key) >= 0 for key in keys)
+    assert all(device_value(device, key) >= 0 for key in keys)
     assert not any(key.startswith("curves.") for key in keys)
 
 

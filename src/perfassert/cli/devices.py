@@ -85,12 +85,12 @@ def _one_device(device: Device, as_json: bool) -> None:
 
 def _compare(one: Device, other: Device, as_json: bool) -> None:
     """What the two files say, number by number; of what is equal, only JSON tells."""
-    from perfassert.sensitivity.sensitivity import value_of
+    from perfassert.sensitivity.sensitivity import device_value
 
     pair = (one, other)
     keys = dict.fromkeys(key for d in pair for key in d.provenance if not key.startswith("curves."))
     values = {
-        key: [value_of(d, key) if key in d.provenance else None for d in pair] for key in keys
+        key: [device_value(d, key) if key in d.provenance else None for d in pair] for key in keys
     }
     if as_json:
         print(json.dumps({"devices": [d.name for d in pair], "values": values}))
@@ -119,7 +119,7 @@ def _data(one: Sensitivity) -> dict[str, object]:
 
 def _sensitivity_text(device: Device, results: Sequence[Sensitivity]) -> Iterable[str | Table]:
     from perfassert.sensitivity.examples import EXAMPLES
-    from perfassert.sensitivity.sensitivity import STEP, value_of
+    from perfassert.sensitivity.sensitivity import STEP, device_value
 
     moving = [one for one in results if one.change]
     still = [one.key for one in results if one.change == 0]
@@ -130,8 +130,8 @@ def _sensitivity_text(device: Device, results: Sequence[Sensitivity]) -> Iterabl
         f"multiple; the worst of\n{', '.join(EXAMPLES)}:\n"
     )
     rows = [
-        (one.key, f"{value_of(device, one.key):g}", f"{100 * (one.change or 0):.1f} %", one.kernel,
-         device.provenance[one.key].note)
+        (one.key, f"{device_value(device, one.key):g}", f"{100 * (one.change or 0):.1f} %",
+         one.kernel, device.provenance[one.key].note)
         for one in moving
     ]  # fmt: skip
     yield table(("key", "value", "time moves by", "example", "note"), rows)

@@ -13,7 +13,7 @@ from perfassert.errors import DeviceFileError
 from perfassert.hardware import schema
 from perfassert.hardware.entries import CapacityCurve, Operation, Provenance
 from perfassert.hardware.model import Device
-from perfassert.hardware.read import Entry, FileReader, Tables, read_curves
+from perfassert.hardware.read import DeviceEntry, FileReader, Tables, read_curves
 from perfassert.hardware.shipped import fit_path, read_table
 
 Find = Callable[[str, Path], Path]
@@ -70,7 +70,7 @@ def assemble_device(readers: tuple[FileReader, ...]) -> Device:
     return device
 
 
-def _entries_by_key(tables: Tables) -> dict[str, Entry]:
+def _entries_by_key(tables: Tables) -> dict[str, DeviceEntry]:
     """Entries by the keys that messages and provenance use: ``values.l2_bytes``."""
     values = {f"values.{key}": entry for key, entry in tables.values.items()}
     costs = {f"operations.{o}.{part}": entry for (o, part), entry in tables.costs.items()}
@@ -94,7 +94,7 @@ def _operations(tables: Tables, numbers: _Numbers) -> Iterator[tuple[str, Operat
 class _Numbers:
     """Entries with their references followed; ``references`` in the order of dependence."""
 
-    def __init__(self, entries: Mapping[str, Entry]) -> None:
+    def __init__(self, entries: Mapping[str, DeviceEntry]) -> None:
         self.entries = entries
         self.references: dict[str, str] = {}
         for key in entries:

@@ -13,7 +13,7 @@ from perfassert.confined import outside
 from perfassert.errors import DeviceFileError, UnknownDevice, in_short
 from perfassert.hardware.extend import assemble_device, chain
 from perfassert.hardware.model import Device
-from perfassert.hardware.shipped import folder, read_table
+from perfassert.hardware.shipped import device_folder, read_table
 
 if TYPE_CHECKING:
     from perfassert.plugins import Contributions
@@ -71,7 +71,7 @@ def devices() -> tuple[str, ...]:
         >>> "A100-SXM4-40GB" in pa.devices()
         True
     """
-    shipped = (path.stem for path in folder().glob("*.toml"))
+    shipped = (path.stem for path in device_folder().glob("*.toml"))
     return tuple(sorted({*shipped, *(path.stem for path in _plugin_files().values())}))
 
 
@@ -111,7 +111,7 @@ def _read_plugin_files(plugin: str, given: Any) -> Iterator[tuple[str, Path]]:
 def _shipped_files() -> dict[str, Path]:
     """Lower-cased name or alias → file."""
     files: dict[str, Path] = {}
-    for path in sorted(folder().glob("*.toml")):
+    for path in sorted(device_folder().glob("*.toml")):
         files[path.stem.lower()] = path
         for alias in read_table(path).get("aliases", ()):
             files[str(alias).lower()] = path

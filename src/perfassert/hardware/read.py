@@ -14,13 +14,13 @@ from perfassert.hardware.matrix import MatrixVariant
 from perfassert.hardware.shipped import fit_path, read_table
 from perfassert.quantity import to_real
 
-_OPERATION = schema.Key({"cycles": 1.0})
+_OPERATION = schema.ValueRule({"cycles": 1.0})
 _VARIANT = "tensor.m16n8k16.f16.f32"
 _RATE = "tensor.f16.f32"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class DeviceEntry:
     """A number in base units, or the key of ``[values]`` that it refers to.
 
     ``origin`` is None where the reference says nothing of its own; ``path``: the file that it is
@@ -32,7 +32,7 @@ class Entry:
     path: Path
     device: str = ""
 
-    def inherit_from(self, device: str, lasting: bool) -> Entry:
+    def inherit_from(self, device: str, lasting: bool) -> DeviceEntry:
         """For a file that extends ``device``'s; ``lasting``: documents hold for it, too."""
         origin = self.origin
         if origin is not None and not (lasting and origin.grade is Grade.DOCUMENTED):
@@ -53,12 +53,12 @@ class Tables:
     arch: str
     aliases: tuple[str, ...]
     capacity_fits: str
-    values: Mapping[str, Entry]
+    values: Mapping[str, DeviceEntry]
     pipelines: Mapping[str, Scope]
     pipeline_of: Mapping[str, str]
     variant_of: Mapping[str, str]
-    costs: Mapping[tuple[str, str], Entry]
-    matrix: Mapping[str, Entry]
+    costs: Mapping[tuple[str, str], DeviceEntry]
+    matrix: Mapping[str, DeviceEntry]
 
     def over(self, base: Tables) -> Tables:
         """This file's entries, and those of the file that it extends where it has none.
@@ -69,7 +69,7 @@ class Tables:
         arch = self.arch or base.arch
         same = arch == base.arch
 
-        def inherit(entry: Entry, settled: bool) -> Entry:
+        def inherit(entry: DeviceEntry, settled: bool) -> DeviceEntry:
             return entry.inherit_from(base.name, same and settled)
 
         values = {k: inherit(e, k in schema.ARCHITECTURE) for k, e in base.values.items()}
@@ -160,7 +160,7 @@ class FileReader:
                 hint = close_matches(key, allowed)
                 raise self.error(f"{prefix}.{key}".strip("."), f"unknown key{hint}")
 
-    def values(self) -> dict[str, Entry]:
+    def values(self) -> dict[str, DeviceEntry]:
         given = self.section("values")
         self.check_keys("values", given, schema.VALUES)
         rules = schema.VALUES.items()
@@ -171,15 +171,15 @@ class FileReader:
         entries = {k: self.entry(f"values.{k}", given[k], rule) for k, rule in rules if k in given}
         return entries if self.partial else self.without() | entries
 
-    def without(self) -> dict[str, Entry]:
+    def without(self) -> dict[str, DeviceEntry]:
         """The mechanisms that a complete file need not have."""
         origin = Provenance("not in the device file", Grade.ASSUMED, "off")
         rules = schema.VALUES.items()
-        return {k: Entry(r.off, origin, self.path) for k, r in rules if r.off is not None}
+        return {k: DeviceEntry(r.off, origin, self.path) for k, r in rules if r.off is not None}
 
-    def entry(self, key: str, given: Any, rule: schema.Key) -> Entry:
+    def entry(self, key: str, given: Any, rule: schema.ValueRule) -> DeviceEntry:
         if isinstance(given, str):
-            return Entry(self.reference(key, given, rule), None, self.path)
+            return DeviceEntry(self.reference(key, given, rule), None, self.path)
         if not isinstance(given, dict):
             raise self.error(key, "must be { value, unit, source, grade }, or a key of [values]")
         self.check_keys(key, given, schema.ENTRY)
@@ -187,7 +187,7 @@ class FileReader:
         if isinstance(value, str) and value in schema.VALUES:
             if "unit" in given:
                 raise self.error(f"{key}.unit", f"is that of {value}; leave it out")
-            return Entry(self.reference(key, value, rule), self.origin(key, given), self.path)
+            return DeviceEntry(self.reference(key, value, rule), self.origin(key, given), self.path)
         if isinstance(value, str):
             hint = close_matches(value, schema.VALUES)
             raise self.error(f"{key}.value", f"must be a number, not {value!r}{hint}")
@@ -199,16 +199,16 @@ class FileReader:
         origin = self.origin(key, given)
         scaled = to_real(value * rule.units[unit], where, DeviceFileError)
         if not rule.integer:
-            return Entry(float(scaled), origin, self.path)
+            return DeviceEntry(float(scaled), origin, self.path)
         if scaled != int(scaled):
             raise self.error(f"{key}.value", f"must be a whole number, not {value!r}")
-        return Entry(int(scaled), origin, self.path)
+        return DeviceEntry(int(scaled), origin, self.path)
 
     def real(self, key: str, table: Mapping[str, Any], part: str) -> float:
         value = self.require(key, table, part)
         return float(to_real(value, f"{self.path}: {key}.{part}", DeviceFileError))
 
-    def reference(self, key: str, target: str, rule: schema.Key) -> str:
+    def reference(self, key: str, target: str, rule: schema.ValueRule) -> str:
         if target not in schema.VALUES:
             hint = close_matches(target, schema.VALUES)
             raise self.error(key, f"{target!r} is no key of [values] to refer to{hint}")
@@ -239,10 +239,12 @@ class FileReader:
                 raise self.error(f"pipelines.{name}", "must be 'unit' or 'scheduler'") from None
         return scopes
 
-    def operations(self) -> tuple[dict[str, str], dict[str, str], dict[tuple[str, str], Entry]]:
+    def operations(
+        self,
+    ) -> tuple[dict[str, str], dict[str, str], dict[tuple[str, str], DeviceEntry]]:
         pipeline_of: dict[str, str] = {}
         variant_of: dict[str, str] = {}
-        costs: dict[tuple[str, str], Entry] = {}
+        costs: dict[tuple[str, str], DeviceEntry] = {}
         for name, given in self.section("operations").items():
             key = f"operations.{name}"
             if not isinstance(given, dict):
@@ -266,9 +268,9 @@ class FileReader:
             raise self.error(f"{key}.variant", f"{variant!r} is not like {_VARIANT!r}")
         return variant
 
-    def matrix(self) -> dict[str, Entry]:
+    def matrix(self) -> dict[str, DeviceEntry]:
         """Rates of matrix units, where the file has any."""
-        rates: dict[str, Entry] = {}
+        rates: dict[str, DeviceEntry] = {}
         for name, given in self.table.get("matrix", {}).items():
             key = f"matrix.{name}"
             if name.count(".") != 2:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class ValueRule:
     """One key of ``[values]``: accepted units with their scale to the base unit.
 
     ``off``: the value that turns a mechanism off, which a file without the key has.
@@ -27,18 +27,18 @@ _BANDWIDTH = {"B/s": 1.0, "GB/s": 1e9, "GiB/s": 1024.0**3, "TB/s": 1e12}
 _PER_CYCLE = {"B/cycle": 1.0}
 _SECONDS = {"s": 1.0, "us": 1e-6, "ns": 1e-9}
 
-_count = Key(_COUNT, integer=True)
-_bytes = Key(_BYTES, integer=True)
-_bytes_or_none = Key(_BYTES, integer=True, exclusive=False)
-_cycles = Key(_CYCLES)
-_cycles_if_any = Key(_CYCLES, exclusive=False, off=0.0)
+_count = ValueRule(_COUNT, integer=True)
+_bytes = ValueRule(_BYTES, integer=True)
+_bytes_or_none = ValueRule(_BYTES, integer=True, exclusive=False)
+_cycles = ValueRule(_CYCLES)
+_cycles_if_any = ValueRule(_CYCLES, exclusive=False, off=0.0)
 
-VALUES: dict[str, Key] = {
+VALUES: dict[str, ValueRule] = {
     "compute_units": _count,
     "warp_size": _count,
     "schedulers_per_unit": _count,
-    "clock_hz": Key(_HERTZ),
-    "sustained_clock_hz": Key(_HERTZ, exclusive=False, off=0.0),
+    "clock_hz": ValueRule(_HERTZ),
+    "sustained_clock_hz": ValueRule(_HERTZ, exclusive=False, off=0.0),
     "max_threads_per_block": _count,
     "max_block_z": _count,
     "max_threads_per_unit": _count,
@@ -54,25 +54,25 @@ VALUES: dict[str, Key] = {
     "shared_bank_bytes": _bytes,
     "l1_bytes": _bytes,
     "l1_line_bytes": _bytes,
-    "l1_bytes_per_cycle": Key(_PER_CYCLE, integer=True),
+    "l1_bytes_per_cycle": ValueRule(_PER_CYCLE, integer=True),
     "l1_tag_banks": _count,
-    "l1_tag_cycles": Key(_CYCLES, off=1.0),
+    "l1_tag_cycles": ValueRule(_CYCLES, off=1.0),
     "l1_fill_cycles": _cycles_if_any,
     "shared_access_cycles": _cycles_if_any,
     "shared_atomic_cycles": _cycles_if_any,
     "cluster_latency": _cycles_if_any,
-    "cluster_bytes_per_cycle": Key(_PER_CYCLE, exclusive=False, off=0.0),
+    "cluster_bytes_per_cycle": ValueRule(_PER_CYCLE, exclusive=False, off=0.0),
     "sector_bytes": _bytes,
     "l2_bytes": _bytes,
     "l2_partitions": _count,
-    "l2_bandwidth": Key(_BANDWIDTH),
-    "l2_port_bytes_per_cycle": Key(_PER_CYCLE),
+    "l2_bandwidth": ValueRule(_BANDWIDTH),
+    "l2_port_bytes_per_cycle": ValueRule(_PER_CYCLE),
     "l2_atomic_cycles": _cycles_if_any,
-    "dram_bandwidth": Key(_BANDWIDTH),
-    "dram_alone_factor": Key(_COUNT, minimum=1, exclusive=False),
-    "dram_knee": Key(_COUNT),
-    "dram_latency_growth": Key(_COUNT, exclusive=False),
-    "dram_latency_spread": Key(_COUNT, exclusive=False),
+    "dram_bandwidth": ValueRule(_BANDWIDTH),
+    "dram_alone_factor": ValueRule(_COUNT, minimum=1, exclusive=False),
+    "dram_knee": ValueRule(_COUNT),
+    "dram_latency_growth": ValueRule(_COUNT, exclusive=False),
+    "dram_latency_spread": ValueRule(_COUNT, exclusive=False),
     "dram_granularity": _bytes,
     "tlb_page_bytes": _bytes,
     "l1_latency": _cycles,
@@ -82,16 +82,16 @@ VALUES: dict[str, Key] = {
     "constant_latency": _cycles,
     "memory_issue_cycles": _cycles,
     "memory_queue_depth": _count,
-    "launch_overhead": Key(_SECONDS, exclusive=False),
+    "launch_overhead": ValueRule(_SECONDS, exclusive=False),
     "block_dispatch_cycles": _cycles_if_any,
-    "block_launch_cycles": Key(_CYCLES, exclusive=False),
-    "block_drain_cycles": Key(_CYCLES, exclusive=False),
+    "block_launch_cycles": ValueRule(_CYCLES, exclusive=False),
+    "block_drain_cycles": ValueRule(_CYCLES, exclusive=False),
     "instruction_cache_bytes": _bytes,
-    "instruction_fetch_share": Key(_COUNT, exclusive=False),
-    "instruction_fetch_bytes_per_cycle": Key(_PER_CYCLE, exclusive=False, off=0.0),
+    "instruction_fetch_share": ValueRule(_COUNT, exclusive=False),
+    "instruction_fetch_bytes_per_cycle": ValueRule(_PER_CYCLE, exclusive=False, off=0.0),
 }
 
-MATRIX_RATE = Key({"madd/cycle": 1.0})
+MATRIX_RATE = ValueRule({"madd/cycle": 1.0})
 """Of ``[matrix]``: dense multiply-adds per cycle and compute unit."""
 TOP_LEVEL = ("schema", "name", "extends", "arch", "aliases", "capacity_fits", "sources", "values",
              "pipelines", "operations", "matrix")  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Any
 from perfassert.errors import DeviceFileError
 
 
-def folder() -> Path:
+def device_folder() -> Path:
     """Where the shipped files lie: in the wheel, else at the top of a source checkout."""
     package = Path(__file__).parents[1]
     installed = package / "device_files"
@@ -17,7 +17,7 @@ def folder() -> Path:
 
 def fit_path(name: str) -> Path:
     """The file of a table of fits, there or not."""
-    return folder() / "fits" / f"{name}.toml"
+    return device_folder() / "fits" / f"{name}.toml"
 
 
 def read_fit(name: str) -> dict[str, Any]:

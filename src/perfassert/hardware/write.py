@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from perfassert.hardware.entries import Provenance
 from perfassert.hardware.model import Device
-from perfassert.hardware.schema import COSTS, MATRIX_RATE, VALUES, Key
+from perfassert.hardware.schema import COSTS, MATRIX_RATE, VALUES, ValueRule
 from perfassert.toml_text import format_key, format_string, format_value
 
 
@@ -47,7 +47,7 @@ def _lines(device: Device) -> Iterator[str]:
         yield f"{format_string(name)} = {entry}"
 
 
-_CYCLES = Key({"cycles": 1.0})
+_CYCLES = ValueRule({"cycles": 1.0})
 
 
 def _sources(device: Device) -> dict[str, str]:
@@ -61,7 +61,9 @@ def _own(device: Device) -> Iterator[tuple[str, Provenance]]:
     return ((k, o) for k, o in device.provenance.items() if not k.startswith("curves."))
 
 
-def _entry(device: Device, key: str, number: float, rule: Key, sources: Mapping[str, str]) -> str:
+def _entry(
+    device: Device, key: str, number: float, rule: ValueRule, sources: Mapping[str, str]
+) -> str:
     origin = device.provenance[key]
     parts = [f"value = {_number(number, rule)}"]
     if key in device.references:
@@ -75,7 +77,7 @@ def _entry(device: Device, key: str, number: float, rule: Key, sources: Mapping[
     return f"{{ {', '.join(parts)} }}"
 
 
-def _number(number: float, rule: Key) -> str:
+def _number(number: float, rule: ValueRule) -> str:
     """In the unit that makes the shortest text of exactly this number."""
     texts = []
     for unit, scale in rule.units.items():
@@ -85,6 +87,6 @@ def _number(number: float, rule: Key) -> str:
     return min(texts, key=len, default=_exactly(number, rule))
 
 
-def _exactly(number: float, rule: Key) -> str:
+def _exactly(number: float, rule: ValueRule) -> str:
     base = next(unit for unit, scale in rule.units.items() if scale == 1.0)
     return repr(number) if base == "count" else f'{number!r}, unit = "{base}"'

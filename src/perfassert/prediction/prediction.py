@@ -11,7 +11,7 @@ from typing import Any
 
 from perfassert.errors import PredictionDataError
 from perfassert.prediction.error_band import ErrorBand
-from perfassert.prediction.reading import Data
+from perfassert.prediction.reading import DataNode
 from perfassert.prediction.volumes import Volumes
 from perfassert.quantity import Quantity, to_integer
 from perfassert.source import Assumption, SourceSpan
@@ -379,11 +379,11 @@ class Prediction:
         Raises:
             PredictionDataError: damaged data; the key is named.
         """
-        given = Data(data, "prediction")
+        given = DataNode(data, "prediction")
         threads, updates = given["threads"].integer(1), given["updates"].integer(1)
         diagnosed = "stalls" in given
         diagnosis = Diagnosis(
-            MappingProxyType(given["stalls"].table(Data.real) if diagnosed else {}),
+            MappingProxyType(given["stalls"].table(DataNode.real) if diagnosed else {}),
             given["advice"].or_none(_read_all_advice) if diagnosed else None,
         )
         texts: dict[str, Any] = {key: given[key].text() for key in _TEXTS}
@@ -406,10 +406,10 @@ class Prediction:
             occupancy=_read_occupancy(given["occupancy"]),
             resources=_read_resources(given["resources"]),
             assumptions=given["assumptions"].items(_read_assumption),
-            exact=frozenset(given["exact"].items(Data.text)),
+            exact=frozenset(given["exact"].items(DataNode.text)),
             error_bands=given["error_bands"].table(_read_band),
             confidence_reasons=given["confidence_reasons"].items(_read_assumption),
-            diagnostics=given["diagnostics"].table(Data.real),
+            diagnostics=given["diagnostics"].table(DataNode.real),
             diagnose=lambda _: diagnosis,
         )
         if diagnosed:
@@ -431,20 +431,20 @@ def advice_data(advice: Advice) -> dict[str, Any]:
     return _slots(advice) | {"hotspots": hotspots, "context": dict(advice.context)}
 
 
-def _read_all_advice(data: Data) -> tuple[Advice, ...]:
+def _read_all_advice(data: DataNode) -> tuple[Advice, ...]:
     return data.items(_read_advice)
 
 
-def _read_advice(data: Data) -> Advice:
+def _read_advice(data: DataNode) -> Advice:
     return Advice(
         data["optimizer"].text(),
         data["category"].text(),
         data["speedup"].real(),
         data["importance"].real(),
         data["suggestion"].text(),
-        data["hotspots"].items(lambda hotspot: hotspot.table(Data.plain)),
+        data["hotspots"].items(lambda hotspot: hotspot.table(DataNode.plain)),
         data.optional("formula_speedup", 1.0).real(),
-        data.optional("context", {}).table(Data.plain),
+        data.optional("context", {}).table(DataNode.plain),
     )
 
 
@@ -455,7 +455,7 @@ def assumption_data(assumption: Assumption) -> dict[str, Any]:
     return _slots(assumption) | {"span": where}
 
 
-def _read_assumption(data: Data) -> Assumption:
+def _read_assumption(data: DataNode) -> Assumption:
     return Assumption(
         data["text"].text(),
         data["span"].or_none(_read_span),
@@ -464,26 +464,26 @@ def _read_assumption(data: Data) -> Assumption:
     )
 
 
-def _read_span(data: Data) -> SourceSpan:
-    where = data.items(Data.plain)
+def _read_span(data: DataNode) -> SourceSpan:
+    where = data.items(DataNode.plain)
     if len(where) != 3 or not isinstance(where[0], str):
         raise data.fail("must be a file, a line and a column")
     line, column = (to_integer(n, data.key, PredictionDataError, 0) for n in where[1:])
     return SourceSpan(where[0], line, column)
 
 
-def _read_extent(data: Data) -> tuple[int, int, int]:
+def _read_extent(data: DataNode) -> tuple[int, int, int]:
     numbers = data.items(lambda n: n.integer(1))
     if len(numbers) != 3:
         raise data.fail("must be three numbers")
     return numbers
 
 
-def _read_seconds(data: Data) -> Quantity:
+def _read_seconds(data: DataNode) -> Quantity:
     return data.quantity("s")
 
 
-def _read_occupancy(data: Data) -> OccupancyResult:
+def _read_occupancy(data: DataNode) -> OccupancyResult:
     return OccupancyResult(
         data["fraction"].real(),
         data["resident_blocks"].integer(),
@@ -492,16 +492,16 @@ def _read_occupancy(data: Data) -> OccupancyResult:
     )
 
 
-def _read_resources(data: Data) -> Resources:
+def _read_resources(data: DataNode) -> Resources:
     return Resources(
         data["registers"].integer(),
         data["shared_bytes"].integer(),
-        data.optional("spill_bytes", None).or_none(Data.integer),
-        data.optional("instructions", None).or_none(Data.real),
+        data.optional("spill_bytes", None).or_none(DataNode.integer),
+        data.optional("instructions", None).or_none(DataNode.real),
     )
 
 
-def _read_band(data: Data) -> ErrorBand:
+def _read_band(data: DataNode) -> ErrorBand:
     return ErrorBand(
-        data["error"].or_none(Data.real), data["band"].real(), data.optional("suite", "").text()
+        data["error"].or_none(DataNode.real), data["band"].real(), data.optional("suite", "").text()
     )

@@ -12,7 +12,7 @@ T = TypeVar("T")
 _DEEPEST = 50
 
 
-class Data:
+class DataNode:
     """A value and the key that it was found under, which every error names.
 
     >>> Data({"time": 1.5e-6}, "prediction")["time"].quantity("s")
@@ -37,16 +37,16 @@ class Data:
     def __contains__(self, name: str) -> bool:
         return name in self._table()
 
-    def __getitem__(self, name: str) -> Data:
+    def __getitem__(self, name: str) -> DataNode:
         """The value of a key of a table."""
         table = self._table()
         if name not in table:
             raise self.fail(f"has no {name!r}")
-        return Data(table[name], f"{self.key}.{name}")
+        return DataNode(table[name], f"{self.key}.{name}")
 
-    def optional(self, name: str, default: Any) -> Data:
+    def optional(self, name: str, default: Any) -> DataNode:
         """The value of a key that may be absent."""
-        return Data(self._table().get(name, default), f"{self.key}.{name}")
+        return DataNode(self._table().get(name, default), f"{self.key}.{name}")
 
     def _table(self) -> Mapping[Any, Any]:
         return self._require_type(Mapping, "a table")  # type: ignore[type-abstract]
@@ -67,25 +67,25 @@ class Data:
         """A number in a base unit."""
         return Quantity(self.real(), unit)
 
-    def or_none(self, read: Callable[[Data], T]) -> T | None:
+    def or_none(self, read: Callable[[DataNode], T]) -> T | None:
         """What ``read`` makes of it, or None."""
         return None if self.value is None else read(self)
 
-    def table(self, read: Callable[[Data], T]) -> dict[str, T]:
+    def table(self, read: Callable[[DataNode], T]) -> dict[str, T]:
         """A table whose values ``read`` reads."""
-        names = [Data(name, f"a key of {self.key}").text() for name in self._table()]
+        names = [DataNode(name, f"a key of {self.key}").text() for name in self._table()]
         return {name: read(self[name]) for name in names}
 
-    def items(self, read: Callable[[Data], T]) -> tuple[T, ...]:
+    def items(self, read: Callable[[DataNode], T]) -> tuple[T, ...]:
         """A list whose items ``read`` reads."""
         return tuple(map(read, self._items()))
 
-    def _items(self) -> Iterator[Data]:
+    def _items(self) -> Iterator[DataNode]:
         items = self._require_type(Sequence, "a list")  # type: ignore[type-abstract]
         if isinstance(items, (str, bytes)):
             raise self.fail("must be a list, not text")
         for number, item in enumerate(items):
-            yield Data(item, f"{self.key}[{number}]")
+            yield DataNode(item, f"{self.key}[{number}]")
 
     def plain(self) -> Any:
         """Anything that JSON can hold."""

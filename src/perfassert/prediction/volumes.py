@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from perfassert.prediction.reading import Data
+from perfassert.prediction.reading import DataNode
 from perfassert.quantity import Quantity, round_significant
 
 
@@ -83,7 +83,7 @@ class Volume:
         return cls(total, threads, updates, rounded, fields or {})
 
     @classmethod
-    def read(cls, data: Data, unit: str, threads: int, updates: int) -> Volume:
+    def read(cls, data: DataNode, unit: str, threads: int, updates: int) -> Volume:
         """Read what :meth:`to_dict` gave.
 
         Args:
@@ -102,7 +102,7 @@ class Volume:
         )
 
     @classmethod
-    def _read_field(cls, data: Data, unit: str, threads: int, updates: int) -> Volume:
+    def _read_field(cls, data: DataNode, unit: str, threads: int, updates: int) -> Volume:
         if "fields" in data:
             raise data.fail("has fields of its own")
         return cls.read(data, unit, threads, updates)
@@ -143,7 +143,7 @@ class Volumes:
         return {f.name: getattr(self, f.name).to_dict() for f in dataclasses.fields(self)}
 
     @classmethod
-    def read(cls, data: Data, threads: int, updates: int) -> Volumes:
+    def read(cls, data: DataNode, threads: int, updates: int) -> Volumes:
         """Read what :meth:`to_dict` gave.
 
         Args:

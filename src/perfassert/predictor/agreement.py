@@ -38,7 +38,7 @@ _SPACES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class Disagreement:
     """One instruction of which executed blocks and closed form say different things."""
 
     text: str
@@ -60,7 +60,7 @@ class _Places:
 class Agreement:
     """A kernel bound to a launch, beside an execution of some of its blocks.
 
-    ``work``: the launch that its volumes are those of; ``iterations``: of the loops around an
+    ``effective_launch``: the launch that its volumes are of; ``iterations``: of the loops around an
     access at most so many are looked at, the first ones. ``compared``, ``counted``: accesses and
     instructions so far.
     """
@@ -69,11 +69,16 @@ class Agreement:
         self,
         kernel: BoundKernel,
         launch: Launch,
-        work: Launch,
+        effective_launch: Launch,
         run: Execution,
         iterations: int = 1 << 20,
     ) -> None:
-        self.kernel, self.launch, self.work, self.run = kernel, launch, work, run
+        self.kernel, self.launch, self.effective_launch, self.run = (
+            kernel,
+            launch,
+            effective_launch,
+            run,
+        )
         self.iterations = iterations
         self.blocks = tuple(_position(b, launch) for b in run.blocks)
         self.pointers = {r.name: pointer(i) for i, r in enumerate(run.regions)}
@@ -84,10 +89,10 @@ class Agreement:
         self.unknown = {run.code.instructions[place].address for place in run.guesses}
         self.compared = self.counted = 0
 
-    def differences(self) -> Iterator[Difference]:
+    def differences(self) -> Iterator[Disagreement]:
         """Every instruction on which they differ."""
-        for group in bind_groups(self.kernel, self.work):
-            yield from self._group(group, "global", self.work)
+        for group in bind_groups(self.kernel, self.effective_launch):
+            yield from self._group(group, "global", self.effective_launch)
         for space in ("shared", "local", "constant"):
             for group in space_groups(self.kernel, self.launch, space):
                 yield from self._group(group, space, self.launch)
@@ -96,7 +101,9 @@ class Agreement:
 
     # Addresses
 
-    def _group(self, group: AccessGroup, space: str, work: Launch) -> Iterator[Difference]:
+    def _group(
+        self, group: AccessGroup, space: str, effective_launch: Launch
+    ) -> Iterator[Disagreement]:
         closed: _Places | None = None
         for member, offset in zip(group.members, group.offsets, strict=True):
             access = self.kernel.bound[member]
@@ -104,19 +111,23 @@ class Agreement:
             address = self.kernel.program.instructions[access.instruction].address
             if start is None or access.rests_on or address in self.unknown:
                 continue
-            closed = closed or self._closed_form_places(group, work)
+            closed = closed or self._closed_form_places(group, effective_launch)
             executed = self._executed_places(access, address, start)
             self.compared += 1
             difference = self._compare_places(access, closed, int(offset), executed)
             if difference is not None:
                 yield difference
 
-    def _closed_form_places(self, group: AccessGroup, work: Launch) -> _Places:
-        """Of blocks as they are started: those of ``work`` that each stands for, in order."""
+    def _closed_form_places(self, group: AccessGroup, effective_launch: Launch) -> _Places:
+        """Of blocks as they are started: those of ``effective_launch`` that each is run for."""
         most = self.iterations // _iterations(group) or 1  # else what is seen first is not first
-        all_standing = [_standing_for(block, self.launch, work) for block in self.blocks]
+        all_standing = [
+            _standing_for(block, self.launch, effective_launch) for block in self.blocks
+        ]
         standing = [blocks[:most] for blocks in all_standing]
-        lanes = lane_addresses(group, [b for s in standing for b in s], work, WARP, self.iterations)
+        lanes = lane_addresses(
+            group, [b for s in standing for b in s], effective_launch, WARP, self.iterations
+        )
         rows = lanes.addresses.shape[1]
         warps = -(-self.launch.threads_per_block // WARP)
         block = np.repeat(np.arange(len(standing)), [len(s) for s in standing])
@@ -140,7 +151,7 @@ class Agreement:
 
     def _compare_places(
         self, access: BoundAccess, closed: _Places, offset: int, executed: _Places
-    ) -> Difference | None:
+    ) -> Disagreement | None:
         """How they differ; of what is not whole, the first places of each thread are compared."""
         count = self.run.warps_per_block * len(self.blocks) * WARP
         expected, observed = (np.bincount(p.threads, minlength=count) for p in (closed, executed))
@@ -158,14 +169,14 @@ class Agreement:
             what = f"make {executed.requests} requests, and {closed.requests} by"
         else:
             return None
-        return Difference(f"{self._who()} {what} the closed form of {access.text!r}", access.span)
+        return Disagreement(f"{self._who()} {what} the closed form of {access.text!r}", access.span)
 
     def _who(self) -> str:
         return f"threads of {len(self.blocks)} executed block{'s' * (len(self.blocks) != 1)}"
 
     # How often
 
-    def _counts(self) -> Iterator[Difference]:
+    def _counts(self) -> Iterator[Disagreement]:
         """Instructions that a warp of the standing block issues more or less often."""
         if self.kernel.standing not in self.blocks:
             return
@@ -181,7 +192,7 @@ class Agreement:
             own = done.get(address)
             self.counted += own is not None
             if own is not None and not np.array_equal(own, counts):
-                yield Difference(
+                yield Disagreement(
                     f"the warps of block {self.kernel.standing} issue an instruction "
                     f"{int(own.sum())} times, and {int(counts.sum())} by the graph",
                     span,
@@ -220,10 +231,12 @@ def _position(block: int, launch: Launch) -> tuple[int, int, int]:
 
 
 def _standing_for(
-    block: tuple[int, int, int], launch: Launch, work: Launch
+    block: tuple[int, int, int], launch: Launch, effective_launch: Launch
 ) -> Sequence[tuple[int, ...]]:
     """Blocks of a wider grid, whose work a loop over the grid does in this one."""
-    axes = (range(b, w, n) for b, n, w in zip(block, launch.grid, work.grid, strict=True))
+    axes = (
+        range(b, w, n) for b, n, w in zip(block, launch.grid, effective_launch.grid, strict=True)
+    )
     return [place[::-1] for place in product(*reversed(tuple(axes)))]
 
 

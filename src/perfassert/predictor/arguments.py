@@ -8,7 +8,7 @@ from typing import Any, Union
 import numpy as np
 
 from perfassert.engines.execution.memory import Region, pointer
-from perfassert.engines.execution.presets import Argument
+from perfassert.engines.execution.presets import ArgumentValue
 from perfassert.frontends.binding.arguments import content
 from perfassert.frontends.binding.encoding import encoded, flat, packed
 from perfassert.kernel.buffer import Buffer
@@ -21,7 +21,7 @@ _POINTER = 8  # bytes
 Given = Union[Mapping[str, Any], Any]
 
 
-def arguments(parameters: tuple[Parameter, ...], launch: Launch) -> list[Argument]:
+def execution_arguments(parameters: tuple[Parameter, ...], launch: Launch) -> list[ArgumentValue]:
     """One for each parameter; behind them the regions that only structures point into."""
     return _Arguments(parameters, launch).found
 
@@ -33,7 +33,7 @@ class _Arguments:
         self._numbers = dict(launch.scalar_args())
         self._buffers = dict(self._named_buffers())
         self._regions: dict[str, Region] = {}
-        self.found: list[Argument] = [self._region_of(p) for p in range(len(parameters))]
+        self.found: list[ArgumentValue] = [self._region_of(p) for p in range(len(parameters))]
         for name, buffer in self._buffers.items():
             if buffer.alias is None and name not in self._regions:
                 self.found.append(self._add(name, _region(name, buffer, self._numbers)))
@@ -52,7 +52,7 @@ class _Arguments:
                     if isinstance(element, Buffer):
                         yield parameter.at(member.offset), element
 
-    def _region_of(self, place: int) -> Argument:
+    def _region_of(self, place: int) -> ArgumentValue:
         """Of a parameter that is a pointer to memory of its own; None: to be filled in."""
         parameter, value = self._parameters[place], self._given[place]
         if isinstance(value, Buffer) and value.alias is None:

@@ -56,7 +56,7 @@ def global_sectors(access: BoundAccess, cost: AccessCost | None) -> float:
 
 def _atomic_share(model: Model, kernel: BoundKernel) -> float:
     """Of the sectors that global memory is asked for."""
-    graph, costs = kernel.graph, model.case.estimate.accesses
+    graph, costs = kernel.graph, model.bound_launch.estimate.accesses
     everything = atomic = 0.0
     for node in graph.nodes:
         for index in node.touches:

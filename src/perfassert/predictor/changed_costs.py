@@ -11,19 +11,19 @@ from perfassert.engines.volume.on_chip import AccessCost
 from perfassert.hardware.model import Device
 from perfassert.kernel.description import BoundKernel
 from perfassert.prediction.volumes import Volume
-from perfassert.predictor.model import Case
+from perfassert.predictor.model import BoundLaunch
 from perfassert.quantity import Quantity
 
 
 def changed_estimate(
-    case: Case, change: Change, copies: Mapping[int, tuple[int, ...]]
+    bound_launch: BoundLaunch, change: Change, copies: Mapping[int, tuple[int, ...]]
 ) -> VolumeEstimate:
     """The estimate with accesses to shared memory free of conflicts, with half as many transactions
     of global ones, and with executed accesses coalesced.
 
     ``copies``: nodes of the graph by instruction, which say how often each access happens.
     """
-    kernel, device, estimate = case.kernel, case.device, case.estimate
+    kernel, device, estimate = bound_launch.kernel, bound_launch.device, bound_launch.estimate
     if not isinstance(kernel, BoundKernel):
         return estimate
     times = _executions(kernel)

@@ -8,15 +8,15 @@ from itertools import islice, product
 from typing import Any
 
 from perfassert.engines.execution.execute import execute
-from perfassert.engines.execution.plan import Limits
+from perfassert.engines.execution.plan import ExecutionLimits
 from perfassert.engines.execution.touched import is_followed
 from perfassert.frontends.cuda.kernels import Code
 from perfassert.hardware.model import Device
 from perfassert.kernel.buffer import Buffer
 from perfassert.kernel.description import BoundKernel
 from perfassert.kernel.launch import Launch
-from perfassert.predictor.agreement import Agreement, Difference
-from perfassert.predictor.arguments import arguments
+from perfassert.predictor.agreement import Agreement, Disagreement
+from perfassert.predictor.arguments import execution_arguments
 
 _LANE_INSTRUCTIONS = 25_000  # of each block
 _INSTRUCTIONS = 300  # of each warp
@@ -26,34 +26,34 @@ _REPORTED = 3  # differences: the first ones say enough
 
 
 def find_differences(
-    code: Code, described: BoundKernel, launch: Launch, work: Launch, device: Device
-) -> tuple[Difference, ...]:
+    code: Code, described: BoundKernel, launch: Launch, effective_launch: Launch, device: Device
+) -> tuple[Disagreement, ...]:
     """What executed blocks contradict; a program is checked once, as it is first launched: what is
     wrong there is wrong elsewhere."""
     program = described.program
     if code.hints.trip_counts or launch.clustered:
         return ()  # what the author says is not checked; clusters are not executed
 
-    def compare() -> tuple[Difference, ...]:
-        return _differences(code, described, launch, work, device)
+    def compare() -> tuple[Disagreement, ...]:
+        return _differences(code, described, launch, effective_launch, device)
 
     return program.found.once("differences", compare)
 
 
 def _differences(
-    code: Code, described: BoundKernel, launch: Launch, work: Launch, device: Device
-) -> tuple[Difference, ...]:
+    code: Code, described: BoundKernel, launch: Launch, effective_launch: Launch, device: Device
+) -> tuple[Disagreement, ...]:
     """As far as a few instructions of each block lead."""
     plain = _without_contents(launch)
-    given = arguments(described.program.parameters, plain)
+    given = execution_arguments(described.program.parameters, plain)
     blocks = checked_blocks(described.standing, launch.grid)
-    limits = Limits(_LANE_INSTRUCTIONS * len(blocks), _INSTRUCTIONS)
+    limits = ExecutionLimits(_LANE_INSTRUCTIONS * len(blocks), _INSTRUCTIONS)
     run = execute(code.executable(device.arch), plain, given, blocks, limits)
     if not is_followed(
         run
     ):  # unknown content decided: its closed form is a guess, and is said to be
         return ()
-    differences = Agreement(described, launch, work, run, _ITERATIONS).differences()
+    differences = Agreement(described, launch, effective_launch, run, _ITERATIONS).differences()
     return tuple(islice(differences, _REPORTED))
 
 
@@ -79,17 +79,17 @@ def _without_contents(launch: Launch) -> Launch:
     """What has a closed form needs none, and contents may be large."""
     args = launch.args
     if isinstance(args, Mapping):
-        args = {name: _plain(value) for name, value in args.items()}
+        args = {name: _without_content(value) for name, value in args.items()}
     else:
-        args = tuple(map(_plain, args))
+        args = tuple(map(_without_content, args))
     return Launch(
         launch.grid, launch.block, args, launch.shared_bytes, cluster=launch.cluster
     )  # fmt: skip
 
 
-def _plain(value: Any) -> Any:
+def _without_content(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {name: _plain(part) for name, part in value.items()}
+        return {name: _without_content(part) for name, part in value.items()}
     if not isinstance(value, Buffer) or not value.described:
         return value
     return Buffer(value.shape, value.dtype, value.alignment, offset=value.offset)

@@ -37,12 +37,14 @@ class _Weight:
     addressed: frozenset[Assumption]
 
 
-def trust(model: Model, band: ErrorBand, limiter: str) -> tuple[str, tuple[Assumption, ...]]:
+def judge_confidence(
+    model: Model, band: ErrorBand, limiter: str
+) -> tuple[str, tuple[Assumption, ...]]:
     """The confidence of a launch whose time has that band and limiter, and its stand-ins with the
     share that each carries, the heaviest first: ``"guessed"`` where together they carry too much,
     else ``"measured"`` where the error of the time is known."""
     known = "measured" if band.error is not None else "extrapolated"
-    kernel = model.case.kernel
+    kernel = model.bound_launch.kernel
     if not isinstance(kernel, BoundKernel):
         return known, ()
     rates = tuple(dict.fromkeys(unmeasured_atomics(model, kernel, limiter)))
@@ -97,7 +99,7 @@ class _Weights:
 
 
 def _weight(node: Node, model: Model, kernel: BoundKernel) -> _Weight:
-    graph, costs = kernel.graph, model.case.estimate.accesses
+    graph, costs = kernel.graph, model.bound_launch.estimate.accesses
     times = graph.executions(node, model.warps)
     around = (graph.loops[i].rests_on for i in graph.chain(node.loop))
     executed = frozenset(_stand_ins(node.rests_on, *around))

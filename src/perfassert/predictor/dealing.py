@@ -18,14 +18,14 @@ _UNITS = 8  # at least so many units, where the launch is cut down to so many bl
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class BlockWork:
     """``work``: time that it takes of a whole unit; ``alone``: time that it takes at least."""
 
     work: float
     alone: float
 
 
-def makespan(blocks: Sequence[Block], units: int, slots: int) -> float:
+def makespan(blocks: Sequence[BlockWork], units: int, slots: int) -> float:
     """When the last block ends."""
     resident: list[list[_Running]] = [[] for _ in range(units)]
     clock = [0.0] * units
@@ -53,7 +53,7 @@ class _Running:
 
     __slots__ = ("block", "left")
 
-    def __init__(self, block: Block) -> None:
+    def __init__(self, block: BlockWork) -> None:
         self.block = block
         self.left = 1.0
 
@@ -70,7 +70,7 @@ def _rate(running: Sequence[_Running]) -> list[float]:
     return rates
 
 
-def _demand(block: Block) -> float:
+def _demand(block: BlockWork) -> float:
     """The share of the unit that the block can use."""
     return min(1.0, block.work / block.alone) if block.alone else 1.0
 
@@ -116,8 +116,8 @@ def unevenness(
     places = [i * len(work) // dealt for i in range(dealt)]
     mean = sum(work[i] for i in places) / dealt
     apart = sum(longest[i] for i in places) / dealt
-    uneven = [Block(each * work[i] / mean, alone.of(longest[i] / apart)) for i in places]
-    even = makespan([Block(each, alone.of(1.0))] * dealt, some, slots)
+    uneven = [BlockWork(each * work[i] / mean, alone.of(longest[i] / apart)) for i in places]
+    even = makespan([BlockWork(each, alone.of(1.0))] * dealt, some, slots)
     excess = makespan(uneven, some, slots) - even
     whole = even * count / units / (dealt / some)
     return max(1.0, 1 + excess / whole)

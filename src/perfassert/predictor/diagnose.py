@@ -95,7 +95,7 @@ def advisor_case(prediction: Prediction, predict: Predict) -> Case | None:
     return _profile(prediction, predict).case
 
 
-def coverage(prediction: Prediction, predict: Predict) -> tuple[float, float]:
+def dependency_coverage(prediction: Prediction, predict: Predict) -> tuple[float, float]:
     """Single dependency coverage before and after pruning (GPA §VI.C): the share of nodes of the
     dependency graph that have no operand with several sources."""
     return _profile(prediction, predict).coverage
@@ -116,7 +116,7 @@ class _Profiled:
 def _profile(prediction: Any, predict: Predict) -> _Profiled:
     origin, launch, device = prediction.origin
     model = launch_model(origin, launch, device)
-    kernel = model.case.kernel
+    kernel = model.bound_launch.kernel
     program = kernel.program if isinstance(kernel, BoundKernel) else None
     code = Code.of(program) if program is not None else graph_code(model.graph)
     alone = prediction.diagnostics["simulated_cycles"]
@@ -185,8 +185,8 @@ def advise(
         raise KernelError(f"kernel {kernel.name!r}: samples belong to compiled code")
     target = load_device(device)
     model = launch_model(kernel, launch, target)
-    assert isinstance(model.case.kernel, BoundKernel)
-    program = model.case.kernel.program
+    assert isinstance(model.bound_launch.kernel, BoundKernel)
+    program = model.bound_launch.kernel.program
     code = Code.of(program)
     by_instruction = _join_to_code(samples, program)
     blamed = blame(code, by_instruction, latency_bounds(code, target))
@@ -280,17 +280,17 @@ def _case(
     headroom: float | None = None,
     shapes: Callable[[], Proposal | None] = _none,
 ) -> Case:
-    kernel, launch, device = model.case.kernel, model.launch, model.device
+    kernel, launch, device = model.bound_launch.kernel, model.launch, model.device
     return Case(
         code=code,
         samples=samples,
         blames=blamed.blames,
         device=device,
-        occupancy=model.case.occupancy,
+        occupancy=model.bound_launch.occupancy,
         blocks=launch.blocks,
         threads=launch.threads_per_block,
         registers=kernel.registers,
-        shared_bytes=model.case.shared_bytes,
+        shared_bytes=model.bound_launch.shared_bytes,
         spill_bytes=kernel.spill_bytes,
         trips=_trips(code, model.graph),
         accesses=_access_facts(model),
@@ -312,8 +312,8 @@ def _trips(code: Code, graph: InstructionGraph) -> dict[int, float]:
 
 def _access_facts(model: Model) -> dict[int, AccessFacts]:
     """By instruction: what its access costs, and what the bytes of its lanes cost at least."""
-    kernel, device = model.case.kernel, model.device
-    known = model.case.estimate.accesses
+    kernel, device = model.bound_launch.kernel, model.device
+    known = model.bound_launch.estimate.accesses
     result: dict[int, AccessFacts] = {}
     if not isinstance(kernel, BoundKernel):
         return result

@@ -35,7 +35,7 @@ _LIKE = {
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class PredictionKind:
     """What sort of prediction an error was measured on; ``way``: ``"described"`` by address
     expressions, ``"compiled"``, or ``"drawn"``, a graph with what its author says of latencies,
     which nothing was measured on."""
@@ -47,7 +47,7 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    kind: Kind
+    kind: PredictionKind
     error: float
     suite: str
     fitted: bool
@@ -57,7 +57,7 @@ class _Row:
 def _table() -> Mapping[str, tuple[_Row, ...]]:
     rows: dict[str, list[_Row]] = {}
     for entry in read_fit(TABLE)["band"]:
-        kind = Kind(entry["arch"], entry["way"], entry["limiter"])
+        kind = PredictionKind(entry["arch"], entry["way"], entry["limiter"])
         row = _Row(kind, float(entry["error"]), entry["suite"], entry["fitted"])
         rows.setdefault(entry["metric"], []).append(row)
     return {metric: tuple(entries) for metric, entries in rows.items()}
@@ -66,33 +66,33 @@ def _table() -> Mapping[str, tuple[_Row, ...]]:
 def exact_metrics(model: Model) -> frozenset[str]:
     """Facts of the binary or the launch: instructions are one where the user counted them."""
     facts = {"occupancy", "registers"}
-    if model.case.kernel.spill_bytes is not None:
+    if model.bound_launch.kernel.spill_bytes is not None:
         facts.add("spill_bytes")
     if model.by_hand:
         facts.add("instructions")
     return frozenset(facts)
 
 
-def kind_of(prediction: Prediction, device: Device) -> Kind:
+def kind_of(prediction: Prediction, device: Device) -> PredictionKind:
     """The kind that a prediction counts as."""
     drawn = "instructions" in prediction.exact
     return _kind(device, prediction.resources.spill_bytes, drawn, prediction.limiter)
 
 
-def _kind(device: Device, spill_bytes: int | None, drawn: bool, limiter: str) -> Kind:
+def _kind(device: Device, spill_bytes: int | None, drawn: bool, limiter: str) -> PredictionKind:
     """Only compiled code knows what it spills, and only who drew a graph counted instructions."""
     by_hand = "drawn" if drawn else "described"
-    return Kind(device.arch, by_hand if spill_bytes is None else "compiled", limiter)
+    return PredictionKind(device.arch, by_hand if spill_bytes is None else "compiled", limiter)
 
 
 def error_bands(model: Model, limiter: str) -> dict[str, ErrorBand]:
     """The band of every metric of a launch."""
-    kernel, exact = model.case.kernel, exact_metrics(model)
+    kernel, exact = model.bound_launch.kernel, exact_metrics(model)
     kind = _kind(model.device, kernel.spill_bytes, model.by_hand, limiter)
     return {name: FACT if name in exact else error_band(name, kind) for name in METRICS}
 
 
-def error_band(metric: str, kind: Kind) -> ErrorBand:
+def error_band(metric: str, kind: PredictionKind) -> ErrorBand:
     """The band of a metric; where that kind was never measured, unknown: the widest one counts."""
     rows = _table().get(_LIKE.get(metric, metric), ())
     own = [row for row in rows if row.kind == kind]

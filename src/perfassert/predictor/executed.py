@@ -9,9 +9,9 @@ import numpy as np
 
 from perfassert.engines.execution.execute import execute
 from perfassert.engines.execution.memory import Region
-from perfassert.engines.execution.plan import Limits
+from perfassert.engines.execution.plan import ExecutionLimits
 from perfassert.engines.execution.result import Execution
-from perfassert.engines.execution.sample import in_a_row, spread_blocks, summary
+from perfassert.engines.execution.sample import in_a_row, spread_blocks, summarize_execution
 from perfassert.engines.execution.slicing import control_slice
 from perfassert.engines.execution.touched import NUMBERED, is_decided
 from perfassert.frontends.cuda.kernels import BuiltCode, Code, CompiledCode, PerLaunch, Rare
@@ -21,16 +21,16 @@ from perfassert.kernel.description import BoundKernel, CompiledKernel, Descripti
 from perfassert.kernel.executed import Executed
 from perfassert.kernel.launch import Launch
 from perfassert.kernel.program import Program
-from perfassert.predictor.agreement import Difference
-from perfassert.predictor.arguments import arguments
+from perfassert.predictor.agreement import Disagreement
+from perfassert.predictor.arguments import execution_arguments
 from perfassert.predictor.checked import find_differences
 from perfassert.predictor.rare_paths import rare_sides
 from perfassert.source import CORRECTED, Assumption
 
 _GUESSED = ("address", "trip count", "branch")
 _THREADS = 2048  # of the blocks that say how many more can be afforded
-_LIMITS = Limits(lane_instructions=20_000_000, instructions=400_000)  # about a second
-_LIMITS_OF_ONE = Limits(lane_instructions=80_000_000)  # addresses of all that fill 0.7 GB
+_LIMITS = ExecutionLimits(lane_instructions=20_000_000, instructions=400_000)  # about a second
+_LIMITS_OF_ONE = ExecutionLimits(lane_instructions=80_000_000)  # addresses of all that fill 0.7 GB
 _INSTRUCTIONS = 400_000  # of warps, beyond those: half spread, half in a row
 
 
@@ -42,18 +42,18 @@ def bind_kernel(kernel: Kernel, launch: Launch, device: Device) -> tuple[Descrip
         code, launch = code.built(launch, device.arch, device.warp_size)
     if not isinstance(code, (CompiledCode, BuiltCode)):
         return kernel.bind(launch, device.arch, device.warp_size)
-    described, work = code.bind(launch, device.arch, device.warp_size)
+    described, effective_launch = code.bind(launch, device.arch, device.warp_size)
     rare: Rare = frozenset()
     if _guesses(described):
-        given = arguments(described.program.parameters, launch)
+        given = execution_arguments(described.program.parameters, launch)
         rare = rare_sides(code.executable(device.arch), described.program, launch, given)
     if rare:
-        described, work = code.bind(launch, device.arch, device.warp_size, rare=rare)
-    differences: tuple[Difference, ...] = ()
+        described, effective_launch = code.bind(launch, device.arch, device.warp_size, rare=rare)
+    differences: tuple[Disagreement, ...] = ()
     if not _guesses(described):
-        differences = find_differences(code, described, launch, work, device)
+        differences = find_differences(code, described, launch, effective_launch, device)
         if not differences:
-            return described, work
+            return described, effective_launch
     shared = described.shared_bytes + launch.shared_bytes
     unit_occupancy = occupancy(device, launch.threads_per_block, described.registers, shared)
     wave = min(unit_occupancy.resident_blocks * device.compute_units, launch.blocks)
@@ -78,10 +78,10 @@ def sample_blocks(
     assert program is not None
     machine = code.executable(device.arch)
     needed = control_slice(machine)
-    given = arguments(program.parameters, launch)
+    given = execution_arguments(program.parameters, launch)
     members = loop_members(program)
 
-    def execute_blocks(blocks: Sequence[int], limits: Limits = _LIMITS) -> Execution:
+    def execute_blocks(blocks: Sequence[int], limits: ExecutionLimits = _LIMITS) -> Execution:
         return execute(machine, launch, given, blocks, limits, needed)
 
     pilot = spread_blocks(launch.blocks, max(1, _THREADS // launch.threads_per_block))
@@ -92,16 +92,16 @@ def sample_blocks(
         if is_decided(one) and all(
             is_decided(other) and np.array_equal(one.executed, other.executed) for other in others
         ):
-            return summary(one, members, launch.blocks, alone=True)
+            return summarize_execution(one, members, launch.blocks, alone=True)
     each = max(int(spread.executed.sum()) / len(pilot), 1.0)
     affordable = min(int(_INSTRUCTIONS / each), NUMBERED)
     if len(pilot) == launch.blocks or affordable < 2 * len(pilot) or not is_decided(spread):
-        return summary(spread, members, launch.blocks)
+        return summarize_execution(spread, members, launch.blocks)
     if affordable >= launch.blocks:
-        return summary(execute_blocks(range(launch.blocks)), members, launch.blocks)
+        return summarize_execution(execute_blocks(range(launch.blocks)), members, launch.blocks)
     spread = execute_blocks(spread_blocks(launch.blocks, affordable // 2))
     run = execute_blocks(in_a_row(launch.blocks, wave, affordable // 2))
-    return summary(spread, members, launch.blocks, run)
+    return summarize_execution(spread, members, launch.blocks, run)
 
 
 def loop_members(program: Program) -> dict[int, tuple[frozenset[int], int]]:

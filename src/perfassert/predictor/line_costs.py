@@ -10,7 +10,7 @@ from perfassert.kernel.executed import Extremes, Issued, Work
 from perfassert.kernel.launch import Launch
 from perfassert.kernel.program import Program
 from perfassert.prediction.prediction import Prediction
-from perfassert.predictor.model import Case
+from perfassert.predictor.model import BoundLaunch
 from perfassert.predictor.time import launch_model
 from perfassert.quantity import round_significant
 from perfassert.source import SourceSpan
@@ -42,10 +42,10 @@ def line_costs(prediction: Prediction) -> tuple[LineCost, ...]:
     if prediction.origin is None or not isinstance(prediction.origin[0], CompiledKernel):
         return ()
     kernel, launch, device = prediction.origin
-    case = launch_model(kernel, launch, device).case
-    assert isinstance(case.kernel, BoundKernel)
-    own, called = _charge_lines(case, case.kernel, launch)
-    executed = _execution_texts(case.kernel.program, case.kernel.work)
+    bound_launch = launch_model(kernel, launch, device).bound_launch
+    assert isinstance(bound_launch.kernel, BoundKernel)
+    own, called = _charge_lines(bound_launch, bound_launch.kernel, launch)
+    executed = _execution_texts(bound_launch.kernel.program, bound_launch.kernel.work)
     costs = []
     for at in sorted({*own, *called}):
         instructions, wavefronts, sectors = _round_cost(own.get(at, _NOTHING))
@@ -55,7 +55,9 @@ def line_costs(prediction: Prediction) -> tuple[LineCost, ...]:
     return tuple(costs)
 
 
-def _charge_lines(case: Case, kernel: BoundKernel, launch: Launch) -> tuple[_Sums, _Sums]:
+def _charge_lines(
+    bound_launch: BoundLaunch, kernel: BoundKernel, launch: Launch
+) -> tuple[_Sums, _Sums]:
     """What lines cost by themselves, and what was inlined into them."""
     graph = kernel.graph.bound(dict(launch.scalar_args()))
     own: _Sums = {}
@@ -64,7 +66,11 @@ def _charge_lines(case: Case, kernel: BoundKernel, launch: Launch) -> tuple[_Sum
         if node.program < 0 or (span := kernel.program.instructions[node.program].span) is None:
             continue
         times = graph.times(node)
-        known = [case.estimate.accesses[n] for n in node.touches if n in case.estimate.accesses]
+        known = [
+            bound_launch.estimate.accesses[n]
+            for n in node.touches
+            if n in bound_launch.estimate.accesses
+        ]
         wavefronts, sectors = (sum(getattr(a, what) for a in known) for what in _MOVED)
         cost = (times, times * wavefronts, times * sectors)
         _add(own, [span], cost)

@@ -13,7 +13,7 @@ from math import isfinite
 from perfassert.errors import LaunchError, UnitError, check_kind, close_matches
 from perfassert.kernel.launch import Launch
 from perfassert.prediction.volumes import Volume
-from perfassert.predictor.model import Case
+from perfassert.predictor.model import BoundLaunch
 from perfassert.quantity import Quantity, parse_quantity, round_significant, to_real
 from perfassert.source import Assumption
 
@@ -23,17 +23,17 @@ addresses, and is not replaced."""
 
 
 def with_measured(
-    case: Case, launch: Launch, warps: int, measured: Mapping[str, str | float]
-) -> tuple[Case, tuple[Assumption, ...]]:
-    """The case with these volumes in place of the estimated ones, and a note on each.
+    bound_launch: BoundLaunch, launch: Launch, warps: int, measured: Mapping[str, str | float]
+) -> tuple[BoundLaunch, tuple[Assumption, ...]]:
+    """The launch with these volumes in place of the estimated ones, and a note on each.
 
     ``measured``: by name, in bytes of the launch, or as text with a unit and a granularity
     (``"8 B/update"``). Fields and parts keep their shares. Raises :class:`LaunchError`.
     """
-    volumes = case.estimate.volumes
+    volumes = bound_launch.estimate.volumes
     counts = {
-        "thread": case.threads,
-        "update": case.threads * case.kernel.updates_per_thread,
+        "thread": bound_launch.threads,
+        "update": bound_launch.threads * bound_launch.kernel.updates_per_thread,
         "warp": warps * launch.blocks,
         "block": launch.blocks,
     }
@@ -48,8 +48,8 @@ def with_measured(
         notes.append(
             Assumption(f"{name} is given: {changed[name].total}, predicted {before.total}")
         )
-    estimate = replace(case.estimate, volumes=replace(volumes, **changed))
-    return replace(case, estimate=estimate), tuple(notes)
+    estimate = replace(bound_launch.estimate, volumes=replace(volumes, **changed))
+    return replace(bound_launch, estimate=estimate), tuple(notes)
 
 
 def _bytes(name: str, given: str | float, counts: Mapping[str, int]) -> float:

@@ -36,9 +36,12 @@ _GRAIN = 64  # derived costs are multiples of 1/64 cycle, so that periods exist
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
-    """A kernel bound to its launch, and what it moves; ``threads``: unmasked ones;
-    ``working``: blocks that have one; ``work``: the launch that the volumes are of."""
+class BoundLaunch:
+    """A kernel bound to its launch, and what it moves.
+
+    ``threads``: unmasked ones; ``working``: blocks that have one; ``effective_launch``: the launch
+    that the volumes are of, where loops over the grid stand for more blocks than are started.
+    """
 
     kernel: Description
     device: Device
@@ -47,32 +50,46 @@ class Case:
     threads: int
     shared_bytes: int
     working: int
-    work: Launch
+    effective_launch: Launch
 
 
-def estimate_case(kernel: Kernel, launch: Launch, device: Device) -> Case:
-    """Bind the kernel to the launch and estimate what it moves."""
-    return case_of(*bind_kernel(kernel, launch, device), launch, device)
+def bind_launch(kernel: Kernel, launch: Launch, device: Device) -> BoundLaunch:
+    """Bind a kernel to a launch, and estimate what it moves."""
+    return estimate_bound_launch(*bind_kernel(kernel, launch, device), launch, device)
 
 
-def case_of(described: Description, work: Launch, launch: Launch, device: Device) -> Case:
-    """Estimate what a kernel that is bound moves; ``work``: the launch that its volumes are of."""
+def estimate_bound_launch(
+    described: Description, effective_launch: Launch, launch: Launch, device: Device
+) -> BoundLaunch:
+    """Estimate what a bound kernel moves in ``effective_launch``."""
     shared = described.shared_bytes + launch.shared_bytes
     unit_occupancy = occupancy(device, launch.threads_per_block, described.registers, shared)
-    estimate = estimate_volumes(described, work, device, unit_occupancy, launch)
+    estimate = estimate_volumes(described, effective_launch, device, unit_occupancy, launch)
     own = described.working if isinstance(described, BoundKernel) else None
-    working = own or prod(launch.working_grid(work))
-    return Case(described, device, unit_occupancy, estimate, work.threads, shared, working, work)
+    working = own or prod(launch.working_grid(effective_launch))
+    return BoundLaunch(
+        described,
+        device,
+        unit_occupancy,
+        estimate,
+        effective_launch.threads,
+        shared,
+        working,
+        effective_launch,
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """What is simulated of a case. ``by_hand``: the graph is the user's own, without issue limit;
-    ``length``: instructions of a block, ``own`` without its launch; ``blocks``: of the busiest
-    unit; ``active``: units that have one; times in seconds; ``longer``: the unit with loops that
-    run several times as often, where data makes blocks differ."""
+    """What is simulated of a launch.
 
-    case: Case
+    ``by_hand``: the graph is the user's own, without issue limit; ``length``: instructions of a
+    block, ``own`` without its launch; ``blocks``: of the busiest unit; ``active``: units that
+    have one; times in seconds; ``longer``: the unit with loops that run several times as often,
+    where data makes blocks differ.
+    """
+
+    bound_launch: BoundLaunch
     launch: Launch
     device: Device
     graph: InstructionGraph
@@ -108,17 +125,19 @@ class Edit(Protocol):
         them."""
 
 
-def make_model(case: Case, launch: Launch, device: Device, edit: Edit | None = None) -> Model:
+def make_model(
+    bound_launch: BoundLaunch, launch: Launch, device: Device, edit: Edit | None = None
+) -> Model:
     """The graph with what its memory accesses cost, on the unit that has most blocks.
 
     Raises :class:`~perfassert.errors.GraphError` for a graph without trip counts or latencies.
     """
-    kernel, estimate = case.kernel, case.estimate
+    kernel, estimate = bound_launch.kernel, bound_launch.estimate
     by_hand = isinstance(kernel, GraphKernel)
     graph = _graph(kernel).bound(dict(launch.scalar_args()))
     if edit is not None:
         graph = edit.graph(graph)
-    active = min(device.compute_units, case.working)
+    active = min(device.compute_units, bound_launch.working)
     memory = MemorySystem(kernel, estimate, device, active)
     given = kernel.latencies if isinstance(kernel, GraphKernel) else {}
     graph = memory.apply(graph, given)
@@ -135,14 +154,14 @@ def make_model(case: Case, launch: Launch, device: Device, edit: Edit | None = N
         stores = bool(estimate.volumes.l2_store.total)
         launching = device.block_launch_cycles + stores * device.block_drain_cycles
         latencies[BLOCK_LAUNCH] = Latency(_round_to_grain(0), _round_to_grain(launching))
-    blocks = -(-case.working // device.compute_units)
+    blocks = -(-bound_launch.working // device.compute_units)
 
     def build_unit(graph: InstructionGraph) -> Unit:
         return make_unit(
             graph,
             warps,
             blocks,
-            case.occupancy.resident_blocks,
+            bound_launch.occupancy.resident_blocks,
             _latencies(latencies, graph, device),
             issue_order="in-order",
             scheduler="greedy-then-oldest",
@@ -160,9 +179,9 @@ def make_model(case: Case, launch: Launch, device: Device, edit: Edit | None = N
         longer = None if longer is None else _with_longer_latencies(longer, growth)
     length = sum(unit.programs[v].length for v in unit.variant)
     return Model(
-        case, launch, device, graph, unit, limits, by_hand, warps, length,
+        bound_launch, launch, device, graph, unit, limits, by_hand, warps, length,
         length - warps * (BLOCK_LAUNCH in latencies), blocks, active, memory.dram_seconds,
-        _shared_cycles(case, device), _masked_cycles(case, launch, device), longer,
+        _shared_cycles(bound_launch, device), _masked_cycles(bound_launch, launch, device), longer,
     )  # fmt: skip
 
 
@@ -194,19 +213,19 @@ def _graph(kernel: Description) -> InstructionGraph:
     return with_touches(access_graph(kernel), kernel)
 
 
-def _shared_cycles(case: Case, device: Device) -> float:
+def _shared_cycles(bound_launch: BoundLaunch, device: Device) -> float:
     """How long the busiest unit's wavefronts of shared memory take."""
-    per_block = float(case.estimate.volumes.shared_wavefronts.total) / case.working
+    per_block = float(bound_launch.estimate.volumes.shared_wavefronts.total) / bound_launch.working
     if not per_block:
         return 0.0
-    blocks = -(-case.working // device.compute_units)
+    blocks = -(-bound_launch.working // device.compute_units)
     return per_block * blocks * device.operation("shared_load").issue
 
 
-def _masked_cycles(case: Case, launch: Launch, device: Device) -> float:
+def _masked_cycles(bound_launch: BoundLaunch, launch: Launch, device: Device) -> float:
     """Blocks whose threads are all masked cost their launch and no more."""
-    masked = (launch.blocks - case.working) / device.compute_units
-    return masked * device.block_launch_cycles / case.occupancy.resident_blocks
+    masked = (launch.blocks - bound_launch.working) / device.compute_units
+    return masked * device.block_launch_cycles / bound_launch.occupancy.resident_blocks
 
 
 def _with_longer_latencies(unit: Unit, growth: Mapping[int, float]) -> Unit:

@@ -19,10 +19,10 @@ from perfassert.kernel.launch import Launch
 from perfassert.kernel.program import CLUSTER
 from perfassert.prediction.prediction import Diagnosis, OccupancyResult, Prediction, Resources
 from perfassert.prediction.seal import seal_prediction
-from perfassert.predictor.confidence import trust
+from perfassert.predictor.confidence import judge_confidence
 from perfassert.predictor.errors import error_bands, exact_metrics
 from perfassert.predictor.measured_volumes import with_measured
-from perfassert.predictor.model import Model, estimate_case
+from perfassert.predictor.model import Model, bind_launch
 from perfassert.predictor.time import (
     Time,
     launch_time,
@@ -103,8 +103,8 @@ def _phenomenological(
 ) -> Prediction:
     """With measured volumes. It does not know its kernel: what is predicted again has others."""
     warps = -(-launch.threads_per_block // target.warp_size)
-    case, given = with_measured(estimate_case(kernel, launch, target), launch, warps, volumes)
-    prediction = _of(loaded_model(case, launch, target), kernel, launch, target)
+    bound_launch, given = with_measured(bind_launch(kernel, launch, target), launch, warps, volumes)
+    prediction = _of(loaded_model(bound_launch, launch, target), kernel, launch, target)
     measured = replace(
         prediction,
         assumptions=(*prediction.assumptions, *given),
@@ -115,11 +115,11 @@ def _phenomenological(
 
 
 def _of(model: Model, kernel: Kernel, launch: Launch, target: Device) -> Prediction:
-    case, time = model.case, launch_time(model)
-    bound, occupancy, estimate = case.kernel, case.occupancy, case.estimate
+    bound_launch, time = model.bound_launch, launch_time(model)
+    bound, occupancy, estimate = bound_launch.kernel, bound_launch.occupancy, bound_launch.estimate
     roofline_limiter = max(time.roofline, key=lambda key: time.roofline[key])
     bands = error_bands(model, time.limiter)
-    confidence, reasons = trust(model, bands["time"], time.limiter)
+    confidence, reasons = judge_confidence(model, bands["time"], time.limiter)
     made = Prediction(
         kernel=bound.name,
         device=target.name,
@@ -127,8 +127,8 @@ def _of(model: Model, kernel: Kernel, launch: Launch, target: Device) -> Predict
         model_version=MODEL_VERSION,
         grid=launch.grid,
         block=launch.block,
-        threads=case.threads,
-        updates=case.threads * bound.updates_per_thread,
+        threads=bound_launch.threads,
+        updates=bound_launch.threads * bound.updates_per_thread,
         warps=model.warps * launch.blocks,
         blocks=launch.blocks,
         time=_seconds(time.seconds),
@@ -141,7 +141,10 @@ def _of(model: Model, kernel: Kernel, launch: Launch, target: Device) -> Predict
         volumes=estimate.volumes,
         occupancy=_occupancy(occupancy),
         resources=Resources(
-            bound.registers, case.shared_bytes, bound.spill_bytes, float(model.own * case.working)
+            bound.registers,
+            bound_launch.shared_bytes,
+            bound.spill_bytes,
+            float(model.own * bound_launch.working),
         ),
         assumptions=(
             *bound.assumptions,
@@ -193,7 +196,7 @@ def _approximations(model: Model) -> tuple[Assumption, ...]:
 
 def _clocked_down(model: Model) -> Iterator[Assumption]:
     """A clock below the nominal one."""
-    clock, nominal = model.device.clock_hz, model.case.device.clock_hz
+    clock, nominal = model.device.clock_hz, model.bound_launch.device.clock_hz
     if clock < nominal:
         yield Assumption(
             f"matrix units in use: the clock is taken to fall from {nominal / 1e9:.3g} to "
@@ -203,7 +206,7 @@ def _clocked_down(model: Model) -> Iterator[Assumption]:
 
 def _cluster_memory_assumption(model: Model) -> Iterator[Assumption]:
     """Shared memory of other blocks, on a device of which no latency is known."""
-    kernel, device = model.case.kernel, model.device
+    kernel, device = model.bound_launch.kernel, model.device
     bound = kernel.bound if isinstance(kernel, BoundKernel) else ()
     if not device.cluster_latency and any(a.field == CLUSTER for a in bound):
         yield Assumption(
@@ -230,16 +233,16 @@ def _diagnostics(model: Model, time: Time) -> dict[str, float]:
         "path_cycles": model.bounds.path,
         "uneven_blocks": time.run.uneven,
     }
-    values = {**model.case.estimate.diagnostics, **simulated}
+    values = {**model.bound_launch.estimate.diagnostics, **simulated}
     return {name: round_significant(value) for name, value in values.items()}
 
 
 def single_dependencies(prediction: Prediction) -> tuple[float, float]:
     """How much of a prediction's dependency graph has a single source per operand, before and after
     pruning (GPA §VI.C)."""
-    from perfassert.predictor.diagnose import coverage
+    from perfassert.predictor.diagnose import dependency_coverage
 
-    return coverage(prediction, predict)
+    return dependency_coverage(prediction, predict)
 
 
 def access_costs(
@@ -250,16 +253,16 @@ def access_costs(
     warps did, where a sample of blocks was executed."""
     if not isinstance(kernel, CompiledKernel):
         return {}, (), {}
-    case = estimate_case(kernel, launch, device)
-    known = case.estimate.accesses
-    assert isinstance(case.kernel, BoundKernel)
+    bound_launch = bind_launch(kernel, launch, device)
+    known = bound_launch.estimate.accesses
+    assert isinstance(bound_launch.kernel, BoundKernel)
     costs = {
         n.program: [(known[i].wavefronts, known[i].sectors) for i in n.touches if i in known]
-        for n in case.kernel.graph.nodes
+        for n in bound_launch.kernel.graph.nodes
         if n.touches
     }
-    work = case.kernel.work
-    return costs, case.kernel.assumptions, {} if work is None else work.issued
+    work = bound_launch.kernel.work
+    return costs, bound_launch.kernel.assumptions, {} if work is None else work.issued
 
 
 def _check_block(launch: Launch, device: Device) -> None:

@@ -16,8 +16,8 @@ from dataclasses import replace
 
 from perfassert.engines.execution.execute import execute
 from perfassert.engines.execution.memory import Region
-from perfassert.engines.execution.plan import Limits
-from perfassert.engines.execution.presets import Argument
+from perfassert.engines.execution.plan import ExecutionLimits
+from perfassert.engines.execution.presets import ArgumentValue
 from perfassert.engines.execution.provenance import ORDINARY
 from perfassert.engines.execution.sample import spread_blocks
 from perfassert.engines.execution.slicing import control_slice
@@ -28,7 +28,7 @@ from perfassert.kernel.machine import Kind, MachineCode, Micro, Preset, Relation
 from perfassert.kernel.program import Program
 
 _BLOCKS = 2
-_LIMITS = Limits(lane_instructions=2_000_000, instructions=20_000)
+_LIMITS = ExecutionLimits(lane_instructions=2_000_000, instructions=20_000)
 _WORDS = {"float": 1, "double": 2}
 _COMPARISONS = (Kind.COMPARE, Kind.COMPARE_EXTENDED, Kind.COMPARE_WIDE)
 _CONVERSIONS = (Kind.TO_INTEGER, Kind.ROUND)
@@ -38,7 +38,7 @@ _SAME = (Relation.EQ, Relation.NE)
 
 
 def rare_sides(
-    machine: MachineCode, program: Program, launch: Launch, given: list[Argument]
+    machine: MachineCode, program: Program, launch: Launch, given: list[ArgumentValue]
 ) -> Rare:
     """Jumps of which ordinary numbers never take one side, where floats that are not given decide:
     by address, with True where they never jump."""
@@ -68,7 +68,7 @@ def rare_sides(
 
 
 def _loads(
-    machine: MachineCode, program: Program, given: list[Argument]
+    machine: MachineCode, program: Program, given: list[ArgumentValue]
 ) -> Iterator[tuple[int, str]]:
     """Instructions that load floats whose values nobody gives, with their type."""
     known = {g.name for g in given if isinstance(g, Region) and g.content is not None}
@@ -91,7 +91,7 @@ def _floating(dtype: str | None) -> str:
     return next((w for w in words if w in _WORDS), "")
 
 
-def _number(dtype: str | None) -> Argument:
+def _number(dtype: str | None) -> ArgumentValue:
     """A parameter that is not given: 1.5, if it is a float."""
     return {"float": b"\0\0\xc0\x3f", "double": b"\0\0\0\0\0\0\xf8\x3f"}.get(_floating(dtype))
 

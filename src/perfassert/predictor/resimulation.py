@@ -12,8 +12,7 @@ from functools import cached_property
 from math import inf
 from typing import Any
 
-from perfassert.engines.advisor.case import Case as AdvisorCase
-from perfassert.engines.advisor.case import Match
+from perfassert.engines.advisor.case import Case, Match
 from perfassert.engines.advisor.change import Change
 from perfassert.errors import PerfAssertError
 from perfassert.hardware.model import Device
@@ -34,11 +33,11 @@ from perfassert.predictor.changed_graph import (
     without,
 )
 from perfassert.predictor.memory import LOAD_STORE_UNIT
-from perfassert.predictor.model import Case, Model, case_of, device_latency
+from perfassert.predictor.model import BoundLaunch, Model, device_latency, estimate_bound_launch
 from perfassert.predictor.relaunching import resizable, same_work
 from perfassert.predictor.scheduling import IN_FLIGHT, recount_stalls, reschedule
 from perfassert.predictor.time import launch_time, least_seconds, loaded_model
-from perfassert.predictor.unrolling import factor, unroll
+from perfassert.predictor.unrolling import unroll_factor, unroll_loops
 from perfassert.predictor.whatif import with_changes
 
 Predict = Callable[[Kernel, Launch, Device], Prediction]
@@ -54,7 +53,7 @@ class Resimulation:
     prediction: Any
     predict: Predict
     model: Model
-    case: AdvisorCase
+    case: Case
 
     def speedup(self, match: Match, worth: float = 0.0) -> float | None:
         """Old over new time; None where the match says of nothing how it would change, or where
@@ -78,15 +77,15 @@ class Resimulation:
         if change.threads is not None:
             return self._time_of_relaunch(change.threads)
         edit = _Edit(change, self.model, self.case)
-        case, launch = self._changed_case(change, edit)
-        model = loaded_model(case, launch, case.device, edit)
+        bound_launch, launch = self._changed_launch(change, edit)
+        model = loaded_model(bound_launch, launch, bound_launch.device, edit)
         least = least_seconds(model)
         return least if least > enough else launch_time(model).seconds
 
     def _time_of_relaunch(self, threads: int) -> float | None:
         """Blocks of so many threads, of the same shape as far as that goes, and as many of them as
         cover the same threads; None for code that would have to be written for them."""
-        if not resizable(self.model.case.kernel):
+        if not resizable(self.model.bound_launch.kernel):
             return None
         launch = self.prediction.origin[1]
         block = _resize_block(launch.block, threads)
@@ -98,9 +97,9 @@ class Resimulation:
         after = self.predict(*with_changes(self.prediction, changes))
         return float(after.time) if same_work(self.prediction, after) else None
 
-    def _changed_case(self, change: Change, edit: _Edit) -> tuple[Case, Launch]:
+    def _changed_launch(self, change: Change, edit: _Edit) -> tuple[BoundLaunch, Launch]:
         """What accesses cost and move after the change."""
-        launch, described = self.prediction.origin[1], self.model.case.kernel
+        launch, described = self.prediction.origin[1], self.model.bound_launch.kernel
         accessed = described
         if isinstance(accessed, BoundKernel):
             accessed = _with_changed_accesses(accessed, change, edit, launch)
@@ -112,16 +111,20 @@ class Resimulation:
             dynamic = min(launch.shared_bytes, change.shared_bytes)
             described = replace(described, shared_bytes=change.shared_bytes - dynamic)
             launch = replace(launch, shared_bytes=dynamic)
-        case = self._estimate(described, launch, accessed is not self.model.case.kernel)
-        return replace(case, estimate=changed_estimate(case, change, edit.copies)), launch
+        bound_launch = self._estimate(
+            described, launch, accessed is not self.model.bound_launch.kernel
+        )
+        return replace(
+            bound_launch, estimate=changed_estimate(bound_launch, change, edit.copies)
+        ), launch
 
-    def _estimate(self, described: Description, launch: Launch, moved: bool) -> Case:
+    def _estimate(self, described: Description, launch: Launch, moved: bool) -> BoundLaunch:
         """The estimate stays where neither accesses nor the blocks that reside have changed."""
-        before, device = self.model.case, self.prediction.origin[2]
+        before, device = self.model.bound_launch, self.prediction.origin[2]
         shared = described.shared_bytes + launch.shared_bytes
         unit_occupancy = occupancy(device, launch.threads_per_block, described.registers, shared)
         if moved or unit_occupancy != before.occupancy or shared != before.shared_bytes:
-            return case_of(described, before.work, launch, device)
+            return estimate_bound_launch(described, before.effective_launch, launch, device)
         return replace(before, kernel=described)
 
 
@@ -183,7 +186,7 @@ class _Edit:
 
     change: Change
     model: Model
-    case: AdvisorCase
+    case: Case
 
     @cached_property
     def copies(self) -> Mapping[int, tuple[int, ...]]:
@@ -213,7 +216,7 @@ class _Edit:
 
     def registers(self) -> int:
         """What was spilled, and what copies of a loop's body load, is held in registers."""
-        change, kernel, graph = self.change, self.model.case.kernel, self.model.graph
+        change, kernel, graph = self.change, self.model.bound_launch.kernel, self.model.graph
         if change.registers is not None:
             return change.registers
         spilled = (kernel.spill_bytes or 0) // _WORD if change.unspilled else 0
@@ -221,7 +224,7 @@ class _Edit:
         for loop in self.of(change.unrolled) if not kernel.spill_bytes else ():
             nodes = [n for n in graph.nodes if n.loop == loop and n.produces]
             loads = [n for n in nodes if node_space(n) == "global"]
-            loaded = max(loaded, (factor(graph, loop) - 1) * len(loads))
+            loaded = max(loaded, (unroll_factor(graph, loop) - 1) * len(loads))
         most = self.model.device.max_registers_per_thread
         return min(kernel.registers + spilled + min(loaded, IN_FLIGHT), most)
 
@@ -231,7 +234,7 @@ class _Edit:
         if change.balanced:
             graph = balance_warps(graph, self.model.warps)
         gone = {n for i in change.removed | change.constant for n in self.copies.get(i, ())}
-        kernel = self.model.case.kernel
+        kernel = self.model.bound_launch.kernel
         program = kernel.program if isinstance(kernel, BoundKernel) else None
         accesses = kernel.bound if isinstance(kernel, BoundKernel) else ()
         if gone:
@@ -244,7 +247,7 @@ class _Edit:
         if change.asynchronous:
             graph = asynchronous(graph, change.asynchronous)
         if loops := self.of(change.unrolled):
-            graph = unroll(graph, loops)
+            graph = unroll_loops(graph, loops)
         if loops or change.reordered:
             graph = reschedule(graph, loops | self.of(change.reordered), self.model.device, program,
                               accesses, bool(change.reordered))  # fmt: skip

@@ -10,20 +10,20 @@ import numpy.typing as npt
 
 from perfassert.engines.execution.execute import execute
 from perfassert.engines.execution.memory import Region
-from perfassert.engines.execution.plan import Limits
-from perfassert.engines.execution.presets import Argument
+from perfassert.engines.execution.plan import ExecutionLimits
+from perfassert.engines.execution.presets import ArgumentValue
 from perfassert.engines.execution.result import Execution
 from perfassert.engines.execution.sample import origins
 from perfassert.frontends.cuda.kernels import CompiledCode
 from perfassert.hardware.model import Device
 from perfassert.kernel.launch import Launch
-from perfassert.predictor.arguments import arguments
+from perfassert.predictor.arguments import execution_arguments
 
 _THREADS = 8192  # that run side by side: wide enough that arrays pay off
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class LaunchRun:
     """``contents``: what the buffers hold now whose content is known throughout; ``failed``: why
     the launch did not come to its end."""
 
@@ -31,22 +31,22 @@ class Run:
     failed: str = ""
 
 
-def run(code: CompiledCode, launch: Launch, device: Device, lane_instructions: int) -> Run:
+def run(code: CompiledCode, launch: Launch, device: Device, lane_instructions: int) -> LaunchRun:
     """All blocks, some of them side by side and then the next; at most so many instructions of
     lanes. Blocks that wait for each other do not come to an end."""
     machine = code.executable(device.arch)
-    given = arguments(code.program(device.arch).parameters, launch)
+    given = execution_arguments(code.program(device.arch).parameters, launch)
     side_by_side = max(1, _THREADS // launch.threads_per_block)
     left = lane_instructions
     for first in range(0, launch.blocks, side_by_side):
         blocks = range(first, min(first + side_by_side, launch.blocks))
-        limits = Limits(lane_instructions=left, instructions=lane_instructions)
+        limits = ExecutionLimits(lane_instructions=left, instructions=lane_instructions)
         done = execute(machine, launch, given, blocks, limits)
         left -= done.lane_instructions
         if failed := _failure_reason(done, left):
-            return Run({}, failed)
+            return LaunchRun({}, failed)
         given = _after(given, done)
-    return Run(
+    return LaunchRun(
         {a.name: a.content for a in given if isinstance(a, Region) and a.content is not None}
     )
 
@@ -62,7 +62,7 @@ def _failure_reason(done: Execution, left: int) -> str:
     return ""
 
 
-def _after(given: Sequence[Argument], done: Execution) -> list[Argument]:
+def _after(given: Sequence[ArgumentValue], done: Execution) -> list[ArgumentValue]:
     """The same arguments, with what the blocks left in memory; a buffer is unknown as a whole."""
     return [_region_after(a, done) if isinstance(a, Region) else a for a in given]
 

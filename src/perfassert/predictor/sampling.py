@@ -27,7 +27,7 @@ an execution dependency until its source is known to be a constant load. ``stall
 from __future__ import annotations
 
 from perfassert.engines.pipeline.configuration import Unit
-from perfassert.engines.pipeline.results import Profile
+from perfassert.engines.pipeline.results import StallProfile
 from perfassert.kernel.graph import InstructionGraph, Node
 from perfassert.kernel.roles import node_space, off_chip
 from perfassert.kernel.samples import SELECTED, Count, Samples
@@ -37,7 +37,11 @@ _FETCH = "instruction_fetch"
 
 
 def samples(
-    profile: Profile, unit: Unit, graph: InstructionGraph, skipped: frozenset[int], slower: float
+    profile: StallProfile,
+    unit: Unit,
+    graph: InstructionGraph,
+    skipped: frozenset[int],
+    slower: float,
 ) -> Samples:
     """Samples of the nodes not in ``skipped``, in warp cycles of the simulated unit.
 
@@ -50,7 +54,7 @@ def samples(
 
 class _Sampler:
     def __init__(
-        self, profile: Profile, unit: Unit, graph: InstructionGraph, skipped: frozenset[int]
+        self, profile: StallProfile, unit: Unit, graph: InstructionGraph, skipped: frozenset[int]
     ) -> None:
         self.profile = profile
         self.ticks = unit.pipelines.ticks

@@ -26,7 +26,14 @@ from perfassert.predictor.dealing import Alone, unevenness
 from perfassert.predictor.fetching import FETCH
 from perfassert.predictor.matrix_units import HANDED_OVER, MATRIX_QUEUE
 from perfassert.predictor.memory import CLUSTER_NETWORK, L2, LOAD_STORE_UNIT, QUEUE
-from perfassert.predictor.model import Case, Edit, Model, estimate_case, make_model, uneven_work
+from perfassert.predictor.model import (
+    BoundLaunch,
+    Edit,
+    Model,
+    bind_launch,
+    make_model,
+    uneven_work,
+)
 from perfassert.source import Assumption
 
 _SERVER = {
@@ -56,11 +63,11 @@ class Time:
     bounds: Mapping[str, float]
     roofline: Mapping[str, float]
     limiter: str
-    run: Run
+    run: UnitRun
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class UnitRun:
     """What the pipeline engine says about the busiest unit.
 
     ``cycles``: the mean over start phases; ``spread``: how far they lie apart, as a share;
@@ -95,16 +102,18 @@ def versioned_model(kernel: Kernel, launch: Launch, device: Device, version: str
 
 @lru_cache(maxsize=8)  # those of all predictions would fill the memory
 def _launch_model(kernel: Kernel, launch: Launch, device: Device, version: str | None) -> Model:
-    return loaded_model(estimate_case(kernel, launch, device), launch, device)
+    return loaded_model(bind_launch(kernel, launch, device), launch, device)
 
 
-def loaded_model(case: Case, launch: Launch, device: Device, edit: Edit | None = None) -> Model:
+def loaded_model(
+    bound_launch: BoundLaunch, launch: Launch, device: Device, edit: Edit | None = None
+) -> Model:
     """The model of a launch at the clock that its load leaves.
 
     With ρ, the share of the time at the nominal clock f for which matrix units are busy, that is
     f − ρ · (f − s), where s is what the device sustains under their load.
     """
-    model = make_model(case, launch, device, edit)
+    model = make_model(bound_launch, launch, device, edit)
     sustained = device.sustained_clock_hz
     pipelines = _matrix_pipelines(model) if sustained else ()
     busy = max((model.bounds.pipelines.get(name, 0.0) for name in pipelines), default=0.0)
@@ -112,7 +121,7 @@ def loaded_model(case: Case, launch: Launch, device: Device, edit: Edit | None =
         return model
     share = busy / (launch_time(model).busy * device.clock_hz)
     clock = device.clock_hz - share * (device.clock_hz - sustained)
-    return make_model(case, launch, device.replace(clock_hz=clock), edit)
+    return make_model(bound_launch, launch, device.replace(clock_hz=clock), edit)
 
 
 def _matrix_pipelines(model: Model) -> Iterator[str]:
@@ -136,7 +145,7 @@ def least_seconds(model: Model) -> float:
 
 
 def _roofline(model: Model) -> Mapping[str, float]:
-    kernel, volumes = model.case.kernel, model.case.estimate.volumes
+    kernel, volumes = model.bound_launch.kernel, model.bound_launch.estimate.volumes
     own = kernel.arithmetic if isinstance(kernel, BoundKernel) else ""
     arithmetic = own or ARITHMETIC.get(kernel.dtype, "int32")
     return roofline(kernel, model.launch, model.device, volumes, arithmetic, model.active)
@@ -186,7 +195,7 @@ def behind_dram(alone: float, dram: float, knee: float) -> float:
     return longer * (1 + (shorter / longer) ** knee) ** (1 / knee) if longer else 0.0
 
 
-def _run(model: Model) -> Run:
+def _run(model: Model) -> UnitRun:
     """Simulate, with the first blocks in step and apart."""
     unit, instructions = model.unit, model.length * model.blocks
     enough = _WAVES * model.length * unit.resident
@@ -202,7 +211,7 @@ def _run(model: Model) -> Run:
         ends += [_extrapolate_end(t, instructions)[1] for s, t in apart if _all_started(unit, s, t)]
     end = fmean(ends)
     uneven = _unevenness_factor(model, end)
-    return Run(
+    return UnitRun(
         end * uneven / unit.pipelines.ticks,
         (max(ends) - min(ends)) / end if end else 0.0,
         totals.simulated,
@@ -213,12 +222,12 @@ def _run(model: Model) -> Run:
 
 def _unevenness_factor(model: Model, end: float) -> float:
     """How many times as long the unit with most work takes, where data makes blocks differ."""
-    work, unit = uneven_work(model.case.kernel), model.unit
+    work, unit = uneven_work(model.bound_launch.kernel), model.unit
     if work is None:
         return 1.0
     return unevenness(
-        work.blocks, work.longest, model.case.working, model.device.compute_units,
-        model.case.occupancy.resident_blocks, end / unit.blocks, _alone(model),
+        work.blocks, work.longest, model.bound_launch.working, model.device.compute_units,
+        model.bound_launch.occupancy.resident_blocks, end / unit.blocks, _alone(model),
     )  # fmt: skip
 
 
@@ -295,7 +304,7 @@ def _limits(model: Model, alone: Mapping[str, float]) -> dict[str, float]:
         if name != "latency":
             limits[name] = max(limits.get(name, 0.0), cycles / clock_hz)
     limits["latency"] = model.bounds.path / clock_hz
-    turns = model.case.estimate.meeting * model.device.l2_atomic_cycles
+    turns = model.bound_launch.estimate.meeting * model.device.l2_atomic_cycles
     if turns:
         limits["atomics"] = turns / clock_hz
     return limits

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from perfassert.engines.pipeline.events import Stall
-from perfassert.engines.pipeline.watch import Interval, watch
+from perfassert.engines.pipeline.watch import WarpInterval, watch
 from perfassert.kernel.description import BoundKernel
 from perfassert.kernel.samples import SELECTED
 from perfassert.prediction.prediction import Prediction
@@ -22,7 +22,7 @@ _MOST = 3000  # intervals
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class TimelineSpan:
     """Whole cycles that a warp spends for one reason; ``place``: the line that it is about to
     issue."""
 
@@ -32,7 +32,7 @@ class Span:
     place: str
 
 
-Lane = tuple[Span, ...]
+Lane = tuple[TimelineSpan, ...]
 """What happens in the place of one resident warp, which another block takes over."""
 
 
@@ -43,20 +43,20 @@ def timeline(prediction: Prediction) -> tuple[Lane, ...]:
         return ()
     model = launch_model(*prediction.origin)
     known = _Reasons(model)
-    warps: dict[tuple[int, int], list[Span]] = {}
+    warps: dict[tuple[int, int], list[TimelineSpan]] = {}
     for one in watch(model.unit, _MOST):
         spans = warps.setdefault((one.block, one.warp), [])
-        span = Span(round(one.start), round(one.start + one.length), *known.of(one))
+        span = TimelineSpan(round(one.start), round(one.start + one.length), *known.of(one))
         if spans and (spans[-1].reason, spans[-1].place) == (span.reason, span.place):
-            spans[-1] = Span(spans[-1].start, span.end, span.reason, span.place)
+            spans[-1] = TimelineSpan(spans[-1].start, span.end, span.reason, span.place)
         elif span.end > span.start:
             spans.append(span)
     return _lanes({at: spans for at, spans in sorted(warps.items()) if spans})
 
 
-def _lanes(warps: Mapping[tuple[int, int], Sequence[Span]]) -> tuple[Lane, ...]:
+def _lanes(warps: Mapping[tuple[int, int], Sequence[TimelineSpan]]) -> tuple[Lane, ...]:
     """The warps of a later block follow those whose places they take."""
-    lanes: list[tuple[int, list[Span]]] = []
+    lanes: list[tuple[int, list[TimelineSpan]]] = []
     for (_, warp), spans in warps.items():
         begin = spans[0].start
         free = (one for number, one in lanes if number == warp and one[-1].end <= begin)
@@ -64,7 +64,7 @@ def _lanes(warps: Mapping[tuple[int, int], Sequence[Span]]) -> tuple[Lane, ...]:
             lanes.append((warp, list(spans)))
             continue
         if lane[-1].end < begin:
-            lane.append(Span(lane[-1].end, begin, DRAIN, ""))
+            lane.append(TimelineSpan(lane[-1].end, begin, DRAIN, ""))
         lane += spans
     return tuple(tuple(lane) for _, lane in lanes)
 
@@ -79,14 +79,14 @@ class _Reasons:
         self.queued = {
             n.graph_node for p in model.unit.programs for n in p.nodes if names[n.pipeline] == QUEUE
         }
-        kernel: Any = model.case.kernel
+        kernel: Any = model.bound_launch.kernel
         self.program = kernel.program if isinstance(kernel, BoundKernel) else None
 
-    def of(self, one: Interval) -> tuple[str, str]:
+    def of(self, one: WarpInterval) -> tuple[str, str]:
         """Reason and place."""
         return self.reason(one), self.place(one.node)
 
-    def reason(self, one: Interval) -> str:
+    def reason(self, one: WarpInterval) -> str:
         if {one.node, one.producer} & self.launch:
             return LAUNCH
         if one.reason is None:
@@ -117,7 +117,7 @@ def timeline_data(lanes: Sequence[Lane]) -> dict[str, Any]:
     reasons = list(dict.fromkeys(span.reason for lane in lanes for span in lane))
     places = list(dict.fromkeys(span.place for lane in lanes for span in lane))
 
-    def numbers(span: Span) -> tuple[int, int, int]:
+    def numbers(span: TimelineSpan) -> tuple[int, int, int]:
         return reasons.index(span.reason), span.end - span.start, places.index(span.place)
 
     warps = [

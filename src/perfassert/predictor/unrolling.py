@@ -21,15 +21,15 @@ _MOST = 8  # copies of a body: more need more registers than there are
 _OTHERWISE = 4  # where no number of copies divides the trips
 
 
-def unroll(graph: InstructionGraph, loops: frozenset[int]) -> InstructionGraph:
+def unroll_loops(graph: InstructionGraph, loops: frozenset[int]) -> InstructionGraph:
     """The innermost ones of these loops unrolled; those that run once or wait for other warps in
     every iteration stay."""
-    counts = {loop: factor(graph, loop) for loop in sorted(loops)}
+    counts = {loop: unroll_factor(graph, loop) for loop in sorted(loops)}
     counts = {loop: count for loop, count in counts.items() if count > 1}
     return _Unrolling(graph, counts).graph() if counts else graph
 
 
-def factor(graph: InstructionGraph, loop: int) -> int:
+def unroll_factor(graph: InstructionGraph, loop: int) -> int:
     """Copies of the body; 1 where it stays as it is."""
     body = graph.loops[loop].body
     inner = any(item.kind is ItemKind.LOOP for item in body)

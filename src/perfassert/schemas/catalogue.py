@@ -6,13 +6,13 @@ import json
 from collections.abc import Callable, Mapping
 
 from perfassert.expect.metrics import METRICS, Metric
-from perfassert.schemas.data_files import device, suite
+from perfassert.schemas.data_files import device_schema, suite
 from perfassert.schemas.parts import Schema
 from perfassert.schemas.perf_toml import launches_file, perf_toml
 from perfassert.schemas.report import report
 
 _MAKERS: Mapping[str, Callable[[], Schema]] = {
-    "device": device,
+    "device": device_schema,
     "launches": launches_file,
     "report": report,
     "suite": suite,
@@ -24,7 +24,7 @@ def schema(name: str, metrics: Mapping[str, Metric] = METRICS) -> Schema:
     return perf_toml(metrics) if name == "perf-toml" else _MAKERS[name]()
 
 
-def file_name(name: str) -> str:
+def schema_file_name(name: str) -> str:
     """Under which it is published, with its version: ``perf-toml-1.json``."""
     return f"{name}-{str(schema(name)['$id']).rpartition(':')[2]}.json"
 

@@ -31,10 +31,10 @@ from perfassert.schemas.parts import (
 _GRADES = one_of(grade.value for grade in Grade)
 
 
-def device() -> Schema:
+def device_schema() -> Schema:
     """A device file; one that extends another may leave anything out but its name."""
     values = {key: at(_unit(rule)) for key, rule in devices.VALUES.items()}
-    cycles = at(_unit(devices.Key({"cycles": 1.0})))
+    cycles = at(_unit(devices.ValueRule({"cycles": 1.0})))
     operation = {
         "pipeline": TEXT, "issue": cycles, "completion": cycles,
         "variant": annotate(TEXT, "the matrix instruction, as in tensor.m16n8k16.f16.f32"),
@@ -65,12 +65,12 @@ def device() -> Schema:
     return document("device", 1, "A GPU", schema, **{_unit(rule): _entry(rule) for rule in rules})
 
 
-def _unit(rule: devices.Key) -> str:
+def _unit(rule: devices.ValueRule) -> str:
     """What entries in the same units are defined as."""
     return f"in {next(iter(rule.units))}".replace("/", " per ")
 
 
-def _entry(rule: devices.Key) -> Schema:
+def _entry(rule: devices.ValueRule) -> Schema:
     known = [key for key, other in devices.VALUES.items() if other.units == rule.units]
     entry = {
         "value": either(NUMBER, one_of(known)),

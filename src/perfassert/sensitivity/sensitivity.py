@@ -51,7 +51,7 @@ def assumed_keys(device: Device) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def value_of(device: Device, key: str) -> float:
+def device_value(device: Device, key: str) -> float:
     """The number behind a key, in base units."""
     section, name, part = key_parts(key)
     if section == "matrix":
@@ -106,7 +106,7 @@ def _variants(device: Device, key: str) -> tuple[Device, ...]:
 
 def _valid(device: Device, key: str, factors: Iterable[float]) -> Iterator[Device]:
     section, name, _ = key_parts(key)
-    now = value_of(device, key)
+    now = device_value(device, key)
     for factor in factors if now and key != _BOUND_TO else ():
         value = now * factor
         if section == "values" and VALUES[name].integer:

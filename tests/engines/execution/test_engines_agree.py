@@ -14,7 +14,7 @@ from engines.execution.random_operations import AWKWARD, BLOCK_BYTES, SAVED, WOR
 
 from perfassert.engines.execution.compiled import available
 from perfassert.engines.execution.memory import Region
-from perfassert.engines.execution.plan import Limits
+from perfassert.engines.execution.plan import ExecutionLimits
 from perfassert.engines.execution.slicing import control_slice
 
 pytestmark = pytest.mark.skipif(not available(), reason="the compiled engine was not built")
@@ -22,7 +22,7 @@ HERE = Path(__file__).parent
 PARTS = 10
 COUNT = int(os.environ.get("PERFASSERT_RANDOM_PROGRAMS", "200"))
 START = (("threadIdx.x", 13), ("laneid", 5), ("blockIdx.x", 11))
-LIMITS = Limits(400_000, 20_000)
+LIMITS = ExecutionLimits(400_000, 20_000)
 
 
 def both(code, grid, block, arguments, shared=0, **more):
@@ -60,7 +60,7 @@ def test_on_random_flow_of_control(part):
     for seed in seeds(part):
         generator = Generator(seed)
         code, _ = machine_code(generator.program(), generator.loops, START)
-        run = both(code, 2, 80, [], limits=LIMITS if seed % 8 else Limits(9000, 300))
+        run = both(code, 2, 80, [], limits=LIMITS if seed % 8 else ExecutionLimits(9000, 300))
         assert run.lane_instructions, seed
 
 

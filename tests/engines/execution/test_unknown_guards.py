@@ -5,7 +5,7 @@ import pytest
 from engines.execution.machine import launched
 
 from perfassert.engines.execution.compiled import available
-from perfassert.engines.execution.sample import summary
+from perfassert.engines.execution.sample import summarize_execution
 from perfassert.kernel.machine import (
     Kind,
     MachineCode,
@@ -84,7 +84,7 @@ def test_memory(compiled):
 def test_an_instruction_without_a_translation_touched_something(compiled):
     """It is not known where, which is not nowhere; one that was not executed touched nothing."""
     body = (Micro(Kind.UNKNOWN, (5,)), -1), (load(6), -1), (Micro(Kind.EXIT), -1), (load(7), -1)
-    found = summary(run(code(*body), compiled), {}, 1).accesses
+    found = summarize_execution(run(code(*body), compiled), {}, 1).accesses
     assert found[16].unknown
     assert not found[32].unknown
     assert found[32].sectors == 1

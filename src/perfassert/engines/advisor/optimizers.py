@@ -20,7 +20,7 @@ def all_optimizers() -> Sequence[Optimizer]:
 
 def plugged_optimizers() -> Contributions[Optimizer]:
     """What plug-ins add, by name."""
-    return gather("perfassert_optimizers", _read, (o.name for o in own_optimizers()))
+    return gather("perfassert_optimizers", _read_optimizers, (o.name for o in own_optimizers()))
 
 
 @dataclass(slots=True)
@@ -32,7 +32,7 @@ class _Plugged:
     match: Callable[[Case], Match | None]
 
 
-def _read(plugin: str, given: Any) -> Iterator[tuple[str, Optimizer]]:
+def _read_optimizers(plugin: str, given: Any) -> Iterator[tuple[str, Optimizer]]:
     for one in given:
         name, category, match = (getattr(one, key, None) for key in ("name", "category", "match"))
         if not (isinstance(name, str) and name.strip() and callable(match)):

@@ -16,7 +16,7 @@ from perfassert.engines.advisor.code import Code
 _Rows = npt.NDArray[np.int64]
 _FAR = np.int64(1) << 40
 _CHUNK = 512
-Pair = tuple[int, int]
+InstructionPair = tuple[int, int]
 
 
 class Paths:
@@ -33,26 +33,26 @@ class Paths:
         cycles = (max(1, i.stall) for i in code.instructions)
         self._issue = list(accumulate(cycles, initial=0))
 
-    def longest(self, pairs: Iterable[Pair]) -> dict[Pair, int]:
+    def longest(self, pairs: Iterable[InstructionPair]) -> dict[InstructionPair, int]:
         """Instructions on the longest acyclic path, with as few back edges as there can be.
 
         Such a path visits no block twice; without that bound the question has no fast answer.
         """
         return self._lengths(pairs, self._count, self._farthest)
 
-    def soonest(self, pairs: Iterable[Pair]) -> dict[Pair, int]:
+    def soonest(self, pairs: Iterable[InstructionPair]) -> dict[InstructionPair, int]:
         """Cycles in which a warp can get from one to the other at best, by stall counts."""
         return self._lengths(pairs, self._issue, self._nearest)
 
     def _lengths(
         self,
-        pairs: Iterable[Pair],
+        pairs: Iterable[InstructionPair],
         until: Sequence[int],
         between: Callable[[Sequence[int], Sequence[int]], _Rows],
-    ) -> dict[Pair, int]:
+    ) -> dict[InstructionPair, int]:
         instructions = self._code.instructions
-        result: dict[Pair, int] = {}
-        apart: dict[int, list[Pair]] = {}
+        result: dict[InstructionPair, int] = {}
+        apart: dict[int, list[InstructionPair]] = {}
         for pair in pairs:
             source, use = (instructions[i] for i in pair)
             if source.block < 0 or use.block < 0:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from perfassert.engines.execution.collective import WARP, pack_lanes, unpack_lanes
 from perfassert.engines.execution.memory import Plane
-from perfassert.engines.execution.plan import Plan
+from perfassert.engines.execution.plan import ExecutionPlan
 from perfassert.engines.execution.presets import Setting
 from perfassert.engines.execution.result import Counts, Execution, Outside, Touch
 from perfassert.kernel.machine import Kind, MachineInstruction, Memory, Micro, Space
@@ -39,7 +39,7 @@ def available() -> bool:
     return _core() is not None
 
 
-def run_compiled(plan: Plan) -> Execution:
+def run_compiled(plan: ExecutionPlan) -> Execution:
     """As :class:`~perfassert.engines.execution.interpreter.Interpreter` does, to the bit."""
     packing = _Packing(plan)
     packed_result = _core().execute(np.array(packing.words, np.uint64).tobytes())
@@ -49,7 +49,7 @@ def run_compiled(plan: Plan) -> Execution:
 class _Packing:
     """``words``: what the core reads; ``held``: the arrays that it is given the addresses of."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: ExecutionPlan) -> None:
         setting = plan.setting
         count = len(setting.code.instructions) + 1
         self.executed = np.zeros((setting.warps, count), np.int64)
@@ -70,7 +70,7 @@ class _Packing:
         self.held.append(array)
         return int(array.ctypes.data)
 
-    def _setting(self, plan: Plan) -> Iterator[int]:
+    def _setting(self, plan: ExecutionPlan) -> Iterator[int]:
         setting, limits = plan.setting, plan.limits
         yield from (setting.warps, setting.warps_per_block)
         yield from (limits.lane_instructions, limits.instructions)
@@ -81,7 +81,7 @@ class _Packing:
         for entry in setting.code.entries.items():
             yield from entry
 
-    def _memory(self, plan: Plan) -> Iterator[int]:
+    def _memory(self, plan: ExecutionPlan) -> Iterator[int]:
         setting, memory = plan.setting, plan.setting.memory
         spaces = {o.memory.space for s in plan.steps for _, o, _ in s if o.memory is not None}
         shared = not spaces.isdisjoint((Space.SHARED, Space.GENERIC))
@@ -111,7 +111,7 @@ class _Packing:
         yield from (self._address(content), self._address(marks))
         yield from (0, 0) if plane is None else (len(content), int(plane.marked))
 
-    def _registers(self, plan: Plan) -> Iterator[int]:
+    def _registers(self, plan: ExecutionPlan) -> Iterator[int]:
         setting = plan.setting
         values, unknown = setting.values(), setting.unknown()
         written = {t for s in plan.steps for _, o, _ in s for t in o.targets}
@@ -126,7 +126,7 @@ class _Packing:
             yield from (start, rows, 0 if marks is None else int(marks[0, 0]))
             yield from (int(register in written), int(register in setting.code.uniform))
 
-    def _code(self, plan: Plan) -> Iterator[int]:
+    def _code(self, plan: ExecutionPlan) -> Iterator[int]:
         instructions = plan.setting.code.instructions
         yield len(instructions)
         for instruction, steps in zip(instructions, plan.steps, strict=True):
@@ -155,7 +155,7 @@ class _Packing:
         yield int(memory.combine_signed)
 
 
-def _numbers(plan: Plan) -> dict[int, int]:
+def _numbers(plan: ExecutionPlan) -> dict[int, int]:
     """Registers that are used, by new number; 0 stays 0."""
     instructions = plan.setting.code.instructions
     used = {0: 0}
@@ -173,7 +173,7 @@ def _registers_of(instruction: MachineInstruction, operations: list[Micro]) -> I
         yield from (t for t in operation.targets if t > 0)
 
 
-def _unpack(plan: Plan, packing: _Packing, packed_result: tuple[Any, ...]) -> Execution:
+def _unpack(plan: ExecutionPlan, packing: _Packing, packed_result: tuple[Any, ...]) -> Execution:
     setting = plan.setting
     guesses, lost, forced, alive, cut, branches, taken, outside, marked, touched = packed_result
     for (plane, marks), some in zip(packing.planes, marked, strict=False):

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from perfassert.engines.execution.compiled import available, run_compiled
 from perfassert.engines.execution.interpreter import Interpreter
-from perfassert.engines.execution.plan import Limits, Plan
-from perfassert.engines.execution.presets import Argument, Setting
+from perfassert.engines.execution.plan import ExecutionLimits, ExecutionPlan
+from perfassert.engines.execution.presets import ArgumentValue, Setting
 from perfassert.engines.execution.result import Execution
 from perfassert.kernel.launch import Launch
 from perfassert.kernel.machine import MachineCode
@@ -16,9 +16,9 @@ from perfassert.kernel.machine import MachineCode
 def execute(
     code: MachineCode,
     launch: Launch,
-    arguments: Sequence[Argument],
+    arguments: Sequence[ArgumentValue],
     blocks: Sequence[int],
-    limits: Limits | None = None,
+    limits: ExecutionLimits | None = None,
     needed: frozenset[tuple[int, int]] | None = None,
     compiled: bool = True,
 ) -> Execution:
@@ -28,5 +28,7 @@ def execute(
     :func:`~perfassert.engines.execution.slicing.control_slice` finds them; None: all.
     ``compiled``: on the compiled engine where it was built; both have the same results, to the bit.
     """
-    plan = Plan(Setting(code, launch, arguments, blocks), limits or Limits(), needed)
+    plan = ExecutionPlan(
+        Setting(code, launch, arguments, blocks), limits or ExecutionLimits(), needed
+    )
     return run_compiled(plan) if compiled and available() else Interpreter(plan).run()

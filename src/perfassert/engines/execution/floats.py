@@ -16,7 +16,7 @@ import numpy.typing as npt
 from perfassert.engines.execution.functions import FUNCTIONS, Doubles
 from perfassert.engines.execution.words import (
     Detail,
-    Function,
+    WordFunction,
     Words,
     compare_ordered,
     halves,
@@ -233,7 +233,7 @@ def _half_to_float(detail: Detail, a: Words) -> tuple[Words]:
     return _finish(half.view(np.float16).astype(np.float64), (Rounding.NEAREST, 0, 0))
 
 
-FLOAT: Mapping[Kind, Function] = {
+FLOAT: Mapping[Kind, WordFunction] = {
     Kind.FLOAT_ADD: _float_add, Kind.FLOAT_MULTIPLY: _float_multiply,
     Kind.FLOAT_FUSED: _float_fused, Kind.FLOAT_COMPARE: _float_compare,
     Kind.FLOAT_MINIMUM: _float_minimum, Kind.FLOAT_FUNCTION: _float_function,

@@ -12,7 +12,7 @@ from perfassert.engines.execution import collective
 from perfassert.engines.execution.accesses import Accesses
 from perfassert.engines.execution.collective import Lanes
 from perfassert.engines.execution.floats import FLOAT
-from perfassert.engines.execution.plan import CONTROL, Plan
+from perfassert.engines.execution.plan import CONTROL, ExecutionPlan
 from perfassert.engines.execution.provenance import UNTRANSLATED, Masks
 from perfassert.engines.execution.result import Counts, Execution
 from perfassert.engines.execution.warps import Barriers, Fragment, Warps
@@ -20,13 +20,13 @@ from perfassert.engines.execution.words import INTEGER, Words, carries
 from perfassert.kernel.machine import Combining, Kind, Micro
 
 _PURE = {**INTEGER, **FLOAT}
-Rows = Any  # a slice or an index array: what selects warps from an array of all of them
+RowIndex = Any  # a slice or an index array: what selects warps from an array of all of them
 
 
 class Interpreter:
     """One execution."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: ExecutionPlan) -> None:
         setting = plan.setting
         self.setting = setting
         self.code = setting.code
@@ -51,7 +51,7 @@ class Interpreter:
         )
         self.work = np.cumsum([0, *(bool(steps) for steps in self.steps_of)])
         self.place = 0
-        self.rows: Rows = slice(None)
+        self.rows: RowIndex = slice(None)
         self.numbers: npt.NDArray[np.intp] = np.empty(0, np.intp)
         self.active: Lanes = np.empty((0, 32), np.bool_)
         self.mask = self.active
@@ -497,7 +497,7 @@ def _or_zero(masks: Masks | None) -> Any:
     return np.uint32(0) if masks is None else masks
 
 
-def _selection(rows: npt.NDArray[np.intp], count: int) -> Rows:
+def _selection(rows: npt.NDArray[np.intp], count: int) -> RowIndex:
     """A slice where the warps follow one another: views instead of copies."""
     if len(rows) == count:
         return slice(None)
@@ -513,7 +513,7 @@ def _grown(array: Any, shape: tuple[int, int]) -> Any:
     return np.broadcast_to(array, shape).copy()
 
 
-def _put(array: Any, rows: Rows, where: Lanes, result: Any) -> None:
+def _put(array: Any, rows: RowIndex, where: Lanes, result: Any) -> None:
     if isinstance(rows, slice):
         np.copyto(array[rows], result, where=where)
     else:

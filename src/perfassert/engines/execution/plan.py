@@ -15,7 +15,7 @@ CONTROL = frozenset((
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ExecutionLimits:
     """``lane_instructions`` in all, ``instructions`` of one warp, of those that are executed for
     their results; beyond, warps are cut."""
 
@@ -23,12 +23,12 @@ class Limits:
     instructions: int = 4_000_000
 
 
-class Plan:
+class ExecutionPlan:
     """``steps``: of each instruction the operations that are executed, as (part, operation,
     whether its result is wanted); ``needed``: the (instruction, part) wanted, None: all."""
 
     def __init__(
-        self, setting: Setting, limits: Limits, needed: frozenset[tuple[int, int]] | None
+        self, setting: Setting, limits: ExecutionLimits, needed: frozenset[tuple[int, int]] | None
     ) -> None:
         self.setting = setting
         self.limits = limits

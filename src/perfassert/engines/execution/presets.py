@@ -31,7 +31,7 @@ from perfassert.engines.execution.words import Words
 from perfassert.kernel.launch import Launch
 from perfassert.kernel.machine import MachineCode, Preset, Source
 
-Argument = Union[bytes, Region, None]
+ArgumentValue = Union[bytes, Region, None]
 """A parameter: its bytes, what it points to, or None where the launch does not give it."""
 _GENERIC = {0x18: 0, 0x1C: SHARED_WINDOW, 0x20: 0, 0x24: LOCAL_WINDOW}  # words of bank 0, to sm_89
 _STACK_SLACK = 1 << 10
@@ -45,7 +45,7 @@ class Setting:
         self,
         code: MachineCode,
         launch: Launch,
-        arguments: Sequence[Argument],
+        arguments: Sequence[ArgumentValue],
         blocks: Sequence[int],
     ) -> None:
         self.code = code
@@ -90,7 +90,7 @@ class Setting:
 
     # Constant bank 0
 
-    def _constant_bank(self, arguments: Sequence[Argument]) -> dict[int, tuple[int, int]]:
+    def _constant_bank(self, arguments: Sequence[ArgumentValue]) -> dict[int, tuple[int, int]]:
         """Offset → word and provenance."""
         bank = {offset: (word, 0) for offset, word in _GENERIC.items()}
         for start, extent in (

@@ -45,7 +45,7 @@ def in_a_row(total: int, wave: int, affordable: int) -> tuple[int, ...]:
     return tuple(dict.fromkeys(s + k for s in starts for k in range(length) if s + k < total))
 
 
-def summary(
+def summarize_execution(
     execution: Execution,
     loops: Mapping[int, tuple[Iterable[int], int]],
     total: int,

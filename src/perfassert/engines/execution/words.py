@@ -16,7 +16,7 @@ from perfassert.kernel.machine import Kind, Relation
 
 Words = npt.NDArray[np.uint32]
 Detail = tuple[int, ...]
-Function = Callable[..., tuple[Any, ...]]
+WordFunction = Callable[..., tuple[Any, ...]]
 _LOW = np.uint64(0xFFFFFFFF)
 _SHIFT = np.uint64(32)
 
@@ -242,7 +242,7 @@ def _absolute(detail: Detail, a: Words) -> tuple[Any]:
     return (np.where(a >> np.uint32(31), np.uint32(0) - a, a),)
 
 
-INTEGER: Mapping[Kind, Function] = {
+INTEGER: Mapping[Kind, WordFunction] = {
     Kind.MOVE: _move, Kind.ADD: _add, Kind.MULTIPLY: _multiply,
     Kind.MULTIPLY_WIDE: _multiply_wide, Kind.LOGIC: _logic, Kind.SHIFT: _shift,
     Kind.SELECT: _select, Kind.COMPARE: _compare, Kind.COMPARE_EXTENDED: _compare_extended,

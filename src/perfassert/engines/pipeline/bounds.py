@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import prod
 
 from perfassert.engines.pipeline.configuration import Unit
-from perfassert.engines.pipeline.program import NO_LOOP, Program
+from perfassert.engines.pipeline.program import NO_LOOP, WarpProgram
 from perfassert.kernel.graph import BodyItem, ItemKind
 
 _UNROLLED = 20_000
@@ -70,7 +70,7 @@ def bounds(unit: Unit) -> Bounds:
     )
 
 
-def _executions(program: Program, warps: int) -> dict[int, int]:
+def _executions(program: WarpProgram, warps: int) -> dict[int, int]:
     """How often the nodes of each loop, and of none, are executed by so many warps."""
     executed = {NO_LOOP: warps}
     for index in range(len(program.loops)):
@@ -78,7 +78,7 @@ def _executions(program: Program, warps: int) -> dict[int, int]:
     return executed
 
 
-def critical_path(program: Program) -> int:
+def critical_path(program: WarpProgram) -> int:
     """Ticks of one warp alone if no pipeline were ever busy."""
     trips = [loop.trips for loop in program.loops]
     while _length(program, program.body, trips) > _UNROLLED and max(trips, default=1) > 1:
@@ -86,7 +86,7 @@ def critical_path(program: Program) -> int:
     return _Follower(program, trips).run()
 
 
-def _length(program: Program, body: tuple[BodyItem, ...], trips: list[int]) -> int:
+def _length(program: WarpProgram, body: tuple[BodyItem, ...], trips: list[int]) -> int:
     return sum(
         1 if kind is ItemKind.NODE else trips[i] * _length(program, program.loops[i].body, trips)
         for kind, i in body
@@ -96,7 +96,7 @@ def _length(program: Program, body: tuple[BodyItem, ...], trips: list[int]) -> i
 class _Follower:
     """Follows the program in order and notes when each value is complete at the earliest."""
 
-    def __init__(self, program: Program, trips: list[int]) -> None:
+    def __init__(self, program: WarpProgram, trips: list[int]) -> None:
         self.program = program
         self.trips = trips
         self.chains = {n: program.chain(n) for n in range(NO_LOOP, len(program.loops))}

@@ -12,8 +12,8 @@ from typing import Any
 
 from perfassert.engines.pipeline.configuration import Unit
 from perfassert.engines.pipeline.phases import ProgramSignal
-from perfassert.engines.pipeline.program import Program
-from perfassert.engines.pipeline.results import Profile, Spent, Totals, TraceEvent, deadlock
+from perfassert.engines.pipeline.program import WarpProgram
+from perfassert.engines.pipeline.results import Spent, StallProfile, Totals, TraceEvent, deadlock
 from perfassert.kernel.graph import BodyItem, ItemKind
 
 _LIMIT = 2**61  # ticks; beyond, times and sums of times could overflow 64 bits
@@ -88,9 +88,9 @@ def _profile_words(unit: Unit) -> int:
     return sum(len(Spent.__slots__) + 2 * sum(map(len, n.sources)) for n in nodes)
 
 
-def _profile(unit: Unit, words: Sequence[int]) -> Profile:
+def _profile(unit: Unit, words: Sequence[int]) -> StallProfile:
     """Per program: the counts of its nodes, then two for each source of each edge."""
-    profile = Profile()
+    profile = StallProfile()
     at = 0
     width = len(Spent.__slots__)
     for program in unit.programs:
@@ -131,7 +131,7 @@ def _head(unit: Unit, fast_forward: bool, limit: int, window: tuple[int, int]) -
 
 
 @lru_cache(maxsize=4)
-def _body(programs: tuple[Program, ...]) -> array[int]:
+def _body(programs: tuple[WarpProgram, ...]) -> array[int]:
     """The programs, which several runs of a prediction have in common."""
     words = array("q")
     for program in programs:
@@ -139,7 +139,7 @@ def _body(programs: tuple[Program, ...]) -> array[int]:
     return words
 
 
-def _program(program: Program) -> list[int]:
+def _program(program: WarpProgram) -> list[int]:
     words = [len(program.nodes), len(program.loops), program.length]
     for node in program.nodes:
         words += (

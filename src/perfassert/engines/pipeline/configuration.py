@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from perfassert.engines.pipeline.program import Pipelines, Program
+from perfassert.engines.pipeline.program import Pipelines, WarpProgram
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +16,7 @@ class Unit:
     ``channels``: arrivals that complete a phase of each channel of a block.
     """
 
-    programs: tuple[Program, ...]
+    programs: tuple[WarpProgram, ...]
     variant: tuple[int, ...]
     pipelines: Pipelines
     blocks: int

@@ -17,7 +17,7 @@ from perfassert.engines.pipeline.events import (
     Stall,
     Stalled,
 )
-from perfassert.engines.pipeline.results import Profile, Totals, TraceEvent
+from perfassert.engines.pipeline.results import StallProfile, Totals, TraceEvent
 
 
 class Accounting:
@@ -63,7 +63,7 @@ class Profiling:
     """Where the time at each node went, and in how much of it the warp's scheduler idled."""
 
     def __init__(self, unit: Unit) -> None:
-        self.profile = Profile()
+        self.profile = StallProfile()
         self._cycle = unit.pipelines.ticks
         self._issues: list[list[int]] = [[] for _ in range(unit.schedulers)]
         self._stalls: dict[tuple[int, int], dict[Stall, Stalled]] = {}

@@ -49,7 +49,7 @@ class ProgramNode:
 
 
 @dataclass(frozen=True, slots=True)
-class ProgramLoop:
+class WarpLoop:
     """``length``: dynamic instructions of an iteration; ``offset`` within the parent's."""
 
     parent: int
@@ -61,7 +61,7 @@ class ProgramLoop:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Program:
+class WarpProgram:
     """One warp's instructions: nodes and loops in program order, ``length`` dynamic ones.
 
     ``slowest``: ticks that no instruction exceeds; ``graph_nodes``: one more than the largest
@@ -69,7 +69,7 @@ class Program:
     """
 
     nodes: tuple[ProgramNode, ...]
-    loops: tuple[ProgramLoop, ...]
+    loops: tuple[WarpLoop, ...]
     body: tuple[BodyItem, ...]
     length: int
     slowest: int = field(init=False)
@@ -106,7 +106,7 @@ def compile_programs(
     warps_per_block: int,
     latencies: Mapping[str, Latency],
     queues: Mapping[str, int],
-) -> tuple[tuple[Program, ...], tuple[int, ...], Pipelines]:
+) -> tuple[tuple[WarpProgram, ...], tuple[int, ...], Pipelines]:
     """Programs, which one each warp of a block runs, and the pipelines they use.
 
     ``queues``: pipeline → places of the queue between it and the first server.
@@ -127,7 +127,7 @@ def compile_programs(
     servers = dict.fromkeys(d for node in graph.nodes for d in node.demands)
     pipelines = _pipelines(used, tuple(servers), queues)
     programs: dict[tuple[frozenset[int], tuple[int, ...]], int] = {}
-    made: list[Program] = []
+    made: list[WarpProgram] = []
     variant = []
     everywhere = frozenset(n.index for n in graph.nodes if n.warps is None)
     partial = [n for n in graph.nodes if n.warps is not None]
@@ -142,7 +142,7 @@ def compile_programs(
     return tuple(made), tuple(variant), pipelines
 
 
-def check_arrivals(graph: InstructionGraph, warps: Sequence[Program]) -> None:
+def check_arrivals(graph: InstructionGraph, warps: Sequence[WarpProgram]) -> None:
     """No more warps arrive at a channel than a phase takes; :class:`GraphError` otherwise."""
     for number, channel in enumerate(graph.channels):
         arriving = sum(
@@ -231,7 +231,7 @@ class _Compiler:
         self.bodies: dict[int, list[BodyItem]] = {}
         self.signals: Mapping[int, ProgramSignal] = {}
 
-    def program(self) -> Program:
+    def program(self) -> WarpProgram:
         body, length = self.walk(self.graph.body)
         self.signals = program_signals(self.graph, body, self.bodies, self.trips)
         node_index = {n: i for i, n in enumerate(self.order)}
@@ -249,7 +249,7 @@ class _Compiler:
             index = loop_index[loop]
             distances = [d for n in nodes for e in n.sources for _, k, d in e if k == index]
             loops.append(
-                ProgramLoop(
+                WarpLoop(
                     loop_index[self.graph.loops[loop].parent],
                     self.trips(loop),
                     self.lengths[loop],
@@ -258,7 +258,7 @@ class _Compiler:
                     max(distances, default=0),
                 )
             )
-        return Program(nodes, tuple(loops), renumber(body), length)
+        return WarpProgram(nodes, tuple(loops), renumber(body), length)
 
     def trips(self, loop: int) -> int:
         return self.graph.trips_of(loop, self.warp)

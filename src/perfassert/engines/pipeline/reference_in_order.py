@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from perfassert.engines.pipeline.configuration import Unit
 from perfassert.engines.pipeline.events import Drained, Listener, Stall, Stalled
 from perfassert.engines.pipeline.program import ProgramNode
-from perfassert.engines.pipeline.reference_machine import Block, Machine, Warp
+from perfassert.engines.pipeline.reference_machine import Machine, ResidentBlock, Warp
 
 
 @dataclass(slots=True)
@@ -141,7 +141,7 @@ class InOrderMachine(Machine[LineWarp]):
         times = self.opportunities[warp.scheduler][self.copies[node.pipeline][warp.scheduler]]
         return (len(times) - bisect_left(times, warp.ready_since) - 1) * self.cycle
 
-    def report_drain(self, block: Block[LineWarp]) -> None:
+    def report_drain(self, block: ResidentBlock[LineWarp]) -> None:
         """See :class:`Machine`."""
         for warp in block.warps:
             ticks = max(0, self.now - warp.head_since)

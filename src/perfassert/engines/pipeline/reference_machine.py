@@ -48,7 +48,7 @@ W = TypeVar("W", bound=Warp)
 
 
 @dataclass(slots=True)
-class Block(Generic[W]):
+class ResidentBlock(Generic[W]):
     """A resident block; ``arrived``: warps that have come to its barrier."""
 
     number: int
@@ -73,7 +73,7 @@ class Machine(Generic[W]):
         self.copies = unit.copies
         self.free_at = [0] * (self.copies[-1][-1] + 1)
         self.runs_on = unit.runs_on
-        self.slots: list[Block[W] | None] = [None] * unit.resident
+        self.slots: list[ResidentBlock[W] | None] = [None] * unit.resident
         self.launched = 0
         self.completions: list[tuple[int, int, W, int]] = []
         self.queued = [[0] * max(0, d) for d in self._depths()]
@@ -142,7 +142,9 @@ class Machine(Generic[W]):
 
     def launch(self, slot: int) -> None:
         """A new block in a slot; the first ones start one after the other."""
-        block: Block[W] = Block(self.launched, self.now, Channels(self.unit.channels))
+        block: ResidentBlock[W] = ResidentBlock(
+            self.launched, self.now, Channels(self.unit.channels)
+        )
         self.launched += 1
         first = block.number < self.unit.resident
         start = self.now + (block.number * self.unit.stagger if first else 0)
@@ -168,7 +170,7 @@ class Machine(Generic[W]):
                     self.launch(slot)
                     replaced = True
 
-    def report_drain(self, block: Block[W]) -> None:
+    def report_drain(self, block: ResidentBlock[W]) -> None:
         """Report how long the warps of a complete block have waited for its end."""
 
     def warps(self) -> Iterator[W]:
@@ -177,7 +179,7 @@ class Machine(Generic[W]):
             if block is not None:
                 yield from block.warps
 
-    def block_of(self, warp: W) -> Block[W]:
+    def block_of(self, warp: W) -> ResidentBlock[W]:
         """The block that a warp belongs to."""
         block = self.slots[warp.index // self.unit.warps]
         assert block is not None

@@ -131,7 +131,7 @@ class Spent:
 
 
 @dataclass(slots=True)
-class Profile:
+class StallProfile:
     """Where the warps' time went: by graph node, and by (waiting node, producer): ticks, and those
     of them in which the scheduler issued nothing.
 
@@ -173,7 +173,7 @@ class Totals:
     cut_short: bool = False
     half_time: int = 0
     half_count: int = 0
-    profile: Profile | None = None
+    profile: StallProfile | None = None
     trace: list[TraceEvent] = field(default_factory=list)
 
     def simulation(self, unit: Unit, engine: str) -> Simulation:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from perfassert.engines.pipeline.program import NO_LOOP, Program, ProgramNode
+from perfassert.engines.pipeline.program import NO_LOOP, ProgramNode, WarpProgram
 from perfassert.kernel.graph import BodyItem, ItemKind
 
 
@@ -22,7 +22,7 @@ class Unrolled:
     phases: dict[int, int]
 
 
-def unroll(program: Program) -> Unrolled:
+def unroll(program: WarpProgram) -> Unrolled:
     """Replicate all loops. A node waits for the last barrier before it; a full barrier for
     everything since the last full one."""
     nodes: list[ProgramNode] = []
@@ -52,7 +52,7 @@ def unroll(program: Program) -> Unrolled:
 
 
 def _dynamic(
-    program: Program, body: tuple[BodyItem, ...], counters: dict[int, int]
+    program: WarpProgram, body: tuple[BodyItem, ...], counters: dict[int, int]
 ) -> Iterator[tuple[int, dict[int, int]]]:
     for kind, index in body:
         if kind is ItemKind.NODE:
@@ -64,7 +64,7 @@ def _dynamic(
 
 
 def _producer(
-    program: Program, edge: tuple[tuple[int, int, int], ...], counters: dict[int, int]
+    program: WarpProgram, edge: tuple[tuple[int, int, int], ...], counters: dict[int, int]
 ) -> int:
     """Program-order number of the instruction that an edge means, or -1 for none."""
     for producer, loop, distance in edge:

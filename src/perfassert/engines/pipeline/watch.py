@@ -15,7 +15,7 @@ _LATEST = 20_000.0  # cycles, where hardly anything happens
 
 
 @dataclass(frozen=True, slots=True)
-class Interval:
+class WarpInterval:
     """A warp waits before ``node``, or issues it (``reason`` None); times in cycles. ``producer``:
     the graph node that it waits for, or -1."""
 
@@ -28,7 +28,7 @@ class Interval:
     producer: int = -1
 
 
-def watch(unit: Unit, most: int) -> tuple[Interval, ...]:
+def watch(unit: Unit, most: int) -> tuple[WarpInterval, ...]:
     """About the first ``most`` intervals, in the order in which they end.
 
     There are none where the unit does not issue in order, or a warp runs too many instructions.
@@ -47,7 +47,7 @@ class _Enough(Exception):
 
 class _Watching:
     def __init__(self, unit: Unit, most: int) -> None:
-        self.intervals: list[Interval] = []
+        self.intervals: list[WarpInterval] = []
         self._cycle = unit.pipelines.ticks
         self._slot = self._cycle if unit.width == 1 else 0  # without a limit an issue takes none
         self._most = most
@@ -75,5 +75,5 @@ class _Watching:
         start, length = at / self._cycle, ticks / self._cycle
         node = issue.node.graph_node
         self.intervals.append(
-            Interval(issue.block, issue.warp, start, length, node, reason, producer)
+            WarpInterval(issue.block, issue.warp, start, length, node, reason, producer)
         )

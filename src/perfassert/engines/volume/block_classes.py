@@ -21,12 +21,12 @@ _CLASSES = 128
 _SPREAD = (0.8191725133961645, 0.6710436067037893, 0.5497004779019703)
 """Steps of the R3 low-discrepancy sequence (powers of the inverse of the root of x⁴ = x + 1)."""
 _GOLDEN = 0.6180339887498949
-Place = tuple[int, int, int]
+BlockIndex = tuple[int, int, int]
 
 
 def sampled_blocks(
     groups: Sequence[AccessGroup], launch: Launch, count: int
-) -> list[tuple[Place, float]]:
+) -> list[tuple[BlockIndex, float]]:
     """About ``count`` blocks of the grid, each with the number of blocks that it stands for.
 
     Guards are looked at for the threads at the corners and in the middle of a block, at both ends
@@ -40,7 +40,7 @@ def sampled_blocks(
     members = _classes(groups, launch, places)
     if len(members) > _CLASSES:
         members = [np.arange(len(places))]
-    samples: list[tuple[Place, float]] = []
+    samples: list[tuple[BlockIndex, float]] = []
     for own in members:
         share = max(1, round(count * len(own) / len(places)))
         part = np.arange(share)  # one of each part of the class, not always the same place

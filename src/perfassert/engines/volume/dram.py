@@ -41,7 +41,7 @@ def dram_volumes(
         share = wave.threads / launch.threads
         misses = _layer_misses(wave, device)
         reuse = _Reuse(fields, on_chip, wave, launch, device)
-        read = {name: _read(part, misses) for name, part in wave.fields.items()}
+        read = {name: _first_reads(part, misses) for name, part in wave.fields.items()}
         asked = {n: share * on_chip[n].loaded_bytes(l1_miss[n]) for n in wave.fields}
         again = {n: max(0.0, asked[n] - sum(read[n].values())) for n in wave.fields}
         missed = reuse.lost_bytes(Direction.LOAD, asked, again)
@@ -75,7 +75,7 @@ def _wave_diagnostics(wave: Wave, layer_misses: tuple[float, float]) -> dict[str
     }
 
 
-def _read(part: FieldWave, layer_misses: tuple[float, float]) -> dict[str, float]:
+def _first_reads(part: FieldWave, layer_misses: tuple[float, float]) -> dict[str, float]:
     """What a wave reads of a field for the first time."""
     return {
         "compulsory": part.load - part.overlap_y - part.overlap_z,

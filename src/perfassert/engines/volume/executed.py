@@ -126,7 +126,9 @@ def _coarser(pieces: Pieces, granularity: int) -> IntArray:
     return keys
 
 
-def union(groups: Sequence[ExecutedGroup], first: int, last: int, granularity: int) -> IntArray:
+def executed_granules(
+    groups: Sequence[ExecutedGroup], first: int, last: int, granularity: int
+) -> IntArray:
     """Granules that executed blocks ``first`` to ``last`` of those in a row touch."""
     parts = [
         g.touched.run.of(first, last) // (granularity // g.touched.run.grain)

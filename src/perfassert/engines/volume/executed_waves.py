@@ -14,7 +14,7 @@ from math import inf
 
 import numpy as np
 
-from perfassert.engines.volume.executed import ExecutedGroup, union
+from perfassert.engines.volume.executed import ExecutedGroup, executed_granules
 from perfassert.engines.volume.groups import IntArray
 from perfassert.engines.volume.waves import FieldWave, Wave
 from perfassert.hardware.model import Device
@@ -100,7 +100,7 @@ class _Waves:
     def of_all(self, total: int, concurrent: int) -> LaunchWaves:
         """Wave by wave: how long ago each granule was touched is known."""
         starts = range(0, total, concurrent)
-        read = [union(self.loads, s, s + concurrent, self.grain) for s in starts]
+        read = [executed_granules(self.loads, s, s + concurrent, self.grain) for s in starts]
         load = sum(map(len, read)) * self.grain
         at_once, later, apart = _revisits(read)
         written = [self.written_bytes(s, s + concurrent) for s in starts]
@@ -126,8 +126,8 @@ class _Waves:
         load = all_waves(self.loads, self.grain)
         in_y = 0.0
         if middle:
-            before = union(self.loads, 0, middle, self.grain)
-            here = union(self.loads, middle, blocks, self.grain)
+            before = executed_granules(self.loads, 0, middle, self.grain)
+            here = executed_granules(self.loads, middle, blocks, self.grain)
             in_y = len(np.intersect1d(before, here, assume_unique=True)) * self.grain * waves
         once = self.most(load - in_y)
         written, partial = self.written_bytes(middle, blocks)
@@ -151,9 +151,9 @@ class _Waves:
             return 0.0
         if grow <= 1.0:
             last = first + round((last - first) * grow)
-            return float(len(union(groups, first, last, granularity))) * granularity
+            return float(len(executed_granules(groups, first, last, granularity))) * granularity
         edges = [first + (last - first) * i // _PARTS for i in range(_PARTS + 1)]
-        parts = [union(groups, a, b, granularity) for a, b in pairwise(edges)]
+        parts = [executed_granules(groups, a, b, granularity) for a, b in pairwise(edges)]
         return min(
             extrapolate_distinct(parts, grow) * granularity, _buffer_bytes(groups, granularity)
         )
@@ -165,15 +165,15 @@ class _Waves:
             return 0.0, 0.0
         sector = self.sector
         grain = min(g.touched.run.grain for g in self.stores if g.touched.run is not None)
-        pieces = union(self.stores, first, last, grain)
+        pieces = executed_granules(self.stores, first, last, grain)
         sectors, counts = np.unique(pieces // (sector // grain), return_counts=True)
         part = sectors[counts < sector // grain]
-        read = union(self.loads, first, last, sector)
+        read = executed_granules(self.loads, first, last, sector)
         left = np.setdiff1d(part, read, assume_unique=True)
         return float(len(sectors) * sector), float(len(left) * sector)
 
     def pages(self, first: int, last: int) -> int:
-        return len(union([*self.loads, *self.stores], first, last, self.page))
+        return len(executed_granules([*self.loads, *self.stores], first, last, self.page))
 
 
 def _buffer_bytes(groups: Sequence[ExecutedGroup], granularity: int) -> float:

@@ -39,8 +39,8 @@ _MAX_ENUMERATED = 2_000_000
 """Points of terms that are not affine; beyond, every second value of the longest coordinate."""
 _MAX_RUNS = 2**24
 """Pieces of one footprint that are distinguished, 16 B each: beyond, it is a wrong trip count's."""
-Range = tuple[int, int]
-BlockBox = tuple[Range, Range, Range]
+AxisRange = tuple[int, int]
+BlockBox = tuple[AxisRange, AxisRange, AxisRange]
 """Half-open ranges of block indices in x, y, z."""
 
 

@@ -128,7 +128,7 @@ def _choose_blocks(blocks: Sequence[Representative], limit: int) -> list[Represe
 
 
 @dataclass(frozen=True, slots=True)
-class Lanes:
+class LaneAddresses:
     """Addresses less the offsets, and unmasked lanes, both of shape (blocks, warps, lanes).
 
     ``some``: the warps with an unmasked lane; its address stands in for the masked ones'. Every
@@ -148,7 +148,7 @@ def lane_addresses(
     launch: Launch,
     warp_size: int,
     first: int = 0,
-) -> Lanes:
+) -> LaneAddresses:
     """What the lanes of some blocks access; ``first``: in so many iterations from the first one on,
     not in some that are spread over all."""
     nx, ny, _ = launch.block
@@ -179,7 +179,7 @@ def lane_addresses(
     if not lit.all():
         first_lit = np.take_along_axis(shaped, lit.argmax(axis=2)[:, :, None], axis=2)
         shaped = np.where(lit, shaped, first_lit)
-    return Lanes(shaped, lit, np.asarray(lit.any(axis=2)), weight)
+    return LaneAddresses(shaped, lit, np.asarray(lit.any(axis=2)), weight)
 
 
 def _is_clipped(group: AccessGroup) -> bool:

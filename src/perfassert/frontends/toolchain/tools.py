@@ -20,7 +20,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from perfassert.errors import KernelSourceError, ToolchainMissing
-from perfassert.processes import Bounds, TimeLimitReached, run_process
+from perfassert.processes import ProcessLimits, TimeLimitReached, run_process
 
 LOG = logging.getLogger("perfassert.toolchain")
 FOLDERS = "PERFASSERT_TOOLCHAINS"
@@ -279,7 +279,7 @@ def run_tool(
         KernelSourceError: it wrote more than a tool may.
     """
     seconds = time_limit() if limit is None else limit
-    bounds = Bounds(seconds, _MEMORY if memory is None else memory)
+    bounds = ProcessLimits(seconds, _MEMORY if memory is None else memory)
     LOG.debug("run %s: %s", name, command)
     try:
         done = run_process(

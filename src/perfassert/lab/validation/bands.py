@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from perfassert.lab.validation.run import MetricResult, Validation
 from perfassert.lab.validation.statistics import Vector, percentage_errors
-from perfassert.predictor.errors import METRICS, RANKING, Kind
+from perfassert.predictor.errors import METRICS, RANKING, PredictionKind
 from perfassert.quantity import round_significant
 
 Mask = npt.NDArray[np.bool_]
@@ -37,7 +37,7 @@ class Band:
     """One row of the table."""
 
     metric: str
-    kind: Kind
+    kind: PredictionKind
     error: float
     rows: int
     suite: str
@@ -91,7 +91,7 @@ def _bands(validation: Validation) -> Iterator[Band]:
                 yield from _ranking(result, kind, mine, suite, fitted)
 
 
-def _points(result: MetricResult, kind: Kind) -> tuple[Mask, bool]:
+def _points(result: MetricResult, kind: PredictionKind) -> tuple[Mask, bool]:
     """Those of a kind that nothing was fitted on; if they are too few, all, which were."""
     mine = np.array([k == kind for k in result.kinds])
     unseen = mine & ~np.array(result.fitted)
@@ -99,7 +99,7 @@ def _points(result: MetricResult, kind: Kind) -> tuple[Mask, bool]:
 
 
 def _ranking(
-    result: MetricResult, kind: Kind, mine: Mask, suite: str, fitted: bool
+    result: MetricResult, kind: PredictionKind, mine: Mask, suite: str, fitted: bool
 ) -> Iterator[Band]:
     """The smallest step from which on predicted distances are in the measured order."""
     apart, right = _pairs(result, mine)

@@ -26,7 +26,7 @@ from perfassert.lab.validation.statistics import (
 )
 from perfassert.lab.validation.suite import MetricSpec, Suite
 from perfassert.lab.validation.toolchain import as_installed
-from perfassert.predictor.errors import Kind, kind_of
+from perfassert.predictor.errors import PredictionKind, kind_of
 from perfassert.predictor.predict import predict
 from perfassert.process_pool import Progress, Submitter
 from perfassert.version import MODEL_VERSION
@@ -50,7 +50,7 @@ class Outcome:
     pairs: Mapping[str, tuple[float, float]]
     reasons: Mapping[str, str]
     failure: str = ""
-    kind: Kind | None = None
+    kind: PredictionKind | None = None
     guessed: bool = False
 
 
@@ -67,7 +67,7 @@ class MetricResult:
     spec: MetricSpec
     lines: tuple[int, ...]
     groups: tuple[tuple[str, ...], ...]
-    kinds: tuple[Kind | None, ...]
+    kinds: tuple[PredictionKind | None, ...]
     measured: Vector
     predicted: Vector
     fitted: tuple[bool, ...]
