@@ -22,7 +22,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from perfassert.hardware.load import device
-from perfassert.lab.validation.data import Row, read_rows
+from perfassert.lab.validation.data import DataRow, read_rows
 from perfassert.lab.validation.halves import rows_to_fit
 from perfassert.lab.validation.read import read_suite
 from perfassert.lab.validation.run import validate
@@ -86,7 +86,7 @@ def main() -> None:
         options.device.write_text(best, "utf-8")
 
 
-def spread(rows: list[Row], most: int | None) -> list[Row]:
+def spread(rows: list[DataRow], most: int | None) -> list[DataRow]:
     """At most so many, evenly spread."""
     if most is None or most >= len(rows):
         return rows

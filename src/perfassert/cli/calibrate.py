@@ -14,7 +14,7 @@ from perfassert.errors import PerfAssertError
 from perfassert.report.tables import Table, Text, join, table
 
 if TYPE_CHECKING:
-    from perfassert.lab.calibration.run import Outcome
+    from perfassert.lab.calibration.run import CalibrationOutcome
 
 OK, INTERRUPTED = 0, 130
 
@@ -75,9 +75,9 @@ def run(options: argparse.Namespace) -> int:
     return OK
 
 
-def _to_dict(outcome: Outcome, output: Path) -> dict[str, Any]:
+def _to_dict(outcome: CalibrationOutcome, output: Path) -> dict[str, Any]:
     """Values in base units by their keys in the device file, and why others are missing."""
-    from perfassert.lab.calibration.evaluate import Entry
+    from perfassert.lab.calibration.evaluate import MeasuredEntry
 
     entries = outcome.findings.entries.items()
     return {
@@ -85,26 +85,28 @@ def _to_dict(outcome: Outcome, output: Path) -> dict[str, Any]:
         "device": outcome.device.name,
         "nearest": outcome.nearest.name,
         "measured": {
-            k: {"value": e.value, "note": e.note} for k, e in entries if isinstance(e, Entry)
+            k: {"value": e.value, "note": e.note}
+            for k, e in entries
+            if isinstance(e, MeasuredEntry)
         },
         "missing": dict(outcome.missing()),
     }
 
 
-def _text(outcome: Outcome, output: Path) -> Text:
+def _text(outcome: CalibrationOutcome, output: Path) -> Text:
     """Classes with their latencies, what could not be measured and why, where it is."""
-    from perfassert.lab.calibration.evaluate import Entry
+    from perfassert.lab.calibration.evaluate import MeasuredEntry
 
     rows = []
     entries = outcome.findings.entries
     for name, operation in outcome.device.operations.items():
         results = [entries.get(f"operations.{name}.{part}") for part in ("issue", "completion")]
-        if not any(isinstance(result, Entry) for result in results):
+        if not any(isinstance(result, MeasuredEntry) for result in results):
             continue
         shown = [f"{operation.issue:.4g}", f"{operation.completion:.4g}"]
-        notes = [r.note for r in results if isinstance(r, Entry)]
+        notes = [r.note for r in results if isinstance(r, MeasuredEntry)]
         cells = [
-            number if isinstance(result, Entry) else f"({number})"
+            number if isinstance(result, MeasuredEntry) else f"({number})"
             for number, result in zip(shown, results, strict=True)
         ]
         rows.append((name, *cells, notes[0]))

@@ -17,7 +17,7 @@ from perfassert.errors import PerfAssertError, SuiteError, close_matches
 from perfassert.report.tables import join, percent
 
 if TYPE_CHECKING:
-    from perfassert.lab.validation.record import Record
+    from perfassert.lab.validation.record import RowRecord
     from perfassert.lab.validation.run import Validation
     from perfassert.lab.validation.suite import Suite
     from perfassert.process_pool import Submitter
@@ -178,12 +178,12 @@ def _print(result: Validation, options: argparse.Namespace, first: bool) -> None
 
 
 def _write(results: Sequence[Validation], day: date | None, options: argparse.Namespace) -> None:
-    from perfassert.lab.validation.accuracy import page
+    from perfassert.lab.validation.accuracy import accuracy_page
     from perfassert.lab.validation.record import to_record
 
     texts: dict[Path, str] = {}
     if day:
-        texts[options.accuracy] = page(results, day, options.rows)
+        texts[options.accuracy] = accuracy_page(results, day, options.rows)
     if options.bands:
         from perfassert.lab.validation.bands import bands, bands_text
 
@@ -235,7 +235,7 @@ def _executor(options: argparse.Namespace) -> Iterator[Submitter | None]:
 
 
 def _complaints(
-    result: Validation, limits: Mapping[str, float], record: Record | None
+    result: Validation, limits: Mapping[str, float], record: RowRecord | None
 ) -> Iterator[str]:
     from perfassert.lab.validation.record import worse
 

@@ -42,8 +42,8 @@ class MatrixUnits:
         self.started = {self.device.operation(v.name).pipeline for v in started}
         self.overlapped = max((self._cycles(v.second_bytes) for v in started), default=0.0)
 
-    def node(self, node: Node) -> Node | None:
-        """The node with what it demands; None for one that has nothing to do with them."""
+    def add_product(self, node: Node) -> Node | None:
+        """Add what a matrix product demands; None for a node that has nothing to do with them."""
         variant = MatrixVariant.from_name(node.operation)
         if variant is None or variant.unit != STARTED:
             read = self._cycles(operand_bytes(node.operation))

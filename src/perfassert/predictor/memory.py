@@ -99,12 +99,12 @@ class MemorySystem:
         for node in graph.nodes:
             # Volumes of hand-made graphs count once whatever the trips, those of code do not.
             trips = 1 if self.counted else graph.times(node)
-            nodes.append(node if node.operation in given else self.node(node, max(1, trips)))
+            nodes.append(node if node.operation in given else self.add_access(node, max(1, trips)))
         return replace(graph, nodes=tuple(nodes))
 
-    def node(self, node: Node, trips: int) -> Node:
-        """A node with what it demands of queue, load-store unit and L2."""
-        if self.counted and (product := self.products.node(node)):
+    def add_access(self, node: Node, trips: int) -> Node:
+        """Add to a node what its access demands of queue, load-store unit and L2."""
+        if self.counted and (product := self.products.add_product(node)):
             return product
         if node.touches and self.pieces and self.pieces[node.touches[0]]:
             return self.bulk(node, node.touches[0])

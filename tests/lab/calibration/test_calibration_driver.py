@@ -13,7 +13,7 @@ from perfassert.cli.main import main
 from perfassert.frontends.toolchain import tools
 from perfassert.frontends.toolchain.build import Source, build
 from perfassert.lab.calibration import cuda_driver, plan
-from perfassert.lab.calibration.cuda_driver import CudaDriver, compile_program, summarize
+from perfassert.lab.calibration.cuda_driver import CudaDriver, compile_program, summarize_timings
 from perfassert.lab.calibration.driver import CalibrationError, Shot
 
 PROGRAMS = ["memory", "launch", "chain:barrier", *(f"chain:{name}" for name in plan.CHAINS)]
@@ -236,7 +236,7 @@ def test_without_the_extra(monkeypatch, tmp_path, capsys):
 def test_the_unit_with_most_warps_counts():
     records = [(0, 100, 50, 7), (10, 130, 60, 7), (5, 95, 45, 8), (1000, 1500, 250, 9),
                (1100, 1600, 250, 9)]  # fmt: skip
-    assert summarize(records) == ((130 + 600) / 2, 2e9)
+    assert summarize_timings(records) == ((130 + 600) / 2, 2e9)
 
 
 @toolchain

@@ -214,7 +214,7 @@ def test_counters(path, fake, capsys, monkeypatch):
         return [counters.counters(row) for row in counters.parse_raw(RAW + lines)]
 
     monkeypatch.setattr(run, "find_ncu", lambda: "ncu")
-    monkeypatch.setattr(run, "profile", profile)
+    monkeypatch.setattr(run, "profile_command", profile)
     fake()
     assert measure(path) == 0
     assert asked == [("copy", "0,1,2,3", 4), ("chains_float", "0,1", 2)]
@@ -241,7 +241,7 @@ def test_counters_of_one_kernel_fail(path, fake, capsys, monkeypatch):
         return [{"registers": "16"}] * launches
 
     monkeypatch.setattr(run, "find_ncu", lambda: "ncu")
-    monkeypatch.setattr(run, "profile", profile)
+    monkeypatch.setattr(run, "profile_command", profile)
     fake()
     assert measure(path) == 2
     assert "chains: counters: ncu took too long" in capsys.readouterr().err

@@ -10,9 +10,9 @@ from perfassert.lab.measurement.counters import (
     COUNTERS,
     NoCounters,
     command,
-    factor,
     parse_raw,
-    profile,
+    profile_command,
+    unit_factor,
 )
 from perfassert.lab.measurement.gpu import MeasurementError
 
@@ -59,7 +59,7 @@ def test_cells_by_column():
      ("register/thread", 1), ("", 1), ("cycle", 1), ("Kbyte/block", 1e3), ("warp", 1)],
 )  # fmt: skip
 def test_units(unit, number):
-    assert factor(unit) == number
+    assert unit_factor(unit) == number
 
 
 @pytest.mark.parametrize(
@@ -92,9 +92,9 @@ def test_a_profile(tmp_path):
     assert given[-6:] == [
         "perfassert.lab.measurement.replay", str(tmp_path / "s.toml"), "copy", "0,2", "a100", "1",
     ]  # fmt: skip
-    assert [cells["registers"] for cells in profile(given, 2)] == ["16", "16"]
+    assert [cells["registers"] for cells in profile_command(given, 2)] == ["16", "16"]
     with pytest.raises(MeasurementError, match="2 launches, not 3"):
-        profile(given, 3)
+        profile_command(given, 3)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_a_profile(tmp_path):
 )  # fmt: skip
 def test_a_tool_that_fails(tmp_path, text, status, error, message):
     with pytest.raises(error, match=message):
-        profile([tool(tmp_path, text, status)], 1)
+        profile_command([tool(tmp_path, text, status)], 1)
 
 
 def test_no_tool(tmp_path, monkeypatch):
@@ -116,4 +116,4 @@ def test_no_tool(tmp_path, monkeypatch):
     with pytest.raises(NoCounters, match="--no-counters"):
         counters.find_ncu()
     with pytest.raises(NoCounters, match="does not run"):
-        profile([str(tmp_path / "ncu")], 1)
+        profile_command([str(tmp_path / "ncu")], 1)

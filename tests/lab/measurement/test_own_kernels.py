@@ -9,7 +9,7 @@ import re
 import pytest
 from own_suite import DEVICES, PATH, predicted, suite
 
-from perfassert.lab.measurement.plan import jobs, pairs, parameters
+from perfassert.lab.measurement.plan import improved_pairs, jobs, parameter_columns
 
 OWN = suite()
 JOBS = jobs(OWN)
@@ -24,8 +24,8 @@ NOT_FASTER = {  # on the A100, as predicted; whether it is so has not been measu
 def test_the_suite_is_what_it_should_be():
     assert len(OWN.kernels) >= 24
     assert all(len(spec.rows) >= 2 for spec in OWN.kernels.values())
-    assert len(list(pairs(OWN))) >= 20
-    assert parameters(OWN)[:2] == ("n", "block")
+    assert len(list(improved_pairs(OWN))) >= 20
+    assert parameter_columns(OWN)[:2] == ("n", "block")
     assert len({job.key for job in JOBS}) == len(JOBS)
     problems = {}
     for job in JOBS:
@@ -69,7 +69,7 @@ def test_rows_can_be_predicted(device):
         pytest.param(*pair, marks=pytest.mark.xfail(strict=True, reason=NOT_FASTER[pair]))
         if pair in NOT_FASTER
         else pair
-        for pair in pairs(OWN)
+        for pair in improved_pairs(OWN)
     ],
 )
 def test_pairs_are_predicted_to_be_faster(before, after):

@@ -6,7 +6,7 @@ from copy_suite import ROWS, SUITE, write
 
 from perfassert.cli.main import main
 from perfassert.errors import PerfAssertError
-from perfassert.lab.validation.accuracy import page, page_date
+from perfassert.lab.validation.accuracy import accuracy_page, page_date
 from perfassert.lab.validation.data import read_rows
 from perfassert.lab.validation.read import read_suite
 from perfassert.lab.validation.run import validate
@@ -41,7 +41,7 @@ def slow(tmp_path):
 
 def test_the_page_has_a_section_for_each_suite(tmp_path, slow):
     plain = validated(tmp_path, SUITE.replace('"Copies"', '"More copies"'))
-    text = page([slow, plain], DAY)
+    text = accuracy_page([slow, plain], DAY)
     assert text.startswith("# Accuracy\n")
     assert f"Model version {slow.model_version}, 2025-12-31, all rows." in text
     assert text.index("\n## How to read") < text.index("\n## Copies\n")
@@ -54,7 +54,9 @@ def test_the_page_has_a_section_for_each_suite(tmp_path, slow):
 
 
 def test_every_metric_has_every_figure(slow):
-    table = [line for line in page([slow], DAY).splitlines() if line.startswith("| `time`")]
+    table = [
+        line for line in accuracy_page([slow], DAY).splitlines() if line.startswith("| `time`")
+    ]
     time = slow.metric("time").summary
     cells = [cell.strip() for cell in table[0].strip("|").split("|")]
     assert cells[:2] == ["`time`", "12"]
@@ -64,7 +66,7 @@ def test_every_metric_has_every_figure(slow):
 
 
 def test_targets_are_met_or_missed(slow):
-    lines = page([slow], DAY).splitlines()
+    lines = accuracy_page([slow], DAY).splitlines()
     verdicts = {
         cells[2].strip(): (cells[3].strip(), cells[5].strip())
         for cells in (line.split("|") for line in lines if "≥ " in line or "≤ " in line)
@@ -79,7 +81,7 @@ def test_targets_are_met_or_missed(slow):
 
 
 def test_limits_are_bullets_within_the_line(slow):
-    text = page([slow], DAY)
+    text = accuracy_page([slow], DAY)
     limits = text.partition("Where it is wrong, and why:\n\n")[2].partition("\n\n")[0].splitlines()
     assert limits[0].startswith("- The time of a copy in a grid that is small, because")
     assert limits[1].startswith("  prediction and a small grid")
@@ -90,12 +92,12 @@ def test_limits_are_bullets_within_the_line(slow):
 def test_a_sentence_that_ends_in_a_number_begins_no_list(tmp_path):
     """A line is full before 16, and Markdown would read "16. " as the first of a list."""
     sentence = "words " * 16
-    text = page([validated(tmp_path, f'limits = ["{sentence}16. Next."]\n{SUITE}')], DAY)
+    text = accuracy_page([validated(tmp_path, f'limits = ["{sentence}16. Next."]\n{SUITE}')], DAY)
     assert "\n  16\\. Next.\n" in text
 
 
 def test_a_suite_without_targets_and_limits_has_neither(tmp_path):
-    text = page([validated(tmp_path)], DAY, rows=5)
+    text = accuracy_page([validated(tmp_path)], DAY, rows=5)
     assert "at most 5 rows of each suite, evenly spread" in text
     assert "| found" not in text
     assert "Where it is wrong" not in text
@@ -103,7 +105,7 @@ def test_a_suite_without_targets_and_limits_has_neither(tmp_path):
 
 def test_rows_without_prediction_are_counted(tmp_path):
     rows = [(k, m, 4096 if i < 2 else t, u, b) for i, (k, m, t, u, b) in enumerate(ROWS)]
-    text = page([validated(tmp_path, rows=rows)], DAY)
+    text = accuracy_page([validated(tmp_path, rows=rows)], DAY)
     assert "12 rows of `copies.csv`, 2 without a prediction." in text
 
 
@@ -112,7 +114,7 @@ def test_granularity_and_source_are_shown(tmp_path):
         'name = "dram_load"', 'name = "dram_load"\nper = "warp_memory_instruction"'
     )
     text = text.replace('data = "copies.csv"', 'data = "copies.csv"\nsource = "our lab"')
-    shown = page([validated(tmp_path, text)], DAY)
+    shown = accuracy_page([validated(tmp_path, text)], DAY)
     assert "| `dram_load` per warp memory instruction |" in shown
     assert "12 rows of `copies.csv` from our lab." in shown
 

@@ -12,7 +12,7 @@ from copy_suite import SUITE, write
 
 from perfassert.errors import SuiteError
 from perfassert.hardware.load import device, devices
-from perfassert.lab.validation.accuracy import page
+from perfassert.lab.validation.accuracy import accuracy_page
 from perfassert.lab.validation.data import read_rows
 from perfassert.lab.validation.halves import in_fitting_half, rows_to_fit
 from perfassert.lab.validation.read import read_suite
@@ -122,7 +122,7 @@ def test_a_target_is_met_on_unseen_rows_only(tmp_path):
             groups = [()] * int(mask.sum())
             sides[name] = summarize_groups(time.measured[mask], predicted[mask], groups)[0]
         changed = dataclasses.replace(result, metrics=(dataclasses.replace(time, **sides),))
-        shown = page([changed], date(2025, 12, 31))
+        shown = accuracy_page([changed], date(2025, 12, 31))
         return next(line for line in shown.splitlines() if "≤ 3.0 %" in line)
 
     assert "| met" in verdict(wrong=True)
@@ -131,7 +131,7 @@ def test_a_target_is_met_on_unseen_rows_only(tmp_path):
 
 def test_where_all_rows_were_seen_no_target_is_met(tmp_path):
     entry = ENTRY.replace('"half"', '"all"') + "\n[targets.time]\nmedian = '99 %'\n"
-    shown = page([validated(tmp_path, f"{HALVED}{entry}")], date(2025, 12, 31))
+    shown = accuracy_page([validated(tmp_path, f"{HALVED}{entry}")], date(2025, 12, 31))
     assert "There is no row that nothing was fitted on." in shown
     assert "| not tested |" in shown
     assert "| met " not in shown
@@ -139,7 +139,7 @@ def test_where_all_rows_were_seen_no_target_is_met(tmp_path):
 
 
 def test_two_tables_and_what_was_fitted(tmp_path):
-    shown = page([validated(tmp_path, f"{HALVED}{ENTRY}")], date(2025, 12, 31))
+    shown = accuracy_page([validated(tmp_path, f"{HALVED}{ENTRY}")], date(2025, 12, 31))
     unseen = shown.index("Rows that nothing was fitted on:")
     assert unseen < shown.index("Rows that something was fitted on; no test of it:")
     assert "half of the configurations. By hand." in " ".join(shown.split())

@@ -11,7 +11,7 @@ from perfassert.lab.validation.statistics import (
     ordered_pairs,
     percentage_errors,
     spearman,
-    summarize,
+    summarize_errors,
     summarize_groups,
     top_1_regret,
 )
@@ -26,7 +26,7 @@ small = st.lists(st.tuples(st.integers(1, 6), st.integers(1, 6)), min_size=2, ma
 
 def test_percentage_errors():
     assert percentage_errors(vector(2, 4, 10), vector(3, 4, 5)).tolist() == [0.5, 0, 0.5]
-    summary = summarize(vector(*[100] * 11), vector(*range(100, 111)))
+    summary = summarize_errors(vector(*[100] * 11), vector(*range(100, 111)))
     assert summary.n == 11
     assert summary.median == pytest.approx(0.05)
     assert summary.mean == pytest.approx(0.05)
@@ -123,7 +123,7 @@ def test_regret_of_a_perfect_model_is_none(points):
 
 
 def test_undefined_is_none():
-    one = summarize(vector(3), vector(4))
+    one = summarize_errors(vector(3), vector(4))
     assert (one.n, one.spearman, one.kendall, one.pairs, one.pairs_right) == (
         1,
         None,
@@ -132,10 +132,10 @@ def test_undefined_is_none():
         None,
     )
     assert one.regret == 0
-    none = summarize(vector(), vector())
+    none = summarize_errors(vector(), vector())
     assert (none.n, none.median, none.regret) == (0, None, None)
     assert summarize_groups(vector(), vector(), [])[1] == {}
-    constant = summarize(vector(1, 2), vector(1, 1))
+    constant = summarize_errors(vector(1, 2), vector(1, 1))
     assert constant.spearman is None
     assert constant.kendall is None
 
@@ -147,7 +147,7 @@ def test_groups_are_not_ranked_against_each_other():
     assert list(parts) == ["a", "b"]
     assert whole.spearman == whole.kendall == 1
     assert (whole.pairs, whole.pairs_right, whole.regret) == (4, 1, 0)
-    assert summarize(measured, predicted).spearman < 0
+    assert summarize_errors(measured, predicted).spearman < 0
     worse, parts = summarize_groups(measured, vector(20, 10, 3, 2, 1), groups)
     assert worse.spearman == pytest.approx((-1 * 2 + 1 * 3) / 5)
     assert (worse.regret, parts["b"].regret) == (1, 0)

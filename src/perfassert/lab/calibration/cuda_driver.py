@@ -152,7 +152,7 @@ class CudaDriver:
             return Sample(0.0, seconds, 0.0)
         left = np.zeros((warps, 4), dtype=np.int64)
         self.call("cuMemcpyDtoH", left.ctypes.data, records, left.nbytes)
-        cycles, clock = summarize(left)
+        cycles, clock = summarize_timings(left)
         return Sample(cycles, seconds, clock)
 
     def _launch(self, shot: Shot, warm: bool = False) -> None:
@@ -227,7 +227,7 @@ def compile_program(program: str, arch: str) -> bytes:
         return from_cuda(source, {path: path.read_bytes()}, arch, Path(folder)).cubin
 
 
-def summarize(records: Sequence[Any] | np.ndarray[Any, Any]) -> tuple[float, float]:
+def summarize_timings(records: Sequence[Any] | np.ndarray[Any, Any]) -> tuple[float, float]:
     """Cycles and clock from ``(start, stop, nanoseconds, unit)`` of every warp.
 
     Clocks agree within a unit only. Of the units that held most warps the median counts.

@@ -9,17 +9,17 @@ from typing import Union
 from perfassert.hardware.model import Device
 from perfassert.lab.calibration import fits, plan
 from perfassert.lab.calibration.driver import Properties, Sample
-from perfassert.lab.calibration.fits import Hull, Level, Unfit, Value
+from perfassert.lab.calibration.fits import FittedValue, Hull, Level, Unfit
 from perfassert.lab.calibration.plan import Measurement
 
-Samples = Sequence[Sequence[Sample]]
+SampleRows = Sequence[Sequence[Sample]]
 _L1_STORES = (24, 32, 48, 64, 96, 128, 192, 256, 320, 384)  # KiB
 _DRAM_STEP = 1.6  # a pair of loads that both miss, over one that misses and hits
 _WHOLE = 0.05  # of a power of two
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class MeasuredEntry:
     """A measured number in the base unit of its key, with a remark that has its spread."""
 
     value: float
@@ -43,14 +43,14 @@ class Curve:
     length: int
 
 
-Result = Union[Entry, Missing]
+EntryResult = Union[MeasuredEntry, Missing]
 
 
 @dataclass(slots=True)
-class Findings:
+class Evaluation:
     """``entries``: key of the device file → what was found. ``curves``: class → its curve."""
 
-    entries: dict[str, Result] = field(default_factory=dict)
+    entries: dict[str, EntryResult] = field(default_factory=dict)
     curves: dict[str, Curve] = field(default_factory=dict)
 
     def number(self, key: str) -> float:
@@ -61,11 +61,14 @@ class Findings:
         return entry.value
 
 
-def evaluate(
-    gpu: Properties, nearest: Device, measured: Mapping[str, Samples], reported_clock: float = 0.0
-) -> Findings:
+def evaluate_measurements(
+    gpu: Properties,
+    nearest: Device,
+    measured: Mapping[str, SampleRows],
+    reported_clock: float = 0.0,
+) -> Evaluation:
     """Everything that the measurements yield. ``reported_clock``: the driver's, in Hz."""
-    findings = Findings()
+    findings = Evaluation()
     for one in plan.plan(gpu, nearest):
         kind = one.key.split()[0]
         keys = [key for name in one.yields for key in _parts(name)]
@@ -77,9 +80,9 @@ def evaluate(
             for key in keys:
                 findings.entries.setdefault(key, Missing(str(unfit)))
     _derive(findings)
-    if reported_clock and isinstance(clock := findings.entries["values.clock_hz"], Entry):
+    if reported_clock and isinstance(clock := findings.entries["values.clock_hz"], MeasuredEntry):
         note = f"{clock.note}; the driver reports {reported_clock / 1e6:.0f} MHz"
-        findings.entries["values.clock_hz"] = Entry(clock.value, note)
+        findings.entries["values.clock_hz"] = MeasuredEntry(clock.value, note)
     return findings
 
 
@@ -89,7 +92,7 @@ class _Of:
     nearest: Device
 
 
-Found = Iterator[tuple[str, Result]]
+EntryResults = Iterator[tuple[str, EntryResult]]
 
 
 def _parts(name: str) -> tuple[str, ...]:
@@ -98,32 +101,35 @@ def _parts(name: str) -> tuple[str, ...]:
     return (f"{name}.issue", f"{name}.completion")
 
 
-def _cycles(samples: Samples) -> list[list[float]]:
+def _cycles(samples: SampleRows) -> list[list[float]]:
     return [[s.cycles for s in repeated] for repeated in samples]
 
 
-def _medians(samples: Samples) -> list[Value]:
+def _medians(samples: SampleRows) -> list[FittedValue]:
     return [fits.median(repeated) for repeated in _cycles(samples)]
 
 
-def _clock(one: Measurement, samples: Samples, findings: Findings, of: _Of) -> Found:
+def _clock(one: Measurement, samples: SampleRows, findings: Evaluation, of: _Of) -> EntryResults:
     clock = fits.median([s.clock_hz for s in samples[0]])
     note = f"all units busy, clock64 over globaltimer; {clock.note()}"
-    yield "values.clock_hz", Entry(clock.value, note)
+    yield "values.clock_hz", MeasuredEntry(clock.value, note)
 
 
-def _hull(one: Measurement, samples: Samples, findings: Findings, of: _Of) -> Found:
+def _hull(one: Measurement, samples: SampleRows, findings: Evaluation, of: _Of) -> EntryResults:
     name = one.key.removeprefix("hull ")
     chain = plan.CHAINS[name]
     x = [w for w, repeated in zip(one.x, samples, strict=True) for _ in repeated]
     per_link = [c / chain.links for repeated in _cycles(samples) for c in repeated]
     reason = ""
-    issue: Value | None
-    completion: Value | None
+    issue: FittedValue | None
+    completion: FittedValue | None
     hull = None
     try:
         hull = fits.fit_hull(x, per_link, chain.length)
-        issue, completion = Value(hull.issue, hull.residual), Value(hull.completion, hull.residual)
+        issue, completion = (
+            FittedValue(hull.issue, hull.residual),
+            FittedValue(hull.completion, hull.residual),
+        )
     except Unfit as unfit:
         reason, issue, completion = str(unfit), unfit.issue, unfit.completion
     shown = tuple(c / chain.length for c in per_link)
@@ -140,16 +146,16 @@ def _hull(one: Measurement, samples: Samples, findings: Findings, of: _Of) -> Fo
         else:
             how = f"equation (1), residual {100 * value.spread:.2g} %"
             how = how if hull else f"one arm of the hull, {value.note()}"
-            yield key, Entry(number, how + beside)
+            yield key, MeasuredEntry(number, how + beside)
     for key in one.yields[1:]:
         if completion is None:
             yield key, Missing(reason)
         else:
-            yield key, Entry(completion.value, f"Λ of {name}; {completion.note()}")
+            yield key, MeasuredEntry(completion.value, f"Λ of {name}; {completion.note()}")
 
 
 def _taken_off(
-    name: str, part: str, minus: Sequence[str], findings: Findings, nearest: Device
+    name: str, part: str, minus: Sequence[str], findings: Evaluation, nearest: Device
 ) -> Iterator[float]:
     """What the other instructions of a link take: Λ of all, λ of those of the same pipeline."""
     pipeline = nearest.operations[name].pipeline
@@ -158,25 +164,28 @@ def _taken_off(
             yield findings.number(f"operations.{other}.{part}")
 
 
-def _barrier(one: Measurement, samples: Samples, findings: Findings, of: _Of) -> Found:
+def _barrier(one: Measurement, samples: SampleRows, findings: Evaluation, of: _Of) -> EntryResults:
     x = [w for w, repeated in zip(one.x, samples, strict=True) for _ in repeated]
     y = [c / plan.BARRIERS for repeated in _cycles(samples) for c in repeated]
     slope, first = fits.fit_line(x, y)
     note = f"line over the warps of a block, residual {100 * slope.spread:.2g} %"
-    yield "operations.barrier.issue", Entry(slope.value, note)
-    yield "operations.barrier.completion", Entry(first.value, f"one warp; {note}")
+    yield "operations.barrier.issue", MeasuredEntry(slope.value, note)
+    yield "operations.barrier.completion", MeasuredEntry(first.value, f"one warp; {note}")
 
 
-def _hits(one: Measurement, samples: Samples, findings: Findings, of: _Of) -> Found:
+def _hits(one: Measurement, samples: SampleRows, findings: Evaluation, of: _Of) -> EntryResults:
     x, rate = [], []
     for warps, repeated in zip(one.x, samples, strict=True):
         x += [warps] * len(repeated)
         rate += [warps * plan.HITS / s.cycles for s in repeated]
     top = fits.fit_saturation(x, rate)
     note = f"128 B per warp, L1 hits; {top.note()}"
-    yield "operations.global_load.issue", Entry(1 / top.value, note)
+    yield "operations.global_load.issue", MeasuredEntry(1 / top.value, note)
     width = 128 * top.value
-    yield "values.l1_bytes_per_cycle", Entry(_whole(width), f"{width:.4g} measured; {top.note()}")
+    yield (
+        "values.l1_bytes_per_cycle",
+        MeasuredEntry(_whole(width), f"{width:.4g} measured; {top.note()}"),
+    )
 
 
 def _whole(width: float) -> float:
@@ -187,19 +196,19 @@ def _whole(width: float) -> float:
     return float(power if abs(width / power - 1) <= _WHOLE else max(1, round(width)))
 
 
-def _chase(one: Measurement, samples: Samples, findings: Findings, of: _Of) -> Found:
+def _chase(one: Measurement, samples: SampleRows, findings: Evaluation, of: _Of) -> EntryResults:
     per_load = [v.value / plan.CHASED for v in _medians(samples)]
     levels = fits.fit_levels(one.x, per_load)
     inner = [level for level in levels if level.first < of.gpu.l2_bytes]
     if levels[-1].last < one.x[-1] or levels[-1].last <= of.gpu.l2_bytes:
         yield "values.dram_latency", Missing("no plateau beyond the L2")
     else:
-        yield "values.dram_latency", Entry(levels[-1].latency, _level(levels[-1]))
+        yield "values.dram_latency", MeasuredEntry(levels[-1].latency, _level(levels[-1]))
         inner = [level for level in inner if level is not levels[-1]]
     if not inner or inner[0].first > 2 * one.x[0]:
         raise Unfit("no plateau of the L1")
     l1, rest = inner[0], inner[1:]
-    yield "values.l1_latency", Entry(l1.latency, _level(l1))
+    yield "values.l1_latency", MeasuredEntry(l1.latency, _level(l1))
     yield "values.l1_bytes", _l1_bytes(l1)
     if not rest:
         raise Unfit("no plateau of the L2")
@@ -207,10 +216,13 @@ def _chase(one: Measurement, samples: Samples, findings: Findings, of: _Of) -> F
     note = _level(near)
     if far is not None:
         note = f"near partition, {note}; far {far.latency:.4g}"
-        yield "values.l2_partitions", Entry(2.0, f"near {near.latency:.4g}, far {far.latency:.4g}")
+        yield (
+            "values.l2_partitions",
+            MeasuredEntry(2.0, f"near {near.latency:.4g}, far {far.latency:.4g}"),
+        )
     else:
         yield "values.l2_partitions", Missing("one plateau of the L2")
-    yield "values.l2_latency", Entry(near.latency, note)
+    yield "values.l2_latency", MeasuredEntry(near.latency, note)
 
 
 def _level(level: Level) -> str:
@@ -222,15 +234,17 @@ def _size(count: float) -> str:
     return f"{count / 2**20:.3g} MiB" if count >= 2**20 else f"{count / 2**10:.3g} KiB"
 
 
-def _l1_bytes(level: Level) -> Result:
+def _l1_bytes(level: Level) -> EntryResult:
     """The knee is below the store's size: shared memory and the system have a share."""
     for store in _L1_STORES:
         if store * 1024 >= level.last:
-            return Entry(store * 1024.0, f"smallest usual size above the knee, {_size(level.last)}")
+            return MeasuredEntry(
+                store * 1024.0, f"smallest usual size above the knee, {_size(level.last)}"
+            )
     return Missing(f"the knee, {_size(level.last)}, is above all usual sizes")
 
 
-def _pairs(one: Measurement, samples: Samples, findings: Findings, of: _Of) -> Found:
+def _pairs(one: Measurement, samples: SampleRows, findings: Evaluation, of: _Of) -> EntryResults:
     flat = [c for repeated in _cycles(samples) for c in repeated]
     x = [d for d, repeated in zip(one.x, samples, strict=True) for _ in repeated]
     levels = fits.fit_steps(x, flat)
@@ -244,14 +258,16 @@ def _pairs(one: Measurement, samples: Samples, findings: Findings, of: _Of) -> F
     yield "values.sector_bytes", _step(levels[1])
 
 
-def _step(level: Level) -> Result:
+def _step(level: Level) -> EntryResult:
     if level.first not in (32.0, 64.0, 128.0):
         return Missing(f"the step at {level.first:g} B is none")
     spread = 100 * level.spread
-    return Entry(level.first, f"the second of two loads misses from there on; ± {spread:.2g} %")
+    return MeasuredEntry(
+        level.first, f"the second of two loads misses from there on; ± {spread:.2g} %"
+    )
 
 
-def _rates(one: Measurement, samples: Samples, moved: Callable[[int], float]) -> Value:
+def _rates(one: Measurement, samples: SampleRows, moved: Callable[[int], float]) -> FittedValue:
     """Bytes per second, saturated over the blocks of a unit."""
     x, rate = [], []
     for i, (load, repeated) in enumerate(zip(one.x, samples, strict=True)):
@@ -260,41 +276,44 @@ def _rates(one: Measurement, samples: Samples, moved: Callable[[int], float]) ->
     return fits.fit_saturation(x, rate)
 
 
-def _l2(one: Measurement, samples: Samples, findings: Findings, of: _Of) -> Found:
+def _l2(one: Measurement, samples: SampleRows, findings: Evaluation, of: _Of) -> EntryResults:
     top = _rates(one, samples, lambda i: float(one.shots[i].n * one.shots[i].a))
     note = f"reads of {_size(one.shots[0].n)}; {top.note()}"
-    yield "values.l2_bandwidth", Entry(top.value, note)
+    yield "values.l2_bandwidth", MeasuredEntry(top.value, note)
 
 
-def _port(one: Measurement, samples: Samples, findings: Findings, of: _Of) -> Found:
+def _port(one: Measurement, samples: SampleRows, findings: Evaluation, of: _Of) -> EntryResults:
     x, rate = [], []
     for i, (load, repeated) in enumerate(zip(one.x, samples, strict=True)):
         x += [load] * len(repeated)
         rate += [one.shots[i].n * one.shots[i].a / s.cycles for s in repeated]
     top = fits.fit_saturation(x, rate)
-    yield "values.l2_port_bytes_per_cycle", Entry(top.value, f"one unit reads; {top.note()}")
+    yield (
+        "values.l2_port_bytes_per_cycle",
+        MeasuredEntry(top.value, f"one unit reads; {top.note()}"),
+    )
 
 
-def _dram(one: Measurement, samples: Samples, findings: Findings, of: _Of) -> Found:
+def _dram(one: Measurement, samples: SampleRows, findings: Evaluation, of: _Of) -> EntryResults:
     kernel = one.key.removeprefix("dram ")
     both = 2 if kernel == "scale" else 1
     top = _rates(one, samples, lambda i: float(both * one.shots[i].n * one.shots[i].a))
     if kernel == "scale":
         note = f"one read and one write stream; {top.note()}"
-        yield "values.dram_bandwidth", Entry(top.value, note)
+        yield "values.dram_bandwidth", MeasuredEntry(top.value, note)
         return
     factor = top.value / findings.number("values.dram_bandwidth")
     key = "values.dram_alone_factor"
     note = f"{top.value / 1e9:.4g} GB/s for {kernel}s alone; {top.note()}"
     before = findings.entries.get(key)
-    if isinstance(before, Entry):
+    if isinstance(before, MeasuredEntry):
         larger = max(before.value, factor)
-        yield key, Entry(larger, f"{before.note}, {note}")
+        yield key, MeasuredEntry(larger, f"{before.note}, {note}")
     else:
-        yield key, Entry(max(1.0, factor), note)
+        yield key, MeasuredEntry(max(1.0, factor), note)
 
 
-def _blocks(one: Measurement, samples: Samples, findings: Findings, of: _Of) -> Found:
+def _blocks(one: Measurement, samples: SampleRows, findings: Evaluation, of: _Of) -> EntryResults:
     """Cycles between the end of a block's work and the start of the next one's."""
     clock = findings.number("values.clock_hz")
     x = [count for count, repeated in zip(one.x, samples, strict=True) for _ in repeated]
@@ -305,17 +324,20 @@ def _blocks(one: Measurement, samples: Samples, findings: Findings, of: _Of) -> 
     if key.endswith("drain_cycles"):
         gap -= findings.number("values.block_launch_cycles")
     what = "further with a store" if key.endswith("drain_cycles") else "of a block but its work"
-    yield key, Entry(max(0.0, gap), f"{what}; ± {slope.spread * slope.value:.2g} cycles")
+    yield key, MeasuredEntry(max(0.0, gap), f"{what}; ± {slope.spread * slope.value:.2g} cycles")
 
 
-def _kernels(one: Measurement, samples: Samples, findings: Findings, of: _Of) -> Found:
+def _kernels(one: Measurement, samples: SampleRows, findings: Evaluation, of: _Of) -> EntryResults:
     x = [count for count, repeated in zip(one.x, samples, strict=True) for _ in repeated]
     y = [s.seconds for repeated in samples for s in repeated]
     slope, _ = fits.fit_line(x, y)
-    yield "values.launch_overhead", Entry(slope.value, f"empty kernels in a queue; {slope.note()}")
+    yield (
+        "values.launch_overhead",
+        MeasuredEntry(slope.value, f"empty kernels in a queue; {slope.note()}"),
+    )
 
 
-_RULES: dict[str, Callable[[Measurement, Samples, Findings, _Of], Found]] = {
+_RULES: dict[str, Callable[[Measurement, SampleRows, Evaluation, _Of], EntryResults]] = {
     "clock": _clock, "hull": _hull, "barrier": _barrier, "hits": _hits, "chase": _chase,
     "pairs": _pairs, "l2": _l2, "port": _port, "dram": _dram, "blocks": _blocks,
     "kernels": _kernels,
@@ -330,10 +352,10 @@ _DERIVED = {
 """Classes whose Λ is that of a level."""
 
 
-def _derive(findings: Findings) -> None:
+def _derive(findings: Evaluation) -> None:
     for name, level in _DERIVED.items():
         result = findings.entries.get(f"values.{level}")
-        if isinstance(result, Entry):
-            result = Entry(result.value, f"as {level}: {result.note}")
+        if isinstance(result, MeasuredEntry):
+            result = MeasuredEntry(result.value, f"as {level}: {result.note}")
         if result is not None:
             findings.entries[f"operations.{name}.completion"] = result

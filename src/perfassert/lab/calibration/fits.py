@@ -35,7 +35,7 @@ class Unfit(Exception):
     """
 
     def __init__(
-        self, reason: str, issue: Value | None = None, completion: Value | None = None
+        self, reason: str, issue: FittedValue | None = None, completion: FittedValue | None = None
     ) -> None:
         super().__init__(reason)
         self.issue = issue
@@ -43,7 +43,7 @@ class Unfit(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class FittedValue:
     """A number and its spread: the mean relative distance of the measurements from it."""
 
     value: float
@@ -72,11 +72,11 @@ class Level:
     last: float
 
 
-def median(samples: Sequence[float]) -> Value:
+def median(samples: Sequence[float]) -> FittedValue:
     """The median and the median relative distance from it."""
     values = _as_positive_array(samples)
     middle = float(np.median(values))
-    return Value(middle, float(np.median(np.abs(values / middle - 1))))
+    return FittedValue(middle, float(np.median(np.abs(values / middle - 1))))
 
 
 def equation_1(warps: Floats, length: float, issue: float, completion: float) -> Floats:
@@ -130,7 +130,7 @@ def _on_arms(w: Floats, counts: Floats, corner: float) -> NDArray[np.bool_]:
     return np.asarray(away | (w == counts[0]) | (w == counts[-1]))
 
 
-def _check_arms(counts: Floats, middle: Floats, few: Value) -> None:
+def _check_arms(counts: Floats, middle: Floats, few: FittedValue) -> None:
     """Both arms show: time rises at the end, and not in proportion from the start on."""
     if middle[-1] < middle[0] * _ABOVE:
         raise _saturation_error(counts, few)
@@ -140,7 +140,7 @@ def _check_arms(counts: Floats, middle: Floats, few: Value) -> None:
         raise Unfit(reason, issue=median(list(per_warp)))
 
 
-def _saturation_error(counts: Floats, few: Value) -> Unfit:
+def _saturation_error(counts: Floats, few: FittedValue) -> Unfit:
     reason = f"does not saturate: throughput still rises at {counts[-1]:g} warps"
     return Unfit(reason, completion=few)
 
@@ -172,7 +172,7 @@ def _step(
     return float(solved[1]), float(solved[0])
 
 
-def fit_line(x: Sequence[float], y: Sequence[float]) -> tuple[Value, Value]:
+def fit_line(x: Sequence[float], y: Sequence[float]) -> tuple[FittedValue, FittedValue]:
     """Slope and value at the least ``x`` of a line (Theil, Sen); spread: relative to ``y``."""
     xs, ys = _as_positive_array(x), np.asarray(y, dtype=float)
     if np.unique(xs).size < _LEAST:
@@ -184,7 +184,7 @@ def fit_line(x: Sequence[float], y: Sequence[float]) -> tuple[Value, Value]:
     off = float(np.mean(np.abs(ys / (first + slope * (xs - xs.min())) - 1)))
     if not (slope > 0 and first > 0):
         raise Unfit(f"does not rise: slope {slope:.3g}, at first {first:.3g}")
-    return Value(slope, off), Value(first, off)
+    return FittedValue(slope, off), FittedValue(first, off)
 
 
 def fit_levels(sizes: Sequence[float], cycles: Sequence[float]) -> list[Level]:
@@ -238,7 +238,7 @@ def _reach(t: Floats, start: int, last: int) -> int:
     return end
 
 
-def fit_saturation(load: Sequence[float], rate: Sequence[float]) -> Value:
+def fit_saturation(load: Sequence[float], rate: Sequence[float]) -> FittedValue:
     """The rate that a curve levels off at; :class:`Unfit` where it still rises at the end."""
     x, y = _as_positive_array(load), _as_positive_array(rate)
     counts = np.unique(x)

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from perfassert.lab.calibration.driver import CalibrationError
-from perfassert.lab.calibration.evaluate import Curve, Findings
+from perfassert.lab.calibration.evaluate import Curve, Evaluation
 from perfassert.lab.calibration.fits import equation_1
 
 
@@ -19,7 +19,7 @@ def check_pictures() -> None:
         raise CalibrationError('--pictures needs matplotlib: pip install "perfassert[plot]"')
 
 
-def draw(findings: Findings, folder: Path) -> list[Path]:
+def draw(findings: Evaluation, folder: Path) -> list[Path]:
     """``fp32.png`` and so on; each has the time and the throughput over the warps."""
     try:
         folder.mkdir(parents=True, exist_ok=True)

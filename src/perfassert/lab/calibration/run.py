@@ -10,24 +10,29 @@ from pathlib import Path
 from perfassert.hardware.model import Device
 from perfassert.lab.calibration import plan
 from perfassert.lab.calibration.driver import CalibrationError, Driver, Properties, Sample
-from perfassert.lab.calibration.evaluate import Entry, Findings, Missing, evaluate
+from perfassert.lab.calibration.evaluate import (
+    Evaluation,
+    MeasuredEntry,
+    Missing,
+    evaluate_measurements,
+)
 from perfassert.lab.calibration.journal import Journal
 from perfassert.lab.calibration.write import device_text, nearest_device, write_device
 
-Progress = Callable[[int, int, str], None]
+CalibrationProgress = Callable[[int, int, str], None]
 _REPORTED = "reported clock"
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CalibrationOutcome:
     """The device that was written, what it was made of, and how many values were measured."""
 
     device: Device
     nearest: Device
-    findings: Findings
+    findings: Evaluation
 
     def measured_count(self) -> int:
-        return sum(isinstance(e, Entry) for e in self.findings.entries.values())
+        return sum(isinstance(e, MeasuredEntry) for e in self.findings.entries.values())
 
     def missing(self) -> list[tuple[str, str]]:
         """Keys that were to be measured, with the reason why they are not."""
@@ -45,8 +50,8 @@ def calibrate(
     output: Path,
     name: str | None = None,
     fresh: bool = False,
-    progress: Progress = lambda done, total, key: None,
-) -> Outcome:
+    progress: CalibrationProgress = lambda done, total, key: None,
+) -> CalibrationOutcome:
     """Measure a GPU and write its device file.
 
     After each measurement the journal has it; a later call measures only what is missing.
@@ -68,9 +73,11 @@ def calibrate(
         measured[step.key] = known
     progress(len(steps), len(steps), "")
     reported = journal.complete_samples(_REPORTED, 1, 1)
-    findings = evaluate(gpu, nearest, measured, reported[0][0].clock_hz if reported else 0.0)
+    findings = evaluate_measurements(
+        gpu, nearest, measured, reported[0][0].clock_hz if reported else 0.0
+    )
     text = device_text(name or default_name(gpu), gpu, nearest, findings, journal.date)
-    return Outcome(write_device(output, text), nearest, findings)
+    return CalibrationOutcome(write_device(output, text), nearest, findings)
 
 
 def _measure(driver: Driver, step: plan.Measurement) -> list[list[Sample]]:

@@ -12,7 +12,7 @@ from perfassert.hardware.load import device, devices, load_device
 from perfassert.hardware.model import Device
 from perfassert.hardware.schema import VALUES
 from perfassert.lab.calibration.driver import CalibrationError, Properties
-from perfassert.lab.calibration.evaluate import Entry, Findings, Missing
+from perfassert.lab.calibration.evaluate import Evaluation, MeasuredEntry, Missing
 from perfassert.lab.calibration.journal import write_atomic
 from perfassert.toml_text import format_key, format_string
 
@@ -52,13 +52,15 @@ def _number(arch: str) -> int:
     return int("".join(filter(str.isdigit, arch)))
 
 
-def device_text(name: str, gpu: Properties, nearest: Device, findings: Findings, date: str) -> str:
+def device_text(
+    name: str, gpu: Properties, nearest: Device, findings: Evaluation, date: str
+) -> str:
     """A whole device file. What was not measured is the nearest device's, graded ``assumed``."""
     return "\n".join(_lines(name, gpu, nearest, findings, date)) + "\n"
 
 
 def _lines(
-    name: str, gpu: Properties, nearest: Device, findings: Findings, date: str
+    name: str, gpu: Properties, nearest: Device, findings: Evaluation, date: str
 ) -> Iterator[str]:
     yield "schema = 1"
     yield f"name = {format_string(name)}"
@@ -97,10 +99,10 @@ def _lines(
 
 
 def _value_or_nearest(
-    key: str, unit: str, scale: float, other: float, nearest: Device, findings: Findings
+    key: str, unit: str, scale: float, other: float, nearest: Device, findings: Evaluation
 ) -> str:
     result = findings.entries.get(key, Missing("no benchmark for it"))
-    if isinstance(result, Entry):
+    if isinstance(result, MeasuredEntry):
         return _entry(result.value / scale, unit, "calibrate", "measured", result.note)
     note = f"as {nearest.name}; not measured: {result.reason}"
     return _entry(other, unit, "nearest", "assumed", note)

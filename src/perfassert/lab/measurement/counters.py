@@ -65,7 +65,9 @@ def command(ncu: str, suite: Path, kernel: str, function: str, numbers: Sequence
     ]  # fmt: skip
 
 
-def profile(given: Sequence[str], launches: int, timeout: float = 600) -> list[dict[str, str]]:
+def profile_command(
+    given: Sequence[str], launches: int, timeout: float = 600
+) -> list[dict[str, str]]:
     """Runs the command; the counters of each launch, by column."""
     try:
         done = subprocess.run(
@@ -135,10 +137,10 @@ def _cell(text: str, unit: str) -> float | str:
         return ""
     if _NUMBER.fullmatch(cell) is None:
         return cell
-    return float(cell.replace(",", "")) * factor(unit)
+    return float(cell.replace(",", "")) * unit_factor(unit)
 
 
-def factor(unit: str) -> float:
+def unit_factor(unit: str) -> float:
     """Base units in one of ``unit``: ``"Kbyte"`` → 1000, ``"usecond"`` → 1e-6; else 1."""
     numerator = unit.strip().partition("/")[0]
     for base in _SCALED:

@@ -9,7 +9,7 @@ import numpy as np
 
 from perfassert.lab.calibration.cuda_driver import CudaDriver
 from perfassert.lab.calibration.driver import Properties
-from perfassert.lab.measurement.gpu import Gpu, Memory, Timing, Work
+from perfassert.lab.measurement.gpu import Gpu, GpuLaunch, ParameterMemory, Timing
 
 _FLUSH = 2  # times the L2
 _DEFAULT_SHARED = 48 * 1024  # dynamic shared memory that needs no leave
@@ -35,7 +35,7 @@ class CudaGpu:
     def warnings(self) -> list[str]:
         return self.driver.warnings()
 
-    def time(self, work: Work, warmup: int, repetitions: int) -> Timing:
+    def time(self, work: GpuLaunch, warmup: int, repetitions: int) -> Timing:
         with _Loaded(self, work) as loaded:
             for _ in range(warmup):
                 loaded.launch()
@@ -60,7 +60,7 @@ class CudaGpu:
                     self.call("cuEventDestroy", event)
         return Timing(seconds, clock)
 
-    def launch(self, work: Work) -> None:
+    def launch(self, work: GpuLaunch) -> None:
         """Once, untimed; for a profiler that looks on."""
         with _Loaded(self, work) as loaded:
             loaded.launch()
@@ -73,7 +73,7 @@ class CudaGpu:
 class _Loaded:
     """A launch with its module and its buffers on the GPU."""
 
-    def __init__(self, gpu: CudaGpu, work: Work) -> None:
+    def __init__(self, gpu: CudaGpu, work: GpuLaunch) -> None:
         self.call = gpu.call
         self.work = work
         self.attributes = gpu.driver.cuda.CUfunction_attribute
@@ -112,7 +112,7 @@ class _Loaded:
         values: list[Any] = []
         kinds: list[Any] = []
         for argument in self.work.arguments:
-            if isinstance(argument, Memory):
+            if isinstance(argument, ParameterMemory):
                 values.append(int(self._buffer(argument)))
                 kinds.append(ctypes.c_void_p)
             else:
@@ -120,7 +120,7 @@ class _Loaded:
                 kinds.append(getattr(ctypes, argument.kind))
         return tuple(values), tuple(kinds)
 
-    def _buffer(self, memory: Memory) -> Any:
+    def _buffer(self, memory: ParameterMemory) -> Any:
         address = self.call("cuMemAlloc", max(memory.size, 1))
         self.buffers.append(address)
         if memory.content is None:

@@ -18,7 +18,7 @@ class MeasurementError(PerfAssertError):
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class ParameterMemory:
     """What a pointer parameter gets: ``size`` bytes that repeat ``content``, or zeros."""
 
     size: int
@@ -34,7 +34,7 @@ class Scalar:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class GpuLaunch:
     """One launch, ready to run. ``image``: the cubin; ``function``: the mangled name in it.
 
     ``kernel`` and ``cells`` say which row of a suite it is.
@@ -45,14 +45,14 @@ class Work:
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     shared_bytes: int
-    arguments: tuple[Memory | Scalar, ...]
+    arguments: tuple[ParameterMemory | Scalar, ...]
     kernel: str = ""
     cells: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def memory_bytes(self) -> int:
         """What its buffers take."""
-        return sum(a.size for a in self.arguments if isinstance(a, Memory))
+        return sum(a.size for a in self.arguments if isinstance(a, ParameterMemory))
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class Gpu(Protocol):
     def warnings(self) -> list[str]:
         """What may spoil measurements, such as other processes on the GPU."""
 
-    def time(self, work: Work, warmup: int, repetitions: int) -> Timing:
+    def time(self, work: GpuLaunch, warmup: int, repetitions: int) -> Timing:
         """Each launch between two events, its data not in the L2; ``warmup`` ones do not count."""
 
     def close(self) -> None:

@@ -12,7 +12,7 @@ from perfassert.errors import SuiteError
 from perfassert.frontends.toolchain.binary import Binary, Parameter
 from perfassert.kernel.field import item_bytes
 from perfassert.kernel.integers import evaluate_integer
-from perfassert.lab.measurement.gpu import Memory, Scalar
+from perfassert.lab.measurement.gpu import ParameterMemory, Scalar
 from perfassert.lab.validation.build import Names, value
 from perfassert.lab.validation.suite import ELEMENT, RANDOM
 
@@ -22,10 +22,12 @@ _FLOATS = {"float": "c_float", "double": "c_double"}
 _INTEGERS = {1: "c_int8", 2: "c_int16", 4: "c_int32", 8: "c_int64"}
 
 
-def arguments(binary: Binary, given: Any, names: Names) -> tuple[Memory | Scalar, ...]:
+def kernel_arguments(
+    binary: Binary, given: Any, names: Names
+) -> tuple[ParameterMemory | Scalar, ...]:
     """One for each parameter, in order. Raises :class:`SuiteError` where one is not given."""
     by_name = isinstance(given, Mapping)
-    inputs: list[Memory | Scalar] = []
+    inputs: list[ParameterMemory | Scalar] = []
     for position, parameter in enumerate(binary.parameters):
         here = position < len(given)
         entry = given.get(parameter.name) if by_name else given[position] if here else None
@@ -53,7 +55,7 @@ def _scalar(parameter: Parameter, entry: Any, names: Names, where: str) -> Scala
     return Scalar(wrapped, _INTEGERS[parameter.size])
 
 
-def memory(entry: Mapping[str, Any], names: Names) -> Memory:
+def memory(entry: Mapping[str, Any], names: Names) -> ParameterMemory:
     """Filled as the suite says; by default floats at random, whole numbers with zeros."""
     given = entry["shape"]
     shape = given if isinstance(given, tuple) else (given,)
@@ -62,10 +64,10 @@ def memory(entry: Mapping[str, Any], names: Names) -> Memory:
     size = count * item_bytes(dtype)
     fill = entry.get("fill", RANDOM if "float" in dtype else 0)
     if fill in (0, 0.0):
-        return Memory(size)
+        return ParameterMemory(size)
     if fill == RANDOM:
-        return Memory(size, _random(dtype, min(count, _PATTERN)))
-    return Memory(size, _fill_array(fill, count, dtype, names))
+        return ParameterMemory(size, _random(dtype, min(count, _PATTERN)))
+    return ParameterMemory(size, _fill_array(fill, count, dtype, names))
 
 
 def _random(dtype: str, count: int) -> NDArray[Any]:

@@ -11,14 +11,14 @@ from perfassert.confined import read_bytes
 from perfassert.errors import SuiteError, close_matches
 from perfassert.frontends.toolchain.binary import Source
 from perfassert.frontends.toolchain.build import build, image
-from perfassert.lab.measurement.gpu import Work
-from perfassert.lab.measurement.inputs import arguments
+from perfassert.lab.measurement.gpu import GpuLaunch
+from perfassert.lab.measurement.inputs import kernel_arguments
 from perfassert.lab.validation.build import make_device, make_kernel, make_launch, row_names, value
 from perfassert.lab.validation.suite import CudaSource, KernelSpec, Suite
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class MeasurementJob:
     """A row to measure. ``problem``: the same for a kernel and those that improve it."""
 
     kernel: str
@@ -36,27 +36,27 @@ class Job:
         return " ".join((self.kernel, *(f"{k}={v}" for k, v in self.cells.items() if v)))
 
 
-def jobs(suite: Suite, only: tuple[str, ...] = ()) -> list[Job]:
+def jobs(suite: Suite, only: tuple[str, ...] = ()) -> list[MeasurementJob]:
     """Every row of the kernels ``only`` (default: all). Raises :class:`SuiteError`."""
     _check(suite, only)
-    columns = parameters(suite)
+    columns = parameter_columns(suite)
     selected = []
     for name, spec in suite.kernels.items():
         if only and name not in only:
             continue
         for number, row in enumerate(spec.rows):
             cells = {column: row.get(column, "") for column in columns}
-            selected.append(Job(name, f"{_root(suite, name)} {number}", cells))
+            selected.append(MeasurementJob(name, f"{_root(suite, name)} {number}", cells))
     return selected
 
 
-def parameters(suite: Suite) -> tuple[str, ...]:
+def parameter_columns(suite: Suite) -> tuple[str, ...]:
     """The columns that some kernel's rows have."""
     rows = (row for spec in suite.kernels.values() for row in spec.rows)
     return tuple(dict.fromkeys(column for row in rows for column in row))
 
 
-def pairs(suite: Suite) -> Iterator[tuple[str, str]]:
+def improved_pairs(suite: Suite) -> Iterator[tuple[str, str]]:
     """(before, after) of every kernel that improves another one."""
     return ((spec.improves, name) for name, spec in suite.kernels.items() if spec.improves)
 
@@ -83,7 +83,7 @@ def _check(suite: Suite, only: tuple[str, ...]) -> None:
             raise SuiteError(f"{suite.path}: kernels.{name}.rows: missing; name its launches")
 
 
-def work(suite: Suite, job: Job, device_name: str, arch: str) -> Work:
+def gpu_launch(suite: Suite, job: MeasurementJob, device_name: str, arch: str) -> GpuLaunch:
     """The launch that the prediction for ``device_name`` means, compiled for ``arch``."""
     spec = suite.kernels[job.kernel]
     cells = {**job.cells, "device": device_name, "clock_hz": ""}
@@ -94,13 +94,13 @@ def work(suite: Suite, job: Job, device_name: str, arch: str) -> Work:
     launch = make_launch(spec.launch, names, make_kernel(spec, names, job.kernel), device)
     made = source(spec, names)
     binary = build(made, device.arch)
-    return Work(
+    return GpuLaunch(
         image=image(made, device.arch),
         function=binary.mangled,
         grid=launch.grid,
         block=launch.block,
         shared_bytes=launch.shared_bytes,
-        arguments=arguments(binary, spec.launch.get("args", {}), names),
+        arguments=kernel_arguments(binary, spec.launch.get("args", {}), names),
         kernel=job.kernel,
         cells=job.cells,
     )
@@ -119,7 +119,7 @@ def source(spec: KernelSpec, names: Mapping[str, int]) -> Source:
     )
 
 
-def code(spec: KernelSpec, job: Job) -> str:
+def source_mark(spec: KernelSpec, job: MeasurementJob) -> str:
     """A mark of the source: a row with another one was measured from other code."""
     cuda = _cuda(spec)
     names = row_names(spec, job.cells)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from perfassert.errors import PerfAssertError
 from perfassert.lab.measurement.cuda_gpu import CudaGpu
-from perfassert.lab.measurement.plan import jobs, work
+from perfassert.lab.measurement.plan import gpu_launch, jobs
 from perfassert.lab.validation.read import read_suite
 
 
@@ -18,7 +18,7 @@ def main(suite_path: str, kernel: str, numbers: str, device: str, index: str) ->
     gpu = CudaGpu(int(index))
     try:
         for number in map(int, numbers.split(",")):
-            gpu.launch(work(suite, rows[number], device, gpu.properties().arch))
+            gpu.launch(gpu_launch(suite, rows[number], device, gpu.properties().arch))
     finally:
         gpu.close()
 

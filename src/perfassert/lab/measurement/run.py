@@ -12,10 +12,23 @@ from perfassert.errors import PerfAssertError
 from perfassert.frontends.toolchain.build import build
 from perfassert.hardware.load import device as load_device
 from perfassert.lab.calibration.driver import Properties
-from perfassert.lab.measurement.counters import COUNTERS, NoCounters, command, find_ncu, profile
-from perfassert.lab.measurement.gpu import Gpu, MeasurementError, Timing, Work
-from perfassert.lab.measurement.plan import Job, code, jobs, parameters, source, work
-from perfassert.lab.measurement.table import Table
+from perfassert.lab.measurement.counters import (
+    COUNTERS,
+    NoCounters,
+    command,
+    find_ncu,
+    profile_command,
+)
+from perfassert.lab.measurement.gpu import Gpu, GpuLaunch, MeasurementError, Timing
+from perfassert.lab.measurement.plan import (
+    MeasurementJob,
+    gpu_launch,
+    jobs,
+    parameter_columns,
+    source,
+    source_mark,
+)
+from perfassert.lab.measurement.table import MeasurementTable
 from perfassert.lab.validation.build import row_names
 from perfassert.lab.validation.suite import Suite
 
@@ -42,7 +55,7 @@ class Options:
 
 
 @dataclass
-class Result:
+class MeasurementResult:
     """What was measured and what was not, with reasons."""
 
     measured: int = 0
@@ -63,7 +76,9 @@ def device_name(gpu_name: str) -> str:
         ) from None
 
 
-def measure_times(suite: Suite, gpu: Gpu, path: Path, options: Options, say: Say) -> Result:
+def measure_times(
+    suite: Suite, gpu: Gpu, path: Path, options: Options, say: Say
+) -> MeasurementResult:
     """Every row without a time, or with one of other code; written one after the other.
 
     A row that fails is reported and left out; a GPU that fails several in a row raises.
@@ -71,14 +86,14 @@ def measure_times(suite: Suite, gpu: Gpu, path: Path, options: Options, say: Say
     about = gpu.properties()
     device = options.device or device_name(about.name)
     load_device(device)
-    table = Table(path, parameters(suite))
+    table = MeasurementTable(path, parameter_columns(suite))
     all_jobs = jobs(suite, options.only)
-    result = Result()
+    result = MeasurementResult()
     failed = 0
     for warning in gpu.warnings():
         say(f"warning: {warning}")
     for number, job in enumerate(all_jobs, 1):
-        mark = code(suite.kernels[job.kernel], job)
+        mark = source_mark(suite.kernels[job.kernel], job)
         row = table.row(device, job)
         if row and row["time_us"] and row["code"] == mark and not options.again:
             result.kept += 1
@@ -87,7 +102,7 @@ def measure_times(suite: Suite, gpu: Gpu, path: Path, options: Options, say: Say
         if row and row["time_us"] and row["code"] != mark:
             say(f"{place}: its source has changed; measured again")
         try:
-            launch = work(suite, job, device, about.arch)
+            launch = gpu_launch(suite, job, device, about.arch)
             _check_memory(launch, about.free_bytes)
             failed += 1
             timing = gpu.time(launch, options.warmup, options.repetitions)
@@ -121,32 +136,34 @@ def _values(timing: Timing, about: Properties) -> dict[str, str]:
     }
 
 
-def _hopeless(result: Result, path: Path) -> MeasurementError:
+def _hopeless(result: MeasurementResult, path: Path) -> MeasurementError:
     return MeasurementError(
         f"{_HOPELESS} launches in a row failed, the last one {result.failures[-1]}; "
         f"{result.measured} are in {path}, the same command goes on"
     )
 
 
-def _check_memory(launch: Work, free: int) -> None:
+def _check_memory(launch: GpuLaunch, free: int) -> None:
     if launch.memory_bytes > free:
         need, have = launch.memory_bytes / 1e9, free / 1e9
         raise MeasurementError(f"needs {need:.2f} GB of memory; {have:.2f} GB are free")
 
 
-def _compiler(suite: Suite, job: Job, device: str) -> str:
+def _compiler(suite: Suite, job: MeasurementJob, device: str) -> str:
     spec = suite.kernels[job.kernel]
     binary = build(source(spec, row_names(spec, job.cells)), load_device(device).arch)
     return binary.tools.partition(",")[0]
 
 
-def measure_counters(suite: Suite, device: str, path: Path, options: Options, say: Say) -> Result:
+def measure_counters(
+    suite: Suite, device: str, path: Path, options: Options, say: Say
+) -> MeasurementResult:
     """Counters of every row that has a time and none of them; one run of ncu for each kernel.
 
     :class:`NoCounters` where there can be none at all; other failures cost their kernel only.
     """
-    table = Table(path, parameters(suite))
-    result = Result()
+    table = MeasurementTable(path, parameter_columns(suite))
+    result = MeasurementResult()
     ncu = ""
     for kernel, group in groupby(jobs(suite, options.only), key=lambda job: job.kernel):
         wanted = [(n, job) for n, job in enumerate(group) if _lacks(table, device, job, options)]
@@ -166,7 +183,7 @@ def measure_counters(suite: Suite, device: str, path: Path, options: Options, sa
     return result
 
 
-def _lacks(table: Table, device: str, job: Job, options: Options) -> bool:
+def _lacks(table: MeasurementTable, device: str, job: MeasurementJob, options: Options) -> bool:
     row = table.row(device, job)
     if row is None or not row["time_us"]:
         return False
@@ -177,21 +194,21 @@ def _profile(
     suite: Suite,
     ncu: str,
     kernel: str,
-    wanted: Sequence[tuple[int, Job]],
+    wanted: Sequence[tuple[int, MeasurementJob]],
     device: str,
-    table: Table,
+    table: MeasurementTable,
     options: Options,
 ) -> None:
     """Rows that are compiled into functions of other names have a run each."""
     spec = suite.kernels[kernel]
     arch = load_device(device).arch
 
-    def function(item: tuple[int, Job]) -> str:
+    def function(item: tuple[int, MeasurementJob]) -> str:
         return build(source(spec, row_names(spec, item[1].cells)), arch).mangled
 
     for name, part in groupby(wanted, key=function):
         chosen = list(part)
         numbers = [number for number, _ in chosen]
         given = command(ncu, suite.path, kernel, name, numbers, device, options.index)
-        for (_, job), cells in zip(chosen, profile(given, len(chosen)), strict=True):
+        for (_, job), cells in zip(chosen, profile_command(given, len(chosen)), strict=True):
             table.put(device, job, cells)

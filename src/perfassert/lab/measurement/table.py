@@ -10,13 +10,13 @@ from pathlib import Path
 
 from perfassert.lab.measurement.counters import COUNTERS
 from perfassert.lab.measurement.gpu import MeasurementError
-from perfassert.lab.measurement.plan import Job
+from perfassert.lab.measurement.plan import MeasurementJob
 
 TIMES = ("time_us", "time_spread", "repetitions", "clock_hz")
 ABOUT = ("gpu", "driver", "compiler", "code", "date")
 
 
-class Table:
+class MeasurementTable:
     """Rows in the order in which they were first measured; those of other GPUs are kept."""
 
     def __init__(self, path: Path, parameters: tuple[str, ...]) -> None:
@@ -57,11 +57,11 @@ class Table:
     def _key(self, row: Mapping[str, str]) -> tuple[str, ...]:
         return (row["device"], row["kernel"], *(row[p] for p in self.parameters))
 
-    def row(self, device: str, job: Job) -> dict[str, str] | None:
+    def row(self, device: str, job: MeasurementJob) -> dict[str, str] | None:
         """What is known of a job on a device."""
         return self.rows.get((device, *job.key))
 
-    def put(self, device: str, job: Job, values: Mapping[str, str]) -> None:
+    def put(self, device: str, job: MeasurementJob, values: Mapping[str, str]) -> None:
         """Enter values, keep the row's others, and write the file."""
         key = (device, *job.key)
         empty = dict.fromkeys(self.header, "")

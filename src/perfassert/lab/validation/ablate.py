@@ -7,7 +7,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from perfassert.errors import SuiteError
-from perfassert.lab.validation.data import Row
+from perfassert.lab.validation.data import DataRow
 from perfassert.lab.validation.explain import TIME
 from perfassert.lab.validation.run import MetricResult, validate
 from perfassert.lab.validation.suite import Suite
@@ -38,7 +38,7 @@ MECHANISMS: Mapping[str, Mapping[str, float]] = MappingProxyType({
 
 
 def validate_ablations(
-    suite: Suite, rows: Sequence[Row], executor: Submitter | None = None
+    suite: Suite, rows: Sequence[DataRow], executor: Submitter | None = None
 ) -> dict[str, MetricResult]:
     """The times of a suite, as they are (under ``""``) and with each mechanism off."""
     if TIME not in {spec.name for spec in suite.metrics}:

@@ -12,7 +12,7 @@ from pathlib import Path
 from perfassert.errors import PerfAssertError
 from perfassert.lab.validation.run import MetricResult, Validation
 from perfassert.lab.validation.statistics import APART, Summary
-from perfassert.lab.validation.suite import Condition, FittedOn, Suite
+from perfassert.lab.validation.suite import CellCondition, FittedOn, Suite
 from perfassert.lab.validation.targets import FIGURES
 
 EPOCH = "SOURCE_DATE_EPOCH"
@@ -84,7 +84,7 @@ def page_date() -> date:
         raise PerfAssertError(reason) from None
 
 
-def page(results: Sequence[Validation], day: date, rows: int | None = None) -> str:
+def accuracy_page(results: Sequence[Validation], day: date, rows: int | None = None) -> str:
     """The whole page, in Markdown; ``rows``: the most that were taken of a suite."""
     chosen = "all rows" if rows is None else f"at most {rows} rows of each suite, evenly spread"
     head = _HEAD.format(model=results[0].model_version, date=day.isoformat(), rows=chosen)
@@ -158,7 +158,7 @@ def _entry(suite: Suite, entry: FittedOn) -> str:
     return " ".join(parts) + note
 
 
-def _condition(condition: Condition) -> str:
+def _condition(condition: CellCondition) -> str:
     if condition.values is None:
         return f"`{condition.column}` from {condition.low:g} to {condition.high:g}"
     return f"`{condition.column}` = {' or '.join(map(str, condition.values))}"

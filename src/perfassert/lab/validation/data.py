@@ -16,14 +16,14 @@ ENVIRONMENT = "PERFASSERT_MEASURED"
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class DataRow:
     """One line of the data file, counted from 1 with the header."""
 
     line: int
     cells: Mapping[str, str]
 
 
-def read_rows(suite: Suite, folder: Path | None = None, limit: int | None = None) -> list[Row]:
+def read_rows(suite: Suite, folder: Path | None = None, limit: int | None = None) -> list[DataRow]:
     """The rows that pass the filter, in the order of the file; at most ``limit``, evenly spread.
 
     ``folder``: where the data lies; see :func:`find_data`. Raises :class:`SuiteError`.
@@ -55,7 +55,7 @@ def find_data(suite: Suite, folder: Path | None = None) -> Path:
     )
 
 
-def _read(path: Path) -> list[Row]:
+def _read(path: Path) -> list[DataRow]:
     opened = gzip.open if path.suffix == ".gz" else open
     try:
         with opened(path, "rt", encoding="utf-8-sig", newline="") as stream:
@@ -69,7 +69,7 @@ def _read(path: Path) -> list[Row]:
     return rows
 
 
-def _rows(path: Path, lines: Iterator[list[str]]) -> Iterator[Row]:
+def _rows(path: Path, lines: Iterator[list[str]]) -> Iterator[DataRow]:
     header = next(lines, [])
     if len(set(header)) < len(header):
         twice = next(name for i, name in enumerate(header) if name in header[:i])
@@ -79,7 +79,7 @@ def _rows(path: Path, lines: Iterator[list[str]]) -> Iterator[Row]:
             raise SuiteError(
                 f"{path}: line {number}: {len(cells)} cells, but the header has {len(header)}"
             )
-        yield Row(number, dict(zip(header, cells, strict=True)))
+        yield DataRow(number, dict(zip(header, cells, strict=True)))
 
 
 def _check_columns(suite: Suite, path: Path, columns: Mapping[str, str]) -> None:
@@ -98,7 +98,7 @@ def _check_columns(suite: Suite, path: Path, columns: Mapping[str, str]) -> None
             raise SuiteError(f"{suite.path}: {key}: {path.name} has no column {name!r}{hint}")
 
 
-def _check_kernels(suite: Suite, rows: Sequence[Row]) -> None:
+def _check_kernels(suite: Suite, rows: Sequence[DataRow]) -> None:
     for row in rows:
         if (key := suite.kernel_key(row.cells)) not in suite.kernels:
             hint = close_matches(key, suite.kernels) or "; describe it, or leave it out by [filter]"

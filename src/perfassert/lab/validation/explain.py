@@ -19,7 +19,7 @@ from perfassert.lab.validation.build import (
     predicted_value,
     row_names,
 )
-from perfassert.lab.validation.data import Row
+from perfassert.lab.validation.data import DataRow
 from perfassert.lab.validation.statistics import Vector, spearman
 from perfassert.lab.validation.suite import MetricSpec, Suite
 from perfassert.lab.validation.toolchain import as_installed
@@ -49,7 +49,7 @@ class TwiceTimed:
 
 
 def twice_timed(
-    suite: Suite, rows: Sequence[Row], executor: Submitter | None = None
+    suite: Suite, rows: Sequence[DataRow], executor: Submitter | None = None
 ) -> list[TwiceTimed]:
     """The rows that have a measured time and a prediction; raises :class:`SuiteError` for none."""
     suite, _ = as_installed(suite)  # the suite's own report says it
@@ -66,7 +66,7 @@ def twice_timed(
     return timed
 
 
-def _row(suite: Suite, row: Row) -> TwiceTimed | None:
+def _row(suite: Suite, row: DataRow) -> TwiceTimed | None:
     specs = {spec.name: spec for spec in suite.metrics}
     key, cells = suite.kernel_key(row.cells), row.cells
     spec = suite.kernels[key]

@@ -8,7 +8,7 @@ from typing import Any
 from perfassert.errors import UnknownDevice, close_matches
 from perfassert.hardware.load import device as load_device
 from perfassert.lab.validation.schema import FITTED_ON
-from perfassert.lab.validation.suite import Condition, FittedOn
+from perfassert.lab.validation.suite import CellCondition, FittedOn
 from perfassert.toml_tables import TableReader
 
 HALF, ALL = "half", "all"
@@ -17,24 +17,24 @@ HALF, ALL = "half", "all"
 
 def conditions(
     reader: TableReader, where: str, filters: Mapping[str, Any]
-) -> tuple[Condition, ...]:
+) -> tuple[CellCondition, ...]:
     """A filter table: a value, a list of values or ``{ min, max }`` for each column."""
     return tuple(_condition(reader, f"{where}.{k}", k, v) for k, v in filters.items())
 
 
-def _condition(reader: TableReader, key: str, column: str, value: Any) -> Condition:
+def _condition(reader: TableReader, key: str, column: str, value: Any) -> CellCondition:
     if isinstance(value, dict):
         reader.known(key, value, ("min", "max"))
         bounds = {k: reader.number(f"{key}.{k}", v) for k, v in value.items()}
         if not bounds:
             reader.fail(key, "give min, max or both")
         low, high = bounds.get("min", float("-inf")), bounds.get("max", float("inf"))
-        return Condition(column, None, low, high)
+        return CellCondition(column, None, low, high)
     values = value if isinstance(value, list) else [value]
     for item in values:
         if isinstance(item, bool) or not isinstance(item, (str, int, float)):
             reader.fail(key, f"must be a value, a list of values or {{ min, max }}, not {item!r}")
-    return Condition(column, tuple(values))
+    return CellCondition(column, tuple(values))
 
 
 def read_fitted_on(reader: TableReader, suite: Mapping[str, Any]) -> tuple[FittedOn, ...]:

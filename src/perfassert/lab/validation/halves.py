@@ -11,7 +11,7 @@ from hashlib import sha256
 
 from perfassert.errors import SuiteError
 from perfassert.hardware.load import device as load_device
-from perfassert.lab.validation.data import Row
+from perfassert.lab.validation.data import DataRow
 from perfassert.lab.validation.suite import FittedOn, Suite
 
 Cells = Mapping[str, str]
@@ -47,7 +47,9 @@ def is_fitted(suite: Suite, cells: Cells) -> bool:
     return any(covers(entry, suite, cells) for entry in suite.fitted_on)
 
 
-def rows_to_fit(suite: Suite, rows: Sequence[Row], device: str, values: Sequence[str]) -> list[Row]:
+def rows_to_fit(
+    suite: Suite, rows: Sequence[DataRow], device: str, values: Sequence[str]
+) -> list[DataRow]:
     """The rows that the suite allows these values of a device file to be fitted on.
 
     Raises :class:`SuiteError` where it does not declare one, or would leave no row for a test.

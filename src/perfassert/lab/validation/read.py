@@ -53,13 +53,13 @@ def read_suite(path: str | Path, sources: Path | None = None) -> Suite:
     """
     file = Path(path)
     _, table = read_toml(file, SuiteError)
-    return _Reader(file, table, sources or file.parent).suite()
+    return _SuiteReader(file, table, sources or file.parent).suite()
 
 
 _COLUMN = re.compile(r"\{(\w+)\}")
 
 
-class _Reader(SuiteTableReader):
+class _SuiteReader(SuiteTableReader):
     """Turns one parsed file into a :class:`Suite`, or says what is wrong with it."""
 
     def __init__(self, path: Path, table: dict[str, Any], sources: Path) -> None:

@@ -57,7 +57,7 @@ class RecordedSuite:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class RowRecord:
     """A file that :func:`to_record` was written to; ``most_rows``: ``--rows`` of that run."""
 
     path: Path
@@ -65,7 +65,7 @@ class Record:
     suites: Mapping[str, RecordedSuite]
 
 
-def read_record(path: Path) -> Record:
+def read_record(path: Path) -> RowRecord:
     """What :func:`to_record` made; raises :class:`SuiteError`."""
     try:
         table = json.loads(path.read_text(encoding="utf-8"))
@@ -76,7 +76,7 @@ def read_record(path: Path) -> Record:
         raise SuiteError(f"{path}: not valid JSON: {error}; {_ANEW}") from None
     try:
         suites = {name: _recorded_suite(entry) for name, entry in table["suites"].items()}
-        return Record(path, table["most_rows"], suites)
+        return RowRecord(path, table["most_rows"], suites)
     except (AttributeError, KeyError, TypeError, ValueError):
         raise SuiteError(f"{path}: not a record of validations; {_ANEW}") from None
 
@@ -89,7 +89,7 @@ def _recorded_suite(entry: Mapping[str, Any]) -> RecordedSuite:
     return RecordedSuite(int(entry["rows"]), metrics)
 
 
-def check_comparable(record: Record, suite: Suite, rows: int) -> None:
+def check_comparable(record: RowRecord, suite: Suite, rows: int) -> None:
     """Raises :class:`SuiteError` where the record has other rows or metrics of the suite."""
     name, metrics = suite.path.stem, {spec.name for spec in suite.metrics}
     recorded = record.suites.get(name)
@@ -107,7 +107,7 @@ def check_comparable(record: Record, suite: Suite, rows: int) -> None:
         raise SuiteError(f"{record.path}: {name}: {where} has no metric {unlike[0]!r}; {_ANEW}")
 
 
-def worse(record: Record, result: Validation) -> Iterator[str]:
+def worse(record: RowRecord, result: Validation) -> Iterator[str]:
     """A sentence for each metric that is worse than recorded, or that fewer rows have."""
     name = result.suite.path.stem
     for metric in result.metrics:

@@ -15,7 +15,7 @@ from perfassert.errors import SuiteError
 from perfassert.frontends.toolchain.names import base_name, demangle
 from perfassert.perf_toml.launches import RecordedLaunch, launches
 
-Shape = tuple[tuple[int, ...], tuple[int, ...]]
+LaunchShape = tuple[tuple[int, ...], tuple[int, ...]]
 _CAST = re.compile(r"^\((?:\w+ ?)+\)")
 _WORDS = {"true": "1", "false": "0"}
 
@@ -29,13 +29,13 @@ class RecordedSource:
     path: str
     column: str
 
-    def find(self, cells: Mapping[str, str], shape: Shape) -> RecordedLaunch:
+    def find(self, cells: Mapping[str, str], shape: LaunchShape) -> RecordedLaunch:
         """The first launch of the row's kernel with that grid and block; raises SuiteError."""
         path = self.folder / self.path.format_map(cells)
         if not path.is_file():
             raise SuiteError(f"there is no recording {path}; make it by perfassert record")
         wanted = cells[self.column]
-        named = [x for x in launches(path) if _plain(x.name) == _plain(wanted)]
+        named = [x for x in launches(path) if _function_name(x.name) == _function_name(wanted)]
         if not named:
             raise SuiteError(f"{path}: no launch of {wanted!r} was recorded")
         shaped = [x for x in named if _shape(x) == shape]
@@ -49,11 +49,11 @@ class RecordedSource:
         return alike[0]
 
 
-def _shape(one: RecordedLaunch) -> Shape:
+def _shape(one: RecordedLaunch) -> LaunchShape:
     return tuple(one.launch.grid), tuple(one.launch.block)
 
 
-def _plain(name: str) -> str:
+def _function_name(name: str) -> str:
     return base_name(demangle(name)).split()[-1]
 
 

@@ -152,8 +152,8 @@ def _metric(metric: MetricResult) -> dict[str, Any]:
                 "line": line,
                 "group": list(group),
                 "fitted": fitted,
-                "measured": _plain(m),
-                "predicted": _plain(p),
+                "measured": _round(m),
+                "predicted": _round(p),
             }
             for line, group, fitted, m, p in points
         ],
@@ -162,11 +162,11 @@ def _metric(metric: MetricResult) -> dict[str, Any]:
 
 def _summary(summary: Summary) -> dict[str, Any]:
     return {
-        k: _plain(v) if isinstance(v, float) else v for k, v in dataclasses.asdict(summary).items()
+        k: _round(v) if isinstance(v, float) else v for k, v in dataclasses.asdict(summary).items()
     }
 
 
-def _plain(number: float) -> float:
+def _round(number: float) -> float:
     return round_significant(float(number))
 
 

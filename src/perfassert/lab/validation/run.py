@@ -16,7 +16,7 @@ from perfassert.lab.validation.build import (
     predicted_value,
     row_names,
 )
-from perfassert.lab.validation.data import Row
+from perfassert.lab.validation.data import DataRow
 from perfassert.lab.validation.halves import is_fitted
 from perfassert.lab.validation.statistics import (
     Summary,
@@ -35,7 +35,7 @@ _CHUNKS = 64  # so many steps has the progress, at least where there are enough 
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RowOutcome:
     """What became of a row: (measured, predicted) or a reason, by metric.
 
     ``fitted``: something has seen its answer. ``failure``: why there is no prediction, or ``""``.
@@ -105,7 +105,7 @@ class Validation:
 
 def validate(
     suite: Suite,
-    rows: Sequence[Row],
+    rows: Sequence[DataRow],
     executor: Submitter | None = None,
     progress: Progress | None = None,
 ) -> Validation:
@@ -115,7 +115,7 @@ def validate(
     prediction fails come back with their reason; an interrupt or a broken executor raises.
     """
     suite, note = as_installed(suite)
-    outcomes: list[Outcome] = []
+    outcomes: list[RowOutcome] = []
     for part in _outcomes(suite, rows, executor):
         outcomes += part
         if progress:
@@ -131,8 +131,8 @@ def validate(
 
 
 def _outcomes(
-    suite: Suite, rows: Sequence[Row], executor: Submitter | None
-) -> Iterator[list[Outcome]]:
+    suite: Suite, rows: Sequence[DataRow], executor: Submitter | None
+) -> Iterator[list[RowOutcome]]:
     size = max(1, len(rows) // _CHUNKS)
     chunks = [rows[i : i + size] for i in range(0, len(rows), size)]
     if executor is None:
@@ -148,12 +148,12 @@ def _outcomes(
         raise
 
 
-def predict_rows(suite: Suite, rows: Sequence[Row]) -> list[Outcome]:
+def predict_rows(suite: Suite, rows: Sequence[DataRow]) -> list[RowOutcome]:
     """What a worker does; its arguments and its result can be pickled."""
     return [_predict_row(suite, row) for row in rows]
 
 
-def _predict_row(suite: Suite, row: Row) -> Outcome:
+def _predict_row(suite: Suite, row: DataRow) -> RowOutcome:
     key, cells = suite.kernel_key(row.cells), row.cells
     spec = suite.kernels[key]
     group = tuple(cells[column] for column in suite.group)
@@ -168,7 +168,7 @@ def _predict_row(suite: Suite, row: Row) -> Outcome:
         kernel, launch = make_case(spec, cells, names, key, device)
         prediction = predict(kernel, launch, device)
     except Exception as error:
-        return Outcome(row.line, group, seen, name, pairs, reasons, _reason(error))
+        return RowOutcome(row.line, group, seen, name, pairs, reasons, _reason(error))
     for metric in suite.metrics:
         try:
             measured = measured_value(metric, cells, names)
@@ -176,7 +176,7 @@ def _predict_row(suite: Suite, row: Row) -> Outcome:
         except PerfAssertError as error:
             reasons[metric.name] = _reason(error)
     kind, guessed = kind_of(prediction, device), prediction.confidence == "guessed"
-    return Outcome(row.line, group, seen, name, pairs, reasons, "", kind, guessed)
+    return RowOutcome(row.line, group, seen, name, pairs, reasons, "", kind, guessed)
 
 
 def _reason(error: Exception) -> str:
@@ -185,7 +185,7 @@ def _reason(error: Exception) -> str:
     return f"{kind}{type(error).__name__}: {error}"
 
 
-def _metric(spec: MetricSpec, outcomes: Sequence[Outcome]) -> MetricResult:
+def _metric(spec: MetricSpec, outcomes: Sequence[RowOutcome]) -> MetricResult:
     there = [o for o in outcomes if spec.name in o.pairs]
     pairs = np.array([o.pairs[spec.name] for o in there], dtype=np.float64).reshape(-1, 2)
     measured, predicted = pairs[:, 0], pairs[:, 1]

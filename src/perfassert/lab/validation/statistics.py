@@ -38,7 +38,7 @@ class Summary:
     pairs_right: float | None
 
 
-def summarize(
+def summarize_errors(
     measured: Vector, predicted: Vector, higher_is_better: bool = False, apart: float = APART
 ) -> Summary:
     """Errors over all points, ranks over all of them together."""
@@ -76,17 +76,17 @@ def summarize_groups(
     for i, group in enumerate(groups):
         members.setdefault(group, []).append(i)
     parts = {
-        group: summarize(measured[rows], predicted[rows], higher_is_better, apart)
+        group: summarize_errors(measured[rows], predicted[rows], higher_is_better, apart)
         for group, rows in members.items()
     }
     if len(parts) <= 1:
-        return summarize(measured, predicted, higher_is_better, apart), parts
+        return summarize_errors(measured, predicted, higher_is_better, apart), parts
     pairs = sum(part.pairs for part in parts.values())
     right = sum((part.pairs_right or 0) * part.pairs for part in parts.values())
     varied = [len(np.unique(measured[rows])) > 1 for rows in members.values()]
     weights = [part.n if v else 0 for part, v in zip(parts.values(), varied, strict=True)]
     whole = replace(
-        summarize(measured, predicted, higher_is_better, apart),
+        summarize_errors(measured, predicted, higher_is_better, apart),
         spearman=_weighted_mean([part.spearman for part in parts.values()], weights),
         kendall=_weighted_mean([part.kendall for part in parts.values()], weights),
         regret=max(part.regret for part in parts.values() if part.regret is not None),

@@ -19,7 +19,7 @@ BANDWIDTH = "bandwidth"
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class CellCondition:
     """Which cells of a column pass: one of ``values``, or a number in [``low``, ``high``]."""
 
     column: str
@@ -121,7 +121,7 @@ class FittedOn:
     values: tuple[str, ...]
     sources: tuple[str, ...]
     half: bool
-    filters: tuple[Condition, ...]
+    filters: tuple[CellCondition, ...]
     note: str
 
 
@@ -145,7 +145,7 @@ class Suite:
     select: tuple[str, ...]
     group: tuple[str, ...]
     device: DeviceSpec
-    filters: tuple[Condition, ...]
+    filters: tuple[CellCondition, ...]
     kernels: Mapping[str, KernelSpec]
     metrics: tuple[MetricSpec, ...]
     uses: tuple[tuple[str, str], ...]
