@@ -15,7 +15,7 @@ _DEEPEST = 50
 class DataNode:
     """A value and the key that it was found under, which every error names.
 
-    >>> Data({"time": 1.5e-6}, "prediction")["time"].quantity("s")
+    >>> DataNode({"time": 1.5e-6}, "prediction")["time"].quantity("s")
     1.5 us
     """
 

@@ -26,7 +26,17 @@ class BlockWork:
 
 
 def makespan(blocks: Sequence[BlockWork], units: int, slots: int) -> float:
-    """When the last block ends."""
+    """When the last block ends.
+
+    Four blocks, each of which takes all of a unit for 1 second, on a unit with two slots: 4
+    seconds, whatever the slots. If none of them can be faster than 4 seconds by itself, two run
+    side by side without slowing each other down:
+
+        >>> makespan([BlockWork(1.0, 1.0)] * 4, units=1, slots=2)
+        4.0
+        >>> makespan([BlockWork(1.0, 4.0)] * 4, units=1, slots=2)
+        8.0
+    """
     resident: list[list[_Running]] = [[] for _ in range(units)]
     clock = [0.0] * units
     waiting = iter(blocks)

@@ -1,4 +1,34 @@
-"""The event loop of the reference engine: blocks, servers, completions; who issues is left open."""
+"""The event loop of the reference engine: blocks, servers, completions; who issues is left open.
+
+A server, such as the L2, serves one instruction after the other; those that have issued wait for it
+in the queue behind their pipeline. Four loads of one warp, each of which takes 8 cycles of the L2,
+by the places of that queue:
+
+    >>> from dataclasses import replace
+    >>> import perfassert as pa
+    >>> from perfassert.engines.pipeline.simulate import make_unit
+    >>> from perfassert.engines.pipeline.watch import watch
+    >>> g = pa.InstructionGraph.builder()
+    >>> for _ in range(4):
+    ...     _ = g.op("load")
+    >>> graph = g.build()
+    >>> graph = replace(
+    ...     graph, nodes=tuple(replace(n, demands=(("L2", 8.0),)) for n in graph.nodes)
+    ... )
+    >>> latencies = {"load": pa.Latency(1, 10, "queue")}
+    >>> for places in (1, 2, 4):
+    ...     unit = make_unit(
+    ...         graph, 1, 1, 1, latencies, "in-order", "loose-round-robin", 1, 1, {"queue": places}
+    ...     )
+    ...     print(places, [int(i.start) for i in watch(unit, 20) if i.reason is None])
+    1 [0, 1, 8, 16]
+    2 [0, 1, 2, 8]
+    4 [0, 1, 2, 3]
+
+The L2 begins with a load every 8 cycles. With one place the second load occupies it from cycle 1 to
+8, when the L2 takes it; the third issues then, and stalls the warp until then as *memory throttle*.
+With four places all of them issue at once, and nothing is stalled before a result is used.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,27 @@
 """What the warps of one scheduler do, cycle by cycle, from the start: by the reference engine,
-which tells every wait with its reason."""
+which reports every wait with its reason.
+
+Three warps that load and add, on a scheduler that issues one instruction in a cycle. A load keeps
+its pipeline busy for 2 cycles and is complete after 6, an addition after 2:
+
+    >>> import perfassert as pa
+    >>> from perfassert.engines.pipeline.simulate import make_unit
+    >>> g = pa.InstructionGraph.builder()
+    >>> _ = g.op("add", g.op("load"))
+    >>> latencies = {"load": pa.Latency(2, 6, "memory"), "add": pa.Latency(1, 2)}
+    >>> unit = make_unit(g.build(), 3, 1, 1, latencies, "in-order", "loose-round-robin", 1, 1)
+    >>> marks = {Stall.NOT_SELECTED: "-", Stall.PIPELINE: "=", Stall.DEPENDENCE: "."}
+    >>> for warp in range(3):
+    ...     own = [i for i in watch(unit, 20) if i.warp == warp]
+    ...     print(warp, "".join(int(i.length) * marks.get(i.reason, "LA"[i.node]) for i in own))
+    0 L.....A
+    1 -=L.....A
+    2 --==L.....A
+
+In cycle 0 warp 0 issues its load (``L``), and the other two are ready but not selected (``-``). The
+pipeline takes the next load in cycle 2 and the one after it in cycle 4; until then those who wait
+for it are stalled by it (``=``). Each addition (``A``) waits for its own load (``.``).
+"""
 
 from __future__ import annotations
 

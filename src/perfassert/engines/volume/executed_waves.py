@@ -213,6 +213,13 @@ def extrapolate_distinct(parts: Sequence[IntArray], grow: float) -> float:
     what the last part adds, and with those that occur in two parts what the last but one added.
     What every further part adds falls by the same ratio: exact for values that all parts draw
     from one reservoir, and for values that no part shares with another.
+
+    Two parts with two values each, 1 and 2, 2 and 3: the first one added 2, the second one 1. So
+    the next ones add 1/2, 1/4 and so on, and there are 4 values in all:
+
+        >>> parts = [np.array([1, 2]), np.array([2, 3])]
+        >>> [extrapolate_distinct(parts, grow) for grow in (1, 2, 100)]
+        [3.0, 3.75, 4.0]
     """
     count = len(parts)
     times = np.bincount(np.unique(np.concatenate(parts), return_counts=True)[1], minlength=3)

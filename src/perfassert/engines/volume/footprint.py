@@ -7,6 +7,20 @@ the runs so far lengthens them, any other repeats them. A stencil's x dimension 
 once, so the cost is the number of distinct rows, whatever the number of threads. Coordinates that
 occur in a floor quotient or a condition are enumerated together with those they are tied to there;
 the shifts that they amount to take the place of a progression.
+
+A run of 8 bytes, repeated four times:
+
+    >>> run = Runs(np.array([0]), np.array([8]))
+    >>> for stride, granularity in ((8, 1), (64, 1), (64, 64)):
+    ...     runs = repeat_runs(run, stride, 4, granularity)
+    ...     print(stride, granularity, runs.starts.tolist(), runs.ends.tolist())
+    8 1 [0] [32]
+    64 1 [0, 64, 128, 192] [8, 72, 136, 200]
+    64 64 [0] [200]
+
+With a stride of 8 the repetitions lengthen the run; with one of 64 there are four runs. Counted in
+lines of 64 bytes, they are one run again: a line cannot lie in a gap of 56 bytes, so the four lines
+that are touched are those of bytes 0 to 199.
 """
 
 from __future__ import annotations

@@ -8,6 +8,18 @@ with ``F(w)`` the sectors of a window of ``w`` of ``n`` iterations, a cache that
 window loads ``V(w) = ⌈n / w⌉ · F(w)``. What is touched again between one window and the next
 larger, ``V(w) − V(w')``, hits where the lines of ``w'`` iterations fit. What lies in no loop is a
 window of its own. Without loops that is the paper's formula.
+
+Loops ask for 1,000 bytes of ``a`` again. For 600 of them the cache must hold 100 bytes, for another
+300 of them 5,000 bytes; the others are asked for again by other blocks, and it no longer has them.
+With a cache of 1,000 bytes:
+
+    >>> near, farther = Again({"a": 600.0}, 100.0), Again({"a": 300.0}, 5000.0)
+    >>> def miss(needed):
+    ...     return float(needed > 1000)
+    >>> lost_bytes({"a": 1000.0}, 500.0, 1.0, miss, [[near, farther]])
+    {'a': 400.0}
+
+The 600 bytes hit. The 300 miss, and so do the 100 that are no window's.
 """
 
 from __future__ import annotations

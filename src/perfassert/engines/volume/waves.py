@@ -11,6 +11,28 @@ The paper's own implementation takes a box that encloses the wave; here the wave
 with its ragged ends. Only the part of a layer within reach of the wave is evaluated; the layer's
 whole footprint, which decides whether it is still cached, follows from :func:`box_volume`. So the
 cost does not depend on the grid.
+
+A stencil that reads the rows above and below, on rows of 256 values of 8 bytes; the wave is two
+rows of blocks in the middle of the grid:
+
+    >>> import perfassert as pa
+    >>> from perfassert.engines.volume.binding import bind_groups
+    >>> stencil = pa.Kernel.from_accesses(
+    ...     name="vertical",
+    ...     fields=[pa.Field("a", "float64", shape=(64, 256), halo=(1, 0))],
+    ...     loads=["a[y - 1, x]", "a[y, x]", "a[y + 1, x]"],
+    ... )
+    >>> launch = pa.Launch(grid=(4, 64), block=(64, 1))
+    >>> [wave] = waves({"a": bind_groups(stencil, launch)}, launch, pa.device("a100"), 8)
+    >>> wave.blocks, wave.weight
+    ([((0, 4), (31, 33), (0, 1))], 32.0)
+    >>> wave.fields["a"].load, wave.fields["a"].overlap_y, wave.layer_y
+    (8192.0, 4096.0, 6144.0)
+
+The wave updates rows 31 and 32, so it touches the four rows 30 to 33, 8,192 bytes. The y layer is
+the row of blocks before it, which touched rows 29 to 31, 6,144 bytes. Rows 30 and 31 are the
+overlap. While the L2 holds wave and layer (the *layer condition*), only the other two rows come
+from DRAM: each value once. When it does not, all four do: each value twice.
 """
 
 from __future__ import annotations
