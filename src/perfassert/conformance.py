@@ -84,11 +84,14 @@ def check_device(path: str | Path) -> Device:
     for kernel, launch in reference_kernels():
         if missing := {n.operation for n in _nodes(kernel)} - set(device.operations):
             raise AssertionError(f"{place}: no operation class {', '.join(sorted(missing))}")
-        made = predict(kernel, launch, device)
+        prediction = predict(kernel, launch, device)
         name = f"{place}: {kernel.name}"
-        _require(isfinite(made.time) and made.time > 0, f"{name}: predicted to take {made.time}")
+        _require(
+            isfinite(prediction.time) and prediction.time > 0,
+            f"{name}: predicted to take {prediction.time}",
+        )
         again = predict(kernel, launch, load_device(place))
-        _require(made.to_dict() == again.to_dict(), f"{name}: two predictions differ")
+        _require(prediction.to_dict() == again.to_dict(), f"{name}: two predictions differ")
     return device
 
 
@@ -108,10 +111,10 @@ def check_metric(metric: Metric, predictions: Iterable[Prediction] = ()) -> None
     elif metric.unit:
         unit = parse_quantity(f"1 {metric.unit}").unit
         _require(unit == metric.unit, f"{name}: unit must be the base unit {unit!r}")
-    given = (*reference_predictions(), *predictions)
-    having = [p for p in given if metric.read(p) is not None]
+    examples = (*reference_predictions(), *predictions)
+    having = [p for p in examples if metric.read(p) is not None]
     _require(bool(having), f"{name}: no prediction has it; give one that does in predictions=")
-    if len(having) < len(given):
+    if len(having) < len(examples):
         _require(bool(metric.needs), f"{name}: needs= says what a kernel lacks that has no value")
     for prediction in having:
         _check_reading(metric, prediction)
@@ -215,18 +218,18 @@ def check_frontend(
         _require(first.to_dict() == second.to_dict(), f"{place}: two predictions differ")
     missing = place.with_name(f"no-such-file{place.suffix}")
     for wrong, name in ((missing, kernel), (place, "no_such_kernel")):
-        what = "a missing file" if wrong is missing else "an unknown kernel"
+        subject = "a missing file" if wrong is missing else "an unknown kernel"
         try:
             lazy = make(wrong, name)
             predict(lazy, launch or Launch(1, 32), device)  # compilers may look only now
         except KernelSourceError as error:
-            _require(wrong.name in str(error), f"{place}: the error about {what} names no file")
+            _require(wrong.name in str(error), f"{place}: the error about {subject} names no file")
         except Exception as error:
             raise AssertionError(
-                f"{place}: {what} raises {type(error).__name__}, not KernelSourceError"
+                f"{place}: {subject} raises {type(error).__name__}, not KernelSourceError"
             ) from error
         else:
-            raise AssertionError(f"{place}: {what} raises nothing")
+            raise AssertionError(f"{place}: {subject} raises nothing")
     return made
 
 
@@ -239,16 +242,16 @@ def check_report_format(
     """
     data = [json.loads(p.to_json()) for p in reference_predictions()]
     bare = [p.to_dict(diagnosis=False) for p in reference_predictions()]
-    for given in ([], data[:1], data, bare):
-        before = copy.deepcopy(given)
-        text = write(given)
+    for records in ([], data[:1], data, bare):
+        before = copy.deepcopy(records)
+        text = write(records)
         _require(isinstance(text, str), f"gives {text!r}, which is no text")
-        _require(given == before, "the predictions were changed")
-        _require(write(given) == text, "two reports of the same predictions differ")
+        _require(records == before, "the predictions were changed")
+        _require(write(records) == text, "two reports of the same predictions differ")
         if named:
-            for one in given:
+            for record in records:
                 for key in ("kernel", "device"):
-                    _require(one[key] in text, f"the {key} {one[key]!r} is not named")
+                    _require(record[key] in text, f"the {key} {record[key]!r} is not named")
     return write(data)
 
 

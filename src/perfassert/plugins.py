@@ -137,18 +137,20 @@ class Plugins:
         self._load()
         return tuple(sorted(name for name, _ in self._manager.list_name_plugin()))
 
-    def gather(self, hook: str, read: HookReader[T], taken: Iterable[str] = ()) -> Contributions[T]:
+    def gather(
+        self, hook: str, read: HookReader[T], reserved: Iterable[str] = ()
+    ) -> Contributions[T]:
         """See :func:`gather`."""
         if hook not in self._contributions:
             self._load()
-            contributions = self._read_hook(hook, read, {name.casefold() for name in taken})
+            contributions = self._read_hook(hook, read, {name.casefold() for name in reserved})
             self._contributions[hook] = contributions
             for problem in contributions.problems:
                 if problem.hook:  # what concerns all hooks was said when it was loaded
                     _warn(problem)
         return self._contributions[hook]
 
-    def _read_hook(self, hook: str, read: HookReader[T], taken: set[str]) -> Contributions[T]:
+    def _read_hook(self, hook: str, read: HookReader[T], reserved: set[str]) -> Contributions[T]:
         implementations = getattr(self._manager.hook, hook).get_hookimpls()
         problems = [p for p in self._problems if p.hook in ("", hook)]
         claims: dict[str, list[_Claim[T]]] = {}
@@ -163,7 +165,7 @@ class Plugins:
                 problems.append(Problem(implementation.plugin_name, hook, _reason(error)))
         clashes: dict[str, str] = {}
         for key, same_name in claims.items():
-            if key in taken:
+            if key in reserved:
                 problems += [
                     Problem(c.plugin, hook, f"perfassert itself has {c.name!r}") for c in same_name
                 ]
@@ -178,7 +180,7 @@ class Plugins:
             {
                 k: (same_name[0].plugin, same_name[0].value)
                 for k, same_name in claims.items()
-                if len(same_name) == 1 and k not in taken
+                if len(same_name) == 1 and k not in reserved
             },
             clashes,
             tuple(dict.fromkeys(problems)),
@@ -216,11 +218,11 @@ class _Claim(Generic[T]):
     value: T
 
 
-def _clash(hook: str, made: Sequence[_Claim[Any]]) -> str:
-    whose = " and ".join(dict.fromkeys(claim.plugin for claim in made))
+def _clash(hook: str, claims: Sequence[_Claim[Any]]) -> str:
+    whose = " and ".join(dict.fromkeys(claim.plugin for claim in claims))
     return (
-        f"{made[0].name!r} is claimed more than once in {hook}, by plug-in {whose}; uninstall "
-        f"one, or leave it out with {BLOCKED}={made[0].plugin}"
+        f"{claims[0].name!r} is claimed more than once in {hook}, by plug-in {whose}; uninstall "
+        f"one, or leave it out with {BLOCKED}={claims[0].plugin}"
     )
 
 
@@ -252,12 +254,12 @@ def names() -> tuple[str, ...]:
     return PLUGINS.names()
 
 
-def gather(hook: str, read: HookReader[T], taken: Iterable[str] = ()) -> Contributions[T]:
-    """What plug-ins add to ``hook``; ``taken``: perfassert's own names.
+def gather(hook: str, read: HookReader[T], reserved: Iterable[str] = ()) -> Contributions[T]:
+    """What plug-ins add to ``hook``; ``reserved``: perfassert's own names.
 
     Kept until a plug-in comes or goes.
     """
-    return PLUGINS.gather(hook, read, taken)
+    return PLUGINS.gather(hook, read, reserved)
 
 
 def _whose(entry: EntryPoint) -> str:
@@ -295,10 +297,10 @@ def _reason(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def wrap_errors(plugin: str, what: str, function: Callable[..., T]) -> Callable[..., T]:
+def wrap_errors(plugin: str, subject: str, function: Callable[..., T]) -> Callable[..., T]:
     """Wrap ``function`` of a plug-in: what it raises becomes a :class:`PluginError`.
 
-    The message names the plug-in and ``what`` failed.
+    The message names the plug-in and ``subject``, the part of it that failed.
     """
 
     def call(*args: Any, **kwargs: Any) -> T:
@@ -307,7 +309,7 @@ def wrap_errors(plugin: str, what: str, function: Callable[..., T]) -> Callable[
         except PerfAssertError:
             raise
         except Exception as error:
-            problem = Problem(plugin, "", f"{what} failed: {_reason(error)}")
+            problem = Problem(plugin, "", f"{subject} failed: {_reason(error)}")
             raise PluginError(str(problem)) from error
 
     return call

@@ -89,15 +89,15 @@ def run_process(
         words[0] = _executable(words[0], folder or "", environment.get("PATH", ""))
     words = _launcher_command(words, bounds, folder, reads, script)
     with (
-        tempfile.TemporaryFile() as given,
+        tempfile.TemporaryFile() as input_file,
         tempfile.TemporaryFile() as out,
         tempfile.TemporaryFile() as err,
     ):
-        given.write(stdin.encode("utf-8", "surrogateescape"))
-        given.seek(0)
+        input_file.write(stdin.encode("utf-8", "surrogateescape"))
+        input_file.seek(0)
         process = subprocess.Popen(
             words,
-            stdin=given,
+            stdin=input_file,
             stdout=out,
             stderr=err,
             cwd=folder,

@@ -73,7 +73,9 @@ def evaluate(prediction: Prediction, conditions: Mapping[str, object]) -> tuple[
     """Every condition's outcome; raises :class:`ExpectationError` for senseless ones."""
     if not conditions:
         raise ExpectationError("expect() was given no condition; name at least one metric")
-    parsed = [(m := metric(name), parse_condition(m, given)) for name, given in conditions.items()]
+    parsed = [
+        (m := metric(name), parse_condition(m, condition)) for name, condition in conditions.items()
+    ]
     return tuple(_outcome(prediction, m, condition) for m, condition in parsed)
 
 

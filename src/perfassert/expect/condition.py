@@ -86,27 +86,27 @@ class Names:
 Condition = Union[Interval, Names]
 
 
-def parse_condition(metric: Metric, given: object) -> Condition:
+def parse_condition(metric: Metric, condition: object) -> Condition:
     """A condition for ``metric``, or :class:`ExpectationError`."""
     if metric.kind in (Kind.NAME, Kind.ADVICE):
-        return _names(metric, given)
-    if isinstance(given, str):
-        return _interval(metric, given)
+        return _names(metric, condition)
+    if isinstance(condition, str):
+        return _interval(metric, condition)
     try:
-        number = float(to_real(given, "it", ExpectationError))
+        number = float(to_real(condition, "it", ExpectationError))
     except ExpectationError:
         reason = f"give a number or a string such as {_EXAMPLES}"
-        raise _error(metric, given, reason) from None
-    unit, per = getattr(given, "unit", metric.unit), getattr(given, "per", "")
+        raise _error(metric, condition, reason) from None
+    unit, per = getattr(condition, "unit", metric.unit), getattr(condition, "per", "")
     if unit != metric.unit:
-        raise _error(metric, given, f"its unit should be {metric.unit or 'none'}")
+        raise _error(metric, condition, f"its unit should be {metric.unit or 'none'}")
     if per:
-        _check_granularity(metric, per, str(given))
+        _check_granularity(metric, per, str(condition))
     return Interval(f"== {format_quantity(number, unit, per)}", number, number, number, per)
 
 
-def _error(metric: Metric, given: object, reason: str) -> ExpectationError:
-    shown = str(given) if isinstance(given, Quantity) else in_short(given)
+def _error(metric: Metric, condition: object, reason: str) -> ExpectationError:
+    shown = str(condition) if isinstance(condition, Quantity) else in_short(condition)
     return ExpectationError(f"{metric.name}: cannot understand {shown}: {reason}")
 
 
@@ -200,22 +200,22 @@ def _check_granularity(metric: Metric, per: str, shown: str) -> None:
         raise _error(metric, shown, f"{metric.name} has no value per {per}")
 
 
-def _names(metric: Metric, given: object) -> Names:
-    if not isinstance(given, str) or not given.strip():
-        raise _error(metric, given, "give names, as in 'dram | l2' or '!latency'")
-    text, top = given.strip(), 1
+def _names(metric: Metric, condition: object) -> Names:
+    if not isinstance(condition, str) or not condition.strip():
+        raise _error(metric, condition, "give names, as in 'dram | l2' or '!latency'")
+    text, top = condition.strip(), 1
     if metric.kind is Kind.ADVICE and (match := _TOP.fullmatch(text)):
         top, text = int(match[1]), match[2]
         if top < 1:
-            raise _error(metric, given, "'in top N' starts at 1")
+            raise _error(metric, condition, "'in top N' starts at 1")
     negated = text.startswith("!")
     names = tuple(part.strip() for part in text.removeprefix("!").split("|"))
     folded = {name.lower(): name for name in metric.names or OPTIMIZERS}
     resolved = tuple(
-        folded.get(n.lower()) or _former_name(metric, n) or _plugged_name(metric, given, n)
+        folded.get(n.lower()) or _former_name(metric, n) or _plugged_name(metric, condition, n)
         for n in names
     )
-    return Names(" ".join(given.split()), resolved, negated, top)
+    return Names(" ".join(condition.split()), resolved, negated, top)
 
 
 def _former_name(metric: Metric, name: str) -> str | None:
@@ -228,7 +228,7 @@ def _former_name(metric: Metric, name: str) -> str | None:
     return current
 
 
-def _plugged_name(metric: Metric, given: str, name: str) -> str:
+def _plugged_name(metric: Metric, condition: str, name: str) -> str:
     """An optimizer of a plug-in, or :class:`ExpectationError`."""
     known, note = metric.names, ""
     if metric.kind is Kind.ADVICE:
@@ -239,7 +239,7 @@ def _plugged_name(metric: Metric, given: str, name: str) -> str:
             return optimizer.name
         known, note = (*OPTIMIZERS, *(o.name for o in plugged.values())), plugged.note()
     hint = close_matches(name, known) or f"; known: {', '.join(known)}"
-    raise _error(metric, given, f"unknown name {name!r}{hint}{note}")
+    raise _error(metric, condition, f"unknown name {name!r}{hint}{note}")
 
 
 def parse_share(within: str | float) -> float:

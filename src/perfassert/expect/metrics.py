@@ -152,15 +152,20 @@ def _plugin_metrics() -> Contributions[Metric]:
     return gather("perfassert_metrics", _read_plugin_metrics, METRICS)
 
 
-def _read_plugin_metrics(plugin: str, given: Any) -> Iterator[tuple[str, Metric]]:
+def _read_plugin_metrics(plugin: str, metrics: Any) -> Iterator[tuple[str, Metric]]:
     from perfassert.plugins import wrap_errors
 
-    for one in given:
-        if not isinstance(one, Metric):
-            raise TypeError(f"{one!r} is no perfassert.expect.metrics.Metric")
-        if not one.name.isidentifier():
-            raise ValueError(f"{one.name!r} cannot be a keyword of expect()")
-        yield one.name, replace(one, read=wrap_errors(plugin, f"metric {one.name!r}", one.read))
+    for candidate in metrics:
+        if not isinstance(candidate, Metric):
+            raise TypeError(f"{candidate!r} is no perfassert.expect.metrics.Metric")
+        if not candidate.name.isidentifier():
+            raise ValueError(f"{candidate.name!r} cannot be a keyword of expect()")
+        yield (
+            candidate.name,
+            replace(
+                candidate, read=wrap_errors(plugin, f"metric {candidate.name!r}", candidate.read)
+            ),
+        )
 
 
 def value_of(wanted: Metric, prediction: Prediction, per: str = "") -> object:

@@ -92,10 +92,10 @@ def _plugin_files() -> Contributions[Path]:
     return gather("perfassert_devices", _read_plugin_files, _shipped_files())
 
 
-def _read_plugin_files(plugin: str, given: Any) -> Iterator[tuple[str, Path]]:
-    if isinstance(given, (str, Path)):
-        raise DeviceFileError(f"{str(given)!r} stands alone; give a list of files or folders")
-    for place in map(Path, given):
+def _read_plugin_files(plugin: str, locations: Any) -> Iterator[tuple[str, Path]]:
+    if isinstance(locations, (str, Path)):
+        raise DeviceFileError(f"{str(locations)!r} stands alone; give a list of files or folders")
+    for place in map(Path, locations):
         files = sorted(place.glob("*.toml")) if place.is_dir() else [place]
         if not files:
             raise DeviceFileError(f"{place}: there is no *.toml in it")

@@ -161,14 +161,14 @@ class FileReader:
                 raise self.error(f"{prefix}.{key}".strip("."), f"unknown key{hint}")
 
     def values(self) -> dict[str, DeviceEntry]:
-        given = self.section("values")
-        self.check_keys("values", given, schema.VALUES)
+        table = self.section("values")
+        self.check_keys("values", table, schema.VALUES)
         rules = schema.VALUES.items()
         if not self.partial:
             for key, rule in rules:
                 if rule.off is None:
-                    self.require("values", given, key)
-        entries = {k: self.entry(f"values.{k}", given[k], rule) for k, rule in rules if k in given}
+                    self.require("values", table, key)
+        entries = {k: self.entry(f"values.{k}", table[k], rule) for k, rule in rules if k in table}
         return entries if self.partial else self.without() | entries
 
     def without(self) -> dict[str, DeviceEntry]:
@@ -177,26 +177,26 @@ class FileReader:
         rules = schema.VALUES.items()
         return {k: DeviceEntry(r.off, origin, self.path) for k, r in rules if r.off is not None}
 
-    def entry(self, key: str, given: Any, rule: schema.ValueRule) -> DeviceEntry:
-        if isinstance(given, str):
-            return DeviceEntry(self.reference(key, given, rule), None, self.path)
-        if not isinstance(given, dict):
+    def entry(self, key: str, item: Any, rule: schema.ValueRule) -> DeviceEntry:
+        if isinstance(item, str):
+            return DeviceEntry(self.reference(key, item, rule), None, self.path)
+        if not isinstance(item, dict):
             raise self.error(key, "must be { value, unit, source, grade }, or a key of [values]")
-        self.check_keys(key, given, schema.ENTRY)
-        value = self.require(key, given, "value")
+        self.check_keys(key, item, schema.ENTRY)
+        value = self.require(key, item, "value")
         if isinstance(value, str) and value in schema.VALUES:
-            if "unit" in given:
+            if "unit" in item:
                 raise self.error(f"{key}.unit", f"is that of {value}; leave it out")
-            return DeviceEntry(self.reference(key, value, rule), self.origin(key, given), self.path)
+            return DeviceEntry(self.reference(key, value, rule), self.origin(key, item), self.path)
         if isinstance(value, str):
             hint = close_matches(value, schema.VALUES)
             raise self.error(f"{key}.value", f"must be a number, not {value!r}{hint}")
         where = f"{self.path}: {key}.value"
         value = to_real(value, where, DeviceFileError)
-        unit = given.get("unit", "count")
+        unit = item.get("unit", "count")
         if unit not in rule.units:
             raise self.error(f"{key}.unit", f"{unit!r} is none of: {', '.join(rule.units)}")
-        origin = self.origin(key, given)
+        origin = self.origin(key, item)
         scaled = to_real(value * rule.units[unit], where, DeviceFileError)
         if not rule.integer:
             return DeviceEntry(float(scaled), origin, self.path)
@@ -212,8 +212,8 @@ class FileReader:
         if target not in schema.VALUES:
             hint = close_matches(target, schema.VALUES)
             raise self.error(key, f"{target!r} is no key of [values] to refer to{hint}")
-        other = schema.VALUES[target]
-        if other.units != rule.units or (rule.integer and not other.integer):
+        target_rule = schema.VALUES[target]
+        if target_rule.units != rule.units or (rule.integer and not target_rule.integer):
             units = " or ".join(rule.units)
             raise self.error(key, f"is in {units}, so it cannot refer to {target}")
         return target
@@ -245,25 +245,25 @@ class FileReader:
         pipeline_of: dict[str, str] = {}
         variant_of: dict[str, str] = {}
         costs: dict[tuple[str, str], DeviceEntry] = {}
-        for name, given in self.section("operations").items():
+        for name, table in self.section("operations").items():
             key = f"operations.{name}"
-            if not isinstance(given, dict):
+            if not isinstance(table, dict):
                 raise self.error(key, "must be a table with pipeline, issue and completion")
-            self.check_keys(key, given, schema.OPERATION)
+            self.check_keys(key, table, schema.OPERATION)
             for part in schema.COSTS:
-                if part in given:
-                    costs[name, part] = self.entry(f"{key}.{part}", given[part], _OPERATION)
-            if "pipeline" in given:
-                pipeline_of[name] = str(given["pipeline"])
-            if variant := self.variant(key, name, given):
+                if part in table:
+                    costs[name, part] = self.entry(f"{key}.{part}", table[part], _OPERATION)
+            if "pipeline" in table:
+                pipeline_of[name] = str(table["pipeline"])
+            if variant := self.variant(key, name, table):
                 variant_of[name] = variant
         return pipeline_of, variant_of, costs
 
-    def variant(self, key: str, name: str, given: Mapping[str, Any]) -> str:
+    def variant(self, key: str, name: str, table: Mapping[str, Any]) -> str:
         """The matrix variant that an operation is, by its key or by its own name."""
-        if "variant" not in given:
+        if "variant" not in table:
             return name if MatrixVariant.from_name(name) else ""
-        variant = str(given["variant"])
+        variant = str(table["variant"])
         if MatrixVariant.from_name(variant) is None:
             raise self.error(f"{key}.variant", f"{variant!r} is not like {_VARIANT!r}")
         return variant
@@ -271,11 +271,11 @@ class FileReader:
     def matrix(self) -> dict[str, DeviceEntry]:
         """Rates of matrix units, where the file has any."""
         rates: dict[str, DeviceEntry] = {}
-        for name, given in self.table.get("matrix", {}).items():
+        for name, item in self.table.get("matrix", {}).items():
             key = f"matrix.{name}"
             if name.count(".") != 2:
                 raise self.error(key, f"is not like {_RATE!r}: unit, input and accumulator")
-            rates[name] = self.entry(key, given, schema.MATRIX_RATE)
+            rates[name] = self.entry(key, item, schema.MATRIX_RATE)
         return rates
 
 

@@ -379,37 +379,37 @@ class Prediction:
         Raises:
             PredictionDataError: damaged data; the key is named.
         """
-        given = DataNode(data, "prediction")
-        threads, updates = given["threads"].integer(1), given["updates"].integer(1)
-        diagnosed = "stalls" in given
+        root = DataNode(data, "prediction")
+        threads, updates = root["threads"].integer(1), root["updates"].integer(1)
+        diagnosed = "stalls" in root
         diagnosis = Diagnosis(
-            MappingProxyType(given["stalls"].table(DataNode.real) if diagnosed else {}),
-            given["advice"].or_none(_read_all_advice) if diagnosed else None,
+            MappingProxyType(root["stalls"].table(DataNode.real) if diagnosed else {}),
+            root["advice"].or_none(_read_all_advice) if diagnosed else None,
         )
-        texts: dict[str, Any] = {key: given[key].text() for key in _TEXTS}
+        texts: dict[str, Any] = {key: root[key].text() for key in _TEXTS}
         confidence = texts["confidence"]
         texts["confidence"] = FORMER_CONFIDENCES.get(confidence, confidence)
         read = cls(
             **texts,
             threads=threads,
             updates=updates,
-            warps=given["warps"].integer(),
-            blocks=given["blocks"].integer(),
-            spread=given["spread"].real(),
-            grid=_read_extent(given["grid"]),
-            block=_read_extent(given["block"]),
-            time=given["time"].quantity("s"),
-            cycles=given["cycles"].quantity(),
-            bounds=given["bounds"].table(_read_seconds),
-            roofline_time=given["roofline_time"].quantity("s"),
-            volumes=Volumes.read(given["volumes"], threads, updates),
-            occupancy=_read_occupancy(given["occupancy"]),
-            resources=_read_resources(given["resources"]),
-            assumptions=given["assumptions"].items(_read_assumption),
-            exact=frozenset(given["exact"].items(DataNode.text)),
-            error_bands=given["error_bands"].table(_read_band),
-            confidence_reasons=given["confidence_reasons"].items(_read_assumption),
-            diagnostics=given["diagnostics"].table(DataNode.real),
+            warps=root["warps"].integer(),
+            blocks=root["blocks"].integer(),
+            spread=root["spread"].real(),
+            grid=_read_extent(root["grid"]),
+            block=_read_extent(root["block"]),
+            time=root["time"].quantity("s"),
+            cycles=root["cycles"].quantity(),
+            bounds=root["bounds"].table(_read_seconds),
+            roofline_time=root["roofline_time"].quantity("s"),
+            volumes=Volumes.read(root["volumes"], threads, updates),
+            occupancy=_read_occupancy(root["occupancy"]),
+            resources=_read_resources(root["resources"]),
+            assumptions=root["assumptions"].items(_read_assumption),
+            exact=frozenset(root["exact"].items(DataNode.text)),
+            error_bands=root["error_bands"].table(_read_band),
+            confidence_reasons=root["confidence_reasons"].items(_read_assumption),
+            diagnostics=root["diagnostics"].table(DataNode.real),
             diagnose=lambda _: diagnosis,
         )
         if diagnosed:

@@ -162,14 +162,16 @@ class Agreement:
         if access.space != "global" and len(far):  # where the array starts is the compiler's
             far = far - far[0]
         if missing.any():
-            what = f"touch memory {int(observed.sum())} times, and {int(expected.sum())} by"
+            observation = f"touch memory {int(observed.sum())} times, and {int(expected.sum())} by"
         elif far.any():
-            what = f"go elsewhere {np.count_nonzero(far)} times of {len(far)} than by"
+            observation = f"go elsewhere {np.count_nonzero(far)} times of {len(far)} than by"
         elif closed.whole and executed.whole and closed.requests != executed.requests:
-            what = f"make {executed.requests} requests, and {closed.requests} by"
+            observation = f"make {executed.requests} requests, and {closed.requests} by"
         else:
             return None
-        return Disagreement(f"{self._who()} {what} the closed form of {access.text!r}", access.span)
+        return Disagreement(
+            f"{self._who()} {observation} the closed form of {access.text!r}", access.span
+        )
 
     def _who(self) -> str:
         return f"threads of {len(self.blocks)} executed block{'s' * (len(self.blocks) != 1)}"

@@ -45,11 +45,11 @@ def changed_estimate(
         return estimate
     volumes = estimate.volumes
 
-    def share(chosen: Iterable[int], what: str) -> float:
+    def share(chosen: Iterable[int], metric: str) -> float:
         """New over old, summed over executions."""
         pairs = [(times.get(n, 1.0), estimate.accesses[n], changed.get(n)) for n in chosen]
-        old = sum(t * getattr(a, what) for t, a, _ in pairs)
-        new = sum(t * getattr(b or a, what) for t, a, b in pairs)
+        old = sum(t * getattr(a, metric) for t, a, _ in pairs)
+        new = sum(t * getattr(b or a, metric) for t, a, b in pairs)
         return new / old if old else 1.0
 
     known = [n for n in estimate.accesses if n < len(kernel.bound)]

@@ -31,11 +31,14 @@ def with_nodes(graph: InstructionGraph, changed: Mapping[int, Node]) -> Instruct
 
 
 def with_bodies(
-    graph: InstructionGraph, made: Callable[[int, Sequence[BodyItem]], Sequence[BodyItem]]
+    graph: InstructionGraph, make_items: Callable[[int, Sequence[BodyItem]], Sequence[BodyItem]]
 ) -> InstructionGraph:
-    """The graph with other bodies, ``made`` of loop and body; :data:`OUTSIDE` is no loop."""
-    loops = tuple(replace(x, body=tuple(made(x.index, x.body))) for x in graph.loops)
-    return replace(graph, loops=loops, body=tuple(made(OUTSIDE, graph.body)))
+    """The graph with the bodies that ``make_items`` returns for a loop and its body.
+
+    :data:`OUTSIDE` stands for the body outside of all loops.
+    """
+    loops = tuple(replace(x, body=tuple(make_items(x.index, x.body))) for x in graph.loops)
+    return replace(graph, loops=loops, body=tuple(make_items(OUTSIDE, graph.body)))
 
 
 def without(graph: InstructionGraph, gone: Collection[int]) -> InstructionGraph:

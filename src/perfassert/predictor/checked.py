@@ -45,10 +45,10 @@ def _differences(
 ) -> tuple[Disagreement, ...]:
     """As far as a few instructions of each block lead."""
     plain = _without_contents(launch)
-    given = execution_arguments(described.program.parameters, plain)
+    arguments = execution_arguments(described.program.parameters, plain)
     blocks = checked_blocks(described.standing, launch.grid)
     limits = ExecutionLimits(_LANE_INSTRUCTIONS * len(blocks), _INSTRUCTIONS)
-    run = execute(code.executable(device.arch), plain, given, blocks, limits)
+    run = execute(code.executable(device.arch), plain, arguments, blocks, limits)
     if not is_followed(
         run
     ):  # unknown content decided: its closed form is a guess, and is said to be

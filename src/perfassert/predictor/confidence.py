@@ -85,11 +85,11 @@ class _Weights:
         of_all = (executed / self.instructions, addressed / self.sectors, on_chip, *loose)
         return min(1.0, max(of_all))
 
-    def _beside(self, one: Assumption) -> float:
+    def _beside(self, assumption: Assumption) -> float:
         """The share of a stand-in that no node names: of what its line does, or else all of it."""
-        if one.span is None:
+        if assumption.span is None:
             return 1.0
-        where = (one.span.file, one.span.line)
+        where = (assumption.span.file, assumption.span.line)
         here = sum(
             weight.instructions
             for node, weight in zip(self.graph.nodes, self.nodes, strict=True)

@@ -339,8 +339,8 @@ def _better_shape(prediction: Any, predict: Predict, program: Program | None) ->
         return None
     best, fastest = None, float(prediction.time)
     for block in _shapes(launch):
-        other = Launch.cover(launch.domain, block, launch.args, launch.shared_bytes)
-        time = float(predict(kernel, other, device).time)
+        reshaped = Launch.cover(launch.domain, block, launch.args, launch.shared_bytes)
+        time = float(predict(kernel, reshaped, device).time)
         if time < fastest:
             best, fastest = block, time
     if best is None:

@@ -45,8 +45,8 @@ def bind_kernel(kernel: Kernel, launch: Launch, device: Device) -> tuple[Descrip
     described, effective_launch = code.bind(launch, device.arch, device.warp_size)
     rare: Rare = frozenset()
     if _guesses(described):
-        given = execution_arguments(described.program.parameters, launch)
-        rare = rare_sides(code.executable(device.arch), described.program, launch, given)
+        arguments = execution_arguments(described.program.parameters, launch)
+        rare = rare_sides(code.executable(device.arch), described.program, launch, arguments)
     if rare:
         described, effective_launch = code.bind(launch, device.arch, device.warp_size, rare=rare)
     differences: tuple[Disagreement, ...] = ()
@@ -78,21 +78,24 @@ def sample_blocks(
     assert program is not None
     machine = code.executable(device.arch)
     needed = control_slice(machine)
-    given = execution_arguments(program.parameters, launch)
+    arguments = execution_arguments(program.parameters, launch)
     members = loop_members(program)
 
     def execute_blocks(blocks: Sequence[int], limits: ExecutionLimits = _LIMITS) -> Execution:
-        return execute(machine, launch, given, blocks, limits, needed)
+        return execute(machine, launch, arguments, blocks, limits, needed)
 
     pilot = spread_blocks(launch.blocks, max(1, _THREADS // launch.threads_per_block))
     spread = execute_blocks(pilot)
-    if len(spread.cut) and not any(isinstance(a, Region) and a.content is not None for a in given):
-        one = execute_blocks((launch.blocks // 2,), _LIMITS_OF_ONE)
+    if len(spread.cut) and not any(
+        isinstance(a, Region) and a.content is not None for a in arguments
+    ):
+        middle = execute_blocks((launch.blocks // 2,), _LIMITS_OF_ONE)
         others = (execute_blocks((launch.blocks * i // 4,), _LIMITS_OF_ONE) for i in (1, 3))
-        if is_decided(one) and all(
-            is_decided(other) and np.array_equal(one.executed, other.executed) for other in others
+        if is_decided(middle) and all(
+            is_decided(other) and np.array_equal(middle.executed, other.executed)
+            for other in others
         ):
-            return summarize_execution(one, members, launch.blocks, alone=True)
+            return summarize_execution(middle, members, launch.blocks, alone=True)
     each = max(int(spread.executed.sum()) / len(pilot), 1.0)
     affordable = min(int(_INSTRUCTIONS / each), NUMBERED)
     if len(pilot) == launch.blocks or affordable < 2 * len(pilot) or not is_decided(spread):

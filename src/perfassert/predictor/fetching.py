@@ -54,17 +54,17 @@ class Fetching:
         if not code_passes or not self.device.instruction_fetch_bytes_per_cycle:
             return graph
         waited_for = {s.producer for n in graph.nodes for e in n.edges for s in e.sources}
-        for one in code_passes:
-            self.fetch(graph, one, waited_for)
+        for code_pass in code_passes:
+            self.fetch(graph, code_pass, waited_for)
         return replace(graph, nodes=tuple(self.changed.get(n.index, n) for n in graph.nodes))
 
-    def fetch(self, graph: InstructionGraph, one: Pass, waited_for: set[int]) -> None:
+    def fetch(self, graph: InstructionGraph, code_pass: Pass, waited_for: set[int]) -> None:
         """Each piece of the pass is asked for by an instruction before it, the start of the next
         iteration by the last one."""
         first = last = asking = None
         owed = size = 0.0
-        per_byte = one.missed * self.streams / self.device.instruction_fetch_bytes_per_cycle
-        for node, more in _pieces(graph, one):
+        per_byte = code_pass.missed * self.streams / self.device.instruction_fetch_bytes_per_cycle
+        for node, more in _pieces(graph, code_pass):
             size += more
             owed += more * per_byte
             if node is None or not _able(node) or node.index in waited_for:
@@ -78,13 +78,13 @@ class Fetching:
             first, asking, size = first or node, node, 0.0
         if first is None or last is None or asking is None:
             return
-        if one.loop < 0 or last is not asking:
+        if code_pass.loop < 0 or last is not asking:
             self.ask(asking, owed)
             owed = 0.0
-        if one.loop >= 0:
-            from_l2 = one.missed * self.device.instruction_fetch_share
+        if code_pass.loop >= 0:
+            from_l2 = code_pass.missed * self.device.instruction_fetch_share
             self.ask(last, owed, from_l2 * self.device.l2_latency)
-            self.wait(first, Source(last.index, one.loop, 1))
+            self.wait(first, Source(last.index, code_pass.loop, 1))
 
     def ask(self, node: Node, cycles: float, latency: float = 0.0) -> float:
         """The node asks for so much; what is left over by whole grains."""
@@ -110,12 +110,12 @@ def _able(node: Node) -> bool:
     return node.operation in _ASKING and node.warps is None and not node.demands
 
 
-def _pieces(graph: InstructionGraph, one: Pass) -> Iterator[tuple[Node | None, float]]:
+def _pieces(graph: InstructionGraph, code_pass: Pass) -> Iterator[tuple[Node | None, float]]:
     """What a pass goes through, nodes and loops that fit, with bytes of code that were not there
     before."""
-    each = one.bytes / max(1, len(set(instructions(graph, one.body))))
+    each = code_pass.bytes / max(1, len(set(instructions(graph, code_pass.body))))
     seen: set[int] = set()
-    for item in one.body:
+    for item in code_pass.body:
         new = set(instructions(graph, [item])) - seen
         seen |= new
         node = graph.nodes[item.number] if item.kind is ItemKind.NODE else None

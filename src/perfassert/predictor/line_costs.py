@@ -71,7 +71,7 @@ def _charge_lines(
             for n in node.touches
             if n in bound_launch.estimate.accesses
         ]
-        wavefronts, sectors = (sum(getattr(a, what) for a in known) for what in _MOVED)
+        wavefronts, sectors = (sum(getattr(a, metric) for a in known) for metric in _MOVED)
         cost = (times, times * wavefronts, times * sectors)
         _add(own, [span], cost)
         above = [s for s in kernel.program.instructions[node.program].inlined if s != span]
@@ -98,20 +98,22 @@ def _execution_texts(program: Program, work: Work | None) -> dict[tuple[str, int
     most: dict[tuple[str, int], Issued] = {}
     sectors: dict[tuple[str, int], Extremes] = {}
     for instruction in program.instructions if work is not None else ():
-        one = None if work is None else work.issued.get(instruction.address)
+        issued = None if work is None else work.issued.get(instruction.address)
         span = instruction.span
-        if one is not None and span is not None:
+        if issued is not None and span is not None:
             at = (span.file, span.line)
-            most[at] = max(most.get(at, one), one, key=lambda x: x.executions[1])
-            if one.sectors is not None:
-                sectors[at] = max(sectors.get(at, one.sectors), one.sectors, key=lambda x: x[1])
-    return {at: _execution_text(one, sectors.get(at)) for at, one in most.items()}
+            most[at] = max(most.get(at, issued), issued, key=lambda x: x.executions[1])
+            if issued.sectors is not None:
+                sectors[at] = max(
+                    sectors.get(at, issued.sectors), issued.sectors, key=lambda x: x[1]
+                )
+    return {at: _execution_text(issued, sectors.get(at)) for at, issued in most.items()}
 
 
-def _execution_text(one: Issued, sectors: Extremes | None) -> str:
+def _execution_text(issued: Issued, sectors: Extremes | None) -> str:
     touched = f" and {_extremes(sectors)} sectors" if sectors else ""
     return (
-        f"executed {_extremes(one.executions)} times by a warp, with {_extremes(one.lanes)} "
+        f"executed {_extremes(issued.executions)} times by a warp, with {_extremes(issued.lanes)} "
         f"active lanes{touched} each time (fewest/median/most)"
     )
 

@@ -39,12 +39,12 @@ def with_measured(
     }
     check_kind(measured, Mapping, "volumes", LaunchError)
     changed, notes = {}, []
-    for name, given in measured.items():
+    for name, value in measured.items():
         if name not in MEASURABLE:
             hint = close_matches(name, MEASURABLE) or f"; known: {', '.join(MEASURABLE)}"
             raise LaunchError(f"volumes: {name!r} cannot be given{hint}")
         before = getattr(volumes, name)
-        changed[name] = _scale_to_total(before, _bytes(name, given, counts))
+        changed[name] = _scale_to_total(before, _bytes(name, value, counts))
         notes.append(
             Assumption(f"{name} is given: {changed[name].total}, predicted {before.total}")
         )
@@ -52,25 +52,25 @@ def with_measured(
     return replace(bound_launch, estimate=estimate), tuple(notes)
 
 
-def _bytes(name: str, given: str | float, counts: Mapping[str, int]) -> float:
+def _bytes(name: str, value: str | float, counts: Mapping[str, int]) -> float:
     """The volume of the whole launch."""
-    if isinstance(given, Quantity):
-        total, unit, per = float(given), given.unit, given.per
-    elif isinstance(given, str):
+    if isinstance(value, Quantity):
+        total, unit, per = float(value), value.unit, value.per
+    elif isinstance(value, str):
         try:
-            parsed = parse_quantity(given)
+            parsed = parse_quantity(value)
         except UnitError as error:
             raise LaunchError(f"volumes: {name}: {error}") from None
         total, unit, per = parsed.value, parsed.unit, parsed.per
     else:
         try:
-            total, unit, per = float(to_real(given, f"volumes: {name}", LaunchError)), "B", ""
+            total, unit, per = float(to_real(value, f"volumes: {name}", LaunchError)), "B", ""
         except LaunchError as error:
             raise LaunchError(f"{error}; give bytes, or text such as '8 B/update'") from None
     if unit != "B":
-        raise LaunchError(f"volumes: {name}: {given!r} is not in bytes; write '8 B/update'")
+        raise LaunchError(f"volumes: {name}: {value!r} is not in bytes; write '8 B/update'")
     if not (isfinite(total) and total >= 0):
-        raise LaunchError(f"volumes: {name} must be finite and not below 0, not {given!r}")
+        raise LaunchError(f"volumes: {name} must be finite and not below 0, not {value!r}")
     return total * counts.get(per, 1)
 
 
@@ -80,15 +80,16 @@ def _scale_to_total(volume: Volume, total: float) -> Volume:
     if not before:
         return Volume.make({"measured": total}, "B", volume.threads, volume.updates)
 
-    def scale(one: Volume) -> Volume:
+    def scale(volume: Volume) -> Volume:
         ratio = total / before
         return replace(
-            one,
-            total=Quantity(round_significant(float(one.total) * ratio), "B"),
+            volume,
+            total=Quantity(round_significant(float(volume.total) * ratio), "B"),
             parts={
-                k: Quantity(round_significant(float(v) * ratio), "B") for k, v in one.parts.items()
+                k: Quantity(round_significant(float(v) * ratio), "B")
+                for k, v in volume.parts.items()
             },
-            fields={k: scale(v) for k, v in one.fields.items()},
+            fields={k: scale(v) for k, v in volume.fields.items()},
         )
 
     return scale(volume)

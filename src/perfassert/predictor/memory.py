@@ -92,14 +92,18 @@ class MemorySystem:
         self.dram_seconds = dram_seconds(estimate.volumes, device, active)
         self.from_dram: dict[int, float] = {}
 
-    def apply(self, graph: InstructionGraph, given: Mapping[str, object]) -> InstructionGraph:
-        """The graph with demands; nodes of a class in ``given`` keep their own latencies."""
+    def apply(
+        self, graph: InstructionGraph, own_latencies: Mapping[str, object]
+    ) -> InstructionGraph:
+        """The graph with demands; nodes of a class in ``own_latencies`` keep those."""
         nodes = []
         self.products = MatrixUnits(graph.nodes, self.device, LOAD_STORE_UNIT)
         for node in graph.nodes:
             # Volumes of hand-made graphs count once whatever the trips, those of code do not.
             trips = 1 if self.counted else graph.times(node)
-            nodes.append(node if node.operation in given else self.add_access(node, max(1, trips)))
+            nodes.append(
+                node if node.operation in own_latencies else self.add_access(node, max(1, trips))
+            )
         return replace(graph, nodes=tuple(nodes))
 
     def add_access(self, node: Node, trips: int) -> Node:

@@ -139,9 +139,9 @@ def make_model(
         graph = edit.graph(graph)
     active = min(device.compute_units, bound_launch.working)
     memory = MemorySystem(kernel, estimate, device, active)
-    given = kernel.latencies if isinstance(kernel, GraphKernel) else {}
-    graph = memory.apply(graph, given)
-    latencies: dict[str, LatencyRule] = dict(given)
+    own_latencies = kernel.latencies if isinstance(kernel, GraphKernel) else {}
+    graph = memory.apply(graph, own_latencies)
+    latencies: dict[str, LatencyRule] = dict(own_latencies)
     graph = _asleep(graph, device)
     if edit is not None:
         graph = edit.costs(graph, latencies)
@@ -262,10 +262,10 @@ def _asleep(graph: InstructionGraph, device: Device) -> InstructionGraph:
 
 
 def _latencies(
-    given: Mapping[str, LatencyRule], graph: InstructionGraph, device: Device
+    own_latencies: Mapping[str, LatencyRule], graph: InstructionGraph, device: Device
 ) -> dict[str, LatencyRule]:
     """Those that are given, else the device's."""
-    result = dict(given)
+    result = dict(own_latencies)
     for node in graph.nodes:
         if node.latency is None and node.operation not in result:
             result[node.operation] = device_latency(node, device)

@@ -78,9 +78,9 @@ def predict(
         Performance Model* (time). ``docs/explanation/model.md`` says where perfassert departs from
         them.
     """
-    for what, value, kind in (("kernel", kernel, Kernel), ("launch", launch, Launch)):
+    for argument, value, kind in (("kernel", kernel, Kernel), ("launch", launch, Launch)):
         if not isinstance(value, kind):
-            raise LaunchError(f"{what} must be a {kind.__name__}, not {in_short(value)}")
+            raise LaunchError(f"{argument} must be a {kind.__name__}, not {in_short(value)}")
     target = load_device(device)
     _check_block(launch, target)
     if volumes is not None:
@@ -103,11 +103,11 @@ def _phenomenological(
 ) -> Prediction:
     """With measured volumes. It does not know its kernel: what is predicted again has others."""
     warps = -(-launch.threads_per_block // target.warp_size)
-    bound_launch, given = with_measured(bind_launch(kernel, launch, target), launch, warps, volumes)
+    bound_launch, notes = with_measured(bind_launch(kernel, launch, target), launch, warps, volumes)
     prediction = _of(loaded_model(bound_launch, launch, target), kernel, launch, target)
     measured = replace(
         prediction,
-        assumptions=(*prediction.assumptions, *given),
+        assumptions=(*prediction.assumptions, *notes),
         origin=None,
         diagnose=lambda _: Diagnosis(MappingProxyType({}), None),
     )
@@ -120,7 +120,7 @@ def _of(model: Model, kernel: Kernel, launch: Launch, target: Device) -> Predict
     roofline_limiter = max(time.roofline, key=lambda key: time.roofline[key])
     bands = error_bands(model, time.limiter)
     confidence, reasons = judge_confidence(model, bands["time"], time.limiter)
-    made = Prediction(
+    prediction = Prediction(
         kernel=bound.name,
         device=target.name,
         device_digest=target.digest,
@@ -160,7 +160,7 @@ def _of(model: Model, kernel: Kernel, launch: Launch, target: Device) -> Predict
         origin=(kernel, launch, target),
         diagnose=_diagnose,
     )
-    return seal_prediction(made)
+    return seal_prediction(prediction)
 
 
 def _diagnose(prediction: Prediction) -> Diagnosis:

@@ -38,21 +38,21 @@ _SAME = (Relation.EQ, Relation.NE)
 
 
 def rare_sides(
-    machine: MachineCode, program: Program, launch: Launch, given: list[ArgumentValue]
+    machine: MachineCode, program: Program, launch: Launch, arguments: list[ArgumentValue]
 ) -> Rare:
     """Jumps of which ordinary numbers never take one side, where floats that are not given decide:
     by address, with True where they never jump."""
-    loads = dict(_loads(machine, program, given))
+    loads = dict(_loads(machine, program, arguments))
     if not loads:
         return frozenset()
-    given = [_number(p.dtype) if g is None else g
-             for p, g in zip(program.parameters, given, strict=False)]  # fmt: skip
+    arguments = [_number(p.dtype) if g is None else g
+             for p, g in zip(program.parameters, arguments, strict=False)]  # fmt: skip
     code, blocks = _with_ordinary_numbers(machine, loads), spread_blocks(launch.blocks, _BLOCKS)
     needed = control_slice(code)
     sides: set[tuple[int, bool]] = set()
     for signed in (True, False):
         presets = tuple(replace(p, signed=signed) for p in code.presets)
-        run = execute(replace(code, presets=presets), launch, given, blocks, _LIMITS, needed)
+        run = execute(replace(code, presets=presets), launch, arguments, blocks, _LIMITS, needed)
         if len(run.cut):
             return frozenset()
         for jump, counts in run.taken.items():
@@ -68,10 +68,10 @@ def rare_sides(
 
 
 def _loads(
-    machine: MachineCode, program: Program, given: list[ArgumentValue]
+    machine: MachineCode, program: Program, arguments: list[ArgumentValue]
 ) -> Iterator[tuple[int, str]]:
     """Instructions that load floats whose values nobody gives, with their type."""
-    known = {g.name for g in given if isinstance(g, Region) and g.content is not None}
+    known = {g.name for g in arguments if isinstance(g, Region) and g.content is not None}
     types = {p.at(0): p.dtype for p in program.parameters if not p.members}
     types |= {p.at(m.offset): m.dtype for p in program.parameters for m in p.members}
     places = Counter(i.address for i in machine.instructions)
@@ -140,10 +140,10 @@ def _touches_memory(program: Program, address: int, jumps: bool) -> bool:
         visited, stack = {start}, [start]
         while stack:
             block = stack.pop()
-            for other in program.blocks[block].successors if block in program.blocks else ():
-                if other not in visited and place.get(other, -1) > place.get(block, -1):
-                    visited.add(other)
-                    stack.append(other)
+            for successor in program.blocks[block].successors if block in program.blocks else ():
+                if successor not in visited and place.get(successor, -1) > place.get(block, -1):
+                    visited.add(successor)
+                    stack.append(successor)
         return visited
 
     for block in program.blocks.values():

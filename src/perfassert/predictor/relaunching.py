@@ -20,8 +20,8 @@ def axes_asked_for(program: Program) -> tuple[frozenset[str], frozenset[str]]:
         for a in symbols.inside(access.address)
     }
     return tuple(
-        frozenset(n[-1] for n in names if n.startswith(f"{what}."))
-        for what in ("threadIdx", "blockDim")
+        frozenset(n[-1] for n in names if n.startswith(f"{builtin}."))
+        for builtin in ("threadIdx", "blockDim")
     )  # type: ignore[return-value]
 
 

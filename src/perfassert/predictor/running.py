@@ -35,19 +35,19 @@ def run(code: CompiledCode, launch: Launch, device: Device, lane_instructions: i
     """All blocks, some of them side by side and then the next; at most so many instructions of
     lanes. Blocks that wait for each other do not come to an end."""
     machine = code.executable(device.arch)
-    given = execution_arguments(code.program(device.arch).parameters, launch)
+    arguments = execution_arguments(code.program(device.arch).parameters, launch)
     side_by_side = max(1, _THREADS // launch.threads_per_block)
     left = lane_instructions
     for first in range(0, launch.blocks, side_by_side):
         blocks = range(first, min(first + side_by_side, launch.blocks))
         limits = ExecutionLimits(lane_instructions=left, instructions=lane_instructions)
-        done = execute(machine, launch, given, blocks, limits)
+        done = execute(machine, launch, arguments, blocks, limits)
         left -= done.lane_instructions
         if failed := _failure_reason(done, left):
             return LaunchRun({}, failed)
-        given = _after(given, done)
+        arguments = _after(arguments, done)
     return LaunchRun(
-        {a.name: a.content for a in given if isinstance(a, Region) and a.content is not None}
+        {a.name: a.content for a in arguments if isinstance(a, Region) and a.content is not None}
     )
 
 
@@ -62,9 +62,9 @@ def _failure_reason(done: Execution, left: int) -> str:
     return ""
 
 
-def _after(given: Sequence[ArgumentValue], done: Execution) -> list[ArgumentValue]:
+def _after(arguments: Sequence[ArgumentValue], done: Execution) -> list[ArgumentValue]:
     """The same arguments, with what the blocks left in memory; a buffer is unknown as a whole."""
-    return [_region_after(a, done) if isinstance(a, Region) else a for a in given]
+    return [_region_after(a, done) if isinstance(a, Region) else a for a in arguments]
 
 
 def _region_after(region: Region, done: Execution) -> Region:

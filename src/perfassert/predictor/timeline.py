@@ -44,9 +44,11 @@ def timeline(prediction: Prediction) -> tuple[Lane, ...]:
     model = launch_model(*prediction.origin)
     known = _Reasons(model)
     warps: dict[tuple[int, int], list[TimelineSpan]] = {}
-    for one in watch(model.unit, _MOST):
-        spans = warps.setdefault((one.block, one.warp), [])
-        span = TimelineSpan(round(one.start), round(one.start + one.length), *known.of(one))
+    for interval in watch(model.unit, _MOST):
+        spans = warps.setdefault((interval.block, interval.warp), [])
+        span = TimelineSpan(
+            round(interval.start), round(interval.start + interval.length), *known.of(interval)
+        )
         if spans and (spans[-1].reason, spans[-1].place) == (span.reason, span.place):
             spans[-1] = TimelineSpan(spans[-1].start, span.end, span.reason, span.place)
         elif span.end > span.start:
@@ -59,7 +61,7 @@ def _lanes(warps: Mapping[tuple[int, int], Sequence[TimelineSpan]]) -> tuple[Lan
     lanes: list[tuple[int, list[TimelineSpan]]] = []
     for (_, warp), spans in warps.items():
         begin = spans[0].start
-        free = (one for number, one in lanes if number == warp and one[-1].end <= begin)
+        free = (lane for number, lane in lanes if number == warp and lane[-1].end <= begin)
         if (lane := next(free, None)) is None:
             lanes.append((warp, list(spans)))
             continue
@@ -82,24 +84,24 @@ class _Reasons:
         kernel: Any = model.bound_launch.kernel
         self.program = kernel.program if isinstance(kernel, BoundKernel) else None
 
-    def of(self, one: WarpInterval) -> tuple[str, str]:
+    def of(self, interval: WarpInterval) -> tuple[str, str]:
         """Reason and place."""
-        return self.reason(one), self.place(one.node)
+        return self.reason(interval), self.place(interval.node)
 
-    def reason(self, one: WarpInterval) -> str:
-        if {one.node, one.producer} & self.launch:
+    def reason(self, interval: WarpInterval) -> str:
+        if {interval.node, interval.producer} & self.launch:
             return LAUNCH
-        if one.reason is None:
+        if interval.reason is None:
             return SELECTED
-        if one.reason is Stall.DEPENDENCE and one.producer >= 0:
-            return reason_of(self.graph.nodes[one.producer])
-        if one.reason is Stall.PIPELINE:
-            return "memory_throttle" if one.node in self.queued else "pipe_busy"
+        if interval.reason is Stall.DEPENDENCE and interval.producer >= 0:
+            return reason_of(self.graph.nodes[interval.producer])
+        if interval.reason is Stall.PIPELINE:
+            return "memory_throttle" if interval.node in self.queued else "pipe_busy"
         return {
             Stall.STALL_COUNT: "execution_dependency",
             Stall.BARRIER: "synchronization",
             Stall.NOT_SELECTED: "not_selected",
-        }.get(one.reason, "other")
+        }.get(interval.reason, "other")
 
     def place(self, node: int) -> str:
         """The source line, else what the operation is called."""

@@ -29,6 +29,6 @@ def schema_file_name(name: str) -> str:
     return f"{name}-{str(schema(name)['$id']).rpartition(':')[2]}.json"
 
 
-def to_json(made: Schema) -> str:
+def to_json(document: Schema) -> str:
     """As it is published."""
-    return json.dumps(made, indent=1, ensure_ascii=False) + "\n"
+    return json.dumps(document, indent=1, ensure_ascii=False) + "\n"

@@ -205,12 +205,12 @@ def hidden_latency(case: Case, groups: Sequence[tuple[frozenset[int], float]]) -
     hidden = 0.0
     for body, waits in sorted(groups, key=lambda group: (len(group[0]), min(group[0]))):
         room = sum(left.get(n, 0.0) for n in body)
-        taken = min(waits, room)
-        if taken > 0:
-            hidden += taken
+        used = min(waits, room)
+        if used > 0:
+            hidden += used
             for n in body:
                 if n in left:
-                    left[n] *= 1 - taken / room
+                    left[n] *= 1 - used / room
     return hidden
 
 

@@ -90,11 +90,11 @@ class StrengthReduction:
         }
         widening = {i.index for i in code if _widens(i)} if narrowed else set()
         left = _left_of_divisions(case, divisions) if divisions else {}
-        other = {b.source for b in blames} - divisions - widening - narrowed.keys()
+        slow = {b.source for b in blames} - divisions - widening - narrowed.keys()
         return Change(
             removed=frozenset(widening) | (divisions - left.keys()),
             classes={**narrowed, **left},
-            cheaper=frozenset(other),
+            cheaper=frozenset(slow),
         )
 
     def say(self, case: Case, blames: list[Blame], divisions: frozenset[int]) -> str:

@@ -265,8 +265,8 @@ class Machine(Generic[W]):
         if block.arrived == len(block.warps):
             block.arrived = 0
             self.emit(Barrier(self.now, warp.block, warp.number, node))
-            for other in block.warps:
-                self.schedule(other, other.issued - 1, node.completion)
+            for member in block.warps:
+                self.schedule(member, member.issued - 1, node.completion)
 
     def signal(self, warp: W, place: int, node: ProgramNode, signal: ProgramSignal) -> None:
         """What an issue means to a channel; arrivals and copies count when they are complete."""

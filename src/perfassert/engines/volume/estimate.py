@@ -90,8 +90,8 @@ def estimate_volumes(
     on_chip |= {name: executed_blocks(g, device, accesses) for name, g in executed.items()}
     shared = _on_chip(kernel, started or launch, device, accesses, "shared", shared_passes)
     _on_chip(kernel, started or launch, device, accesses, "constant", constant_passes)
-    taken = (kernel.shared_bytes + launch.shared_bytes) * occupancy.resident_blocks
-    l1 = l1_behaviour(fields, on_chip, launch, device, taken)
+    shared_bytes = (kernel.shared_bytes + launch.shared_bytes) * occupancy.resident_blocks
+    l1 = l1_behaviour(fields, on_chip, launch, device, shared_bytes)
     concurrent = min(occupancy.resident_blocks * device.compute_units, launch.blocks)
     sampled = waves(fields, launch, device, concurrent)
     resident = occupancy.resident_blocks * device.compute_units
@@ -238,8 +238,8 @@ def _per_field(
     return {name: parts(f) for name, f in on_chip.items()}
 
 
-def _split(field: FieldBlocks, what: str) -> dict[str, float]:
-    both = {"loads": getattr(field.load, what), "stores": getattr(field.store, what)}
+def _split(field: FieldBlocks, quantity: str) -> dict[str, float]:
+    both = {"loads": getattr(field.load, quantity), "stores": getattr(field.store, quantity)}
     return {key: value for key, value in both.items() if value}
 
 

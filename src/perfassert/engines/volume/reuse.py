@@ -119,8 +119,8 @@ def _of_nest(
         volumes: dict[str, float] = {}
         needed = 0.0
         for key, groups in nest.items():
-            moved, taken = footprint([_within(group, window) for group in groups])
-            needed += taken
+            moved, space = footprint([_within(group, window) for group in groups])
+            needed += space
             if key[1] is direction:
                 moved *= _count(groups[0], window)
                 volumes[key[0]] = volumes.get(key[0], 0.0) + before[key] - moved

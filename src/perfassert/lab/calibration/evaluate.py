@@ -69,11 +69,13 @@ def evaluate_measurements(
 ) -> Evaluation:
     """Everything that the measurements yield. ``reported_clock``: the driver's, in Hz."""
     findings = Evaluation()
-    for one in plan.plan(gpu, nearest):
-        kind = one.key.split()[0]
-        keys = [key for name in one.yields for key in _parts(name)]
+    for measurement in plan.plan(gpu, nearest):
+        kind = measurement.key.split()[0]
+        keys = [key for name in measurement.yields for key in _parts(name)]
         try:
-            for key, result in _RULES[kind](one, measured[one.key], findings, _Of(gpu, nearest)):
+            for key, result in _RULES[kind](
+                measurement, measured[measurement.key], findings, _Of(gpu, nearest)
+            ):
                 if not (isinstance(result, Missing) and key in findings.entries):
                     findings.entries[key] = result
         except Unfit as unfit:
@@ -109,16 +111,20 @@ def _medians(samples: SampleRows) -> list[FittedValue]:
     return [fits.median(repeated) for repeated in _cycles(samples)]
 
 
-def _clock(one: Measurement, samples: SampleRows, findings: Evaluation, of: _Of) -> EntryResults:
+def _clock(
+    measurement: Measurement, samples: SampleRows, findings: Evaluation, of: _Of
+) -> EntryResults:
     clock = fits.median([s.clock_hz for s in samples[0]])
     note = f"all units busy, clock64 over globaltimer; {clock.note()}"
     yield "values.clock_hz", MeasuredEntry(clock.value, note)
 
 
-def _hull(one: Measurement, samples: SampleRows, findings: Evaluation, of: _Of) -> EntryResults:
-    name = one.key.removeprefix("hull ")
+def _hull(
+    measurement: Measurement, samples: SampleRows, findings: Evaluation, of: _Of
+) -> EntryResults:
+    name = measurement.key.removeprefix("hull ")
     chain = plan.CHAINS[name]
-    x = [w for w, repeated in zip(one.x, samples, strict=True) for _ in repeated]
+    x = [w for w, repeated in zip(measurement.x, samples, strict=True) for _ in repeated]
     per_link = [c / chain.links for repeated in _cycles(samples) for c in repeated]
     reason = ""
     issue: FittedValue | None
@@ -147,7 +153,7 @@ def _hull(one: Measurement, samples: SampleRows, findings: Evaluation, of: _Of) 
             how = f"equation (1), residual {100 * value.spread:.2g} %"
             how = how if hull else f"one arm of the hull, {value.note()}"
             yield key, MeasuredEntry(number, how + beside)
-    for key in one.yields[1:]:
+    for key in measurement.yields[1:]:
         if completion is None:
             yield key, Missing(reason)
         else:
@@ -164,8 +170,10 @@ def _taken_off(
             yield findings.number(f"operations.{other}.{part}")
 
 
-def _barrier(one: Measurement, samples: SampleRows, findings: Evaluation, of: _Of) -> EntryResults:
-    x = [w for w, repeated in zip(one.x, samples, strict=True) for _ in repeated]
+def _barrier(
+    measurement: Measurement, samples: SampleRows, findings: Evaluation, of: _Of
+) -> EntryResults:
+    x = [w for w, repeated in zip(measurement.x, samples, strict=True) for _ in repeated]
     y = [c / plan.BARRIERS for repeated in _cycles(samples) for c in repeated]
     slope, first = fits.fit_line(x, y)
     note = f"line over the warps of a block, residual {100 * slope.spread:.2g} %"
@@ -173,9 +181,11 @@ def _barrier(one: Measurement, samples: SampleRows, findings: Evaluation, of: _O
     yield "operations.barrier.completion", MeasuredEntry(first.value, f"one warp; {note}")
 
 
-def _hits(one: Measurement, samples: SampleRows, findings: Evaluation, of: _Of) -> EntryResults:
+def _hits(
+    measurement: Measurement, samples: SampleRows, findings: Evaluation, of: _Of
+) -> EntryResults:
     x, rate = [], []
-    for warps, repeated in zip(one.x, samples, strict=True):
+    for warps, repeated in zip(measurement.x, samples, strict=True):
         x += [warps] * len(repeated)
         rate += [warps * plan.HITS / s.cycles for s in repeated]
     top = fits.fit_saturation(x, rate)
@@ -196,16 +206,18 @@ def _whole(width: float) -> float:
     return float(power if abs(width / power - 1) <= _WHOLE else max(1, round(width)))
 
 
-def _chase(one: Measurement, samples: SampleRows, findings: Evaluation, of: _Of) -> EntryResults:
+def _chase(
+    measurement: Measurement, samples: SampleRows, findings: Evaluation, of: _Of
+) -> EntryResults:
     per_load = [v.value / plan.CHASED for v in _medians(samples)]
-    levels = fits.fit_levels(one.x, per_load)
+    levels = fits.fit_levels(measurement.x, per_load)
     inner = [level for level in levels if level.first < of.gpu.l2_bytes]
-    if levels[-1].last < one.x[-1] or levels[-1].last <= of.gpu.l2_bytes:
+    if levels[-1].last < measurement.x[-1] or levels[-1].last <= of.gpu.l2_bytes:
         yield "values.dram_latency", Missing("no plateau beyond the L2")
     else:
         yield "values.dram_latency", MeasuredEntry(levels[-1].latency, _level(levels[-1]))
         inner = [level for level in inner if level is not levels[-1]]
-    if not inner or inner[0].first > 2 * one.x[0]:
+    if not inner or inner[0].first > 2 * measurement.x[0]:
         raise Unfit("no plateau of the L1")
     l1, rest = inner[0], inner[1:]
     yield "values.l1_latency", MeasuredEntry(l1.latency, _level(l1))
@@ -244,9 +256,11 @@ def _l1_bytes(level: Level) -> EntryResult:
     return Missing(f"the knee, {_size(level.last)}, is above all usual sizes")
 
 
-def _pairs(one: Measurement, samples: SampleRows, findings: Evaluation, of: _Of) -> EntryResults:
+def _pairs(
+    measurement: Measurement, samples: SampleRows, findings: Evaluation, of: _Of
+) -> EntryResults:
     flat = [c for repeated in _cycles(samples) for c in repeated]
-    x = [d for d, repeated in zip(one.x, samples, strict=True) for _ in repeated]
+    x = [d for d, repeated in zip(measurement.x, samples, strict=True) for _ in repeated]
     levels = fits.fit_steps(x, flat)
     if len(levels) not in (2, 3):
         raise Unfit(f"{len(levels)} steps over the distance of two loads")
@@ -267,26 +281,34 @@ def _step(level: Level) -> EntryResult:
     )
 
 
-def _rates(one: Measurement, samples: SampleRows, moved: Callable[[int], float]) -> FittedValue:
+def _rates(
+    measurement: Measurement, samples: SampleRows, moved: Callable[[int], float]
+) -> FittedValue:
     """Bytes per second, saturated over the blocks of a unit."""
     x, rate = [], []
-    for i, (load, repeated) in enumerate(zip(one.x, samples, strict=True)):
+    for i, (load, repeated) in enumerate(zip(measurement.x, samples, strict=True)):
         x += [load] * len(repeated)
         rate += [moved(i) / s.seconds for s in repeated]
     return fits.fit_saturation(x, rate)
 
 
-def _l2(one: Measurement, samples: SampleRows, findings: Evaluation, of: _Of) -> EntryResults:
-    top = _rates(one, samples, lambda i: float(one.shots[i].n * one.shots[i].a))
-    note = f"reads of {_size(one.shots[0].n)}; {top.note()}"
+def _l2(
+    measurement: Measurement, samples: SampleRows, findings: Evaluation, of: _Of
+) -> EntryResults:
+    top = _rates(
+        measurement, samples, lambda i: float(measurement.shots[i].n * measurement.shots[i].a)
+    )
+    note = f"reads of {_size(measurement.shots[0].n)}; {top.note()}"
     yield "values.l2_bandwidth", MeasuredEntry(top.value, note)
 
 
-def _port(one: Measurement, samples: SampleRows, findings: Evaluation, of: _Of) -> EntryResults:
+def _port(
+    measurement: Measurement, samples: SampleRows, findings: Evaluation, of: _Of
+) -> EntryResults:
     x, rate = [], []
-    for i, (load, repeated) in enumerate(zip(one.x, samples, strict=True)):
+    for i, (load, repeated) in enumerate(zip(measurement.x, samples, strict=True)):
         x += [load] * len(repeated)
-        rate += [one.shots[i].n * one.shots[i].a / s.cycles for s in repeated]
+        rate += [measurement.shots[i].n * measurement.shots[i].a / s.cycles for s in repeated]
     top = fits.fit_saturation(x, rate)
     yield (
         "values.l2_port_bytes_per_cycle",
@@ -294,10 +316,16 @@ def _port(one: Measurement, samples: SampleRows, findings: Evaluation, of: _Of) 
     )
 
 
-def _dram(one: Measurement, samples: SampleRows, findings: Evaluation, of: _Of) -> EntryResults:
-    kernel = one.key.removeprefix("dram ")
+def _dram(
+    measurement: Measurement, samples: SampleRows, findings: Evaluation, of: _Of
+) -> EntryResults:
+    kernel = measurement.key.removeprefix("dram ")
     both = 2 if kernel == "scale" else 1
-    top = _rates(one, samples, lambda i: float(both * one.shots[i].n * one.shots[i].a))
+    top = _rates(
+        measurement,
+        samples,
+        lambda i: float(both * measurement.shots[i].n * measurement.shots[i].a),
+    )
     if kernel == "scale":
         note = f"one read and one write stream; {top.note()}"
         yield "values.dram_bandwidth", MeasuredEntry(top.value, note)
@@ -313,22 +341,26 @@ def _dram(one: Measurement, samples: SampleRows, findings: Evaluation, of: _Of) 
         yield key, MeasuredEntry(max(1.0, factor), note)
 
 
-def _blocks(one: Measurement, samples: SampleRows, findings: Evaluation, of: _Of) -> EntryResults:
+def _blocks(
+    measurement: Measurement, samples: SampleRows, findings: Evaluation, of: _Of
+) -> EntryResults:
     """Cycles between the end of a block's work and the start of the next one's."""
     clock = findings.number("values.clock_hz")
-    x = [count for count, repeated in zip(one.x, samples, strict=True) for _ in repeated]
+    x = [count for count, repeated in zip(measurement.x, samples, strict=True) for _ in repeated]
     y = [s.seconds * clock for repeated in samples for s in repeated]
     slope, _ = fits.fit_line(x, y)
     gap = slope.value - plan.SPIN
-    key = one.yields[0]
+    key = measurement.yields[0]
     if key.endswith("drain_cycles"):
         gap -= findings.number("values.block_launch_cycles")
     what = "further with a store" if key.endswith("drain_cycles") else "of a block but its work"
     yield key, MeasuredEntry(max(0.0, gap), f"{what}; ± {slope.spread * slope.value:.2g} cycles")
 
 
-def _kernels(one: Measurement, samples: SampleRows, findings: Evaluation, of: _Of) -> EntryResults:
-    x = [count for count, repeated in zip(one.x, samples, strict=True) for _ in repeated]
+def _kernels(
+    measurement: Measurement, samples: SampleRows, findings: Evaluation, of: _Of
+) -> EntryResults:
+    x = [count for count, repeated in zip(measurement.x, samples, strict=True) for _ in repeated]
     y = [s.seconds for repeated in samples for s in repeated]
     slope, _ = fits.fit_line(x, y)
     yield (

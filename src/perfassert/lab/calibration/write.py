@@ -38,11 +38,11 @@ def nearest_device(gpu: Properties) -> Device:
     wanted = _number(gpu.arch)
     shipped = [device(name) for name in devices()]
 
-    def distance(one: Device) -> tuple[bool, int, float, float]:
-        arch = _number(one.arch)
-        unlike = abs(log(one.compute_units / gpu.compute_units))
-        unlike += abs(log(one.l2_bytes / gpu.l2_bytes))
-        alike = SequenceMatcher(None, one.name.lower(), gpu.name.lower()).ratio()
+    def distance(candidate: Device) -> tuple[bool, int, float, float]:
+        arch = _number(candidate.arch)
+        unlike = abs(log(candidate.compute_units / gpu.compute_units))
+        unlike += abs(log(candidate.l2_bytes / gpu.l2_bytes))
+        alike = SequenceMatcher(None, candidate.name.lower(), gpu.name.lower()).ratio()
         return arch > wanted, abs(arch - wanted), round(unlike, 2), -alike
 
     return min(shipped, key=distance)

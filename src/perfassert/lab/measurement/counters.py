@@ -66,15 +66,20 @@ def command(ncu: str, suite: Path, kernel: str, function: str, numbers: Sequence
 
 
 def profile_command(
-    given: Sequence[str], launches: int, timeout: float = 600
+    arguments: Sequence[str], launches: int, timeout: float = 600
 ) -> list[dict[str, str]]:
     """Runs the command; the counters of each launch, by column."""
     try:
         done = subprocess.run(
-            given, capture_output=True, text=True, errors="replace", timeout=timeout, check=False
+            arguments,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=timeout,
+            check=False,
         )
     except OSError as error:
-        raise NoCounters(f"{given[0]} does not run: {error.strerror}") from None
+        raise NoCounters(f"{arguments[0]} does not run: {error.strerror}") from None
     except subprocess.TimeoutExpired:
         raise MeasurementError(f"ncu took over {timeout:g} s") from None
     output = done.stdout + done.stderr

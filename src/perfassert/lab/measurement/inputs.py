@@ -23,14 +23,14 @@ _INTEGERS = {1: "c_int8", 2: "c_int16", 4: "c_int32", 8: "c_int64"}
 
 
 def kernel_arguments(
-    binary: Binary, given: Any, names: Names
+    binary: Binary, values: Any, names: Names
 ) -> tuple[ParameterMemory | Scalar, ...]:
     """One for each parameter, in order. Raises :class:`SuiteError` where one is not given."""
-    by_name = isinstance(given, Mapping)
+    by_name = isinstance(values, Mapping)
     inputs: list[ParameterMemory | Scalar] = []
     for position, parameter in enumerate(binary.parameters):
-        here = position < len(given)
-        entry = given.get(parameter.name) if by_name else given[position] if here else None
+        here = position < len(values)
+        entry = values.get(parameter.name) if by_name else values[position] if here else None
         where = f"argument {parameter.name!r} of kernel {binary.kernel!r}"
         if entry is None:
             raise SuiteError(f"{where}: a measurement needs it; give it in launch.args")
@@ -57,8 +57,8 @@ def _scalar(parameter: Parameter, entry: Any, names: Names, where: str) -> Scala
 
 def memory(entry: Mapping[str, Any], names: Names) -> ParameterMemory:
     """Filled as the suite says; by default floats at random, whole numbers with zeros."""
-    given = entry["shape"]
-    shape = given if isinstance(given, tuple) else (given,)
+    shape = entry["shape"]
+    shape = shape if isinstance(shape, tuple) else (shape,)
     count = int(np.prod([value(extent, names) for extent in shape], dtype=np.int64))
     dtype = str(entry.get("dtype", "float32"))
     size = count * item_bytes(dtype)

@@ -124,8 +124,8 @@ def source_mark(spec: KernelSpec, job: MeasurementJob) -> str:
     cuda = _cuda(spec)
     names = row_names(spec, job.cells)
     defines = {k: value(v, names) for k, v in cuda.defines.items()}
-    given = (_bytes(cuda.path), cuda.kernel, defines, cuda.options)
-    return hashlib.sha256(repr(given).encode()).hexdigest()[:12]
+    identity = (_bytes(cuda.path), cuda.kernel, defines, cuda.options)
+    return hashlib.sha256(repr(identity).encode()).hexdigest()[:12]
 
 
 def _bytes(path: Path) -> bytes:

@@ -209,6 +209,6 @@ def _profile(
     for name, part in groupby(wanted, key=function):
         chosen = list(part)
         numbers = [number for number, _ in chosen]
-        given = command(ncu, suite.path, kernel, name, numbers, device, options.index)
-        for (_, job), cells in zip(chosen, profile_command(given, len(chosen)), strict=True):
+        words = command(ncu, suite.path, kernel, name, numbers, device, options.index)
+        for (_, job), cells in zip(chosen, profile_command(words, len(chosen)), strict=True):
             table.put(device, job, cells)

@@ -61,13 +61,13 @@ def value(expression: Expression, names: Names) -> int:
     return evaluate_integer(expression, names, SuiteError)
 
 
-def _values(given: Any, names: Names) -> Any:
+def _values(tree: Any, names: Names) -> Any:
     """Expressions anywhere in lists and mappings become numbers."""
-    if isinstance(given, (int, str)):
-        return value(given, names)
-    if isinstance(given, Mapping):
-        return {k: _values(v, names) for k, v in given.items()}
-    return tuple(_values(v, names) for v in given) if isinstance(given, Sequence) else given
+    if isinstance(tree, (int, str)):
+        return value(tree, names)
+    if isinstance(tree, Mapping):
+        return {k: _values(v, names) for k, v in tree.items()}
+    return tuple(_values(v, names) for v in tree) if isinstance(tree, Sequence) else tree
 
 
 def make_device(spec: DeviceSpec, cells: Cells) -> Device:
@@ -90,17 +90,19 @@ def make_kernel(spec: KernelSpec, names: Names, label: str) -> Kernel:
     """The kernel of a row; raises :class:`SuiteError`, or what its front end raises."""
     if spec.cuda is not None:
         return _from_cuda(spec.cuda, names)
-    given = dict(spec.accesses or {})
-    plain = {k: given.pop(k) for k in ("name", "dtype", "loads", "stores", "proxies") if k in given}
-    fields = [_field(f, names) for f in given.pop("fields", ())]
+    accesses = dict(spec.accesses or {})
+    plain = {
+        k: accesses.pop(k) for k in ("name", "dtype", "loads", "stores", "proxies") if k in accesses
+    }
+    fields = [_field(f, names) for f in accesses.pop("fields", ())]
     return Kernel.from_accesses(
-        **{"name": label or "kernel", "fields": fields, **plain, **_values(given, names)}
+        **{"name": label or "kernel", "fields": fields, **plain, **_values(accesses, names)}
     )
 
 
-def _field(given: Mapping[str, Any], names: Names) -> Field:
-    plain = {k: given[k] for k in ("name", "dtype") if k in given}
-    return Field(**plain, **_values({k: v for k, v in given.items() if k not in plain}, names))
+def _field(table: Mapping[str, Any], names: Names) -> Field:
+    plain = {k: table[k] for k in ("name", "dtype") if k in table}
+    return Field(**plain, **_values({k: v for k, v in table.items() if k not in plain}, names))
 
 
 def _from_cuda(source: CudaSource, names: Names) -> Kernel:
@@ -130,16 +132,16 @@ def make_case(
     return kernel, make_launch(spec.launch, names, kernel, device)
 
 
-def _dimensions(given: Any, names: Names) -> tuple[int, ...]:
-    values = _values(given, names)
+def _dimensions(dimensions: Any, names: Names) -> tuple[int, ...]:
+    values = _values(dimensions, names)
     values = values if isinstance(values, tuple) else (values,)
     return (*values, *(1 for _ in range(3 - len(values))))
 
 
-def make_launch(given: Mapping[str, Any], names: Names, kernel: Kernel, device: Device) -> Launch:
+def make_launch(table: Mapping[str, Any], names: Names, kernel: Kernel, device: Device) -> Launch:
     """The launch of a row; ``resident_blocks`` becomes the shared memory that holds it to them."""
-    arguments = {"args": _arguments(given["args"], names)} if "args" in given else {}
-    shape = {k: _values(v, names) for k, v in given.items() if k != "args"}
+    arguments = {"args": _arguments(table["args"], names)} if "args" in table else {}
+    shape = {k: _values(v, names) for k, v in table.items() if k != "args"}
     resident = shape.pop("resident_blocks", None)
     make = Launch.cover if "domain" in shape else Launch
     launch = make(**shape, **arguments)
@@ -148,18 +150,18 @@ def make_launch(given: Mapping[str, Any], names: Names, kernel: Kernel, device: 
     return make(**shape, **arguments, shared_bytes=holding(resident, launch, kernel, device))
 
 
-def _arguments(given: Any, names: Names) -> Any:
-    if isinstance(given, Mapping):
-        return {k: _argument(v, names) for k, v in given.items()}
-    return tuple(_argument(v, names) for v in given)
+def _arguments(arguments: Any, names: Names) -> Any:
+    if isinstance(arguments, Mapping):
+        return {k: _argument(v, names) for k, v in arguments.items()}
+    return tuple(_argument(v, names) for v in arguments)
 
 
-def _argument(given: Any, names: Names) -> Any:
-    if not isinstance(given, Mapping):
-        return given if isinstance(given, float) else value(given, names)
-    sizes = _values({k: v for k, v in given.items() if k not in ("dtype", "fill")}, names)
-    dtype = {"dtype": given["dtype"]} if "dtype" in given else {}
-    if of_a_tensor_map(given):
+def _argument(argument: Any, names: Names) -> Any:
+    if not isinstance(argument, Mapping):
+        return argument if isinstance(argument, float) else value(argument, names)
+    sizes = _values({k: v for k, v in argument.items() if k not in ("dtype", "fill")}, names)
+    dtype = {"dtype": argument["dtype"]} if "dtype" in argument else {}
+    if of_a_tensor_map(argument):
         return TensorMap(**sizes, **dtype)
     shape = sizes.pop("shape")
     return Buffer(shape if isinstance(shape, tuple) else (shape,), **sizes, **dtype)

@@ -108,13 +108,13 @@ def text(rows: Sequence[TwiceTimed]) -> str:
     lines = [_figures("as predicted", _ratios(rows))]
     left, source = rows, "predicted"
     if same := [row for row in rows if row.same_code]:
-        if other := [row for row in rows if row.same_code is False]:
-            lines.append(_figures("registers differ: another kernel", _ratios(other)))
+        if recompiled := [row for row in rows if row.same_code is False]:
+            lines.append(_figures("registers differ: another kernel", _ratios(recompiled)))
         left = same
         lines.append(_figures("registers as measured", _ratios(left)))
-    if given := [row for row in left if row.given is not None]:
-        left, source = given, "given"
-        lines.append(_figures("with measured volumes", _ratios(given, source)))
+    if with_volumes := [row for row in left if row.given is not None]:
+        left, source = with_volumes, "given"
+        lines.append(_figures("with measured volumes", _ratios(with_volumes, source)))
     rest = _ratios(left, source)
     rest = rest / np.median(rest)
     lines.append(_figures("and one clock for all", rest))
@@ -126,11 +126,11 @@ def _ratios(rows: Sequence[TwiceTimed], source: str = "predicted") -> Vector:
     return np.array([getattr(row, source) / row.measured for row in rows], dtype=np.float64)
 
 
-def _figures(what: str, ratios: Vector) -> tuple[str, ...]:
+def _figures(label: str, ratios: Vector) -> tuple[str, ...]:
     errors = np.abs(ratios - 1)
     bias = percent(float(np.median(ratios)) - 1)
     figures = (np.median(errors), np.mean(errors), np.quantile(errors, 0.9))
-    return (what, str(len(ratios)), bias, *(percent(float(v), signed=False) for v in figures))
+    return (label, str(len(ratios)), bias, *(percent(float(v), signed=False) for v in figures))
 
 
 def _culprit(rows: Sequence[TwiceTimed], rest: Vector) -> str:

@@ -49,8 +49,8 @@ class RecordedSource:
         return alike[0]
 
 
-def _shape(one: RecordedLaunch) -> LaunchShape:
-    return tuple(one.launch.grid), tuple(one.launch.block)
+def _shape(launch: RecordedLaunch) -> LaunchShape:
+    return tuple(launch.launch.grid), tuple(launch.launch.block)
 
 
 def _function_name(name: str) -> str:

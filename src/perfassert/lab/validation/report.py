@@ -104,12 +104,12 @@ def _failures(result: Validation) -> Iterator[str]:
         yield from _failure_lines(f"without {metric.spec.name}", own)
 
 
-def _failure_lines(what: str, failures: Sequence[tuple[int, str]]) -> Iterator[str]:
+def _failure_lines(label: str, failures: Sequence[tuple[int, str]]) -> Iterator[str]:
     by_reason: dict[str, list[int]] = {}
     for line, reason in failures:
         by_reason.setdefault(reason, []).append(line)
     if by_reason:
-        yield f"\n{len(failures)} rows {what}:"
+        yield f"\n{len(failures)} rows {label}:"
     for reason, lines in by_reason.items():
         more = ", …" if len(lines) > _LISTED else ""
         yield f"  {len(lines)} × {reason} (line {', '.join(map(str, lines[:_LISTED]))}{more})"

@@ -91,7 +91,7 @@ class SuiteTableReader(KernelTableReader):
         """The expression with every combination of numbers for the names of ``each`` in it."""
         names = [name for name in each if re.search(rf"\b{re.escape(name)}\b", text)]
         for numbers in self.combined(key, [each[name] for name in names]):
-            one = text
+            expanded = text
             for name, number in zip(names, numbers, strict=True):
-                one = re.sub(rf"\b{re.escape(name)}\b", f"({number})", one)
-            yield one
+                expanded = re.sub(rf"\b{re.escape(name)}\b", f"({number})", expanded)
+            yield expanded
