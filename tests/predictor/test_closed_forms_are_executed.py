@@ -22,7 +22,7 @@ from perfassert.frontends.toolchain import tools
 from perfassert.hardware.load import device
 from perfassert.kernel.affine import Affine, add
 from perfassert.predictor.agreement import Agreement
-from perfassert.predictor.executed import arguments, loop_members
+from perfassert.predictor.executed import execution_arguments, loop_members
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES, VALIDATION = ROOT / "examples" / "kernels", ROOT / "validation" / "kernels"
@@ -87,7 +87,7 @@ def compared(one, gpu):
     code = kernel.compiled
     described, work = code.bind(launch, target.arch, 32)
     machine = code.executable(target.arch)
-    given = arguments(described.program.parameters, launch)
+    given = execution_arguments(described.program.parameters, launch)
     run = execute(machine, launch, given, range(launch.blocks), needed=control_slice(machine))
     assert not len(run.cut)
     assert described.standing in [tuple(np.unravel_index(b, launch.grid[::-1])[::-1]) for b in
@@ -154,7 +154,7 @@ def test_trip_counts_are_those_that_warps_take(case, gpu):
     binder = Binder(program, launch, given, {}, {}, 32)
     machine = code.executable(target.arch)
     run = execute(
-        machine, launch, arguments(binary.parameters, launch), range(launch.blocks),
+        machine, launch, execution_arguments(binary.parameters, launch), range(launch.blocks),
         needed=control_slice(machine),
     )  # fmt: skip
     assert not len(run.cut)

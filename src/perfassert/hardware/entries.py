@@ -17,7 +17,7 @@ class Grade(str, Enum):
 
 
 class Scope(str, Enum):
-    """Whether a pipeline exists once per compute unit or once per warp scheduler."""
+    """Whether a pipeline exists once per SM or once per warp scheduler."""
 
     UNIT = "unit"
     SCHEDULER = "scheduler"

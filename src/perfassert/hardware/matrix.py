@@ -4,7 +4,7 @@ the rate of its matrix units.
 A variant's name is ``unit.shape.input.accumulator``: ``tensor.m16n8k16.f16.f32`` for what one warp
 issues, ``wgmma.m64n128k16.bf16.f32`` for what four do together, ``tcgen05.m128n256k16.f16.f32`` for
 what one thread issues for a block. Behind it: ``.sp`` has half of its first operand left out,
-``.ss`` reads that operand from shared memory, too, ``.2cta`` is shared by two compute units.
+``.ss`` reads that operand from shared memory, too, ``.2cta`` is shared by two SMs.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class MatrixVariant:
 
     @property
     def occupied(self) -> float:
-        """Multiply-adds that fit into the time for which one compute unit's part is busy."""
+        """Multiply-adds that fit into the time for which one SM's part is busy."""
         rows, units = self.m, 2 if self.paired else 1
         if self.unit == STARTED and not self.paired:
             rows = max(rows, _TENSOR_MEMORY_ROWS)
@@ -84,7 +84,7 @@ class MatrixVariant:
 
     @property
     def shared_bytes(self) -> float:
-        """Operands that one compute unit reads from shared memory while it multiplies."""
+        """Operands that one SM reads from shared memory while it multiplies."""
         if self.unit == "tensor":
             return 0.0
         first = self.m * self.k / (2 if self.sparse else 1) if self.shared else 0.0

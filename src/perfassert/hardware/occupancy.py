@@ -1,4 +1,4 @@
-"""How many blocks one compute unit holds at a time, and what limits it."""
+"""How many blocks one SM holds at a time, and what limits it."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ VALUES: dict[str, ValueRule] = {
 }
 
 MATRIX_RATE = ValueRule({"madd/cycle": 1.0})
-"""Of ``[matrix]``: dense multiply-adds per cycle and compute unit."""
+"""Of ``[matrix]``: dense multiply-adds per cycle and SM."""
 TOP_LEVEL = ("schema", "name", "extends", "arch", "aliases", "capacity_fits", "sources", "values",
              "pipelines", "operations", "matrix")  # fmt: skip
 ENTRY = ("value", "unit", "source", "grade", "note")

@@ -1,6 +1,6 @@
 """What memory instructions cost in the simulation, from the volumes.
 
-An instruction is issued into a queue per scheduler. One load-store unit per compute unit takes it
+An instruction is issued into a queue per scheduler. One load-store unit per SM takes it
 from there and is occupied for its wavefronts; sectors that miss pass the unit's share of the L2
 bandwidth. Its result comes after the latency of the level that serves it.
 """

@@ -1,4 +1,4 @@
-"""The time line of one scheduler of a compute unit: its warps over the first cycles of a launch."""
+"""The time line of one scheduler of an SM: its warps over the first cycles of a launch."""
 
 from __future__ import annotations
 

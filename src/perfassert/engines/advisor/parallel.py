@@ -11,7 +11,7 @@ from perfassert.hardware.occupancy import occupancy
 
 
 class BlockIncrease:
-    """Fewer blocks than compute units."""
+    """Fewer blocks than SMs."""
 
     name, category = "Block Increase", PARALLEL
 

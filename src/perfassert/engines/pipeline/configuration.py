@@ -1,4 +1,4 @@
-"""The compute unit that is simulated."""
+"""The SM that is simulated."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from perfassert.engines.pipeline.program import Pipelines, WarpProgram
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """One compute unit and what it has to run; ``width`` 0 means no issue limit.
+    """One SM and what it has to run; ``width`` 0 means no issue limit.
 
     ``stagger``: ticks by which each of the first resident blocks starts after the one before (in
     order only). ``profile``: count where the warps' time at each node goes (in order only).

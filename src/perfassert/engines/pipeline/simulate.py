@@ -1,4 +1,4 @@
-"""``simulate``: one compute unit of the pipeline model, alone."""
+"""``simulate``: one SM of the pipeline model, alone."""
 
 from __future__ import annotations
 

@@ -155,7 +155,7 @@ def _distance(group: AccessGroup, a: Representative, b: Representative, launch: 
 
 @dataclass(frozen=True, slots=True)
 class L1:
-    """What the L1 of a compute unit does with the loads of a block.
+    """What the L1 of an SM does with the loads of a block.
 
     ``oversubscription``: lines that they allocate, over the L1 less shared memory; ``miss``: by
     field, the share of what a block asks for again that is not there any more.
@@ -172,8 +172,8 @@ def l1_behaviour(
     device: Device,
     shared: int,
 ) -> L1:
-    """What of the loads leaves the L1; ``shared``: bytes of shared memory of the blocks that a
-    compute unit holds."""
+    """What of the loads leaves the L1; ``shared``: bytes of shared memory of the blocks that an
+    SM holds."""
     capacity = max(device.l1_bytes - shared, device.l1_bytes // 8)
     curve = device.curves["l1_load"]
     allocated = sum(f.lines for f in on_chip.values()) / launch.blocks

@@ -26,7 +26,7 @@ def roofline(
 ) -> Mapping[str, float]:
     """Seconds that each of ``dram l2 l1 compute`` would take alone.
 
-    All compute units are counted, as in the paper, but for DRAM, which ``active`` ones ask. L2
+    All SMs are counted, as in the paper, but for DRAM, which ``active`` ones ask. L2
     serves loads and stores with one bandwidth; fetching instructions takes no time. ``compute``
     takes every two flops for one fused multiply-add of the operation class ``arithmetic``.
     """
