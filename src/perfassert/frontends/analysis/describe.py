@@ -93,8 +93,8 @@ class Describer:
         self.code: SymbolicCode
         self.read()
         self.result = evaluate(self.code)
-        if found := self._calls_for_rare_operands():
-            self.rare = {*rare, *found}
+        if operands := self._calls_for_rare_operands():
+            self.rare = {*rare, *operands}
             self.read()
             self.result = evaluate(self.code)
         self.flow: Flow = self.code.flow
@@ -177,12 +177,12 @@ class Describer:
         operation = operation_class(i.opcode, self.binary.arch)
         rests_on: tuple[Assumption, ...] = ()
         if operation is None:
-            said = f"opcode {i.base} is unknown; taken for class {UNKNOWN}"
-            rests_on = (self.note(said, i.span, "opcode"),)
+            text = f"opcode {i.base} is unknown; taken for class {UNKNOWN}"
+            rests_on = (self.note(text, i.span, "opcode"),)
             operation = UNKNOWN
         elif is_unsourced(i.opcode, self.binary.arch):
-            said = f"what {i.base} takes is not known; taken for class {operation}"
-            rests_on = (self.note(said, i.span, "opcode"),)
+            text = f"what {i.base} takes is not known; taken for class {operation}"
+            rests_on = (self.note(text, i.span, "opcode"),)
         values = self.result.addresses.get(index, ())
         variant = matrix_variant(i) or described_variant(i, self._descriptor(index))
         roles = roles_of(placed, self.binary.arch)
@@ -241,7 +241,7 @@ class Describer:
         if copy is None:
             return None
         placed = (copy.address, *copy.coordinates)
-        unresolved = next((said for v in placed if (said := self.unresolved(v))), "")
+        unresolved = next((reason for v in placed if (reason := self.why_unresolved(v))), "")
         if copy.coordinates:
             return replace(copy, tensor=self._map_of(copy.address), unresolved=unresolved)
         access = self.access(i.text, Memory(Space.GLOBAL, 0), Kind.LOAD, copy.address)
@@ -279,12 +279,12 @@ class Describer:
 
     def _texels(self, index: int) -> tuple[MemoryAccess, ...]:
         instruction = self.placed[index].instruction
-        found = texel(instruction)
-        if found is None:
+        texture = texel(instruction)
+        if texture is None:
             return ()
-        field, direction, width = found
-        said = f"the layout of a {field} is not known: threads are taken to touch {width} B each, "
-        guess = self.note(said + "side by side", instruction.span, "address")
+        field, direction, width = texture
+        text = f"the layout of a {field} is not known: threads are taken to touch {width} B each, "
+        guess = self.note(text + "side by side", instruction.span, "address")
         address = place_of_thread(self.symbols, width)
         return (
             MemoryAccess(field, "global", direction, width, address,
@@ -298,7 +298,7 @@ class Describer:
         inside = self._of_others(address)
         if inside is not None:
             field, space, rest = CLUSTER, "shared", inside
-        unresolved = self.unresolved(rest)
+        unresolved = self.why_unresolved(rest)
         if not field:
             field = f"pointer in {self._pointer(address)}"
             unresolved = unresolved or "the pointer is no parameter"
@@ -319,21 +319,21 @@ class Describer:
 
     def _base(self, address: Value) -> tuple[str, Value]:
         """The pointer that the address starts from, as a field, and the distance from it."""
-        s, found = self.symbols, []
+        s, arguments = self.symbols, []
         for monomial, coefficient in address.terms:
             if len(monomial) == 1 and coefficient == 1:
                 name = s.atoms[monomial[0]].name
                 if isinstance(name, Argument) and self._may_point(monomial[0], name):
-                    found.append(name)
+                    arguments.append(name)
                 elif isinstance(name, GlobalVariable):
                     field = self.variables.get(name.slot, str(name))
                     return field, s.sub(address, s.variable(name))
-        declared = [name for name in found if self._member(name).pointer]
-        pointers = declared if len(declared) == 1 else found
+        declared = [name for name in arguments if self._member(name).pointer]
+        pointers = declared if len(declared) == 1 else arguments
         if len(pointers) == 1:
             return self._member(pointers[0]).name, self._from(pointers[0], address)
-        held = self._constant_pointer(address)
-        return ("", address) if held is None else (str(held), self._from(held, address))
+        pointer = self._constant_pointer(address)
+        return ("", address) if pointer is None else (str(pointer), self._from(pointer, address))
 
     def _from(self, name: Argument | ConstantWord, address: Value) -> Value:
         """The distance from a pointer, whose words may have been read one by one."""
@@ -346,8 +346,8 @@ class Describer:
     def _constant_pointer(self, address: Value) -> ConstantWord | None:
         """The one pointer in constant memory that the address starts from."""
         names = [self.symbols.atoms[m[0]].name for m, c in address.terms if len(m) == 1 and c == 1]
-        held = [name for name in names if isinstance(name, ConstantWord)]
-        return held[0] if len(held) == 1 else None
+        words = [name for name in names if isinstance(name, ConstantWord)]
+        return words[0] if len(words) == 1 else None
 
     def _may_point(self, atom: int, name: Argument) -> bool:
         """Whether a parameter, or what lies in one, is a number of 64 bits that may be a pointer;
@@ -370,7 +370,7 @@ class Describer:
                 return self.loads[atom.name][0]
         return "memory"
 
-    def unresolved(self, value: Value) -> str:
+    def why_unresolved(self, value: Value) -> str:
         """Why a value has no closed form; empty if it has one."""
         for atom in self.symbols.unknowns(value):
             if atom.name in self.loads:
@@ -406,9 +406,9 @@ class Describer:
         return tuple(self._loop(i, spans[i], names[i]) for i in range(len(natural)))
 
     def _loop(self, index: int, span: SourceSpan | None, name: str) -> ProgramLoop:
-        found = self.result.loops.get(index)
+        result = self.result.loops.get(index)
         natural = self.flow.loops[index]
-        if found is None:
+        if result is None:
             return ProgramLoop(
                 index, natural.parent, natural.header, natural.blocks, self.symbols.one, None,
                 "never reached", None, span, name,
@@ -419,10 +419,10 @@ class Describer:
             for i in range(self.flow.blocks[b].start, self.flow.blocks[b].stop)
             for o in self.code.instruction(i).inputs
         ):
-            found.trips, found.reason = self.symbols.one, "a retry that is taken not to happen"
+            result.trips, result.reason = self.symbols.one, "a retry that is taken not to happen"
         return ProgramLoop(
-            index, natural.parent, natural.header, natural.blocks, found.entry, found.trips,
-            found.reason, found.last, span, name,
+            index, natural.parent, natural.header, natural.blocks, result.entry, result.trips,
+            result.reason, result.last, span, name,
         )  # fmt: skip
 
 

@@ -118,7 +118,7 @@ class _Evaluation:
             kept = [term for term in terms if not s.wide(term)]
             return s.add(*kept, s.unknown("numbers beyond 64 bits", value))
 
-        def decided(condition: Value) -> Value:
+        def narrow_condition(condition: Value) -> Value:
             if not s.wide(condition):
                 return condition
             return s.all_of(map(narrow, s.conjuncts(condition)))  # each of them is one atom
@@ -127,9 +127,9 @@ class _Evaluation:
             result.addresses[index] = tuple(map(narrow, values))
         for conditions in (result.predicates, result.conditions):
             for index, condition in conditions.items():
-                conditions[index] = decided(condition)
+                conditions[index] = narrow_condition(condition)
         for loop in result.loops.values():
-            loop.entry = decided(loop.entry)
+            loop.entry = narrow_condition(loop.entry)
             if loop.trips is not None and s.wide(loop.trips):
                 loop.trips, loop.reason = None, "its end depends on numbers beyond 64 bits"
 
@@ -210,7 +210,7 @@ class _Evaluation:
         never = all(d.never for d in arrived)
         slow = all(d.slow for d in arrived) or self.code.is_slow_path(block)
         arrived, condition = self._meeting(block.index, arrived)
-        environment = self._merged(arrived, condition, f"block {block.index}", block.index)
+        environment = self._merge(arrived, condition, f"block {block.index}", block.index)
         self.result.conditions[block.index] = condition
         if never:
             self.result.never.add(block.index)
@@ -300,7 +300,7 @@ class _Evaluation:
         rest_a, rest_b = s.all_of(own_a), s.all_of(own_b)
         return s.both(common, s.either(rest_a, rest_b))
 
-    def _merged(
+    def _merge(
         self, arrived: Sequence[_Departure], condition: Value, where: str, block: int
     ) -> Environment:
         """Registers where paths meet: selections by what tells the paths apart."""
@@ -321,11 +321,11 @@ class _Evaluation:
             result = values[-1]
             for choice, value in zip(choices[-2::-1], values[-2::-1], strict=True):
                 if value is not result:
-                    result = self._selected(choice, value, result, register, where)  # type: ignore[arg-type]
+                    result = self._select(choice, value, result, register, where)  # type: ignore[arg-type]
             merged[register] = result  # type: ignore[assignment]
         return merged
 
-    def _selected(self, choice: Value, yes: Value, no: Value, register: int, where: str) -> Value:
+    def _select(self, choice: Value, yes: Value, no: Value, register: int, where: str) -> Value:
         if self.symbols.depends_on_data(choice):
             return self.symbols.unknown(f"register {register} at {where}", choice, yes, no)
         return self.symbols.select(choice, yes, no)
@@ -359,7 +359,7 @@ class _Evaluation:
             value = self.symbols.assuming(value, facts)
             if guarded:
                 kept = self._read(register, environment, index)
-                value = self._selected(predicate, value, kept, register, f"instruction {index}")
+                value = self._select(predicate, value, kept, register, f"instruction {index}")
             environment[register] = value
 
     def _read(self, register: int, environment: Environment, index: int) -> Value:
@@ -375,7 +375,7 @@ class _Evaluation:
         """What holds where the condition does."""
         return frozenset(part.index for part in self.symbols.conjuncts(condition))
 
-    def _known(self, condition: Value) -> frozenset[int]:
+    def _implied_facts(self, condition: Value) -> frozenset[int]:
         """What holds where the condition does, and what must be chosen in it for it to hold."""
         s = self.symbols
         facts = self._facts(condition)
@@ -399,7 +399,7 @@ class _Evaluation:
         loop = self.flow.loops[index]
         slow, never = all(d.slow for d in arrived), all(d.never for d in arrived)
         arrived, entry = self._meeting(loop.header, arrived)
-        before = self._merged(arrived, entry, f"loop {index}", loop.header)
+        before = self._merge(arrived, entry, f"loop {index}", loop.header)
         counter = s.variable(LoopCounter(index))
         result = self.result.loops[index] = LoopResult(loop, counter, entry)
         holders = self._placeholders(loop, before)
@@ -409,20 +409,20 @@ class _Evaluation:
         leaving = self._region(index, start)
         back = [d for d in leaving if d.edge.target == loop.header]
         exits = [d for d in leaving if d.edge.target != loop.header]
-        solved = self._solved(holders, before, back, counter, mark)
+        solved = self._solve(holders, before, back, counter, mark)
         memo: dict[int, Value] = {}
 
-        def closed(value: Value) -> Value:
+        def in_closed_form(value: Value) -> Value:
             return s.substitute(value, solved, memo)
 
-        self._close(index, closed)
-        self.code.words.close(closed)
+        self._close(index, in_closed_form)
+        self.code.words.close(in_closed_form)
         for departure in exits:
-            departure.condition = closed(departure.condition)
+            departure.condition = in_closed_form(departure.condition)
         decided = self._trips(result, exits)
         if never:
             result.trips, result.reason = s.zero, ""
-        after = self._after(result, exits, closed, decided)
+        after = self._after(result, exits, in_closed_form, decided)
         return [replace(d, slow=slow, never=never) for d in after]
 
     def _placeholders(self, loop: NaturalLoop, before: Environment) -> Environment:
@@ -436,7 +436,7 @@ class _Evaluation:
             if register in self.relevant
         }
 
-    def _solved(
+    def _solve(
         self,
         holders: Environment,
         before: Environment,
@@ -449,8 +449,8 @@ class _Evaluation:
         following: Environment = {}
         if back:
             again = self._any(back)
-            facts = self._known(again)
-            merged = self._merged(back, again, "latch", back[0].edge.target)
+            facts = self._implied_facts(again)
+            merged = self._merge(back, again, "latch", back[0].edge.target)
             following = {r: s.assuming(merged[r], facts) for r in holders if r in merged}
         pending = {r: (h.terms[0][0][0], following.get(r)) for r, h in holders.items()}
         solved: dict[int, Value] = {}
@@ -518,11 +518,11 @@ class _Evaluation:
                         result.predicates[i] = closed(result.predicates[i])
                     if i in result.addresses:
                         result.addresses[i] = tuple(map(closed, result.addresses[i]))
-                found = result.loops.get(inner)
-                if found is not None and inner != index:
-                    found.entry = closed(found.entry)
-                    if found.trips is not None:
-                        found.trips = closed(found.trips)
+                inner_loop = result.loops.get(inner)
+                if inner_loop is not None and inner != index:
+                    inner_loop.entry = closed(inner_loop.entry)
+                    if inner_loop.trips is not None:
+                        inner_loop.trips = closed(inner_loop.trips)
 
     # Trip counts
 
@@ -533,9 +533,9 @@ class _Evaluation:
         partly: list[_Departure] = []
         for place, departure in enumerate(exits):
             own = self._own_condition(place, exits)
-            found, whole = FirstTrue(s).of(own, result.counter, len(exits) > 1)
-            if found is not None:
-                decided[place] = found
+            first, whole = FirstTrue(s).of(own, result.counter, len(exits) > 1)
+            if first is not None:
+                decided[place] = first
             if not whole:
                 partly.append(departure)
         if not decided:
@@ -557,11 +557,11 @@ class _Evaluation:
         """When an exit is taken, less that no exit before it in the iteration has been taken."""
         s = self.symbols
         parts = s.conjuncts(exits[place].condition)
-        held = {part.index for part in parts}
+        own = {part.index for part in parts}
         earlier = set()
         for other, departure in enumerate(exits):
             if other != place:
-                missing = [p for p in s.conjuncts(departure.condition) if p.index not in held]
+                missing = [p for p in s.conjuncts(departure.condition) if p.index not in own]
                 if len(missing) == 1:
                     earlier.add(s.negated(missing[0]).index)
         return s.all_of(part for part in parts if part.index not in earlier)

@@ -29,13 +29,13 @@ class FirstTrue:
             self._first_of_all(part, counter, several)
             for part in (s.conjuncts(condition, "or") or (condition,))
         ]
-        found = [first for first in firsts if first is not None]
-        if not found:
+        known = [first for first in firsts if first is not None]
+        if not known:
             return None, condition is s.zero
-        result = found[0]
-        for first in found[1:]:
+        result = known[0]
+        for first in known[1:]:
             result = s.minimum(result, first)
-        return result, len(found) == len(firsts)
+        return result, len(known) == len(firsts)
 
     def _first_of_all(self, condition: Value, counter: Value, several: bool) -> Value | None:
         """The first iteration in which all parts hold, if they are sure to stay true."""

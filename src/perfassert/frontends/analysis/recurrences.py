@@ -25,7 +25,7 @@ def closed_form(
     k = counter.terms[0][0][0]
     linear = s.linear_in(value, atom)
     if linear is None:
-        halved = _halved(s, atom, value, first, counter)
+        halved = _halving_form(s, atom, value, first, counter)
         return _cyclic(s, atom, value, first, counter) if halved is None else halved
     factor, step = linear
     varies = s.inside(step)
@@ -36,7 +36,7 @@ def closed_form(
     if factor.constant == 1:
         if k not in varies:
             return s.add(first, s.mul(counter, step))
-        summed = _telescoped(s, step, first, counter)
+        summed = _telescoping_form(s, step, first, counter)
         return _quadratic(s, step, first, counter) if summed is None else summed
     shift = _power_of_two(factor.constant)
     fixed = _fixed_point(step, shift)
@@ -58,11 +58,11 @@ def _cyclic(s: Symbols, atom: int, value: Value, first: Value, counter: Value) -
         return None
     values = [start]
     for i in range(2 * _LONGEST):
-        found = s.substitute(value, {atom: s.number(values[-1]), k: s.number(i)}, {}).constant
-        if found is None or abs(found - start) > 2 * _LONGEST * _LONGEST:
+        following = s.substitute(value, {atom: s.number(values[-1]), k: s.number(i)}, {}).constant
+        if following is None or abs(following - start) > 2 * _LONGEST * _LONGEST:
             return None
-        values.append(found)
-        if found == start and values[-2] != start:
+        values.append(following)
+        if following == start and values[-2] != start:
             break
     orbit, places = values[:-1], len(values) - 1
     if k not in atoms and values[-1] == start and places <= _LONGEST:
@@ -96,7 +96,7 @@ def entered_ring(
     return s.select(s.compare("==", counter, s.zero), first, before), ring
 
 
-def _telescoped(s: Symbols, step: Value, first: Value, counter: Value) -> Value | None:
+def _telescoping_form(s: Symbols, step: Value, first: Value, counter: Value) -> Value | None:
     """Where the step is ``t(k + 1) − t(k)``, as that of a high word is: ``r₀ + t(k) − t(0)``."""
     k = counter.terms[0][0][0]
     last = s._value({m: -c for m, c in step.terms if c < 0 and k in s.inside(s._value({m: 1}))})
@@ -119,7 +119,9 @@ def _quadratic(s: Symbols, step: Value, first: Value, counter: Value) -> Value |
     return s.add(first, s.mul(counter, a), s.mul(b, pairs))
 
 
-def _halved(s: Symbols, atom: int, value: Value, first: Value, counter: Value) -> Value | None:
+def _halving_form(
+    s: Symbols, atom: int, value: Value, first: Value, counter: Value
+) -> Value | None:
     whole = s.number(value.offset())
     wrapped = s.lone_atom(s.sub(value, whole))
     if wrapped is None or wrapped.function != "//":

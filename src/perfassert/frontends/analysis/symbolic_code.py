@@ -185,20 +185,22 @@ class SymbolicCode:
 
     def roots(self, index: int) -> Sequence[int]:
         """Registers that must be known: of addresses, guards and branch conditions."""
-        found = list(self.guards(index))
+        registers = list(self.guards(index))
         for asked in self.instruction(index).inputs:
-            found += asked.sources
-        return [r for r in found if r > 0 and r not in self._presets]
+            registers += asked.sources
+        return [r for r in registers if r > 0 and r not in self._presets]
 
     def guards(self, index: int) -> Sequence[int]:
         """Registers that decide whether an instruction has an effect, or a jump is taken."""
         instruction = self.instruction(index)
-        found = [] if instruction.guard < 0 or _of_one_lane(instruction) else [instruction.guard]
+        registers = (
+            [] if instruction.guard < 0 or _of_one_lane(instruction) else [instruction.guard]
+        )
         operations = instruction.operations
         if operations and operations[-1].kind in _CONDITIONAL:
             written = {t for o in operations for t in o.targets}
-            found += [r for o in operations for r in o.sources if r not in written]
-        return found
+            registers += [r for o in operations for r in o.sources if r not in written]
+        return registers
 
     def condition(self, index: int, read: Read) -> Value:
         """Whether it has an effect, or the jump is taken."""
@@ -221,15 +223,15 @@ class SymbolicCode:
         """What a register holds that no instruction writes."""
         if register == 0:
             return self.symbols.zero
-        found = self._filled.get(register)
-        if found is None and register in self._presets:
-            found = self._filled[register] = self._preset(self._presets[register])
-        return found
+        value = self._filled.get(register)
+        if value is None and register in self._presets:
+            value = self._filled[register] = self._preset(self._presets[register])
+        return value
 
     def _preset(self, preset: Preset) -> Value:
         s = self.symbols
         if preset.source is Source.LITERAL:
-            return self.words.signed(s.number(preset.value))
+            return self.words.as_signed(s.number(preset.value))
         if preset.source is Source.CONSTANT:
             return self._constant(preset.bank, preset.value)
         if preset.name in _NOTHING:
@@ -246,9 +248,9 @@ class SymbolicCode:
         if bank == 4:  # addresses of variables in global memory
             address = self._wide(GlobalVariable(offset & ~7))
             return self.words.high(address) if offset & 4 else address
-        held = (constants.banks or {}).get(bank, b"")[offset : offset + 4]
-        if len(held) == 4:
-            return s.number(struct.unpack("<i", held)[0])
+        data = (constants.banks or {}).get(bank, b"")[offset : offset + 4]
+        if len(data) == 4:
+            return s.number(struct.unpack("<i", data)[0])
         return s.unknown(f"constant c[{bank:#x}][{offset:#x}]")
 
     def _word_of_launch(self, offset: int) -> Value:
@@ -282,7 +284,7 @@ class SymbolicCode:
         """Offsets in bank 0 of words that are read together with the next one."""
         offsets = {p.register: p.value for p in self.machine.presets
                    if p.source is Source.CONSTANT and p.bank == 0}  # fmt: skip
-        found = set()
+        low_halves = set()
         for instruction in self.machine.instructions:
             runs = [o.sources for o in instruction.operations]
             runs.append(tuple(r for o in instruction.operations if o.kind is Kind.MOVE
@@ -291,8 +293,8 @@ class SymbolicCode:
                 for low, high in pairwise(sources):
                     at = offsets.get(low, 1)
                     if at % 8 == 0 and offsets.get(high) == at + 4:
-                        found.add(at)
-        return frozenset(found)
+                        low_halves.add(at)
+        return frozenset(low_halves)
 
     def _wide(self, name: Name) -> Value:
         value = self.symbols.variable(name)
@@ -342,7 +344,7 @@ class SymbolicCode:
             if transfer is not None:
                 results = transfer(self.words, operation, tuple(map(current, operation.sources)))
             elif operation.kind in _LOADED:
-                results = self._loaded(index, operation, current)
+                results = self._loaded_values(index, operation, current)
             for word, target in enumerate(operation.targets):
                 if target > 0:
                     result = results[word] if word < len(results) else None
@@ -351,7 +353,7 @@ class SymbolicCode:
                     written[target] = result
         return written
 
-    def _loaded(self, index: int, operation: Micro, read: Read) -> Sequence[Value]:
+    def _loaded_values(self, index: int, operation: Micro, read: Read) -> Sequence[Value]:
         """What depends on data; of a constant bank, words at a known place."""
         memory, words = operation.memory, range(len(operation.targets))
         if memory is not None and memory.space is Space.CONSTANT and memory.bytes % 4 == 0:
@@ -378,7 +380,7 @@ def spilled_words(machine: MachineCode) -> dict[int, tuple[int, ...]]:
              if (p.source, p.bank, p.value) == (Source.CONSTANT, 0, machine.stack)}  # fmt: skip
     operations = [(n, o) for n, i in enumerate(machine.instructions) for o in i.operations]
     pointers = {t for _, o in operations if start.intersection(o.sources) for t in o.targets}
-    found: dict[int, tuple[int, ...]] = {}
+    words: dict[int, tuple[int, ...]] = {}
     moves = [number for number, o in operations if pointers.intersection(o.targets)]
     for number, o in operations:
         if o.memory is not None and o.memory.space is Space.LOCAL:
@@ -387,7 +389,7 @@ def spilled_words(machine: MachineCode) -> dict[int, tuple[int, ...]]:
             if low not in pointers or high or other or over or size % 4 or offset % 4:
                 return {}
             first = machine.registers + _STACK_WORDS + offset // 4
-            found[number] = tuple(first + word for word in range(size // 4))
+            words[number] = tuple(first + word for word in range(size // 4))
         elif pointers.intersection(o.sources) and not pointers.intersection(o.targets):
             return {}
-    return {} if found and moves and moves[-1] > min(found) else found
+    return {} if words and moves and moves[-1] > min(words) else words

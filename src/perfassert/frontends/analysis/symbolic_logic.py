@@ -94,17 +94,17 @@ _THREE: dict[int, Callable[[Symbols, Value, Value, Value], Value]] = {
     0x36: lambda s, a, b, c: s.bit_xor(b, s.bit_or(a, c)),
     0x56: lambda s, a, b, c: s.bit_xor(c, s.bit_or(a, b)),
     0xF6: lambda s, a, b, c: s.bit_or(a, s.bit_xor(b, c)),
-    0xCA: lambda s, a, b, c: _chosen(s, a, b, c),
-    0xAC: lambda s, a, b, c: _chosen(s, a, c, b),
-    0xE2: lambda s, a, b, c: _chosen(s, b, a, c),
-    0xB8: lambda s, a, b, c: _chosen(s, b, c, a),
-    0xE4: lambda s, a, b, c: _chosen(s, c, a, b),
-    0xD8: lambda s, a, b, c: _chosen(s, c, b, a),
+    0xCA: lambda s, a, b, c: _select_bits(s, a, b, c),
+    0xAC: lambda s, a, b, c: _select_bits(s, a, c, b),
+    0xE2: lambda s, a, b, c: _select_bits(s, b, a, c),
+    0xB8: lambda s, a, b, c: _select_bits(s, b, c, a),
+    0xE4: lambda s, a, b, c: _select_bits(s, c, a, b),
+    0xD8: lambda s, a, b, c: _select_bits(s, c, b, a),
 }
 """Functions of three operands that have a shorter form than the normal one."""
 
 
-def _chosen(s: Symbols, mask: Value, ones: Value, zeros: Value) -> Value:
+def _select_bits(s: Symbols, mask: Value, ones: Value, zeros: Value) -> Value:
     """Bits of ``ones`` where the mask has them, else of ``zeros``."""
     return s.bit_or(s.bit_and(ones, mask), s.bit_and(zeros, _not(s, mask)))
 
@@ -143,9 +143,9 @@ def _halves(table: int, place: int, count: int) -> tuple[int, int]:
     """The functions of the other inputs where this one is 0, and where it is 1."""
     bit = count - 1 - place
     halves = [0, 0]
-    found = [0, 0]
+    rows = [0, 0]
     for row in range(1 << count):
         own = row >> bit & 1
-        halves[own] |= (table >> row & 1) << found[own]
-        found[own] += 1
+        halves[own] |= (table >> row & 1) << rows[own]
+        rows[own] += 1
     return halves[0], halves[1]

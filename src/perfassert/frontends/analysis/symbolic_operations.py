@@ -42,7 +42,7 @@ def _add(w: Words, o: Micro, v: Sequence[Value]) -> Results:
     if len(o.targets) < 3 or o.targets[2] < 0:
         return total, w.assume(carry, 0, 1)
     second = s.compare(">=", w.assume(carry, 0, 2), s.number(2))
-    return total, w.bounded(s.sub(carry, second), 0, 1), second
+    return total, w.with_bounds(s.sub(carry, second), 0, 1), second
 
 
 def _multiply(w: Words, o: Micro, v: Sequence[Value]) -> Results:
@@ -56,7 +56,7 @@ def _multiply_wide(w: Words, o: Micro, v: Sequence[Value]) -> Results:
         if quotient is not None:
             return None, quotient
     if o.detail[0]:
-        left, right = w.signed(v[0]), w.signed(v[1])
+        left, right = w.as_signed(v[0]), w.as_signed(v[1])
     else:
         left, right = w.factor(v[0], v[1]), w.factor(v[1], v[0])
     total = s.add(s.mul(left, right), w.pair(v[2], v[3]), *v[4:])
@@ -74,7 +74,7 @@ def _by_inverse(w: Words, left: Value, right: Value) -> Value | None:
         divisor = atom.arguments[0]
         if other is w.word(s.scale(s.mul(inverse, divisor), -1)):
             return inverse
-        return s.div(w.unsigned(other), w.assume(divisor, 1, WORD - 1))
+        return s.div(w.as_unsigned(other), w.assume(divisor, 1, WORD - 1))
     return None
 
 
@@ -88,7 +88,7 @@ _ROUND_DOWN = 0xFFFFFFE
 def _from_integer(w: Words, o: Micro, v: Sequence[Value]) -> Results:
     bits, _, width, rounding = o.detail
     known = (bits, width, rounding) == (32, 32, Rounding.UP)
-    return (w.s.call("float", w.unsigned(v[0])) if known else None,)
+    return (w.s.call("float", w.as_unsigned(v[0])) if known else None,)
 
 
 def _float_function(w: Words, o: Micro, v: Sequence[Value]) -> Results:
@@ -154,7 +154,7 @@ def _shifted_right(w: Words, value: Value, amount: Value, signed: bool) -> Value
     if not signed:
         out = number is not None and number >= 32
         return w.s.zero if out else w.word(w.logical_right(value, amount))
-    value = w.signed(value)
+    value = w.as_signed(value)
     if number is not None and number >= 31:
         return w.word(w.sign_word(value))
     return w.word(w.shift_right(value, amount))
@@ -180,7 +180,7 @@ def _permute(w: Words, o: Micro, v: Sequence[Value]) -> Results:
         after = nibbles[place + count :]
         sign = 8 | (first + count - 1)
         if after and all(n == sign for n in after):  # its sign goes on above it
-            part = _extended(w, s.div(source, s.number(1 << 8 * (first & 3))), bits)
+            part = _sign_extend(w, s.div(source, s.number(1 << 8 * (first & 3))), bits)
             count = 4 - place
         elif count == 4:
             part = source
@@ -194,7 +194,7 @@ def _permute(w: Words, o: Micro, v: Sequence[Value]) -> Results:
 _RANK_ON_TOP = 0x654  # bytes: three of the address, the block's number above them
 
 
-def _extended(w: Words, value: Value, bits: int) -> Value:
+def _sign_extend(w: Words, value: Value, bits: int) -> Value:
     """The low bits as a signed number."""
     half = w.s.number(1 << bits - 1)
     return w.s.sub(w.low_bits(w.s.add(value, half), bits), half)
@@ -214,7 +214,7 @@ def _extend(w: Words, o: Micro, v: Sequence[Value]) -> Results:
         return (w.low_bits(v[0], width),)
     if width == 1:
         return (w.s.scale(w.s.mod(v[0], w.s.number(2)), -1),)
-    return (_extended(w, v[0], width),)
+    return (_sign_extend(w, v[0], width),)
 
 
 def _dot(w: Words, o: Micro, v: Sequence[Value]) -> Results:
@@ -222,7 +222,7 @@ def _dot(w: Words, o: Micro, v: Sequence[Value]) -> Results:
     for byte in range(4):
         parts = (w.s.div(word, w.s.number(1 << 8 * byte)) for word in v[:2])
         left, right = (
-            _extended(w, part, 8) if signed else w.low_bits(part, 8)
+            _sign_extend(w, part, 8) if signed else w.low_bits(part, 8)
             for part, signed in zip(parts, o.detail, strict=True)
         )
         total = w.s.add(total, w.s.mul(left, right))
@@ -238,7 +238,7 @@ def _bit_field(w: Words, o: Micro, v: Sequence[Value]) -> Results:
 
 
 def _absolute(w: Words, o: Micro, v: Sequence[Value]) -> Results:
-    number = w.signed(v[0])
+    number = w.as_signed(v[0])
     return (w.s.maximum(number, w.s.scale(number, -1)),)
 
 
@@ -252,7 +252,7 @@ def _count(function: Callable[[int, Micro], int]) -> Transfer:
     return transfer
 
 
-def _reversed(number: int, o: Micro) -> int:
+def _reverse_bits(number: int, o: Micro) -> int:
     return int(f"{number:032b}"[::-1], 2)
 
 
@@ -284,7 +284,7 @@ def _compare(w: Words, o: Micro, v: Sequence[Value]) -> Results:
     if name is None:
         return (w.s.one if relation == Relation.ALWAYS else w.s.zero,)
     if signed:
-        return (w.s.compare(name, w.signed(v[0]), w.signed(v[1])),)
+        return (w.s.compare(name, w.as_signed(v[0]), w.as_signed(v[1])),)
     result = w.compare(name, v[0], v[1])
     w.note_low_words(result, name, v[0], v[1])
     return (result,)
@@ -300,7 +300,7 @@ def _compare_extended(w: Words, o: Micro, v: Sequence[Value]) -> Results:
     if low is not None:
         pairs = w.pair(low[0], high), w.pair(low[1], other)
         return (w.compare_pairs(name, *pairs, signed=bool(o.detail[1])),)
-    sign = w.signed if o.detail[1] else w.unsigned
+    sign = w.as_signed if o.detail[1] else w.as_unsigned
     difference = s.sub(sign(high), sign(other))
     equal = s.both(s.compare("==", difference, s.zero), below)
     if name == "==":
@@ -322,21 +322,21 @@ def _minimum(w: Words, o: Micro, v: Sequence[Value]) -> Results:
     """Of unsigned words, one that may have been counted down below 0 is above all others then."""
     s, (left, right, least) = w.s, v
     if o.detail[0]:
-        left, right = w.signed(left), w.signed(right)
+        left, right = w.as_signed(left), w.as_signed(right)
         return (s.select(least, s.minimum(left, right), s.maximum(left, right)),)
     if w.counted_down(left):
         left, right = right, left
     below = s.zero
     if w.counted_down(right):
-        right = w.signed(right)
+        right = w.as_signed(right)
         below = s.compare("<", right, s.zero)
     else:
-        right = w.unsigned(right)
-    left = w.exact_unsigned(left) if w.counted_down(left) else w.unsigned(left)
+        right = w.as_unsigned(right)
+    left = w.exact_unsigned(left) if w.counted_down(left) else w.as_unsigned(left)
     smaller = s.select(below, left, s.minimum(left, right))
     larger = s.select(below, s.add(right, s.number(WORD)), s.maximum(left, right))
     result = s.select(least, smaller, larger)
-    return (result if below is s.zero else w.bounded(result, 0, WORD - 1),)
+    return (result if below is s.zero else w.with_bounds(result, 0, WORD - 1),)
 
 
 # Of warps: what is uniform is the same in all lanes
@@ -366,7 +366,7 @@ TRANSFERS: Mapping[Kind, Transfer] = {
     Kind.MULTIPLY_WIDE: _multiply_wide, Kind.LOGIC: _logic, Kind.SHIFT: _shift,
     Kind.PERMUTE: _permute, Kind.EXTEND: _extend, Kind.BIT_FIELD: _bit_field, Kind.DOT: _dot,
     Kind.ABSOLUTE: _absolute, Kind.COUNT_BITS: _count(lambda n, o: n.bit_count()),
-    Kind.REVERSE_BITS: _count(_reversed), Kind.FIND_BIT: _count(_highest),
+    Kind.REVERSE_BITS: _count(_reverse_bits), Kind.FIND_BIT: _count(_highest),
     Kind.SELECT: _select, Kind.DECIDE: _decide,
     Kind.COMPARE: _compare, Kind.COMPARE_EXTENDED: _compare_extended,
     Kind.COMPARE_WIDE: _compare_wide, Kind.MINIMUM: _minimum, Kind.FIRST: _first,

@@ -64,7 +64,7 @@ class Words:
 
     # Numbers that words mean
 
-    def signed(self, value: Value) -> Value:
+    def as_signed(self, value: Value) -> Value:
         """The word as a signed number."""
         number = value.constant
         if number is not None:
@@ -73,10 +73,10 @@ class Words:
         if low >= -_HALF and high < _HALF:
             return value
         if self.has_64_bits(value) or self._wraps(value):
-            return self._wrapped(value, _HALF)
+            return self._wrap(value, _HALF)
         return self.assume(value, -_HALF, _HALF - 1)
 
-    def unsigned(self, value: Value) -> Value:
+    def as_unsigned(self, value: Value) -> Value:
         """The word as an unsigned number."""
         number = value.constant
         if number is not None:
@@ -86,7 +86,7 @@ class Words:
         if self.s.remainder_divisor(value) is not None:
             return self._index(value)
         if self.has_64_bits(value) or self._wraps(value):
-            return self._wrapped(value, 0)
+            return self._wrap(value, 0)
         return self._index(value)
 
     def factor(self, value: Value, other: Value) -> Value:
@@ -98,7 +98,7 @@ class Words:
         number = other.constant
         magic = number is not None and number % WORD >= _MIXES
         if magic or self.bounds(value)[0] >= 0 or value.constant is not None:
-            return self.unsigned(value)
+            return self.as_unsigned(value)
         return self.exact_unsigned(value)
 
     def _is_index(self, value: Value) -> bool:
@@ -112,7 +112,7 @@ class Words:
 
     def exact_unsigned(self, value: Value) -> Value:
         """The word as an unsigned number; nothing is assumed of what may be below 0."""
-        return self._wrapped(value, 0)
+        return self._wrap(value, 0)
 
     def counted_down(self, value: Value) -> bool:
         """Whether a number was taken from what may be less, as in ``min(i - 1u, n)``."""
@@ -125,7 +125,7 @@ class Words:
     def _index(self, value: Value) -> Value:
         return self.assume(value, 0, WORD - 1)
 
-    def _wrapped(self, value: Value, offset: int) -> Value:
+    def _wrap(self, value: Value, offset: int) -> Value:
         s = self.s
         rounds = self.high(s.add(value, s.number(offset)))
         return s.sub(value, s.scale(rounds, WORD))
@@ -201,10 +201,10 @@ class Words:
     def pair(self, low: Value, high: Value) -> Value:
         """The 64-bit expression of two words."""
         key = (low.index, high.index)
-        found = self._pairs.get(key)
-        if found is None:
-            found = self._pairs[key] = self._pair(low, high, _SPLITS)
-        return found
+        value = self._pairs.get(key)
+        if value is None:
+            value = self._pairs[key] = self._pair(low, high, _SPLITS)
+        return value
 
     def address(self, low: Value, high: Value) -> Value:
         """The 64-bit expression of an address; of loaded words the first one stands for both."""
@@ -214,7 +214,7 @@ class Words:
     def _pair(self, low: Value, high: Value, splits: int) -> Value:
         s, number = self.s, high.constant
         if number is not None and not self.has_64_bits(low):  # extended with zeros
-            return s.add(self.unsigned(low), s.number(number * WORD))
+            return s.add(self.as_unsigned(low), s.number(number * WORD))
         rest = s.scale(s.sub(high, self.high(low)), WORD)
         number = rest.constant
         if number is not None:  # of the highest bits only the sign counts
@@ -260,9 +260,9 @@ class Words:
             else:
                 total, rounds = s.add(total, value), s.sub(rounds, self.high(value))
         plain = any(not negated for _, negated in terms)  # of 2³² − 1 at most, others of 2³²
-        return self.bounded(s.add(self.high(total), rounds), 0, len(terms) - plain)
+        return self.with_bounds(s.add(self.high(total), rounds), 0, len(terms) - plain)
 
-    def bounded(self, value: Value, low: int, high: int) -> Value:
+    def with_bounds(self, value: Value, low: int, high: int) -> Value:
         """The value, which is known to lie in a range."""
         least, most = self.bounds(value)
         self._bounds[value.index] = max(least, low), min(most, high)
@@ -304,8 +304,8 @@ class Words:
         if number is not None and sign is not None and 0 <= number < 32:
             return s.scale(sign, (1 << 32 - number) - 1)
         if number == 31 and not self.has_64_bits(value):
-            return s.negative(self.signed(value))
-        return self.shift_right(self.unsigned(value), amount)
+            return s.negative(self.as_signed(value))
+        return self.shift_right(self.as_unsigned(value), amount)
 
     def _sign(self, value: Value) -> Value | None:
         """1 where the value is a word of ones, 0 where it is 0; None for any other value."""
@@ -323,13 +323,15 @@ class Words:
             return self.compare(_MIRRORED[relation], right, left)
         plain = relation in ("==", "!=") or self.bounds(left)[0] >= 0
         if plain or left.constant is not None or self.has_64_bits(left):
-            return s.compare(relation, self.unsigned(left), self.unsigned(right))
+            return s.compare(relation, self.as_unsigned(left), self.as_unsigned(right))
         number = right.constant
         above = number is not None and (number + _HALF) % WORD < _HALF
         if not above and left.offset() >= 0:
-            return s.compare(relation, self.unsigned(left), self.unsigned(right))
-        left = self.signed(left)
-        result = s.compare(relation, left, self.signed(right) if above else self.unsigned(right))
+            return s.compare(relation, self.as_unsigned(left), self.as_unsigned(right))
+        left = self.as_signed(left)
+        result = s.compare(
+            relation, left, self.as_signed(right) if above else self.as_unsigned(right)
+        )
         inside = s.compare(">=", left, s.zero)
         if relation[0] == ">":
             inside = s.negated(inside)
@@ -366,8 +368,8 @@ class Words:
 
     def bounds(self, value: Value) -> tuple[int, int]:
         """The least and the greatest that the value may be on any launch."""
-        found = self._bounds.get(value.index)
-        if found is None:
+        bounds = self._bounds.get(value.index)
+        if bounds is None:
             low = high = 0
             for monomial, coefficient in value.terms:
                 least = most = coefficient
@@ -379,8 +381,8 @@ class Words:
             divisor = self.s.remainder_divisor(value)
             if divisor is not None and (divisor.constant or 0) > 0:
                 low, high = 0, (divisor.constant or 0) - 1
-            found = self._bounds[value.index] = (max(low, -_INFINITE), min(high, _INFINITE))
-        return found
+            bounds = self._bounds[value.index] = (max(low, -_INFINITE), min(high, _INFINITE))
+        return bounds
 
     def _atom_bounds(self, atom: Atom) -> tuple[int, int]:
         if not atom.function:
