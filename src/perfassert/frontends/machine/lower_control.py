@@ -44,12 +44,12 @@ def _call(i: Step) -> None:
 def _return(i: Step) -> None:
     """The address in the register counts from the start of the function that is named."""
     text = i.instruction.operands[-1].text
-    found = _INDIRECT.match(_register_text(text))
-    if found is None:
+    match = _INDIRECT.match(_register_text(text))
+    if match is None:
         raise Untranslated(i.instruction.text)
     function = re.search(r"`\((.*)\)", text)
     base = i.code_address(function[1]) if function else 0
-    i.emit(Kind.BRANCH_INDIRECT, (), (i.registers.named(found[1]),), (base, 1))
+    i.emit(Kind.BRANCH_INDIRECT, (), (i.registers.number_of(match[1]),), (base, 1))
 
 
 def _code_address(i: Step) -> None:
@@ -69,11 +69,11 @@ def _register_text(text: str) -> str:
 
 def _indirect(i: Step) -> None:
     """``BRX R2 -0x180``: relative to what follows."""
-    found = _INDIRECT.match(_register_text(i.instruction.operands[-1].text))
-    if found is None:
+    match = _INDIRECT.match(_register_text(i.instruction.operands[-1].text))
+    if match is None:
         raise Untranslated(i.instruction.text)
-    offset = i.next_address() + int(found[2] or "0", 0)
-    i.emit(Kind.BRANCH_INDIRECT, (), (i.registers.named(found[1]),), (offset, 0))
+    offset = i.next_address() + int(match[2] or "0", 0)
+    i.emit(Kind.BRANCH_INDIRECT, (), (i.registers.number_of(match[1]),), (offset, 0))
 
 
 def _exit(i: Step) -> None:
@@ -83,7 +83,7 @@ def _exit(i: Step) -> None:
 
 
 def _barrier_register(i: Step, place: int) -> int:
-    return i.registers.named(i.instruction.operands[place].name)
+    return i.registers.number_of(i.instruction.operands[place].name)
 
 
 def _bssy(i: Step) -> None:
@@ -109,10 +109,10 @@ def _bmov(i: Step) -> None:
     """Between a barrier register and another one."""
     target, source = i.instruction.operands[:2]
     if target.kind == "special":
-        value = i.registers.named(source.name)
-        i.emit(Kind.MOVE, (i.registers.named(target.name),), (value,))
+        value = i.registers.number_of(source.name)
+        i.emit(Kind.MOVE, (i.registers.number_of(target.name),), (value,))
         return
-    barrier = i.registers.named(source.name)
+    barrier = i.registers.number_of(source.name)
     i.emit(Kind.MOVE, (i.result(target),), (barrier,))
     if "CLEAR" in i.modifiers:
         i.emit(Kind.MOVE, (barrier,), (0,))
@@ -135,7 +135,7 @@ def _bar(i: Step) -> None:
         modes = {"POPC": Combining.ADD, "AND": Combining.AND, "OR": Combining.OR}
         mode = next(modes[m] for m in i.modifiers if m in modes)
         condition = i.predicate(predicates[0])
-        targets = (i.registers.named("BAR result"), i.registers.named("BAR predicate"))
+        targets = (i.registers.number_of("BAR result"), i.registers.number_of("BAR predicate"))
         i.emit(Kind.BARRIER_REDUCE, targets, (number, count, condition), (mode,))
         return
     i.emit(Kind.BARRIER, (), (number, count), (int("ARV" in i.modifiers),))
@@ -146,7 +146,7 @@ def _b2r(i: Step) -> None:
         raise Untranslated(i.instruction.text)
     for operand in i.instruction.operands:
         name = "BAR predicate" if operand.kind == "predicate" else "BAR result"
-        i.emit(Kind.MOVE, (i.result(operand),), (i.registers.named(name),))
+        i.emit(Kind.MOVE, (i.result(operand),), (i.registers.number_of(name),))
 
 
 def _yield(i: Step) -> None:

@@ -47,7 +47,7 @@ def _double(kind: Kind, count: int) -> Callable[[Step], None]:
     return translation
 
 
-def _compared(i: Step) -> tuple[int, int]:
+def _comparison(i: Step) -> tuple[int, int]:
     name = i.modifiers[0]
     unordered = name.endswith("U") and name[:-1] in _RELATIONS
     relation = _RELATIONS[name[:-1] if unordered else name]
@@ -56,14 +56,14 @@ def _compared(i: Step) -> tuple[int, int]:
 
 def _fsetp(i: Step) -> None:
     result = i.registers.temporary()
-    detail = (*_compared(i), int("FTZ" in i.modifiers))
+    detail = (*_comparison(i), int("FTZ" in i.modifiers))
     i.emit(Kind.FLOAT_COMPARE, (result,), (i.single(0), i.single(1)), detail)
     join_predicates(i, result, 2)
 
 
 def _dsetp(i: Step) -> None:
     result = i.registers.temporary()
-    i.emit(Kind.DOUBLE_COMPARE, (result,), (*i.double(0), *i.double(1)), _compared(i))
+    i.emit(Kind.DOUBLE_COMPARE, (result,), (*i.double(0), *i.double(1)), _comparison(i))
     join_predicates(i, result, 2)
 
 

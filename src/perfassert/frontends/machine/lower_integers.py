@@ -56,7 +56,7 @@ def _add(i: Step, places: tuple[int, ...]) -> None:
     if "64" in i.modifiers:
         _add_pairs(i, places)
         return
-    terms = [i.inverted(p) for p in places]
+    terms = [i.split_minus(p) for p in places]
     registers = [r for r, _ in terms] + [0] * (3 - len(terms))
     negated = sum(flag << n for n, (_, flag) in enumerate(terms))
     carries: tuple[int, ...] = ()
@@ -113,7 +113,7 @@ def _imad(i: Step) -> None:
 def _multiply(i: Step, carry: tuple[int, ...]) -> None:
     """Low words; moves and sums are written as products with 0 and 1."""
     a, b = i.word(0), i.word(1)
-    c, negated = i.inverted(2)
+    c, negated = i.split_minus(2)
     if not a or not b:
         i.emit(Kind.ADD, (i.target,), (c, 0, 0, *carry), (negated,))
     elif b == i.literal(1):
@@ -128,8 +128,8 @@ def _lea(i: Step) -> None:
         raise Untranslated(i.instruction.text)
     high = "HI" in i.modifiers
     extended = "SX32" in i.modifiers
-    a, minus = (i.word(0), 0) if high else i.inverted(0)
-    b, negated = i.inverted(1)
+    a, minus = (i.word(0), 0) if high else i.split_minus(0)
+    b, negated = i.split_minus(1)
     place = 3 if high and not extended else 2
     amount = i.word(place)
     above = 0
@@ -204,7 +204,7 @@ def _minmax_pairs(i: Step) -> None:
 
 def _add_minmax(i: Step) -> None:
     """min(a + b, c), or max."""
-    (a, first), (b, second) = i.inverted(0), i.inverted(1)
+    (a, first), (b, second) = i.split_minus(0), i.split_minus(1)
     total = i.new(Kind.ADD, (a, b, 0), (first | second << 1,))
     _extreme(i, total, i.word(2), i.predicate(3))
 
@@ -248,13 +248,13 @@ def join_predicates(i: Step, result: int, place: int) -> None:
     extra = i.predicate(place)
     first, second = (*i.predicates, -1)[:2]
     inverse = i.new(Kind.LOGIC, (result, i.literal(1), 0), (0x3C,)) if second >= 0 else -1
-    kept = i.new(Kind.DECIDE, (result, extra, 0), (_joined(join),))
+    kept = i.new(Kind.DECIDE, (result, extra, 0), (_join_table(join),))
     if second >= 0:
-        i.emit(Kind.DECIDE, (second,), (inverse, extra, 0), (_joined(join),))
+        i.emit(Kind.DECIDE, (second,), (inverse, extra, 0), (_join_table(join),))
     i.emit(Kind.MOVE, (first,), (kept,))
 
 
-def _joined(join: str) -> int:
+def _join_table(join: str) -> int:
     function = _JOIN[join]
     return sum(function(row >> 2 & 1, row >> 1 & 1) << row for row in range(8))
 
@@ -407,7 +407,7 @@ def _p2r(i: Step) -> None:
     value = i.new(Kind.LOGIC, (i.word(1), i.literal(~mask), 0), (AND,))
     for n, name in enumerate(names):
         if mask >> n & 1:
-            register = i.registers.named(name)
+            register = i.registers.number_of(name)
             value = i.new(Kind.MULTIPLY, (register, i.literal(1 << n), value, 0))
     i.emit(Kind.MOVE, (i.target,), (value,))
 
@@ -422,7 +422,7 @@ def _r2p(i: Step) -> None:
         if mask >> n & 1:
             lifted = i.new(Kind.SHIFT, (source, i.literal(n + shift), 0), (1, 0, 64, 0, 0))
             i.emit(
-                Kind.LOGIC, (i.registers.named(f"P{n}"),), (lifted, i.literal(1), 0), (AND,)
+                Kind.LOGIC, (i.registers.number_of(f"P{n}"),), (lifted, i.literal(1), 0), (AND,)
             )  # fmt: skip
 
 

@@ -105,7 +105,7 @@ def _load_constant(i: Step) -> None:
         return
     if len(operand.parts) > 1 or any(p.kind != "register" for p in operand.parts):
         raise Untranslated(operand.text)
-    index = i.registers.named(operand.parts[0].name) if operand.parts else 0
+    index = i.registers.number_of(operand.parts[0].name) if operand.parts else 0
     memory = Memory(Space.CONSTANT, size, operand.value, 1, signed, operand.bank)
     i.operations.append(Micro(Kind.LOAD, targets, (index, 0, 0, 0), (), memory))
 

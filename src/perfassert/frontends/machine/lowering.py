@@ -15,7 +15,7 @@ from perfassert.frontends.machine.lower_floats import FLOAT
 from perfassert.frontends.machine.lower_integers import INTEGER
 from perfassert.frontends.machine.lower_memory import MEMORY, inputs
 from perfassert.frontends.machine.lowering_step import Registers, Step, Untranslated
-from perfassert.frontends.machine.registers import defined, descriptors, used
+from perfassert.frontends.machine.registers import descriptors, read_registers, written_registers
 from perfassert.frontends.machine.sass import Instruction, Listing, parse_listing
 from perfassert.frontends.toolchain.binary import Binary
 from perfassert.kernel.machine import (
@@ -65,7 +65,7 @@ def _machine_code(binary: Binary, listing: Listing) -> MachineCode:
     registers = Registers()
     notes: dict[str, None] = {}
     instructions = tuple(
-        _translated(i, addresses, listing, registers, notes) for i in listing.instructions
+        _translate(i, addresses, listing, registers, notes) for i in listing.instructions
     )
     number = int("".join(filter(str.isdigit, binary.arch)) or 0)
     block, grid, stack = (0x360, 0x370, 0x37C) if number >= 100 else (0, 12, 0x28)
@@ -108,7 +108,7 @@ def code_addresses(listing: Listing) -> list[int]:
     return addresses
 
 
-def _translated(
+def _translate(
     instruction: Instruction,
     addresses: list[int],
     listing: Listing,
@@ -119,7 +119,7 @@ def _translated(
     guard, holds = -1, 1
     if instruction.guard is not None and instruction.guard != ("PT", False):
         name, negated = instruction.guard
-        guard, holds = registers.named(name), int(not negated)
+        guard, holds = registers.number_of(name), int(not negated)
     translate = _TABLE.get(instruction.base)
     try:
         if translate is None:
@@ -131,7 +131,7 @@ def _translated(
     except _NOT_KNOWN:
         notes.setdefault(f"{instruction.opcode} is not executed; what it writes is unknown")
         step.operations = _unknown(instruction, step)
-        reads = used(instruction)
+        reads = read_registers(instruction)
     return MachineInstruction(
         instruction.address,
         tuple(step.operations),
@@ -140,13 +140,13 @@ def _translated(
         instruction.span,
         instruction.text,
         inputs(step),
-        tuple(map(registers.named, reads)),
+        tuple(map(registers.number_of, reads)),
     )
 
 
 def _unknown(instruction: Instruction, step: Step) -> list[Micro]:
     """What stands for an instruction without a translation."""
-    targets = tuple(map(step.registers.named, defined(instruction)))
+    targets = tuple(map(step.registers.number_of, written_registers(instruction)))
     if instruction.base in _GRANTED:
         expected = [Micro(Kind.UNKNOWN, step.predicates, (), (1,) * len(step.predicates))]
         rest = tuple(t for t in targets if t not in step.predicates)

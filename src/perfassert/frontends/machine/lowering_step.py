@@ -45,7 +45,7 @@ class Registers:
         """What is filled before the first instruction."""
         return tuple(self._presets)
 
-    def named(self, name: str) -> int:
+    def number_of(self, name: str) -> int:
         """``R4``, ``P0``, ``UR7``, ``B1``, …"""
         if name in _ZEROS:
             return 0
@@ -61,15 +61,15 @@ class Registers:
         word = value & 0xFFFFFFFF
         if not word:
             return 0
-        return self._filled(("literal", word), Source.LITERAL, word)
+        return self._preset_register(("literal", word), Source.LITERAL, word)
 
     def constant(self, bank: int, offset: int) -> int:
         """The word at ``offset`` of a constant bank."""
-        return self._filled(("constant", bank, offset), Source.CONSTANT, offset, bank)
+        return self._preset_register(("constant", bank, offset), Source.CONSTANT, offset, bank)
 
     def special(self, name: str) -> int:
         """What the launch, not the program, says: ``threadIdx.x``, ``laneid``, …"""
-        return self._filled(("special", name), Source.SPECIAL, name=name)
+        return self._preset_register(("special", name), Source.SPECIAL, name=name)
 
     def temporary(self) -> int:
         """A register that no other instruction reads."""
@@ -84,7 +84,7 @@ class Registers:
         self._temporary = 0
         self._uniform = uniform
 
-    def _filled(
+    def _preset_register(
         self, key: object, source: Source, value: int = 0, bank: int = 0, name: str = ""
     ) -> int:
         known = self._numbers.get(key)
@@ -148,7 +148,7 @@ class Step:
         """Consecutive registers from ``operand`` on, as targets."""
         if operand.name in _ZEROS:
             return (-1,) * count
-        return tuple(map(self.registers.named, consecutive_registers(operand.name, count)))
+        return tuple(map(self.registers.number_of, consecutive_registers(operand.name, count)))
 
     @property
     def predicates(self) -> tuple[int, ...]:
@@ -159,7 +159,7 @@ class Step:
         """A written operand's number."""
         if operand.name in _ZEROS or operand.name in _TRUE:
             return -1
-        return self.registers.named(operand.name)
+        return self.registers.number_of(operand.name)
 
     def missing_results(self) -> tuple[int, ...]:
         """Results that no operation computes: an operand list that the translation does not know
@@ -183,7 +183,7 @@ class Step:
             return self.new(Kind.LOGIC, (register, self.literal(-1), 0), (XOR,))
         return self.new(Kind.ADD, (register, 0, 0), (1,))
 
-    def inverted(self, place: int) -> tuple[int, int]:
+    def split_minus(self, place: int) -> tuple[int, int]:
         """The operand without a minus, and 1 where it had one."""
         if self.operands[place].sign == "-" and self.operands[place].kind != "number":
             return self.plain(place), 1
@@ -193,7 +193,7 @@ class Step:
         """The operand's word without its sign."""
         operand = self.operands[place]
         if operand.kind == "register":
-            return self.registers.named(operand.name)
+            return self.registers.number_of(operand.name)
         if operand.kind == "number":
             return self.literal(operand.value)
         if operand.kind == "constant":
@@ -234,7 +234,7 @@ class Step:
         operand = self.operands[place]
         if operand.name in _TRUE:
             return 0 if operand.sign else self.literal(1)
-        register = self.registers.named(operand.name)
+        register = self.registers.number_of(operand.name)
         if not operand.sign:
             return register
         return self.new(Kind.LOGIC, (register, self.literal(1), 0), (XOR,))

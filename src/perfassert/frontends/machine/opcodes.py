@@ -34,9 +34,9 @@ def operation_class(opcode: str, arch: str) -> str | None:
     table = opcode_table(_family(arch)).classes
     base, *modifiers = opcode.split(".")
     for modifier in modifiers:
-        found = table.get(f"{base}.{modifier}")
-        if found:
-            return found
+        operation = table.get(f"{base}.{modifier}")
+        if operation:
+            return operation
     return table.get(base)
 
 

@@ -24,22 +24,22 @@ def roles_of(placed: Placed, arch: str) -> frozenset[Role]:
 
 def counted_waits(instruction: Instruction) -> tuple[CountedWait, ...]:
     """``DEPBAR.LE SB0, 0x1, {3,2}``: all groups of SB0 but one; of the others, all."""
-    found: list[CountedWait] = []
+    waits: list[CountedWait] = []
     for operand, following in zip_longest(instruction.operands, instruction.operands[1:]):
         if barrier := _BARRIER.fullmatch(operand.name):
             counted = following is not None and following.kind == "number"
-            found.append(CountedWait(_number(barrier), following.value if counted else 0))
+            waits.append(CountedWait(_number(barrier), following.value if counted else 0))
         elif several := _ALL_OF.fullmatch(operand.name):
-            found += [CountedWait(int(n), 0) for n in several[1].split(",")]
-    return tuple(found)
+            waits += [CountedWait(int(n), 0) for n in several[1].split(",")]
+    return tuple(waits)
 
 
 def closes_group(instruction: Instruction) -> int:
     """``HGMMA …, gsb0``: the barrier that counts its group of matrix instructions, or -1."""
     if instruction.base == "WARPGROUP":
         return -1
-    found = (_BARRIER.fullmatch(o.name) for o in instruction.operands)
-    return next((_number(b) for b in found if b is not None and b[1] == "gsb"), -1)
+    matches = (_BARRIER.fullmatch(o.name) for o in instruction.operands)
+    return next((_number(b) for b in matches if b is not None and b[1] == "gsb"), -1)
 
 
 def _number(barrier: re.Match[str]) -> int:
