@@ -118,8 +118,8 @@ class Binder:
 
         Raises :class:`LaunchError` for a parameter that is not given.
         """
-        found = self._forms.get(value.index)
-        if found is None:
+        form = self._forms.get(value.index)
+        if form is None:
             number, varying = 0, []
             for monomial, coefficient in value.terms:
                 factor = self._number(monomial)
@@ -127,12 +127,12 @@ class Binder:
                     varying.append((monomial, coefficient))
                 else:
                     number += coefficient * factor
-            found = self._varying(tuple(varying))
-            found = Affine(found.constant + number, found.terms)
-            if max(map(abs, (found.constant, *(c for _, c in found.terms)))) >= _LARGE:
-                found = self._bounded(found)
-            self._forms[value.index] = found
-        return found
+            form = self._varying(tuple(varying))
+            form = Affine(form.constant + number, form.terms)
+            if max(map(abs, (form.constant, *(c for _, c in form.terms)))) >= _LARGE:
+                form = self._within_64_bits(form)
+            self._forms[value.index] = form
+        return form
 
     def _number(self, monomial: Monomial) -> int | None:
         """The product, where it is the same number for all threads."""
@@ -147,8 +147,8 @@ class Binder:
 
     def _varying(self, terms: Terms) -> Affine:
         """What differs from thread to thread: accesses often have it in common."""
-        found = self._sums.get(terms)
-        if found is None:
+        total = self._sums.get(terms)
+        if total is None:
             parts = [Affine(0)]
             for monomial, coefficient in terms:
                 term = Affine(coefficient)
@@ -157,10 +157,10 @@ class Binder:
                     scale = 1 if term.terms else term.constant
                     term = _product(term, self._atom(atom, scale))
                 parts.append(term)
-            found = self._sums[terms] = with_global_coordinates(add(*parts), self.names)
-        return found
+            total = self._sums[terms] = with_global_coordinates(add(*parts), self.names)
+        return total
 
-    def _bounded(self, form: Affine) -> Affine:
+    def _within_64_bits(self, form: Affine) -> Affine:
         """The form, or a stand-in where its values do not fit into 64 bits."""
         low, high = interval(form, self.ranges)
         if low >= -_LARGEST and high <= _LARGEST:
@@ -217,23 +217,23 @@ class Binder:
             return Affine(int(apply(function, values)))
         if function == "//" and bounds[1][0] == bounds[1][1] and bounds[1][0] > 0:
             return quotient(with_global_coordinates(arguments[0], self.names), bounds[1][0])
-        known = _decided(function, arguments, bounds)
+        known = _decide_by_intervals(function, arguments, bounds)
         return Affine(0, ((Call(function, arguments), 1),)) if known is None else known
 
     # Loops
 
     def _loop_range(self, number: int) -> LoopRange:
         loop = self.program.loops[number]
-        given = self.given(loop)
+        given = self.stated_trips(loop)
         if given is not None:
             self._say_of_copies(loop)
             return LoopRange(given, given)
-        unsolved = loop.trips is None or bool(self.undecided(loop.trips))
-        counted = self._counted(number) if unsolved or loop.reason else None
+        unsolved = loop.trips is None or bool(self.why_undecided(loop.trips))
+        counted = self._sampled_trips(number) if unsolved or loop.reason else None
         if counted is not None and counted.known:
             return self._as_counted(loop, counted)
         if loop.trips is None or unsolved:
-            reason = _reason(loop.reason or self.undecided(loop.trips), counted)
+            reason = _reason(loop.reason or self.why_undecided(loop.trips), counted)
             where = loop.name or "file:line"
             trips = self._guess(number)
             guess = self.assume(
@@ -276,7 +276,7 @@ class Binder:
         for address, text in self.executed.outside:
             self.assume(text, spans.get(address))
 
-    def _counted(self, loop: int) -> LoopTrips | None:
+    def _sampled_trips(self, loop: int) -> LoopTrips | None:
         """What an executed sample says about the loop."""
         if self.executed is None:
             return None
@@ -286,7 +286,7 @@ class Binder:
     def _as_counted(self, loop: ProgramLoop, counted: LoopTrips) -> LoopRange:
         """Rounded to whole iterations; where data decides about the entry, entries count too."""
         assert self.executed is not None
-        weighted = any(self.undecided(part) for part in self.symbols.conjuncts(loop.entry))
+        weighted = any(self.why_undecided(part) for part in self.symbols.conjuncts(loop.entry))
         trips = round(counted.mean * counted.share) if weighted else max(round(counted.mean), 1)
         apart = "" if counted.fewest == counted.most else (
             f", {counted.fewest} to {counted.most} in single warps"
@@ -298,7 +298,7 @@ class Binder:
         )  # fmt: skip
         return LoopRange(trips, trips, assumed=True, weighted=weighted)
 
-    def undecided(self, value: Value | None) -> str:
+    def why_undecided(self, value: Value | None) -> str:
         """Why nobody knows the value: it depends on data, or on what was not given; else empty."""
         if value is None or self.symbols.depends_on_data(value):
             return "its end depends on data"
@@ -321,7 +321,7 @@ class Binder:
             or isinstance(name, (Argument, LoopCounter))
         )  # fmt: skip
 
-    def given(self, loop: ProgramLoop) -> int | None:
+    def stated_trips(self, loop: ProgramLoop) -> int | None:
         """The trip count that the user has stated for the loop, or for all on its line."""
         return next((self.trip_counts[k] for k in _keys(loop) if k in self.trip_counts), None)
 
@@ -349,8 +349,8 @@ class Binder:
 
     def within(self, loop: int) -> Affine | None:
         """That a thread is still in the loop, where some leave it before others."""
-        found, trips = self.loops[loop], self.program.loops[loop].trips
-        if found.fewest == found.most or trips is None or found.assumed:
+        loop_range, trips = self.loops[loop], self.program.loops[loop].trips
+        if loop_range.fewest == loop_range.most or trips is None or loop_range.assumed:
             return None
         counter = Affine(0, ((LoopCounter(loop), 1),))
         return below_zero(add(self.form(trips).scaled(-1), counter))
@@ -371,7 +371,7 @@ class Binder:
         conditions: list[Affine] = []
         for part in self.symbols.conjuncts(condition):
             proxied = all(a.name in self.proxies for a in self.symbols.unknowns(part))
-            if not proxied or (self.undecided(part) and not self.symbols.depends_on_data(part)):
+            if not proxied or (self.why_undecided(part) and not self.symbols.depends_on_data(part)):
                 continue  # undecided: taken to hold; the graph says so
             form = self.form(part)
             low, high = interval(form, self.ranges)
@@ -499,7 +499,7 @@ def _product(left: Affine, right: Affine) -> Affine:
     return Affine(0, ((Call("*", (left, right)), 1),))
 
 
-def _decided(
+def _decide_by_intervals(
     function: str, arguments: tuple[Affine, ...], bounds: list[tuple[int, int]]
 ) -> Affine | None:
     """What intervals alone decide."""

@@ -12,7 +12,7 @@ from perfassert.frontends.binding.stand_ins import (
     apart,
     as_spread,
     dependence,
-    said,
+    describe_dependence,
 )
 from perfassert.kernel.affine import (
     Affine,
@@ -50,27 +50,27 @@ def bind_accesses(binder: Binder) -> tuple[tuple[BoundAccess, ...], dict[int, tu
             chain = program.chain(block.loop)
             for loop in chain:
                 guard = symbols.both(guard, program.loops[loop].entry)
-            found = binder.guard(guard, instruction.span)
-            if found is None or not _entered(binder, chain):
+            bound_guard = binder.guard(guard, instruction.span)
+            if bound_guard is None or not _loops_run(binder, chain):
                 continue
             own = []
             if instruction.bulk is not None:
-                bound.append(_bulk(binder, instruction, instruction.bulk, found, chain))
+                bound.append(_bulk(binder, instruction, instruction.bulk, bound_guard, chain))
                 made[number] = (len(bound) - 1,)
                 continue
             for access in instruction.accesses:
                 own.append(len(bound))
-                bound.append(_bound(binder, access, found, chain, instruction))
+                bound.append(_bind_access(binder, access, bound_guard, chain, instruction))
             made[number] = tuple(own)
     return tuple(bound), made
 
 
-def _entered(binder: Binder, chain: tuple[int, ...]) -> bool:
+def _loops_run(binder: Binder, chain: tuple[int, ...]) -> bool:
     """Whether the loops around an access run; a mean that rounds to 0 does not say they do not."""
     return all(binder.loops[i].most > 0 or binder.loops[i].weighted for i in chain)
 
 
-def _bound(
+def _bind_access(
     binder: Binder,
     access: MemoryAccess,
     guard: tuple[dict[Name, tuple[int, int]], list[Affine]],
@@ -81,10 +81,10 @@ def _bound(
     ranges, conditions = dict(guard[0]), list(guard[1])
     loops = []
     for loop in chain:
-        found, symbol = binder.loops[loop], LoopCounter(loop)
-        if found.most > 1:
+        loop_range, symbol = binder.loops[loop], LoopCounter(loop)
+        if loop_range.most > 1:
             loops.append(symbol)
-            ranges.setdefault(symbol, (0, found.most - 1))
+            ranges.setdefault(symbol, (0, loop_range.most - 1))
         within = binder.within(loop)
         if within is not None:
             conditions.append(within)
@@ -124,7 +124,7 @@ def _bulk(
     box = replace(box, access=replace(box.access, unresolved=copy.unresolved))
     own: dict[Name, tuple[int, int]] = {name: (0, count - 1) for name, count in box.loops.items()}
     binder.ranges |= own
-    made = _bound(binder, box.access, guard, chain, instruction)
+    made = _bind_access(binder, box.access, guard, chain, instruction)
     clipped = []
     for coordinate, extent in box.clip:
         form = binder.form(coordinate)
@@ -149,7 +149,7 @@ def _stood_in(
     """
     executed = binder.executed
     ended = executed is not None and executed.sampled is not None
-    if executed is not None and (_covered(binder, access) or (ended and _whole(binder, access))):
+    if executed is not None and (_is_sampled(binder, access) or (ended and _whole(binder, access))):
         binder.assume(
             f"the address of {access.field} {access.unresolved}; it is that of {executed.sample}",
             span,
@@ -166,7 +166,7 @@ def _stood_in(
     return (guess,)
 
 
-def _covered(binder: Binder, access: MemoryAccess) -> bool:
+def _is_sampled(binder: Binder, access: MemoryAccess) -> bool:
     """Whether the executed sample stands for every unknown of the address."""
     return all(a.name in binder.spread for a in binder.symbols.unknowns(access.address))
 
@@ -174,7 +174,7 @@ def _covered(binder: Binder, access: MemoryAccess) -> bool:
 def _whole(binder: Binder, access: MemoryAccess) -> Affine | None:
     """The address as the executed sample found it, where unknowns are inside functions."""
     seen = binder.seen.get(access.address.index)
-    if seen is None or _covered(binder, access):
+    if seen is None or _is_sampled(binder, access):
         return None
     form = as_spread(apart(seen, access.bytes), ANYTHING, binder.launch, binder.ranges)
     return with_global_coordinates(form.scaled(access.bytes), binder.names)
@@ -189,7 +189,7 @@ def _apart(binder: Binder, address: Value) -> str:
         if a.function == "data" and a.name not in binder.proxies
     ]
     apart = [d for d in unknowns if d.scattered]
-    return said((apart or unknowns or [ANYTHING])[0])
+    return describe_dependence((apart or unknowns or [ANYTHING])[0])
 
 
 def _counters(form: Affine) -> set[LoopCounter]:

@@ -39,7 +39,7 @@ class Launched(Protocol):
     def symbols(self) -> Symbols: ...
     @property
     def arguments(self) -> Maps: ...
-    def undecided(self, value: Value | None) -> str: ...
+    def why_undecided(self, value: Value | None) -> str: ...
     def extremes(self, value: Value) -> tuple[int, int]: ...
     def assume(self, text: str, span: SourceSpan | None, stands_for: str) -> Assumption: ...
 
@@ -75,12 +75,14 @@ def box_of_copy(
         )
     guesses: tuple[Assumption, ...] = ()
     if tensor is None:
-        tensor = _guessed(launched, copy, _expected(launched, instruction.index) or _PIECE)
-        said = (
+        tensor = _guess_tensor_map(
+            launched, copy, _expected_bytes(launched, instruction.index) or _PIECE
+        )
+        message = (
             f"the tensor map {name!r} is not given; boxes are taken to be {_by(tensor.box)} of "
             f"{tensor.item_bytes} B in {_by(tensor.shape)}; say args={{{name!r}: pa.TensorMap(…)}}"
         )
-        guesses = (launched.assume(said, instruction.span, "address"),)
+        guesses = (launched.assume(message, instruction.span, "address"),)
     return _box(s, copy, name, tensor, instruction.index, text), guesses
 
 
@@ -102,12 +104,12 @@ def _run(
     """A copy of bytes; its operand counts them in pieces of 16."""
     size: int | None = None
     guesses: tuple[Assumption, ...] = ()
-    if copy.size is not None and not launched.undecided(copy.size):
+    if copy.size is not None and not launched.why_undecided(copy.size):
         size = launched.extremes(copy.size)[1] * _UNIT
-    size = size or _expected(launched, instruction.index)
+    size = size or _expected_bytes(launched, instruction.index)
     if size is None:
-        said = f"how much a bulk copy moves depends on data; taken for {_PIECE} B"
-        guesses, size = (launched.assume(said, instruction.span, "address"),), _PIECE
+        message = f"how much a bulk copy moves depends on data; taken for {_PIECE} B"
+        guesses, size = (launched.assume(message, instruction.span, "address"),), _PIECE
     s, name = launched.symbols, BoxCounter(instruction.index, 0)
     pieces = -(-size // _PIECE)
     address = s.add(copy.address, s.scale(s.variable(name), _PIECE)) if pieces > 1 else copy.address
@@ -143,7 +145,7 @@ def _piece(tensor: TensorMap) -> int:
     return _PIECE if dense and row % _PIECE == 0 else tensor.item_bytes
 
 
-def _expected(launched: Launched, index: int) -> int | None:
+def _expected_bytes(launched: Launched, index: int) -> int | None:
     """Bytes that the arrival before a copy expects, shared out among the copies behind it."""
     code = launched.program.instructions
     arrivals = [
@@ -159,7 +161,7 @@ def _expected(launched: Launched, index: int) -> int | None:
     return size // len(loads) if size and loads else None
 
 
-def _guessed(launched: Launched, copy: BulkCopy, size: int) -> TensorMap:
+def _guess_tensor_map(launched: Launched, copy: BulkCopy, size: int) -> TensorMap:
     """Where none is given: boxes as wide as the steps of the coordinates, elements as large as the
     bytes that the barrier expects make them, the tensor as large as the coordinates reach."""
     copies = [i.bulk.coordinates for i in launched.program.instructions

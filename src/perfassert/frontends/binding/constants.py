@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from perfassert.errors import KernelError, close_matches
-from perfassert.frontends.binding.encoding import Misfit, encoded, flat, packed
+from perfassert.frontends.binding.encoding import Misfit, encode, flat, pack
 from perfassert.frontends.toolchain.binary import Binary, Unset
 from perfassert.frontends.toolchain.names import demangle
 from perfassert.kernel.launch import plain_value
@@ -42,17 +42,17 @@ def with_constants(binary: Binary, given: Mapping[str, Any]) -> Binary:
 def _by_symbol(binary: Binary, given: Mapping[str, Any]) -> dict[str, Any]:
     """``{"params.n": 1, "params.8": 2}`` → ``{"params": {"n": 1, 8: 2}}``."""
     names = {name for u in _symbols(binary) for name in _names(u)}
-    found: dict[str, Any] = {}
+    by_symbol: dict[str, Any] = {}
     for name, value in given.items():
         base, dot, member = name.partition(".")
         if name in names or not dot or base not in names:
-            found[name] = value
+            by_symbol[name] = value
             continue
-        whole = found.setdefault(base, {})
+        whole = by_symbol.setdefault(base, {})
         if not isinstance(whole, dict):
             raise _wrong(name, f"{base!r} has a value of its own")
         whole[int(member) if member.isdigit() else member] = value
-    return found
+    return by_symbol
 
 
 def _names(symbol: Unset) -> tuple[str, ...]:
@@ -69,12 +69,12 @@ def _symbols(binary: Binary) -> tuple[Unset, ...]:
 def _symbol(binary: Binary, name: str) -> Unset:
     symbols = _symbols(binary)
     known = {demangle(u.name): u for u in symbols} | {u.name: u for u in symbols}
-    found = known.get(name)
+    symbol = known.get(name)
     ends = [u for u in symbols if demangle(u.name).endswith(f"::{name}")]
-    if found is None and len(ends) == 1:
-        found = ends[0]
-    if found is not None and found.bank in binary.constants:
-        return found
+    if symbol is None and len(ends) == 1:
+        symbol = ends[0]
+    if symbol is not None and symbol.bank in binary.constants:
+        return symbol
     shown = sorted({demangle(u.name) for u in symbols})
     listed = f"; the __constant__ symbols of the binary: {', '.join(shown) or 'none'}"
     raise KernelError(f"constants: no symbol {name!r}{close_matches(name, shown) or listed}")
@@ -86,7 +86,7 @@ def _parts(name: str, symbol: Unset, value: Any) -> Iterator[tuple[int, bytes]]:
     if isinstance(value, (bytes, bytearray)):
         yield 0, bytes(value)
     elif getattr(value, "data", None) is not None:  # an array, as a Buffer
-        yield 0, _typed(name, symbol, value.data).tobytes()
+        yield 0, _cast_to_symbol(name, symbol, value.data).tobytes()
     elif isinstance(value, Mapping):
         yield from _members(name, symbol, value)
     elif isinstance(value, (list, tuple)) and value:
@@ -109,24 +109,24 @@ def _element(symbol: Unset, size: int) -> Member:
     return kinds.pop() if plain and len(kinds) == 1 else Member("", 0, size)
 
 
-def _typed(name: str, symbol: Unset, data: Any) -> Any:
+def _cast_to_symbol(name: str, symbol: Unset, data: Any) -> Any:
     """An array of numbers as those that the symbol holds, where that is known."""
     one = _element(symbol, data.dtype.itemsize)
     if one.dtype is None or one.pointer or data.dtype.kind not in "iuf":
         return data
     kind = "f" if one.dtype in _REAL else "u" if "unsigned" in one.dtype else "i"
-    held = data.astype(f"{kind}{one.size}")
-    if kind != "f" and (held != data).any():
+    numbers = data.astype(f"{kind}{one.size}")
+    if kind != "f" and (numbers != data).any():
         raise _wrong(name, f"holds {one.dtype}; values of {data.dtype} do not fit")
-    return held
+    return numbers
 
 
 def _members(name: str, symbol: Unset, value: Any) -> Iterator[tuple[int, bytes]]:
     known = {m.name: m for m in symbol.members}
     for path, element in flat(value):
         if isinstance(path, int):
-            held = next((m for m in symbol.members if m.offset == path), None)
-            yield path, _number(name, element, held or Member("", path, _WORD))
+            member = next((m for m in symbol.members if m.offset == path), None)
+            yield path, _number(name, element, member or Member("", path, _WORD))
         elif path in known:
             yield known[path].offset, _number(f"{name}.{path}", element, known[path])
         elif known:
@@ -141,10 +141,10 @@ def _number(name: str, value: Any, kind: Member) -> bytes:
     if not 0 < size <= _LARGEST or size & (size - 1):
         raise _wrong(name, f"{value!r} is no value of {size} bytes; give an array with its type")
     try:
-        number = encoded(value, kind.dtype, size, kind.pointer)
+        number = encode(value, kind.dtype, size, kind.pointer)
     except Misfit as error:
         raise _wrong(name, str(error)) from None
-    return packed(number, size)
+    return pack(number, size)
 
 
 def _without(unset: Unset, bank: int, start: int, size: int) -> Iterator[Unset]:

@@ -23,7 +23,7 @@ class Misfit(ValueError):
     """A value that a parameter cannot take; says why."""
 
 
-def encoded(value: Any, dtype: str | None, size: int, pointer: bool = False) -> int:
+def encode(value: Any, dtype: str | None, size: int, pointer: bool = False) -> int:
     """The number whose two's complement is what lies in ``size`` bytes.
 
     Floats and whole numbers are taken as the type says; where that is unknown, as they are given.
@@ -38,7 +38,7 @@ def encoded(value: Any, dtype: str | None, size: int, pointer: bool = False) -> 
     return _whole(value, dtype, size)
 
 
-def packed(number: int, size: int) -> bytes:
+def pack(number: int, size: int) -> bytes:
     """As it lies in memory."""
     return (number % (1 << 8 * size)).to_bytes(size, "little")
 

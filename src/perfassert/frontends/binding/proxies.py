@@ -31,7 +31,7 @@ def read_proxies(proxies: Mapping[str, str], program: Program) -> dict[Name, Val
     if not proxies:
         return {}
     loads = _loads(program)
-    found: dict[Name, Value] = {}
+    values: dict[Name, Value] = {}
     for key, text in proxies.items():
         if key not in loads:
             hint = close_matches(key, loads) or f"; it loads from {', '.join(loads) or 'nothing'}"
@@ -39,11 +39,11 @@ def read_proxies(proxies: Mapping[str, str], program: Program) -> dict[Name, Val
         value = _Values(key, text, program).value()
         for load in loads[key]:
             for word in range(8):
-                found[f"load {load.index}.{word}"] = value
-    return found
+                values[f"load {load.index}.{word}"] = value
+    return values
 
 
-def declared(
+def proxy_assumptions(
     proxies: Mapping[str, str], program: Program
 ) -> Iterator[tuple[str, SourceSpan | None]]:
     """What is taken for granted with them, in words, and the first load that it is about."""
@@ -56,13 +56,13 @@ def declared(
 
 def _loads(program: Program) -> Mapping[str, Sequence[ProgramInstruction]]:
     """By the parameter that is loaded from, and by file and line."""
-    found: dict[str, list[ProgramInstruction]] = {}
+    loads: dict[str, list[ProgramInstruction]] = {}
     for instruction in program.instructions:
         for access in instruction.accesses[:1]:
             span = instruction.span
             for key in (access.field, *([span.short] if span is not None else [])):
-                found.setdefault(key, []).append(instruction)
-    return found
+                loads.setdefault(key, []).append(instruction)
+    return loads
 
 
 class _Values:

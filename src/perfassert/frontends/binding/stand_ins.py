@@ -102,18 +102,18 @@ class Apart:
 
 def spreads(program: Program, executed: Executed | None) -> dict[Name, Apart]:
     """For unknowns that an address is a multiple of: what the executed sample says, by name."""
-    found: dict[Name, Apart] = {}
-    for access, seen in _executed(program, executed):
+    by_name: dict[Name, Apart] = {}
+    for access, seen in _executed_accesses(program, executed):
         for monomial, scale in access.address.terms:
             atom = program.symbols.atoms[monomial[0]] if len(monomial) == 1 else None
             if atom is not None and atom.function == "data":
-                found.setdefault(atom.name, apart(seen, abs(scale)))
-    return found
+                by_name.setdefault(atom.name, apart(seen, abs(scale)))
+    return by_name
 
 
 def extents(program: Program, sizes: Mapping[str, int]) -> dict[Name, int]:
     """For unknowns that an address is a multiple of: how many values stay inside the buffer."""
-    found: dict[Name, int] = {}
+    counts: dict[Name, int] = {}
     for instruction in program.instructions:
         for access in instruction.accesses:
             size = sizes.get(access.field)
@@ -123,8 +123,8 @@ def extents(program: Program, sizes: Mapping[str, int]) -> dict[Name, int]:
                 atom = program.symbols.atoms[monomial[0]] if len(monomial) == 1 else None
                 if atom is not None and atom.function == "data":
                     inside = max(size // abs(scale), 1)
-                    found[atom.name] = min(found.get(atom.name, inside), inside)
-    return found
+                    counts[atom.name] = min(counts.get(atom.name, inside), inside)
+    return counts
 
 
 def within(index: Affine, values: int | None, ranges: Ranges) -> Affine:
@@ -136,10 +136,12 @@ def within(index: Affine, values: int | None, ranges: Ranges) -> Affine:
 
 def seen_addresses(program: Program, executed: Executed | None) -> dict[int, Spread]:
     """Addresses without a closed form as the executed sample found them, by their value's index."""
-    return {access.address.index: seen for access, seen in _executed(program, executed)}
+    return {access.address.index: seen for access, seen in _executed_accesses(program, executed)}
 
 
-def _executed(program: Program, executed: Executed | None) -> Iterator[tuple[MemoryAccess, Spread]]:
+def _executed_accesses(
+    program: Program, executed: Executed | None
+) -> Iterator[tuple[MemoryAccess, Spread]]:
     if executed is None:
         return
     for instruction in program.instructions:
@@ -158,7 +160,7 @@ def apart(seen: Spread, scale: int) -> Apart:
     return Apart(max(round(step), 1), max(round(1 / step), 1), within)
 
 
-def as_spread(found: Apart, depends: Dependence, launch: Launch, ranges: Ranges) -> Affine:
+def as_spread(distance: Apart, depends: Dependence, launch: Launch, ranges: Ranges) -> Affine:
     """A number that is as far apart from thread to thread as was found, and no larger."""
     parts = list(_coordinates(replace(depends, loops=frozenset()), launch, ranges))
     stride = 1 + sum(
@@ -170,11 +172,11 @@ def as_spread(found: Apart, depends: Dependence, launch: Launch, ranges: Ranges)
             parts.append(Affine(0, ((counter, stride),)))
             stride *= ranges[counter][1] + 1
     index = add(*parts)
-    index = quotient(index, found.shared) if found.shared > 1 else index.scaled(found.step)
-    return within(index, found.within, ranges)
+    index = quotient(index, distance.shared) if distance.shared > 1 else index.scaled(distance.step)
+    return within(index, distance.within, ranges)
 
 
-def said(depends: Dependence) -> str:
+def describe_dependence(depends: Dependence) -> str:
     """What an assumption says of it."""
     if depends.scattered:
         return f"threads are taken to be {SCATTER} elements apart"

@@ -28,8 +28,8 @@ from perfassert.frontends.binding.binder import (
 from perfassert.frontends.binding.bound_accesses import bind_accesses
 from perfassert.frontends.binding.constants import with_constants
 from perfassert.frontends.binding.executed_accesses import with_touched
-from perfassert.frontends.binding.grid_strides import normalised
-from perfassert.frontends.binding.proxies import declared, read_proxies
+from perfassert.frontends.binding.grid_strides import normalise_strides
+from perfassert.frontends.binding.proxies import proxy_assumptions, read_proxies
 from perfassert.frontends.graph.executed_counts import contradiction
 from perfassert.frontends.graph.launch_graph import launch_graph, standing_block
 from perfassert.frontends.machine.lowering import executable
@@ -316,12 +316,12 @@ class Hints:
         check_trip_counts(program, self.trip_counts)
         proxies = read_proxies(self.proxies, program)
         binder = Binder(program, launch, arguments, self.trip_counts, proxies, warp_size, executed)
-        for text, place in declared(self.proxies, program):
+        for text, place in proxy_assumptions(self.proxies, program):
             binder.assume(text, place)
         bound, touches = bind_accesses(binder)
         bound = with_touched(binder, bound, touches)
-        bound = tuple(map(arguments.placed, bound))
-        work, bound = normalised(binder, bound)
+        bound = tuple(map(arguments.place_access, bound))
+        work, bound = normalise_strides(binder, bound)
         stands = standing_block(program, binder, warp_size, launch.working_grid(work))
         graph = launch_graph(program, binder, touches, warp_size, stands.block)
         flops, dtype, arithmetic = _arithmetic(graph, program, launch, warp_size)

@@ -187,7 +187,7 @@ class _Walk:
             part
             for part in parts.values()
             if any(not s.atoms[a].function and s.atoms[a].name in names for a in s.inside(part))
-            and not self.binder.undecided(part)
+            and not self.binder.why_undecided(part)
         )
 
     def _varying(self) -> frozenset[int]:
@@ -215,7 +215,9 @@ class _Walk:
         found: set[int] = set()
         for part in s.conjuncts(value):
             names = (s.atoms[a].name for a in s.inside(part) if not s.atoms[a].function)
-            if any(isinstance(n, LoopCounter) for n in names) and not self.binder.undecided(part):
+            if any(isinstance(n, LoopCounter) for n in names) and not self.binder.why_undecided(
+                part
+            ):
                 symbols = set(self.binder.form(part).symbols())
                 found.update(n.loop for n in symbols if isinstance(n, LoopCounter))
         return found
@@ -226,7 +228,7 @@ class _Walk:
         """A value for every lane, also in several blocks or iterations (``shape``); None where the
         launch does not decide it. Raises :class:`LaunchError` for a parameter that is not given.
         """
-        if self.binder.undecided(value):
+        if self.binder.why_undecided(value):
             return None
         with np.errstate(over="ignore"):
             known = self.symbols.evaluate(value, self.names, self.memo)
@@ -258,7 +260,7 @@ class _Walk:
 
     def _decided_by(self, condition: Value) -> tuple[int, ...] | None:
         """Loops whose iteration a condition depends on; None where data decides it."""
-        if condition.constant is None and self.binder.undecided(condition):
+        if condition.constant is None and self.binder.why_undecided(condition):
             return None
         names = (self.symbols.atoms[a].name for a in self.symbols.inside(condition))
         return tuple(sorted({n.loop for n in names if isinstance(n, LoopCounter)}))
@@ -606,7 +608,7 @@ class _Walk:
         loop = self.program.loops[index]
         found = self.binder.loops[index]
         known = None
-        if loop.trips is not None and not found.assumed and self.binder.given(loop) is None:
+        if loop.trips is not None and not found.assumed and self.binder.stated_trips(loop) is None:
             known = self.value(loop.trips)
         return np.full(self.everyone.shape, found.most) if known is None else known
 
