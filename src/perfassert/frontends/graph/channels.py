@@ -76,7 +76,7 @@ def assign_channels(
     for ring in rings:
         if not ring.broken and not _expect(ring):
             _break(ring, note, "its copies do not follow an arrival of their warp")
-    while (stuck := _settled(items, rings, warps)) is not None:
+    while (stuck := _choose_leads(items, rings, warps)) is not None:
         _break(rings[stuck], note, "its arrivals and waits do not fit one another")
     return tuple(Channel(ring.name, max(ring.arrivals, 1)) for ring in rings)
 
@@ -154,11 +154,11 @@ def _bodies(items: list[Item]) -> Iterator[list[Item]]:
 
 def _arriving(ring: _Ring, warps: int) -> set[int]:
     """Warps that arrive at all."""
-    found: set[int] = set()
+    arriving: set[int] = set()
     for place in ring.places:
         if _use(place.item).arrives:
-            found.update(range(warps) if place.item.warps is None else place.item.warps)
-    return found
+            arriving.update(range(warps) if place.item.warps is None else place.item.warps)
+    return arriving
 
 
 def _arrivals(ring: _Ring, warps: int, warp_size: int, arriving: int) -> int:
@@ -221,7 +221,7 @@ def _expect(ring: _Ring) -> bool:
 # Whether all waits end
 
 
-def _settled(items: Sequence[Item], rings: Sequence[_Ring], warps: int) -> int | None:
+def _choose_leads(items: Sequence[Item], rings: Sequence[_Ring], warps: int) -> int | None:
     """Choose leads that are not known, so that all waits end; else a channel at which one does
     not."""
     open_rings = [r for r in rings if r.lead is None and not r.broken]
@@ -253,12 +253,12 @@ def _stuck(items: Sequence[Item], rings: Sequence[_Ring], warps: int) -> int | N
     while going and progress and run.events < _EVENTS:
         progress = False
         for warp, events in list(going.items()):
-            held = waiting.pop(warp, None)
-            while (signal := held or next(events, None)) is not None:
-                if not run.passes(warp, signal, again=held is not None):
+            pending = waiting.pop(warp, None)
+            while (signal := pending or next(events, None)) is not None:
+                if not run.passes(warp, signal, again=pending is not None):
                     waiting[warp] = signal
                     break
-                held, progress = None, True
+                pending, progress = None, True
             if signal is None:
                 del going[warp]
     return min(s.channel for s in waiting.values()) if waiting and not progress else None

@@ -39,8 +39,8 @@ class Counts:
         address = self.program.instructions[instruction].address
         if self.work is None or address in self.copied:
             return None
-        found = self.work.counts.get(address)
-        return None if found is None or len(found) != self.warps else np.array(found)
+        counts = self.work.counts.get(address)
+        return None if counts is None or len(counts) != self.warps else np.array(counts)
 
     def per(self, instruction: int, loop: int) -> FloatArray | None:
         """Executions for each iteration of a loop around the instruction (-1: for each run of the
@@ -56,7 +56,7 @@ class Counts:
         shares = self.per(instruction, loop)
         return None if shares is None else float(np.minimum(shares, 1.0).sum())
 
-    def chosen(self, instruction: int, loop: int, place: float) -> frozenset[int] | None:
+    def busiest_warps(self, instruction: int, loop: int, place: float) -> frozenset[int] | None:
         """The warps that execute the instruction most often.
 
         As many as do so on average: one of them only in a part of the iterations, which ``place``,
@@ -75,10 +75,10 @@ class Counts:
         if self.meets(loop):
             return None
         own = self.program.loops[loop]
-        found = self.per(self.program.blocks[own.header].start, own.parent)
-        if found is None:
+        per_run = self.per(self.program.blocks[own.header].start, own.parent)
+        if per_run is None:
             return None
-        ends = np.rint(np.cumsum(found)).astype(np.int64)
+        ends = np.rint(np.cumsum(per_run)).astype(np.int64)
         return tuple(np.diff(ends, prepend=0).tolist())
 
     def meets(self, loop: int) -> bool:

@@ -83,23 +83,25 @@ def standing_block(
     noted = dict(binder.assumptions)
     known: dict[object, _Walked] = {}
 
-    def walked(places: Sequence[tuple[int, ...]]) -> list[_Walked]:
+    def walk_blocks(places: Sequence[tuple[int, ...]]) -> list[_Walked]:
         decisions = walk.decisions(places)
         for decided, place in zip(decisions, places, strict=True):
             if decided not in known:
                 items = walk.block_at(place)
-                known[decided] = _Walked(round(_executed(items, walk.warps)), hash(_kind(items)))
+                known[decided] = _Walked(
+                    round(_instructions_of(items, walk.warps)), hash(_kind(items))
+                )
         return [known[decided] for decided in decisions]
 
-    found = standing(walked, grid)
+    result = standing(walk_blocks, grid)
     binder.assumptions = noted  # what was said of blocks that are not simulated
-    return found
+    return result
 
 
-def _executed(items: Sequence[Item], warps: int) -> float:
+def _instructions_of(items: Sequence[Item], warps: int) -> float:
     """Instructions of all warps of the block."""
     return sum(
-        (sum(item.each) / warps if item.each else item.trips) * _executed(item.body, warps)
+        (sum(item.each) / warps if item.each else item.trips) * _instructions_of(item.body, warps)
         if item.instruction is None
         else warps if item.warps is None else len(item.warps)
         for item in items
@@ -193,16 +195,16 @@ class _Walk:
     def _varying(self) -> frozenset[int]:
         """Loops in which a condition depends on the loop's own counter, at this launch."""
         program = self.program
-        found: set[int] = set()
+        loops: set[int] = set()
         for block in program.blocks.values():
             for value in self.conditions(block):
-                found |= self.counters(value)
+                loops |= self.counters(value)
         for loop in program.loops:
             if loop.parent >= 0:
-                found |= self.counters(loop.entry)
+                loops |= self.counters(loop.entry)
                 if loop.trips is not None:
-                    found |= self.counters(loop.trips)
-        return frozenset(found)
+                    loops |= self.counters(loop.trips)
+        return frozenset(loops)
 
     def conditions(self, block: ProgramBlock) -> list[Value]:
         """That of a block, and the guards of its instructions."""
@@ -212,15 +214,15 @@ class _Walk:
     def counters(self, value: Value) -> set[int]:
         """Loops on whose counter the decided parts of a condition depend."""
         s = self.symbols
-        found: set[int] = set()
+        loops: set[int] = set()
         for part in s.conjuncts(value):
             names = (s.atoms[a].name for a in s.inside(part) if not s.atoms[a].function)
             if any(isinstance(n, LoopCounter) for n in names) and not self.binder.why_undecided(
                 part
             ):
                 symbols = set(self.binder.form(part).symbols())
-                found.update(n.loop for n in symbols if isinstance(n, LoopCounter))
-        return found
+                loops.update(n.loop for n in symbols if isinstance(n, LoopCounter))
+        return loops
 
     # Values for every lane
 
@@ -273,23 +275,23 @@ class _Walk:
         for part in self.symbols.conjuncts(condition):
             lanes = self.holds(part)
             if lanes is None:
-                guesses[self.undecided(span_of)] = None
+                guesses[self.assume_both_sides(span_of)] = None
             else:
                 mask = mask & lanes
         return mask, tuple(guesses)
 
-    def decided(self, condition: Value, mask: BoolArray) -> BoolArray:
+    def narrow(self, condition: Value, mask: BoolArray) -> BoolArray:
         """``mask`` narrowed by what of the condition is decided."""
         for part in self.symbols.conjuncts(condition):
             lanes = self.holds(part)
             mask = mask if lanes is None else mask & lanes
         return mask
 
-    def undecided(self, instruction: int) -> Assumption:
+    def assume_both_sides(self, instruction: int) -> Assumption:
         """Note that both sides of a branch are taken to be executed."""
         span = self.program.instructions[instruction].span
-        said = "a branch depends on data: both its sides are taken to run"
-        return self.binder.assume(said, span, "branch")
+        message = "a branch depends on data: both its sides are taken to run"
+        return self.binder.assume(message, span, "branch")
 
     def set_counter(self, loop: int, iteration: int) -> None:
         self.names[LoopCounter(loop)] = np.asarray(iteration)
@@ -308,12 +310,12 @@ class _Walk:
         return items
 
     def block(self, block: ProgramBlock, mask: BoolArray) -> list[Item]:
-        chosen = self.executed(block.condition, block)
+        chosen = self.executing_warps(block.condition, block)
         guesses: tuple[Assumption, ...] = ()
         if chosen is None:
             mask, guesses = self.mask(block.condition, mask, block.start)
         else:
-            mask = self.decided(block.condition, mask)
+            mask = self.narrow(block.condition, mask)
         if not mask.any() or chosen == frozenset():
             return []
         here = self.among(self.per_warp(mask), chosen)
@@ -326,7 +328,7 @@ class _Walk:
             instruction = self.program.instructions[index]
             guard = instruction.guard
             if guard is None or instruction.fence:
-                items += self.placed(instruction, mask, here)
+                items += self.items_of(instruction, mask, here)
                 continue
             if guard.index not in guarded:
                 lanes = self.holds(guard)
@@ -334,16 +336,16 @@ class _Walk:
                 guarded[guard.index] = lanes, on, self.without(here, on)
             lanes, on, off = guarded[guard.index]
             if on != frozenset():
-                items += self.placed(instruction, mask if lanes is None else mask & lanes, on)
+                items += self.items_of(instruction, mask if lanes is None else mask & lanes, on)
             if off:
                 items.append(Item(instruction, off, active=False))
             if lanes is None and instruction.accesses and self.counts.of(index) is None:
-                said = "a predicate depends on data: its access is taken to happen"
-                guess = self.binder.assume(said, instruction.span, "branch")
+                message = "a predicate depends on data: its access is taken to happen"
+                guess = self.binder.assume(message, instruction.span, "branch")
                 _rest(items[-1:], (guess,))
         return _rest(items, guesses)
 
-    def placed(
+    def items_of(
         self, instruction: ProgramInstruction, mask: BoolArray, warps: frozenset[int] | None
     ) -> list[Item]:
         """An instruction for its warps; apart for those that mean different barriers."""
@@ -351,7 +353,7 @@ class _Walk:
         if use is None or self.whole_block(instruction):
             sleep = self.longest_sleep(instruction, mask)
             return [Item(instruction, None if instruction.fence else warps, sleep=sleep)]
-        found: dict[tuple[frozenset[tuple[str, int]], int | None, int | None], set[int]] = {}
+        by_barrier: dict[tuple[frozenset[tuple[str, int]], int | None, int | None], set[int]] = {}
         barriers = self.over_iterations(use.barrier)
         parity, threads = self.at_first(use.parity), self.at_first(use.threads)
         for warp in range(self.warps) if warps is None else sorted(warps):
@@ -360,9 +362,9 @@ class _Walk:
             own = frozenset((use.kind, int(values[lane])) for values in barriers)
             odd = None if parity is None else int(parity[lane]) >> 31 & 1
             count = None if threads is None else int(threads[lane])
-            found.setdefault((own, odd, count), set()).add(warp)
+            by_barrier.setdefault((own, odd, count), set()).add(warp)
         items = []
-        for (own, odd, count), members in found.items():
+        for (own, odd, count), members in by_barrier.items():
             here = None if len(members) == self.warps else frozenset(members)
             self.order += 1
             items.append(Item(instruction, here, barriers=own, use=use, parity=odd, threads=count,
@@ -390,42 +392,42 @@ class _Walk:
 
     def over_iterations(self, value: Value) -> list[IntArray]:
         """What a value is for every lane, in iterations of the loops on which it depends."""
-        held = self.names, self.memo
+        saved = self.names, self.memo
         loops = [x for x in self.counters(value) if x not in self.apart_now]
-        found = [self.at_first(value)]
+        values = [self.at_first(value)]
         for loop in loops:
             for i in range(1, min(self.binder.loops[loop].most, _STAGES)):
-                self.names = {**held[0], **{LoopCounter(x): np.asarray(0) for x in loops},
+                self.names = {**saved[0], **{LoopCounter(x): np.asarray(0) for x in loops},
                               LoopCounter(loop): np.asarray(i)}  # fmt: skip
                 self.memo = {}
-                found.append(self.value(value))
-        self.names, self.memo = held
-        return [f for f in found if f is not None]
+                values.append(self.value(value))
+        self.names, self.memo = saved
+        return [f for f in values if f is not None]
 
     def at_first(self, value: Value | None) -> IntArray | None:
         """What a value is for every lane in the first iteration; None where it is not known."""
         if value is None:
             return None
-        held = self.names, self.memo
+        saved = self.names, self.memo
         first: dict[Name, IntArray] = {
             LoopCounter(x): np.asarray(0) for x in self.counters(value) - self.apart_now
         }
-        self.names, self.memo = held[0] | first, {}
+        self.names, self.memo = saved[0] | first, {}
         result = self.value(value)
-        self.names, self.memo = held
+        self.names, self.memo = saved
         return result
 
-    def unclear(self, said: str, item: Item) -> None:
+    def unclear(self, message: str, item: Item) -> None:
         """Note what is not understood of a barrier."""
         assert item.instruction is not None
-        guess = self.binder.assume(said, item.instruction.span, "branch")
+        guess = self.binder.assume(message, item.instruction.span, "branch")
         _rest([item], (guess,))
 
-    def executed(self, condition: Value, block: ProgramBlock) -> frozenset[int] | None:
+    def executing_warps(self, condition: Value, block: ProgramBlock) -> frozenset[int] | None:
         """The warps that run a block whose condition depends on data, if the sample tells."""
         if all(self.holds(part) is not None for part in self.symbols.conjuncts(condition)):
             return None
-        return self.counts.chosen(block.start, block.loop, self.places.get(block.loop, 0.5))
+        return self.counts.busiest_warps(block.start, block.loop, self.places.get(block.loop, 0.5))
 
     def among(
         self, here: frozenset[int] | None, chosen: frozenset[int] | None
@@ -447,19 +449,21 @@ class _Walk:
     def loop(self, index: int, mask: BoolArray) -> list[Item]:
         loop = self.program.loops[index]
         header = self.program.blocks[loop.header]
-        found = self.binder.loops[index]
+        loop_range = self.binder.loops[index]
         guesses: tuple[Assumption, ...] = ()
-        each = self.counts.trips(index) if found.assumed and index not in self.varying else None
-        if found.weighted or each is not None:
-            mask = self.decided(loop.entry, mask)
+        each = (
+            self.counts.trips(index) if loop_range.assumed and index not in self.varying else None
+        )
+        if loop_range.weighted or each is not None:
+            mask = self.narrow(loop.entry, mask)
         else:
             mask, guesses = self.mask(loop.entry, mask, header.start)
         if not mask.any():
             return []
-        guesses += found.rests_on
-        if each is not None and not found.rests_on:
+        guesses += loop_range.rests_on
+        if each is not None and not loop_range.rests_on:
             return self.apart(index, mask, each)
-        return _rest(self.entered(index, mask), guesses)
+        return _rest(self.enter_loop(index, mask), guesses)
 
     def apart(self, index: int, mask: BoolArray, each: tuple[int, ...]) -> list[Item]:
         """A loop that data decides: every warp runs it as often as one of the sample did."""
@@ -482,7 +486,7 @@ class _Walk:
                 items.append(Item(trips=trips, each=differ, body=body))
         return items + tail
 
-    def entered(self, index: int, mask: BoolArray) -> list[Item]:
+    def enter_loop(self, index: int, mask: BoolArray) -> list[Item]:
         """The loop for the lanes that reach it."""
         loop = self.program.loops[index]
         trips = self.trips(index)
@@ -491,7 +495,7 @@ class _Walk:
             return []
         differs = index in self.varying or self.warps_differ(trips, mask)
         if differs and most <= _UNROLLED_TRIPS and self.may_grow(index):
-            return self.unrolled(index, mask, trips, most)
+            return self.unroll_loop(index, mask, trips, most)
         if int(trips[mask].min()) != most:
             self.binder.assume("the threads of a warp leave a loop together, with the last one",
                                loop.span)  # fmt: skip
@@ -506,8 +510,8 @@ class _Walk:
         """Whether the graph is small enough for a loop to be taken apart; else that is noted."""
         if self.count < _MAX_ITEMS:
             return True
-        said = f"a block has more than {_MAX_ITEMS} instructions: no more loops are taken apart"
-        self.binder.assume(said, self.program.loops[index].span)
+        message = f"a block has more than {_MAX_ITEMS} instructions: no more loops are taken apart"
+        self.binder.assume(message, self.program.loops[index].span)
         return False
 
     def warps_differ(self, trips: IntArray, mask: BoolArray) -> bool:
@@ -531,28 +535,30 @@ class _Walk:
         the middle one for all where they do, or where there are too many groups."""
         if trips <= 0:
             return []
-        found: list[tuple[int, int]] = []
+        cuts: list[tuple[int, int]] = []
         wanted = index in self.varying or self.count < _MAX_ITEMS
         if wanted and looked_at(trips, len(self.everyone)) and self.may_grow(index):
-            found = groups(
+            cuts = groups(
                 [*self.decisions_of(index, trips), *self.now_and_then(index, trips)], trips
             )
-        if len(found) > 1:
-            said = f"the {trips} iterations of a loop are taken in {len(found)} groups that differ"
-            self.binder.assume(said, self.program.loops[index].span)
-        return found or [(trips // 2, trips)]
+        if len(cuts) > 1:
+            message = (
+                f"the {trips} iterations of a loop are taken in {len(cuts)} groups that differ"
+            )
+            self.binder.assume(message, self.program.loops[index].span)
+        return cuts or [(trips // 2, trips)]
 
     def decisions_of(self, index: int, trips: int) -> list[BoolArray]:
         """By iteration and lane, what is decided by the counter of a loop."""
         if index not in self.varying:
             return []
-        held = self.names, self.memo
+        saved = self.names, self.memo
         every: dict[Name, IntArray] = {
             LoopCounter(index): np.arange(trips, dtype=np.int64)[:, None]
         }
-        self.names, self.memo = {**held[0], **every}, {}
+        self.names, self.memo = {**saved[0], **every}, {}
         decided = [self.value(v, trips, len(self.everyone)) for v in self.deciding(index)]
-        self.names, self.memo = held
+        self.names, self.memo = saved
         return [v != 0 for v in decided if v is not None]
 
     def now_and_then(self, index: int, trips: int) -> list[BoolArray]:
@@ -566,7 +572,7 @@ class _Walk:
             mean = self.counts.warps_of(block.start, index)
             length = block.stop - block.start
             whole += length * (self.warps if mean is None else mean)
-            if mean is not None and self.executed(block.condition, block) is not None:
+            if mean is not None and self.executing_warps(block.condition, block) is not None:
                 parts.append((mean % 1, length * abs(mean - round(mean))))
         places = (np.arange(trips)[:, None] + 0.5) / trips
         return [places < part for part, lost in parts if lost > _NOTICED * whole]
@@ -582,7 +588,7 @@ class _Walk:
         counters = {key: self.counters(part) for key, part in parts.items()}
         return [p for k, p in parts.items() if index in counters[k] and not within & counters[k]]
 
-    def unrolled(self, index: int, mask: BoolArray, trips: IntArray, most: int) -> list[Item]:
+    def unroll_loop(self, index: int, mask: BoolArray, trips: IntArray, most: int) -> list[Item]:
         loop = self.program.loops[index]
         runs: list[tuple[int, list[Item]]] = []
         self.apart_now.add(index)
@@ -596,8 +602,8 @@ class _Walk:
                 runs.append((1, made))
         self.apart_now.discard(index)
         if len(runs) > 1:
-            said = f"a loop is taken apart into {len(runs)} runs of iterations, which differ"
-            self.binder.assume(said, loop.span)
+            message = f"a loop is taken apart into {len(runs)} runs of iterations, which differ"
+            self.binder.assume(message, loop.span)
         return [
             item
             for count, made in runs
@@ -606,11 +612,15 @@ class _Walk:
 
     def trips(self, index: int) -> IntArray:
         loop = self.program.loops[index]
-        found = self.binder.loops[index]
+        loop_range = self.binder.loops[index]
         known = None
-        if loop.trips is not None and not found.assumed and self.binder.stated_trips(loop) is None:
+        if (
+            loop.trips is not None
+            and not loop_range.assumed
+            and self.binder.stated_trips(loop) is None
+        ):
             known = self.value(loop.trips)
-        return np.full(self.everyone.shape, found.most) if known is None else known
+        return np.full(self.everyone.shape, loop_range.most) if known is None else known
 
 
 def _inside(program: Program) -> dict[int, list[tuple[ProgramBlock, int | None]]]:
@@ -618,17 +628,17 @@ def _inside(program: Program) -> dict[int, list[tuple[ProgramBlock, int | None]]
     headers: dict[int, list[tuple[int, int]]] = {}
     for x in program.loops:
         headers.setdefault(x.header, []).append((x.parent, x.index))
-    found: dict[int, list[tuple[ProgramBlock, int | None]]] = {}
+    blocks: dict[int, list[tuple[ProgramBlock, int | None]]] = {}
     for number in program.order:
         block = program.blocks.get(number)
         if block is None or block.skipped:
             continue
         loops = dict(headers.get(number, ()))
         for parent, loop in loops.items():
-            found.setdefault(parent, []).append((block, loop))
+            blocks.setdefault(parent, []).append((block, loop))
         if block.loop not in loops:
-            found.setdefault(block.loop, []).append((block, None))
-    return found
+            blocks.setdefault(block.loop, []).append((block, None))
+    return blocks
 
 
 def _rest(items: list[Item], guesses: tuple[Assumption, ...]) -> list[Item]:

@@ -81,26 +81,28 @@ class Numbering:
                 self.step(item, item.instruction, state, chain, record)
                 continue
             inside = (*chain, item.number)
-            after = self.walk(item.body, _copied(state), inside, False)
+            after = self.walk(item.body, _copy_state(state), inside, False)
             if record:
                 before = set(map(id, _members(state)))
-                entry = _copied(state)
+                entry = _copy_state(state)
                 for barrier, groups in after.items():
                     entry.setdefault(barrier, []).extend(
                         [_Setter(s.item, item.number) for s in group if s.carried < 0]
                         for group in groups
                         if not before.issuperset(map(id, group))
                     )
-                self.pipelined(item, state, inside, entry)
+                self.carry_groups(item, state, inside, entry)
                 self.walk(item.body, entry, inside, True)
             state = after
         return state
 
-    def pipelined(self, loop: Item, state: _State, chain: tuple[int, ...], entry: _State) -> None:
+    def carry_groups(
+        self, loop: Item, state: _State, chain: tuple[int, ...], entry: _State
+    ) -> None:
         """Groups that counted waits leave pending for several iterations, as they stand when one
         iteration is like the next."""
-        counted = _counted(loop.body)
-        known, before = _copied(state), None
+        counted = _counted_barriers(loop.body)
+        known, before = _copy_state(state), None
         for _ in range(_ROUNDS if counted else 0):
             left = self.walk(loop.body, known, chain, False)
             known = {
@@ -220,15 +222,15 @@ class Numbering:
         return Source(setter.item.number, common, 0)
 
 
-def _counted(items: Sequence[Item]) -> frozenset[int]:
+def _counted_barriers(items: Sequence[Item]) -> frozenset[int]:
     """Barriers of which some wait leaves groups pending."""
-    found: set[int] = set()
+    barriers: set[int] = set()
     for item in items:
         if item.instruction is None:
-            found |= _counted(item.body)
+            barriers |= _counted_barriers(item.body)
         else:
-            found.update(w.barrier for w in item.instruction.counted if w.pending)
-    return frozenset(found)
+            barriers.update(w.barrier for w in item.instruction.counted if w.pending)
+    return frozenset(barriers)
 
 
 def _partly(state: _State, wait: CountedWait) -> list[_Setter]:
@@ -239,7 +241,7 @@ def _partly(state: _State, wait: CountedWait) -> list[_Setter]:
     return [s for group in done for s in group]
 
 
-def _copied(state: _State) -> _State:
+def _copy_state(state: _State) -> _State:
     return {barrier: list(groups) for barrier, groups in state.items()}
 
 
