@@ -60,22 +60,22 @@ class KernelTableReader(TableReader):
         fields = table.get("fields", [])
         if not isinstance(fields, list):
             self.fail(f"{key}.fields", f"must be a list of tables, not {fields!r}")
-        found: dict[str, Any] = {
+        arguments: dict[str, Any] = {
             "fields": tuple(self.field(f"{key}.fields[{i}]", f) for i, f in enumerate(fields))
         }
         for name in set(table) - {"fields"}:
             where, entry = f"{key}.{name}", table[name]
             if name in ("name", "dtype"):
-                found[name] = self.string(where, entry)
+                arguments[name] = self.string(where, entry)
             elif name in ("loads", "stores"):
-                found[name] = self.strings(where, entry)
+                arguments[name] = self.strings(where, entry)
             elif name == "proxies":
-                found[name] = self.mapping(where, entry)
+                arguments[name] = self.mapping(where, entry)
             elif name == "flops" and isinstance(entry, float):
-                found[name] = entry
+                arguments[name] = entry
             else:
-                found[name] = self.expression(where, entry)
-        return found
+                arguments[name] = self.expression(where, entry)
+        return arguments
 
     def field(self, key: str, value: Any) -> dict[str, Any]:
         table = self.section(key, value)
@@ -92,12 +92,12 @@ class KernelTableReader(TableReader):
         for one, other in self.rivals:
             if one in table and other in table:
                 self.fail(f"{key}.{other}", f"does not go with {one}; give one of them")
-        found: dict[str, Any] = {
+        arguments: dict[str, Any] = {
             k: self.expressions(f"{key}.{k}", v) for k, v in table.items() if k != "args"
         }
         if "args" in table:
-            found["args"] = self.args(f"{key}.args", table["args"])
-        return found
+            arguments["args"] = self.args(f"{key}.args", table["args"])
+        return arguments
 
     def args(self, key: str, value: Any) -> dict[str, Any] | tuple[Any, ...]:
         if isinstance(value, list):

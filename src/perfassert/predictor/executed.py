@@ -39,7 +39,7 @@ def bind_kernel(kernel: Kernel, launch: Launch, device: Device) -> tuple[Descrip
     launch = kernel.launched(launch) if isinstance(kernel, CompiledKernel) else launch
     code = kernel.compiled if isinstance(kernel, CompiledKernel) else None
     if isinstance(code, PerLaunch):
-        code, launch = code.built(launch, device.arch, device.warp_size)
+        code, launch = code.build_for(launch, device.arch, device.warp_size)
     if not isinstance(code, (CompiledCode, BuiltCode)):
         return kernel.bind(launch, device.arch, device.warp_size)
     described, work = code.bind(launch, device.arch, device.warp_size)

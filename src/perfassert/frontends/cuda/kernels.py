@@ -118,7 +118,7 @@ def from_cuda(
     check_kind({} if defines is None else defines, Mapping, "defines", KernelError)
     folders = (include_dirs,) if isinstance(include_dirs, (str, PathLike)) else include_dirs
     return _kernel(
-        path, "cuda", kernel, Hints.checked(updates_per_thread, trip_counts, proxies, constants),
+        path, "cuda", kernel, Hints.validate(updates_per_thread, trip_counts, proxies, constants),
         defines=dict(defines or {}), include_dirs=tuple(str(d) for d in folders),
         options=tuple(options), toolchain=toolchain,
     )  # fmt: skip
@@ -169,8 +169,8 @@ def from_ptx(
         >>> kernel.name
         'empty'
     """
-    said = Hints.checked(updates_per_thread, trip_counts, proxies, constants, parameters)
-    return _kernel(path, "ptx", kernel, said, options=tuple(options), toolchain=toolchain)
+    hints = Hints.validate(updates_per_thread, trip_counts, proxies, constants, parameters)
+    return _kernel(path, "ptx", kernel, hints, options=tuple(options), toolchain=toolchain)
 
 
 def from_cubin(
@@ -224,8 +224,8 @@ def from_cubin(
     kind = "sass" if Path(path).suffix == ".sass" else "cubin"
     if arch is not None:
         architecture(arch)
-    said = Hints.checked(updates_per_thread, trip_counts, proxies, constants, parameters)
-    return _kernel(path, kind, kernel, said, arch=arch, toolchain=toolchain)
+    hints = Hints.validate(updates_per_thread, trip_counts, proxies, constants, parameters)
+    return _kernel(path, kind, kernel, hints, arch=arch, toolchain=toolchain)
 
 
 def check_source_file(place: Path) -> None:
@@ -240,15 +240,15 @@ def check_source_file(place: Path) -> None:
 
 
 def _kernel(
-    path: AnyPath, kind: str, kernel: str | None, said: Hints, **more: object
+    path: AnyPath, kind: str, kernel: str | None, hints: Hints, **more: object
 ) -> CompiledKernel:
     if (toolchain := more.get("toolchain")) is not None:
         release_of(toolchain)  # type: ignore[arg-type]
     place = Path(path)
     check_source_file(place)
-    code = CompiledCode(Source(place, kind, kernel, **more), said)  # type: ignore[arg-type]
+    code = CompiledCode(Source(place, kind, kernel, **more), hints)  # type: ignore[arg-type]
     return CompiledKernel(
-        name=kernel or place.stem, updates_per_thread=said.updates_per_thread, compiled=code
+        name=kernel or place.stem, updates_per_thread=hints.updates_per_thread, compiled=code
     )
 
 
@@ -263,7 +263,7 @@ class Hints:
     parameters: tuple[str, ...] = ()
 
     @classmethod
-    def checked(
+    def validate(
         cls,
         updates_per_thread: int,
         trip_counts: Mapping[str, int] | None,
@@ -286,7 +286,7 @@ class Hints:
         updates = to_integer(updates_per_thread, "updates_per_thread", KernelError, 1)
         return cls(updates, counts, dict(proxies or {}), dict(constants or {}), names)
 
-    def named(self, binary: Binary) -> Binary:
+    def rename_parameters(self, binary: Binary) -> Binary:
         """The binary with these parameters' names."""
         known, given = binary.parameters, self.parameters
         if not given:
@@ -329,12 +329,14 @@ class Hints:
             warps = -(-launch.threads_per_block // warp_size)
             unmasked = prod(launch.working_grid(work))
             share, idle = (stands.amount or unmasked) / launch.blocks, 1 - unmasked / launch.blocks
-            said = contradiction(graph, executed.work, warps, share, idle)
-            if said and not executed.corrections:
-                corrected = replace(executed, corrections=(Assumption(f"{CORRECTED}: {said}"),))
+            disagreement = contradiction(graph, executed.work, warps, share, idle)
+            if disagreement and not executed.corrections:
+                corrected = replace(
+                    executed, corrections=(Assumption(f"{CORRECTED}: {disagreement}"),)
+                )
                 return self.bind(binary, launch, warp_size, corrected, rare)
-            if said:
-                binder.assume(said, stands_for=DISAGREEMENT)
+            if disagreement:
+                binder.assume(disagreement, stands_for=DISAGREEMENT)
         aligned = {n: b.alignment for n, b in arguments.buffers.items()}
         names = dict.fromkeys(a.field for a in bound)
         kernel = BoundKernel(
@@ -378,24 +380,24 @@ class CompiledCode:
     def binary(self, arch: str) -> Binary:
         """Compiled for ``arch``; a file that has changed is compiled again."""
         source, constants = self.source_for(arch), self.hints.constants
-        binary = self._declared(build(source, arch))
+        binary = self._with_declared_parameters(build(source, arch))
         if constants:
             binary = with_layouts(binary, source, arch)
-        return self.hints.named(with_constants(binary, constants))
+        return self.hints.rename_parameters(with_constants(binary, constants))
 
-    def _declared(self, binary: Binary) -> Binary:
+    def _with_declared_parameters(self, binary: Binary) -> Binary:
         """The binary with what the generator knows of its parameters."""
-        known, said = binary.parameters, self.parameters
-        if not said:
+        known, declared = binary.parameters, self.parameters
+        if not declared:
             return binary
-        if len(known) != len(said):
+        if len(known) != len(declared):
             raise KernelSourceError(
-                f"kernel {binary.kernel!r} has {len(known)} parameters, not the {len(said)} that "
-                "its generator is known to make: its version is not one that perfassert knows"
+                f"kernel {binary.kernel!r} has {len(known)} parameters, not the {len(declared)} "
+                "that its generator is known to make: its version is not one that perfassert knows"
             )
         merged = (
             replace(p, name=d.name or p.name, dtype=d.dtype, pointer=d.pointer, members=d.members)
-            for p, d in zip(known, said, strict=True)
+            for p, d in zip(known, declared, strict=True)
         )
         return replace(binary, parameters=tuple(merged)).sealed()
 
@@ -449,12 +451,12 @@ class PerLaunch(ABC):
     """Code whose compiler wants to see the arguments of a launch."""
 
     @abstractmethod
-    def built(self, launch: Launch, arch: str, warp_size: int) -> tuple[BuiltCode, Launch]:
+    def build_for(self, launch: Launch, arch: str, warp_size: int) -> tuple[BuiltCode, Launch]:
         """The code for a launch, and the launch with the arguments that the code has."""
 
     def bind(self, launch: Launch, arch: str, warp_size: int) -> tuple[BoundKernel, Launch]:
         """Graph and accesses for a launch, and the launch that the volumes are those of."""
-        code, launch = self.built(launch, arch, warp_size)
+        code, launch = self.build_for(launch, arch, warp_size)
         return code.bind(launch, arch, warp_size)
 
 

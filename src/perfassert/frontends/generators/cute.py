@@ -70,7 +70,7 @@ def from_cute(
     wanted = getattr(kernel, "__name__", kernel)
     chosen = _chosen(wanted, list(found), where)
     named = tuple(parameters) or _names(kernel, found[chosen])
-    said = Hints.checked(updates_per_thread, trip_counts, proxies, None, named)
+    said = Hints.validate(updates_per_thread, trip_counts, proxies, None, named)
     source = Source(Path(where), "ptx", chosen, content=text.encode())
     return CompiledKernel(
         name=str(wanted or chosen),

@@ -84,7 +84,7 @@ def from_numba(
             f"{len(names)} parameters: {', '.join(names)}"
         )
     kinds = dict(zip(names, types, strict=True))
-    said = Hints.checked(updates_per_thread, trip_counts, proxies)
+    said = Hints.validate(updates_per_thread, trip_counts, proxies)
     call = _Call(function.__name__, kinds)
     return generated(
         function.__name__,

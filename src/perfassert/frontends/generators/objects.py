@@ -72,7 +72,7 @@ def from_source_object(
     if kernel is None and isinstance(named, str) and named.partition("<")[0].encode() in content:
         kernel = named or None
     shown = kernel or type(held).__name__
-    said = Hints.checked(updates_per_thread, trip_counts, proxies, constants)
+    said = Hints.validate(updates_per_thread, trip_counts, proxies, constants)
     source = Source(
         Path(_plain(shown) + _SUFFIXES[kind]),
         kind,

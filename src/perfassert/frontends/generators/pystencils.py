@@ -79,7 +79,7 @@ def from_pystencils(
     if hasattr(kernel, "get_c_code") and hasattr(kernel, "parameters"):
         if prod(fold) != 1:
             raise KernelSourceError("generated code makes one point per thread; fold assignments")
-        return _compiled(kernel, Hints.checked(updates_per_thread, trip_counts, proxies))
+        return _compiled(kernel, Hints.validate(updates_per_thread, trip_counts, proxies))
     return _described(_assignments(kernel), registers, _folded(fold), updates_per_thread)
 
 

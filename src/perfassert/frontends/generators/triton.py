@@ -96,7 +96,7 @@ def from_triton(
     function = _jit_function(triton, jit_function)
     types, constants = _parameters(function, signature, dict(constexprs or {}))
     options = _options(num_warps, num_stages, maxnreg)
-    said = Hints.checked(updates_per_thread, trip_counts, proxies)
+    said = Hints.validate(updates_per_thread, trip_counts, proxies)
     source = TritonSource(function, types, constants, options, attrs)
     return CompiledKernel(
         name=function.__name__,
@@ -217,7 +217,7 @@ class TritonCode(PerLaunch):
         """Compiled for ``arch`` and what is known of ``args``."""
         return self.source.build(arch, args)[0]
 
-    def built(self, launch: Launch, arch: str, warp_size: int) -> tuple[BuiltCode, Launch]:
+    def build_for(self, launch: Launch, arch: str, warp_size: int) -> tuple[BuiltCode, Launch]:
         """See :class:`~perfassert.frontends.cuda.kernels.PerLaunch`.
 
         Raises :class:`LaunchError` for a block that is not what Triton would start.

@@ -89,7 +89,7 @@ def from_warp(
     kinds = {argument.label: argument.type for argument in kernel.adj.args}
     if adjoint:
         kinds |= {_ADJOINT + name: kind for name, kind in kinds.items()}
-    said = Hints.checked(updates_per_thread, trip_counts, proxies)
+    said = Hints.validate(updates_per_thread, trip_counts, proxies)
     call = _Call(kernel.key, kinds, _indices(kernel))
     side = "backward" if adjoint else "forward"
     return generated(
