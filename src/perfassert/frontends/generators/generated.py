@@ -38,7 +38,7 @@ class Generator:
         return self._written[arch]
 
 
-def generated(
+def generated_kernel(
     name: str,
     write: Callable[[str], Source],
     hints: Hints,
@@ -75,13 +75,13 @@ def new_enough(extra: str, oldest: tuple[int, ...], *distributions: str) -> None
     """Of the distributions those that are installed; nothing is imported."""
     for distribution in distributions:
         try:
-            found = version(distribution)
+            installed = version(distribution)
         except PackageNotFoundError:
             continue
-        if _numbers(found) < oldest:
+        if _numbers(installed) < oldest:
             wanted = ".".join(map(str, oldest))
             raise ToolchainMissing(
-                f"{distribution} {found} is too old; {wanted} or later works; {_how(extra)}"
+                f"{distribution} {installed} is too old; {wanted} or later works; {_how(extra)}"
             )
 
 

@@ -62,7 +62,7 @@ def from_helion(
         ('_helion_scaled_sum', (4096, 1, 1), (256, 1, 1))
     """
     text = TritonText.of_file(Path(path))
-    launch = _chosen(text, tuple(_launches(text)), kernel)
+    launch = _choose_launch(text, tuple(_launches(text)), kernel)
     launch.check(signature)
     types, args, constants = launch.parameters(signature, sizes or {})
     warps = launch.option("num_warps") or 4
@@ -90,8 +90,8 @@ class _Launched:
 
     def option(self, name: str) -> int | None:
         """What Triton is told beside the arguments."""
-        found = (k.value for k in self.call.keywords if k.arg == name)
-        return next((self.text.integer(value, {}) for value in found), None)
+        values = (k.value for k in self.call.keywords if k.arg == name)
+        return next((self.text.integer(value, {}) for value in values), None)
 
     def check(self, signature: Mapping[str, str]) -> None:
         """As many arguments as parameters, and a type for parameters alone."""
@@ -161,7 +161,9 @@ def _is_number(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and type(node.value) is int
 
 
-def _chosen(text: TritonText, launches: tuple[_Launched, ...], kernel: str | None) -> _Launched:
+def _choose_launch(
+    text: TritonText, launches: tuple[_Launched, ...], kernel: str | None
+) -> _Launched:
     names = [launch.name for launch in launches]
     if not launches:
         raise KernelSourceError(

@@ -13,7 +13,7 @@ from perfassert.frontends.cuda.kernels import Hints
 from perfassert.frontends.generators.generated import (
     C_TYPES,
     by_name,
-    generated,
+    generated_kernel,
     package,
     ptx_source,
     with_args,
@@ -84,12 +84,12 @@ def from_numba(
             f"{len(names)} parameters: {', '.join(names)}"
         )
     kinds = dict(zip(names, types, strict=True))
-    said = Hints.validate(updates_per_thread, trip_counts, proxies)
+    hints = Hints.validate(updates_per_thread, trip_counts, proxies)
     call = _Call(function.__name__, kinds)
-    return generated(
+    return generated_kernel(
         function.__name__,
         _Compiler(cuda, function, types, dict(dispatcher.targetoptions)),
-        said,
+        hints,
         tuple(call.parameters()),
         call.spelled_out,
     )

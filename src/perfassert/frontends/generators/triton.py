@@ -96,12 +96,12 @@ def from_triton(
     function = _jit_function(triton, jit_function)
     types, constants = _parameters(function, signature, dict(constexprs or {}))
     options = _options(num_warps, num_stages, maxnreg)
-    said = Hints.validate(updates_per_thread, trip_counts, proxies)
+    hints = Hints.validate(updates_per_thread, trip_counts, proxies)
     source = TritonSource(function, types, constants, options, attrs)
     return CompiledKernel(
         name=function.__name__,
         updates_per_thread=updates_per_thread,
-        compiled=TritonCode(source, said),
+        compiled=TritonCode(source, hints),
     )
 
 
@@ -136,13 +136,13 @@ class TritonSource:
 
     def build(self, arch: str, args: Mapping[str, Any]) -> tuple[Binary, int]:
         """Machine code for ``arch`` and for what is known of ``args``, and its warps per block."""
-        ones, attrs = self._specialised(args)
+        ones, attrs = self._specialise(args)
         key = (arch, ones, repr(attrs))
         if key not in self._made:
             self._made[key] = self._build(arch, ones, attrs)
         return self._made[key]
 
-    def _specialised(
+    def _specialise(
         self, args: Mapping[str, Any]
     ) -> tuple[tuple[str, ...], dict[tuple[int, ...], Any]]:
         """Parameters that are 1, and attributes: as Triton specialises a launch."""
@@ -189,7 +189,9 @@ class TritonSource:
             Compiled(cubin, None, tools, metadata.name),
             str(self.where),
             arch,
-            lambda layout: _named({n: t for n, t in types.items() if t != "constexpr"}, layout),
+            lambda layout: _named_parameters(
+                {n: t for n, t in types.items() if t != "constexpr"}, layout
+            ),
         )
         shared = binary.shared_bytes + metadata.shared
         return replace(binary, shared_bytes=shared).sealed(), metadata.num_warps
@@ -202,8 +204,8 @@ class TritonSource:
         inner: BaseException = error
         while type(inner.__cause__).__module__.startswith("triton"):
             inner = inner.__cause__  # type: ignore[assignment]
-        said = str(inner).strip() or type(inner).__name__
-        return KernelSourceError(f"{place}: Triton cannot compile this for {arch}: {said}")
+        message = str(inner).strip() or type(inner).__name__
+        return KernelSourceError(f"{place}: Triton cannot compile this for {arch}: {message}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,7 +231,7 @@ class TritonCode(PerLaunch):
         if launch.block != block:
             raise LaunchError(
                 f"Triton starts {binary.kernel!r} in blocks of {block[0]} threads ({warps} warps); "
-                f"use block={block[0]}, not {_shown(launch.block)}, or another num_warps"
+                f"use block={block[0]}, not {_block_text(launch.block)}, or another num_warps"
             )
         kept = {n: v for n, v in args.items() if self._remains(n, binary)}
         return BuiltCode(binary, self.hints), with_args(launch, kept)
@@ -305,19 +307,19 @@ def _parameters(
     return types, constants
 
 
-def _named(types: Mapping[str, str], layout: Layout) -> tuple[Parameter, ...]:
+def _named_parameters(types: Mapping[str, str], layout: Layout) -> tuple[Parameter, ...]:
     """``layout`` with the names of the function's parameters; then Triton's own pointers."""
     flat = all(_SIMPLE.fullmatch(kind) for kind in types.values())
     known = list(types.items()) if flat and len(types) <= len(layout) else []
     if known:
         extra = (*_SCRATCH, *(f"scratch{i}" for i in range(len(layout))))
         known += [(n, "*i8") for n in extra[: len(layout) - len(known)]]
-    found = []
+    parameters = []
     for i, (offset, size) in enumerate(layout):
         name, kind = known[i] if known else (f"arg{i}", "")
         dtype = _DTYPES.get(kind.removeprefix("*").removeprefix("k"))
-        found.append(Parameter(name, offset, size, kind.startswith("*"), dtype))
-    return tuple(found)
+        parameters.append(Parameter(name, offset, size, kind.startswith("*"), dtype))
+    return tuple(parameters)
 
 
 def _integer(value: Any) -> int | None:
@@ -334,5 +336,5 @@ def _definition(function: Any) -> int:
     return int(function.starting_line_number) + skipped
 
 
-def _shown(block: tuple[int, int, int]) -> str:
+def _block_text(block: tuple[int, int, int]) -> str:
     return f"{block[0]}" if block[1:] == (1, 1) else f"{block}"

@@ -68,8 +68,8 @@ class TritonText:
     @cached_property
     def functions(self) -> Mapping[str, ast.FunctionDef]:
         """Those under ``@triton.jit``."""
-        found = (node for node in self.tree.body if isinstance(node, ast.FunctionDef))
-        return {f.name: f for f in found if any(map(_is_jit, f.decorator_list))}
+        functions = (node for node in self.tree.body if isinstance(node, ast.FunctionDef))
+        return {f.name: f for f in functions if any(map(_is_jit, f.decorator_list))}
 
     def parameters(self, name: str) -> tuple[list[str], frozenset[str]]:
         """Of a function, and which of them are constants."""
@@ -147,8 +147,8 @@ class PutIn(ast.NodeTransformer):
         self.expressions = expressions
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
-        found = self.expressions.get(node.id, node)
-        return ast.copy_location(found, node)
+        replacement = self.expressions.get(node.id, node)
+        return ast.copy_location(replacement, node)
 
 
 class _Plain(ast.NodeTransformer):
@@ -221,10 +221,10 @@ class _Checked:
             return name in _OF_VALUES
         if name.startswith("_"):
             return False
-        found = getattr(self.modules[base.id], name, None)
-        if isinstance(found, ModuleType):
+        member = getattr(self.modules[base.id], name, None)
+        if isinstance(member, ModuleType):
             return (base.id, name) == ("tl", "math")
-        return found is not None
+        return member is not None
 
     def _refuse(self, node: ast.AST, why: str) -> NoReturn:
         self.text.refuse(node, f"{self.function.name!r} is not compiled: {why}")

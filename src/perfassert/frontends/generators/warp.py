@@ -16,7 +16,7 @@ from perfassert.frontends.cuda.kernels import Hints
 from perfassert.frontends.generators.generated import (
     C_TYPES,
     by_name,
-    generated,
+    generated_kernel,
     package,
     ptx_source,
     with_args,
@@ -89,11 +89,11 @@ def from_warp(
     kinds = {argument.label: argument.type for argument in kernel.adj.args}
     if adjoint:
         kinds |= {_ADJOINT + name: kind for name, kind in kinds.items()}
-    said = Hints.validate(updates_per_thread, trip_counts, proxies)
+    hints = Hints.validate(updates_per_thread, trip_counts, proxies)
     call = _Call(kernel.key, kinds, _indices(kernel))
     side = "backward" if adjoint else "forward"
-    return generated(
-        kernel.key, _Compiler(warp, kernel, side), said, tuple(call.parameters()), call.spelled_out
+    return generated_kernel(
+        kernel.key, _Compiler(warp, kernel, side), hints, tuple(call.parameters()), call.spelled_out
     )
 
 
@@ -143,13 +143,13 @@ class _Call:
         bounds = type(types.launch_bounds_t((1,) * self.indices))
         yield Declared(_BOUNDS, None, False, tuple(_members(bounds)))
         for name, kind in self.kinds.items():
-            yield _declared(types, name, kind)
+            yield _declared_parameter(types, name, kind)
 
     def spelled_out(self, launch: Launch) -> Launch:
         """Bounds as numbers, and arrays as the structures that Warp passes."""
         given = dict(by_name(launch, list(self.kinds), self.kernel))
         args = {_BOUNDS: self._bounds(given.pop(_BOUNDS, None), launch)}
-        args |= {name: self._passed(name, value) for name, value in given.items()}
+        args |= {name: self._array_argument(name, value) for name, value in given.items()}
         return with_args(launch, args)
 
     def _bounds(self, dim: Any, launch: Launch) -> Any:
@@ -168,7 +168,7 @@ class _Call:
             )
         return {"shape": shape, "size": prod(shape), "coord_mult": 1}
 
-    def _passed(self, name: str, value: Any) -> Any:
+    def _array_argument(self, name: str, value: Any) -> Any:
         kind: Any = self.kinds.get(name)
         if not hasattr(kind, "ndim") or isinstance(value, Mapping) or value is None:
             return value
@@ -210,12 +210,12 @@ def _element(dtype: Any) -> tuple[tuple[int, ...], str]:
     return (ctypes.sizeof(dtype.ctype),), "uint8"  # a structure of the user's
 
 
-def _declared(types: Any, name: str, kind: Any) -> Declared:
+def _declared_parameter(types: Any, name: str, kind: Any) -> Declared:
     if hasattr(kind, "ndim"):
         _, scalar = _element(kind.dtype)
-        found = (replace(m, dtype=C_TYPES.get(scalar, "char")) if m.pointer else m
+        members = (replace(m, dtype=C_TYPES.get(scalar, "char")) if m.pointer else m
                  for m in _members(types.array_t))  # fmt: skip
-        return Declared(name, None, False, tuple(found))
+        return Declared(name, None, False, tuple(members))
     layout = getattr(kind, "ctype", kind)
     if isinstance(layout, type) and issubclass(layout, (ctypes.Structure, ctypes.Array)):
         return Declared(name, None, False, tuple(_members(layout)))
