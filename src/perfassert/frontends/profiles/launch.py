@@ -40,11 +40,11 @@ class Profile:
 
 def profile(launches: Iterable[tuple[Shape, float | None]], device: str = "") -> Profile:
     """Of single launches, in order; None: nothing says how long one took."""
-    found: dict[Shape, list[float | None]] = {}
+    times_by_shape: dict[Shape, list[float | None]] = {}
     for shape, seconds in launches:
-        found.setdefault(shape, []).append(seconds)
+        times_by_shape.setdefault(shape, []).append(seconds)
     alike = (
         Launched(shape, len(times), tuple(t for t in times if t is not None))
-        for shape, times in found.items()
+        for shape, times in times_by_shape.items()
     )
     return Profile(tuple(alike), device)

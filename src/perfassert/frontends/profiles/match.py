@@ -17,8 +17,8 @@ def matching(shown: str, mangled: Sequence[str]) -> list[str]:
     rules: tuple[Callable[[str], str], ...] = (_plain, _without_parameters, base_name)
     for rule in rules:
         wanted = rule(shown)
-        if found := [name for name in mangled if rule(demangle(name)) == wanted]:
-            return found
+        if names := [name for name in mangled if rule(demangle(name)) == wanted]:
+            return names
     return []
 
 

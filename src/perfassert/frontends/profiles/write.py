@@ -27,9 +27,9 @@ class Code:
     given: str = ""
 
 
-def launches_text(found: Profile, codes: Mapping[str, Code], device: str) -> str:
+def launches_text(profile: Profile, codes: Mapping[str, Code], device: str) -> str:
     """``codes``: by the names that the profile has; launches of others are left out."""
-    launches = [one for one in found.launches if one.shape.name in codes]
+    launches = [one for one in profile.launches if one.shape.name in codes]
     labels = _labels([codes[one.shape.name] for one in launches])
     blocks = [_head(sum(one.count for one in launches), device)]
     kernels = {codes[one.shape.name].mangled: codes[one.shape.name] for one in launches}
@@ -42,13 +42,13 @@ def launches_text(found: Profile, codes: Mapping[str, Code], device: str) -> str
 
 def _labels(codes: Sequence[Code]) -> dict[str, str]:
     """Mangled name → the kernel's own, numbered where several have it."""
-    found: dict[str, str] = {}
+    labels: dict[str, str] = {}
     for code in codes:
         base = base_name(demangle(code.mangled))
         names = (base if n == 1 else f"{base}-{n}" for n in range(1, len(codes) + 2))
-        if code.mangled not in found:
-            found[code.mangled] = next(name for name in names if name not in found.values())
-    return found
+        if code.mangled not in labels:
+            labels[code.mangled] = next(name for name in names if name not in labels.values())
+    return labels
 
 
 def _head(count: int, device: str) -> str:

@@ -83,12 +83,12 @@ class Arguments:
     def _take(self, parameter: Parameter, part: bytes, read_only: bool) -> None:
         """A pointer to nothing that is known is left out: nobody can say what it means."""
         name, address = parameter.name, int.from_bytes(part, "little")
-        found = None
+        pointer = None
         if parameter.size == _POINTER and (parameter.pointer or not _plain(parameter)):
-            found = self._pointer(parameter, 0, address, read_only)
-        if found is not None:
-            said = parameter.pointer or parameter.dtype is None
-            self.values[name] = found if said else {0: found}
+            pointer = self._pointer(parameter, 0, address, read_only)
+        if pointer is not None:
+            is_pointer = parameter.pointer or parameter.dtype is None
+            self.values[name] = pointer if is_pointer else {0: pointer}
         elif parameter.pointer and address:
             self.unknown.append(name)
         elif parameter.pointer:
@@ -104,9 +104,9 @@ class Arguments:
         while at < len(part):
             address = int.from_bytes(part[at : at + _POINTER], "little")
             aligned = at % _POINTER == 0 and at + _POINTER <= len(part)
-            found = self._pointer(parameter, at, address, False) if aligned else None
-            if found is not None:
-                yield at, found
+            pointer = self._pointer(parameter, at, address, False) if aligned else None
+            if pointer is not None:
+                yield at, pointer
                 at += _POINTER
             else:
                 word = part[at : at + _WORD]
@@ -116,14 +116,14 @@ class Arguments:
     def _pointer(
         self, parameter: Parameter, inside: int, address: int, read_only: bool
     ) -> Pointer | None:
-        held = self._memory.around(address) if address else None
-        if held is None:
+        allocation = self._memory.around(address) if address else None
+        if allocation is None:
             return None
         dtype = numpy_type(parameter.dtype) if not inside and parameter.pointer else _BYTES
-        size = held.address + held.size - address
-        found = Pointer(address, size, dtype, address % _ALIGNMENT)
-        self.pointers.append(Place(parameter, inside, found, held, read_only))
-        return found
+        size = allocation.address + allocation.size - address
+        pointer = Pointer(address, size, dtype, address % _ALIGNMENT)
+        self.pointers.append(Place(parameter, inside, pointer, allocation, read_only))
+        return pointer
 
     def _resolve_aliases(self) -> None:
         """Of several pointers into one allocation the lowest is the memory, the others aliases."""
@@ -145,18 +145,18 @@ class Arguments:
 
 
 def _by_allocation(places: list[Place]) -> list[list[Place]]:
-    found: dict[int, list[Place]] = {}
+    by_address: dict[int, list[Place]] = {}
     for place in places:
-        found.setdefault(place.allocation.address, []).append(place)
-    return list(found.values())
+        by_address.setdefault(place.allocation.address, []).append(place)
+    return list(by_address.values())
 
 
 def number(part: bytes, dtype: str | None) -> Number:
     """Of a scalar parameter, as its type reads the bytes."""
     form = _FLOATS.get(dtype or "")
     if form is not None and struct.calcsize(form) == len(part):
-        (found,) = struct.unpack(form, part)
-        return shortest(float(found), form)
+        (value,) = struct.unpack(form, part)
+        return shortest(float(value), form)
     signed = not (dtype or "").startswith(("unsigned", "uint", "size_t", "bool"))
     return int.from_bytes(part, "little", signed=signed)
 

@@ -100,8 +100,8 @@ class Module:
         for cubin in self._images.values():
             for symbol in cubin.symbols:
                 if symbol.name == name and 0 < symbol.section < len(cubin.sections):
-                    held = cubin.sections[symbol.section].data
-                    return held[symbol.offset : symbol.offset + symbol.size]
+                    data = cubin.sections[symbol.section].data
+                    return data[symbol.offset : symbol.offset + symbol.size]
         return b""
 
     def _read(self, mangled: str) -> KernelCode:
@@ -126,30 +126,30 @@ class Module:
         with tempfile.TemporaryDirectory(prefix="perfassert-") as folder:
             path = Path(folder, f"module{self.suffix}")
             path.write_bytes(self.content)
-            cubin = self._chosen(path, mangled)
+            cubin = self._choose_cubin(path, mangled)
         if mangled not in cubin.kernels():
             raise KernelSourceError(f"the program's code has no kernel {mangled!r}")
         self._images[mangled] = cubin
         return cubin
 
-    def _chosen(self, path: Path, mangled: str) -> Cubin:
+    def _choose_cubin(self, path: Path, mangled: str) -> Cubin:
         where, device = "the program's code", self._device.arch
         if self.suffix == ".ptx":
             text = containers.Member("", architecture(device), True, path)
-            return _assembled(text, where, device)
+            return _assemble(text, where, device)
         with containers.opened(path, self.content) as members:
             try:
-                found = containers.chosen(members, mangled, architecture(device), where)
-                member = found.members[0]
+                choice = containers.chosen(members, mangled, architecture(device), where)
+                member = choice.members[0]
             except PerfAssertError:
                 having = [m for m in members if not m.ptx and mangled in m.kernels(where)]
                 if not having:
                     raise
                 member = having[-1]  # for another device: its parameters are the same
-            return _assembled(member, where, device) if member.ptx else member.cubin(where)
+            return _assemble(member, where, device) if member.ptx else member.cubin(where)
 
 
-def _assembled(member: containers.Member, where: str, arch: str) -> Cubin:
+def _assemble(member: containers.Member, where: str, arch: str) -> Cubin:
     return Cubin(modules.module(modules.assembly(member, where, arch)).cubin, where)
 
 

@@ -48,7 +48,7 @@ class Executor:
             return False
         roots = {p.name: p for p in arguments.pointers if not p.pointer.alias}
         try:
-            compiled = self._compiled(module, code, constants)
+            compiled = self._compile(module, code, constants)
             before = _read(roots, connection)
             args = {k: _argument(v, k, code, before) for k, v in arguments.values.items()}
             launch = Launch(
@@ -68,7 +68,7 @@ class Executor:
     def close(self) -> None:
         self._folder.cleanup()
 
-    def _compiled(
+    def _compile(
         self, module: Module, code: KernelCode, constants: Mapping[str, bytes]
     ) -> CompiledCode:
         key = (module.digest, code.mangled, tuple(constants.items()))
@@ -96,16 +96,16 @@ def _read(roots: Mapping[str, Place], connection: Connection) -> dict[str, Bytes
     }
 
 
-def _argument(value: Value, name: str, code: KernelCode, held: Mapping[str, Bytes]) -> Any:
+def _argument(value: Value, name: str, code: KernelCode, contents: Mapping[str, Bytes]) -> Any:
     if isinstance(value, dict):
         parameter = next(p for p in code.parameters if p.name == name)
-        return {at: _argument(word, parameter.at(at), code, held) for at, word in value.items()}
+        return {at: _argument(word, parameter.at(at), code, contents) for at, word in value.items()}
     if not isinstance(value, Pointer):
         return value
     if value.alias:
         return Buffer(alias=value.alias, offset=value.offset)
-    if name in held:
-        return Buffer(data=held[name], offset=value.offset)
+    if name in contents:
+        return Buffer(data=contents[name], offset=value.offset)
     return Buffer(value.size, "uint8", offset=value.offset)
 
 

@@ -206,21 +206,21 @@ def _has_symbols(program: bytes) -> bool:
 def _nothing(recording: Recording) -> str:
     """Why a program launched nothing, as far as can be seen."""
     findings, command = recording.findings, recording.request.command
-    said = f"{command[0]} launched no kernel (it ended with status {recording.status})"
+    message = f"{command[0]} launched no kernel (it ended with status {recording.status})"
     if recording.late:
-        said = f"{command[0]} launched no kernel within {recording.request.timeout:g} s"
+        message = f"{command[0]} launched no kernel within {recording.request.timeout:g} s"
     if findings.failed:
         name, why = next(iter(findings.failed.items()))
-        return f"{said}: {name}: {why}"
+        return f"{message}: {name}: {why}"
     if findings.refused:
-        return f"{said}; what failed: {', '.join(findings.refused)}"
+        return f"{message}; what failed: {', '.join(findings.refused)}"
     content = _content(command)
     linked_in = _CODE in content and not _NEEDED.search(content)
     if linked_in and not _has_symbols(content):
         return (
-            f"{said}: the CUDA runtime is linked into it and its symbols are stripped; link with "
-            "-cudart shared, or do not strip it"
+            f"{message}: the CUDA runtime is linked into it and its symbols are stripped; link "
+            "with -cudart shared, or do not strip it"
         )
     if not findings.processes:
-        return f"{said}: it never called the CUDA runtime"
-    return f"{said}; give it the arguments with which it does"
+        return f"{message}: it never called the CUDA runtime"
+    return f"{message}; give it the arguments with which it does"

@@ -46,9 +46,9 @@ class Fields:
 
     def number(self, form: str = "I") -> int:
         """Of a format of ``struct``."""
-        (found,) = struct.unpack_from(f"<{form}", self._content, self._at)
+        (value,) = struct.unpack_from(f"<{form}", self._content, self._at)
         self._at += struct.calcsize(f"<{form}")
-        return int(found)
+        return int(value)
 
     def text(self) -> str:
         size = self.number()

@@ -34,7 +34,7 @@ def files(recording: Recording, stem: str) -> Files:
     launches = tuple(recording.findings.launches.values())
     labels = _labels(launches)
     beside = {code_name(stem, one): one.module.content for one in launches}
-    used = _used(launches)
+    used = _used_contents(launches)
     if used:
         arrays: dict[str, Any] = {k: recording.contents.arrays[k] for k in sorted(used)}
         archive = io.BytesIO()
@@ -58,20 +58,20 @@ def _identity(one: Recorded) -> tuple[str, str]:
 
 def _labels(launches: Sequence[Recorded]) -> dict[tuple[str, str], str]:
     """A short name for each kernel: its own, numbered where several have it."""
-    found: dict[tuple[str, str], str] = {}
+    labels: dict[tuple[str, str], str] = {}
     for one in launches:
-        if _identity(one) in found:
+        if _identity(one) in labels:
             continue
         name, count = base_name(demangle(one.code.mangled)), 1
         label = name
-        while label in found.values():
+        while label in labels.values():
             count += 1
             label = f"{name}-{count}"
-        found[_identity(one)] = label
-    return found
+        labels[_identity(one)] = label
+    return labels
 
 
-def _used(launches: Sequence[Recorded]) -> set[str]:
+def _used_contents(launches: Sequence[Recorded]) -> set[str]:
     """Names of contents."""
     pointers = (p for one in launches for value in one.args.values() for p in _pointers(value))
     constants = (name for one in launches for name in one.constants.values())
