@@ -36,7 +36,7 @@ def with_constants(binary: Binary, given: Mapping[str, Any]) -> Binary:
             banks[symbol.bank][start : start + len(content)] = content
             left = [rest for u in left for rest in _without(u, symbol.bank, start, len(content))]
     constants = {bank: bytes(content) for bank, content in banks.items()}
-    return replace(binary, constants=constants, unset=tuple(left)).sealed()
+    return replace(binary, constants=constants, unset=tuple(left)).with_digest()
 
 
 def _by_symbol(binary: Binary, given: Mapping[str, Any]) -> dict[str, Any]:

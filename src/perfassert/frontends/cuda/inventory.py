@@ -20,10 +20,10 @@ from perfassert.frontends.machine.opcodes import operation_class
 from perfassert.frontends.toolchain import build, cache, containers, modules, tools
 from perfassert.frontends.toolchain.architecture import architecture, best_code
 from perfassert.frontends.toolchain.binary import Parameter, Source
-from perfassert.frontends.toolchain.build import prepared
+from perfassert.frontends.toolchain.build import prepare
 from perfassert.frontends.toolchain.diagnostics import failure
 from perfassert.frontends.toolchain.elf import Cubin
-from perfassert.frontends.toolchain.listing import called, sections
+from perfassert.frontends.toolchain.listing import called_functions, sections
 from perfassert.frontends.toolchain.names import demangle, without_parameters
 from perfassert.process_pool import map_in_threads
 
@@ -162,7 +162,7 @@ def _source(
 
 def _stated_target(path: Path) -> str:
     """The target of a PTX file."""
-    text = prepared(Source(path, "ptx"), "sm_80").texts()[0]
+    text = prepare(Source(path, "ptx"), "sm_80").texts()[0]
     match = re.search(r"^[ \t]*\.target\s+(sm_\d{2,4}[af]?)\b", text, re.MULTILINE)
     if match is None:
         raise KernelSourceError(f"{path} states no .target")
@@ -170,13 +170,13 @@ def _stated_target(path: Path) -> str:
 
 
 def _of_source(source: Source, arch: str) -> tuple[KernelInfo, ...]:
-    made = modules.module(prepared(source, arch))
+    made = modules.module(prepare(source, arch))
     return _of_module(made.cubin, made.arch, str(source.path))
 
 
 def _of_container(path: Path, arch: str | None) -> tuple[KernelInfo, ...]:
     """Remembered as a whole, so that what is known already is not taken apart again."""
-    content = prepared(Source(path, "cubin"), arch or "sm_80").files.files[path]
+    content = prepare(Source(path, "cubin"), arch or "sm_80").files.files[path]
     digest = hashlib.sha256(content).hexdigest()
     entry = cache.key(["inventory", digest, arch or "", *tools.identity()])
     infos = cache.load(entry, _read)
@@ -188,7 +188,7 @@ def _of_container(path: Path, arch: str | None) -> tuple[KernelInfo, ...]:
 
 def _container_kernels(path: Path, content: bytes, arch: str | None) -> tuple[KernelInfo, ...]:
     result: list[KernelInfo] = []
-    with containers.opened(path, content) as members:
+    with containers.open_members(path, content) as members:
         code = [m for m in members if not m.ptx]
         if arch is not None:
             best = best_code((m.arch for m in code), architecture(arch))
@@ -304,7 +304,7 @@ def _accesses(code: Sequence[tuple[str, str]], arch: str) -> dict[str, int]:
 
 def _digest(cubin: Cubin, kernel: str, texts: Mapping[str, str]) -> str:
     whole = hashlib.sha256()
-    for name in called(texts, kernel):
+    for name in called_functions(texts, kernel):
         code = cubin.code(name)
         whole.update(len(code).to_bytes(8, "little") + code)
     return whole.hexdigest()

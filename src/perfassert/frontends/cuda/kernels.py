@@ -296,7 +296,7 @@ class Hints:
                 f"parameters: kernel {binary.kernel!r} has {len(known)}, not {len(given)}"
             )
         renamed = (replace(p, name=name) for p, name in zip(known, given, strict=True))
-        return replace(binary, parameters=tuple(renamed)).sealed()
+        return replace(binary, parameters=tuple(renamed)).with_digest()
 
     def bind(
         self,
@@ -399,7 +399,7 @@ class CompiledCode:
             replace(p, name=d.name or p.name, dtype=d.dtype, pointer=d.pointer, members=d.members)
             for p, d in zip(known, declared, strict=True)
         )
-        return replace(binary, parameters=tuple(merged)).sealed()
+        return replace(binary, parameters=tuple(merged)).with_digest()
 
     def program(self, arch: str) -> Program:
         """The description for ``arch``."""

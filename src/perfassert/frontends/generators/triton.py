@@ -194,7 +194,7 @@ class TritonSource:
             ),
         )
         shared = binary.shared_bytes + metadata.shared
-        return replace(binary, shared_bytes=shared).sealed(), metadata.num_warps
+        return replace(binary, shared_bytes=shared).with_digest(), metadata.num_warps
 
     def _failure(self, arch: str, error: Exception) -> KernelSourceError:
         """With the line of this function; the message is that of the innermost error."""

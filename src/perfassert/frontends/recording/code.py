@@ -92,7 +92,9 @@ class Module:
 
     def constants(self) -> frozenset[str]:
         """``__constant__`` symbols that a program can give a value."""
-        symbols = (s for c in self._images.values() for s in (*c.unset(), *c.valued()))
+        symbols = (
+            s for c in self._images.values() for s in (*c.unset_symbols(), *c.valued_symbols())
+        )
         return frozenset(name for name, *_ in symbols)
 
     def variable(self, name: str) -> bytes:
@@ -137,9 +139,9 @@ class Module:
         if self.suffix == ".ptx":
             text = containers.Member("", architecture(device), True, path)
             return _assemble(text, where, device)
-        with containers.opened(path, self.content) as members:
+        with containers.open_members(path, self.content) as members:
             try:
-                choice = containers.chosen(members, mangled, architecture(device), where)
+                choice = containers.choose_code(members, mangled, architecture(device), where)
                 member = choice.members[0]
             except PerfAssertError:
                 having = [m for m in members if not m.ptx and mangled in m.kernels(where)]

@@ -46,10 +46,10 @@ class Architecture:
 
 def architecture(text: str) -> Architecture:
     """``"sm_90a"``; :class:`KernelSourceError` for what is none."""
-    found = re.fullmatch(r"(?:sm|compute)_(\d{2,4})([af]?)", text)
-    if found is None:
+    match = re.fullmatch(r"(?:sm|compute)_(\d{2,4})([af]?)", text)
+    if match is None:
         raise KernelSourceError(f"{text!r} is no architecture; one looks like 'sm_80'")
-    return Architecture(int(found[1]), found[2])
+    return Architecture(int(match[1]), match[2])
 
 
 def number(arch: str) -> int:

@@ -152,12 +152,12 @@ def from_cuda(source: Source, files: Mapping[Path, bytes], arch: str, folder: Pa
     if made is None:
         raise AssertionError("one of the two exists")
     if product != str(real):
-        made = _assembled(made, source, str(real), folder)
+        made = _assemble_ptx(made, source, str(real), folder)
     return replace(made, arch=str(real), assumptions=(*made.assumptions, *notes))
 
 
 def _has_host_compiler(source: Source) -> bool:
-    named = any(option.name == "--compiler-bindir" for option in options.parsed(source))
+    named = any(option.name == "--compiler-bindir" for option in options.parse(source))
     return named or tools.host_compiler() is not None
 
 
@@ -188,7 +188,7 @@ def from_ptx(source: Source, text: str, arch: str, folder: Path) -> Compiled:
     except ToolchainMissing as error:
         raise ToolchainMissing(f"{source.path}: PTX is compiled by ptxas, but {error}") from None
     device = architecture(arch)
-    real = _asked(source, device)
+    real = _requested_code(source, device)
     stated = re.search(r"^[ \t]*\.target\s+(sm_\d{2,4}[af]?)\b", text, re.MULTILINE)
     if stated:
         written = architecture(stated[1])
@@ -216,7 +216,7 @@ def _goal(
     if not asked:
         target = own_features(device) if any(map(_OWN_FEATURES.search, texts)) else device
         return target, target
-    if real := _asked(source, device):
+    if real := _requested_code(source, device):
         virtual = next(target.virtual for target in asked if target.real == real)
         return (virtual, real) if virtual.number != real.number else (real, real)
     ptx = best_ptx([target.virtual for target in asked if target.real is None], device)
@@ -228,7 +228,7 @@ def _goal(
     return ptx, assembled_for(ptx, device)
 
 
-def _asked(source: Source, device: Architecture) -> Architecture | None:
+def _requested_code(source: Source, device: Architecture) -> Architecture | None:
     """The machine code among what the options ask for that the device takes."""
     return best_code((t.real for t in options.targets(source) if t.real), device)
 
@@ -243,8 +243,10 @@ def expression(kernel: str | None, texts: Iterable[str]) -> str | None:
         return None
     check_template_name(name)
     base = name.split("<", 1)[0].strip()
-    known = {found for text in texts for found, template in global_functions(text) if template}
-    fits = [found for found in known if f"::{found}".endswith(f"::{base}")]
+    known = {
+        function for text in texts for function, template in global_functions(text) if template
+    }
+    fits = [function for function in known if f"::{function}".endswith(f"::{base}")]
     return fits[0] + name[len(base) :] if len(fits) == 1 else name
 
 
@@ -256,7 +258,7 @@ def _with_nvrtc(nvrtc: tools.Tool, program: _Program, arch: str, last: bool) -> 
     if response["status"]:
         of_host = any(map(_HOST_TEXT.search, program.texts)) or _OF_A_HOST.search(log)
         if not of_host:
-            raise _explained(log, program)
+            raise _explain_failure(log, program)
         if not last:
             return None
         why = failure("NVRTC", log, str(source.path))
@@ -323,7 +325,7 @@ def _beside(tool: tools.Tool) -> tuple[str, ...]:
     return tuple({str(Path(path).parent) for path in (tool.path, os.path.realpath(tool.path))})
 
 
-def _explained(log: str, program: _Program) -> KernelSourceError:
+def _explain_failure(log: str, program: _Program) -> KernelSourceError:
     """A failed name expression is an unknown kernel; all else is the compiler's error."""
     error = failure("NVRTC", log, str(program.source.path))
     if program.wanted is None or not str(error).startswith(_NAME_MAP):
@@ -387,7 +389,7 @@ def _with_nvcc(
     return Compiled(product, None, (str(nvcc),))
 
 
-def _assembled(made: Compiled, source: Source, arch: str, folder: Path) -> Compiled:
+def _assemble_ptx(made: Compiled, source: Source, arch: str, folder: Path) -> Compiled:
     """PTX that a compiler made, as machine code.
 
     Volta's has its header rewritten in place, so that line numbers stay, for a ptxas of CUDA 12.
@@ -399,7 +401,7 @@ def _assembled(made: Compiled, source: Source, arch: str, folder: Path) -> Compi
         ptx = re.sub(r"^\.target .*$", f".target {arch}", ptx, count=1, flags=re.MULTILINE)
         note = f"compiled for {arch} by way of PTX for {_VOLTA}: {ptxas} assembled it"
         notes = (*notes, Assumption(note))
-    parsed = options.parsed(source)
+    parsed = options.parse(source)
     kept = tuple(str(o) for o in parsed if o.name in ("--maxrregcount", "--ptxas-options"))
     flags = options.for_ptxas(Source(source.path, "ptx", options=kept))
     cubin = _assemble(ptxas, ptx, arch, flags, str(source.path), folder)

@@ -42,8 +42,10 @@ def variables(cubin: bytes) -> dict[str, tuple[Member, ...]]:
     has one member without a name."""
 
     def globally(entries: Iterator[Any]) -> dict[str, tuple[Member, ...]]:
-        found = (e for e in entries if e.tag == "DW_TAG_variable" and _is_global(e))
-        return {_linkage(e): tuple(islice(_members(_type(e), "", 0), _MOST)) for e in found}
+        global_entries = (e for e in entries if e.tag == "DW_TAG_variable" and _is_global(e))
+        return {
+            _linkage(e): tuple(islice(_members(_type(e), "", 0), _MOST)) for e in global_entries
+        }
 
     return _read(cubin, globally) or {}
 
@@ -77,14 +79,14 @@ def _linkage(entry: Any) -> str:
 def _parameters(entry: Any) -> Iterator[Parameter]:
     for child in entry.iter_children():
         if child.tag == "DW_TAG_formal_parameter":
-            found = list(_members(_type(child), "", 0))
-            one = found[0] if len(found) == 1 and not found[0].name else None
+            members = list(_members(_type(child), "", 0))
+            one = members[0] if len(members) == 1 and not members[0].name else None
             size = _size(_type(child))
             name = _text(child, "DW_AT_name")
             if one is not None:
                 yield Parameter(name, 0, size, one.pointer, one.dtype)
             else:
-                yield Parameter(name, 0, size, members=tuple(found[:_MOST]))
+                yield Parameter(name, 0, size, members=tuple(members[:_MOST]))
 
 
 def _members(kind: Any, path: str, offset: int) -> Iterator[Member]:
@@ -122,31 +124,31 @@ def _type(entry: Any) -> Any:
 
 
 def _text(entry: Any, name: str) -> str:
-    found = entry.attributes.get(name)
-    return found.value.decode(errors="replace") if found else ""
+    attribute = entry.attributes.get(name)
+    return attribute.value.decode(errors="replace") if attribute else ""
 
 
 def _location(entry: Any) -> int:
-    found = entry.attributes.get("DW_AT_data_member_location")
-    if found is None:
+    attribute = entry.attributes.get("DW_AT_data_member_location")
+    if attribute is None:
         return 0
-    if isinstance(found.value, int):
-        return int(found.value)
+    if isinstance(attribute.value, int):
+        return int(attribute.value)
     number, shift = 0, 0  # DW_OP_plus_uconst and a ULEB128
-    for byte in found.value[1:]:
+    for byte in attribute.value[1:]:
         number |= (byte & 127) << shift
         shift += 7
     return number
 
 
 def _extents(array: Any) -> list[int]:
-    found = []
+    extents = []
     for child in array.iter_children():
         if child.tag == "DW_TAG_subrange_type":
             bound = child.attributes.get("DW_AT_upper_bound")
             count = child.attributes.get("DW_AT_count")
-            found.append(int(count.value) if count else int(bound.value) + 1 if bound else 0)
-    return found
+            extents.append(int(count.value) if count else int(bound.value) + 1 if bound else 0)
+    return extents
 
 
 def _size(kind: Any) -> int:
@@ -157,20 +159,20 @@ def _size(kind: Any) -> int:
         return 8
     if kind.tag == "DW_TAG_array_type":
         return prod(_extents(kind)) * _size(_type(kind))
-    found = kind.attributes.get("DW_AT_byte_size")
-    return int(found.value) if found else 0
+    attribute = kind.attributes.get("DW_AT_byte_size")
+    return int(attribute.value) if attribute else 0
 
 
-def completed(known: tuple[Parameter, ...], found: tuple[Parameter, ...]) -> tuple[Parameter, ...]:
+def complete(known: tuple[Parameter, ...], debug: tuple[Parameter, ...]) -> tuple[Parameter, ...]:
     """``known`` with what debug information adds: names, types, members; nothing if it differs."""
-    if [p.size for p in known] != [p.size for p in found]:
+    if [p.size for p in known] != [p.size for p in debug]:
         return known
     return tuple(
         replace(
             p, name=f.name or p.name, members=f.members,
             pointer=p.pointer or f.pointer, dtype=p.dtype or f.dtype,
         )
-        for p, f in zip(known, found, strict=True)
+        for p, f in zip(known, debug, strict=True)
     )  # fmt: skip
 
 

@@ -59,26 +59,26 @@ def module(job: Job) -> Compiled:
     the instance.
     """
     if job.source.kind == "cubin":
-        return _contained(job)
+        return _container_module(job)
     wanted = job.source.kernel
     texts = job.texts()
     if job.source.kind != "cuda" or expression(wanted, texts) is None:
         return _module(replace(job, source=replace(job.source, kernel=None)))
     if wanted and any(map(_INSTANCES.search, texts)):
         whole = _module(replace(job, source=replace(job.source, kernel=None)))
-        found = fits(wanted, Cubin(whole.cubin, str(job.source.path)).kernels())
-        if len(found) == 1:
-            return replace(whole, kernel=found[0])
+        kernels = fits(wanted, Cubin(whole.cubin, str(job.source.path)).kernels())
+        if len(kernels) == 1:
+            return replace(whole, kernel=kernels[0])
     return _module(job)
 
 
-def _contained(job: Job) -> Compiled:
+def _container_module(job: Job) -> Compiled:
     """What a driver would load from a file that holds compiled code; PTX is assembled."""
     source, where = job.source, str(job.source.path)
-    with containers.opened(source.path, job.files.files[source.path]) as members:
+    with containers.open_members(source.path, job.files.files[source.path]) as members:
         if source.arch is not None:
             members = containers.of_architecture(members, source.arch, where)
-        choice = containers.chosen(members, source.kernel, architecture(job.arch), where)
+        choice = containers.choose_code(members, source.kernel, architecture(job.arch), where)
         member = choice.members[0]
         if member.ptx:
             made = module(assembly(member, where, job.arch, source.toolchain))
@@ -100,24 +100,26 @@ def _ambiguous(choice: containers.Choice, where: str) -> tuple[Assumption, ...]:
     """Which of several modules' kernels of one name is loaded is the linker's business."""
     section = f".text.{choice.kernel}"
     codes = {
-        found.data if (found := member.cubin(where).section(section)) else b""
+        code.data if (code := member.cubin(where).section(section)) else b""
         for member in choice.members
     }
     if len(codes) == 1:
         return ()
     count = len(choice.members)
-    said = f"{count} modules have code of this name that differs; {choice.members[0].name} is taken"
-    return (Assumption(said, SourceSpan(where)),)
+    message = (
+        f"{count} modules have code of this name that differs; {choice.members[0].name} is taken"
+    )
+    return (Assumption(message, SourceSpan(where)),)
 
 
 def _module(job: Job) -> Compiled:
     entry = job.key(job.source.kernel or "")
-    found = cache.load(entry, _read) if entry else None
-    if found is None:
-        found = compiled(job)
+    compiled_module = cache.load(entry, _read) if entry else None
+    if compiled_module is None:
+        compiled_module = compile_module(job)
         if entry:
-            cache.store(entry, _written(found))
-    return found
+            cache.store(entry, _to_json(compiled_module))
+    return compiled_module
 
 
 def debug_information(job: Job, kernel: str = "") -> bytes:
@@ -128,19 +130,19 @@ def debug_information(job: Job, kernel: str = "") -> bytes:
     texts = job.texts()
     whole = replace(job, source=replace(job.source, kernel=None))
     if expression(job.source.kernel, texts) is None:
-        return _debugged(whole)
+        return _debug_cubin(whole)
     if any(map(_INSTANCES.search, texts)):
-        made = _debugged(whole)
+        made = _debug_cubin(whole)
         if made and kernel in Cubin(made, str(job.source.path)).kernels():
             return made
-    return _debugged(job)
+    return _debug_cubin(job)
 
 
-def _debugged(job: Job) -> bytes:
+def _debug_cubin(job: Job) -> bytes:
     entry = job.key("debug", job.source.kernel or "")
-    found = cache.load(entry, base64.b64decode) if entry else None
-    if found is not None:
-        return found
+    content = cache.load(entry, base64.b64decode) if entry else None
+    if content is not None:
+        return content
     with tempfile.TemporaryDirectory(prefix="perfassert-") as folder:
         try:
             made = compilers.with_debug_information(
@@ -155,7 +157,7 @@ def _debugged(job: Job) -> bytes:
     return made
 
 
-def compiled(job: Job) -> Compiled:
+def compile_module(job: Job) -> Compiled:
     """By the tools, without looking at what is remembered."""
     source, files = job.source, job.files.files
     with tempfile.TemporaryDirectory(prefix="perfassert-") as folder:
@@ -179,7 +181,7 @@ def template_hint(files: Mapping[Path, bytes]) -> str:
     return f"; templates need their arguments: {', '.join(templates)}"
 
 
-def _written(made: Compiled) -> dict[str, Any]:
+def _to_json(made: Compiled) -> dict[str, Any]:
     return {**asdict(made), "cubin": base64.b64encode(made.cubin).decode()}
 
 

@@ -38,10 +38,10 @@ def _by_abi(mangled: str) -> str | None:
     """By the C++ ABI, where the extension was built."""
     try:
         abi = import_module("perfassert.frontends.toolchain._abi")
-        found: str | None = abi.demangle(mangled)
+        name: str | None = abi.demangle(mangled)
     except (ImportError, ValueError):  # no such letters, a NUL
         return None
-    return found
+    return name
 
 
 def _by_parser(mangled: str) -> str | None:
@@ -155,11 +155,11 @@ def choose(wanted: str | None, mangled: Sequence[str], where: str, hint: str = "
             return mangled[0]
         what = "name the kernel" if mangled else "no kernel"
         raise KernelSourceError(f"{what}: {listed}{hint}")
-    found = fits(wanted, mangled)
-    if len(found) == 1:
-        return found[0]
-    if found:
-        full = ", ".join(sorted(demangle(name) for name in found))
+    matching = fits(wanted, mangled)
+    if len(matching) == 1:
+        return matching[0]
+    if matching:
+        full = ", ".join(sorted(demangle(name) for name in matching))
         raise KernelSourceError(f"kernel {wanted!r} is ambiguous in {where}: {full}")
     near = close_matches(wanted, {*shown, *map(base_name, shown)})
     raise KernelSourceError(f"no kernel {wanted!r}: {listed}{near}{hint}")
@@ -182,8 +182,8 @@ def fits(wanted: str, mangled: Sequence[str]) -> list[str]:
     key = _normal(wanted)
     names = [(name, demangle(name)) for name in mangled]
     for rule in rules:
-        if found := [name for name, plain in names if _normal(rule(plain)) == key]:
-            return found
+        if matching := [name for name, plain in names if _normal(rule(plain)) == key]:
+            return matching
     return _with_part(key, [(name, _normal(plain)) for name, plain in names])
 
 
@@ -192,8 +192,8 @@ def _with_part(part: str, names: Sequence[tuple[str, str]]) -> list[str]:
     if not part:
         return []
     word = re.compile(rf"(?<!\w){re.escape(part)}(?!\w)")
-    found = [name for name, plain in names if word.search(plain)]
-    return found or [name for name, plain in names if part in plain]
+    matching = [name for name, plain in names if word.search(plain)]
+    return matching or [name for name, plain in names if part in plain]
 
 
 def _without_namespaces(name: str) -> str:
@@ -225,12 +225,12 @@ def _normal(name: str) -> str:
 def without_addresses(name: str) -> str:
     """Template arguments ``&(twice(float))`` and ``&twice`` as C++ takes them: ``twice``."""
     parts, at = [], 0
-    for found in re.finditer(r"(?<=[<,])(\s*)&(\(?)", name):
-        if found.start() < at:
+    for match in re.finditer(r"(?<=[<,])(\s*)&(\(?)", name):
+        if match.start() < at:
             continue
-        parts += [name[at : found.start()], found[1]]
-        at = found.end()
-        if found[2]:
+        parts += [name[at : match.start()], match[1]]
+        at = match.end()
+        if match[2]:
             end = _closing(name, at - 1)
             parts.append(without_parameters(name[at:end]))
             at = end + 1

@@ -89,8 +89,8 @@ def compile_with_nvcc(what: Compilation, limit: float | None = None) -> tuple[by
     else:
         variables, commands, log = _commands(what, product, limit)
     for command in commands:
-        words = texts.placed(command)
-        if preprocessed := _preprocessed(words):
+        words = texts.place_texts(command)
+        if preprocessed := _preprocessed_file(words):
             _encode_names(what.folder / preprocessed)
         run = _run(what, Path(words[0]).name, words, variables, limit)
         log = "\n".join(filter(None, (log, run.log)))
@@ -118,11 +118,11 @@ def _commands(
     variables: dict[str, str] = {}
     commands = []
     for line in run.stderr.splitlines():
-        found = _LINE.fullmatch(line.strip())
-        if found is not None and found[1]:
-            variables[found[1]] = found[2]
-        elif found is not None:
-            split = shlex.split(found[2])
+        match = _LINE.fullmatch(line.strip())
+        if match is not None and match[1]:
+            variables[match[1]] = match[2]
+        elif match is not None:
+            split = shlex.split(match[2])
             if split and split[0] not in _CLEANING:
                 commands.append([_VARIABLE.sub(lambda m: variables[m[1]], w) for w in split])
     return {name: variables[name] for name in _KEPT if name in variables}, commands, ""
@@ -153,7 +153,7 @@ class _Texts:
     main: Sequence[str]
     origin: str
 
-    def placed(self, command: Sequence[str]) -> list[str]:
+    def place_texts(self, command: Sequence[str]) -> list[str]:
         """The command with the user's texts, each a word of its own."""
         words: list[str] = []
         for word in command:
@@ -170,7 +170,7 @@ class _Texts:
         return words
 
 
-def _preprocessed(command: Sequence[str]) -> str:
+def _preprocessed_file(command: Sequence[str]) -> str:
     """The file that a command reads and the host's preprocessor has written, if it does."""
     return next((word for word in command if word.endswith(".ii") and word != command[-1]), "")
 
@@ -180,11 +180,11 @@ def _encode_names(file: Path) -> None:
     if not file.is_file() or b"\\" not in (text := file.read_bytes()):
         return
 
-    def encoded(marker: re.Match[bytes]) -> bytes:
+    def encode_marker(marker: re.Match[bytes]) -> bytes:
         name = _ESCAPE.sub(lambda m: _LETTERS.get(m[1], m[0]), marker[2])
         return marker[1] + name + b'"'
 
-    file.write_bytes(_MARKER.sub(encoded, text))
+    file.write_bytes(_MARKER.sub(encode_marker, text))
 
 
 def _plain_path(what: Compilation) -> str:
