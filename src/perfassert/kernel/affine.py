@@ -58,7 +58,7 @@ class Affine:
     constant: int
     terms: tuple[tuple[Symbol, int], ...] = ()
 
-    def scaled(self, factor: int) -> Affine:
+    def scale(self, factor: int) -> Affine:
         """Every coefficient times ``factor``."""
         if factor == 0:
             return Affine(0)
@@ -111,7 +111,7 @@ def bind(expression: Expression, names: Mapping[str, int], fail: Fail) -> Affine
     if operator == "+":
         return add(left, right)
     if operator == "-":
-        return add(left, right.scaled(-1))
+        return add(left, right.scale(-1))
     if operator == "*":
         return _product(left, right, expression, fail)
     if right.terms:
@@ -132,15 +132,15 @@ def _unknown(name: str, names: Mapping[str, int]) -> str:
 def _product(left: Affine, right: Affine, node: Operation, fail: Fail) -> Affine:
     if left.terms and right.terms:
         fail("a product of two coordinates is not affine", node.column, node.text)
-    return right.scaled(left.constant) if right.terms else left.scaled(right.constant)
+    return right.scale(left.constant) if right.terms else left.scale(right.constant)
 
 
 def _division(operator: str, dividend: Affine, divisor: int, names: Dimensions) -> Affine:
     sign = 1 if divisor > 0 else -1
-    whole = quotient(_global(dividend.scaled(sign), names), divisor * sign)
+    whole = quotient(_global(dividend.scale(sign), names), divisor * sign)
     if operator == "//":
         return whole
-    return add(dividend, whole.scaled(-divisor))
+    return add(dividend, whole.scale(-divisor))
 
 
 def quotient(dividend: Affine, divisor: int) -> Affine:
@@ -186,7 +186,7 @@ def split_axis(form: Affine, axis: str, block: int) -> Affine:
             parts.append(Affine(0, ((Call(symbol.function, inner), coefficient),)))
         elif symbol == axis:
             whole = ((f"threadIdx.{axis}", 1), (f"blockIdx.{axis}", block))
-            parts.append(Affine(0, whole).scaled(coefficient))
+            parts.append(Affine(0, whole).scale(coefficient))
         else:
             parts.append(Affine(0, ((symbol, coefficient),)))
     return add(*parts)
@@ -254,17 +254,17 @@ class Forms:
         return form.constant, tuple((self._number(s), c) for s, c in form.terms)
 
     def _number(self, symbol: Symbol) -> int:
-        found = self._numbers.get(symbol)
-        if found is None:
+        number = self._numbers.get(symbol)
+        if number is None:
             inner: tuple[Affine, ...] = ()
             if isinstance(symbol, Quotient):
                 inner = (symbol.dividend,)
             elif isinstance(symbol, Call):
                 inner = symbol.arguments
             sums = tuple(map(self._sum, inner))
-            found = self._numbers[symbol] = len(self._steps)
+            number = self._numbers[symbol] = len(self._steps)
             self._steps.append((symbol, sums))
-        return found
+        return number
 
     def __call__(self, values: Mapping[Name, IntArray]) -> list[IntArray]:
         """The forms for arrays of coordinates that broadcast together."""

@@ -41,14 +41,14 @@ def read_array(place: str) -> Array:
     if reader is None:
         raise LaunchError(f"{place}: data is read from .npy, .npz and .mtx files")
     try:
-        found = reader(path, part)
+        array = reader(path, part)
     except _DAMAGED as error:
         why = str(error).partition(". ")[0] or type(error).__name__  # then numpy advises pickle
         raise LaunchError(f"{path} cannot be read: {why}; write it again") from None
-    if not isinstance(found, np.ndarray) or found.dtype.kind not in "biufc":
-        what = getattr(found, "dtype", "no array")
+    if not isinstance(array, np.ndarray) or array.dtype.kind not in "biufc":
+        what = getattr(array, "dtype", "no array")
         raise LaunchError(f"{place} holds no numbers, but {what}; write them with numpy.save")
-    return found
+    return array
 
 
 def file_and_part(place: str) -> tuple[str, str]:
@@ -76,10 +76,10 @@ def _from_archive(path: str, part: str) -> Array:
                 f"{close_matches(part, names) or f': {path}:{names[0]}'}"
                 if names else f"{path} holds no array"
             )  # fmt: skip
-        if any(held.file_size > _UNPACKED for held in archive.zip.infolist()):
+        if any(member.file_size > _UNPACKED for member in archive.zip.infolist()):
             raise LaunchError(f"{path} holds more than 1 GiB unpacked; write a part of it")
-        found: Array = archive[part]
-        return found
+        array: Array = archive[part]
+        return array
 
 
 def _from_matrix(path: str, part: str) -> Array:
@@ -93,12 +93,12 @@ def _from_matrix(path: str, part: str) -> Array:
         head = file.readline().lower().split()
         if head[:3] != ["%%matrixmarket", "matrix", "coordinate"] or len(head) < 5:
             raise LaunchError(f"{path} is no Matrix Market file in coordinate format")
-        told = (line for line in file if line.strip() and not line.startswith("%"))
-        rows, columns, entries = (int(n) for n in next(told, "").split())
+        lines = (line for line in file if line.strip() and not line.startswith("%"))
+        rows, columns, entries = (int(n) for n in next(lines, "").split())
         if max(rows, columns) > _ROWS:
             raise LaunchError(f"{path} states more than {_ROWS} rows or columns; write it as .npz")
-        first = next(told, None)
-        table = np.empty((0, 3)) if first is None else np.loadtxt(chain([first], told), ndmin=2)
+        first = next(lines, None)
+        table = np.empty((0, 3)) if first is None else np.loadtxt(chain([first], lines), ndmin=2)
     if len(table) != entries:
         raise LaunchError(f"{path} states {entries} entries and has {len(table)}")
     if head[3] == "complex":

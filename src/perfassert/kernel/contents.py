@@ -41,14 +41,14 @@ def contents(buffer: Buffer, names: Mapping[str, int] | None = None) -> Array | 
     if buffer.fill is None:
         return None
     size = int(np.prod(buffer.shape, dtype=np.int64))
-    made = _generated(buffer.fill.strip(), size, np.random.default_rng(buffer.seed), names or {})
+    made = _generate(buffer.fill.strip(), size, np.random.default_rng(buffer.seed), names or {})
     return _fitting(made, buffer)
 
 
 def check_generator(buffer: Buffer, names: Mapping[str, int]) -> None:
     """Raises what :func:`contents` would for the generator's text, at no cost."""
     assert buffer.fill is not None
-    _generated(buffer.fill.strip(), 0, np.random.default_rng(buffer.seed), names)
+    _generate(buffer.fill.strip(), 0, np.random.default_rng(buffer.seed), names)
     _type(buffer)
 
 
@@ -74,16 +74,16 @@ def _type(buffer: Buffer) -> np.dtype[Any]:
         raise LaunchError(f"{buffer.dtype!r} is no type that numpy knows") from None
 
 
-def _generated(
+def _generate(
     text: str, size: int, generator: np.random.Generator, names: Mapping[str, int]
 ) -> Array:
-    if found := _MODULO.match(text):
-        divisor = _number(found[1], names, text)
+    if match := _MODULO.match(text):
+        divisor = _number(match[1], names, text)
         if divisor < 1:
             raise LaunchError(f"generator {text!r}: the divisor must be at least 1, not {divisor}")
         return np.arange(size) % min(divisor, max(size, 1))  # which need not fit in 64 bits
-    if found := _CONSTANT.match(text):
-        return np.full(size, _constant(found[1], names, text))
+    if match := _CONSTANT.match(text):
+        return np.full(size, _constant(match[1], names, text))
     call = _CALL.match(text)
     if call is None or call[2] not in _NAMES:
         near = close_matches(call[2] if call else text, _NAMES)
@@ -92,12 +92,12 @@ def _generated(
     if call[1] and call[2] != "random":
         raise LaunchError(f"generator {text!r}: only random numbers can be sorted")
     if "seed" in options:
-        generator = _seeded(options.pop("seed"), text)
+        generator = _seeded_generator(options.pop("seed"), text)
     made = _MAKERS[call[2]](text, size, generator, arguments, options)
     return np.sort(made) if call[1] else made
 
 
-def _seeded(seed: object, text: str) -> np.random.Generator:
+def _seeded_generator(seed: object, text: str) -> np.random.Generator:
     """A seed in the text comes before the buffer's own."""
     if not isinstance(seed, int) or seed < 0:
         raise LaunchError(f"generator {text!r}: seed must be a whole number ≥ 0, not {seed!r}")
@@ -157,11 +157,11 @@ def _csr_rows(
 
 _MAKERS: Mapping[str, Callable[..., Array]] = {
     "random": _random, "permutation": _permutation, "arange": _arange, "csr_rows": _csr_rows,
-    "constant": lambda text, *_: _refused(text),
+    "constant": lambda text, *_: _reject_call(text),
 }  # fmt: skip
 
 
-def _refused(text: str) -> Array:
+def _reject_call(text: str) -> Array:
     raise LaunchError(f"generator {text!r}: write constant 3")
 
 

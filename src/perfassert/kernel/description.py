@@ -209,7 +209,7 @@ class Kernel(ABC):
         assumptions: tuple[Assumption, ...] = ()
         if any(n.touches_global for n in graph.nodes):
             accesses, assumptions = read_accesses(
-                fields, *_named(graph), {} if proxies is None else proxies
+                fields, *_named_accesses(graph), {} if proxies is None else proxies
             )
         elif proxies:
             raise KernelError(
@@ -230,7 +230,7 @@ class Kernel(ABC):
         )
 
 
-def _named(graph: InstructionGraph) -> tuple[list[str], list[str]]:
+def _named_accesses(graph: InstructionGraph) -> tuple[list[str], list[str]]:
     """The accesses of global memory that nodes name: loads and stores."""
     touching = [(n.access, n.produces) for n in graph.nodes if n.touches_global and n.access]
     loads, stores = ([text for text, load in touching if load is side] for side in (True, False))
@@ -248,13 +248,13 @@ class CompiledKernel(Kernel):
     compiled: Compiled
     spelled_out: Callable[[Launch], Launch] | None = None
 
-    def launched(self, launch: Launch) -> Launch:
+    def spell_out(self, launch: Launch) -> Launch:
         """The launch with the arguments that the code has."""
         return launch if self.spelled_out is None else self.spelled_out(launch)
 
     def bind(self, launch: Launch, arch: str, warp_size: int) -> tuple[BoundKernel, Launch]:
         """See :meth:`Compiled.bind`."""
-        return self.compiled.bind(self.launched(launch), arch, warp_size)
+        return self.compiled.bind(self.spell_out(launch), arch, warp_size)
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
@@ -323,7 +323,7 @@ class GraphKernel(WrittenKernel):
     graph: InstructionGraph
     latencies: Mapping[str, LatencyRule] = field(default_factory=dict)
 
-    def placed(self) -> InstructionGraph:
+    def with_spaces(self) -> InstructionGraph:
         """The graph with spaces by pipelines, where neither a node nor its class says what it
         touches."""
         spaces = {

@@ -85,8 +85,8 @@ class Pieces:
 
         ends = np.array([first, last], np.int64) << ADDRESS_BITS
         start, stop = np.searchsorted(self.keys, ends)
-        found: npt.NDArray[np.int64] = self.keys[start:stop] & ((1 << ADDRESS_BITS) - 1)
-        return found
+        numbers: npt.NDArray[np.int64] = self.keys[start:stop] & ((1 << ADDRESS_BITS) - 1)
+        return numbers
 
 
 @dataclass(frozen=True, slots=True)

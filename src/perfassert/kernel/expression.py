@@ -95,15 +95,15 @@ def to_text(expression: Expression) -> str:
     if isinstance(expression, Variable):
         return expression.name
     level = _LEVEL[expression.operator]
-    left = _bracketed(expression.left, level)
-    right = _bracketed(expression.right, level + (expression.operator != "+"))
+    left = _in_brackets(expression.left, level)
+    right = _in_brackets(expression.right, level + (expression.operator != "+"))
     return f"{left} {expression.operator} {right}"
 
 
 _LEVEL = {"+": 1, "-": 1, "*": 2, "//": 2, "%": 2}
 
 
-def _bracketed(expression: Expression, level: int) -> str:
+def _in_brackets(expression: Expression, level: int) -> str:
     text = to_text(expression)
     if isinstance(expression, Operation) and _LEVEL[expression.operator] < level:
         return f"({text})"

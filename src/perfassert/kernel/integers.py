@@ -35,5 +35,5 @@ def _read(text: str, error: type[PerfAssertError]) -> Expression:
     try:
         return NumberReader(text).read()
     except NotAnExpression as reason:
-        said = "not an expression" if str(reason).startswith("not an") else reason
-        raise error(f"{text!r}: {said}") from None
+        problem = "not an expression" if str(reason).startswith("not an") else reason
+        raise error(f"{text!r}: {problem}") from None

@@ -189,14 +189,14 @@ class MachineInstruction:
 
     def read_registers(self) -> tuple[int, ...]:
         """Registers of which it needs the value that they have before it, the guard first."""
-        found = dict.fromkeys((self.guard,) if self.guard > 0 else ())
+        registers = dict.fromkeys((self.guard,) if self.guard > 0 else ())
         written: set[int] = set()
         for operation in self.operations:
-            found.update((s, None) for s in operation.sources if s not in written)
+            registers.update((s, None) for s in operation.sources if s not in written)
             written.update(operation.targets)
         for operation in self.inputs:
-            found.update((s, None) for s in operation.sources if s not in written)
-        return tuple(r for r in dict.fromkeys((*found, *self.reads)) if r > 0)
+            registers.update((s, None) for s in operation.sources if s not in written)
+        return tuple(r for r in dict.fromkeys((*registers, *self.reads)) if r > 0)
 
 
 class Source(Enum):

@@ -81,14 +81,14 @@ class Symbols:
 
     def _value(self, terms: Mapping[Monomial, int]) -> Value:
         key = tuple(sorted((m, c) for m, c in terms.items() if c))
-        found = self._values.get(key)
-        if found is None:
+        value = self._values.get(key)
+        if value is None:
             if any(c.bit_length() > _MAX_BITS for _, c in key):
-                found = self.unknown(f"a number of too many bits, {len(self._values)}")
+                value = self.unknown(f"a number of too many bits, {len(self._values)}")
             else:
-                found = Value(len(self._values), key)
-            self._values[key] = found
-        return found
+                value = Value(len(self._values), key)
+            self._values[key] = value
+        return value
 
     def number(self, value: int) -> Value:
         """A constant."""
@@ -111,37 +111,37 @@ class Symbols:
 
     def _atom(self, function: str, name: Name, arguments: tuple[Value, ...]) -> Value:
         key = (function, name, tuple(a.index for a in arguments))
-        found = self._atoms.get(key)
-        if found is None:
-            depth, size = self._measured(function, arguments)
+        value = self._atoms.get(key)
+        if value is None:
+            depth, size = self._measure(function, arguments)
             if depth > _MAX_DEPTH or size > _MAX_SIZE:
                 # what follows walks expressions recursively, and written out where they are shared
                 name = name or f"an expression too large to follow, {len(self.atoms)}"
-                found = self._atoms[key] = self._atom("data", name, ())
-                return found
+                value = self._atoms[key] = self._atom("data", name, ())
+                return value
             self._extent.append((depth, size))
             atom = Atom(len(self.atoms), function, name, arguments)
             self.atoms.append(atom)
-            found = self._atoms[key] = self._value({(atom.index,): 1})
-        return found
+            value = self._atoms[key] = self._value({(atom.index,): 1})
+        return value
 
-    def _measured(self, function: str, arguments: tuple[Value, ...]) -> tuple[int, int]:
+    def _measure(self, function: str, arguments: tuple[Value, ...]) -> tuple[int, int]:
         inner = [self._extent[a] for v in arguments for m, _ in v.terms for a in m]
         depth = 1 + max((d for d, _ in inner), default=0)
         return depth, 1 if function == "data" else 1 + sum(s for _, s in inner)
 
     def wide(self, value: Value) -> bool:
         """Whether numbers occur that only arithmetic with wrap-around makes sense of (a hash)."""
-        found = self._wide.get(value.index)
-        if found is None:
-            found = any(abs(c) >= _WIDE for _, c in value.terms) or any(
+        wide = self._wide.get(value.index)
+        if wide is None:
+            wide = any(abs(c) >= _WIDE for _, c in value.terms) or any(
                 self.wide(argument)
                 for a in value.atoms
                 if self.atoms[a].function != "data"
                 for argument in self.atoms[a].arguments
             )
-            self._wide[value.index] = found
-        return found
+            self._wide[value.index] = wide
+        return wide
 
     # Arithmetic
 
@@ -151,7 +151,7 @@ class Symbols:
         for value in values:
             for monomial, coefficient in value.terms:
                 terms[monomial] = terms.get(monomial, 0) + coefficient
-        return self._bounded(terms)
+        return self._limit_terms(terms)
 
     def sub(self, left: Value, right: Value) -> Value:
         """The difference."""
@@ -170,19 +170,19 @@ class Symbols:
             if number is not None:
                 return self.scale(other, number)
         key = (min(left.index, right.index), max(left.index, right.index))
-        found = self._products.get(key)
-        if found is None and _degree(left) + _degree(right) > _MAX_DEGREE:
-            found = self._products[key] = self.unknown("a power", left, right)
-        if found is None:
+        product = self._products.get(key)
+        if product is None and _degree(left) + _degree(right) > _MAX_DEGREE:
+            product = self._products[key] = self.unknown("a power", left, right)
+        if product is None:
             terms: dict[Monomial, int] = {}
             for m, c in left.terms:
                 for n, d in right.terms:
                     monomial = tuple(sorted(m + n))
                     terms[monomial] = terms.get(monomial, 0) + c * d
-            found = self._products[key] = self._bounded(terms)
-        return found
+            product = self._products[key] = self._limit_terms(terms)
+        return product
 
-    def _bounded(self, terms: dict[Monomial, int]) -> Value:
+    def _limit_terms(self, terms: dict[Monomial, int]) -> Value:
         if len(terms) <= _MAX_TERMS:
             return self._value(terms)
         return self.unknown(f"an expression of {len(terms)} terms", self._value(terms))
@@ -381,10 +381,10 @@ class Symbols:
             return self.one
         if relation == "==" and difference.terms[-1][1] < 0:
             difference = self.scale(difference, -1)
-        parts = self._parted(relation, difference)
+        parts = self._split_extremes(relation, difference)
         return self.call(relation, difference, self.zero) if parts is None else parts
 
-    def _parted(self, relation: str, difference: Value) -> Value | None:
+    def _split_extremes(self, relation: str, difference: Value) -> Value | None:
         """``max(a, b) < c`` as ``a < c and b < c``, and alike: guards that compilers merged."""
         if relation == "==":
             return self._all_zero(difference)
@@ -455,18 +455,20 @@ class Symbols:
 
     def nonnegative(self, value: Value) -> bool:
         """Whether the value is sure not to be below 0; indices and counters never are."""
-        found = self._signs.get(value.index)
-        if found is None:
+        nonnegative = self._signs.get(value.index)
+        if nonnegative is None:
             self._signs[value.index] = False  # while it is being decided
-            found = all(
+            nonnegative = all(
                 c > 0 and all(self._atom_nonnegative(self.atoms[a]) for a in m)
                 for m, c in value.terms
             )
-            if not found:  # a remainder is not, whatever it is the remainder of
+            if not nonnegative:  # a remainder is not, whatever it is the remainder of
                 left = [self.sub(value, rest) for rest, _ in self._remainders(value)]
-                found = any(len(v.terms) < len(value.terms) and self.nonnegative(v) for v in left)
-            self._signs[value.index] = found
-        return found
+                nonnegative = any(
+                    len(v.terms) < len(value.terms) and self.nonnegative(v) for v in left
+                )
+            self._signs[value.index] = nonnegative
+        return nonnegative
 
     def _atom_nonnegative(self, atom: Atom) -> bool:
         if not atom.function:
@@ -584,14 +586,14 @@ class Symbols:
 
     def inside(self, value: Value) -> frozenset[int]:
         """All atoms that the value depends on, through functions too."""
-        found = self._within.get(value.index)
-        if found is None:
+        atoms = self._within.get(value.index)
+        if atoms is None:
             all_atoms = set(value.atoms)
             for atom in value.atoms:
                 for argument in self.atoms[atom].arguments:
                     all_atoms |= self.inside(argument)
-            found = self._within[value.index] = frozenset(all_atoms)
-        return found
+            atoms = self._within[value.index] = frozenset(all_atoms)
+        return atoms
 
     def unknowns(self, value: Value) -> Iterator[Atom]:
         """The data-dependent atoms in a value."""
@@ -631,19 +633,19 @@ class Symbols:
         """``value`` with atoms replaced; ``memo`` belongs to this replacement alone."""
         if not replacement or self.inside(value).isdisjoint(replacement):
             return value
-        found = memo.get(value.index)
-        if found is not None:
-            return found
+        known = memo.get(value.index)
+        if known is not None:
+            return known
         parts = []
         for monomial, coefficient in value.terms:
             term = self.number(coefficient)
             for atom in monomial:
-                term = self.mul(term, self._substituted(atom, replacement, memo))
+                term = self.mul(term, self._substitute_atom(atom, replacement, memo))
             parts.append(term)
         result = memo[value.index] = self.add(*parts)
         return result
 
-    def _substituted(
+    def _substitute_atom(
         self, index: int, replacement: Mapping[int, Value], memo: dict[int, Value]
     ) -> Value:
         if index in replacement:
@@ -659,26 +661,26 @@ class Symbols:
         if not facts:
             return value
         key = (value.index, facts)
-        found = self._assuming.get(key)
-        if found is None:
+        result = self._assuming.get(key)
+        if result is None:
             replacement = {
                 a: decided
                 for a in self.inside(value)
-                if (decided := self._decided(self.atoms[a], facts)) is not None
+                if (decided := self._decide(self.atoms[a], facts)) is not None
             }
-            found = value
+            result = value
             if replacement:
-                found = self.assuming(self.substitute(value, replacement, {}), facts)
-            self._assuming[key] = found
-        return found
+                result = self.assuming(self.substitute(value, replacement, {}), facts)
+            self._assuming[key] = result
+        return result
 
-    def _decided(self, atom: Atom, facts: frozenset[int]) -> Value | None:
+    def _decide(self, atom: Atom, facts: frozenset[int]) -> Value | None:
         """What an atom is where the facts hold: a condition, a choice, a quotient that is 0."""
         if atom.function == "select" or (atom.function == "data" and len(atom.arguments) == 3):
             choice, yes, no = atom.arguments
-            if self._implied(choice, facts):
+            if self._is_implied(choice, facts):
                 return yes
-            return no if self._implied(self.negated(choice), facts) else None
+            return no if self._is_implied(self.negated(choice), facts) else None
         own = self._value({(atom.index,): 1})
         if atom.function == "//":
             zero = self._atoms.get(("==", "", (own.index, self.zero.index)))
@@ -689,7 +691,7 @@ class Symbols:
             return self.one
         return self.zero if self.negated(own).index in facts else None
 
-    def _implied(self, condition: Value, facts: frozenset[int]) -> bool:
+    def _is_implied(self, condition: Value, facts: frozenset[int]) -> bool:
         return all(part.index in facts for part in self.conjuncts(condition))
 
     def evaluate(
@@ -701,14 +703,14 @@ class Symbols:
             atom = self.atoms[index]
             if atom.function in ("", "data") and atom.name not in names:
                 return atom
-        return self._computed(value, names, {} if memo is None else memo)
+        return self._compute(value, names, {} if memo is None else memo)
 
-    def _computed(
+    def _compute(
         self, value: Value, names: Mapping[Name, IntArray], memo: dict[int, IntArray]
     ) -> IntArray:
-        found = memo.get(value.index)
-        if found is not None:
-            return found
+        known = memo.get(value.index)
+        if known is not None:
+            return known
         total: IntArray = np.zeros((), dtype=np.int64)
         for monomial, coefficient in value.terms:
             term: IntArray = np.asarray(coefficient, dtype=np.int64)
@@ -717,7 +719,7 @@ class Symbols:
                 if atom.function in ("", "data"):
                     term = term * names[atom.name]
                 else:
-                    inner = [self._computed(a, names, memo) for a in atom.arguments]
+                    inner = [self._compute(a, names, memo) for a in atom.arguments]
                     term = term * apply(atom.function, inner)
             total = total + term
         memo[value.index] = total

@@ -189,7 +189,7 @@ def _graph(kernel: Description) -> InstructionGraph:
     if isinstance(kernel, BoundKernel):
         return kernel.graph
     if isinstance(kernel, GraphKernel):
-        return with_touches(kernel.placed(), kernel)
+        return with_touches(kernel.with_spaces(), kernel)
     assert isinstance(kernel, AccessKernel)
     return with_touches(access_graph(kernel), kernel)
 

@@ -204,11 +204,11 @@ class Binder:
         nx, ny, _ = self.launch.block
         thread = add(
             self._variable("threadIdx.x"),
-            self._variable("threadIdx.y").scaled(nx),
-            self._variable("threadIdx.z").scaled(nx * ny),
+            self._variable("threadIdx.y").scale(nx),
+            self._variable("threadIdx.z").scale(nx * ny),
         )
         warp = quotient(thread, self.warp_size)
-        return warp if name == "warpid" else add(thread, warp.scaled(-self.warp_size))
+        return warp if name == "warpid" else add(thread, warp.scale(-self.warp_size))
 
     def _function(self, function: str, arguments: tuple[Affine, ...]) -> Affine:
         bounds = [interval(a, self.ranges) for a in arguments]
@@ -353,7 +353,7 @@ class Binder:
         if loop_range.fewest == loop_range.most or trips is None or loop_range.assumed:
             return None
         counter = Affine(0, ((LoopCounter(loop), 1),))
-        return below_zero(add(self.form(trips).scaled(-1), counter))
+        return below_zero(add(self.form(trips).scale(-1), counter))
 
     def assume(self, text: str, span: SourceSpan | None = None, stands_for: str = "") -> Assumption:
         """Note an assumption once; ``stands_for``: one of :data:`~perfassert.source.STAND_INS`."""
@@ -493,9 +493,9 @@ def _places(low: int, high: int, count: int) -> IntArray:
 
 def _product(left: Affine, right: Affine) -> Affine:
     if not left.terms:
-        return right.scaled(left.constant)
+        return right.scale(left.constant)
     if not right.terms:
-        return left.scaled(right.constant)
+        return left.scale(right.constant)
     return Affine(0, ((Call("*", (left, right)), 1),))
 
 

@@ -131,7 +131,7 @@ def _bulk(
         low, high = interval(form, binder.ranges)
         beyond = add(form, Affine(-extent))
         clipped += [below_zero(beyond)] if high >= extent else []
-        clipped += [below_zero(add(form.scaled(-1), Affine(-1)))] if low < 0 else []
+        clipped += [below_zero(add(form.scale(-1), Affine(-1)))] if low < 0 else []
     return replace(
         made, loops=(*made.loops, *box.loops), ranges={**made.ranges, **own},
         pieces=max(box.pieces, 1), conditions=(*made.conditions, *clipped),
@@ -177,7 +177,7 @@ def _whole(binder: Binder, access: MemoryAccess) -> Affine | None:
     if seen is None or _is_sampled(binder, access):
         return None
     form = as_spread(apart(seen, access.bytes), ANYTHING, binder.launch, binder.ranges)
-    return with_global_coordinates(form.scaled(access.bytes), binder.names)
+    return with_global_coordinates(form.scale(access.bytes), binder.names)
 
 
 def _apart(binder: Binder, address: Value) -> str:

@@ -69,7 +69,7 @@ def dependence(program: Program, atom: Atom) -> Dependence:
 def stand_in(depends: Dependence, scale: int, launch: Launch, ranges: Ranges) -> Affine:
     """A number that differs wherever the unknown may, ``scale`` bytes apart for each 1."""
     factor = SCATTER if depends.scattered and abs(scale) < _SECTOR else 1
-    return add(*_coordinates(depends, launch, ranges)).scaled(factor)
+    return add(*_coordinates(depends, launch, ranges)).scale(factor)
 
 
 def _coordinates(depends: Dependence, launch: Launch, ranges: Ranges) -> Sequence[Affine]:
@@ -131,7 +131,7 @@ def within(index: Affine, values: int | None, ranges: Ranges) -> Affine:
     """The number, or what remains of it where it would lead out of the buffer."""
     if values is None or interval(index, ranges)[1] < values:
         return index
-    return add(index, quotient(index, values).scaled(-values))
+    return add(index, quotient(index, values).scale(-values))
 
 
 def seen_addresses(program: Program, executed: Executed | None) -> dict[int, Spread]:
@@ -172,7 +172,7 @@ def as_spread(distance: Apart, depends: Dependence, launch: Launch, ranges: Rang
             parts.append(Affine(0, ((counter, stride),)))
             stride *= ranges[counter][1] + 1
     index = add(*parts)
-    index = quotient(index, distance.shared) if distance.shared > 1 else index.scaled(distance.step)
+    index = quotient(index, distance.shared) if distance.shared > 1 else index.scale(distance.step)
     return within(index, distance.within, ranges)
 
 
