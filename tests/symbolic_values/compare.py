@@ -63,7 +63,7 @@ def compare(seed, engines=(True,)):
 
 def _evaluated(symbols, value, names, memo):
     """For every thread, with integers of any size; None: it is not known."""
-    for index in symbols.inside(value):
+    for index in symbols.free_atoms(value):
         atom = symbols.atoms[index]
         if atom.function not in _FUNCTIONS and atom.name not in names:
             return None  # data, or a step of a division, which means nothing alone

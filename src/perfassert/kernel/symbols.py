@@ -282,7 +282,7 @@ class Symbols:
                 return self.number(own & number)
             if number > 0 and number & (number + 1) == 0:
                 return self.mod(value, self.number(number + 1))
-            limit = self.below(value)
+            limit = self.power_of_two_bound(value)
             if limit and (limit - 1) & ~number == 0:
                 return value  # it has no bit that the mask clears
             low = number & -number
@@ -298,7 +298,7 @@ class Symbols:
         if left is self.zero or right is self.zero:
             return self.add(left, right)
         for value, other in ((left, right), (right, left)):
-            below = self.below(other)
+            below = self.power_of_two_bound(other)
             if below and all(c % below == 0 for _, c in value.terms):
                 return self.add(value, other)
         return self._bits("|", left, right)
@@ -324,7 +324,7 @@ class Symbols:
             left, right = right, left
         return self.call(function, left, right)
 
-    def below(self, value: Value) -> int:
+    def power_of_two_bound(self, value: Value) -> int:
         """A power of two that the value, known not to be negative, stays below; 0 if unknown."""
         number = value.constant
         if number is not None:
@@ -370,7 +370,7 @@ class Symbols:
             left, right = right, left
             relation = "<" if relation == ">" else ">="
         if relation in (">=", "!="):
-            return self.negated(self.compare("<" if relation == ">=" else "==", left, right))
+            return self.logical_not(self.compare("<" if relation == ">=" else "==", left, right))
         difference = self.sub(left, right)
         number = difference.constant
         if number is not None:
@@ -398,7 +398,7 @@ class Symbols:
                 for a in atom.arguments
             )
             least = (atom.function == "min") == (factor > 0)
-            return self.either(left, right) if least else self.both(left, right)
+            return self.logical_or(left, right) if least else self.logical_and(left, right)
         return None
 
     def _parts_below(self, atom: Atom, factor: int, difference: Value) -> bool:
@@ -420,7 +420,7 @@ class Symbols:
         atom = self.atoms[difference.terms[0][0][0]]
         if atom.function == "|":
             left, right = (self.compare("==", a, self.zero) for a in atom.arguments)
-            return self.both(left, right)
+            return self.logical_and(left, right)
         divided = atom.function == "//" and (atom.arguments[1].constant or 0) > 0
         if divided and self.nonnegative(atom.arguments[0]):
             return self.compare("<", *atom.arguments)
@@ -481,7 +481,7 @@ class Symbols:
             return all(map(self.nonnegative, atom.arguments[1:]))
         return atom.function in _CONDITIONS
 
-    def negated(self, condition: Value) -> Value:
+    def logical_not(self, condition: Value) -> Value:
         """1 − condition."""
         number = condition.constant
         if number is not None:
@@ -492,7 +492,7 @@ class Symbols:
                 return atom.arguments[0]
         return self.call("not", condition)
 
-    def both(self, left: Value, right: Value) -> Value:
+    def logical_and(self, left: Value, right: Value) -> Value:
         """Conjunction."""
         return self._junction("and", self.zero, self.one, left, right)
 
@@ -500,10 +500,10 @@ class Symbols:
         """Conjunction of any number."""
         result = self.one
         for condition in conditions:
-            result = self.both(result, condition)
+            result = self.logical_and(result, condition)
         return result
 
-    def either(self, left: Value, right: Value) -> Value:
+    def logical_or(self, left: Value, right: Value) -> Value:
         """Disjunction."""
         return self._junction("or", self.one, self.zero, left, right)
 
@@ -516,14 +516,14 @@ class Symbols:
             return right
         if right is neutral:
             return left
-        if self.negated(left) is right:
+        if self.logical_not(left) is right:
             return absorbing
         parts: dict[int, Value] = {}
         for side in (left, right):
             for part in self.conjuncts(side, function):
                 parts[part.index] = part
         for part in parts.values():
-            if self.negated(part).index in parts:
+            if self.logical_not(part).index in parts:
                 return absorbing
         ordered = [parts[i] for i in sorted(parts)]
         if len(ordered) == 1:
@@ -543,7 +543,7 @@ class Symbols:
                 return tuple(
                     part
                     for a in inner.arguments
-                    for part in self.conjuncts(self.negated(a), function)
+                    for part in self.conjuncts(self.logical_not(a), function)
                 )
         return (condition,)
 
@@ -557,7 +557,7 @@ class Symbols:
         if yes is self.one and no is self.zero:
             return condition
         if yes is self.zero and no is self.one:
-            return self.negated(condition)
+            return self.logical_not(condition)
         if self._divides(condition, no):
             return no
         common = self._common(yes, no)
@@ -579,25 +579,25 @@ class Symbols:
         divisors = (x, self.maximum(x, self.scale(x, -1)))
         return any(
             self.atoms[a].function == "//" and self.atoms[a].arguments[1] in divisors
-            for a in self.inside(value)
+            for a in self.free_atoms(value)
         )
 
     # Reading values
 
-    def inside(self, value: Value) -> frozenset[int]:
+    def free_atoms(self, value: Value) -> frozenset[int]:
         """All atoms that the value depends on, through functions too."""
         atoms = self._within.get(value.index)
         if atoms is None:
             all_atoms = set(value.atoms)
             for atom in value.atoms:
                 for argument in self.atoms[atom].arguments:
-                    all_atoms |= self.inside(argument)
+                    all_atoms |= self.free_atoms(argument)
             atoms = self._within[value.index] = frozenset(all_atoms)
         return atoms
 
     def unknowns(self, value: Value) -> Iterator[Atom]:
         """The data-dependent atoms in a value."""
-        for index in sorted(self.inside(value)):
+        for index in sorted(self.free_atoms(value)):
             if self.atoms[index].function == "data":
                 yield self.atoms[index]
 
@@ -623,7 +623,7 @@ class Symbols:
             else:
                 rest[monomial] = coefficient
         result = self._value(factor), self._value(rest)
-        if any(atom in self.inside(part) for part in result):
+        if any(atom in self.free_atoms(part) for part in result):
             return None
         return result
 
@@ -631,7 +631,7 @@ class Symbols:
         self, value: Value, replacement: Mapping[int, Value], memo: dict[int, Value]
     ) -> Value:
         """``value`` with atoms replaced; ``memo`` belongs to this replacement alone."""
-        if not replacement or self.inside(value).isdisjoint(replacement):
+        if not replacement or self.free_atoms(value).isdisjoint(replacement):
             return value
         known = memo.get(value.index)
         if known is not None:
@@ -654,7 +654,7 @@ class Symbols:
         arguments = tuple(self.substitute(a, replacement, memo) for a in atom.arguments)
         if all(a is b for a, b in zip(arguments, atom.arguments, strict=True)):
             return self._atom(atom.function, atom.name, atom.arguments)
-        return self.remade(atom, arguments)
+        return self.rebuild(atom, arguments)
 
     def assuming(self, value: Value, facts: frozenset[int]) -> Value:
         """``value`` where conditions hold, given by their indices: selections are decided."""
@@ -665,7 +665,7 @@ class Symbols:
         if result is None:
             replacement = {
                 a: decided
-                for a in self.inside(value)
+                for a in self.free_atoms(value)
                 if (decided := self._decide(self.atoms[a], facts)) is not None
             }
             result = value
@@ -680,7 +680,7 @@ class Symbols:
             choice, yes, no = atom.arguments
             if self._is_implied(choice, facts):
                 return yes
-            return no if self._is_implied(self.negated(choice), facts) else None
+            return no if self._is_implied(self.logical_not(choice), facts) else None
         own = self._value({(atom.index,): 1})
         if atom.function == "//":
             zero = self._atoms.get(("==", "", (own.index, self.zero.index)))
@@ -689,7 +689,7 @@ class Symbols:
             return None
         if own.index in facts:
             return self.one
-        return self.zero if self.negated(own).index in facts else None
+        return self.zero if self.logical_not(own).index in facts else None
 
     def _is_implied(self, condition: Value, facts: frozenset[int]) -> bool:
         return all(part.index in facts for part in self.conjuncts(condition))
@@ -699,7 +699,7 @@ class Symbols:
     ) -> IntArray | Atom:
         """The value for arrays of variables that broadcast together, or the first atom that has
         none; ``memo`` is for one ``names``. Unknowns are looked up by their name."""
-        for index in self.inside(value):
+        for index in self.free_atoms(value):
             atom = self.atoms[index]
             if atom.function in ("", "data") and atom.name not in names:
                 return atom
@@ -725,11 +725,11 @@ class Symbols:
         memo[value.index] = total
         return total
 
-    def remade(self, atom: Atom, arguments: tuple[Value, ...]) -> Value:
+    def rebuild(self, atom: Atom, arguments: tuple[Value, ...]) -> Value:
         """The atom's function applied to other arguments, simplified anew."""
         simplifying = {
             "//": self.div, "min": self.minimum, "max": self.maximum, "&": self.bit_and,
-            "|": self.bit_or, "^": self.bit_xor, "not": self.negated, "select": self.select,
+            "|": self.bit_or, "^": self.bit_xor, "not": self.logical_not, "select": self.select,
         }.get(atom.function)  # fmt: skip
         if simplifying is not None:
             return simplifying(*arguments)  # type: ignore[operator, no-any-return]
@@ -738,7 +738,7 @@ class Symbols:
         if atom.function in ("<", "=="):
             return self.compare(atom.function, *arguments)
         if atom.function in ("and", "or"):
-            combine = self.both if atom.function == "and" else self.either
+            combine = self.logical_and if atom.function == "and" else self.logical_or
             result = arguments[0]
             for argument in arguments[1:]:
                 result = combine(result, argument)

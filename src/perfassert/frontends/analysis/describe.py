@@ -225,7 +225,7 @@ class Describer:
         if not rows or rows[0] == _MOST_LANES:
             return guard
         given = s.compare("<", s.variable("laneid"), s.number(rows[0]))
-        return given if guard is None else s.both(guard, given)
+        return given if guard is None else s.logical_and(guard, given)
 
     def _descriptor(self, index: int) -> int | None:
         """What a ``tcgen05.mma`` is told about its shape, where it is the same in all threads."""

@@ -63,9 +63,9 @@ class Evaluated:
     def guard(self, index: int, block: Block, flow: Flow) -> Value:
         """The whole condition under which an instruction runs in an iteration of its loops."""
         s = self.symbols
-        result = s.both(self.conditions[block.index], self.predicates.get(index, s.one))
+        result = s.logical_and(self.conditions[block.index], self.predicates.get(index, s.one))
         for loop in flow.chain(block.loop):
-            result = s.both(result, self.loops[loop].entry)
+            result = s.logical_and(result, self.loops[loop].entry)
         return result
 
 
@@ -237,9 +237,11 @@ class _Evaluation:
         for edge in block.edges:
             own = condition
             if conditional and rare in (None, edge.taken):
-                own = s.both(condition, jump if edge.taken else s.negated(jump))
+                own = s.logical_and(condition, jump if edge.taken else s.logical_not(jump))
             if edge.taken and len(taken) > 1:
-                own = s.both(own, s.unknown(f"which way the jump of block {block.index} goes"))
+                own = s.logical_and(
+                    own, s.unknown(f"which way the jump of block {block.index} goes")
+                )
             result.append(_Departure(edge, environment, own, never=rare == edge.taken))
         return result
 
@@ -281,24 +283,24 @@ class _Evaluation:
             return known[above]
         result = self.symbols.zero
         for departure in arrived:
-            result = self._either(result, departure.condition)
+            result = self._logical_or(result, departure.condition)
         return result
 
-    def _either(self, left: Value, right: Value) -> Value:
+    def _logical_or(self, left: Value, right: Value) -> Value:
         """``(c and p) or (c and not p)`` is ``c``."""
         s = self.symbols
         a = {v.index: v for v in s.conjuncts(left)}
         b = {v.index: v for v in s.conjuncts(right)}
         if left is s.zero or right is s.zero:
-            return s.either(left, right)
+            return s.logical_or(left, right)
         own_a = [v for i, v in a.items() if i not in b]
         own_b = [v for i, v in b.items() if i not in a]
         common = s.one
         for i, v in a.items():
             if i in b:
-                common = s.both(common, v)
+                common = s.logical_and(common, v)
         rest_a, rest_b = s.all_of(own_a), s.all_of(own_b)
-        return s.both(common, s.either(rest_a, rest_b))
+        return s.logical_and(common, s.logical_or(rest_a, rest_b))
 
     def _merge(
         self, arrived: Sequence[_Departure], condition: Value, where: str, block: int
@@ -380,11 +382,14 @@ class _Evaluation:
         s = self.symbols
         facts = self._facts(condition)
         for part in s.conjuncts(condition):
-            for atom in (s.atoms[a] for a in sorted(s.inside(part))):
+            for atom in (s.atoms[a] for a in sorted(s.free_atoms(part))):
                 if atom.function != "select":
                     continue
                 chosen = atom.arguments[0]
-                for one, other in ((chosen, s.negated(chosen)), (s.negated(chosen), chosen)):
+                for one, other in (
+                    (chosen, s.logical_not(chosen)),
+                    (s.logical_not(chosen), chosen),
+                ):
                     if s.assuming(part, self._facts(other)).constant == 0:
                         facts |= self._facts(one)
         return facts
@@ -464,7 +469,7 @@ class _Evaluation:
                     continue
                 own, first = s.substitute(value, solved, memo), before[register]
                 form = self._recurrence(atom, own, first, counter, open_atoms, mark)
-                if form is None and s.lone_atom(own) and s.inside(own) & open_atoms == {atom}:
+                if form is None and s.lone_atom(own) and s.free_atoms(own) & open_atoms == {atom}:
                     form, after = entered_ring(s, atom, own, first, counter) or (None, own)
                     solved |= {own.terms[0][0][0]: after} if form is not None else {}
                 if form is not None:
@@ -479,23 +484,23 @@ class _Evaluation:
     def _any(self, departures: Sequence[_Departure]) -> Value:
         result = self.symbols.zero
         for departure in departures:
-            result = self._either(result, departure.condition)
+            result = self._logical_or(result, departure.condition)
         return result
 
     def _recurrence(
         self, atom: int, value: Value, first: Value, counter: Value, unsolved: set[int], mark: int
     ) -> Value | None:
         s = self.symbols
-        inside = s.inside(value)
-        others = inside & (unsolved - {atom})
+        atoms = s.free_atoms(value)
+        others = atoms & (unsolved - {atom})
         k = counter.terms[0][0][0]
         if value.terms == (((atom,), 1),):
             return first
         if others:
             return None
-        if atom in inside:
+        if atom in atoms:
             return closed_form(s, atom, value, first, counter, mark)
-        if any(a >= mark and s.atoms[a].function == "data" for a in inside):
+        if any(a >= mark and s.atoms[a].function == "data" for a in atoms):
             return None
         memo: dict[int, Value] = {}
         before = s.substitute(value, {k: s.add(counter, s.number(-1))}, memo)
@@ -563,7 +568,7 @@ class _Evaluation:
             if other != place:
                 missing = [p for p in s.conjuncts(departure.condition) if p.index not in own]
                 if len(missing) == 1:
-                    earlier.add(s.negated(missing[0]).index)
+                    earlier.add(s.logical_not(missing[0]).index)
         return s.all_of(part for part in parts if part.index not in earlier)
 
     def _behind(self, block: int, exit_block: int) -> bool:
@@ -598,7 +603,7 @@ class _Evaluation:
                 if register not in live:
                     continue
                 form = closed(value)
-                if k in s.inside(form):
+                if k in s.free_atoms(form):
                     if last is not None:
                         form = s.substitute(form, {k: last}, memo)
                     else:
@@ -606,10 +611,10 @@ class _Evaluation:
                             f"register {register} after loop {result.loop.index}", form
                         )
                 environment[register] = form
-            condition = s.both(result.entry, self._way_out(place, decided))
+            condition = s.logical_and(result.entry, self._way_out(place, decided))
             if len(exits) > 1 and place not in decided:
                 which = f"which way loop {result.loop.index} is left"
-                condition = s.both(condition, s.unknown(which, departure.condition))
+                condition = s.logical_and(condition, s.unknown(which, departure.condition))
             after.append(_Departure(departure.edge, environment, condition))
         return after
 
@@ -621,5 +626,5 @@ class _Evaluation:
             for other, first in decided.items():
                 if other != place:
                     relation = "<" if other < place else "<="
-                    result = s.both(result, s.compare(relation, decided[place], first))
+                    result = s.logical_and(result, s.compare(relation, decided[place], first))
         return result

@@ -44,8 +44,8 @@ class FirstTrue:
         if condition is s.zero or s.depends_on_data(condition):
             return None
         parts = s.conjuncts(condition)
-        varying = [p for p in parts if k in s.inside(p)]
-        fixed = self.symbols.all_of(p for p in parts if k not in s.inside(p))
+        varying = [p for p in parts if k in s.free_atoms(p)]
+        fixed = self.symbols.all_of(p for p in parts if k not in s.free_atoms(p))
         if not varying:
             if fixed is s.one:
                 return s.zero
@@ -105,7 +105,7 @@ class FirstTrue:
         term that varies with the counter crosses the others."""
         s = self.symbols
         varying = [(m, c) for m, c in difference.terms if any(
-            k in s.inside(s._value({(a,): 1})) for a in m)]  # fmt: skip
+            k in s.free_atoms(s._value({(a,): 1})) for a in m)]  # fmt: skip
         if len(varying) != 1 or (abs(varying[0][1]) != 1 and not self._grown(varying[0][0], k)):
             return None
         ((monomial, factor),) = varying
@@ -134,7 +134,7 @@ class FirstTrue:
         """The first k at which ``v // (c · 2ˢᵏ)`` is below ``bound``; ``exactly``: 1 below."""
         s = self.symbols
         atom = s.lone_atom(term)
-        if atom is None or atom.function != "//" or k in s.inside(atom.arguments[0]):
+        if atom is None or atom.function != "//" or k in s.free_atoms(atom.arguments[0]):
             return None
         step = self._shift_step(atom.arguments[1], k)
         if step is None or (exactly and bound is not s.one and step[1] > 1):

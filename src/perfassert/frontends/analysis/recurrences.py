@@ -28,7 +28,7 @@ def closed_form(
         halved = _halving_form(s, atom, value, first, counter)
         return _cyclic(s, atom, value, first, counter) if halved is None else halved
     factor, step = linear
-    varies = s.inside(step)
+    varies = s.free_atoms(step)
     if any(a >= mark and s.atoms[a].function == "data" for a in varies):
         return None
     if varies and (cyclic := _cyclic(s, atom, value, first, counter)) is not None:
@@ -53,7 +53,7 @@ _LONGEST = 64
 def _cyclic(s: Symbols, atom: int, value: Value, first: Value, counter: Value) -> Value | None:
     """Where the step depends on the register alone, or on the counter as rounds of a ring do."""
     start, k = first.constant, counter.terms[0][0][0]
-    atoms = [a for a in s.inside(value) if not s.atoms[a].function]
+    atoms = [a for a in s.free_atoms(value) if not s.atoms[a].function]
     if start is None or not set(atoms) <= {atom, k}:
         return None
     values = [start]
@@ -86,7 +86,7 @@ def entered_ring(
     """Of a ring that is entered from outside, as in −1, 0, 1, 2, 0, 1, …: the register, and what
     it becomes, which alone is a place in a ring."""
     k, start = counter.terms[0][0][0], first.constant
-    if start is None or k in s.inside(value):
+    if start is None or k in s.free_atoms(value):
         return None
     entry = s.substitute(value, {atom: first}, {})
     ring = None if entry.constant in (None, start) else _cyclic(s, atom, value, entry, counter)
@@ -99,12 +99,12 @@ def entered_ring(
 def _telescoping_form(s: Symbols, step: Value, first: Value, counter: Value) -> Value | None:
     """Where the step is ``t(k + 1) − t(k)``, as that of a high word is: ``r₀ + t(k) − t(0)``."""
     k = counter.terms[0][0][0]
-    last = s._value({m: -c for m, c in step.terms if c < 0 and k in s.inside(s._value({m: 1}))})
+    last = s._value({m: -c for m, c in step.terms if c < 0 and k in s.free_atoms(s._value({m: 1}))})
     if last is s.zero:
         return None
     following = s.substitute(last, {k: s.add(counter, s.one)}, {})
     rest = s.sub(s.add(step, last), following)
-    if k in s.inside(rest):
+    if k in s.free_atoms(rest):
         return None
     start = s.substitute(last, {k: s.zero}, {})
     return s.add(first, last, s.scale(start, -1), s.mul(counter, rest))

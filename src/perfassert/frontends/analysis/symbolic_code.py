@@ -208,13 +208,13 @@ class SymbolicCode:
         result = s.one
         if instruction.guard >= 0 and not _of_one_lane(instruction):
             result = read(instruction.guard)
-            result = result if instruction.holds else s.negated(result)
+            result = result if instruction.holds else s.logical_not(result)
         operations = instruction.operations
         if operations and operations[-1].kind in _CONDITIONAL:
             written = self.execute(index, read)
             for register in operations[-1].sources:
                 own = written[register] if register in written else read(register)
-                result = s.both(result, own)
+                result = s.logical_and(result, own)
         return result
 
     # Values

@@ -131,12 +131,12 @@ def predicate_function(s: Symbols, table: int, inputs: Sequence[Value]) -> Value
     zeros, ones = halves[place]
     others = [v for p, v in enumerate(inputs) if p != place]
     no, yes = (predicate_function(s, half, others) for half in (zeros, ones))
-    value, negated = inputs[place], s.negated(inputs[place])
+    value, negated = inputs[place], s.logical_not(inputs[place])
     if ones == full:
-        return s.either(value, no)
+        return s.logical_or(value, no)
     if zeros == full:
-        return s.either(negated, yes)
-    return s.either(s.both(value, yes), s.both(negated, no))
+        return s.logical_or(negated, yes)
+    return s.logical_or(s.logical_and(value, yes), s.logical_and(negated, no))
 
 
 def _halves(table: int, place: int, count: int) -> tuple[int, int]:

@@ -110,7 +110,7 @@ def _to_integer(w: Words, o: Micro, v: Sequence[Value]) -> Results:
 
 def _logic(w: Words, o: Micro, v: Sequence[Value]) -> Results:
     if o.detail[0] == XOR and v[1] is w.s.one and v[2] is w.s.zero and w.bounds(v[0]) == (0, 1):
-        return (w.s.negated(v[0]),)
+        return (w.s.logical_not(v[0]),)
     return (w.word(bitwise(w.s, o.detail[0], v)),)
 
 
@@ -302,10 +302,10 @@ def _compare_extended(w: Words, o: Micro, v: Sequence[Value]) -> Results:
         return (w.compare_pairs(name, *pairs, signed=bool(o.detail[1])),)
     sign = w.as_signed if o.detail[1] else w.as_unsigned
     difference = s.sub(sign(high), sign(other))
-    equal = s.both(s.compare("==", difference, s.zero), below)
+    equal = s.logical_and(s.compare("==", difference, s.zero), below)
     if name == "==":
         return (equal,)
-    return (s.either(s.compare(_STRICT[name], difference, s.zero), equal),)
+    return (s.logical_or(s.compare(_STRICT[name], difference, s.zero), equal),)
 
 
 def _compare_wide(w: Words, o: Micro, v: Sequence[Value]) -> Results:

@@ -224,7 +224,7 @@ class Words:
             return s.add(low, rest)
         yes, no = (
             self._pair(self._where(low, c), self._where(high, c), splits - 1)
-            for c in (chosen, s.negated(chosen))
+            for c in (chosen, s.logical_not(chosen))
         )
         return self.select(chosen, yes, no)
 
@@ -238,7 +238,7 @@ class Words:
             if atom.function == "select":
                 return atom.arguments[0]
             if self._is_high(atom):
-                inner = (self.s.atoms[a] for a in sorted(self.s.inside(atom.arguments[0])))
+                inner = (self.s.atoms[a] for a in sorted(self.s.free_atoms(atom.arguments[0])))
                 for chosen in inner:
                     if chosen.function == "select":
                         return chosen.arguments[0]
@@ -334,8 +334,12 @@ class Words:
         )
         inside = s.compare(">=", left, s.zero)
         if relation[0] == ">":
-            inside = s.negated(inside)
-        return s.either(inside, result) if above == (relation[0] == "<") else s.both(inside, result)
+            inside = s.logical_not(inside)
+        return (
+            s.logical_or(inside, result)
+            if above == (relation[0] == "<")
+            else s.logical_and(inside, result)
+        )
 
     def compare_pairs(self, relation: str, left: Value, right: Value, signed: bool) -> Value:
         """Of numbers of 64 bits; as unsigned ones, those below 0 are above all others."""
@@ -349,7 +353,11 @@ class Words:
             self.assume(left, 0, _HALF * WORD - 1)
             return result
         inside = s.compare(">=", left, s.zero)
-        return s.both(inside, result) if relation[0] == "<" else s.either(s.negated(inside), result)
+        return (
+            s.logical_and(inside, result)
+            if relation[0] == "<"
+            else s.logical_or(s.logical_not(inside), result)
+        )
 
     def select(self, condition: Value, yes: Value, no: Value) -> Value:
         """``condition ? yes : no``; ``a < b ? a : b`` is the smaller one."""

@@ -252,7 +252,7 @@ class Arguments:
         values += [v for loop in program.loops for v in (loop.entry, loop.trips) if v is not None]
         for i in program.instructions:
             values += [a.address for a in i.accesses] + ([i.guard] if i.guard is not None else [])
-        names = {s.atoms[a].name for v in values for a in s.inside(v)}
+        names = {s.atoms[a].name for v in values for a in s.free_atoms(v)}
         absent = {n for n in names if isinstance(n, Argument)} - self.numbers.keys()
         return [program.parameters[a.position].at(a.offset) for a in sorted(absent)]
 

@@ -304,7 +304,7 @@ class Binder:
             return "its end depends on data"
         if self.corrections and value.constant is None:
             return "its closed form differs from executed blocks"
-        for place in sorted(self.symbols.inside(value)):
+        for place in sorted(self.symbols.free_atoms(value)):
             atom = self.symbols.atoms[place]
             if atom.function or self._is_known(atom.name):
                 continue

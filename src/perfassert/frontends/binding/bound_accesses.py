@@ -46,10 +46,10 @@ def bind_accesses(binder: Binder) -> tuple[tuple[BoundAccess, ...], dict[int, tu
                 continue
             guard = block.condition
             if instruction.guard is not None:
-                guard = symbols.both(guard, instruction.guard)
+                guard = symbols.logical_and(guard, instruction.guard)
             chain = program.chain(block.loop)
             for loop in chain:
-                guard = symbols.both(guard, program.loops[loop].entry)
+                guard = symbols.logical_and(guard, program.loops[loop].entry)
             bound_guard = binder.guard(guard, instruction.span)
             if bound_guard is None or not _loops_run(binder, chain):
                 continue

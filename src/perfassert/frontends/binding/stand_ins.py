@@ -50,7 +50,7 @@ def dependence(program: Program, atom: Atom) -> Dependence:
         address = program.loaded.get(unknown.name)
         if address is None:
             return ANYTHING
-        for index in program.symbols.inside(address):
+        for index in program.symbols.free_atoms(address):
             inner = program.symbols.atoms[index]
             if not inner.function:
                 names.add(inner.name)

@@ -188,7 +188,7 @@ class _Walk:
         return tuple(
             part
             for part in parts.values()
-            if any(not s.atoms[a].function and s.atoms[a].name in names for a in s.inside(part))
+            if any(not s.atoms[a].function and s.atoms[a].name in names for a in s.free_atoms(part))
             and not self.binder.why_undecided(part)
         )
 
@@ -216,7 +216,7 @@ class _Walk:
         s = self.symbols
         loops: set[int] = set()
         for part in s.conjuncts(value):
-            names = (s.atoms[a].name for a in s.inside(part) if not s.atoms[a].function)
+            names = (s.atoms[a].name for a in s.free_atoms(part) if not s.atoms[a].function)
             if any(isinstance(n, LoopCounter) for n in names) and not self.binder.why_undecided(
                 part
             ):
@@ -264,7 +264,7 @@ class _Walk:
         """Loops whose iteration a condition depends on; None where data decides it."""
         if condition.constant is None and self.binder.why_undecided(condition):
             return None
-        names = (self.symbols.atoms[a].name for a in self.symbols.inside(condition))
+        names = (self.symbols.atoms[a].name for a in self.symbols.free_atoms(condition))
         return tuple(sorted({n.loop for n in names if isinstance(n, LoopCounter)}))
 
     def mask(
