@@ -48,7 +48,9 @@ def read_accesses(
     stand_ins = {_normal(text): proxy for text, proxy in proxies.items()}
     used: dict[str, Assumption] = {}
     accesses = [
-        _Reader(text, SourceSpan(f"{kind.value}s[{i}]"), by_name, stand_ins, used).access(kind)
+        _AddressReader(text, SourceSpan(f"{kind.value}s[{i}]"), by_name, stand_ins, used).access(
+            kind
+        )
         for kind, texts in ((Direction.LOAD, loads), (Direction.STORE, stores))
         for i, text in enumerate(texts)
     ]
@@ -66,7 +68,7 @@ def _normal(text: str) -> str:
         raise AddressExpressionError(f"proxy {text!r} is no expression") from None
 
 
-class _Reader(Reader):
+class _AddressReader(Reader):
     """One text; every error shows it with a caret below the column."""
 
     def __init__(
@@ -150,6 +152,6 @@ class _Reader(Reader):
         self.used[key] = Assumption(f"{key} is taken to be {proxy}", self.span)
         others = {k: v for k, v in self.proxies.items() if k != key}
         span = SourceSpan(f"proxies[{key!r}]")
-        inner = _Reader(proxy, span, self.fields, others, self.used, own_text=False)
+        inner = _AddressReader(proxy, span, self.fields, others, self.used, own_text=False)
         with inner.errors_with_text():
             return inner.read()

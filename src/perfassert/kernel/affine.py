@@ -1,7 +1,7 @@
 """Expressions bound to a launch: affine forms with floor quotients, exact integers.
 
 ``a % c`` becomes ``a − c · (a // c)``; of hand-written expressions a quotient is the only thing
-that is not affine, compiled code adds :class:`Call`.
+that is not affine, compiled code adds :class:`AffineCall`.
 ``threadIdx.a + blockDim.a · blockIdx.a`` is recognised as the global coordinate ``a``.
 """
 
@@ -17,9 +17,9 @@ import numpy.typing as npt
 from perfassert.kernel.expression import (
     AXES,
     COORDINATES,
+    BinaryOperation,
     Constant,
     Expression,
-    Operation,
     Variable,
 )
 from perfassert.kernel.names import Name
@@ -40,7 +40,7 @@ class Quotient:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class AffineCall:
     """A function of affine forms that is not affine: ``min max & | ^ * // < == and or not select
     negative <<`` (compared with 0 where it is a condition)."""
 
@@ -48,7 +48,7 @@ class Call:
     arguments: tuple[Affine, ...]
 
 
-Symbol = Union[Name, Quotient, Call]
+Symbol = Union[Name, Quotient, AffineCall]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Affine:
         for symbol, _ in self.terms:
             if isinstance(symbol, Quotient):
                 yield from symbol.dividend.symbols()
-            elif isinstance(symbol, Call):
+            elif isinstance(symbol, AffineCall):
                 for argument in symbol.arguments:
                     yield from argument.symbols()
             else:
@@ -78,7 +78,7 @@ class Affine:
 
 def below_zero(form: Affine) -> Affine:
     """The condition ``form < 0``: 1 where it holds, else 0."""
-    return Affine(0, ((Call("<", (form, Affine(0))), 1),))
+    return Affine(0, ((AffineCall("<", (form, Affine(0))), 1),))
 
 
 def add(*forms: Affine) -> Affine:
@@ -129,7 +129,7 @@ def _unknown(name: str, names: Mapping[str, int]) -> str:
     return f"unknown name {name!r}{hint or '; give it in Launch.args'}"
 
 
-def _product(left: Affine, right: Affine, node: Operation, fail: Fail) -> Affine:
+def _product(left: Affine, right: Affine, node: BinaryOperation, fail: Fail) -> Affine:
     if left.terms and right.terms:
         fail("a product of two coordinates is not affine", node.column, node.text)
     return right.scale(left.constant) if right.terms else left.scale(right.constant)
@@ -181,9 +181,9 @@ def split_axis(form: Affine, axis: str, block: int) -> Affine:
         if isinstance(symbol, Quotient):
             symbol = Quotient(split_axis(symbol.dividend, axis, block), symbol.divisor)
             parts.append(Affine(0, ((symbol, coefficient),)))
-        elif isinstance(symbol, Call):
+        elif isinstance(symbol, AffineCall):
             inner = tuple(split_axis(a, axis, block) for a in symbol.arguments)
-            parts.append(Affine(0, ((Call(symbol.function, inner), coefficient),)))
+            parts.append(Affine(0, ((AffineCall(symbol.function, inner), coefficient),)))
         elif symbol == axis:
             whole = ((f"threadIdx.{axis}", 1), (f"blockIdx.{axis}", block))
             parts.append(Affine(0, whole).scale(coefficient))
@@ -199,7 +199,7 @@ def interval(form: Affine, ranges: Mapping[Name, tuple[int, int]]) -> tuple[int,
         if isinstance(symbol, Quotient):
             bounds = interval(symbol.dividend, ranges)
             ends = (bounds[0] // symbol.divisor, bounds[1] // symbol.divisor)
-        elif isinstance(symbol, Call):
+        elif isinstance(symbol, AffineCall):
             ends = call_interval(symbol.function, [interval(a, ranges) for a in symbol.arguments])
         else:
             ends = ranges[symbol]
@@ -259,7 +259,7 @@ class Forms:
             inner: tuple[Affine, ...] = ()
             if isinstance(symbol, Quotient):
                 inner = (symbol.dividend,)
-            elif isinstance(symbol, Call):
+            elif isinstance(symbol, AffineCall):
                 inner = symbol.arguments
             sums = tuple(map(self._sum, inner))
             number = self._numbers[symbol] = len(self._steps)
@@ -272,7 +272,7 @@ class Forms:
         for symbol, sums in self._steps:
             if isinstance(symbol, Quotient):
                 done.append(_total(sums[0], done) // symbol.divisor)
-            elif isinstance(symbol, Call):
+            elif isinstance(symbol, AffineCall):
                 done.append(apply(symbol.function, [_total(s, done) for s in sums]))
             else:
                 done.append(values[symbol])
@@ -290,7 +290,7 @@ def _total(terms: _Sum, done: Sequence[IntArray]) -> IntArray:
 
 
 def apply(function: str, arguments: Sequence[IntArray]) -> IntArray:
-    """A function of :class:`Call` on arrays of whole numbers; conditions are 0 or 1.
+    """A function of :class:`AffineCall` on arrays of whole numbers; conditions are 0 or 1.
 
     ``halvings(v, b, s)``: the first k at which v // 2^(s·k) < b; ``doublings(c, b, s)``: at which
     c · 2^(s·k) ≥ b.

@@ -17,7 +17,7 @@ from perfassert.errors import LaunchError, close_matches
 
 if TYPE_CHECKING:
     from perfassert.kernel.buffer import Buffer
-from perfassert.kernel.expression import Constant, Operation, Variable, evaluate, to_text
+from perfassert.kernel.expression import BinaryOperation, Constant, Variable, evaluate, to_text
 from perfassert.kernel.expression_text import Literal, NotAnExpression, NumberReader, read_call
 
 Array = npt.NDArray[Any]
@@ -204,7 +204,7 @@ def _constant(text: str, names: Mapping[str, int], whole: str) -> float:
 
 
 def _value(one: Literal, names: Mapping[str, int], whole: str) -> int:
-    if not isinstance(one, (Constant, Variable, Operation)):
+    if not isinstance(one, (Constant, Variable, BinaryOperation)):
         raise LaunchError(f"generator {whole!r}: {_ALLOWED}")
     try:
         return evaluate(one, names)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from perfassert.errors import KernelError, check_kind, in_short
 from perfassert.kernel.access import Access, Direction
 from perfassert.kernel.addresses import read_accesses
-from perfassert.kernel.executed import Work
+from perfassert.kernel.executed import SampleWork
 from perfassert.kernel.field import Field, item_bytes
 from perfassert.kernel.graph import InstructionGraph, Latency, LatencyRule
 from perfassert.kernel.launch import Launch
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from perfassert.kernel.program import Program
 
 
-class Compiled(Protocol):
+class CompilableCode(Protocol):
     """Code that becomes a description once device and launch are known."""
 
     def bind(self, launch: Launch, arch: str, warp_size: int) -> tuple[BoundKernel, Launch]:
@@ -245,7 +245,7 @@ class CompiledKernel(Kernel):
     a launch that has these already stays as it is.
     """
 
-    compiled: Compiled
+    compiled: CompilableCode
     spelled_out: Callable[[Launch], Launch] | None = None
 
     def spell_out(self, launch: Launch) -> Launch:
@@ -253,7 +253,7 @@ class CompiledKernel(Kernel):
         return launch if self.spelled_out is None else self.spelled_out(launch)
 
     def bind(self, launch: Launch, arch: str, warp_size: int) -> tuple[BoundKernel, Launch]:
-        """See :meth:`Compiled.bind`."""
+        """See :meth:`CompilableCode.bind`."""
         return self.compiled.bind(self.spell_out(launch), arch, warp_size)
 
 
@@ -359,7 +359,7 @@ class BoundKernel(Description):
     code_bytes: int
     working: int | None = None
     standing: tuple[int, ...] = (0, 0, 0)
-    work: Work | None = None
+    work: SampleWork | None = None
     arithmetic: str = ""
 
 

@@ -40,7 +40,7 @@ class Variable:
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class BinaryOperation:
     """``left operator right`` with operator one of ``+ - * // %`` (floor semantics), or
     ``ceil_div``, a quotient rounded up."""
 
@@ -51,14 +51,14 @@ class Operation:
     text: str = ""
 
 
-Expression = Union[Constant, Variable, Operation]
+Expression = Union[Constant, Variable, BinaryOperation]
 
 
 def variables(expression: Expression) -> Iterator[Variable]:
     """Every variable of the tree, from left to right."""
     if isinstance(expression, Variable):
         yield expression
-    elif isinstance(expression, Operation):
+    elif isinstance(expression, BinaryOperation):
         yield from variables(expression.left)
         yield from variables(expression.right)
 
@@ -71,7 +71,7 @@ def varies(expression: Expression) -> bool:
 def evaluate(expression: Expression, names: Mapping[str, int]) -> int:
     """The number; ``KeyError`` for a name that is not among ``names``, ``ZeroDivisionError``.
 
-    >>> evaluate(Operation("ceil_div", Variable("n"), Constant(16)), {"n": 100})
+    >>> evaluate(BinaryOperation("ceil_div", Variable("n"), Constant(16)), {"n": 100})
     7
     """
     if isinstance(expression, Constant):
@@ -105,6 +105,6 @@ _LEVEL = {"+": 1, "-": 1, "*": 2, "//": 2, "%": 2}
 
 def _in_brackets(expression: Expression, level: int) -> str:
     text = to_text(expression)
-    if isinstance(expression, Operation) and _LEVEL[expression.operator] < level:
+    if isinstance(expression, BinaryOperation) and _LEVEL[expression.operator] < level:
         return f"({text})"
     return f"({text})" if isinstance(expression, Constant) and expression.value < 0 else text

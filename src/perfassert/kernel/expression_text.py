@@ -10,7 +10,7 @@ import ast
 from dataclasses import dataclass
 from typing import NoReturn, Union
 
-from perfassert.kernel.expression import Constant, Expression, Operation, Variable
+from perfassert.kernel.expression import BinaryOperation, Constant, Expression, Variable
 
 Literal = Union[Expression, str, float, None, tuple["Literal", ...]]
 """An argument in a call: an expression, or what stands for itself."""
@@ -99,7 +99,7 @@ class Reader:
     ) -> Expression:
         """``left operator right``, the latter at ``second``; errors are about that in products."""
         place = second if operator in ("*", "//", "%") else node
-        return Operation(operator, left, right, place.col_offset, self.origin)
+        return BinaryOperation(operator, left, right, place.col_offset, self.origin)
 
     def call(self, node: ast.Call, name: str) -> Expression:
         """``ceil_div(a, b)``."""
@@ -125,7 +125,7 @@ class NumberReader(Reader):
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ParsedCall:
     """``function(given, …, name=value, …)``."""
 
     function: str
@@ -133,7 +133,7 @@ class Call:
     named: dict[str, Literal]
 
 
-def read_call(text: str) -> Call:
+def read_call(text: str) -> ParsedCall:
     """A call whose arguments are expressions, texts, numbers and tuples; raises
     :class:`NotAnExpression`.
 
@@ -146,7 +146,7 @@ def read_call(text: str) -> Call:
         raise NotAnExpression("not a call")
     if any(k.arg is None for k in node.keywords):
         reader.fail(reader.allowed, node)
-    return Call(
+    return ParsedCall(
         node.func.id,
         tuple(_literal(reader, a) for a in node.args),
         {str(k.arg): _literal(reader, k.value) for k in node.keywords},

@@ -15,9 +15,9 @@ from perfassert.kernel.description import AccessKernel
 from perfassert.kernel.expression import (
     AXES,
     COORDINATES,
+    BinaryOperation,
     Constant,
     Expression,
-    Operation,
     Variable,
     variables,
 )
@@ -63,15 +63,15 @@ def _folded_accesses(access: Access, fold: Sequence[int]) -> Iterator[Access]:
 
 def _substitute(expression: Expression, places: Mapping[str, tuple[int, int]]) -> Expression:
     """``y`` → ``factor * y + step``."""
-    if isinstance(expression, Operation):
+    if isinstance(expression, BinaryOperation):
         left, right = (_substitute(e, places) for e in (expression.left, expression.right))
         return replace(expression, left=left, right=right)
     if not isinstance(expression, Variable) or expression.name not in places:
         return expression
     at = expression.column, expression.text
     factor, step = places[expression.name]
-    first = expression if factor == 1 else Operation("*", Constant(factor), expression, *at)
-    return first if step == 0 else Operation("+", first, Constant(step), *at)
+    first = expression if factor == 1 else BinaryOperation("*", Constant(factor), expression, *at)
+    return first if step == 0 else BinaryOperation("+", first, Constant(step), *at)
 
 
 def _meaning(access: Access, names: Mapping[str, int]) -> tuple[object, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from perfassert.kernel.description import BoundKernel, CompiledKernel
-from perfassert.kernel.executed import Extremes, Issued, Work
+from perfassert.kernel.executed import Extremes, IssueCounts, SampleWork
 from perfassert.kernel.launch import Launch
 from perfassert.kernel.program import Program
 from perfassert.prediction.prediction import Prediction
@@ -87,9 +87,9 @@ def _three(values: Iterable[float]) -> _Cost:
     return first, second, third
 
 
-def _execution_texts(program: Program, work: Work | None) -> dict[tuple[str, int], str]:
+def _execution_texts(program: Program, work: SampleWork | None) -> dict[tuple[str, int], str]:
     """Of the instruction of each line that warps execute most, and the most sectors of any."""
-    most: dict[tuple[str, int], Issued] = {}
+    most: dict[tuple[str, int], IssueCounts] = {}
     sectors: dict[tuple[str, int], Extremes] = {}
     for instruction in program.instructions if work is not None else ():
         one = None if work is None else work.issued.get(instruction.address)
@@ -102,7 +102,7 @@ def _execution_texts(program: Program, work: Work | None) -> dict[tuple[str, int
     return {at: _execution_text(one, sectors.get(at)) for at, one in most.items()}
 
 
-def _execution_text(one: Issued, sectors: Extremes | None) -> str:
+def _execution_text(one: IssueCounts, sectors: Extremes | None) -> str:
     touched = f" and {_extremes(sectors)} sectors" if sectors else ""
     return (
         f"executed {_extremes(one.executions)} times by a warp, with {_extremes(one.lanes)} "

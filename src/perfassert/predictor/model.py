@@ -22,7 +22,7 @@ from perfassert.kernel.description import (
     GraphKernel,
     Kernel,
 )
-from perfassert.kernel.executed import Work
+from perfassert.kernel.executed import SampleWork
 from perfassert.kernel.graph import BodyItem, InstructionGraph, ItemKind, Latency, LatencyRule, Node
 from perfassert.kernel.launch import Launch
 from perfassert.predictor.executed import bind_kernel
@@ -166,7 +166,7 @@ def make_model(case: Case, launch: Launch, device: Device, edit: Edit | None = N
     )  # fmt: skip
 
 
-def uneven_work(kernel: Description) -> Work | None:
+def uneven_work(kernel: Description) -> SampleWork | None:
     """How executed blocks differ, where no closed form tells which blocks do what."""
     if not isinstance(kernel, BoundKernel) or kernel.working is not None:
         return None

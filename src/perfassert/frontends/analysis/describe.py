@@ -18,7 +18,7 @@ from perfassert.frontends.machine.bulk_copies import (
     copy_operands,
 )
 from perfassert.frontends.machine.control_flow import Flow
-from perfassert.frontends.machine.inlining import Placed, place
+from perfassert.frontends.machine.inlining import PlacedInstruction, place
 from perfassert.frontends.machine.lowering import lower
 from perfassert.frontends.machine.matrix import (
     described_variant,
@@ -32,7 +32,7 @@ from perfassert.frontends.machine.textures import place_of_thread, texel
 from perfassert.frontends.toolchain.binary import Binary
 from perfassert.frontends.toolchain.names import demangle
 from perfassert.kernel.access import Direction
-from perfassert.kernel.machine import Combining, Kind, Memory, Space
+from perfassert.kernel.machine import Combining, Kind, MemoryOperand, Space
 from perfassert.kernel.names import PARAMETERS, Argument, ConstantWord, GlobalVariable
 from perfassert.kernel.program import (
     CLUSTER,
@@ -88,7 +88,7 @@ class Describer:
             Parameter(p.name, p.pointer, p.size, p.dtype, p.members) for p in binary.parameters
         )
         self.assumptions: dict[Assumption, None] = dict.fromkeys(binary.assumptions)
-        self.placed: tuple[Placed, ...] = ()
+        self.placed: tuple[PlacedInstruction, ...] = ()
         self.jumps: Collection[int] = ()
         self.code: SymbolicCode
         self.read()
@@ -244,7 +244,7 @@ class Describer:
         unresolved = next((reason for v in placed if (reason := self.why_unresolved(v))), "")
         if copy.coordinates:
             return replace(copy, tensor=self._map_of(copy.address), unresolved=unresolved)
-        access = self.access(i.text, Memory(Space.GLOBAL, 0), Kind.LOAD, copy.address)
+        access = self.access(i.text, MemoryOperand(Space.GLOBAL, 0), Kind.LOAD, copy.address)
         return replace(
             copy, address=access.address, field=access.field, unresolved=access.unresolved
         )
@@ -291,7 +291,7 @@ class Describer:
                          text=instruction.text, rests_on=(guess,)),
         )  # fmt: skip
 
-    def access(self, text: str, memory: Memory, kind: Kind, address: Value) -> MemoryAccess:
+    def access(self, text: str, memory: MemoryOperand, kind: Kind, address: Value) -> MemoryAccess:
         """What a memory operation touches, split into field and distance from it."""
         space = _SPACES[memory.space]
         field, rest = self._base(address) if space == "global" else (space, address)

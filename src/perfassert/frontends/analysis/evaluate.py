@@ -22,7 +22,13 @@ from dataclasses import dataclass, field, replace
 from perfassert.frontends.analysis.first_iterations import FirstTrue
 from perfassert.frontends.analysis.recurrences import closed_form, entered_ring
 from perfassert.frontends.analysis.symbolic_code import SymbolicCode
-from perfassert.frontends.machine.control_flow import EXIT, Block, Edge, Flow, NaturalLoop
+from perfassert.frontends.machine.control_flow import (
+    EXIT,
+    BasicBlock,
+    ControlEdge,
+    Flow,
+    NaturalLoop,
+)
 from perfassert.kernel.names import LoopCounter
 from perfassert.kernel.symbols import Symbols, Value
 
@@ -60,7 +66,7 @@ class Evaluated:
     loops: dict[int, LoopResult] = field(default_factory=dict)
     never: set[int] = field(default_factory=set)
 
-    def guard(self, index: int, block: Block, flow: Flow) -> Value:
+    def guard(self, index: int, block: BasicBlock, flow: Flow) -> Value:
         """The whole condition under which an instruction runs in an iteration of its loops."""
         s = self.symbols
         result = s.logical_and(self.conditions[block.index], self.predicates.get(index, s.one))
@@ -77,7 +83,7 @@ class _Departure:
     taken not to be executed at all.
     """
 
-    edge: Edge
+    edge: ControlEdge
     environment: Environment
     condition: Value
     slow: bool = False
@@ -103,7 +109,7 @@ class _Evaluation:
             self.children.setdefault(loop.parent, []).append(loop.index)
 
     def run(self) -> Evaluated:
-        self._region(-1, _Departure(Edge(EXIT, 0, False), {}, self.symbols.one))
+        self._region(-1, _Departure(ControlEdge(EXIT, 0, False), {}, self.symbols.one))
         self._narrow()
         return self.result
 
@@ -206,7 +212,7 @@ class _Evaluation:
                     incoming.setdefault(target, []).append(departure)
         return leaving
 
-    def _block(self, block: Block, arrived: Sequence[_Departure]) -> list[_Departure]:
+    def _block(self, block: BasicBlock, arrived: Sequence[_Departure]) -> list[_Departure]:
         never = all(d.never for d in arrived)
         slow = all(d.slow for d in arrived) or self.code.is_slow_path(block)
         arrived, condition = self._meeting(block.index, arrived)
@@ -224,7 +230,7 @@ class _Evaluation:
         return departures
 
     def _departures(
-        self, block: Block, environment: Environment, condition: Value
+        self, block: BasicBlock, environment: Environment, condition: Value
     ) -> list[_Departure]:
         s = self.symbols
         conditional = len({e.taken for e in block.edges}) > 1
@@ -245,7 +251,7 @@ class _Evaluation:
             result.append(_Departure(edge, environment, own, never=rare == edge.taken))
         return result
 
-    def _rare_side(self, block: Block, jump: Value) -> bool | None:
+    def _rare_side(self, block: BasicBlock, jump: Value) -> bool | None:
         """Which side of a jump that depends on data is taken never to be executed, if one is:
         True, where it jumps. How a loop is left is no matter of this."""
         members = self.flow.loops[block.loop].blocks if block.loop >= 0 else self.flow.blocks
@@ -334,7 +340,7 @@ class _Evaluation:
 
     # Instructions
 
-    def _instruction(self, index: int, block: Block, environment: Environment) -> None:
+    def _instruction(self, index: int, block: BasicBlock, environment: Environment) -> None:
         def read(register: int) -> Value:
             return self.symbols.assuming(self._read(register, environment, index), facts)
 
@@ -409,7 +415,7 @@ class _Evaluation:
         result = self.result.loops[index] = LoopResult(loop, counter, entry)
         holders = self._placeholders(loop, before)
         inside = {**before, **holders}
-        start = _Departure(Edge(EXIT, loop.header, False), inside, s.one, slow, never)
+        start = _Departure(ControlEdge(EXIT, loop.header, False), inside, s.one, slow, never)
         mark = len(s.atoms)
         leaving = self._region(index, start)
         back = [d for d in leaving if d.edge.target == loop.header]

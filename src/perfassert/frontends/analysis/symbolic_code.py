@@ -10,8 +10,8 @@ from itertools import pairwise
 
 from perfassert.frontends.analysis.symbolic_operations import TRANSFERS
 from perfassert.frontends.analysis.symbolic_words import Words
-from perfassert.frontends.machine.control_flow import Block, Edge, Flow, Jump, analyse
-from perfassert.frontends.machine.inlining import Placed
+from perfassert.frontends.machine.control_flow import BasicBlock, ControlEdge, Flow, Jump, analyse
+from perfassert.frontends.machine.inlining import PlacedInstruction
 from perfassert.frontends.toolchain.binary import Parameter, Unset
 from perfassert.frontends.toolchain.names import demangle
 from perfassert.kernel.machine import (
@@ -20,7 +20,7 @@ from perfassert.kernel.machine import (
     MachineInstruction,
     Micro,
     Preset,
-    Source,
+    PresetSource,
     Space,
 )
 from perfassert.kernel.names import (
@@ -96,7 +96,7 @@ class SymbolicCode:
     def __init__(
         self,
         machine: MachineCode,
-        placed: Sequence[Placed],
+        placed: Sequence[PlacedInstruction],
         jumps: Mapping[int, Jump],
         symbols: Symbols,
         constants: Constants,
@@ -126,16 +126,16 @@ class SymbolicCode:
         """What stands at a place of the inlined code."""
         return self.machine.instructions[self._number(index)]
 
-    def is_slow_path(self, block: Block) -> bool:
+    def is_slow_path(self, block: BasicBlock) -> bool:
         """Whether a block is taken never to be executed, as it lies in a routine of the compiler's
         for rare operands; what it computes, others do, too."""
         return self.placed[block.start].in_library
 
-    def is_rare(self, block: Block, edge: Edge) -> bool:
+    def is_rare(self, block: BasicBlock, edge: ControlEdge) -> bool:
         """Whether a side of a conditional jump is known to be taken by rare operands only."""
         return (self.instruction(block.stop - 1).address, edge.taken) in self.rare
 
-    def calls_routine(self, edge: Edge) -> bool:
+    def calls_routine(self, edge: ControlEdge) -> bool:
         """Whether a side of a jump leads to a routine of the compiler, or to a block that does
         nothing but call one: where data decides, that is for rare operands."""
         target = self.flow.blocks[edge.target]
@@ -230,9 +230,9 @@ class SymbolicCode:
 
     def _preset(self, preset: Preset) -> Value:
         s = self.symbols
-        if preset.source is Source.LITERAL:
+        if preset.source is PresetSource.LITERAL:
             return self.words.as_signed(s.number(preset.value))
-        if preset.source is Source.CONSTANT:
+        if preset.source is PresetSource.CONSTANT:
             return self._constant(preset.bank, preset.value)
         if preset.name in _NOTHING:
             return s.zero
@@ -283,7 +283,7 @@ class SymbolicCode:
     def _low_halves(self) -> frozenset[int]:
         """Offsets in bank 0 of words that are read together with the next one."""
         offsets = {p.register: p.value for p in self.machine.presets
-                   if p.source is Source.CONSTANT and p.bank == 0}  # fmt: skip
+                   if p.source is PresetSource.CONSTANT and p.bank == 0}  # fmt: skip
         low_halves = set()
         for instruction in self.machine.instructions:
             runs = [o.sources for o in instruction.operations]
@@ -376,8 +376,8 @@ def spilled_words(machine: MachineCode) -> dict[int, tuple[int, ...]]:
     Empty where not all of them are distinguished by their constants: local arrays with an index, a
     pointer into the stack, parts of words, a stack pointer that moves between.
     """
-    start = {p.register for p in machine.presets
-             if (p.source, p.bank, p.value) == (Source.CONSTANT, 0, machine.stack)}  # fmt: skip
+    place = (PresetSource.CONSTANT, 0, machine.stack)
+    start = {p.register for p in machine.presets if (p.source, p.bank, p.value) == place}
     operations = [(n, o) for n, i in enumerate(machine.instructions) for o in i.operations]
     pointers = {t for _, o in operations if start.intersection(o.sources) for t in o.targets}
     words: dict[int, tuple[int, ...]] = {}

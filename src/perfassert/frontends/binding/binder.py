@@ -21,7 +21,7 @@ from perfassert.frontends.binding.stand_ins import (
 )
 from perfassert.kernel.affine import (
     Affine,
-    Call,
+    AffineCall,
     IntArray,
     Quotient,
     add,
@@ -218,7 +218,7 @@ class Binder:
         if function == "//" and bounds[1][0] == bounds[1][1] and bounds[1][0] > 0:
             return quotient(with_global_coordinates(arguments[0], self.names), bounds[1][0])
         known = _decide_by_intervals(function, arguments, bounds)
-        return Affine(0, ((Call(function, arguments), 1),)) if known is None else known
+        return Affine(0, ((AffineCall(function, arguments), 1),)) if known is None else known
 
     # Loops
 
@@ -339,7 +339,7 @@ class Binder:
         form = self.form(value)
         if not form.terms:
             return form.constant, form.constant
-        if not any(isinstance(s, (Call, Quotient)) for s, _ in form.terms):
+        if not any(isinstance(s, (AffineCall, Quotient)) for s, _ in form.terms):
             return interval(form, self.ranges)
         symbols = sorted(set(form.symbols()), key=str)
         ends = [_places(*self.ranges[s], int(_SAMPLED ** (1 / len(symbols)))) for s in symbols]
@@ -391,12 +391,16 @@ class Binder:
         if len(form.terms) != 1 or form.constant or form.terms[0][1] != 1:
             return False
         call = form.terms[0][0]
-        if not isinstance(call, Call):
+        if not isinstance(call, AffineCall):
             return False
         negated = call.function == "not"
         if negated:
             inner = call.arguments[0]
-            if len(inner.terms) != 1 or inner.constant or not isinstance(inner.terms[0][0], Call):
+            if (
+                len(inner.terms) != 1
+                or inner.constant
+                or not isinstance(inner.terms[0][0], AffineCall)
+            ):
                 return False
             call = inner.terms[0][0]
         if call.function not in ("<", "==") or call.arguments[1] != Affine(0):
@@ -412,7 +416,7 @@ class Binder:
         symbol, factor = form.terms[0]
         if isinstance(symbol, Quotient) and relation == "<":
             return self._narrow(*_of_dividend(form.constant, factor, symbol, negated), ranges)
-        if isinstance(symbol, (Quotient, Call)):
+        if isinstance(symbol, (Quotient, AffineCall)):
             return False
         low, high = ranges.get(symbol, self.ranges[symbol])
         constant = form.constant
@@ -496,7 +500,7 @@ def _product(left: Affine, right: Affine) -> Affine:
         return right.scale(left.constant)
     if not right.terms:
         return left.scale(right.constant)
-    return Affine(0, ((Call("*", (left, right)), 1),))
+    return Affine(0, ((AffineCall("*", (left, right)), 1),))
 
 
 def _decide_by_intervals(
@@ -540,5 +544,5 @@ def _junction(
     if len(kept) == 1:
         return kept[0]
     if len(kept) < len(arguments):
-        return Affine(0, ((Call(function, tuple(kept)), 1),))
+        return Affine(0, ((AffineCall(function, tuple(kept)), 1),))
     return None

@@ -30,7 +30,7 @@ class Maps(Protocol):
     def maps(self) -> Mapping[Argument, TensorMap]: ...
 
 
-class Launched(Protocol):
+class BoundProgram(Protocol):
     """A program bound to its launch."""
 
     @property
@@ -60,7 +60,7 @@ class Box:
 
 
 def box_of_copy(
-    launched: Launched, instruction: ProgramInstruction, copy: BulkCopy
+    launched: BoundProgram, instruction: ProgramInstruction, copy: BulkCopy
 ) -> tuple[Box, tuple[Assumption, ...]]:
     """What a copy moves, and the guess that it rests on where its tensor map is not given."""
     s, text = launched.symbols, instruction.text
@@ -99,7 +99,7 @@ def _tensor_name(program: Program, argument: Argument | None) -> str:
 
 
 def _run(
-    launched: Launched, instruction: ProgramInstruction, copy: BulkCopy
+    launched: BoundProgram, instruction: ProgramInstruction, copy: BulkCopy
 ) -> tuple[Box, tuple[Assumption, ...]]:
     """A copy of bytes; its operand counts them in pieces of 16."""
     size: int | None = None
@@ -145,7 +145,7 @@ def _piece(tensor: TensorMap) -> int:
     return _PIECE if dense and row % _PIECE == 0 else tensor.item_bytes
 
 
-def _expected_bytes(launched: Launched, index: int) -> int | None:
+def _expected_bytes(launched: BoundProgram, index: int) -> int | None:
     """Bytes that the arrival before a copy expects, shared out among the copies behind it."""
     code = launched.program.instructions
     arrivals = [
@@ -161,7 +161,7 @@ def _expected_bytes(launched: Launched, index: int) -> int | None:
     return size // len(loads) if size and loads else None
 
 
-def _guess_tensor_map(launched: Launched, copy: BulkCopy, size: int) -> TensorMap:
+def _guess_tensor_map(launched: BoundProgram, copy: BulkCopy, size: int) -> TensorMap:
     """Where none is given: boxes as wide as the steps of the coordinates, elements as large as the
     bytes that the barrier expects make them, the tensor as large as the coordinates reach."""
     copies = [i.bulk.coordinates for i in launched.program.instructions

@@ -10,7 +10,7 @@ import numpy as np
 from perfassert.frontends.binding.binder import Binder
 from perfassert.kernel.affine import (
     Affine,
-    Call,
+    AffineCall,
     IntArray,
     Quotient,
     Symbol,
@@ -84,11 +84,11 @@ class _Stride:
     def _symbol(self, symbol: Symbol) -> tuple[Symbol, int] | None:
         """The symbol in terms of the wide coordinate, and by how much it grows along with that
         where the counter is written beside it."""
-        if isinstance(symbol, Call):
+        if isinstance(symbol, AffineCall):
             inner = [self.wide(a) for a in symbol.arguments]
             if any(a is None for a in inner):
                 return None
-            return Call(symbol.function, tuple(a for a in inner if a is not None)), 0
+            return AffineCall(symbol.function, tuple(a for a in inner if a is not None)), 0
         if not isinstance(symbol, Quotient):
             if symbol == self.block:
                 return None
@@ -105,7 +105,7 @@ class _Stride:
         """How much a form without the counter grows over one extent of the axis."""
         total = 0
         for symbol, factor in form.terms:
-            if symbol == self.counter or isinstance(symbol, Call):
+            if symbol == self.counter or isinstance(symbol, AffineCall):
                 return None
             replacement = self._symbol(symbol)
             if replacement is None:

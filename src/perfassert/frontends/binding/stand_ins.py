@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from perfassert.kernel.affine import Affine, Call, Quotient, add, interval, quotient
+from perfassert.kernel.affine import Affine, AffineCall, Quotient, add, interval, quotient
 from perfassert.kernel.executed import Executed, Spread
 from perfassert.kernel.expression import AXES
 from perfassert.kernel.launch import Launch
@@ -25,7 +25,7 @@ Ranges = Mapping[Name, tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Dependence:
+class CoordinateDependence:
     """On which coordinates and loop counters an unknown depends."""
 
     threads: frozenset[str]
@@ -38,10 +38,10 @@ class Dependence:
         return bool(self.threads)
 
 
-ANYTHING = Dependence(frozenset(AXES), frozenset(AXES), frozenset())
+ANYTHING = CoordinateDependence(frozenset(AXES), frozenset(AXES), frozenset())
 
 
-def dependence(program: Program, atom: Atom) -> Dependence:
+def dependence(program: Program, atom: Atom) -> CoordinateDependence:
     """Of an unknown that was loaded: what its address depends on; of any other, everything."""
     names: set[Name] = set()
     stack, seen = [atom], {atom.index}
@@ -59,20 +59,20 @@ def dependence(program: Program, atom: Atom) -> Dependence:
                 stack.append(inner)
     if names.intersection(_LANES):
         names |= {f"threadIdx.{axis}" for axis in AXES}
-    return Dependence(
+    return CoordinateDependence(
         frozenset(a for a in AXES if f"threadIdx.{a}" in names),
         frozenset(a for a in AXES if f"blockIdx.{a}" in names),
         frozenset(n for n in names if isinstance(n, LoopCounter)),
     )
 
 
-def stand_in(depends: Dependence, scale: int, launch: Launch, ranges: Ranges) -> Affine:
+def stand_in(depends: CoordinateDependence, scale: int, launch: Launch, ranges: Ranges) -> Affine:
     """A number that differs wherever the unknown may, ``scale`` bytes apart for each 1."""
     factor = SCATTER if depends.scattered and abs(scale) < _SECTOR else 1
     return add(*_coordinates(depends, launch, ranges)).scale(factor)
 
 
-def _coordinates(depends: Dependence, launch: Launch, ranges: Ranges) -> Sequence[Affine]:
+def _coordinates(depends: CoordinateDependence, launch: Launch, ranges: Ranges) -> Sequence[Affine]:
     """The linear index over what it depends on; loops count only where threads do not."""
     stride, parts = 1, [Affine(0)]
     for number, axis in enumerate(AXES):
@@ -160,12 +160,14 @@ def apart(seen: Spread, scale: int) -> Apart:
     return Apart(max(round(step), 1), max(round(1 / step), 1), within)
 
 
-def as_spread(distance: Apart, depends: Dependence, launch: Launch, ranges: Ranges) -> Affine:
+def as_spread(
+    distance: Apart, depends: CoordinateDependence, launch: Launch, ranges: Ranges
+) -> Affine:
     """A number that is as far apart from thread to thread as was found, and no larger."""
     parts = list(_coordinates(replace(depends, loops=frozenset()), launch, ranges))
     stride = 1 + sum(
         term * ranges[symbol][1] for p in parts for symbol, term in p.terms
-        if not isinstance(symbol, (Quotient, Call))
+        if not isinstance(symbol, (Quotient, AffineCall))
     )  # fmt: skip
     for counter in sorted(depends.loops):
         if counter in ranges:
@@ -176,7 +178,7 @@ def as_spread(distance: Apart, depends: Dependence, launch: Launch, ranges: Rang
     return within(index, distance.within, ranges)
 
 
-def describe_dependence(depends: Dependence) -> str:
+def describe_dependence(depends: CoordinateDependence) -> str:
     """What an assumption says of it."""
     if depends.scattered:
         return f"threads are taken to be {SCATTER} elements apart"

@@ -212,7 +212,7 @@ def _container_kernels(path: Path, content: bytes, arch: str | None) -> tuple[Ke
     return tuple(_unique(result))
 
 
-def _of_member(path: Path, member: containers.Member) -> tuple[KernelInfo, ...]:
+def _of_member(path: Path, member: containers.ContainerMember) -> tuple[KernelInfo, ...]:
     where = f"{path}: {member.name}" if member.name else str(path)
     return _of_module(member.path.read_bytes(), str(member.arch), where)
 

@@ -132,7 +132,7 @@ def from_inductor(
     kernels = [
         one
         for file in _files(Path(path))
-        for one in _Program(file, sizes or {}, configs or {}, proxies).kernels()
+        for one in _OutputCode(file, sizes or {}, configs or {}, proxies).kernels()
     ]
     if not kernels:
         raise KernelSourceError(f"{path}: launches no Triton kernel of a GPU")
@@ -157,7 +157,7 @@ def _files(path: Path) -> list[Path]:
 
 
 @dataclass(frozen=True)
-class _Program:
+class _OutputCode:
     """A file with kernels as texts, and the function that launches them."""
 
     path: Path

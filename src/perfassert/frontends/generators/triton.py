@@ -20,7 +20,7 @@ from perfassert.frontends.generators.generated import by_name, package, with_arg
 from perfassert.frontends.toolchain.architecture import number
 from perfassert.frontends.toolchain.binary import Binary, Parameter
 from perfassert.frontends.toolchain.build import Layout, from_compiler
-from perfassert.frontends.toolchain.compilers import Compiled
+from perfassert.frontends.toolchain.compilers import CompiledModule
 from perfassert.kernel.description import CompiledKernel
 from perfassert.kernel.launch import Buffer, Launch
 from perfassert.source import SourceSpan
@@ -186,7 +186,7 @@ class TritonSource:
             raise self._failure(arch, error) from error
         tools = (f"triton {triton.__version__}",)
         binary = from_compiler(
-            Compiled(cubin, None, tools, metadata.name),
+            CompiledModule(cubin, None, tools, metadata.name),
             str(self.where),
             arch,
             lambda layout: _named_parameters(
@@ -210,7 +210,7 @@ class TritonSource:
 
 @dataclass(frozen=True, eq=False)
 class TritonCode(PerLaunch):
-    """See :class:`~perfassert.kernel.description.Compiled`."""
+    """See :class:`~perfassert.kernel.description.CompilableCode`."""
 
     source: TritonSource
     hints: Hints

@@ -214,7 +214,7 @@ def _declared_parameter(types: Any, name: str, kind: Any) -> Declared:
     if hasattr(kind, "ndim"):
         _, scalar = _element(kind.dtype)
         members = (replace(m, dtype=C_TYPES.get(scalar, "char")) if m.pointer else m
-                 for m in _members(types.array_t))  # fmt: skip
+                   for m in _members(types.array_t))  # fmt: skip
         return Declared(name, None, False, tuple(members))
     layout = getattr(kind, "ctype", kind)
     if isinstance(layout, type) and issubclass(layout, (ctypes.Structure, ctypes.Array)):

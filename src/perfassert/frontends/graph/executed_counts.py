@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import numpy.typing as npt
 
-from perfassert.kernel.executed import Work
+from perfassert.kernel.executed import SampleWork
 from perfassert.kernel.graph import InstructionGraph
 from perfassert.kernel.program import Program
 
@@ -22,7 +22,7 @@ class Counts:
     A called function has several copies at one address: nobody knows which was executed.
     """
 
-    def __init__(self, program: Program, work: Work | None, warps: int) -> None:
+    def __init__(self, program: Program, work: SampleWork | None, warps: int) -> None:
         self.program = program
         self.work = work
         self.warps = warps
@@ -87,7 +87,7 @@ class Counts:
 
 
 def contradiction(
-    graph: InstructionGraph, work: Work | None, warps: int, share: float, idle: float
+    graph: InstructionGraph, work: SampleWork | None, warps: int, share: float, idle: float
 ) -> str:
     """That executed blocks issue another number of instructions than the simulated one, if so.
 

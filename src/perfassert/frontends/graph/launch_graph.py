@@ -22,7 +22,7 @@ from perfassert.frontends.binding.binder import Binder
 from perfassert.frontends.graph.block_kinds import Standing, standing
 from perfassert.frontends.graph.channels import assign_channels
 from perfassert.frontends.graph.executed_counts import Counts
-from perfassert.frontends.graph.items import Item
+from perfassert.frontends.graph.items import GraphItem
 from perfassert.frontends.graph.iterations import groups, looked_at
 from perfassert.frontends.graph.numbering import Numbering
 from perfassert.frontends.machine.opcodes import longest_sleep
@@ -98,7 +98,7 @@ def standing_block(
     return result
 
 
-def _instructions_of(items: Sequence[Item], warps: int) -> float:
+def _instructions_of(items: Sequence[GraphItem], warps: int) -> float:
     """Instructions of all warps of the block."""
     return sum(
         (sum(item.each) / warps if item.each else item.trips) * _instructions_of(item.body, warps)
@@ -108,7 +108,7 @@ def _instructions_of(items: Sequence[Item], warps: int) -> float:
     )  # fmt: skip
 
 
-def _kind(items: Sequence[Item]) -> tuple[object, ...]:
+def _kind(items: Sequence[GraphItem]) -> tuple[object, ...]:
     """What tells blocks apart: instructions, their warps, trips."""
     return tuple(
         (item.trips, item.each, _kind(item.body))
@@ -152,7 +152,7 @@ class _Walk:
         self.of_block = self._of_block()
         self.by_iteration = any(map(self.counters, self.of_block))
 
-    def block_at(self, block: tuple[int, ...]) -> list[Item]:
+    def block_at(self, block: tuple[int, ...]) -> list[GraphItem]:
         """What one block of the grid executes."""
         self.place(block)
         self.count = self.order = 0
@@ -300,16 +300,18 @@ class _Walk:
 
     # Regions
 
-    def region(self, loop: int, mask: BoolArray, only: frozenset[int] | None = None) -> list[Item]:
+    def region(
+        self, loop: int, mask: BoolArray, only: frozenset[int] | None = None
+    ) -> list[GraphItem]:
         """What a loop's body executes (-1: the kernel); of its blocks ``only`` these."""
-        items: list[Item] = []
+        items: list[GraphItem] = []
         for block, inner in self.inside.get(loop, ()):
             if only is not None and block.index not in only:
                 continue
             items += self.block(block, mask) if inner is None else self.loop(inner, mask)
         return items
 
-    def block(self, block: ProgramBlock, mask: BoolArray) -> list[Item]:
+    def block(self, block: ProgramBlock, mask: BoolArray) -> list[GraphItem]:
         chosen = self.executing_warps(block.condition, block)
         guesses: tuple[Assumption, ...] = ()
         if chosen is None:
@@ -322,7 +324,7 @@ class _Walk:
         if here == frozenset():
             return []
         self.count += block.stop - block.start
-        items: list[Item] = []
+        items: list[GraphItem] = []
         guarded: dict[int, tuple[BoolArray | None, frozenset[int] | None, frozenset[int]]] = {}
         for index in range(block.start, block.stop):
             instruction = self.program.instructions[index]
@@ -338,7 +340,7 @@ class _Walk:
             if on != frozenset():
                 items += self.items_of(instruction, mask if lanes is None else mask & lanes, on)
             if off:
-                items.append(Item(instruction, off, active=False))
+                items.append(GraphItem(instruction, off, active=False))
             if lanes is None and instruction.accesses and self.counts.of(index) is None:
                 message = "a predicate depends on data: its access is taken to happen"
                 guess = self.binder.assume(message, instruction.span, "branch")
@@ -347,12 +349,12 @@ class _Walk:
 
     def items_of(
         self, instruction: ProgramInstruction, mask: BoolArray, warps: frozenset[int] | None
-    ) -> list[Item]:
+    ) -> list[GraphItem]:
         """An instruction for its warps; apart for those that mean different barriers."""
         use = instruction.meets
         if use is None or self.whole_block(instruction):
             sleep = self.longest_sleep(instruction, mask)
-            return [Item(instruction, None if instruction.fence else warps, sleep=sleep)]
+            return [GraphItem(instruction, None if instruction.fence else warps, sleep=sleep)]
         by_barrier: dict[tuple[frozenset[tuple[str, int]], int | None, int | None], set[int]] = {}
         barriers = self.over_iterations(use.barrier)
         parity, threads = self.at_first(use.parity), self.at_first(use.threads)
@@ -367,8 +369,12 @@ class _Walk:
         for (own, odd, count), members in by_barrier.items():
             here = None if len(members) == self.warps else frozenset(members)
             self.order += 1
-            items.append(Item(instruction, here, barriers=own, use=use, parity=odd, threads=count,
-                              order=self.order))  # fmt: skip
+            items.append(
+                GraphItem(
+                    instruction, here, barriers=own, use=use, parity=odd, threads=count,
+                    order=self.order,
+                )
+            )  # fmt: skip
         return items
 
     def longest_sleep(self, instruction: ProgramInstruction, mask: BoolArray) -> int:
@@ -417,7 +423,7 @@ class _Walk:
         self.names, self.memo = saved
         return result
 
-    def unclear(self, message: str, item: Item) -> None:
+    def unclear(self, message: str, item: GraphItem) -> None:
         """Note what is not understood of a barrier."""
         assert item.instruction is not None
         guess = self.binder.assume(message, item.instruction.span, "branch")
@@ -446,7 +452,7 @@ class _Walk:
         all_here = frozenset(range(self.warps)) if here is None else here
         return frozenset() if on is None else all_here - on
 
-    def loop(self, index: int, mask: BoolArray) -> list[Item]:
+    def loop(self, index: int, mask: BoolArray) -> list[GraphItem]:
         loop = self.program.loops[index]
         header = self.program.blocks[loop.header]
         loop_range = self.binder.loops[index]
@@ -465,7 +471,7 @@ class _Walk:
             return self.apart(index, mask, each)
         return _rest(self.enter_loop(index, mask), guesses)
 
-    def apart(self, index: int, mask: BoolArray, each: tuple[int, ...]) -> list[Item]:
+    def apart(self, index: int, mask: BoolArray, each: tuple[int, ...]) -> list[GraphItem]:
         """A loop that data decides: every warp runs it as often as one of the sample did."""
         last = self.program.loops[index].last
         whole = last is None or last >= self.program.loops[index].blocks
@@ -483,10 +489,10 @@ class _Walk:
             if any(own) and (body := self.region(index, mask)):
                 differ = own if len(set(own)) > 1 else ()
                 trips = max(1, round(sum(own) / len(own))) if differ else own[0]
-                items.append(Item(trips=trips, each=differ, body=body))
+                items.append(GraphItem(trips=trips, each=differ, body=body))
         return items + tail
 
-    def enter_loop(self, index: int, mask: BoolArray) -> list[Item]:
+    def enter_loop(self, index: int, mask: BoolArray) -> list[GraphItem]:
         """The loop for the lanes that reach it."""
         loop = self.program.loops[index]
         trips = self.trips(index)
@@ -520,14 +526,14 @@ class _Walk:
         each = shaped.max(axis=1)[mask.reshape(shaped.shape).any(axis=1)]
         return bool((each != each[0]).any())
 
-    def iterations(self, index: int, mask: BoolArray, trips: int) -> list[Item]:
+    def iterations(self, index: int, mask: BoolArray, trips: int) -> list[GraphItem]:
         """Of a loop that stays one, or becomes several where its iterations decide differently."""
-        items: list[Item] = []
+        items: list[GraphItem] = []
         for (_, before), (iteration, after) in pairwise([(0, 0), *self.cut(index, trips)]):
             self.set_counter(index, iteration)
             self.places[index] = (before + after) / 2 / trips
             if body := self.region(index, mask):
-                items.append(Item(trips=after - before, body=body))
+                items.append(GraphItem(trips=after - before, body=body))
         return items
 
     def cut(self, index: int, trips: int) -> list[tuple[int, int]]:
@@ -588,9 +594,11 @@ class _Walk:
         counters = {key: self.counters(part) for key, part in parts.items()}
         return [p for k, p in parts.items() if index in counters[k] and not within & counters[k]]
 
-    def unroll_loop(self, index: int, mask: BoolArray, trips: IntArray, most: int) -> list[Item]:
+    def unroll_loop(
+        self, index: int, mask: BoolArray, trips: IntArray, most: int
+    ) -> list[GraphItem]:
         loop = self.program.loops[index]
-        runs: list[tuple[int, list[Item]]] = []
+        runs: list[tuple[int, list[GraphItem]]] = []
         self.apart_now.add(index)
         for iteration in range(most):
             self.set_counter(index, iteration)
@@ -607,7 +615,7 @@ class _Walk:
         return [
             item
             for count, made in runs
-            for item in ([Item(trips=count, body=made)] if count > 1 and made else made)
+            for item in ([GraphItem(trips=count, body=made)] if count > 1 and made else made)
         ]
 
     def trips(self, index: int) -> IntArray:
@@ -641,7 +649,7 @@ def _inside(program: Program) -> dict[int, list[tuple[ProgramBlock, int | None]]
     return blocks
 
 
-def _rest(items: list[Item], guesses: tuple[Assumption, ...]) -> list[Item]:
+def _rest(items: list[GraphItem], guesses: tuple[Assumption, ...]) -> list[GraphItem]:
     """The items, resting on these guesses too."""
     for item in items if guesses else ():
         item.rests_on = tuple(dict.fromkeys((*item.rests_on, *guesses)))

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Union
 
-from perfassert.frontends.graph.items import Item
+from perfassert.frontends.graph.items import GraphItem
 from perfassert.kernel.graph import (
     BodyItem,
     Edge,
@@ -28,7 +28,7 @@ class _Setter:
     """An instruction that a barrier waits for; ``carried``: by a loop, from so many iterations
     before."""
 
-    item: Item
+    item: GraphItem
     carried: int = -1
     distance: int = 1
 
@@ -51,12 +51,12 @@ class Numbering:
         self.chains: list[tuple[int, ...]] = []
         self.interlocked = False
 
-    def graph(self, items: Sequence[Item]) -> InstructionGraph:
+    def graph(self, items: Sequence[GraphItem]) -> InstructionGraph:
         body = self.number(items, ())
         self.walk(items, {}, (), True)
         return InstructionGraph(tuple(self.nodes), tuple(self.loops), tuple(body))
 
-    def number(self, items: Sequence[Item], chain: tuple[int, ...]) -> list[BodyItem]:
+    def number(self, items: Sequence[GraphItem], chain: tuple[int, ...]) -> list[BodyItem]:
         body: list[BodyItem] = []
         for item in items:
             if item.instruction is not None:
@@ -74,7 +74,7 @@ class Numbering:
         return body
 
     def walk(
-        self, items: Sequence[Item], state: _State, chain: tuple[int, ...], record: bool
+        self, items: Sequence[GraphItem], state: _State, chain: tuple[int, ...], record: bool
     ) -> _State:
         for item in items:
             if item.instruction is not None:
@@ -97,7 +97,7 @@ class Numbering:
         return state
 
     def carry_groups(
-        self, loop: Item, state: _State, chain: tuple[int, ...], entry: _State
+        self, loop: GraphItem, state: _State, chain: tuple[int, ...], entry: _State
     ) -> None:
         """Groups that counted waits leave pending for several iterations, as they stand when one
         iteration is like the next."""
@@ -127,7 +127,7 @@ class Numbering:
         return replace(setter, carried=loop) if inside else setter
 
     def step(
-        self, item: Item, instruction: ProgramInstruction, state: _State,
+        self, item: GraphItem, instruction: ProgramInstruction, state: _State,
         chain: tuple[int, ...], record: bool,
     ) -> None:  # fmt: skip
         waited: list[_Setter] = []
@@ -155,7 +155,7 @@ class Numbering:
         elif instruction.frees >= 0:
             state.setdefault(instruction.frees, []).append([_Setter(item)])
 
-    def hold_back(self, item: Item, instruction: ProgramInstruction, state: _State) -> None:
+    def hold_back(self, item: GraphItem, instruction: ProgramInstruction, state: _State) -> None:
         """Who has to wait without a barrier that says so: all that follow, or readers."""
         if Role.HOLDS_WARP in instruction.roles:
             state[_HELD] = [[_Setter(item)]]
@@ -172,7 +172,7 @@ class Numbering:
         return [s for register in touched for group in state.pop(register, []) for s in group]
 
     def node(
-        self, item: Item, instruction: ProgramInstruction, waited: Sequence[_Setter],
+        self, item: GraphItem, instruction: ProgramInstruction, waited: Sequence[_Setter],
         chain: tuple[int, ...],
     ) -> Node:  # fmt: skip
         edges: tuple[Edge, ...] = ()
@@ -222,7 +222,7 @@ class Numbering:
         return Source(setter.item.number, common, 0)
 
 
-def _counted_barriers(items: Sequence[Item]) -> frozenset[int]:
+def _counted_barriers(items: Sequence[GraphItem]) -> frozenset[int]:
     """Barriers of which some wait leaves groups pending."""
     barriers: set[int] = set()
     for item in items:

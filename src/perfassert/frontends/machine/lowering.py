@@ -14,7 +14,7 @@ from perfassert.frontends.machine.lower_control import CONTROL
 from perfassert.frontends.machine.lower_floats import FLOAT
 from perfassert.frontends.machine.lower_integers import INTEGER
 from perfassert.frontends.machine.lower_memory import MEMORY, inputs
-from perfassert.frontends.machine.lowering_step import Registers, Step, Untranslated
+from perfassert.frontends.machine.lowering_step import LoweringStep, Registers, Untranslated
 from perfassert.frontends.machine.registers import descriptors, read_registers, written_registers
 from perfassert.frontends.machine.sass import Instruction, Listing, parse_listing
 from perfassert.frontends.toolchain.binary import Binary
@@ -22,7 +22,7 @@ from perfassert.kernel.machine import (
     Kind,
     MachineCode,
     MachineInstruction,
-    Memory,
+    MemoryOperand,
     Micro,
     ParameterSlot,
     Space,
@@ -41,7 +41,7 @@ _GRANTED = ("SYNCS", "USETMAXREG", "UTCATOMSWS")
 _JUMPS = frozenset("BRA BRX BRXU JMP JMX JMXU CALL RET BSSY BSYNC WARPSYNC BREAK BAR".split())
 _GLOBAL_WRITES = frozenset("STG ST RED REDG ATOMG ATOM UTMASTG UTMAREDG SUST UBLKRED".split())
 _SHARED_WRITES = frozenset("STS STSM ATOMS LDGSTS UBLKCP UTMALDG SYNCS ARRIVES LDS ATOM ST".split())
-_TABLE: Mapping[str, Callable[[Step], None]] = {**INTEGER, **FLOAT, **MEMORY, **CONTROL}
+_TABLE: Mapping[str, Callable[[LoweringStep], None]] = {**INTEGER, **FLOAT, **MEMORY, **CONTROL}
 
 
 def executable(binary: Binary) -> MachineCode:
@@ -115,7 +115,7 @@ def _translate(
     registers: Registers,
     notes: dict[str, None],
 ) -> MachineInstruction:
-    step = Step(instruction, registers, listing, addresses)
+    step = LoweringStep(instruction, registers, listing, addresses)
     guard, holds = -1, 1
     if instruction.guard is not None and instruction.guard != ("PT", False):
         name, negated = instruction.guard
@@ -144,7 +144,7 @@ def _translate(
     )
 
 
-def _unknown(instruction: Instruction, step: Step) -> list[Micro]:
+def _unknown(instruction: Instruction, step: LoweringStep) -> list[Micro]:
     """What stands for an instruction without a translation."""
     targets = tuple(map(step.registers.number_of, written_registers(instruction)))
     if instruction.base in _GRANTED:
@@ -154,7 +154,7 @@ def _unknown(instruction: Instruction, step: Step) -> list[Micro]:
     if instruction.base in _JUMPS:
         return [Micro(Kind.LOST)]
     if instruction.base in _GLOBAL_WRITES:
-        return [Micro(Kind.UNKNOWN, targets, memory=Memory(Space.GLOBAL, 0))]
+        return [Micro(Kind.UNKNOWN, targets, memory=MemoryOperand(Space.GLOBAL, 0))]
     if instruction.base in _SHARED_WRITES:
-        return [Micro(Kind.UNKNOWN, targets, memory=Memory(Space.SHARED, 0))]
+        return [Micro(Kind.UNKNOWN, targets, memory=MemoryOperand(Space.SHARED, 0))]
     return [Micro(Kind.UNKNOWN, targets)]

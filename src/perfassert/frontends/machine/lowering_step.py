@@ -7,7 +7,7 @@ import struct
 
 from perfassert.frontends.machine.registers import consecutive_registers, results
 from perfassert.frontends.machine.sass import Instruction, Listing, Operand
-from perfassert.kernel.machine import Kind, Micro, Preset, Source
+from perfassert.kernel.machine import Kind, Micro, Preset, PresetSource
 
 XOR, AND = 0x3C, 0xC0  # truth tables of a and b
 _SIGN = 1 << 31
@@ -61,15 +61,17 @@ class Registers:
         word = value & 0xFFFFFFFF
         if not word:
             return 0
-        return self._preset_register(("literal", word), Source.LITERAL, word)
+        return self._preset_register(("literal", word), PresetSource.LITERAL, word)
 
     def constant(self, bank: int, offset: int) -> int:
         """The word at ``offset`` of a constant bank."""
-        return self._preset_register(("constant", bank, offset), Source.CONSTANT, offset, bank)
+        return self._preset_register(
+            ("constant", bank, offset), PresetSource.CONSTANT, offset, bank
+        )
 
     def special(self, name: str) -> int:
         """What the launch, not the program, says: ``threadIdx.x``, ``laneid``, …"""
-        return self._preset_register(("special", name), Source.SPECIAL, name=name)
+        return self._preset_register(("special", name), PresetSource.SPECIAL, name=name)
 
     def temporary(self) -> int:
         """A register that no other instruction reads."""
@@ -85,7 +87,7 @@ class Registers:
         self._uniform = uniform
 
     def _preset_register(
-        self, key: object, source: Source, value: int = 0, bank: int = 0, name: str = ""
+        self, key: object, source: PresetSource, value: int = 0, bank: int = 0, name: str = ""
     ) -> int:
         known = self._numbers.get(key)
         number = self._number(key) if known is None else known
@@ -100,7 +102,7 @@ class Registers:
         return self._numbers[key]
 
 
-class Step:
+class LoweringStep:
     """What a translation sees; it appends to ``operations``."""
 
     def __init__(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from itertools import zip_longest
 
-from perfassert.frontends.machine.inlining import Placed
+from perfassert.frontends.machine.inlining import PlacedInstruction
 from perfassert.frontends.machine.opcodes import opcode_roles
 from perfassert.frontends.machine.sass import Instruction
 from perfassert.kernel.roles import CountedWait, Role
@@ -16,7 +16,7 @@ _MATRIX = 8
 _ALL_OF = re.compile(r"\{([\d,\s]+)\}")
 
 
-def roles_of(placed: Placed, arch: str) -> frozenset[Role]:
+def roles_of(placed: PlacedInstruction, arch: str) -> frozenset[Role]:
     """Of an instruction, with what follows from the routine that it lies in."""
     roles = opcode_roles(placed.instruction.opcode, arch)
     return roles | {Role.IN_LIBRARY} if placed.in_library else roles

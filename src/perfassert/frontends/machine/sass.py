@@ -121,13 +121,13 @@ def parse_listing(text: str, name: str) -> Listing:
 
     Raises :class:`KernelSourceError` for text that holds no instruction or a broken encoding.
     """
-    reader = _Reader(name)
+    reader = _ListingReader(name)
     for number, line in enumerate(text.split("\n"), 1):
         reader.line(number, line)
     return reader.finish()
 
 
-class _Reader:
+class _ListingReader:
     def __init__(self, name: str) -> None:
         self.name = name
         self.instructions: list[Instruction] = []

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from perfassert.confined import read_text
 from perfassert.errors import RecordError
-from perfassert.frontends.profiles.launch import Extent, Profile, Shape, profile
+from perfassert.frontends.profiles.launch import Extent, LaunchProfile, Shape, profile
 from perfassert.quantity import round_significant
 
 _HOW = "write it with: ncu --csv --print-units base --section LaunchStats PROGRAM > launches.csv"
@@ -30,7 +30,7 @@ Metrics = dict[str, tuple[str, str]]
 """Metric → value and unit."""
 
 
-def read_ncu(path: Path) -> Profile:
+def read_ncu(path: Path) -> LaunchProfile:
     """The launches; :class:`~perfassert.RecordError` with the line for what is no such file."""
     try:
         text = read_text(path, "utf-8-sig")

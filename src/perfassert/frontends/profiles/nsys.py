@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from perfassert.errors import RecordError
-from perfassert.frontends.profiles.launch import Extent, Profile, Shape, profile
+from perfassert.frontends.profiles.launch import Extent, LaunchProfile, Shape, profile
 
 MAGIC = b"SQLite format 3\x00"
 _KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
@@ -20,7 +20,7 @@ _NAMES = ("mangledName", "demangledName", "shortName")
 _NEEDED = ("start", "end", "gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ")
 
 
-def read_nsys(path: Path) -> Profile:
+def read_nsys(path: Path) -> LaunchProfile:
     """The launches of all devices; :class:`~perfassert.RecordError` where there are none."""
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as database:

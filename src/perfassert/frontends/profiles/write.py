@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from perfassert.frontends.profiles.launch import Launched, Profile
+from perfassert.frontends.profiles.launch import LaunchProfile, ProfiledLaunches
 from perfassert.frontends.recording.write import SCHEMA, key
 from perfassert.frontends.toolchain.names import base_name, demangle
 from perfassert.quantity import Quantity
@@ -16,7 +16,7 @@ from perfassert.version import VERSION
 
 
 @dataclass(frozen=True, slots=True)
-class Code:
+class CodeLocation:
     """Where a kernel's code is: ``kind`` and ``path`` as launches files name them; ``given``: lines
     for the compiler; ``parameters``: name → type, empty for a pointer."""
 
@@ -27,7 +27,7 @@ class Code:
     given: str = ""
 
 
-def launches_text(profile: Profile, codes: Mapping[str, Code], device: str) -> str:
+def launches_text(profile: LaunchProfile, codes: Mapping[str, CodeLocation], device: str) -> str:
     """``codes``: by the names that the profile has; launches of others are left out."""
     launches = [one for one in profile.launches if one.shape.name in codes]
     labels = _labels([codes[one.shape.name] for one in launches])
@@ -40,7 +40,7 @@ def launches_text(profile: Profile, codes: Mapping[str, Code], device: str) -> s
     return "\n".join(blocks)
 
 
-def _labels(codes: Sequence[Code]) -> dict[str, str]:
+def _labels(codes: Sequence[CodeLocation]) -> dict[str, str]:
     """Mangled name → the kernel's own, numbered where several have it."""
     labels: dict[str, str] = {}
     for code in codes:
@@ -66,7 +66,7 @@ def _head(count: int, device: str) -> str:
     )
 
 
-def _kernel(code: Code, label: str) -> str:
+def _kernel(code: CodeLocation, label: str) -> str:
     lines = [
         f"# {demangle(code.mangled)}",
         f"[kernels.{key(label)}]",
@@ -76,7 +76,7 @@ def _kernel(code: Code, label: str) -> str:
     return "\n".join([*lines, *([code.given] if code.given else []), ""])
 
 
-def _launch(one: Launched, code: Code, label: str) -> Iterator[str]:
+def _launch(one: ProfiledLaunches, code: CodeLocation, label: str) -> Iterator[str]:
     shape = one.shape
     yield "[[launch]]"
     if one.seconds:

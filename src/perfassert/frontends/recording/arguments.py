@@ -48,12 +48,12 @@ class Pointer:
 
 Number = Union[int, float, None]
 Word = Union[int, Pointer]
-Value = Union[Number, Pointer, "dict[int, Word]"]
+ArgumentValue = Union[Number, Pointer, "dict[int, Word]"]
 """A structure is what lies at its byte offsets."""
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PointerPlace:
     """Where a pointer stands in the arguments, and what memory is called after it."""
 
     parameter: Parameter
@@ -67,13 +67,13 @@ class Place:
         return self.parameter.at(self.inside)
 
 
-class Arguments:
+class RecordedArguments:
     """``values`` by name; ``pointers``: those among them, in the order of the code."""
 
     def __init__(self, code: KernelCode, content: bytes, memory: DeviceMemory) -> None:
         self._memory = memory
-        self.pointers: list[Place] = []
-        self.values: dict[str, Value] = {}
+        self.pointers: list[PointerPlace] = []
+        self.values: dict[str, ArgumentValue] = {}
         self.unknown: list[str] = []
         for position, parameter in enumerate(code.parameters):
             part = content[parameter.offset : parameter.offset + parameter.size]
@@ -122,7 +122,7 @@ class Arguments:
         dtype = numpy_type(parameter.dtype) if not inside and parameter.pointer else _BYTES
         size = allocation.address + allocation.size - address
         pointer = Pointer(address, size, dtype, address % _ALIGNMENT)
-        self.pointers.append(Place(parameter, inside, pointer, allocation, read_only))
+        self.pointers.append(PointerPlace(parameter, inside, pointer, allocation, read_only))
         return pointer
 
     def _resolve_aliases(self) -> None:
@@ -134,7 +134,7 @@ class Arguments:
                     behind = place.pointer.address - root.pointer.address
                     self.put(place, replace(place.pointer, offset=behind, alias=root.name))
 
-    def put(self, place: Place, pointer: Pointer) -> None:
+    def put(self, place: PointerPlace, pointer: Pointer) -> None:
         """In place of what stands there."""
         value = self.values[place.parameter.name]
         if isinstance(value, dict):
@@ -144,8 +144,8 @@ class Arguments:
         self.pointers[self.pointers.index(place)] = replace(place, pointer=pointer)
 
 
-def _by_allocation(places: list[Place]) -> list[list[Place]]:
-    by_address: dict[int, list[Place]] = {}
+def _by_allocation(places: list[PointerPlace]) -> list[list[PointerPlace]]:
+    by_address: dict[int, list[PointerPlace]] = {}
     for place in places:
         by_address.setdefault(place.allocation.address, []).append(place)
     return list(by_address.values())

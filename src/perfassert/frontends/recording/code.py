@@ -137,7 +137,7 @@ class Module:
     def _choose_cubin(self, path: Path, mangled: str) -> Cubin:
         where, device = "the program's code", self._device.arch
         if self.suffix == ".ptx":
-            text = containers.Member("", architecture(device), True, path)
+            text = containers.ContainerMember("", architecture(device), True, path)
             return _assemble(text, where, device)
         with containers.open_members(path, self.content) as members:
             try:
@@ -151,7 +151,7 @@ class Module:
             return _assemble(member, where, device) if member.ptx else member.cubin(where)
 
 
-def _assemble(member: containers.Member, where: str, arch: str) -> Cubin:
+def _assemble(member: containers.ContainerMember, where: str, arch: str) -> Cubin:
     return Cubin(modules.module(modules.assembly(member, where, arch)).cubin, where)
 
 

@@ -12,7 +12,12 @@ import numpy.typing as npt
 
 from perfassert.errors import PerfAssertError
 from perfassert.frontends.cuda.kernels import CompiledCode, from_cubin, from_ptx
-from perfassert.frontends.recording.arguments import Arguments, Place, Pointer, Value
+from perfassert.frontends.recording.arguments import (
+    ArgumentValue,
+    Pointer,
+    PointerPlace,
+    RecordedArguments,
+)
 from perfassert.frontends.recording.code import KernelCode, Module
 from perfassert.frontends.recording.wire import Connection, LaunchEvent
 from perfassert.kernel.buffer import Buffer
@@ -39,7 +44,7 @@ class Executor:
         event: LaunchEvent,
         module: Module,
         code: KernelCode,
-        arguments: Arguments,
+        arguments: RecordedArguments,
         constants: Mapping[str, bytes],
         connection: Connection,
     ) -> bool:
@@ -84,7 +89,7 @@ class Executor:
         return self._code[key]
 
 
-def _read(roots: Mapping[str, Place], connection: Connection) -> dict[str, Bytes]:
+def _read(roots: Mapping[str, PointerPlace], connection: Connection) -> dict[str, Bytes]:
     """What the buffers hold; what a kernel that did not run may have written is not known."""
     total = sum(place.pointer.size for place in roots.values())
     if total > _MOST:
@@ -96,7 +101,9 @@ def _read(roots: Mapping[str, Place], connection: Connection) -> dict[str, Bytes
     }
 
 
-def _argument(value: Value, name: str, code: KernelCode, contents: Mapping[str, Bytes]) -> Any:
+def _argument(
+    value: ArgumentValue, name: str, code: KernelCode, contents: Mapping[str, Bytes]
+) -> Any:
     if isinstance(value, dict):
         parameter = next(p for p in code.parameters if p.name == name)
         return {at: _argument(word, parameter.at(at), code, contents) for at, word in value.items()}
@@ -109,7 +116,9 @@ def _argument(value: Value, name: str, code: KernelCode, contents: Mapping[str, 
     return Buffer(value.size, "uint8", offset=value.offset)
 
 
-def _leave(place: Place, before: Bytes | None, after: Bytes | None, connection: Connection) -> None:
+def _leave(
+    place: PointerPlace, before: Bytes | None, after: Bytes | None, connection: Connection
+) -> None:
     """Write back what has changed."""
     allocation, pointer = place.allocation, place.pointer
     if after is None:

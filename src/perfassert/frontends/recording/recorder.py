@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from threading import Lock
 
 from perfassert.errors import PerfAssertError
-from perfassert.frontends.recording.arguments import Arguments, Pointer, Value
+from perfassert.frontends.recording.arguments import ArgumentValue, Pointer, RecordedArguments
 from perfassert.frontends.recording.code import UNKNOWN_FUNCTION, KernelCode, Module
 from perfassert.frontends.recording.contents import Contents
 from perfassert.frontends.recording.execution import Executor
@@ -27,13 +27,13 @@ class Recorded:
     block: tuple[int, int, int]
     cluster: tuple[int, int, int]
     shared_bytes: int
-    args: dict[str, Value]
+    args: dict[str, ArgumentValue]
     constants: dict[str, str]
     count: int = 1
 
 
 @dataclass(slots=True)
-class Findings:
+class RecorderFindings:
     """What is written down. ``refused``: calls without an answer and launches that
     no device takes; ``failed``: kernels whose code
     could not be read, with the reason; ``attributes``: what was asked of the device and no file
@@ -71,7 +71,7 @@ class Recorder:
     """Answers one process and collects its launches in ``findings``."""
 
     def __init__(
-        self, connection: Connection, settings: Settings, findings: Findings, turn: Lock
+        self, connection: Connection, settings: Settings, findings: RecorderFindings, turn: Lock
     ) -> None:
         self._connection = connection
         self._turn = turn  # of processes: what is found is common to them
@@ -167,7 +167,7 @@ class Recorder:
         event = LaunchEvent.read(content)
         module = self._modules[event.module]
         code = module.kernel(event.kernel)
-        arguments = Arguments(code, event.arguments, self._memory)
+        arguments = RecordedArguments(code, event.arguments, self._memory)
         self._findings.unknown |= {(event.kernel, name) for name in arguments.unknown}
         self._merge(event, module, code, arguments)
         executor, constants = self._settings.executor, self._constants_now(event.module)
@@ -185,7 +185,7 @@ class Recorder:
             self._settings.stop()
 
     def _merge(
-        self, event: LaunchEvent, module: Module, code: KernelCode, arguments: Arguments
+        self, event: LaunchEvent, module: Module, code: KernelCode, arguments: RecordedArguments
     ) -> None:
         """Launches that nothing tells apart are one, counted."""
         keep = self._settings.contents.keep
@@ -214,12 +214,12 @@ class Recorder:
         }
 
 
-def _argument_key(values: dict[str, Value]) -> tuple[object, ...]:
+def _argument_key(values: dict[str, ArgumentValue]) -> tuple[object, ...]:
     """What tells two sets of arguments apart: addresses do not."""
     return tuple((name, _plain(value)) for name, value in values.items())
 
 
-def _plain(value: Value) -> object:
+def _plain(value: ArgumentValue) -> object:
     if isinstance(value, dict):
         return tuple((at, _plain(word)) for at, word in value.items())
     return replace(value, address=0, data="") if isinstance(value, Pointer) else repr(value)

@@ -19,7 +19,7 @@ from perfassert.errors import RecordError
 from perfassert.frontends.recording.contents import Contents
 from perfassert.frontends.recording.device import attributes
 from perfassert.frontends.recording.execution import Executor, Runner
-from perfassert.frontends.recording.recorder import Findings, Recorder, Settings
+from perfassert.frontends.recording.recorder import Recorder, RecorderFindings, Settings
 from perfassert.frontends.recording.stand_in import runtime
 from perfassert.frontends.recording.wire import Closed, Connection, device_facts
 from perfassert.hardware.model import Device
@@ -54,7 +54,7 @@ class Recording:
     over; ``executed`` launches, ``not_executed``: kernels with the reason."""
 
     request: Request
-    findings: Findings
+    findings: RecorderFindings
     contents: Contents
     status: int
     late: bool
@@ -78,7 +78,7 @@ def record(request: Request) -> Recording:
 
 class _Session:
     def __init__(self, request: Request, folder: Path) -> None:
-        self.findings, self.contents = Findings(), Contents(request.contents_limit)
+        self.findings, self.contents = RecorderFindings(), Contents(request.contents_limit)
         self._request, self._folder = request, folder
         self._process: subprocess.Popen[bytes] | None = None
         self.executor = Executor(request.runner) if request.runner else None

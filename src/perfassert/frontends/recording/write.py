@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from perfassert.frontends.recording.arguments import Pointer, Value, item_size
+from perfassert.frontends.recording.arguments import ArgumentValue, Pointer, item_size
 from perfassert.frontends.recording.recorder import Recorded
 from perfassert.frontends.recording.session import Recording
 from perfassert.frontends.toolchain.names import base_name, demangle
@@ -78,7 +78,7 @@ def _used_contents(launches: Sequence[Recorded]) -> set[str]:
     return {p.data for p in pointers if p.data} | set(constants)
 
 
-def _pointers(value: Value) -> Iterator[Pointer]:
+def _pointers(value: ArgumentValue) -> Iterator[Pointer]:
     words = value.values() if isinstance(value, dict) else (value,)
     yield from (word for word in words if isinstance(word, Pointer))
 
@@ -131,7 +131,7 @@ def _launch(one: Recorded, label: str, stem: str) -> str:
     return "\n".join([*lines, ""])
 
 
-def _value(value: Value, stem: str) -> str:
+def _value(value: ArgumentValue, stem: str) -> str:
     if value is None:
         return '"null"'
     if isinstance(value, dict):

@@ -31,11 +31,11 @@ from . import (
 )
 from .architecture import legacy, number
 from .binary import Binary, Parameter, Source, Unset, from_dict, to_dict
-from .compilers import Compiled
+from .compilers import CompiledModule
 from .elf import Cubin
 from .fixture import from_fixture, parameter_base, to_fixture
 from .includes import Closure, check_confined, closure
-from .modules import Job
+from .modules import CompileJob
 
 Layout = Sequence[tuple[int, int]]
 _TURING = "sm_75"
@@ -91,29 +91,29 @@ def _members(data: Any) -> dict[str, tuple[Member, ...]]:
     return {str(name): tuple(Member(**m) for m in members) for name, members in data.items()}
 
 
-def prepare(source: Source, arch: str) -> Job:
+def prepare(source: Source, arch: str) -> CompileJob:
     """The source, read, with the files behind it."""
     _check_architecture(arch)
     return _job(source, _read(source), arch)
 
 
-def _job(source: Source, content: bytes, arch: str) -> Job:
+def _job(source: Source, content: bytes, arch: str) -> CompileJob:
     files = _files(source, content)
     notes: tuple[Assumption, ...] = ()
     if files.left_out:
         text = f"includes were followed no further {files.left_out}: nothing is remembered"
         notes = (Assumption(text, SourceSpan(str(source.path))),)
     if not legacy(arch) or source.kind == "cubin":
-        return Job(source, files, arch, notes)
+        return CompileJob(source, files, arch, notes)
     nvrtc, nvcc = (toolchains.find(name, source.toolchain) for name in ("nvrtc", "nvcc"))
     makes = source.kind == "cuda" and toolchains.knows_legacy(nvrtc or nvcc)
     if (makes or tools.before("ptxas", 13)) and tools.before("nvdisasm", 13):
-        return Job(source, files, arch, notes)
+        return CompileJob(source, files, arch, notes)
     note = Assumption(f"compiled for {_TURING}: no tool for {arch} is installed")
-    return Job(source, files, _TURING, (*notes, note))
+    return CompileJob(source, files, _TURING, (*notes, note))
 
 
-def _build(job: Job) -> Binary:
+def _build(job: CompileJob) -> Binary:
     source, files = job.source, job.files.files
     made = modules.module(job)
     cubin = Cubin(made.cubin, str(source.path))
@@ -130,7 +130,9 @@ def _build(job: Job) -> Binary:
     ).with_digest()
 
 
-def _parameters(job: Job, cubin: Cubin, kernel: str, ptx: str | None) -> tuple[Parameter, ...]:
+def _parameters(
+    job: CompileJob, cubin: Cubin, kernel: str, ptx: str | None
+) -> tuple[Parameter, ...]:
     sources = job.texts() if job.source.kind != "cubin" else []
     known = signature.parameters(kernel, cubin.parameters(kernel), sources, ptx)
     if job.source.kind == "cuda" and layout.wanting(known):
@@ -157,7 +159,9 @@ def parameters(source: Source, arch: str) -> dict[str, tuple[Parameter, ...]]:
     return known
 
 
-def _all_parameters(job: Job, content: bytes, ptx: str | None) -> dict[str, tuple[Parameter, ...]]:
+def _all_parameters(
+    job: CompileJob, content: bytes, ptx: str | None
+) -> dict[str, tuple[Parameter, ...]]:
     cubin = Cubin(content, str(job.source.path))
     texts = _ptx_by_kernel(cubin, ptx)
     return {kernel: _parameters(job, cubin, kernel, text) for kernel, text in texts.items()}
@@ -175,7 +179,10 @@ def _ptx_by_kernel(cubin: Cubin, ptx: str | None) -> dict[str, str | None]:
 
 
 def from_compiler(
-    made: Compiled, where: str, arch: str, parameters: Callable[[Layout], tuple[Parameter, ...]]
+    made: CompiledModule,
+    where: str,
+    arch: str,
+    parameters: Callable[[Layout], tuple[Parameter, ...]],
 ) -> Binary:
     """What a compiler outside the toolchain made of a kernel; ``where`` names it in errors.
 
@@ -195,7 +202,7 @@ def from_compiler(
     ).with_digest()
 
 
-def _describe(cubin: Cubin, made: Compiled, kernel: str, arch: str) -> Binary:
+def _describe(cubin: Cubin, made: CompiledModule, kernel: str, arch: str) -> Binary:
     """What the cubin says; who wrote it knows parameters and files."""
     nvdisasm = _disassembler(arch)
     base = cubin.parameter_base(kernel)

@@ -26,7 +26,7 @@ _SAID = re.compile(r"^cuobjdump (?:info|error|fatal)\s*:\s*(.*)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class ContainerMember:
     """One module of a container: machine code, or ``ptx``.
 
     ``name`` is what errors call it; empty where it is the whole file.
@@ -72,7 +72,7 @@ def begins_as_code(content: bytes) -> bool:
 
 
 @contextmanager
-def open_members(path: Path, content: bytes) -> Iterator[tuple[Member, ...]]:
+def open_members(path: Path, content: bytes) -> Iterator[tuple[ContainerMember, ...]]:
     """The modules in ``content``, which was read from ``path``.
 
     :class:`KernelSourceError` where there are none, :class:`~perfassert.ToolchainMissing` without
@@ -85,10 +85,10 @@ def open_members(path: Path, content: bytes) -> Iterator[tuple[Member, ...]]:
             yield _extract(path, content, copy)
         else:
             arch = architecture(Cubin(content, str(path)).arch)
-            yield (Member("", arch, False, copy),)
+            yield (ContainerMember("", arch, False, copy),)
 
 
-def _extract(path: Path, content: bytes, copy: Path) -> tuple[Member, ...]:
+def _extract(path: Path, content: bytes, copy: Path) -> tuple[ContainerMember, ...]:
     tool = tools.need("cuobjdump")
     folder = copy.parent
     limit = tools.reading_limit(len(content))
@@ -107,19 +107,21 @@ def _extract(path: Path, content: bytes, copy: Path) -> tuple[Member, ...]:
     return members
 
 
-def extracted_members(folder: Path, stem: str) -> tuple[Member, ...]:
+def extracted_members(folder: Path, stem: str) -> tuple[ContainerMember, ...]:
     """What ``cuobjdump`` left in a folder: machine code first, each in the container's order."""
     numbered = []
     for file in folder.iterdir():
         if part := _EXTRACTED.search(file.name):
             number = part[1] or "1"
             name = f"{stem}.{number}.{part[2]}.{part[3]}"
-            member = Member(name, architecture(part[2]), part[3] == "ptx", file)
+            member = ContainerMember(name, architecture(part[2]), part[3] == "ptx", file)
             numbered.append((member.ptx, int(number), member))
     return tuple(member for _, _, member in sorted(numbered, key=lambda f: f[:2]))
 
 
-def of_architecture(members: Sequence[Member], asked: str, where: str) -> tuple[Member, ...]:
+def of_architecture(
+    members: Sequence[ContainerMember], asked: str, where: str
+) -> tuple[ContainerMember, ...]:
     """Those of exactly that architecture."""
     matching = tuple(m for m in members if m.arch == architecture(asked))
     if not matching:
@@ -133,11 +135,11 @@ class Choice:
     """``members`` all have the kernel for the same architecture; a driver loads one of them."""
 
     kernel: str
-    members: tuple[Member, ...]
+    members: tuple[ContainerMember, ...]
 
 
 def choose_code(
-    members: Sequence[Member], wanted: str | None, device: Architecture, where: str
+    members: Sequence[ContainerMember], wanted: str | None, device: Architecture, where: str
 ) -> Choice:
     """The kernel meant, and what a driver would take of it on ``device``."""
     runs = [m for m in members if _runs(m, device)]
@@ -156,14 +158,16 @@ def choose_code(
     return Choice(kernel, tuple(m for m in has if m.arch == best_of_ptx and m.ptx))
 
 
-def _runs(member: Member, device: Architecture) -> bool:
+def _runs(member: ContainerMember, device: Architecture) -> bool:
     takes: Callable[[Architecture], bool] = (
         member.arch.ptx_runs_on if member.ptx else member.arch.code_runs_on
     )
     return takes(device)
 
 
-def _runs_nowhere(members: Sequence[Member], kernel: str, device: Architecture, where: str) -> str:
+def _runs_nowhere(
+    members: Sequence[ContainerMember], kernel: str, device: Architecture, where: str
+) -> str:
     has = [m for m in members if kernel in m.kernels(where)]
     shown = names.without_parameters(names.demangle(kernel))
     listed = ", ".join(dict.fromkeys(f"{'PTX ' if m.ptx else ''}{m.arch}" for m in has))

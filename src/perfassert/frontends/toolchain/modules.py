@@ -17,7 +17,7 @@ from perfassert.source import Assumption, SourceSpan
 from . import cache, compilers, containers, options, tools
 from .architecture import architecture
 from .binary import Source, read_assumptions
-from .compilers import Compiled, expression
+from .compilers import CompiledModule, expression
 from .elf import Cubin
 from .includes import Closure
 from .names import fits
@@ -26,7 +26,7 @@ _INSTANCES = re.compile(r"\btemplate\s+(?:\w+\s+)*__global__|<<<")
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class CompileJob:
     """A source with the files behind it, to be compiled for ``arch``; ``notes``: why for that."""
 
     source: Source
@@ -52,7 +52,7 @@ class Job:
         return [content.decode(errors="replace") for content in self.files.files.values()]
 
 
-def module(job: Job) -> Compiled:
+def module(job: CompileJob) -> CompiledModule:
     """The module that has the kernel meant.
 
     The file as it stands, if that instantiates the template that is asked for; else compiled with
@@ -72,7 +72,7 @@ def module(job: Job) -> Compiled:
     return _module(job)
 
 
-def _container_module(job: Job) -> Compiled:
+def _container_module(job: CompileJob) -> CompiledModule:
     """What a driver would load from a file that holds compiled code; PTX is assembled."""
     source, where = job.source, str(job.source.path)
     with containers.open_members(source.path, job.files.files[source.path]) as members:
@@ -86,14 +86,16 @@ def _container_module(job: Job) -> Compiled:
         notes = _ambiguous(choice, where)
         used = (str(tools.need("cuobjdump")),) if member.name else ()
         content = member.path.read_bytes()
-    return Compiled(content, None, used, choice.kernel, notes, str(member.arch))
+    return CompiledModule(content, None, used, choice.kernel, notes, str(member.arch))
 
 
-def assembly(member: containers.Member, where: str, arch: str, toolchain: str | None = None) -> Job:
+def assembly(
+    member: containers.ContainerMember, where: str, arch: str, toolchain: str | None = None
+) -> CompileJob:
     """Of the PTX in a file that holds compiled code."""
     path = Path(f"{where}: {member.name}")
     source = Source(path, "ptx", toolchain=toolchain)
-    return Job(source, Closure({path: member.text().encode()}, True), arch)
+    return CompileJob(source, Closure({path: member.text().encode()}, True), arch)
 
 
 def _ambiguous(choice: containers.Choice, where: str) -> tuple[Assumption, ...]:
@@ -112,7 +114,7 @@ def _ambiguous(choice: containers.Choice, where: str) -> tuple[Assumption, ...]:
     return (Assumption(message, SourceSpan(where)),)
 
 
-def _module(job: Job) -> Compiled:
+def _module(job: CompileJob) -> CompiledModule:
     entry = job.key(job.source.kernel or "")
     compiled_module = cache.load(entry, _read) if entry else None
     if compiled_module is None:
@@ -122,7 +124,7 @@ def _module(job: Job) -> Compiled:
     return compiled_module
 
 
-def debug_information(job: Job, kernel: str = "") -> bytes:
+def debug_information(job: CompileJob, kernel: str = "") -> bytes:
     """A cubin whose only use is what it says about types; ``b""`` where there is none.
 
     ``kernel`` (its mangled name) needs one of its own where the file does not have its instance.
@@ -138,7 +140,7 @@ def debug_information(job: Job, kernel: str = "") -> bytes:
     return _debug_cubin(job)
 
 
-def _debug_cubin(job: Job) -> bytes:
+def _debug_cubin(job: CompileJob) -> bytes:
     entry = job.key("debug", job.source.kernel or "")
     content = cache.load(entry, base64.b64decode) if entry else None
     if content is not None:
@@ -157,7 +159,7 @@ def _debug_cubin(job: Job) -> bytes:
     return made
 
 
-def compile_module(job: Job) -> Compiled:
+def compile_module(job: CompileJob) -> CompiledModule:
     """By the tools, without looking at what is remembered."""
     source, files = job.source, job.files.files
     with tempfile.TemporaryDirectory(prefix="perfassert-") as folder:
@@ -181,12 +183,12 @@ def template_hint(files: Mapping[Path, bytes]) -> str:
     return f"; templates need their arguments: {', '.join(templates)}"
 
 
-def _to_json(made: Compiled) -> dict[str, Any]:
+def _to_json(made: CompiledModule) -> dict[str, Any]:
     return {**asdict(made), "cubin": base64.b64encode(made.cubin).decode()}
 
 
-def _read(data: Any) -> Compiled:
-    return Compiled(
+def _read(data: Any) -> CompiledModule:
+    return CompiledModule(
         **{
             **data,
             "cubin": base64.b64decode(data["cubin"], validate=True),

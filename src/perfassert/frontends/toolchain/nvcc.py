@@ -77,7 +77,7 @@ def compile_with_nvcc(what: Compilation, limit: float | None = None) -> tuple[by
         main.write_text(what.appended)
         included = (*included, "-include", str(what.path))
     out = what.folder / f"out.{product}"
-    texts = _Texts(
+    texts = _PlaceholderTexts(
         {f"-I{_FOLDERS}": what.host.folders, _MACROS: what.host.macros},
         (*included, str(main)),
         encode_file_name(str(what.path)),
@@ -146,7 +146,7 @@ def _whole_command(what: Compilation, product: str, main: Sequence[str]) -> list
 
 
 @dataclass(frozen=True, slots=True)
-class _Texts:
+class _PlaceholderTexts:
     """What stands for the placeholders, for the source, and for its name in messages."""
 
     placeholders: Mapping[str, Sequence[str]]

@@ -72,7 +72,7 @@ _READ_BY_HOST = ("@", "-I", "-i", "-B", "-specs", "/I", "/FI", "/Yu")
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class CompileTarget:
     """One product of a compilation: machine code for ``real`` by way of ``virtual``, or its PTX."""
 
     virtual: Architecture
@@ -115,9 +115,9 @@ def parse(source: Source) -> list[Option]:
     return options
 
 
-def targets(source: Source) -> list[Target]:
+def targets(source: Source) -> list[CompileTarget]:
     """What the options ask to be compiled for; nothing where that is left to the device."""
-    result: list[Target] = []
+    result: list[CompileTarget] = []
     virtual, codes = "", ""
     for option in _all(source):
         value = option.value or ""
@@ -136,7 +136,7 @@ def targets(source: Source) -> list[Target]:
     return result + (_products(virtual, codes) if virtual else [])
 
 
-def _parse_generate_code(option: Option) -> list[Target]:
+def _parse_generate_code(option: Option) -> list[CompileTarget]:
     """``arch=compute_80,code=[sm_80,sm_86]``."""
     text = (option.value or "").replace('"', "")
     match = re.fullmatch(r"arch=(compute_\w+),code=\[?([\w,]+)\]?", text)
@@ -145,12 +145,12 @@ def _parse_generate_code(option: Option) -> list[Target]:
     return _products(match[1], match[2])
 
 
-def _products(virtual: str, codes: str) -> list[Target]:
+def _products(virtual: str, codes: str) -> list[CompileTarget]:
     made = architecture(virtual)
     products = []
     for code in codes.split(","):
         real = architecture(code)
-        products.append(Target(made, real if code.startswith("sm_") else None))
+        products.append(CompileTarget(made, real if code.startswith("sm_") else None))
     return products
 
 
