@@ -244,7 +244,7 @@ def read_samples(
     check_kind(path, (str, PathLike), "the path of a source page", SamplesError)
     file = str(path)
     chosen = _choose_page(_pages(path, file), file, kernel, launch)
-    header = _header(chosen, file)
+    header = _parse_header(chosen, file)
     rows = sorted(
         (_instruction(header, line, cells, file) for line, cells in chosen.rows),
         key=lambda row: row.offset,
@@ -291,7 +291,7 @@ def _again() -> str:
     return f"print the page again with {COMMAND}"
 
 
-def _text(path: str | PathLike[str], file: str) -> str:
+def _read_text(path: str | PathLike[str], file: str) -> str:
     try:
         data = read_bytes(path)
         utf16 = data[:2] in (b"\xff\xfe", b"\xfe\xff")  # PowerShell's redirection
@@ -302,7 +302,7 @@ def _text(path: str | PathLike[str], file: str) -> str:
         raise SamplesError(f"{file}: is not text; {_again()}") from error
 
 
-def _rows(text: str, file: str) -> Iterator[tuple[int, list[str]]]:
+def _csv_rows(text: str, file: str) -> Iterator[tuple[int, list[str]]]:
     """Rows that are not blank, with line numbers; ``==PROF==`` and its like are the tool's talk."""
     lines = ("\n" if line.startswith("==") else line for line in io.StringIO(text, newline=""))
     reader = csv.reader(lines, strict=True, skipinitialspace=True)
@@ -316,7 +316,7 @@ def _rows(text: str, file: str) -> Iterator[tuple[int, list[str]]]:
 
 def _pages(path: str | PathLike[str], file: str) -> list[_Page]:
     pages: list[_Page] = []
-    for line, cells in _rows(_text(path, file), file):
+    for line, cells in _csv_rows(_read_text(path, file), file):
         if cells[0].lower() == "kernel name" and len(cells) > 1:
             pages.append(_Page(", ".join(cell for cell in cells[1:] if cell), line))
         elif not pages:
@@ -375,7 +375,7 @@ def _position(names: Sequence[str], spellings: Sequence[str]) -> int | None:
     return next((names.index(name) for name in spellings if name in names), None)
 
 
-def _header(page: _Page, file: str) -> _Header:
+def _parse_header(page: _Page, file: str) -> _Header:
     names = [_column(cell) for cell in page.header]
     while names and not names[-1]:
         names.pop()
@@ -425,7 +425,7 @@ def _instruction(header: _Header, line: int, cells: list[str], file: str) -> Mea
         raise SamplesError(f"{file}:{line}: no address or no instruction; {_again()}")
 
     def number(position: int) -> float:
-        value = _number(cells[position])
+        value = _parse_count(cells[position])
         if value is None:
             raise SamplesError(
                 f"{file}:{line}: {_quote(cells[position])} is not a count; {_again()}"
@@ -457,7 +457,7 @@ def _fit_cells(cells: list[str], header: _Header) -> list[str]:
     return [*cells[:start], ", ".join(cells[start:stop]), *cells[stop:]]
 
 
-def _number(cell: str) -> float | None:
+def _parse_count(cell: str) -> float | None:
     """``None`` for what is no count."""
     if cell.lower() in _NOTHING or cell.endswith("%"):
         return 0.0

@@ -27,10 +27,10 @@ def frontend(suffix: str, source: str, own: Sequence[str]) -> Frontend:
 
 
 def _plugged_frontends(own: Sequence[str]) -> Found[Frontend]:
-    return gather("perfassert_frontends", _read, own)
+    return gather("perfassert_frontends", _read_frontends, own)
 
 
-def _read(plugin: str, given: Mapping[str, Any]) -> Iterator[tuple[str, Frontend]]:
+def _read_frontends(plugin: str, given: Mapping[str, Any]) -> Iterator[tuple[str, Frontend]]:
     for suffix, make in given.items():
         if not (isinstance(suffix, str) and suffix.startswith(".") and len(suffix) > 1):
             raise ValueError(f"{suffix!r} is no suffix, as in '.ir'")

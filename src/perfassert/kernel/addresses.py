@@ -45,7 +45,7 @@ def read_accesses(
     stores = to_list(stores, "stores", KernelError)
     if not loads and not stores:
         raise KernelError("a kernel needs at least one load or store")
-    stand_ins = {_normal(text): proxy for text, proxy in proxies.items()}
+    stand_ins = {_normalise_text(text): proxy for text, proxy in proxies.items()}
     used: dict[str, Assumption] = {}
     accesses = [
         _AddressReader(text, SourceSpan(f"{kind.value}s[{i}]"), by_name, stand_ins, used).access(
@@ -60,7 +60,7 @@ def read_accesses(
     return tuple(accesses), tuple(used.values())
 
 
-def _normal(text: str) -> str:
+def _normalise_text(text: str) -> str:
     check_kind(text, str, "what a proxy stands in for", AddressExpressionError)
     try:
         return ast.unparse(Reader(text.strip()).tree())

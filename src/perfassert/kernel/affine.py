@@ -104,7 +104,7 @@ def bind(expression: Expression, names: Mapping[str, int], fail: Fail) -> Affine
             return Affine(0, ((expression.name, 1),))
         if expression.name in names:
             return Affine(names[expression.name])
-        fail(_unknown(expression.name, names), expression.column, expression.text)
+        fail(_unknown_name(expression.name, names), expression.column, expression.text)
     left = bind(expression.left, names, fail)
     right = bind(expression.right, names, fail)
     operator = expression.operator
@@ -113,7 +113,7 @@ def bind(expression: Expression, names: Mapping[str, int], fail: Fail) -> Affine
     if operator == "-":
         return add(left, right.scale(-1))
     if operator == "*":
-        return _product(left, right, expression, fail)
+        return _affine_product(left, right, expression, fail)
     if right.terms:
         fail("the divisor must be the same for all threads", expression.column, expression.text)
     if right.constant == 0:
@@ -121,7 +121,7 @@ def bind(expression: Expression, names: Mapping[str, int], fail: Fail) -> Affine
     return _division(operator, left, right.constant, names)
 
 
-def _unknown(name: str, names: Mapping[str, int]) -> str:
+def _unknown_name(name: str, names: Mapping[str, int]) -> str:
     from perfassert.errors import close_matches
 
     own = [n for n in names if "." not in n]
@@ -129,7 +129,7 @@ def _unknown(name: str, names: Mapping[str, int]) -> str:
     return f"unknown name {name!r}{hint or '; give it in Launch.args'}"
 
 
-def _product(left: Affine, right: Affine, node: BinaryOperation, fail: Fail) -> Affine:
+def _affine_product(left: Affine, right: Affine, node: BinaryOperation, fail: Fail) -> Affine:
     if left.terms and right.terms:
         fail("a product of two coordinates is not affine", node.column, node.text)
     return right.scale(left.constant) if right.terms else left.scale(right.constant)
@@ -271,15 +271,15 @@ class Forms:
         done: list[IntArray] = []
         for symbol, sums in self._steps:
             if isinstance(symbol, Quotient):
-                done.append(_total(sums[0], done) // symbol.divisor)
+                done.append(_evaluate_sum(sums[0], done) // symbol.divisor)
             elif isinstance(symbol, AffineCall):
-                done.append(apply(symbol.function, [_total(s, done) for s in sums]))
+                done.append(apply(symbol.function, [_evaluate_sum(s, done) for s in sums]))
             else:
                 done.append(values[symbol])
-        return [_total(s, done) for s in self._sums]
+        return [_evaluate_sum(s, done) for s in self._sums]
 
 
-def _total(terms: _Sum, done: Sequence[IntArray]) -> IntArray:
+def _evaluate_sum(terms: _Sum, done: Sequence[IntArray]) -> IntArray:
     total: IntArray | None = None
     for step, coefficient in terms[1]:
         value = done[step] if coefficient == 1 else coefficient * done[step]

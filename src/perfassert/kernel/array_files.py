@@ -103,7 +103,7 @@ def _from_matrix(path: str, part: str) -> Array:
         raise LaunchError(f"{path} states {entries} entries and has {len(table)}")
     if head[3] == "complex":
         raise LaunchError(f"{path} has complex values, which no index or guard is made of")
-    if entries and not (_within(table[:, 0], rows) and _within(table[:, 1], columns)):
+    if entries and not (_lie_within(table[:, 0], rows) and _lie_within(table[:, 1], columns)):
         raise LaunchError(f"{path}: an entry lies outside of {rows} rows and {columns} columns")
     row, column = table[:, 0].astype(np.int64) - 1, table[:, 1].astype(np.int64) - 1
     value = table[:, 2] if table.shape[1] > 2 else np.ones(len(table))
@@ -120,6 +120,6 @@ def _from_matrix(path: str, part: str) -> Array:
     return np.searchsorted(row[order], np.arange(rows + 1)).astype(np.int32)
 
 
-def _within(places: Array, most: int) -> bool:
+def _lie_within(places: Array, most: int) -> bool:
     """Whether all of them, which count from 1, lie in the matrix."""
     return bool(places.min() >= 1 and places.max() <= most)

@@ -42,19 +42,19 @@ def contents(buffer: Buffer, names: Mapping[str, int] | None = None) -> Array | 
         return None
     size = int(np.prod(buffer.shape, dtype=np.int64))
     made = _generate(buffer.fill.strip(), size, np.random.default_rng(buffer.seed), names or {})
-    return _fitting(made, buffer)
+    return _fit_to_type(made, buffer)
 
 
 def check_generator(buffer: Buffer, names: Mapping[str, int]) -> None:
     """Raises what :func:`contents` would for the generator's text, at no cost."""
     assert buffer.fill is not None
     _generate(buffer.fill.strip(), 0, np.random.default_rng(buffer.seed), names)
-    _type(buffer)
+    _numpy_type(buffer)
 
 
-def _fitting(made: Array, buffer: Buffer) -> Array:
+def _fit_to_type(made: Array, buffer: Buffer) -> Array:
     """The numbers as the buffer's type; integers beyond it would become others."""
-    kind = _type(buffer)
+    kind = _numpy_type(buffer)
     if kind.kind in "iu" and len(made) and made.dtype.kind in "iu":
         low, high = np.iinfo(kind).min, np.iinfo(kind).max
         least, most = int(made.min()), int(made.max())
@@ -67,7 +67,7 @@ def _fitting(made: Array, buffer: Buffer) -> Array:
     return made.astype(kind)
 
 
-def _type(buffer: Buffer) -> np.dtype[Any]:
+def _numpy_type(buffer: Buffer) -> np.dtype[Any]:
     try:
         return np.dtype(buffer.dtype)
     except TypeError:
@@ -78,7 +78,7 @@ def _generate(
     text: str, size: int, generator: np.random.Generator, names: Mapping[str, int]
 ) -> Array:
     if match := _MODULO.match(text):
-        divisor = _number(match[1], names, text)
+        divisor = _read_number(match[1], names, text)
         if divisor < 1:
             raise LaunchError(f"generator {text!r}: the divisor must be at least 1, not {divisor}")
         return np.arange(size) % min(divisor, max(size, 1))  # which need not fit in 64 bits
@@ -173,16 +173,16 @@ def _arguments(text: str, names: Mapping[str, int], whole: str) -> tuple[list[in
         call = read_call(f"f({text})")
     except NotAnExpression as reason:
         raise _unreadable(reason, whole) from None
-    numbers = [_value(one, names, whole) for one in call.given]
+    numbers = [_evaluate_literal(one, names, whole) for one in call.given]
     return numbers, {
-        name: one if isinstance(one, str) else _value(one, names, whole)
+        name: one if isinstance(one, str) else _evaluate_literal(one, names, whole)
         for name, one in call.named.items()
     }
 
 
-def _number(text: str, names: Mapping[str, int], whole: str) -> int:
+def _read_number(text: str, names: Mapping[str, int], whole: str) -> int:
     try:
-        return _value(NumberReader(text).read(), names, whole)
+        return _evaluate_literal(NumberReader(text).read(), names, whole)
     except NotAnExpression as reason:
         raise _unreadable(reason, whole) from None
 
@@ -195,7 +195,7 @@ def _unreadable(reason: NotAnExpression, whole: str) -> LaunchError:
 
 def _constant(text: str, names: Mapping[str, int], whole: str) -> float:
     try:
-        number = float(text) if "." in text else _number(text, names, whole)
+        number = float(text) if "." in text else _read_number(text, names, whole)
     except ValueError:
         raise LaunchError(f"generator {whole!r}: {text!r} is no number") from None
     if isinstance(number, int) and not -(1 << 63) <= number < 1 << 64:
@@ -203,7 +203,7 @@ def _constant(text: str, names: Mapping[str, int], whole: str) -> float:
     return number
 
 
-def _value(one: Literal, names: Mapping[str, int], whole: str) -> int:
+def _evaluate_literal(one: Literal, names: Mapping[str, int], whole: str) -> int:
     if not isinstance(one, (Constant, Variable, BinaryOperation)):
         raise LaunchError(f"generator {whole!r}: {_ALLOWED}")
     try:

@@ -15,7 +15,7 @@ def evaluate_integer(text: str, names: Mapping[str, int], error: type[PerfAssert
     Besides ``+ - * // %`` there is ``ceil_div(a, b)``, a quotient rounded up.
     """
     try:
-        return evaluate(_read(text, error), names)
+        return evaluate(_read_expression(text, error), names)
     except KeyError as missing:
         name = str(missing.args[0])
         hint = close_matches(name, names) or "; give it in Launch.args"
@@ -28,10 +28,10 @@ def evaluate_integer(text: str, names: Mapping[str, int], error: type[PerfAssert
 
 def integer_names(text: str, error: type[PerfAssertError]) -> frozenset[str]:
     """The names that an expression rests on; raises ``error`` where it is none."""
-    return frozenset(v.name for v in variables(_read(text, error)))
+    return frozenset(v.name for v in variables(_read_expression(text, error)))
 
 
-def _read(text: str, error: type[PerfAssertError]) -> Expression:
+def _read_expression(text: str, error: type[PerfAssertError]) -> Expression:
     try:
         return NumberReader(text).read()
     except NotAnExpression as reason:

@@ -39,7 +39,7 @@ def loop_span(
         SourceSpan(first.file, line)
         for line in range(first.line, max(first.line - _ABOVE - 1, 0), -1)
     ]
-    heads = (s for s in (*jumps, *above) if _KEYWORD.search(_line(files, s)))
+    heads = (s for s in (*jumps, *above) if _KEYWORD.search(_source_line(files, s)))
     return next(heads, first)
 
 
@@ -48,7 +48,7 @@ def _span(flow: Flow, placed: Sequence[PlacedInstruction], block: int) -> Source
     return placed[flow.blocks[block].stop - 1].instruction.span
 
 
-def _line(files: Mapping[str, str], span: SourceSpan) -> str:
+def _source_line(files: Mapping[str, str], span: SourceSpan) -> str:
     lines = files.get(span.file, "").splitlines()
     text = lines[span.line - 1] if 0 < span.line <= len(lines) else ""
     return text.partition("//")[0]

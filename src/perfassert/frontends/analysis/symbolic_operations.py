@@ -356,7 +356,7 @@ def _vote(w: Words, o: Micro, v: Sequence[Value]) -> Results:
     return (None, w.assume_alike(v[0])) if plain else ()
 
 
-def _unknown(w: Words, o: Micro, v: Sequence[Value]) -> Results:
+def _constant_results(w: Words, o: Micro, v: Sequence[Value]) -> Results:
     """A wait that is over, registers that were granted: who asks in a loop asks once."""
     return tuple(w.s.number(n) for n in o.detail)
 
@@ -372,6 +372,6 @@ TRANSFERS: Mapping[Kind, Transfer] = {
     Kind.COMPARE_WIDE: _compare_wide, Kind.MINIMUM: _minimum, Kind.FIRST: _first,
     Kind.VOTE: _vote,
     Kind.FROM_INTEGER: _from_integer, Kind.FLOAT_FUNCTION: _float_function,
-    Kind.TO_INTEGER: _to_integer, Kind.UNKNOWN: _unknown,
+    Kind.TO_INTEGER: _to_integer, Kind.UNKNOWN: _constant_results,
 }  # fmt: skip
 """Kinds that have none give values that depend on data, or none at all."""

@@ -233,7 +233,7 @@ class Binder:
         if counted is not None and counted.known:
             return self._as_counted(loop, counted)
         if loop.trips is None or unsolved:
-            reason = _reason(loop.reason or self.why_undecided(loop.trips), counted)
+            reason = _trip_count_reason(loop.reason or self.why_undecided(loop.trips), counted)
             where = loop.name or "file:line"
             trips = self._guess(number)
             guess = self.assume(
@@ -342,7 +342,9 @@ class Binder:
         if not any(isinstance(s, (AffineCall, Quotient)) for s, _ in form.terms):
             return interval(form, self.ranges)
         symbols = sorted(set(form.symbols()), key=str)
-        ends = [_places(*self.ranges[s], int(_SAMPLED ** (1 / len(symbols)))) for s in symbols]
+        ends = [
+            _probe_places(*self.ranges[s], int(_SAMPLED ** (1 / len(symbols)))) for s in symbols
+        ]
         grid = np.meshgrid(*ends, indexing="ij")
         values = evaluate(dict(form.terms), dict(zip(symbols, grid, strict=True))) + form.constant
         return int(values.min()), int(values.max())
@@ -466,7 +468,7 @@ def _of_dividend(
     return shifted, "<", not below
 
 
-def _reason(reason: str, counted: LoopTrips | None) -> str:
+def _trip_count_reason(reason: str, counted: LoopTrips | None) -> str:
     """Why a trip count is a guess, and what would make it known."""
     if counted is None:
         return reason
@@ -488,7 +490,7 @@ def check_trip_counts(program: Program, trip_counts: Mapping[str, int]) -> None:
             raise KernelError(f"trip_counts[{key!r}] names no loop{near}")
 
 
-def _places(low: int, high: int, count: int) -> IntArray:
+def _probe_places(low: int, high: int, count: int) -> IntArray:
     """Both ends of a range, and what lies next to them."""
     half = max(min(count, high - low + 1) // 2, 1)
     upper = max(low + half, high - half + 1)

@@ -92,7 +92,7 @@ def _bind_access(
     if access.unresolved and not has_proxy(binder, access.address):
         rests_on = _stood_in(binder, access, span)
     binder.what = f"the address of {access.text!r}" + (f" at {span}" if span else "")
-    form = _whole(binder, access) if rests_on == () and access.unresolved else None
+    form = _sampled_form(binder, access) if rests_on == () and access.unresolved else None
     if form is None:
         form = binder.form(access.address)
     binder.what = "an address"
@@ -149,7 +149,9 @@ def _stood_in(
     """
     executed = binder.executed
     ended = executed is not None and executed.sampled is not None
-    if executed is not None and (_is_sampled(binder, access) or (ended and _whole(binder, access))):
+    if executed is not None and (
+        _is_sampled(binder, access) or (ended and _sampled_form(binder, access))
+    ):
         binder.assume(
             f"the address of {access.field} {access.unresolved}; it is that of {executed.sample}",
             span,
@@ -171,7 +173,7 @@ def _is_sampled(binder: Binder, access: MemoryAccess) -> bool:
     return all(a.name in binder.spread for a in binder.symbols.unknowns(access.address))
 
 
-def _whole(binder: Binder, access: MemoryAccess) -> Affine | None:
+def _sampled_form(binder: Binder, access: MemoryAccess) -> Affine | None:
     """The address as the executed sample found it, where unknowns are inside functions."""
     seen = binder.seen.get(access.address.index)
     if seen is None or _is_sampled(binder, access):

@@ -65,7 +65,7 @@ def box_of_copy(
     """What a copy moves, and the guess that it rests on where its tensor map is not given."""
     s, text = launched.symbols, instruction.text
     if not copy.coordinates:
-        return _run(launched, instruction, copy)
+        return _bytes_box(launched, instruction, copy)
     tensor = None if copy.tensor is None else launched.arguments.maps.get(copy.tensor)
     name = _tensor_name(launched.program, copy.tensor)
     if tensor is not None and len(tensor.box) != len(copy.coordinates):
@@ -98,7 +98,7 @@ def _tensor_name(program: Program, argument: Argument | None) -> str:
     return parameter.at(argument.offset) if argument.offset else parameter.name
 
 
-def _run(
+def _bytes_box(
     launched: BoundProgram, instruction: ProgramInstruction, copy: BulkCopy
 ) -> tuple[Box, tuple[Assumption, ...]]:
     """A copy of bytes; its operand counts them in pieces of 16."""

@@ -34,14 +34,16 @@ def with_constants(binary: Binary, given: Mapping[str, Any]) -> Binary:
                 raise _wrong(name, f"has {symbol.size} bytes; {len(content)} at {at} do not fit")
             start = symbol.offset + at
             banks[symbol.bank][start : start + len(content)] = content
-            left = [rest for u in left for rest in _without(u, symbol.bank, start, len(content))]
+            left = [
+                rest for u in left for rest in _remaining_parts(u, symbol.bank, start, len(content))
+            ]
     constants = {bank: bytes(content) for bank, content in banks.items()}
     return replace(binary, constants=constants, unset=tuple(left)).with_digest()
 
 
 def _by_symbol(binary: Binary, given: Mapping[str, Any]) -> dict[str, Any]:
     """``{"params.n": 1, "params.8": 2}`` → ``{"params": {"n": 1, 8: 2}}``."""
-    names = {name for u in _symbols(binary) for name in _names(u)}
+    names = {name for u in _constant_symbols(binary) for name in _symbol_names(u)}
     by_symbol: dict[str, Any] = {}
     for name, value in given.items():
         base, dot, member = name.partition(".")
@@ -55,19 +57,19 @@ def _by_symbol(binary: Binary, given: Mapping[str, Any]) -> dict[str, Any]:
     return by_symbol
 
 
-def _names(symbol: Unset) -> tuple[str, ...]:
+def _symbol_names(symbol: Unset) -> tuple[str, ...]:
     """Mangled, whole, and without namespaces."""
     plain = demangle(symbol.name)
     return symbol.name, plain, plain.rpartition("::")[2]
 
 
-def _symbols(binary: Binary) -> tuple[Unset, ...]:
+def _constant_symbols(binary: Binary) -> tuple[Unset, ...]:
     """All that can be given; what has a value in the file may be overwritten."""
     return (*binary.unset, *binary.valued)
 
 
 def _symbol(binary: Binary, name: str) -> Unset:
-    symbols = _symbols(binary)
+    symbols = _constant_symbols(binary)
     known = {demangle(u.name): u for u in symbols} | {u.name: u for u in symbols}
     symbol = known.get(name)
     ends = [u for u in symbols if demangle(u.name).endswith(f"::{name}")]
@@ -88,21 +90,21 @@ def _parts(name: str, symbol: Unset, value: Any) -> Iterator[tuple[int, bytes]]:
     elif getattr(value, "data", None) is not None:  # an array, as a Buffer
         yield 0, _cast_to_symbol(name, symbol, value.data).tobytes()
     elif isinstance(value, Mapping):
-        yield from _members(name, symbol, value)
+        yield from _encode_members(name, symbol, value)
     elif isinstance(value, (list, tuple)) and value:
         if any(isinstance(element, Mapping) for element in value):
-            yield from _members(name, symbol, value)
+            yield from _encode_members(name, symbol, value)
             return
         elements = [element for _, element in flat(value)]
-        one = _element(symbol, symbol.size // len(elements))
+        one = _element_member(symbol, symbol.size // len(elements))
         for i, element in enumerate(elements):
-            yield i * one.size, _number(name, element, one)
+            yield i * one.size, _encode_member(name, element, one)
     else:
-        one = _element(symbol, symbol.size)
-        yield 0, _number(name, value, replace(one, size=symbol.size))
+        one = _element_member(symbol, symbol.size)
+        yield 0, _encode_member(name, value, replace(one, size=symbol.size))
 
 
-def _element(symbol: Unset, size: int) -> Member:
+def _element_member(symbol: Unset, size: int) -> Member:
     """What a number in the symbol is, or the numbers of an array; of that size if unknown."""
     kinds = {replace(m, name="", offset=0) for m in symbol.members}
     plain = all(re.fullmatch(r"(\[\d+\])*", m.name) for m in symbol.members)
@@ -111,7 +113,7 @@ def _element(symbol: Unset, size: int) -> Member:
 
 def _cast_to_symbol(name: str, symbol: Unset, data: Any) -> Any:
     """An array of numbers as those that the symbol holds, where that is known."""
-    one = _element(symbol, data.dtype.itemsize)
+    one = _element_member(symbol, data.dtype.itemsize)
     if one.dtype is None or one.pointer or data.dtype.kind not in "iuf":
         return data
     kind = "f" if one.dtype in _REAL else "u" if "unsigned" in one.dtype else "i"
@@ -121,14 +123,14 @@ def _cast_to_symbol(name: str, symbol: Unset, data: Any) -> Any:
     return numbers
 
 
-def _members(name: str, symbol: Unset, value: Any) -> Iterator[tuple[int, bytes]]:
+def _encode_members(name: str, symbol: Unset, value: Any) -> Iterator[tuple[int, bytes]]:
     known = {m.name: m for m in symbol.members}
     for path, element in flat(value):
         if isinstance(path, int):
             member = next((m for m in symbol.members if m.offset == path), None)
-            yield path, _number(name, element, member or Member("", path, _WORD))
+            yield path, _encode_member(name, element, member or Member("", path, _WORD))
         elif path in known:
-            yield known[path].offset, _number(f"{name}.{path}", element, known[path])
+            yield known[path].offset, _encode_member(f"{name}.{path}", element, known[path])
         elif known:
             near = close_matches(path, known) or f"; it has: {', '.join(known)}"
             raise _wrong(name, f"has no member {path!r}{near}")
@@ -136,7 +138,7 @@ def _members(name: str, symbol: Unset, value: Any) -> Iterator[tuple[int, bytes]
             raise _wrong(name, f"nobody knows where its member {path!r} lies; give byte offsets")
 
 
-def _number(name: str, value: Any, kind: Member) -> bytes:
+def _encode_member(name: str, value: Any, kind: Member) -> bytes:
     size = kind.size
     if not 0 < size <= _LARGEST or size & (size - 1):
         raise _wrong(name, f"{value!r} is no value of {size} bytes; give an array with its type")
@@ -147,7 +149,7 @@ def _number(name: str, value: Any, kind: Member) -> bytes:
     return pack(number, size)
 
 
-def _without(unset: Unset, bank: int, start: int, size: int) -> Iterator[Unset]:
+def _remaining_parts(unset: Unset, bank: int, start: int, size: int) -> Iterator[Unset]:
     """What remains of a symbol without a value when bytes of it get one."""
     end, last = start + size, unset.offset + unset.size
     if unset.bank != bank or end <= unset.offset or last <= start:

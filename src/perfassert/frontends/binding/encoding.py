@@ -29,13 +29,13 @@ def encode(value: Any, dtype: str | None, size: int, pointer: bool = False) -> i
     Floats and whole numbers are taken as the type says; where that is unknown, as they are given.
     """
     if pointer or (value is None and dtype is None):
-        return _address(value)
-    form = _FORMATS.get(_plain(dtype))
+        return _pointer_value(value)
+    form = _FORMATS.get(_without_qualifiers(dtype))
     if form is None and isinstance(value, float) and not _is_integer(dtype):
         form = _OF_SIZE.get(size)
     if form is not None and isinstance(value, (int, float)):
         return _pattern(float(value), form)
-    return _whole(value, dtype, size)
+    return _integer_value(value, dtype, size)
 
 
 def pack(number: int, size: int) -> bytes:
@@ -43,7 +43,7 @@ def pack(number: int, size: int) -> bytes:
     return (number % (1 << 8 * size)).to_bytes(size, "little")
 
 
-def _plain(dtype: str | None) -> str:
+def _without_qualifiers(dtype: str | None) -> str:
     return " ".join(w for w in (dtype or "").split() if w not in ("const", "volatile"))
 
 
@@ -51,13 +51,13 @@ def _is_integer(dtype: str | None) -> bool:
     return bool(_INTEGER.search(dtype or ""))
 
 
-def _address(value: Any) -> int:
+def _pointer_value(value: Any) -> int:
     """``None`` is null."""
     if value is None:
         return 0
     if not hasattr(value, "__index__"):
         raise Misfit(f"is a pointer; give None, an address or a Buffer, not {value!r}")
-    return _fitting(index(value), 8)
+    return _twos_complement(index(value), 8)
 
 
 def _pattern(value: float, form: str) -> int:
@@ -71,16 +71,16 @@ def _pattern(value: float, form: str) -> int:
     return int.from_bytes(bits, "little", signed=True)
 
 
-def _whole(value: Any, dtype: str | None, size: int) -> int:
+def _integer_value(value: Any, dtype: str | None, size: int) -> int:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if not hasattr(value, "__index__"):
         kind = dtype or f"{8 * size} bits"
         raise Misfit(f"is {kind}; {value!r} does not fit")
-    return _fitting(index(value), size)
+    return _twos_complement(index(value), size)
 
 
-def _fitting(number: int, size: int) -> int:
+def _twos_complement(number: int, size: int) -> int:
     bits = 8 * min(size, 8)
     if not -(2 ** (bits - 1)) <= number < 2**bits:
         raise Misfit(f"has {bits} bits; {number} does not fit")

@@ -42,7 +42,7 @@ def normalise_strides(
             if loop.parent >= 0:
                 continue
             stride = _Stride(LoopCounter(loop.index), axis, extent)
-            total = _total(binder, loop.index, number, extent)
+            total = _total_threads(binder, loop.index, number, extent)
             widened = None if total is None else _widen(binder, accesses, stride, total)
             if total is not None and widened is not None:
                 accesses = widened
@@ -125,7 +125,11 @@ def _widen(
         wide: BoundAccess | None = access
         if _has_closed_form(access):
             inside = stride.counter in access.loops
-            wide = _inside(binder, access, stride, total) if inside else _outside(access, stride)
+            wide = (
+                _widen_strided(binder, access, stride, total)
+                if inside
+                else _widen_unstrided(access, stride)
+            )
         if wide is None:
             return None
         widened.append(wide)
@@ -137,14 +141,16 @@ def _has_closed_form(access: BoundAccess) -> bool:
     return access.space == "global" and access.touched is None
 
 
-def _outside(access: BoundAccess, stride: _Stride) -> BoundAccess:
+def _widen_unstrided(access: BoundAccess, stride: _Stride) -> BoundAccess:
     low, high = access.ranges.get(stride.axis, (0, stride.extent - 1))
     return replace(
         access, ranges={**access.ranges, stride.axis: (low, min(high, stride.extent - 1))}
     )
 
 
-def _inside(binder: Binder, access: BoundAccess, stride: _Stride, total: int) -> BoundAccess | None:
+def _widen_strided(
+    binder: Binder, access: BoundAccess, stride: _Stride, total: int
+) -> BoundAccess | None:
     address = stride.wide(access.address)
     if address is None or stride.axis not in set(access.address.symbols()):
         return None
@@ -165,7 +171,7 @@ def _inside(binder: Binder, access: BoundAccess, stride: _Stride, total: int) ->
     )  # fmt: skip
 
 
-def _total(binder: Binder, loop: int, axis: int, extent: int) -> int | None:
+def _total_threads(binder: Binder, loop: int, axis: int, extent: int) -> int | None:
     """How many threads along the axis the loop's work amounts to; None where trips are not the
     same for all, or one fewer from some thread on."""
     loop_range = binder.loops[loop]
@@ -205,7 +211,7 @@ def _with_domain(
     tops = []
     seen = [a for a in accesses if a.space == "global"]
     for i in range(len(AXES)):
-        names = _names(launch, grid, i)
+        names = _coordinate_names(launch, grid, i)
         lasts = [min(a.ranges.get(n, (0, full[i] - 1))[1] for n in names) for a in seen]
         tops.append(max(lasts, default=full[i] - 1) + 1)
     domain = tuple(max(1, min(t, f)) for t, f in zip(tops, full, strict=True))
@@ -224,7 +230,7 @@ def _with_domain(
     return work, tuple(trimmed)
 
 
-def _names(launch: Launch, grid: tuple[int, ...], number: int) -> list[str]:
+def _coordinate_names(launch: Launch, grid: tuple[int, ...], number: int) -> list[str]:
     """What the coordinate is called: in one block its thread's, of one thread its block's."""
     axis = AXES[number]
     names = [axis]

@@ -179,7 +179,7 @@ def _of_container(path: Path, arch: str | None) -> tuple[KernelInfo, ...]:
     content = prepare(Source(path, "cubin"), arch or "sm_80").files.files[path]
     digest = hashlib.sha256(content).hexdigest()
     entry = cache.key(["inventory", digest, arch or "", *tools.identity()])
-    infos = cache.load(entry, _read)
+    infos = cache.load(entry, _read_infos)
     if infos is None:
         infos = _container_kernels(path, content, arch)
         cache.store(entry, _to_json(infos))
@@ -230,7 +230,7 @@ def _of_module(content: bytes, arch: str, where: str) -> tuple[KernelInfo, ...]:
     nvdisasm = tools.need("nvdisasm")
     digest = hashlib.sha256(content).hexdigest()
     entry = cache.key(["kernels", digest, arch, nvdisasm.identity()])
-    infos = cache.load(entry, _read)
+    infos = cache.load(entry, _read_infos)
     if infos is None:
         cubin = Cubin(content, where)
         infos = _describe(cubin, sections(_disassemble(nvdisasm, content, where)), arch)
@@ -247,7 +247,7 @@ def _to_json(infos: Sequence[KernelInfo]) -> list[dict[str, Any]]:
     return [{**asdict(i), "mix": dict(i.mix), "accesses": dict(i.accesses)} for i in infos]
 
 
-def _read(data: Any) -> tuple[KernelInfo, ...]:
+def _read_infos(data: Any) -> tuple[KernelInfo, ...]:
     return tuple(KernelInfo(**info) for info in data)
 
 
@@ -283,7 +283,7 @@ def _describe(cubin: Cubin, texts: Mapping[str, str], arch: str) -> tuple[Kernel
                 barriers=cubin.barriers(name),
                 code_bytes=len(cubin.code(name)),
                 mix=dict(sorted(mix.items())),
-                accesses=_accesses(code, arch),
+                accesses=_access_widths(code, arch),
                 digest=_digest(cubin, name, texts),
                 control_flow=_control_flow(text),
             )
@@ -291,7 +291,7 @@ def _describe(cubin: Cubin, texts: Mapping[str, str], arch: str) -> tuple[Kernel
     return tuple(infos)
 
 
-def _accesses(code: Sequence[tuple[str, str]], arch: str) -> dict[str, int]:
+def _access_widths(code: Sequence[tuple[str, str]], arch: str) -> dict[str, int]:
     """By class and bytes per thread: where an access is split, code is no longer vectorised."""
     counts: Counter[str] = Counter()
     for opcode, _ in code:

@@ -69,7 +69,7 @@ def from_cute(
     parameter_counts = {match[1]: match[2].count(".param") for match in _ENTRY.finditer(text)}
     wanted = getattr(kernel, "__name__", kernel)
     chosen = _choose_entry(wanted, list(parameter_counts), where)
-    named = tuple(parameters) or _names(kernel, parameter_counts[chosen])
+    named = tuple(parameters) or _parameter_names(kernel, parameter_counts[chosen])
     hints = Hints.validate(updates_per_thread, trip_counts, proxies, None, named)
     source = Source(Path(where), "ptx", chosen, content=text.encode())
     return CompiledKernel(
@@ -99,7 +99,7 @@ def _choose_entry(wanted: str | None, known: list[str], where: str) -> str:
     return fits[0] if len(fits) == 1 else names.choose(wanted, known, where)
 
 
-def _names(kernel: Any, count: int) -> tuple[str, ...]:
+def _parameter_names(kernel: Any, count: int) -> tuple[str, ...]:
     if not callable(kernel):
         return ()
     own = tuple(signature(kernel).parameters)

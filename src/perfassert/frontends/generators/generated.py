@@ -78,7 +78,7 @@ def new_enough(extra: str, oldest: tuple[int, ...], *distributions: str) -> None
             installed = version(distribution)
         except PackageNotFoundError:
             continue
-        if _numbers(installed) < oldest:
+        if _version_numbers(installed) < oldest:
             wanted = ".".join(map(str, oldest))
             raise ToolchainMissing(
                 f"{distribution} {installed} is too old; {wanted} or later works; {_how(extra)}"
@@ -89,7 +89,7 @@ def _how(extra: str) -> str:
     return f'install it with: pip install "perfassert[{extra}]"'
 
 
-def _numbers(text: str) -> tuple[int, ...]:
+def _version_numbers(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in text.split(".")[:3] if part.isdigit())
 
 

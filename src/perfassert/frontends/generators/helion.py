@@ -62,7 +62,7 @@ def from_helion(
         ('_helion_scaled_sum', (4096, 1, 1), (256, 1, 1))
     """
     text = TritonText.of_file(Path(path))
-    launch = _choose_launch(text, tuple(_launches(text)), kernel)
+    launch = _choose_launch(text, tuple(_find_launches(text)), kernel)
     launch.check(signature)
     types, args, constants = launch.parameters(signature, sizes or {})
     warps = launch.option("num_warps") or 4
@@ -140,7 +140,7 @@ class _Launched:
         return tuple(self.text.integer(axis, sizes) for axis in axes)
 
 
-def _launches(text: TritonText) -> Iterator[_Launched]:
+def _find_launches(text: TritonText) -> Iterator[_Launched]:
     """By the functions beside the kernels; what they assign that is a number is put in."""
     for function in text.tree.body:
         if not isinstance(function, ast.FunctionDef) or function.name in text.functions:

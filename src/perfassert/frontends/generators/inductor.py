@@ -131,7 +131,7 @@ def from_inductor(
     """
     kernels = [
         one
-        for file in _files(Path(path))
+        for file in _output_files(Path(path))
         for one in _OutputCode(file, sizes or {}, configs or {}, proxies).kernels()
     ]
     if not kernels:
@@ -142,7 +142,7 @@ def from_inductor(
     return tuple(kernels)
 
 
-def _files(path: Path) -> list[Path]:
+def _output_files(path: Path) -> list[Path]:
     if not os.path.exists(path):
         raise KernelSourceError(f"{path}: there is no such file or folder")
     if path.is_file():

@@ -70,22 +70,22 @@ def _reduction(hints: Mapping[str, int]) -> list[Config]:
     longest = min(length, _LONGEST)
     few = 2 * (256 // length) if length <= 256 else 1
     tiles = [(1, longest), (64, 8), (few, longest), (64, 64), (8, 512)]
-    configs = [_rows(rows, axis, length, x, r, 16) for x, r in tiles]
-    return [*configs, {**_rows(rows, axis, length, 64, 4, 16), "num_warps": 8}]
+    configs = [_row_config(rows, axis, length, x, r, 16) for x, r in tiles]
+    return [*configs, {**_row_config(rows, axis, length, 64, 4, 16), "num_warps": 8}]
 
 
 def _persistent(hints: Mapping[str, int]) -> list[Config]:
     """The whole row is one tile, so that its length is no parameter."""
     rows, (axis, length) = hints["x"], _reduced_axis(hints)
     fit = (x for x in (1, 8, 32, 128) if x == 1 or (x <= rows and x * length <= _PERSISTENT))
-    return [_rows(rows, axis, length, x, length, 8) for x in fit]
+    return [_row_config(rows, axis, length, x, length, 8) for x in fit]
 
 
 def _reduced_axis(hints: Mapping[str, int]) -> tuple[str, int]:
     return next((axis, extent) for axis, extent in hints.items() if axis.startswith("r"))
 
 
-def _rows(rows: int, axis: str, length: int, x: int, r: int, most: int) -> Config:
+def _row_config(rows: int, axis: str, length: int, x: int, r: int, most: int) -> Config:
     blocks = {"x": min(x, rows), axis: min(r, length)}
     wanted = x * r // (8 if rows * length < x * r else 1)
     for name, extent in (("x", rows), (axis, length)):

@@ -142,7 +142,7 @@ class _Compiler:
         except Exception as error:  # whatever a compiler in this process raises
             raise KernelSourceError(
                 f"{place}: Numba cannot compile {self.function.__name__!r} for {arch}: "
-                f"{_reason(error)}"
+                f"{_first_lines(error)}"
             ) from error
         most = self.options.get("max_registers")
         source = ptx_source(text, f"{Path(place).name}.ptx")
@@ -151,7 +151,7 @@ class _Compiler:
         )  # fmt: skip
 
 
-def _reason(error: Exception) -> str:
+def _first_lines(error: Exception) -> str:
     """Numba's first two lines: what, and where."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return "; ".join(lines[:2]) or type(error).__name__

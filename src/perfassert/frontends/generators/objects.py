@@ -67,14 +67,14 @@ def from_source_object(
         >>> pa.from_source_object(SimpleNamespace(code=text, name="twice")).name
         'twice'
     """
-    kind, content = _content(held)
+    kind, content = _kind_and_content(held)
     named = getattr(held, "name", None)
     if kernel is None and isinstance(named, str) and named.partition("<")[0].encode() in content:
         kernel = named or None
     shown = kernel or type(held).__name__
     hints = Hints.validate(updates_per_thread, trip_counts, proxies, constants)
     source = Source(
-        Path(_plain(shown) + _SUFFIXES[kind]),
+        Path(_file_stem(shown) + _SUFFIXES[kind]),
         kind,
         kernel,
         defines=dict(defines or {}),
@@ -87,7 +87,7 @@ def from_source_object(
     )
 
 
-def _content(source: Any) -> tuple[str, bytes]:
+def _kind_and_content(source: Any) -> tuple[str, bytes]:
     """What kind of text or code it is, and the bytes."""
     ptx, code = (getattr(source, name, None) for name in ("ptx", "code"))
     if isinstance(ptx, (str, bytes)) and ptx:
@@ -114,7 +114,7 @@ def _to_bytes(text: str | bytes) -> bytes:
     return text.encode() if isinstance(text, str) else text
 
 
-def _plain(name: str) -> str:
+def _file_stem(name: str) -> str:
     """As the name of a file."""
     return "".join(c if c.isalnum() or c in "_-" else "_" for c in name)[:80]
 

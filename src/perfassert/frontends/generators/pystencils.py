@@ -204,7 +204,7 @@ def _access_kernel(
     counted = {k: v for k, v in operations.operation_count.items() if isinstance(v, int)}
     return Kernel.from_accesses(
         name="_".join(dict.fromkeys(a.field.name for a in stores)),
-        fields=[_field(field, ghosts) for field in fields.values()],
+        fields=[_kernel_field(field, ghosts) for field in fields.values()],
         loads=list(dict.fromkeys(text for a in loads for text in _access_texts(a, fold))),
         stores=list(dict.fromkeys(text for a in stores for text in _access_texts(a, fold))),
         flops=sum(counted.values()) * prod(fold),
@@ -246,7 +246,7 @@ def _axes(field: Any) -> list[int]:
     return sorted(range(len(field.shape)), key=lambda axis: (-int(field.strides[axis]), axis))
 
 
-def _field(field: Any, ghosts: int) -> Field:
+def _kernel_field(field: Any, ghosts: int) -> Field:
     """Its first element lies at an aligned address; the interior starts behind the ghosts."""
     axes, spatial = _axes(field), field.spatial_dimensions
     halo = [ghosts if axis < spatial else 0 for axis in axes]

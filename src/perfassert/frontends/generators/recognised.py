@@ -55,10 +55,10 @@ def _roots(source: Any) -> Iterator[str]:
 
 def plugged_generators() -> Found[Make]:
     """What plug-ins add: a package's name, and what makes kernels of its objects."""
-    return gather("perfassert_generators", _read, _OWN)
+    return gather("perfassert_generators", _read_makers, _OWN)
 
 
-def _read(plugin: str, given: Any) -> Iterator[tuple[str, Make]]:
+def _read_makers(plugin: str, given: Any) -> Iterator[tuple[str, Make]]:
     for name, make in dict(given).items():
         if not isinstance(name, str) or not name.isidentifier() or not callable(make):
             raise TypeError(f"{name!r}: {make!r} is no package's name with a function")

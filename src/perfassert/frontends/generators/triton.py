@@ -158,7 +158,7 @@ class TritonSource:
             if kind.startswith("*"):
                 divisible = not isinstance(given, Buffer) or given.alignment % 16 == 0
             else:
-                value = _integer(given) if _INTEGER.fullmatch(kind) else None
+                value = _to_integer(given) if _INTEGER.fullmatch(kind) else None
                 if value == 1:
                     ones.append(name)
                     continue
@@ -322,7 +322,7 @@ def _named_parameters(types: Mapping[str, str], layout: Layout) -> tuple[Paramet
     return tuple(parameters)
 
 
-def _integer(value: Any) -> int | None:
+def _to_integer(value: Any) -> int | None:
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         return None
     return index(value)

@@ -74,7 +74,7 @@ class TritonText:
     def parameters(self, name: str) -> tuple[list[str], frozenset[str]]:
         """Of a function, and which of them are constants."""
         given = self.functions[name].args.args
-        fixed = (a.arg for a in given if a.annotation and _text(a.annotation) == "tl.constexpr")
+        fixed = (a.arg for a in given if a.annotation and _unparse(a.annotation) == "tl.constexpr")
         return [a.arg for a in given], frozenset(fixed)
 
     def jit(self, name: str) -> Any:
@@ -99,7 +99,7 @@ class TritonText:
             if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call):
                 continue
             target, call = node.targets[0], node.value
-            if isinstance(target, ast.Name) and _text(call.func) == "tl.constexpr" and call.args:
+            if isinstance(target, ast.Name) and _unparse(call.func) == "tl.constexpr" and call.args:
                 yield target.id, self.literal(call.args[0])
 
     def literal(self, node: ast.expr) -> Any:
@@ -114,16 +114,16 @@ class TritonText:
         if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
             return tuple(map(self.literal, node.elts))
         if isinstance(node, (ast.Attribute, ast.Name)):
-            return _text(node)
+            return _unparse(node)
         try:
             return ast.literal_eval(node)
         except ValueError:
-            self.refuse(node, f"{_text(node)!r} is not written out")
+            self.refuse(node, f"{_unparse(node)!r} is not written out")
 
     def integer(self, node: ast.expr, sizes: Mapping[str, int]) -> int:
         """A size; ``sizes``: of what is known when the program runs, by how the text writes it."""
         plain = _Plain(sizes)
-        text = _text(plain.visit(ast.parse(_text(node), mode="eval").body))
+        text = _unparse(plain.visit(ast.parse(_unparse(node), mode="eval").body))
         for shown in plain.unknown:
             self.refuse(
                 node,
@@ -160,7 +160,7 @@ class _Plain(ast.NodeTransformer):
         self.unknown: list[str] = []
 
     def visit(self, node: ast.AST) -> Any:
-        text = _text(node)
+        text = _unparse(node)
         if isinstance(node, ast.expr) and text in self.sizes:
             return ast.Constant(self.sizes[text])
         if isinstance(node, ast.Call) and text.startswith("triton.cdiv("):
@@ -192,7 +192,9 @@ class _Checked:
             if isinstance(node, _REFUSED):
                 self._refuse(node, f"{type(node).__name__} is no part of Triton's language")
             if isinstance(node, ast.Attribute) and not self._of_language(node):
-                self._refuse(node, f"{_text(node)!r} is no part of what is known of its language")
+                self._refuse(
+                    node, f"{_unparse(node)!r} is no part of what is known of its language"
+                )
             if not isinstance(node, ast.Name) or node.id in known:
                 continue
             if node.id not in self.modules or id(node) not in bases:
@@ -204,18 +206,18 @@ class _Checked:
         if given.vararg or given.kwarg or given.kwonlyargs or given.posonlyargs:
             self._refuse(self.function, "its parameters are not plain")
         for argument in given.args:
-            if argument.annotation and _text(argument.annotation) != "tl.constexpr":
+            if argument.annotation and _unparse(argument.annotation) != "tl.constexpr":
                 self._refuse(argument, f"the type of {argument.arg!r} is not tl.constexpr")
         for default in given.defaults:
             if not isinstance(default, ast.Constant):
-                self._refuse(default, f"the default {_text(default)!r} is no constant")
+                self._refuse(default, f"the default {_unparse(default)!r} is no constant")
         if self.function.returns is not None:
             self._refuse(self.function.returns, "it says what it returns")
 
     def _of_language(self, node: ast.Attribute) -> bool:
         """``tl.load``, ``tl.math.exp``, ``value.to``; no module, nothing private."""
         base, name = node.value, node.attr
-        if isinstance(base, ast.Attribute) and _text(base) == "tl.math":
+        if isinstance(base, ast.Attribute) and _unparse(base) == "tl.math":
             base = ast.Name("tl_math", ast.Load())
         if not isinstance(base, ast.Name) or base.id not in self.modules:
             return name in _OF_VALUES
@@ -231,7 +233,7 @@ class _Checked:
 
 
 def _is_jit(decorator: ast.expr) -> bool:
-    return _text(decorator) == "triton.jit"
+    return _unparse(decorator) == "triton.jit"
 
 
 def _bare(function: ast.FunctionDef) -> ast.FunctionDef:
@@ -241,5 +243,5 @@ def _bare(function: ast.FunctionDef) -> ast.FunctionDef:
     return made
 
 
-def _text(node: ast.AST) -> str:
+def _unparse(node: ast.AST) -> str:
     return ast.unparse(node)

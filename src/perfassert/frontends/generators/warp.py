@@ -141,7 +141,7 @@ class _Call:
         """Of the code: the bounds of the launch, then those of the function."""
         types: Any = import_module("warp._src.types")
         bounds = type(types.launch_bounds_t((1,) * self.indices))
-        yield Declared(_BOUNDS, None, False, tuple(_members(bounds)))
+        yield Declared(_BOUNDS, None, False, tuple(_structure_members(bounds)))
         for name, kind in self.kinds.items():
             yield _declared_parameter(types, name, kind)
 
@@ -173,7 +173,7 @@ class _Call:
         if not hasattr(kind, "ndim") or isinstance(value, Mapping) or value is None:
             return value
         if isinstance(value, (tuple, list)) or (isinstance(value, int) and kind.ndim == 1):
-            inner, scalar = _element(kind.dtype)
+            inner, scalar = _element_type(kind.dtype)
             outer = (value,) if isinstance(value, int) else tuple(value)
             value = Buffer((*outer, *inner), scalar)
         if not isinstance(value, Buffer):
@@ -185,7 +185,7 @@ class _Call:
 
 def _array(kind: Any, name: str, value: Buffer, kernel: str) -> dict[str, Any]:
     """Without gaps, the last index the fastest; a vector's parts are a buffer's last extents."""
-    inner, scalar = _element(kind.dtype)
+    inner, scalar = _element_type(kind.dtype)
     shape = value.shape[: kind.ndim]
     if len(shape) != kind.ndim or value.shape[kind.ndim :] not in ((), inner):
         raise LaunchError(
@@ -201,7 +201,7 @@ def _array(kind: Any, name: str, value: Buffer, kernel: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _element(dtype: Any) -> tuple[tuple[int, ...], str]:
+def _element_type(dtype: Any) -> tuple[tuple[int, ...], str]:
     """Extents of one element, of a vector or a matrix, and what its numbers are called."""
     scalar = getattr(dtype, "_wp_scalar_type_", dtype)
     name = "bool" if scalar is bool else getattr(scalar, "__name__", "")
@@ -212,26 +212,26 @@ def _element(dtype: Any) -> tuple[tuple[int, ...], str]:
 
 def _declared_parameter(types: Any, name: str, kind: Any) -> Declared:
     if hasattr(kind, "ndim"):
-        _, scalar = _element(kind.dtype)
+        _, scalar = _element_type(kind.dtype)
         members = (replace(m, dtype=C_TYPES.get(scalar, "char")) if m.pointer else m
-                   for m in _members(types.array_t))  # fmt: skip
+                   for m in _structure_members(types.array_t))  # fmt: skip
         return Declared(name, None, False, tuple(members))
     layout = getattr(kind, "ctype", kind)
     if isinstance(layout, type) and issubclass(layout, (ctypes.Structure, ctypes.Array)):
-        return Declared(name, None, False, tuple(_members(layout)))
+        return Declared(name, None, False, tuple(_structure_members(layout)))
     return Declared(name, C_TYPES.get(getattr(kind, "__name__", "")), pointer=False)
 
 
-def _members(layout: Any, name: str = "", at: int = 0) -> Iterator[Member]:
+def _structure_members(layout: Any, name: str = "", at: int = 0) -> Iterator[Member]:
     """Numbers and pointers of a C structure, by their paths."""
     if issubclass(layout, ctypes.Structure) and hasattr(layout, "_fields_"):
         for part, inner, *_ in layout._fields_:
             path = f"{name}.{part}" if name else part
-            yield from _members(inner, path, at + getattr(layout, part).offset)
+            yield from _structure_members(inner, path, at + getattr(layout, part).offset)
     elif issubclass(layout, ctypes.Array):
         step = ctypes.sizeof(layout._type_)
         for i in range(layout._length_):
-            yield from _members(layout._type_, f"{name}[{i}]", at + i * step)
+            yield from _structure_members(layout._type_, f"{name}[{i}]", at + i * step)
     else:
         pointer = name.rpartition(".")[2] in _POINTERS
         dtype = _FLOATS.get(getattr(layout, "_type_", ""))

@@ -61,7 +61,7 @@ def assign_channels(
     rings = _rings(items)
     for ring in rings:
         _hoist(items, ring)
-    for order, place in enumerate(_places(items)):
+    for order, place in enumerate(_item_places(items)):
         place.item.order = order
     for ring in rings:
         ring.places.sort(key=lambda p: p.item.order)
@@ -86,10 +86,12 @@ def _use(item: GraphItem) -> BarrierUse:
     return item.use
 
 
-def _places(items: Iterable[GraphItem], loops: tuple[GraphItem, ...] = ()) -> Iterator[ItemPlace]:
+def _item_places(
+    items: Iterable[GraphItem], loops: tuple[GraphItem, ...] = ()
+) -> Iterator[ItemPlace]:
     for item in items:
         if item.instruction is None:
-            yield from _places(item.body, (*loops, item))
+            yield from _item_places(item.body, (*loops, item))
         elif item.barriers:
             yield ItemPlace(item, loops)
 
@@ -97,7 +99,7 @@ def _places(items: Iterable[GraphItem], loops: tuple[GraphItem, ...] = ()) -> It
 def _rings(items: Sequence[GraphItem]) -> list[_Ring]:
     """Items that share a barrier share a ring."""
     rings: list[_Ring] = []
-    for place in _places(items):
+    for place in _item_places(items):
         own = _Ring(set(place.item.barriers))
         for ring in [r for r in rings if r.barriers & own.barriers]:
             own.barriers |= ring.barriers

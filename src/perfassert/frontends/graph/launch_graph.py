@@ -141,7 +141,7 @@ class _Walk:
         self.iteration: dict[int, int] = {}  # of each loop, now
         self.decided_by: dict[int, tuple[int, ...] | None] = {}  # loops; None: it is undecided
         self.lanes: dict[tuple[int, ...], BoolArray | None] = {}
-        self.inside = _inside(program)
+        self.inside = _blocks_by_loop(program)
         work = None if binder.executed is None else binder.executed.work
         self.counts = Counts(program, work, self.warps)
         self.count = 0
@@ -631,7 +631,7 @@ class _Walk:
         return np.full(self.everyone.shape, loop_range.most) if known is None else known
 
 
-def _inside(program: Program) -> dict[int, list[tuple[ProgramBlock, int | None]]]:
+def _blocks_by_loop(program: Program) -> dict[int, list[tuple[ProgramBlock, int | None]]]:
     """By loop (-1: the kernel), its blocks in their order; a loop within it is its header."""
     headers: dict[int, list[tuple[int, int]]] = {}
     for x in program.loops:

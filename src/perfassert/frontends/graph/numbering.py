@@ -83,7 +83,7 @@ class Numbering:
             inside = (*chain, item.number)
             after = self.walk(item.body, _copy_state(state), inside, False)
             if record:
-                before = set(map(id, _members(state)))
+                before = set(map(id, _all_setters(state)))
                 entry = _copy_state(state)
                 for barrier, groups in after.items():
                     entry.setdefault(barrier, []).extend(
@@ -245,5 +245,5 @@ def _copy_state(state: _State) -> _State:
     return {barrier: list(groups) for barrier, groups in state.items()}
 
 
-def _members(state: _State) -> list[_Setter]:
+def _all_setters(state: _State) -> list[_Setter]:
     return [s for groups in state.values() for group in groups for s in group]

@@ -153,7 +153,7 @@ def _yield(i: LoweringStep) -> None:
     i.emit(Kind.YIELD, (), ())
 
 
-def _nothing(i: LoweringStep) -> None:
+def _no_operation(i: LoweringStep) -> None:
     return
 
 
@@ -163,7 +163,7 @@ def _request_registers(i: LoweringStep) -> None:
 
 
 CONTROL: Mapping[str, Callable[[LoweringStep], None]] = {
-    **dict.fromkeys(_NO_EFFECT, _nothing),
+    **dict.fromkeys(_NO_EFFECT, _no_operation),
     **dict.fromkeys(("BRA", "BRAU", "JMP"), _branch),
     **dict.fromkeys(("BRX", "BRXU"), _indirect),
     "CALL": _call, "RET": _return, "EXIT": _exit, "KILL": _exit, "BSSY": _bssy, "BSYNC": _bsync,

@@ -321,13 +321,13 @@ def _idp(i: LoweringStep) -> None:
         return
     total, start = i.word(2), 16 if "HI" in i.modifiers else 0
     for n in range(2):
-        half = _field(i, i.word(0), 16 * n, 16, signed[0])
-        byte = _field(i, i.word(1), start + 8 * n, 8, signed[1])
+        half = _extract_field(i, i.word(0), 16 * n, 16, signed[0])
+        byte = _extract_field(i, i.word(1), start + 8 * n, 8, signed[1])
         total = i.new(Kind.MULTIPLY, (half, byte, total, 0))
     i.emit(Kind.MOVE, (i.target,), (total,))
 
 
-def _field(i: LoweringStep, word: int, start: int, width: int, signed: int) -> int:
+def _extract_field(i: LoweringStep, word: int, start: int, width: int, signed: int) -> int:
     """So many bits of a word, as a number."""
     shifted = i.new(Kind.SHIFT, (word, i.literal(start), 0), (1, 0, 64, 0, 0))
     return i.new(Kind.EXTEND, (shifted, i.literal(width)), (signed, 0))

@@ -37,7 +37,9 @@ def _bytes(i: LoweringStep) -> int:
     return next((_BYTES[m] for m in i.modifiers if m in _BYTES), 4)
 
 
-def _address(i: LoweringStep, operand: Operand, wide: bool) -> tuple[tuple[int, ...], int, int]:
+def _address_operands(
+    i: LoweringStep, operand: Operand, wide: bool
+) -> tuple[tuple[int, ...], int, int]:
     """The pairs ``a`` and ``b``, then offset and scale of ``a``."""
     lanes = [0, 0]
     warp = [0, 0]
@@ -66,7 +68,7 @@ def _memory_operands(i: LoweringStep) -> list[Operand]:
 def _load(i: LoweringStep) -> None:
     space, size = _space(i), _bytes(i)
     wide = space in (Space.GLOBAL, Space.GENERIC)
-    sources, offset, scale = _address(i, _memory_operands(i)[0], wide)
+    sources, offset, scale = _address_operands(i, _memory_operands(i)[0], wide)
     signed = any(m in ("S8", "S16") for m in i.modifiers)
     memory = MemoryOperand(space, size, offset, scale, signed)
     targets = i.target_words(max(size // 4, 1))
@@ -77,7 +79,7 @@ def _store(i: LoweringStep) -> None:
     space, size = _space(i), _bytes(i)
     wide = space in (Space.GLOBAL, Space.GENERIC)
     operand = _memory_operands(i)[0]
-    sources, offset, scale = _address(i, operand, wide)
+    sources, offset, scale = _address_operands(i, operand, wide)
     place = next(p for p, o in enumerate(i.operands) if o is operand) + 1
     data = i.data(place, max(size // 4, 1))
     memory = MemoryOperand(space, size, offset, scale)
@@ -117,7 +119,7 @@ def _atomic(i: LoweringStep) -> None:
     combine, exact = _combine(i)
     wide = space in (Space.GLOBAL, Space.GENERIC)
     operand = _memory_operands(i)[0]
-    sources, offset, scale = _address(i, operand, wide)
+    sources, offset, scale = _address_operands(i, operand, wide)
     words = 2 if any(m in ("64", "U64", "S64", "F64") for m in i.modifiers) else 1
     place = next(p for p, o in enumerate(i.operands) if o is operand) + 1
     data: tuple[int, ...]
@@ -161,12 +163,12 @@ def _copy(i: LoweringStep) -> None:
     target, source = _memory_operands(i)
     size = _bytes(i)
     words = tuple(i.registers.temporary() for _ in range(size // 4))
-    origin, offset, scale = _address(i, source, True)
+    origin, offset, scale = _address_operands(i, source, True)
     memory = MemoryOperand(Space.GLOBAL, size, offset, scale, asynchronous=True)
     if any(o.kind == "predicate" and o.name[-1] != "T" for o in i.instruction.operands):
         raise Untranslated(i.instruction.text)
     i.operations.append(Micro(Kind.LOAD, words, origin, (), memory))
-    place, offset, scale = _address(i, target, False)
+    place, offset, scale = _address_operands(i, target, False)
     memory = MemoryOperand(Space.SHARED, size, offset, scale, asynchronous=True)
     i.operations.append(Micro(Kind.STORE, (), (*place, *words), (), memory))
 
@@ -174,14 +176,14 @@ def _copy(i: LoweringStep) -> None:
 def _cache_control(i: LoweringStep) -> None:
     """``CCTL.PF2`` touches what it prefetches; the others only what caches hold."""
     if not {"PF1", "PF2"}.isdisjoint(i.modifiers):
-        sources, offset, scale = _address(i, _memory_operands(i)[0], True)
+        sources, offset, scale = _address_operands(i, _memory_operands(i)[0], True)
         memory = MemoryOperand(Space.GLOBAL, 1, offset, scale)
         i.operations.append(Micro(Kind.LOAD, (i.registers.temporary(),), sources, (), memory))
 
 
 def _load_matrix(i: LoweringStep) -> None:
     """Each of the first 8, 16 or 32 lanes names a row of 16 bytes."""
-    sources, offset, scale = _address(i, _memory_operands(i)[0], False)
+    sources, offset, scale = _address_operands(i, _memory_operands(i)[0], False)
     count = _matrices(i)
     memory = MemoryOperand(Space.SHARED, _ROW, offset, scale)
     targets = i.target_words(count)
@@ -215,12 +217,12 @@ def inputs(i: LoweringStep) -> tuple[Micro, ...]:
     if own:
         return tuple(_input(i, operand) for operand in own)
     if instruction.base in (*MEMORY, "STSM") and any(o.kind is Kind.UNKNOWN for o in i.operations):
-        return tuple(_access(i, operand) for operand in reversed(_memory_operands(i)))
+        return tuple(_untranslated_access(i, operand) for operand in reversed(_memory_operands(i)))
     accesses = (o for o in i.operations if o.memory is not None and o.kind is not Kind.UNKNOWN)
     return tuple(replace(o, targets=(), sources=o.sources[:_ADDRESS]) for o in accesses)
 
 
-def _access(i: LoweringStep, operand: Operand) -> Micro:
+def _untranslated_access(i: LoweringStep, operand: Operand) -> Micro:
     """Of an instruction without a translation."""
     base = i.instruction.base
     space, size = _space(i), _bytes(i)
@@ -232,7 +234,9 @@ def _access(i: LoweringStep, operand: Operand) -> Micro:
         first = operand is _memory_operands(i)[0]
         space, kind = (Space.SHARED, Kind.STORE) if first else (Space.GLOBAL, Kind.LOAD)
     try:
-        sources, offset, scale = _address(i, operand, space in (Space.GLOBAL, Space.GENERIC))
+        sources, offset, scale = _address_operands(
+            i, operand, space in (Space.GLOBAL, Space.GENERIC)
+        )
     except Untranslated:
         sources, offset, scale = (_unknown_word(i, operand), 0, 0, 0), 0, 1
     memory = MemoryOperand(space, size, offset, scale, returned=not base.startswith("RED"))
@@ -245,7 +249,7 @@ def _input(i: LoweringStep, operand: Operand) -> Micro:
         if operand.kind != "memory":
             i.operands = (operand,)
             return Micro(Kind.MOVE, (), (i.word(0),))
-        sources, offset, scale = _address(i, operand, False)
+        sources, offset, scale = _address_operands(i, operand, False)
         return Micro(Kind.LOAD, (), sources, (), MemoryOperand(Space.SHARED, 0, offset, scale))
     except Untranslated:
         return Micro(Kind.MOVE, (), (_unknown_word(i, operand),))

@@ -76,8 +76,10 @@ def _machine_code(binary: Binary, listing: Listing) -> MachineCode:
         uniform=frozenset(registers.uniform),
         presets=registers.presets,
         entries={address: i for i, address in enumerate(addresses)},
-        landings=_within(listing.labels.values(), listing),
-        returns=_within((i.index + 1 for i in listing.instructions if i.base == "CALL"), listing),
+        landings=_valid_places(listing.labels.values(), listing),
+        returns=_valid_places(
+            (i.index + 1 for i in listing.instructions if i.base == "CALL"), listing
+        ),
         parameters=tuple(ParameterSlot(base + p.offset, p.size) for p in binary.parameters),
         banks=binary.constants,
         unset=tuple(UnsetConstant(u.bank, u.offset, u.size) for u in binary.unset),
@@ -92,7 +94,7 @@ def _machine_code(binary: Binary, listing: Listing) -> MachineCode:
     )
 
 
-def _within(places: Iterable[int], listing: Listing) -> frozenset[int]:
+def _valid_places(places: Iterable[int], listing: Listing) -> frozenset[int]:
     return frozenset(n for n in places if n < len(listing.instructions))
 
 
@@ -130,7 +132,7 @@ def _translate(
         reads = descriptors(instruction)
     except _NOT_KNOWN:
         notes.setdefault(f"{instruction.opcode} is not executed; what it writes is unknown")
-        step.operations = _unknown(instruction, step)
+        step.operations = _unknown_operations(instruction, step)
         reads = read_registers(instruction)
     return MachineInstruction(
         instruction.address,
@@ -144,7 +146,7 @@ def _translate(
     )
 
 
-def _unknown(instruction: Instruction, step: LoweringStep) -> list[Micro]:
+def _unknown_operations(instruction: Instruction, step: LoweringStep) -> list[Micro]:
     """What stands for an instruction without a translation."""
     targets = tuple(map(step.registers.number_of, written_registers(instruction)))
     if instruction.base in _GRANTED:

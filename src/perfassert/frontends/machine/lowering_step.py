@@ -257,7 +257,7 @@ class LoweringStep:
         """A double operand, sign and bars applied."""
         operand = self.operands[place]
         if operand.kind in ("float", "special", "number"):
-            bits = struct.unpack("<Q", struct.pack("<d", _number(operand)))[0]
+            bits = struct.unpack("<Q", struct.pack("<d", _float_value(operand)))[0]
             return self.literal(bits), self.literal(bits >> 32)
         low, high = self.pair(place)
         if "|" in operand.text:
@@ -308,7 +308,7 @@ class LoweringStep:
         return register
 
 
-def _number(operand: Operand) -> float:
+def _float_value(operand: Operand) -> float:
     text = operand.text.replace(".reuse", "").strip().upper()
     if "QNAN" in text or "SNAN" in text:
         return float("nan")
@@ -322,7 +322,7 @@ def _single(operand: Operand) -> int:
     text = operand.text.strip()
     if text.lower().lstrip("-").startswith("0x"):
         return int(text, 0) & 0xFFFFFFFF
-    value = _number(operand)
+    value = _float_value(operand)
     if value != value:
         return 0xFFFFFFFF if text.startswith("-") else 0x7FFFFFFF
     try:

@@ -28,7 +28,7 @@ def counted_waits(instruction: Instruction) -> tuple[CountedWait, ...]:
     for operand, following in zip_longest(instruction.operands, instruction.operands[1:]):
         if barrier := _BARRIER.fullmatch(operand.name):
             counted = following is not None and following.kind == "number"
-            waits.append(CountedWait(_number(barrier), following.value if counted else 0))
+            waits.append(CountedWait(_barrier_number(barrier), following.value if counted else 0))
         elif several := _ALL_OF.fullmatch(operand.name):
             waits += [CountedWait(int(n), 0) for n in several[1].split(",")]
     return tuple(waits)
@@ -39,8 +39,8 @@ def closes_group(instruction: Instruction) -> int:
     if instruction.base == "WARPGROUP":
         return -1
     matches = (_BARRIER.fullmatch(o.name) for o in instruction.operands)
-    return next((_number(b) for b in matches if b is not None and b[1] == "gsb"), -1)
+    return next((_barrier_number(b) for b in matches if b is not None and b[1] == "gsb"), -1)
 
 
-def _number(barrier: re.Match[str]) -> int:
+def _barrier_number(barrier: re.Match[str]) -> int:
     return int(barrier[2]) + (_MATRIX if barrier[1] == "gsb" else 0)

@@ -97,7 +97,7 @@ def _dynamic_shared_bytes(place: str, metrics: Metrics) -> int | None:
     if metric is None:
         return None
     value, unit = metric
-    number = _number(value)
+    number = _parse_number(value)
     if number is None or number < 0 or (number and unit not in _BYTES):
         raise RecordError(
             f"{place}: dynamic shared memory is {value} {unit}, which is no count or rounded; "
@@ -108,18 +108,18 @@ def _dynamic_shared_bytes(place: str, metrics: Metrics) -> int | None:
 
 def _cluster(place: str, metrics: Metrics) -> Extent:
     if all(name in metrics for name in _CLUSTER_AXES):
-        x, y, z = (max(1, int(_number(metrics[name][0]) or 1)) for name in _CLUSTER_AXES)
+        x, y, z = (max(1, int(_parse_number(metrics[name][0]) or 1)) for name in _CLUSTER_AXES)
         return x, y, z
     return (1, 1, 1)
 
 
 def _time(metrics: Metrics) -> float | None:
     value, unit = next((metrics[name] for name in _TIME if name in metrics), ("", ""))
-    number, scale = _number(value), _SECONDS.get(unit)
+    number, scale = _parse_number(value), _SECONDS.get(unit)
     return None if number is None or scale is None else round_significant(number * scale)
 
 
-def _number(text: str) -> float | None:
+def _parse_number(text: str) -> float | None:
     """With separators of thousands, as ``1,205.00``; None for what is none."""
     try:
         number = float(text.replace(",", ""))

@@ -31,12 +31,12 @@ def launches_text(profile: LaunchProfile, codes: Mapping[str, CodeLocation], dev
     """``codes``: by the names that the profile has; launches of others are left out."""
     launches = [one for one in profile.launches if one.shape.name in codes]
     labels = _labels([codes[one.shape.name] for one in launches])
-    blocks = [_head(sum(one.count for one in launches), device)]
+    blocks = [_head_text(sum(one.count for one in launches), device)]
     kernels = {codes[one.shape.name].mangled: codes[one.shape.name] for one in launches}
-    blocks += [_kernel(code, labels[code.mangled]) for code in kernels.values()]
+    blocks += [_kernel_text(code, labels[code.mangled]) for code in kernels.values()]
     for one in launches:
         code = codes[one.shape.name]
-        blocks.append("\n".join(_launch(one, code, labels[code.mangled])) + "\n")
+        blocks.append("\n".join(_launch_text(one, code, labels[code.mangled])) + "\n")
     return "\n".join(blocks)
 
 
@@ -51,7 +51,7 @@ def _labels(codes: Sequence[CodeLocation]) -> dict[str, str]:
     return labels
 
 
-def _head(count: int, device: str) -> str:
+def _head_text(count: int, device: str) -> str:
     return "\n".join(
         (
             "# Launches of a profile, which has no arguments: give those that decide what is done.",
@@ -66,7 +66,7 @@ def _head(count: int, device: str) -> str:
     )
 
 
-def _kernel(code: CodeLocation, label: str) -> str:
+def _kernel_text(code: CodeLocation, label: str) -> str:
     lines = [
         f"# {demangle(code.mangled)}",
         f"[kernels.{key(label)}]",
@@ -76,7 +76,7 @@ def _kernel(code: CodeLocation, label: str) -> str:
     return "\n".join([*lines, *([code.given] if code.given else []), ""])
 
 
-def _launch(one: ProfiledLaunches, code: CodeLocation, label: str) -> Iterator[str]:
+def _launch_text(one: ProfiledLaunches, code: CodeLocation, label: str) -> Iterator[str]:
     shape = one.shape
     yield "[[launch]]"
     if one.seconds:

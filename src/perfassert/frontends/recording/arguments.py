@@ -84,7 +84,7 @@ class RecordedArguments:
         """A pointer to nothing that is known is left out: nobody can say what it means."""
         name, address = parameter.name, int.from_bytes(part, "little")
         pointer = None
-        if parameter.size == _POINTER and (parameter.pointer or not _plain(parameter)):
+        if parameter.size == _POINTER and (parameter.pointer or not _is_number(parameter)):
             pointer = self._pointer(parameter, 0, address, read_only)
         if pointer is not None:
             is_pointer = parameter.pointer or parameter.dtype is None
@@ -185,7 +185,7 @@ def item_size(dtype: str) -> int:
     return 1 if dtype == "bool" else _SIZES[dtype.lstrip("abcdefghijklmnopqrstuvwxyz")]
 
 
-def _plain(parameter: Parameter) -> bool:
+def _is_number(parameter: Parameter) -> bool:
     """Whether it is one number."""
     dtype = parameter.dtype or ""
     return numpy_type(dtype) != _BYTES or dtype in ("unsigned char", "uchar", "uint8_t")

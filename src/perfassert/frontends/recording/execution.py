@@ -54,7 +54,7 @@ class Executor:
         roots = {p.name: p for p in arguments.pointers if not p.pointer.alias}
         try:
             compiled = self._compile(module, code, constants)
-            before = _read(roots, connection)
+            before = _read_buffers(roots, connection)
             args = {k: _argument(v, k, code, before) for k, v in arguments.values.items()}
             launch = Launch(
                 event.grid, event.block, args, event.shared_bytes, cluster=event.cluster
@@ -89,7 +89,7 @@ class Executor:
         return self._code[key]
 
 
-def _read(roots: Mapping[str, PointerPlace], connection: Connection) -> dict[str, Bytes]:
+def _read_buffers(roots: Mapping[str, PointerPlace], connection: Connection) -> dict[str, Bytes]:
     """What the buffers hold; what a kernel that did not run may have written is not known."""
     total = sum(place.pointer.size for place in roots.values())
     if total > _MOST:

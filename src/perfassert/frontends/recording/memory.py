@@ -39,7 +39,7 @@ class Allocation:
         self.written, self.stale = [], True
 
     def forget(self, start: int, stop: int) -> None:
-        self.written = list(_without(self.written, start, stop))
+        self.written = list(_remaining_spans(self.written, start, stop))
 
 
 class DeviceMemory:
@@ -88,7 +88,7 @@ class DeviceMemory:
                 target.write(low - first + shift, high - first + shift)
 
 
-def _without(spans: list[Span], start: int, stop: int) -> Iterator[Span]:
+def _remaining_spans(spans: list[Span], start: int, stop: int) -> Iterator[Span]:
     for low, high in spans:
         if high <= start or low >= stop:
             yield low, high

@@ -216,10 +216,10 @@ class Recorder:
 
 def _argument_key(values: dict[str, ArgumentValue]) -> tuple[object, ...]:
     """What tells two sets of arguments apart: addresses do not."""
-    return tuple((name, _plain(value)) for name, value in values.items())
+    return tuple((name, _without_addresses(value)) for name, value in values.items())
 
 
-def _plain(value: ArgumentValue) -> object:
+def _without_addresses(value: ArgumentValue) -> object:
     if isinstance(value, dict):
-        return tuple((at, _plain(word)) for at, word in value.items())
+        return tuple((at, _without_addresses(word)) for at, word in value.items())
     return replace(value, address=0, data="") if isinstance(value, Pointer) else repr(value)

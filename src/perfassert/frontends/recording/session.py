@@ -72,7 +72,7 @@ def record(request: Request) -> Recording:
     executed = (done.count, done.failed) if done else (0, {})
     recording = Recording(request, session.findings, session.contents, status, late, *executed)
     if not session.findings.launches:
-        raise RecordError(_nothing(recording))
+        raise RecordError(_why_nothing_launched(recording))
     return recording
 
 
@@ -178,13 +178,13 @@ def _environment(request: Request, library: Path, folder: Path) -> dict[str, str
         "LD_LIBRARY_PATH": ":".join(filter(None, (str(shelf), old.get("LD_LIBRARY_PATH")))),
         "PERFASSERT_RECORD": str(folder / "s"),
     }
-    needed = _NEEDED.search(_content(request.command))
+    needed = _NEEDED.search(_program_bytes(request.command))
     if needed:
         added["PERFASSERT_RECORD_VERSION"] = f"{int(needed[1])}000"
     return {**old, **added}
 
 
-def _content(command: Sequence[str]) -> bytes:
+def _program_bytes(command: Sequence[str]) -> bytes:
     """Of the program; ``b""`` for what is found along the PATH only, as interpreters are."""
     try:
         return Path(command[0]).read_bytes()
@@ -203,7 +203,7 @@ def _has_symbols(program: bytes) -> bool:
     return _SYMBOLS in kinds
 
 
-def _nothing(recording: Recording) -> str:
+def _why_nothing_launched(recording: Recording) -> str:
     """Why a program launched nothing, as far as can be seen."""
     findings, command = recording.findings, recording.request.command
     message = f"{command[0]} launched no kernel (it ended with status {recording.status})"
@@ -214,7 +214,7 @@ def _nothing(recording: Recording) -> str:
         return f"{message}: {name}: {why}"
     if findings.refused:
         return f"{message}; what failed: {', '.join(findings.refused)}"
-    content = _content(command)
+    content = _program_bytes(command)
     linked_in = _CODE in content and not _NEEDED.search(content)
     if linked_in and not _has_symbols(content):
         return (

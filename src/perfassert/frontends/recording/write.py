@@ -40,10 +40,10 @@ def files(recording: Recording, stem: str) -> Files:
         archive = io.BytesIO()
         np.savez_compressed(archive, **arrays)
         beside[f"{stem}.npz"] = archive.getvalue()
-    blocks = [_head(recording)]
+    blocks = [_head_text(recording)]
     for one in {labels[_identity(one)]: one for one in launches}.values():
-        blocks.append(_kernel(one, labels[_identity(one)], stem))
-    blocks += [_launch(one, labels[_identity(one)], stem) for one in launches]
+        blocks.append(_kernel_text(one, labels[_identity(one)], stem))
+    blocks += [_launch_text(one, labels[_identity(one)], stem) for one in launches]
     return Files("\n".join(blocks), beside)
 
 
@@ -83,7 +83,7 @@ def _pointers(value: ArgumentValue) -> Iterator[Pointer]:
     yield from (word for word in words if isinstance(word, Pointer))
 
 
-def _head(recording: Recording) -> str:
+def _head_text(recording: Recording) -> str:
     request = recording.request
     return "\n".join(
         (
@@ -101,7 +101,7 @@ def _head(recording: Recording) -> str:
     )
 
 
-def _kernel(one: Recorded, label: str, stem: str) -> str:
+def _kernel_text(one: Recorded, label: str, stem: str) -> str:
     kind = "ptx" if one.module.suffix == ".ptx" else "cubin"
     names = ", ".join(quoted(p.name) for p in one.code.parameters)
     lines = [
@@ -113,7 +113,7 @@ def _kernel(one: Recorded, label: str, stem: str) -> str:
     return "\n".join([*lines, *([f"parameters = [{names}]"] if names else []), ""])
 
 
-def _launch(one: Recorded, label: str, stem: str) -> str:
+def _launch_text(one: Recorded, label: str, stem: str) -> str:
     lines = ["[[launch]]", f"kernel = {quoted(label)}"]
     if one.count > 1:
         lines.append(f"count = {one.count}")
@@ -127,15 +127,17 @@ def _launch(one: Recorded, label: str, stem: str) -> str:
         lines.append(f"constants = {{ {', '.join(items)} }}")
     if one.args:
         lines.append("[launch.args]")
-        lines += [f"{key(name)} = {_value(value, stem)}" for name, value in one.args.items()]
+        lines += [f"{key(name)} = {_value_text(value, stem)}" for name, value in one.args.items()]
     return "\n".join([*lines, ""])
 
 
-def _value(value: ArgumentValue, stem: str) -> str:
+def _value_text(value: ArgumentValue, stem: str) -> str:
     if value is None:
         return '"null"'
     if isinstance(value, dict):
-        return f"{{ {', '.join(f'{at} = {_value(word, stem)}' for at, word in value.items())} }}"
+        return (
+            f"{{ {', '.join(f'{at} = {_value_text(word, stem)}' for at, word in value.items())} }}"
+        )
     return _buffer(value, stem) if isinstance(value, Pointer) else repr(value)
 
 

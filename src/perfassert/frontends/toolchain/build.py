@@ -49,7 +49,7 @@ def build(source: Source, arch: str) -> Binary:
     place; :class:`~perfassert.ToolchainMissing` where a tool for it is not installed.
     """
     _check_architecture(arch)
-    content = _read(source)
+    content = _read_source(source)
     if source.kind == "sass":
         text = content.decode(errors="replace")
         return from_fixture(text, source.kernel, arch, str(source.path))
@@ -66,16 +66,16 @@ def build(source: Source, arch: str) -> Binary:
 def image(source: Source, arch: str) -> bytes:
     """The cubin that :func:`build` describes, for a driver to load."""
     _check_architecture(arch)
-    return modules.module(_job(source, _read(source), arch)).cubin
+    return modules.module(_job(source, _read_source(source), arch)).cubin
 
 
 def with_layouts(binary: Binary, source: Source, arch: str) -> Binary:
     """The binary with what debug information says about its constants without a value."""
     if source.kind != "cuda" or not (binary.unset or binary.valued):
         return binary
-    job = _job(source, _read(source), arch)
+    job = _job(source, _read_source(source), arch)
     entry = job.key("variables", source.kernel or "")
-    known = cache.load(entry, _members) if entry else None
+    known = cache.load(entry, _members_from_json) if entry else None
     if known is None:
         known = layout.variables(modules.debug_information(job, binary.mangled))
         if entry:
@@ -87,18 +87,18 @@ def with_layouts(binary: Binary, source: Source, arch: str) -> Binary:
     return replace(binary, unset=with_members(binary.unset), valued=with_members(binary.valued))
 
 
-def _members(data: Any) -> dict[str, tuple[Member, ...]]:
+def _members_from_json(data: Any) -> dict[str, tuple[Member, ...]]:
     return {str(name): tuple(Member(**m) for m in members) for name, members in data.items()}
 
 
 def prepare(source: Source, arch: str) -> CompileJob:
     """The source, read, with the files behind it."""
     _check_architecture(arch)
-    return _job(source, _read(source), arch)
+    return _job(source, _read_source(source), arch)
 
 
 def _job(source: Source, content: bytes, arch: str) -> CompileJob:
-    files = _files(source, content)
+    files = _source_closure(source, content)
     notes: tuple[Assumption, ...] = ()
     if files.left_out:
         text = f"includes were followed no further {files.left_out}: nothing is remembered"
@@ -246,7 +246,7 @@ def _disassembler(arch: str) -> tools.Tool:
     return nvdisasm
 
 
-def _read(source: Source) -> bytes:
+def _read_source(source: Source) -> bytes:
     """The file, once what is asked of it makes sense."""
     if source.kind not in ("cuda", "ptx", "cubin", "sass"):
         raise KernelSourceError(f"{source.kind!r} is no kind of source: cuda, ptx, cubin or sass")
@@ -270,7 +270,7 @@ def _read(source: Source) -> bytes:
     return content
 
 
-def _files(source: Source, content: bytes) -> Closure:
+def _source_closure(source: Source, content: bytes) -> Closure:
     if source.kind != "cuda":
         return Closure({source.path: content}, True)
     extra = [o.value or "" for o in options.parse(source) if o.name == "--pre-include"]

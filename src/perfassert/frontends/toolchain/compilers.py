@@ -335,10 +335,10 @@ def _explain_failure(log: str, program: _NvrtcProgram) -> KernelSourceError:
     if program.wanted is None or not str(error).startswith(_NAME_MAP):
         return error
     reason = str(error).split("\n", 1)[0].split(": ", 1)[-1]
-    return _unknown(program, f" ({reason})")
+    return _unknown_kernel(program, f" ({reason})")
 
 
-def _unknown(program: _NvrtcProgram, reason: str = "") -> KernelSourceError:
+def _unknown_kernel(program: _NvrtcProgram, reason: str = "") -> KernelSourceError:
     source, declared = program.source, declarations(program.texts)
     asked = str(source.kernel)
     near = close_matches(asked.split("<", 1)[0], {name.split("<", 1)[0] for name in declared})
@@ -387,7 +387,7 @@ def _with_nvcc(
     )
     if not product:
         error = failure("nvcc", program.log(log), str(source.path))
-        raise _unknown(program) if str(error).startswith(str(folder / INSTANCE)) else error
+        raise _unknown_kernel(program) if str(error).startswith(str(folder / INSTANCE)) else error
     if arch.startswith("compute"):
         return CompiledModule(b"", product.decode(errors="replace"), (str(nvcc),))
     return CompiledModule(product, None, (str(nvcc),))

@@ -55,7 +55,7 @@ class Cubin:
         try:
             number = _architecture(content)
             self.sections = _sections(content)
-            self.symbols = _symbols(self.sections, content)
+            self.symbols = _symbol_table(self.sections, content)
         except (struct.error, IndexError, OverflowError):
             raise self.error("it is truncated or damaged") from None
         except ValueError as error:
@@ -273,7 +273,7 @@ def _body(content: bytes, kind: int, offset: int, length: int) -> bytes:
     return content[offset : offset + length]
 
 
-def _symbols(sections: tuple[Section, ...], content: bytes) -> tuple[Symbol, ...]:
+def _symbol_table(sections: tuple[Section, ...], content: bytes) -> tuple[Symbol, ...]:
     table = next((s for s in sections if s.name == ".symtab"), None)
     names = next((s for s in sections if s.name == ".strtab"), None)
     if table is None or names is None:

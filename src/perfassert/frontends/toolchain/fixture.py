@@ -43,7 +43,7 @@ def to_fixture(binary: Binary) -> str:
     facts = {"arch": binary.arch, "kernel": binary.kernel, "mangled": binary.mangled}
     numbers = {name: getattr(binary, name) for name in _NUMBERS}
     numbers["parameter_base"] = hex(binary.parameter_base)
-    lines = [_line(facts), _line(numbers)]
+    lines = [_header_line(facts), _header_line(numbers)]
     if binary.parameters:
         written = (_parameter(p) for p in binary.parameters)
         lines.append(f"//perfassert: parameters={','.join(written)}")
@@ -67,10 +67,10 @@ def to_fixture(binary: Binary) -> str:
 def from_fixture(text: str, kernel: str | None, arch: str, where: str) -> Binary:
     """The binary behind a listing; ``arch`` must be the listing's own where it states one."""
     text = "\n".join(line.rstrip() for line in text.split("\n"))
-    header = _header(text, where)
+    header = _read_header(text, where)
     body = [line for line in text.split("\n") if not _ours(line)]
     listing = "\n".join(body).rstrip("\n") + "\n"
-    mangled = _kernel(header, listing, kernel, where)
+    mangled = _stated_kernel(header, listing, kernel, where)
     stated = _one(header, "arch") or _stated_arch(text)
     if stated and stated.rstrip("af") != arch.rstrip("af"):
         raise KernelSourceError(f"{where} is a listing for {stated}; the device is {arch}")
@@ -88,17 +88,19 @@ def from_fixture(text: str, kernel: str | None, arch: str, where: str) -> Binary
         parameter_base=numbers["parameter_base"],
         code_bytes=numbers["code_bytes"],
         parameters=_parameters(header, where),
-        constants=_constants(header, where),
-        unset=_symbols(header, "unset", where),
-        valued=_symbols(header, "valued", where),
-        variables=_symbols(header, "variables", where),
-        files=_files(text),
+        constants=_read_constants(header, where),
+        unset=_read_symbols(header, "unset", where),
+        valued=_read_symbols(header, "valued", where),
+        variables=_read_symbols(header, "variables", where),
+        files=_read_files(text),
         tools="listing",
         assumptions=assumptions,
     ).with_digest()
 
 
-def _kernel(header: dict[str, list[str]], listing: str, wanted: str | None, where: str) -> str:
+def _stated_kernel(
+    header: dict[str, list[str]], listing: str, wanted: str | None, where: str
+) -> str:
     stated = _one(header, "mangled")
     if stated:
         return choose(wanted or stated, [stated], where)
@@ -109,7 +111,9 @@ def _facts(
     header: dict[str, list[str]], listing: str, arch: str, where: str
 ) -> tuple[dict[str, int], tuple[Assumption, ...]]:
     """The numbers, and what had to be assumed for want of a header."""
-    numbers = {name: int(_integer(header, name, where)) for name in _NUMBERS if name in header}
+    numbers = {
+        name: int(_header_integer(header, name, where)) for name in _NUMBERS if name in header
+    }
     span = SourceSpan(where)
     notes = [_assumption(text, where) for text in header.get("assumption", ())]
     if "registers" not in numbers:
@@ -118,7 +122,7 @@ def _facts(
             raise KernelSourceError(
                 f"{where} states no registers; add a line: //perfassert: registers=…"
             )
-        numbers["registers"] = _number(stated[1], "registers", where)
+        numbers["registers"] = _parse_size(stated[1], "registers", where)
     if "code_bytes" not in numbers:
         first = next(iter(sections(listing).values()), listing)
         numbers["code_bytes"] = max((int(a, 16) + 16 for a in _ADDRESS.findall(first)), default=0)
@@ -144,7 +148,7 @@ def _stated_arch(text: str) -> str | None:
     return (match[1] or f"sm_{match[2]}") if match else None
 
 
-def _header(text: str, where: str) -> dict[str, list[str]]:
+def _read_header(text: str, where: str) -> dict[str, list[str]]:
     header: dict[str, list[str]] = {}
     for count, line in enumerate(text.split("\n"), 1):
         if not line.startswith("//perfassert:"):
@@ -162,11 +166,11 @@ def _one(header: dict[str, list[str]], key: str) -> str | None:
     return unquote(header[key][-1]) if key in header else None
 
 
-def _integer(header: dict[str, list[str]], key: str, where: str) -> int:
-    return _number(header[key][-1], key, where)
+def _header_integer(header: dict[str, list[str]], key: str, where: str) -> int:
+    return _parse_size(header[key][-1], key, where)
 
 
-def _number(text: str, key: str, where: str) -> int:
+def _parse_size(text: str, key: str, where: str) -> int:
     try:
         value = int(text, 0)
     except ValueError:
@@ -191,13 +195,13 @@ def _parameters(header: dict[str, list[str]], where: str) -> tuple[Parameter, ..
         if len(rest) < 3 or rest[2] not in ("pointer", "value"):
             form = "name:offset:size:pointer|value[:dtype]"
             raise KernelSourceError(f"{where}: parameter {item!r} is not of the form {form}")
-        offset, size = (_number(text, "parameters", where) for text in rest[:2])
+        offset, size = (_parse_size(text, "parameters", where) for text in rest[:2])
         dtype = unquote(rest[3]) if len(rest) > 3 else None
         parameters.append(Parameter(unquote(name), offset, size, rest[2] == "pointer", dtype))
     return tuple(parameters)
 
 
-def _constants(header: dict[str, list[str]], where: str) -> dict[int, bytes]:
+def _read_constants(header: dict[str, list[str]], where: str) -> dict[int, bytes]:
     try:
         pairs = (item.partition(":") for item in _items(header, "constants"))
         return {int(bank): bytes.fromhex(content) for bank, _, content in pairs}
@@ -205,14 +209,14 @@ def _constants(header: dict[str, list[str]], where: str) -> dict[int, bytes]:
         raise KernelSourceError(f"{where}: constants are not of the form bank:hex") from None
 
 
-def _symbols(header: dict[str, list[str]], key: str, where: str) -> tuple[Unset, ...]:
+def _read_symbols(header: dict[str, list[str]], key: str, where: str) -> tuple[Unset, ...]:
     symbols = []
     for item in _items(header, key):
         name, *rest = item.split(":")
         if len(rest) != 3:
             form = "name:bank:offset:size"
             raise KernelSourceError(f"{where}: {key} {item!r} is not of the form {form}")
-        bank, offset, size = (_number(text, key, where) for text in rest)
+        bank, offset, size = (_parse_size(text, key, where) for text in rest)
         symbols.append(Unset(unquote(name), bank, offset, size))
     return tuple(symbols)
 
@@ -227,11 +231,11 @@ def _assumption(text: str, where: str) -> Assumption:
         return Assumption(message)
     if len(span) != 3:
         raise KernelSourceError(f"{where}: assumption is not of the form text[:file:line:column]")
-    line, column = (_number(part, "assumption", where) for part in span[1:])
+    line, column = (_parse_size(part, "assumption", where) for part in span[1:])
     return Assumption(message, SourceSpan(span[0], line, column))
 
 
-def _line(facts: Mapping[str, object]) -> str:
+def _header_line(facts: Mapping[str, object]) -> str:
     words = (f"{key}={quote(str(value), safe=_SAFE + ':,')}" for key, value in facts.items())
     return f"//perfassert: {' '.join(words)}"
 
@@ -240,7 +244,7 @@ def _ours(line: str) -> bool:
     return line.startswith(("//perfassert:", "//file:", "//src:", "//ptx:"))
 
 
-def _files(text: str) -> dict[str, str]:
+def _read_files(text: str) -> dict[str, str]:
     files: dict[str, list[str]] = {}
     current: list[str] = []
     for line in text.split("\n"):

@@ -34,7 +34,7 @@ def disassemble(nvdisasm: tools.Tool, cubin: Cubin, content: bytes, kernel: str)
     wanted = [] if small else ["-fun", ",".join(map(str, cubin.code_symbols(kernel)))]
     digest = hashlib.sha256(content).hexdigest()
     entry = cache.key(["listing", digest, nvdisasm.identity(), *_COMMAND, *wanted])
-    texts = cache.load(entry, _read)
+    texts = cache.load(entry, _read_texts)
     if texts is None:
         texts = sections(_run_nvdisasm(nvdisasm, content, wanted, cubin.where))
         cache.store(entry, texts)
@@ -54,7 +54,7 @@ def _run_nvdisasm(nvdisasm: tools.Tool, content: bytes, wanted: Sequence[str], w
     return "\n".join(map(str.rstrip, run.stdout.split("\n")))
 
 
-def _read(data: Any) -> dict[str, str]:
+def _read_texts(data: Any) -> dict[str, str]:
     return {str(name): str(text) for name, text in data.items()}
 
 

@@ -116,7 +116,7 @@ def _ambiguous(choice: containers.Choice, where: str) -> tuple[Assumption, ...]:
 
 def _module(job: CompileJob) -> CompiledModule:
     entry = job.key(job.source.kernel or "")
-    compiled_module = cache.load(entry, _read) if entry else None
+    compiled_module = cache.load(entry, _read_module) if entry else None
     if compiled_module is None:
         compiled_module = compile_module(job)
         if entry:
@@ -187,7 +187,7 @@ def _to_json(made: CompiledModule) -> dict[str, Any]:
     return {**asdict(made), "cubin": base64.b64encode(made.cubin).decode()}
 
 
-def _read(data: Any) -> CompiledModule:
+def _read_module(data: Any) -> CompiledModule:
     return CompiledModule(
         **{
             **data,

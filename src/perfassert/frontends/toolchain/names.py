@@ -139,7 +139,7 @@ def split_commas(text: str) -> list[str]:
 
 def base_name(name: str) -> str:
     """``"star"``: without namespaces, template arguments and parameters."""
-    return _plain(_without_namespaces(without_parameters(name)))
+    return _without_template_arguments(_without_namespaces(without_parameters(name)))
 
 
 def choose(wanted: str | None, mangled: Sequence[str], where: str, hint: str = "") -> str:
@@ -176,15 +176,15 @@ def fits(wanted: str, mangled: Sequence[str]) -> list[str]:
         without_parameters,
         _without_namespaces,
         lambda name: _without_namespaces(without_parameters(name)),
-        lambda name: _plain(without_parameters(name)),
-        lambda name: _plain(_without_namespaces(without_parameters(name))),
+        lambda name: _without_template_arguments(without_parameters(name)),
+        lambda name: _without_template_arguments(_without_namespaces(without_parameters(name))),
     )
-    key = _normal(wanted)
+    key = _normalise_name(wanted)
     names = [(name, demangle(name)) for name in mangled]
     for rule in rules:
-        if matching := [name for name, plain in names if _normal(rule(plain)) == key]:
+        if matching := [name for name, plain in names if _normalise_name(rule(plain)) == key]:
             return matching
-    return _with_part(key, [(name, _normal(plain)) for name, plain in names])
+    return _with_part(key, [(name, _normalise_name(plain)) for name, plain in names])
 
 
 def _with_part(part: str, names: Sequence[tuple[str, str]]) -> list[str]:
@@ -207,12 +207,12 @@ def _without_namespaces(name: str) -> str:
     return name[start:]
 
 
-def _plain(name: str) -> str:
+def _without_template_arguments(name: str) -> str:
     """Without template arguments."""
     return name.split("<", 1)[0]
 
 
-def _normal(name: str) -> str:
+def _normalise_name(name: str) -> str:
     """One spelling for what means the same."""
     text = re.sub(r"\b(true|false)\b", lambda m: _TRUTH[m[1]], name.strip())
     text = _SUFFIX.sub(r"\1", _CAST.sub("", text.removeprefix("void ")))

@@ -92,7 +92,7 @@ def compile_with_nvcc(what: Compilation, limit: float | None = None) -> tuple[by
         words = texts.place_texts(command)
         if preprocessed := _preprocessed_file(words):
             _encode_names(what.folder / preprocessed)
-        run = _run(what, Path(words[0]).name, words, variables, limit)
+        run = _run_command(what, Path(words[0]).name, words, variables, limit)
         log = "\n".join(filter(None, (log, run.log)))
         if run.status:
             return b"", log
@@ -112,7 +112,7 @@ def _commands(
         if _PLAIN.fullmatch(word) is None:
             raise KernelSourceError(f"option {word!r}: no option of nvcc's has such letters")
     (what.folder / _MAIN).touch()
-    run = _run(what, "nvcc", [_plain_path(what), "--dryrun", *words], {}, limit)
+    run = _run_command(what, "nvcc", [_plain_path(what), "--dryrun", *words], {}, limit)
     if run.status:
         return {}, [], run.log
     variables: dict[str, str] = {}
@@ -198,7 +198,7 @@ def _plain_path(what: Compilation) -> str:
     return f"./toolkit/{Path(path).parent.name}/{Path(path).name}"
 
 
-def _run(
+def _run_command(
     what: Compilation,
     name: str,
     command: Sequence[str],

@@ -105,7 +105,7 @@ def parse(source: Source) -> list[Option]:
     Refuses what perfassert decides itself.
     """
     options = []
-    for option in _all(source):
+    for option in _all_options(source):
         if option.name in _PRODUCT:
             raise KernelSourceError(f"option {option}: perfassert chooses what is produced")
         if option.name in _DEBUG:
@@ -119,7 +119,7 @@ def targets(source: Source) -> list[CompileTarget]:
     """What the options ask to be compiled for; nothing where that is left to the device."""
     result: list[CompileTarget] = []
     virtual, codes = "", ""
-    for option in _all(source):
+    for option in _all_options(source):
         value = option.value or ""
         if option.name == "--generate-code":
             result += _parse_generate_code(option)
@@ -160,7 +160,7 @@ def _check_one_line(what: str, text: str) -> None:
         raise KernelSourceError(f"{what} = {text!r} is more than one line")
 
 
-def _all(source: Source) -> Iterator[Option]:
+def _all_options(source: Source) -> Iterator[Option]:
     for option in source.options:
         _check_one_line("option", str(option))
     words = [word for option in source.options for word in _words(str(option))]

@@ -72,7 +72,7 @@ def global_functions(text: str) -> list[tuple[str, bool]]:
     for token in _TOKEN.finditer(plain):
         word = token[0]
         if word == "__global__":
-            head = _head(plain, token.end()).split("(", 1)[0]
+            head = _declaration_head(plain, token.end()).split("(", 1)[0]
             if named := re.search(r"(?<![<>:\w])([A-Za-z_]\w*)\s*$", head):
                 functions["::".join([*filter(None, scopes), named[1]]), template] = None
             continue
@@ -90,7 +90,7 @@ def _from_sources(name: str, sources: Iterable[str], count: int) -> list[Declare
             continue
         plain = _COMMENT.sub(" ", text)
         for start in re.finditer(r"\b__global__\b", plain):
-            head = _head(plain, start.end())
+            head = _declaration_head(plain, start.end())
             called = re.match(rf".*?\b{re.escape(name)}\s*\(", head, re.DOTALL)
             if called is None:
                 continue
@@ -103,7 +103,7 @@ def _from_sources(name: str, sources: Iterable[str], count: int) -> list[Declare
     return []
 
 
-def _head(text: str, start: int) -> str:
+def _declaration_head(text: str, start: int) -> str:
     """A declaration from a place on, up to its body, launch bounds taken out."""
     end = _END_OF_HEAD.search(text, start)
     head = text[start : end.start() if end else None]
