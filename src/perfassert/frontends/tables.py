@@ -12,7 +12,7 @@ from typing import Any, Union
 from perfassert.kernel.integers import integer_names
 from perfassert.toml_tables import TableReader
 
-Expression = Union[int, str]
+IntegerOrText = Union[int, str]
 """A whole number, or an expression such as ``"n // block_size_x"``."""
 ACCESSES = ("name", "fields", "loads", "stores", "flops", "dtype", "registers", "shared_bytes",
             "updates_per_thread", "ilp", "proxies")  # fmt: skip
@@ -36,7 +36,7 @@ class KernelTableReader(TableReader):
         self.uses: dict[tuple[str, str], None] = {}
         self.known_names: Collection[str] = ()
 
-    def expression(self, key: str, value: Any) -> Expression:
+    def expression(self, key: str, value: Any) -> IntegerOrText:
         """A whole number or an expression; its names are noted."""
         if isinstance(value, bool) or not isinstance(value, (int, str)):
             self.fail(key, f"must be a whole number or an expression, not {value!r}")
@@ -48,7 +48,7 @@ class KernelTableReader(TableReader):
             self.uses |= {(key, n): None for n in sorted(names) if n not in self.known_names}
         return value
 
-    def expressions(self, key: str, value: Any) -> Expression | tuple[Expression, ...]:
+    def expressions(self, key: str, value: Any) -> IntegerOrText | tuple[IntegerOrText, ...]:
         if isinstance(value, list):
             return tuple(self.expression(f"{key}[{i}]", v) for i, v in enumerate(value))
         return self.expression(key, value)

@@ -14,7 +14,7 @@ from perfassert.errors import (
     in_short,
 )
 from perfassert.kernel.access import Access, Direction
-from perfassert.kernel.expression import AXES, Constant, Expression, varies
+from perfassert.kernel.expression import AXES, Constant, ExpressionTree, varies
 from perfassert.kernel.expression_text import NotAnExpression, Reader
 from perfassert.kernel.field import Field
 from perfassert.quantity import to_list
@@ -120,7 +120,7 @@ class _AddressReader(Reader):
         subscripts = tuple(self.expression(item) for item in items)
         return Access(field.name, direction, subscripts, self.text, self.span)
 
-    def variable(self, name: str, node: ast.expr) -> Expression:
+    def variable(self, name: str, node: ast.expr) -> ExpressionTree:
         base, _, axis = name.partition(".")
         if name in self.fields:
             self.fail(f"{name!r} is a field; its value depends on data", node)
@@ -132,8 +132,13 @@ class _AddressReader(Reader):
         return super().variable(name, node)
 
     def operation(
-        self, operator: str, left: Expression, right: Expression, node: ast.expr, second: ast.expr
-    ) -> Expression:
+        self,
+        operator: str,
+        left: ExpressionTree,
+        right: ExpressionTree,
+        node: ast.expr,
+        second: ast.expr,
+    ) -> ExpressionTree:
         if operator == "*" and varies(left) and varies(right):
             self.fail("a product of two coordinates is not affine", second)
         if operator in ("//", "%"):
@@ -143,7 +148,7 @@ class _AddressReader(Reader):
                 self.fail("division by zero", second)
         return super().operation(operator, left, right, node, second)
 
-    def element(self, node: ast.Subscript) -> Expression:
+    def element(self, node: ast.Subscript) -> ExpressionTree:
         key = ast.unparse(node)
         if key not in self.proxies:
             advice = f"declare a stand-in: proxies={{{key!r}: ...}}"

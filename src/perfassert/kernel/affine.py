@@ -19,7 +19,7 @@ from perfassert.kernel.expression import (
     COORDINATES,
     BinaryOperation,
     Constant,
-    Expression,
+    ExpressionTree,
     Variable,
 )
 from perfassert.kernel.names import Name
@@ -92,7 +92,7 @@ def add(*forms: Affine) -> Affine:
     return Affine(constant, tuple((s, c) for s, c in terms.items() if c))
 
 
-def bind(expression: Expression, names: Mapping[str, int], fail: Fail) -> Affine:
+def bind(expression: ExpressionTree, names: Mapping[str, int], fail: Fail) -> Affine:
     """``expression`` with ``names`` (arguments, block and grid dimensions) filled in.
 
     ``fail`` is called for unknown names, products that are not affine, division by zero.

@@ -45,16 +45,16 @@ class BinaryOperation:
     ``ceil_div``, a quotient rounded up."""
 
     operator: str
-    left: Expression
-    right: Expression
+    left: ExpressionTree
+    right: ExpressionTree
     column: int = 0
     text: str = ""
 
 
-Expression = Union[Constant, Variable, BinaryOperation]
+ExpressionTree = Union[Constant, Variable, BinaryOperation]
 
 
-def variables(expression: Expression) -> Iterator[Variable]:
+def variables(expression: ExpressionTree) -> Iterator[Variable]:
     """Every variable of the tree, from left to right."""
     if isinstance(expression, Variable):
         yield expression
@@ -63,12 +63,12 @@ def variables(expression: Expression) -> Iterator[Variable]:
         yield from variables(expression.right)
 
 
-def varies(expression: Expression) -> bool:
+def varies(expression: ExpressionTree) -> bool:
     """Whether the value can differ between threads."""
     return any(v.name in COORDINATES for v in variables(expression))
 
 
-def evaluate(expression: Expression, names: Mapping[str, int]) -> int:
+def evaluate(expression: ExpressionTree, names: Mapping[str, int]) -> int:
     """The number; ``KeyError`` for a name that is not among ``names``, ``ZeroDivisionError``.
 
     >>> evaluate(BinaryOperation("ceil_div", Variable("n"), Constant(16)), {"n": 100})
@@ -88,7 +88,7 @@ _FUNCTIONS: dict[str, Callable[[int, int], int]] = {
 }  # fmt: skip
 
 
-def to_text(expression: Expression) -> str:
+def to_text(expression: ExpressionTree) -> str:
     """The tree as text, with parentheses only where they are needed."""
     if isinstance(expression, Constant):
         return str(expression.value)
@@ -103,7 +103,7 @@ def to_text(expression: Expression) -> str:
 _LEVEL = {"+": 1, "-": 1, "*": 2, "//": 2, "%": 2}
 
 
-def _in_brackets(expression: Expression, level: int) -> str:
+def _in_brackets(expression: ExpressionTree, level: int) -> str:
     text = to_text(expression)
     if isinstance(expression, BinaryOperation) and _LEVEL[expression.operator] < level:
         return f"({text})"

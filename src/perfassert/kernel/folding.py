@@ -17,7 +17,7 @@ from perfassert.kernel.expression import (
     COORDINATES,
     BinaryOperation,
     Constant,
-    Expression,
+    ExpressionTree,
     Variable,
     variables,
 )
@@ -61,7 +61,9 @@ def _folded_accesses(access: Access, fold: Sequence[int]) -> Iterator[Access]:
         yield replace(access, subscripts=subscripts)
 
 
-def _substitute(expression: Expression, places: Mapping[str, tuple[int, int]]) -> Expression:
+def _substitute(
+    expression: ExpressionTree, places: Mapping[str, tuple[int, int]]
+) -> ExpressionTree:
     """``y`` → ``factor * y + step``."""
     if isinstance(expression, BinaryOperation):
         left, right = (_substitute(e, places) for e in (expression.left, expression.right))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from perfassert.errors import PerfAssertError, close_matches
-from perfassert.kernel.expression import Expression, evaluate, variables
+from perfassert.kernel.expression import ExpressionTree, evaluate, variables
 from perfassert.kernel.expression_text import NotAnExpression, NumberReader
 
 
@@ -31,7 +31,7 @@ def integer_names(text: str, error: type[PerfAssertError]) -> frozenset[str]:
     return frozenset(v.name for v in variables(_read_expression(text, error)))
 
 
-def _read_expression(text: str, error: type[PerfAssertError]) -> Expression:
+def _read_expression(text: str, error: type[PerfAssertError]) -> ExpressionTree:
     try:
         return NumberReader(text).read()
     except NotAnExpression as reason:

@@ -32,6 +32,7 @@ from perfassert.frontends.machine.textures import place_of_thread, texel
 from perfassert.frontends.toolchain.binary import Binary
 from perfassert.frontends.toolchain.names import demangle
 from perfassert.kernel.access import Direction
+from perfassert.kernel.expression_pool import Expression, ExpressionPool
 from perfassert.kernel.machine import Combining, Kind, MemoryOperand, Space
 from perfassert.kernel.names import PARAMETERS, Argument, ConstantWord, GlobalVariable
 from perfassert.kernel.program import (
@@ -46,7 +47,6 @@ from perfassert.kernel.program import (
     ProgramLoop,
 )
 from perfassert.kernel.roles import Role
-from perfassert.kernel.symbols import Symbols, Value
 from perfassert.source import Assumption, SourceSpan
 
 _SPACES = {
@@ -83,7 +83,7 @@ class Describer:
         self.binary = binary
         self.rare = rare
         self.variables = {v.offset: f"global {demangle(v.name)}" for v in binary.variables}
-        self.symbols = Symbols()
+        self.symbols = ExpressionPool()
         self.parameters = tuple(
             Parameter(p.name, p.pointer, p.size, p.dtype, p.members) for p in binary.parameters
         )
@@ -216,7 +216,7 @@ class Describer:
         names = self.code.machine.names
         return tuple(names[r] for r in registers if r in names)
 
-    def _guard(self, index: int) -> Value | None:
+    def _guard(self, index: int) -> Expression | None:
         """For which lanes the instruction has an effect; a matrix has as many rows as addresses."""
         if index in self.jumps:
             return None
@@ -249,7 +249,7 @@ class Describer:
             copy, address=access.address, field=access.field, unresolved=access.unresolved
         )
 
-    def _map_of(self, address: Value) -> Argument | None:
+    def _map_of(self, address: Expression) -> Argument | None:
         """The parameter in which a tensor map lies; None for one elsewhere."""
         at = self.symbols.sub(address, self.symbols.variable(PARAMETERS)).constant
         for position, p in enumerate(self.binary.parameters):
@@ -291,7 +291,9 @@ class Describer:
                          text=instruction.text, rests_on=(guess,)),
         )  # fmt: skip
 
-    def access(self, text: str, memory: MemoryOperand, kind: Kind, address: Value) -> MemoryAccess:
+    def access(
+        self, text: str, memory: MemoryOperand, kind: Kind, address: Expression
+    ) -> MemoryAccess:
         """What a memory operation touches, split into field and distance from it."""
         space = _SPACES[memory.space]
         field, rest = self._base(address) if space == "global" else (space, address)
@@ -310,14 +312,14 @@ class Describer:
             rest, atomic, unresolved, text, memory.merged, counting,
         )  # fmt: skip
 
-    def _of_others(self, address: Value) -> Value | None:
+    def _of_others(self, address: Expression) -> Expression | None:
         """The place in another block's shared memory, where the address is one."""
         s = self.symbols
         inside = s.sub(address, s.unknown(CLUSTER))
         mapped = [any(a.name == CLUSTER for a in s.unknowns(v)) for v in (address, inside)]
         return inside if mapped == [True, False] else None
 
-    def _base(self, address: Value) -> tuple[str, Value]:
+    def _base(self, address: Expression) -> tuple[str, Expression]:
         """The pointer that the address starts from, as a field, and the distance from it."""
         s, arguments = self.symbols, []
         for monomial, coefficient in address.terms:
@@ -335,7 +337,7 @@ class Describer:
         pointer = self._constant_pointer(address)
         return ("", address) if pointer is None else (str(pointer), self._from(pointer, address))
 
-    def _from(self, name: Argument | ConstantWord, address: Value) -> Value:
+    def _from(self, name: Argument | ConstantWord, address: Expression) -> Expression:
         """The distance from a pointer, whose words may have been read one by one."""
         s, pointer = self.symbols, self.symbols.variable(name)
         upper = s.variable(replace(name, offset=name.offset + 4))
@@ -343,7 +345,7 @@ class Describer:
         distance = s.sub(address, pointer)
         return s.sub(distance, rest) if upper.atoms <= distance.atoms else distance
 
-    def _constant_pointer(self, address: Value) -> ConstantWord | None:
+    def _constant_pointer(self, address: Expression) -> ConstantWord | None:
         """The one pointer in constant memory that the address starts from."""
         names = [self.symbols.atoms[m[0]].name for m, c in address.terms if len(m) == 1 and c == 1]
         words = [name for name in names if isinstance(name, ConstantWord)]
@@ -364,13 +366,13 @@ class Describer:
         pointer = parameter.pointer and not offset if known is None else known.pointer
         return Member(parameter.at(offset), offset, parameter.size, pointer)
 
-    def _pointer(self, address: Value) -> str:
+    def _pointer(self, address: Expression) -> str:
         for atom in self.symbols.unknowns(address):
             if atom.name in self.loads:
                 return self.loads[atom.name][0]
         return "memory"
 
-    def why_unresolved(self, value: Value) -> str:
+    def why_unresolved(self, value: Expression) -> str:
         """Why a value has no closed form; empty if it has one."""
         for atom in self.symbols.unknowns(value):
             if atom.name in self.loads:

@@ -29,10 +29,10 @@ from perfassert.frontends.machine.control_flow import (
     Flow,
     NaturalLoop,
 )
+from perfassert.kernel.expression_pool import Expression, ExpressionPool
 from perfassert.kernel.names import LoopCounter
-from perfassert.kernel.symbols import Symbols, Value
 
-Environment = dict[int, Value]
+Environment = dict[int, Expression]
 
 
 @dataclass(slots=True)
@@ -44,9 +44,9 @@ class LoopResult:
     """
 
     loop: NaturalLoop
-    counter: Value
-    entry: Value
-    trips: Value | None = None
+    counter: Expression
+    entry: Expression
+    trips: Expression | None = None
     reason: str = ""
     last: frozenset[int] | None = None
 
@@ -59,14 +59,14 @@ class Evaluated:
     instruction's own guard.
     """
 
-    symbols: Symbols
-    addresses: dict[int, tuple[Value, ...]] = field(default_factory=dict)
-    predicates: dict[int, Value] = field(default_factory=dict)
-    conditions: dict[int, Value] = field(default_factory=dict)
+    symbols: ExpressionPool
+    addresses: dict[int, tuple[Expression, ...]] = field(default_factory=dict)
+    predicates: dict[int, Expression] = field(default_factory=dict)
+    conditions: dict[int, Expression] = field(default_factory=dict)
     loops: dict[int, LoopResult] = field(default_factory=dict)
     never: set[int] = field(default_factory=set)
 
-    def guard(self, index: int, block: BasicBlock, flow: Flow) -> Value:
+    def guard(self, index: int, block: BasicBlock, flow: Flow) -> Expression:
         """The whole condition under which an instruction runs in an iteration of its loops."""
         s = self.symbols
         result = s.logical_and(self.conditions[block.index], self.predicates.get(index, s.one))
@@ -85,7 +85,7 @@ class _Departure:
 
     edge: ControlEdge
     environment: Environment
-    condition: Value
+    condition: Expression
     slow: bool = False
     never: bool = False
 
@@ -117,14 +117,14 @@ class _Evaluation:
         """Make unknown what only arithmetic with wrap-around would give a meaning (a hash)."""
         s, result = self.symbols, self.result
 
-        def narrow(value: Value) -> Value:
+        def narrow(value: Expression) -> Expression:
             if not s.wide(value):
                 return value
-            terms = [s._value({m: c}) for m, c in value.terms]
+            terms = [s.polynomial({m: c}) for m, c in value.terms]
             kept = [term for term in terms if not s.wide(term)]
             return s.add(*kept, s.unknown("numbers beyond 64 bits", value))
 
-        def narrow_condition(condition: Value) -> Value:
+        def narrow_condition(condition: Expression) -> Expression:
             if not s.wide(condition):
                 return condition
             return s.all_of(map(narrow, s.conjuncts(condition)))  # each of them is one atom
@@ -230,7 +230,7 @@ class _Evaluation:
         return departures
 
     def _departures(
-        self, block: BasicBlock, environment: Environment, condition: Value
+        self, block: BasicBlock, environment: Environment, condition: Expression
     ) -> list[_Departure]:
         s = self.symbols
         conditional = len({e.taken for e in block.edges}) > 1
@@ -251,7 +251,7 @@ class _Evaluation:
             result.append(_Departure(edge, environment, own, never=rare == edge.taken))
         return result
 
-    def _rare_side(self, block: BasicBlock, jump: Value) -> bool | None:
+    def _rare_side(self, block: BasicBlock, jump: Expression) -> bool | None:
         """Which side of a jump that depends on data is taken never to be executed, if one is:
         True, where it jumps. How a loop is left is no matter of this."""
         members = self.flow.loops[block.loop].blocks if block.loop >= 0 else self.flow.blocks
@@ -269,13 +269,13 @@ class _Evaluation:
 
     def _meeting(
         self, block: int, arrived: Sequence[_Departure]
-    ) -> tuple[Sequence[_Departure], Value]:
+    ) -> tuple[Sequence[_Departure], Expression]:
         """What arrives at a block but by slow paths, and the block's condition."""
         arrived = [d for d in arrived if not d.never] or arrived
         condition = self._condition(block, arrived)
         return [d for d in arrived if not d.slow] or arrived, condition
 
-    def _condition(self, block: int, arrived: Sequence[_Departure]) -> Value:
+    def _condition(self, block: int, arrived: Sequence[_Departure]) -> Expression:
         """Condition of a block: that of its dominator if no path leads past it, else either way."""
         if len(arrived) == 1:
             return arrived[0].condition
@@ -292,7 +292,7 @@ class _Evaluation:
             result = self._logical_or(result, departure.condition)
         return result
 
-    def _logical_or(self, left: Value, right: Value) -> Value:
+    def _logical_or(self, left: Expression, right: Expression) -> Expression:
         """``(c and p) or (c and not p)`` is ``c``."""
         s = self.symbols
         a = {v.index: v for v in s.conjuncts(left)}
@@ -309,7 +309,7 @@ class _Evaluation:
         return s.logical_and(common, s.logical_or(rest_a, rest_b))
 
     def _merge(
-        self, arrived: Sequence[_Departure], condition: Value, where: str, block: int
+        self, arrived: Sequence[_Departure], condition: Expression, where: str, block: int
     ) -> Environment:
         """Registers where paths meet: selections by what tells the paths apart."""
         if len(arrived) == 1:
@@ -333,7 +333,9 @@ class _Evaluation:
             merged[register] = result  # type: ignore[assignment]
         return merged
 
-    def _select(self, choice: Value, yes: Value, no: Value, register: int, where: str) -> Value:
+    def _select(
+        self, choice: Expression, yes: Expression, no: Expression, register: int, where: str
+    ) -> Expression:
         if self.symbols.depends_on_data(choice):
             return self.symbols.unknown(f"register {register} at {where}", choice, yes, no)
         return self.symbols.select(choice, yes, no)
@@ -341,7 +343,7 @@ class _Evaluation:
     # Instructions
 
     def _instruction(self, index: int, block: BasicBlock, environment: Environment) -> None:
-        def read(register: int) -> Value:
+        def read(register: int) -> Expression:
             return self.symbols.assuming(self._read(register, environment, index), facts)
 
         code = self.code
@@ -370,7 +372,7 @@ class _Evaluation:
                 value = self._select(predicate, value, kept, register, f"instruction {index}")
             environment[register] = value
 
-    def _read(self, register: int, environment: Environment, index: int) -> Value:
+    def _read(self, register: int, environment: Environment, index: int) -> Expression:
         value = self.code.initial(register)
         if value is None:
             value = environment.get(register)
@@ -379,11 +381,11 @@ class _Evaluation:
             value = environment[register] = self.symbols.unknown(name)
         return value
 
-    def _facts(self, condition: Value) -> frozenset[int]:
+    def _facts(self, condition: Expression) -> frozenset[int]:
         """What holds where the condition does."""
         return frozenset(part.index for part in self.symbols.conjuncts(condition))
 
-    def _implied_facts(self, condition: Value) -> frozenset[int]:
+    def _implied_facts(self, condition: Expression) -> frozenset[int]:
         """What holds where the condition does, and what must be chosen in it for it to hold."""
         s = self.symbols
         facts = self._facts(condition)
@@ -400,7 +402,7 @@ class _Evaluation:
                         facts |= self._facts(one)
         return facts
 
-    def _predicate(self, index: int, environment: Environment) -> Value:
+    def _predicate(self, index: int, environment: Environment) -> Expression:
         return self.code.condition(index, lambda r: self._read(r, environment, index))
 
     # Loops
@@ -421,9 +423,9 @@ class _Evaluation:
         back = [d for d in leaving if d.edge.target == loop.header]
         exits = [d for d in leaving if d.edge.target != loop.header]
         solved = self._solve(holders, before, back, counter, mark)
-        memo: dict[int, Value] = {}
+        memo: dict[int, Expression] = {}
 
-        def in_closed_form(value: Value) -> Value:
+        def in_closed_form(value: Expression) -> Expression:
             return s.substitute(value, solved, memo)
 
         self._close(index, in_closed_form)
@@ -452,9 +454,9 @@ class _Evaluation:
         holders: Environment,
         before: Environment,
         back: Sequence[_Departure],
-        counter: Value,
+        counter: Expression,
         mark: int,
-    ) -> dict[int, Value]:
+    ) -> dict[int, Expression]:
         """Closed forms for the placeholders, by their atoms."""
         s = self.symbols
         following: Environment = {}
@@ -464,11 +466,11 @@ class _Evaluation:
             merged = self._merge(back, again, "latch", back[0].edge.target)
             following = {r: s.assuming(merged[r], facts) for r in holders if r in merged}
         pending = {r: (h.terms[0][0][0], following.get(r)) for r, h in holders.items()}
-        solved: dict[int, Value] = {}
+        solved: dict[int, Expression] = {}
         progress = True
         while pending and progress:
             progress = False
-            memo: dict[int, Value] = {}
+            memo: dict[int, Expression] = {}
             open_atoms = {atom for atom, _ in pending.values()}
             for register, (atom, value) in list(pending.items()):
                 if value is None or register not in before:
@@ -487,15 +489,21 @@ class _Evaluation:
             solved[atom] = s.unknown(f"register {register} in {name}", counter)
         return solved
 
-    def _any(self, departures: Sequence[_Departure]) -> Value:
+    def _any(self, departures: Sequence[_Departure]) -> Expression:
         result = self.symbols.zero
         for departure in departures:
             result = self._logical_or(result, departure.condition)
         return result
 
     def _recurrence(
-        self, atom: int, value: Value, first: Value, counter: Value, unsolved: set[int], mark: int
-    ) -> Value | None:
+        self,
+        atom: int,
+        value: Expression,
+        first: Expression,
+        counter: Expression,
+        unsolved: set[int],
+        mark: int,
+    ) -> Expression | None:
         s = self.symbols
         atoms = s.free_atoms(value)
         others = atoms & (unsolved - {atom})
@@ -508,14 +516,14 @@ class _Evaluation:
             return closed_form(s, atom, value, first, counter, mark)
         if any(a >= mark and s.atoms[a].function == "data" for a in atoms):
             return None
-        memo: dict[int, Value] = {}
+        memo: dict[int, Expression] = {}
         before = s.substitute(value, {k: s.add(counter, s.number(-1))}, memo)
         start = s.substitute(value, {k: s.number(-1)}, {})
         if start is first:
             return before
         return s.select(s.compare("==", counter, s.zero), first, before)
 
-    def _close(self, index: int, closed: Callable[[Value], Value]) -> None:
+    def _close(self, index: int, closed: Callable[[Expression], Expression]) -> None:
         """Put the closed forms into everything recorded inside the loop."""
         result = self.result
         loop = self.flow.loops[index]
@@ -537,10 +545,10 @@ class _Evaluation:
 
     # Trip counts
 
-    def _trips(self, result: LoopResult, exits: Sequence[_Departure]) -> dict[int, Value]:
+    def _trips(self, result: LoopResult, exits: Sequence[_Departure]) -> dict[int, Expression]:
         """Set ``result.trips``; by the place of each decided exit, when it is taken."""
         s = self.symbols
-        decided: dict[int, Value] = {}
+        decided: dict[int, Expression] = {}
         partly: list[_Departure] = []
         for place, departure in enumerate(exits):
             own = self._own_condition(place, exits)
@@ -564,7 +572,7 @@ class _Evaluation:
             result.last = frozenset(b for b in result.loop.blocks if not self._behind(b, source))
         return decided
 
-    def _own_condition(self, place: int, exits: Sequence[_Departure]) -> Value:
+    def _own_condition(self, place: int, exits: Sequence[_Departure]) -> Expression:
         """When an exit is taken, less that no exit before it in the iteration has been taken."""
         s = self.symbols
         parts = s.conjuncts(exits[place].condition)
@@ -591,8 +599,8 @@ class _Evaluation:
         self,
         result: LoopResult,
         exits: Sequence[_Departure],
-        closed: Callable[[Value], Value],
-        decided: Mapping[int, Value],
+        closed: Callable[[Expression], Expression],
+        decided: Mapping[int, Expression],
     ) -> list[_Departure]:
         """Departures in terms of the region around: the counter has the value at which the exit is
         taken. Of several decided exits the one that comes first is the way out; one that depends
@@ -602,7 +610,7 @@ class _Evaluation:
         after = []
         for place, departure in enumerate(exits):
             environment: Environment = {}
-            memo: dict[int, Value] = {}
+            memo: dict[int, Expression] = {}
             last = decided.get(place)
             live = frozenset(self.live.get(departure.edge.target, ()))
             for register, value in departure.environment.items():
@@ -624,7 +632,7 @@ class _Evaluation:
             after.append(_Departure(departure.edge, environment, condition))
         return after
 
-    def _way_out(self, place: int, decided: Mapping[int, Value]) -> Value:
+    def _way_out(self, place: int, decided: Mapping[int, Expression]) -> Expression:
         """Whether an exit is taken before the others, of those in one iteration the first."""
         s = self.symbols
         result = s.one

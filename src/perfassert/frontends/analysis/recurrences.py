@@ -12,12 +12,17 @@ The last two are found by executing the step from a known start until it comes b
 
 from __future__ import annotations
 
-from perfassert.kernel.symbols import Symbols, Value
+from perfassert.kernel.expression_pool import Expression, ExpressionPool
 
 
 def closed_form(
-    s: Symbols, atom: int, value: Value, first: Value, counter: Value, mark: int
-) -> Value | None:
+    s: ExpressionPool,
+    atom: int,
+    value: Expression,
+    first: Expression,
+    counter: Expression,
+    mark: int,
+) -> Expression | None:
     """Of ``atom``, which is ``value`` (of itself) in the next iteration and ``first`` before all.
 
     Unknowns with numbers from ``mark`` on were loaded in the loop, anew in each iteration.
@@ -50,7 +55,9 @@ _LONGEST = 64
 """Places of a ring that are followed."""
 
 
-def _cyclic(s: Symbols, atom: int, value: Value, first: Value, counter: Value) -> Value | None:
+def _cyclic(
+    s: ExpressionPool, atom: int, value: Expression, first: Expression, counter: Expression
+) -> Expression | None:
     """Where the step depends on the register alone, or on the counter as rounds of a ring do."""
     start, k = first.constant, counter.terms[0][0][0]
     atoms = [a for a in s.free_atoms(value) if not s.atoms[a].function]
@@ -81,8 +88,8 @@ def _cyclic(s: Symbols, atom: int, value: Value, first: Value, counter: Value) -
 
 
 def entered_ring(
-    s: Symbols, atom: int, value: Value, first: Value, counter: Value
-) -> tuple[Value, Value] | None:
+    s: ExpressionPool, atom: int, value: Expression, first: Expression, counter: Expression
+) -> tuple[Expression, Expression] | None:
     """Of a ring that is entered from outside, as in −1, 0, 1, 2, 0, 1, …: the register, and what
     it becomes, which alone is a place in a ring."""
     k, start = counter.terms[0][0][0], first.constant
@@ -96,10 +103,14 @@ def entered_ring(
     return s.select(s.compare("==", counter, s.zero), first, before), ring
 
 
-def _telescoping_form(s: Symbols, step: Value, first: Value, counter: Value) -> Value | None:
+def _telescoping_form(
+    s: ExpressionPool, step: Expression, first: Expression, counter: Expression
+) -> Expression | None:
     """Where the step is ``t(k + 1) − t(k)``, as that of a high word is: ``r₀ + t(k) − t(0)``."""
     k = counter.terms[0][0][0]
-    last = s._value({m: -c for m, c in step.terms if c < 0 and k in s.free_atoms(s._value({m: 1}))})
+    last = s.polynomial(
+        {m: -c for m, c in step.terms if c < 0 and k in s.free_atoms(s.polynomial({m: 1}))}
+    )
     if last is s.zero:
         return None
     following = s.substitute(last, {k: s.add(counter, s.one)}, {})
@@ -110,7 +121,9 @@ def _telescoping_form(s: Symbols, step: Value, first: Value, counter: Value) -> 
     return s.add(first, last, s.scale(start, -1), s.mul(counter, rest))
 
 
-def _quadratic(s: Symbols, step: Value, first: Value, counter: Value) -> Value | None:
+def _quadratic(
+    s: ExpressionPool, step: Expression, first: Expression, counter: Expression
+) -> Expression | None:
     linear = s.linear_in(step, counter.terms[0][0][0])
     if linear is None:
         return None
@@ -120,8 +133,8 @@ def _quadratic(s: Symbols, step: Value, first: Value, counter: Value) -> Value |
 
 
 def _halving_form(
-    s: Symbols, atom: int, value: Value, first: Value, counter: Value
-) -> Value | None:
+    s: ExpressionPool, atom: int, value: Expression, first: Expression, counter: Expression
+) -> Expression | None:
     whole = s.number(value.offset())
     wrapped = s.lone_atom(s.sub(value, whole))
     if wrapped is None or wrapped.function != "//":
@@ -129,7 +142,7 @@ def _halving_form(
     divisor = wrapped.arguments[1]
     shift = _power_of_two(divisor.constant)
     inner = s.add(wrapped.arguments[0], s.mul(whole, divisor))
-    own = s._value({(atom,): 1})
+    own = s.polynomial({(atom,): 1})
     offset = s.number(inner.offset())
     dividend = s.add(own, offset)
     fixed = _fixed_point(offset, shift)
@@ -144,7 +157,7 @@ def _halving_form(
     return s.add(s.shift_right(start, s.scale(counter, shift)), s.number(fixed))
 
 
-def _fixed_point(offset: Value, shift: int) -> int | None:
+def _fixed_point(offset: Expression, shift: int) -> int | None:
     """``c / (2ˢ − 1)``, where it is a whole number."""
     number = offset.constant
     if not shift or number is None or number % ((1 << shift) - 1):

@@ -14,6 +14,7 @@ from perfassert.frontends.machine.control_flow import BasicBlock, ControlEdge, F
 from perfassert.frontends.machine.inlining import PlacedInstruction
 from perfassert.frontends.toolchain.binary import Parameter, Unset
 from perfassert.frontends.toolchain.names import demangle
+from perfassert.kernel.expression_pool import Expression, ExpressionPool
 from perfassert.kernel.machine import (
     Kind,
     MachineCode,
@@ -34,9 +35,8 @@ from perfassert.kernel.names import (
     LoopEntry,
     Name,
 )
-from perfassert.kernel.symbols import Symbols, Value
 
-Read = Callable[[int], Value]
+Read = Callable[[int], Expression]
 """What a register holds where an instruction stands."""
 _ADDRESS = 4  # the first sources of a memory operation
 _LOADED = frozenset((Kind.LOAD, Kind.ATOMIC, Kind.MATRIX_LOAD))
@@ -98,7 +98,7 @@ class SymbolicCode:
         machine: MachineCode,
         placed: Sequence[PlacedInstruction],
         jumps: Mapping[int, Jump],
-        symbols: Symbols,
+        symbols: ExpressionPool,
         constants: Constants,
         rare: Collection[tuple[int, bool]] = (),
     ) -> None:
@@ -110,7 +110,7 @@ class SymbolicCode:
         self.constants = constants
         self.words = Words(symbols, machine.uniform)
         self._presets = {p.register: p for p in machine.presets}
-        self._filled: dict[int, Value] = {}
+        self._filled: dict[int, Expression] = {}
         self._spills = spilled_words(machine)
         self._touched = [self._registers(i) for i in range(len(machine.instructions))]
 
@@ -202,7 +202,7 @@ class SymbolicCode:
             registers += [r for o in operations for r in o.sources if r not in written]
         return registers
 
-    def condition(self, index: int, read: Read) -> Value:
+    def condition(self, index: int, read: Read) -> Expression:
         """Whether it has an effect, or the jump is taken."""
         instruction, s = self.instruction(index), self.symbols
         result = s.one
@@ -219,7 +219,7 @@ class SymbolicCode:
 
     # Values
 
-    def initial(self, register: int) -> Value | None:
+    def initial(self, register: int) -> Expression | None:
         """What a register holds that no instruction writes."""
         if register == 0:
             return self.symbols.zero
@@ -228,7 +228,7 @@ class SymbolicCode:
             value = self._filled[register] = self._preset(self._presets[register])
         return value
 
-    def _preset(self, preset: Preset) -> Value:
+    def _preset(self, preset: Preset) -> Expression:
         s = self.symbols
         if preset.source is PresetSource.LITERAL:
             return self.words.as_signed(s.number(preset.value))
@@ -238,7 +238,7 @@ class SymbolicCode:
             return s.zero
         return s.variable(preset.name) if preset.name in LIMITS else s.unknown(preset.name)
 
-    def _constant(self, bank: int, offset: int) -> Value:
+    def _constant(self, bank: int, offset: int) -> Expression:
         """A word of a constant bank; the value itself where the binary holds it."""
         s, constants = self.symbols, self.constants
         if bank == 0:
@@ -253,7 +253,7 @@ class SymbolicCode:
             return s.number(struct.unpack("<i", data)[0])
         return s.unknown(f"constant c[{bank:#x}][{offset:#x}]")
 
-    def _word_of_launch(self, offset: int) -> Value:
+    def _word_of_launch(self, offset: int) -> Expression:
         s, constants = self.symbols, self.constants
         if offset == constants.stack:
             return s.zero  # the stack's base: local addresses count from it
@@ -268,7 +268,7 @@ class SymbolicCode:
                 return self._word_of_parameter(position, parameter, inside)
         return s.unknown(f"c[0x0][{offset:#x}]")
 
-    def _word_of_parameter(self, position: int, parameter: Parameter, inside: int) -> Value:
+    def _word_of_parameter(self, position: int, parameter: Parameter, inside: int) -> Expression:
         sizes = {m.offset: m.size for m in parameter.members} or {0: parameter.size}
         if sizes.get(inside - 4) == 8:
             return self.words.high(self._wide(Argument(position, inside - 4)))
@@ -296,23 +296,23 @@ class SymbolicCode:
                         low_halves.add(at)
         return frozenset(low_halves)
 
-    def _wide(self, name: Name) -> Value:
+    def _wide(self, name: Name) -> Expression:
         value = self.symbols.variable(name)
         self.words.wide |= value.atoms
         return value
 
-    def placeholder(self, loop: int, register: int, before: Value | None) -> Value:
+    def placeholder(self, loop: int, register: int, before: Expression | None) -> Expression:
         """What stands for a register at the top of a loop, before it is solved."""
         value = self.symbols.variable(LoopEntry(loop, register))
         if before is not None and self.words.has_64_bits(before):
             self.words.wide |= value.atoms
         return value
 
-    def addresses(self, index: int, read: Read) -> tuple[Value, ...]:
+    def addresses(self, index: int, read: Read) -> tuple[Expression, ...]:
         """The addresses and other inputs that an analysis asks for."""
         return tuple(self._input(asked, read) for asked in self.instruction(index).inputs)
 
-    def _input(self, asked: Micro, read: Read) -> Value:
+    def _input(self, asked: Micro, read: Read) -> Expression:
         s, memory = self.symbols, asked.memory
         if memory is None:
             return read(asked.sources[0])
@@ -323,7 +323,7 @@ class SymbolicCode:
             first, second = low, other
         return s.add(s.scale(first, memory.scale), second, s.number(memory.offset))
 
-    def execute(self, index: int, read: Read) -> Mapping[int, Value]:
+    def execute(self, index: int, read: Read) -> Mapping[int, Expression]:
         """The values that an instruction writes; a register left out is not known."""
         number, instruction = self._number(index), self.instruction(index)
         spill = self._spills.get(number)
@@ -332,15 +332,15 @@ class SymbolicCode:
             if operation.kind is Kind.STORE:
                 return dict(zip(spill, map(read, operation.sources[_ADDRESS:]), strict=True))
             return dict(zip(operation.targets, map(read, spill), strict=True))
-        written: dict[int, Value] = {}
+        written: dict[int, Expression] = {}
 
-        def current(register: int) -> Value:
+        def current(register: int) -> Expression:
             known = written.get(register)
             return read(register) if known is None else known
 
         for place, operation in enumerate(instruction.operations):
             transfer = TRANSFERS.get(operation.kind)
-            results: Sequence[Value | None] = ()
+            results: Sequence[Expression | None] = ()
             if transfer is not None:
                 results = transfer(self.words, operation, tuple(map(current, operation.sources)))
             elif operation.kind in _LOADED:
@@ -353,7 +353,7 @@ class SymbolicCode:
                     written[target] = result
         return written
 
-    def _loaded_values(self, index: int, operation: Micro, read: Read) -> Sequence[Value]:
+    def _loaded_values(self, index: int, operation: Micro, read: Read) -> Sequence[Expression]:
         """What depends on data; of a constant bank, words at a known place."""
         memory, words = operation.memory, range(len(operation.targets))
         if memory is not None and memory.space is Space.CONSTANT and memory.bytes % 4 == 0:

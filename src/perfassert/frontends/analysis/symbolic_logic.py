@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from perfassert.kernel.symbols import Symbols, Value
+from perfassert.kernel.expression_pool import Expression, ExpressionPool
 
 
-def bitwise(s: Symbols, table: int, values: Sequence[Value]) -> Value:
+def bitwise(s: ExpressionPool, table: int, values: Sequence[Expression]) -> Expression:
     """The function with the row ``4a + 2b + c`` of ``table`` for each bit.
 
     Functions that address computations are made of are simplified; any other one is a sum modulo 2
@@ -35,7 +35,9 @@ def _cofactor(table: int, place: int, bit: int) -> int:
     return sum((table >> row & 1) << i for i, row in enumerate(rows))
 
 
-def _normal_form(s: Symbols, table: int, a: Value, b: Value, c: Value) -> Value:
+def _normal_form(
+    s: ExpressionPool, table: int, a: Expression, b: Expression, c: Expression
+) -> Expression:
     rows = [table >> row & 1 for row in range(8)]
     for bit in (1, 2, 4):
         for row in range(8):
@@ -51,11 +53,11 @@ def _normal_form(s: Symbols, table: int, a: Value, b: Value, c: Value) -> Value:
     return result
 
 
-def _not(s: Symbols, value: Value) -> Value:
+def _not(s: ExpressionPool, value: Expression) -> Expression:
     return s.bit_xor(value, s.number(-1))
 
 
-_TWO: dict[int, Callable[[Symbols, Value, Value], Value]] = {
+_TWO: dict[int, Callable[[ExpressionPool, Expression, Expression], Expression]] = {
     0x0: lambda s, a, b: s.zero,
     0x1: lambda s, a, b: _not(s, s.bit_or(a, b)),
     0x2: lambda s, a, b: s.bit_and(_not(s, a), b),
@@ -74,7 +76,7 @@ _TWO: dict[int, Callable[[Symbols, Value, Value], Value]] = {
     0xF: lambda s, a, b: s.number(-1),
 }
 """Functions of two operands; row 2a + b."""
-_THREE: dict[int, Callable[[Symbols, Value, Value, Value], Value]] = {
+_THREE: dict[int, Callable[[ExpressionPool, Expression, Expression, Expression], Expression]] = {
     0x80: lambda s, a, b, c: s.bit_and(s.bit_and(a, b), c),
     0xFE: lambda s, a, b, c: s.bit_or(s.bit_or(a, b), c),
     0x96: lambda s, a, b, c: s.bit_xor(s.bit_xor(a, b), c),
@@ -104,12 +106,14 @@ _THREE: dict[int, Callable[[Symbols, Value, Value, Value], Value]] = {
 """Functions of three operands that have a shorter form than the normal one."""
 
 
-def _select_bits(s: Symbols, mask: Value, ones: Value, zeros: Value) -> Value:
+def _select_bits(
+    s: ExpressionPool, mask: Expression, ones: Expression, zeros: Expression
+) -> Expression:
     """Bits of ``ones`` where the mask has them, else of ``zeros``."""
     return s.bit_or(s.bit_and(ones, mask), s.bit_and(zeros, _not(s, mask)))
 
 
-def predicate_function(s: Symbols, table: int, inputs: Sequence[Value]) -> Value:
+def predicate_function(s: ExpressionPool, table: int, inputs: Sequence[Expression]) -> Expression:
     """A function of predicates by its table, the first input the highest bit of a row.
 
     It is expanded in an input that decides for one of its values, as ``a`` does in ``a and …``;

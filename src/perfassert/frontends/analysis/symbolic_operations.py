@@ -13,12 +13,12 @@ from typing import Union
 from perfassert.frontends.analysis.symbolic_logic import bitwise, predicate_function
 from perfassert.frontends.analysis.symbolic_words import WORD, Words
 from perfassert.frontends.machine.lowering_step import XOR
+from perfassert.kernel.expression_pool import Expression
 from perfassert.kernel.machine import Function, Kind, Micro, Relation, Rounding
 from perfassert.kernel.program import CLUSTER
-from perfassert.kernel.symbols import Value
 
-Results = Sequence[Union[Value, None]]
-Transfer = Callable[["Words", Micro, Sequence[Value]], Results]
+Results = Sequence[Union[Expression, None]]
+Transfer = Callable[["Words", Micro, Sequence[Expression]], Results]
 _RELATIONS = {
     Relation.LT: "<", Relation.EQ: "==", Relation.LE: "<=", Relation.GT: ">", Relation.NE: "!=",
     Relation.GE: ">=",
@@ -27,11 +27,11 @@ _STRICT = {"<": "<", "<=": "<", ">": ">", ">=": ">", "!=": "!="}
 _NO_LIMIT = (1 << 64) - 1
 
 
-def _move(w: Words, o: Micro, v: Sequence[Value]) -> Results:
+def _move(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
     return v
 
 
-def _add(w: Words, o: Micro, v: Sequence[Value]) -> Results:
+def _add(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
     s = w.s
     negated = o.detail[0] if o.detail else 0
     terms = [(value, bool(negated >> place & 1)) for place, value in enumerate(v)]
@@ -45,11 +45,11 @@ def _add(w: Words, o: Micro, v: Sequence[Value]) -> Results:
     return total, w.with_bounds(s.sub(carry, second), 0, 1), second
 
 
-def _multiply(w: Words, o: Micro, v: Sequence[Value]) -> Results:
+def _multiply(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
     return (w.word(w.s.add(w.s.mul(v[0], v[1]), *v[2:])),)
 
 
-def _multiply_wide(w: Words, o: Micro, v: Sequence[Value]) -> Results:
+def _multiply_wide(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
     s = w.s
     if o.targets[0] < 0:
         quotient = _by_inverse(w, v[0], v[1])
@@ -64,7 +64,7 @@ def _multiply_wide(w: Words, o: Micro, v: Sequence[Value]) -> Results:
     return low if o.targets[0] < 0 else w.mark_wide(low), w.word(w.high(total))
 
 
-def _by_inverse(w: Words, left: Value, right: Value) -> Value | None:
+def _by_inverse(w: Words, left: Expression, right: Expression) -> Expression | None:
     """The high word of a product with the inverse of ``d``: the quotient, or a better inverse."""
     s = w.s
     for inverse, other in ((left, right), (right, left)):
@@ -85,20 +85,20 @@ _ROUND_DOWN = 0xFFFFFFE
 """Added to the bits of the reciprocal, for a factor of 2³² a little too small."""
 
 
-def _from_integer(w: Words, o: Micro, v: Sequence[Value]) -> Results:
+def _from_integer(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
     bits, _, width, rounding = o.detail
     known = (bits, width, rounding) == (32, 32, Rounding.UP)
     return (w.s.call("float", w.as_unsigned(v[0])) if known else None,)
 
 
-def _float_function(w: Words, o: Micro, v: Sequence[Value]) -> Results:
+def _float_function(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
     atom = w.s.lone_atom(v[0])
     if o.detail[0] != Function.RCP or atom is None or atom.function != "float":
         return ()
     return (w.s.call("reciprocal", *atom.arguments),)
 
 
-def _to_integer(w: Words, o: Micro, v: Sequence[Value]) -> Results:
+def _to_integer(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
     atom = w.s.lone_atom(w.s.add(v[0], w.s.number(-_ROUND_DOWN)))
     if atom is None or atom.function != "reciprocal":
         return ()
@@ -108,13 +108,13 @@ def _to_integer(w: Words, o: Micro, v: Sequence[Value]) -> Results:
 # Bits
 
 
-def _logic(w: Words, o: Micro, v: Sequence[Value]) -> Results:
+def _logic(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
     if o.detail[0] == XOR and v[1] is w.s.one and v[2] is w.s.zero and w.bounds(v[0]) == (0, 1):
         return (w.s.logical_not(v[0]),)
     return (w.word(bitwise(w.s, o.detail[0], v)),)
 
 
-def _shift(w: Words, o: Micro, v: Sequence[Value]) -> Results:
+def _shift(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
     right, wraps, bits, signed, upper = o.detail
     low, amount, high = v
     number = amount.constant
@@ -136,7 +136,9 @@ def _shift(w: Words, o: Micro, v: Sequence[Value]) -> Results:
     return (w.word(w.s.shift_right(whole, amount)),)
 
 
-def _shifted_left(w: Words, low: Value, amount: Value, high: Value, upper: int) -> Value:
+def _shifted_left(
+    w: Words, low: Expression, amount: Expression, high: Expression, upper: int
+) -> Expression:
     number = amount.constant
     if number is not None and number >= 64:
         return w.s.zero
@@ -149,7 +151,7 @@ def _shifted_left(w: Words, low: Value, amount: Value, high: Value, upper: int) 
     return w.word(w.s.shift_left(low, amount))
 
 
-def _shifted_right(w: Words, value: Value, amount: Value, signed: bool) -> Value:
+def _shifted_right(w: Words, value: Expression, amount: Expression, signed: bool) -> Expression:
     number = amount.constant
     if not signed:
         out = number is not None and number >= 32
@@ -160,7 +162,7 @@ def _shifted_right(w: Words, value: Value, amount: Value, signed: bool) -> Value
     return w.word(w.shift_right(value, amount))
 
 
-def _permute(w: Words, o: Micro, v: Sequence[Value]) -> Results:
+def _permute(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
     """Bytes, in runs that follow one another in one of the words."""
     s, selector = w.s, v[1].constant
     if selector is None:
@@ -194,13 +196,13 @@ def _permute(w: Words, o: Micro, v: Sequence[Value]) -> Results:
 _RANK_ON_TOP = 0x654  # bytes: three of the address, the block's number above them
 
 
-def _sign_extend(w: Words, value: Value, bits: int) -> Value:
+def _sign_extend(w: Words, value: Expression, bits: int) -> Expression:
     """The low bits as a signed number."""
     half = w.s.number(1 << bits - 1)
     return w.s.sub(w.low_bits(w.s.add(value, half), bits), half)
 
 
-def _extend(w: Words, o: Micro, v: Sequence[Value]) -> Results:
+def _extend(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
     signed, wraps = o.detail
     width = v[1].constant
     if width is None:
@@ -217,7 +219,7 @@ def _extend(w: Words, o: Micro, v: Sequence[Value]) -> Results:
     return (_sign_extend(w, v[0], width),)
 
 
-def _dot(w: Words, o: Micro, v: Sequence[Value]) -> Results:
+def _dot(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
     total = v[2]
     for byte in range(4):
         parts = (w.s.div(word, w.s.number(1 << 8 * byte)) for word in v[:2])
@@ -229,7 +231,7 @@ def _dot(w: Words, o: Micro, v: Sequence[Value]) -> Results:
     return (w.word(total),)
 
 
-def _bit_field(w: Words, o: Micro, v: Sequence[Value]) -> Results:
+def _bit_field(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
     start, count = (value.constant for value in v)
     if start is None or count is None:
         return ()
@@ -237,7 +239,7 @@ def _bit_field(w: Words, o: Micro, v: Sequence[Value]) -> Results:
     return (w.word(w.s.number(((1 << count) - 1) << start)),)
 
 
-def _absolute(w: Words, o: Micro, v: Sequence[Value]) -> Results:
+def _absolute(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
     number = w.as_signed(v[0])
     return (w.s.maximum(number, w.s.scale(number, -1)),)
 
@@ -245,7 +247,7 @@ def _absolute(w: Words, o: Micro, v: Sequence[Value]) -> Results:
 def _count(function: Callable[[int, Micro], int]) -> Transfer:
     """Of functions of bits only those of numbers are known."""
 
-    def transfer(w: Words, o: Micro, v: Sequence[Value]) -> Results:
+    def transfer(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
         number = v[0].constant
         return () if number is None else (w.word(w.s.number(function(number % WORD, o))),)
 
@@ -267,18 +269,18 @@ def _highest(number: int, o: Micro) -> int:
 # Choices and predicates
 
 
-def _select(w: Words, o: Micro, v: Sequence[Value]) -> Results:
+def _select(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
     yes, no, condition = v
     if w.has_64_bits(yes) or w.has_64_bits(no):
         return (w.s.select(condition, yes, no),)
     return (w.select(condition, yes, no),)
 
 
-def _decide(w: Words, o: Micro, v: Sequence[Value]) -> Results:
+def _decide(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
     return (predicate_function(w.s, o.detail[0], v),)
 
 
-def _compare(w: Words, o: Micro, v: Sequence[Value]) -> Results:
+def _compare(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
     relation, signed = o.detail
     name = _RELATIONS.get(Relation(relation))
     if name is None:
@@ -290,7 +292,7 @@ def _compare(w: Words, o: Micro, v: Sequence[Value]) -> Results:
     return (result,)
 
 
-def _compare_extended(w: Words, o: Micro, v: Sequence[Value]) -> Results:
+def _compare_extended(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
     """High words decide unless they are equal. Where the low ones that ``below`` compares in the
     same way are known, pairs are compared."""
     s = w.s
@@ -308,7 +310,7 @@ def _compare_extended(w: Words, o: Micro, v: Sequence[Value]) -> Results:
     return (s.logical_or(s.compare(_STRICT[name], difference, s.zero), equal),)
 
 
-def _compare_wide(w: Words, o: Micro, v: Sequence[Value]) -> Results:
+def _compare_wide(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
     s = w.s
     relation, signed = o.detail
     name = _RELATIONS.get(Relation(relation))
@@ -318,7 +320,7 @@ def _compare_wide(w: Words, o: Micro, v: Sequence[Value]) -> Results:
     return (w.compare_pairs(name, *pairs, signed=bool(signed)),)
 
 
-def _minimum(w: Words, o: Micro, v: Sequence[Value]) -> Results:
+def _minimum(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
     """Of unsigned words, one that may have been counted down below 0 is above all others then."""
     s, (left, right, least) = w.s, v
     if o.detail[0]:
@@ -342,21 +344,21 @@ def _minimum(w: Words, o: Micro, v: Sequence[Value]) -> Results:
 # Of warps: what is uniform is the same in all lanes
 
 
-def _first(w: Words, o: Micro, v: Sequence[Value]) -> Results:
+def _first(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
     """Of the lowest lane, where it depends on the lane: all are taken to be active."""
     s = w.s
     lane = s.variable("laneid").terms[0][0][0]
     return (s.substitute(w.assume_alike(v[0]), {lane: s.zero}, {}),)
 
 
-def _vote(w: Words, o: Micro, v: Sequence[Value]) -> Results:
+def _vote(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
     """Whether all lanes, or any, say so: in each lane what it says itself, as a uniform instruction
     that not all exclude, or any one demands, is executed by warps with such a lane."""
     plain = o.targets[0] < 0 and o.targets[1] in w.uniform
     return (None, w.assume_alike(v[0])) if plain else ()
 
 
-def _constant_results(w: Words, o: Micro, v: Sequence[Value]) -> Results:
+def _constant_results(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
     """A wait that is over, registers that were granted: who asks in a loop asks once."""
     return tuple(w.s.number(n) for n in o.detail)
 

@@ -34,10 +34,10 @@ from perfassert.kernel.affine import (
 )
 from perfassert.kernel.executed import Executed, LoopTrips
 from perfassert.kernel.expression import AXES, DIMENSIONS
+from perfassert.kernel.expression_pool import Atom, Expression, Monomial
 from perfassert.kernel.launch import Launch
 from perfassert.kernel.names import CLUSTERED, Argument, ConstantWord, LoopCounter, Name
 from perfassert.kernel.program import Program, ProgramLoop
-from perfassert.kernel.symbols import Atom, Monomial, Value
 from perfassert.source import Assumption, SourceSpan
 
 Terms = tuple[tuple[Monomial, int], ...]
@@ -75,7 +75,7 @@ class Binder:
         launch: Launch,
         arguments: Arguments,
         trip_counts: Mapping[str, int],
-        proxies: Mapping[Name, Value],
+        proxies: Mapping[Name, Expression],
         warp_size: int,
         executed: Executed | None = None,
     ) -> None:
@@ -113,7 +113,7 @@ class Binder:
 
     # Values → forms
 
-    def form(self, value: Value) -> Affine:
+    def form(self, value: Expression) -> Affine:
         """The value over the launch's coordinates; unknowns take a stand-in.
 
         Raises :class:`LaunchError` for a parameter that is not given.
@@ -298,7 +298,7 @@ class Binder:
         )  # fmt: skip
         return LoopRange(trips, trips, assumed=True, weighted=weighted)
 
-    def why_undecided(self, value: Value | None) -> str:
+    def why_undecided(self, value: Expression | None) -> str:
         """Why nobody knows the value: it depends on data, or on what was not given; else empty."""
         if value is None or self.symbols.depends_on_data(value):
             return "its end depends on data"
@@ -334,7 +334,7 @@ class Binder:
         self.assume(f"the trip count given for {line} is taken for each of the loops there: "
                     f"{', '.join(sorted(copies))}", loop.span)  # fmt: skip
 
-    def extremes(self, value: Value) -> tuple[int, int]:
+    def extremes(self, value: Expression) -> tuple[int, int]:
         """The least and the largest value over the launch, from the corners of its coordinates."""
         form = self.form(value)
         if not form.terms:
@@ -366,7 +366,7 @@ class Binder:
     # Guards
 
     def guard(
-        self, condition: Value, span: SourceSpan | None
+        self, condition: Expression, span: SourceSpan | None
     ) -> tuple[dict[Name, tuple[int, int]], list[Affine]] | None:
         """Ranges of single coordinates and conditions beyond; None where it never holds."""
         ranges: dict[Name, tuple[int, int]] = {}

@@ -22,13 +22,13 @@ from perfassert.kernel.affine import (
     with_global_coordinates,
 )
 from perfassert.kernel.bound import BoundAccess
+from perfassert.kernel.expression_pool import Expression
 from perfassert.kernel.names import LoopCounter, Name
 from perfassert.kernel.program import (
     BulkCopy,
     MemoryAccess,
     ProgramInstruction,
 )
-from perfassert.kernel.symbols import Value
 from perfassert.source import Assumption, SourceSpan
 
 
@@ -182,7 +182,7 @@ def _sampled_form(binder: Binder, access: MemoryAccess) -> Affine | None:
     return with_global_coordinates(form.scale(access.bytes), binder.names)
 
 
-def _apart(binder: Binder, address: Value) -> str:
+def _apart(binder: Binder, address: Expression) -> str:
     """How what is unknown of an address is taken to differ from thread to thread."""
     unknowns = [
         dependence(binder.program, a)
@@ -198,6 +198,6 @@ def _counters(form: Affine) -> set[LoopCounter]:
     return {s for s in form.symbols() if isinstance(s, LoopCounter)}
 
 
-def has_proxy(binder: Binder, address: Value) -> bool:
+def has_proxy(binder: Binder, address: Expression) -> bool:
     """Whether the user says what every unknown of the address is."""
     return all(a.name in binder.proxies for a in binder.symbols.unknowns(address))

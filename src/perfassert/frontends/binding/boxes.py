@@ -13,9 +13,9 @@ from typing import Protocol
 
 from perfassert.errors import LaunchError
 from perfassert.kernel.access import Direction
+from perfassert.kernel.expression_pool import Expression, ExpressionPool
 from perfassert.kernel.names import Argument, BoxCounter
 from perfassert.kernel.program import BulkCopy, MemoryAccess, Program, ProgramInstruction
-from perfassert.kernel.symbols import Symbols, Value
 from perfassert.kernel.tensor_map import TensorMap
 from perfassert.source import Assumption, SourceSpan
 
@@ -36,11 +36,11 @@ class BoundProgram(Protocol):
     @property
     def program(self) -> Program: ...
     @property
-    def symbols(self) -> Symbols: ...
+    def symbols(self) -> ExpressionPool: ...
     @property
     def arguments(self) -> Maps: ...
-    def why_undecided(self, value: Value | None) -> str: ...
-    def extremes(self, value: Value) -> tuple[int, int]: ...
+    def why_undecided(self, value: Expression | None) -> str: ...
+    def extremes(self, value: Expression) -> tuple[int, int]: ...
     def assume(self, text: str, span: SourceSpan | None, stands_for: str) -> Assumption: ...
 
 
@@ -51,7 +51,7 @@ class Box:
 
     access: MemoryAccess
     loops: Mapping[BoxCounter, int] = field(default_factory=dict)
-    clip: tuple[tuple[Value, int], ...] = ()
+    clip: tuple[tuple[Expression, int], ...] = ()
 
     @property
     def pieces(self) -> int:
@@ -119,7 +119,9 @@ def _bytes_box(
     return Box(access, {name: pieces} if pieces > 1 else {}), guesses
 
 
-def _box(s: Symbols, copy: BulkCopy, name: str, tensor: TensorMap, number: int, text: str) -> Box:
+def _box(
+    s: ExpressionPool, copy: BulkCopy, name: str, tensor: TensorMap, number: int, text: str
+) -> Box:
     """The box of a tensor at the copy's coordinates, rows in pieces of a sector."""
     piece = _piece(tensor)
     address, clip = s.zero, []
@@ -176,7 +178,7 @@ def _guess_tensor_map(launched: BoundProgram, copy: BulkCopy, size: int) -> Tens
     return TensorMap(shape[::-1], box[::-1], f"uint{8 * item}")
 
 
-def _step(places: Sequence[Value]) -> int:
+def _step(places: Sequence[Expression]) -> int:
     """The distance of which all distances of these coordinates are multiples."""
     factors = [c for place in places for monomial, c in place.terms if monomial]
     apart = [place.offset() - places[0].offset() for place in places]

@@ -10,19 +10,19 @@ from perfassert.kernel.expression import (
     DIMENSIONS,
     THREAD,
     Constant,
-    Expression,
+    ExpressionTree,
     Variable,
 )
+from perfassert.kernel.expression_pool import Expression, ExpressionPool
 from perfassert.kernel.expression_text import NotAnExpression, Reader
 from perfassert.kernel.names import Argument, Name
 from perfassert.kernel.program import Program, ProgramInstruction
-from perfassert.kernel.symbols import Symbols, Value
 from perfassert.source import SourceSpan
 
 _COORDINATES = (*THREAD, *BLOCK, *DIMENSIONS)
 
 
-def read_proxies(proxies: Mapping[str, str], program: Program) -> dict[Name, Value]:
+def read_proxies(proxies: Mapping[str, str], program: Program) -> dict[Name, Expression]:
     """The value of each load that a proxy stands in for, by the name of its unknown.
 
     A key is the parameter that is loaded from, or ``"file:line"`` of the load. Raises
@@ -31,7 +31,7 @@ def read_proxies(proxies: Mapping[str, str], program: Program) -> dict[Name, Val
     if not proxies:
         return {}
     loads = _loads(program)
-    values: dict[Name, Value] = {}
+    values: dict[Name, Expression] = {}
     for key, text in proxies.items():
         if key not in loads:
             hint = close_matches(key, loads) or f"; it loads from {', '.join(loads) or 'nothing'}"
@@ -71,29 +71,29 @@ class _Values:
     def __init__(self, key: str, text: str, program: Program) -> None:
         self.where = f"proxies[{key!r}]"
         self.text = text
-        self.symbols: Symbols = program.symbols
+        self.symbols: ExpressionPool = program.symbols
         self.parameters = {p.name: i for i, p in enumerate(program.parameters)}
 
-    def value(self) -> Value:
+    def value(self) -> Expression:
         """Raises :class:`AddressExpressionError`."""
         try:
             return self.read(Reader(self.text).read())
         except (NotAnExpression, RecursionError, TypeError) as reason:
             raise AddressExpressionError(f"{self.where}: {self.text!r}: {reason}") from None
 
-    def read(self, expression: Expression) -> Value:
+    def read(self, expression: ExpressionTree) -> Expression:
         s = self.symbols
         if isinstance(expression, Constant):
             return s.number(expression.value)
         if isinstance(expression, Variable):
             return self.name(expression.name)
-        operations: dict[str, Callable[[Value, Value], Value]] = {
+        operations: dict[str, Callable[[Expression, Expression], Expression]] = {
             "+": s.add, "-": s.sub, "*": s.mul, "//": s.div, "%": s.mod,
         }  # fmt: skip
         left, right = self.read(expression.left), self.read(expression.right)
         return operations[expression.operator](left, right)
 
-    def name(self, name: str) -> Value:
+    def name(self, name: str) -> Expression:
         s = self.symbols
         if name in _COORDINATES:
             return s.variable(name)

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from perfassert.kernel.affine import Affine, AffineCall, Quotient, add, interval, quotient
 from perfassert.kernel.executed import Executed, Spread
 from perfassert.kernel.expression import AXES
+from perfassert.kernel.expression_pool import Atom
 from perfassert.kernel.launch import Launch
 from perfassert.kernel.names import LoopCounter, Name
 from perfassert.kernel.program import MemoryAccess, Program
-from perfassert.kernel.symbols import Atom
 
 SCATTER = 8
 """Where an index depends on data: consecutive threads are taken to be so many elements apart."""

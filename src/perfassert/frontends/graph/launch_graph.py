@@ -28,6 +28,7 @@ from perfassert.frontends.graph.numbering import Numbering
 from perfassert.frontends.machine.opcodes import longest_sleep
 from perfassert.kernel.affine import IntArray
 from perfassert.kernel.expression import AXES
+from perfassert.kernel.expression_pool import Atom, Expression
 from perfassert.kernel.graph import (
     InstructionGraph,
 )
@@ -38,7 +39,6 @@ from perfassert.kernel.program import (
     ProgramInstruction,
 )
 from perfassert.kernel.roles import Role
-from perfassert.kernel.symbols import Atom, Value
 from perfassert.source import Assumption
 
 _UNROLLED_TRIPS = 64
@@ -178,7 +178,7 @@ class _Walk:
         values = [v for v in decided if v is not None]
         return [b"".join(v[i].tobytes() for v in values) for i in range(len(blocks))]
 
-    def _of_block(self) -> tuple[Value, ...]:
+    def _of_block(self) -> tuple[Expression, ...]:
         """Decided parts of conditions and trip counts that differ from block to block."""
         program, s = self.program, self.symbols
         values = [v for block in program.blocks.values() for v in self.conditions(block)]
@@ -206,12 +206,12 @@ class _Walk:
                     loops |= self.counters(loop.trips)
         return frozenset(loops)
 
-    def conditions(self, block: ProgramBlock) -> list[Value]:
+    def conditions(self, block: ProgramBlock) -> list[Expression]:
         """That of a block, and the guards of its instructions."""
         own = self.program.instructions[block.start : block.stop]
         return [block.condition, *(i.guard for i in own if i.guard is not None)]
 
-    def counters(self, value: Value) -> set[int]:
+    def counters(self, value: Expression) -> set[int]:
         """Loops on whose counter the decided parts of a condition depend."""
         s = self.symbols
         loops: set[int] = set()
@@ -226,7 +226,7 @@ class _Walk:
 
     # Values for every lane
 
-    def value(self, value: Value, *shape: int) -> IntArray | None:
+    def value(self, value: Expression, *shape: int) -> IntArray | None:
         """A value for every lane, also in several blocks or iterations (``shape``); None where the
         launch does not decide it. Raises :class:`LaunchError` for a parameter that is not given.
         """
@@ -240,7 +240,7 @@ class _Walk:
             return None
         return np.broadcast_to(known, shape or self.everyone.shape)
 
-    def holds(self, condition: Value) -> BoolArray | None:
+    def holds(self, condition: Expression) -> BoolArray | None:
         """Lanes for which a condition holds; None where it depends on data."""
         if condition.index not in self.decided_by:
             self.decided_by[condition.index] = self._decided_by(condition)
@@ -254,13 +254,13 @@ class _Walk:
             self.lanes[state] = self._lanes(condition)
         return self.lanes[state]
 
-    def _lanes(self, condition: Value) -> BoolArray | None:
+    def _lanes(self, condition: Expression) -> BoolArray | None:
         if condition.constant is not None:
             return np.full(self.everyone.shape, bool(condition.constant))
         lanes = self.value(condition)
         return None if lanes is None else lanes != 0
 
-    def _decided_by(self, condition: Value) -> tuple[int, ...] | None:
+    def _decided_by(self, condition: Expression) -> tuple[int, ...] | None:
         """Loops whose iteration a condition depends on; None where data decides it."""
         if condition.constant is None and self.binder.why_undecided(condition):
             return None
@@ -268,7 +268,7 @@ class _Walk:
         return tuple(sorted({n.loop for n in names if isinstance(n, LoopCounter)}))
 
     def mask(
-        self, condition: Value, mask: BoolArray, span_of: int
+        self, condition: Expression, mask: BoolArray, span_of: int
     ) -> tuple[BoolArray, tuple[Assumption, ...]]:
         """``mask`` narrowed by what of the condition is decided, and the guesses for the rest."""
         guesses: dict[Assumption, None] = {}
@@ -280,7 +280,7 @@ class _Walk:
                 mask = mask & lanes
         return mask, tuple(guesses)
 
-    def narrow(self, condition: Value, mask: BoolArray) -> BoolArray:
+    def narrow(self, condition: Expression, mask: BoolArray) -> BoolArray:
         """``mask`` narrowed by what of the condition is decided."""
         for part in self.symbols.conjuncts(condition):
             lanes = self.holds(part)
@@ -396,7 +396,7 @@ class _Walk:
             return False
         return use.barrier.constant == 0
 
-    def over_iterations(self, value: Value) -> list[IntArray]:
+    def over_iterations(self, value: Expression) -> list[IntArray]:
         """What a value is for every lane, in iterations of the loops on which it depends."""
         saved = self.names, self.memo
         loops = [x for x in self.counters(value) if x not in self.apart_now]
@@ -410,7 +410,7 @@ class _Walk:
         self.names, self.memo = saved
         return [f for f in values if f is not None]
 
-    def at_first(self, value: Value | None) -> IntArray | None:
+    def at_first(self, value: Expression | None) -> IntArray | None:
         """What a value is for every lane in the first iteration; None where it is not known."""
         if value is None:
             return None
@@ -429,7 +429,7 @@ class _Walk:
         guess = self.binder.assume(message, item.instruction.span, "branch")
         _rest([item], (guess,))
 
-    def executing_warps(self, condition: Value, block: ProgramBlock) -> frozenset[int] | None:
+    def executing_warps(self, condition: Expression, block: ProgramBlock) -> frozenset[int] | None:
         """The warps that run a block whose condition depends on data, if the sample tells."""
         if all(self.holds(part) is not None for part in self.symbols.conjuncts(condition)):
             return None
@@ -583,7 +583,7 @@ class _Walk:
         places = (np.arange(trips)[:, None] + 0.5) / trips
         return [places < part for part, lost in parts if lost > _NOTICED * whole]
 
-    def deciding(self, index: int) -> list[Value]:
+    def deciding(self, index: int) -> list[Expression]:
         """Parts of conditions in a loop that depend on its counter, and on no loop's within."""
         program, inside = self.program, self.program.chain
         blocks = [b for b in program.blocks.values() if index in inside(b.loop)]
