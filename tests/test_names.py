@@ -30,7 +30,7 @@ FUNCTIONS = {
 """Functions called by a bare participle, by package; 0 in packages that are not listed."""
 VARIABLES = {
     "confined": 3, "conformance": 2, "engines": 121, "expect": 2, "frontends": 2, "hardware": 15,
- "plugins": 1, "prediction": 2, "schemas": 1, "sensitivity": 2,
+    "plugins": 1, "prediction": 2, "schemas": 1, "sensitivity": 2,
 }  # fmt: skip
 """Variables and parameters called by one of ``UNTELLING``, by package."""
 
