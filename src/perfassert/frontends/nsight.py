@@ -492,8 +492,8 @@ def _opcode(text: str) -> tuple[str, frozenset[str]]:
     return match[1], frozenset(match[2].split(".")[1:])
 
 
-def _same_opcode(one: str, other: str) -> bool:
-    (name, modifiers), (other_name, other_modifiers) = _opcode(one), _opcode(other)
+def _same_opcode(first: str, second: str) -> bool:
+    (name, modifiers), (other_name, other_modifiers) = _opcode(first), _opcode(second)
     return name == other_name and (modifiers <= other_modifiers or modifiers >= other_modifiers)
 
 

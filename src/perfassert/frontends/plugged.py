@@ -30,8 +30,8 @@ def _plugged_frontends(own: Sequence[str]) -> Found[Frontend]:
     return gather("perfassert_frontends", _read_frontends, own)
 
 
-def _read_frontends(plugin: str, given: Mapping[str, Any]) -> Iterator[tuple[str, Frontend]]:
-    for suffix, make in given.items():
+def _read_frontends(plugin: str, makers: Mapping[str, Any]) -> Iterator[tuple[str, Frontend]]:
+    for suffix, make in makers.items():
         if not (isinstance(suffix, str) and suffix.startswith(".") and len(suffix) > 1):
             raise ValueError(f"{suffix!r} is no suffix, as in '.ir'")
         if not callable(make):

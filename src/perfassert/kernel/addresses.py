@@ -32,8 +32,8 @@ def read_accesses(
 ) -> tuple[tuple[Access, ...], tuple[Assumption, ...]]:
     """Parse every load and store; report which proxies were used."""
     given = to_list(fields, "fields", KernelError)
-    for one in given:
-        check_kind(one, Field, "each of the fields", KernelError)
+    for field in given:
+        check_kind(field, Field, "each of the fields", KernelError)
     check_kind(proxies, Mapping, "proxies", KernelError)
     by_name = {f.name: f for f in given}
     if len(by_name) != len(given):

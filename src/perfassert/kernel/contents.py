@@ -173,10 +173,10 @@ def _arguments(text: str, names: Mapping[str, int], whole: str) -> tuple[list[in
         call = read_call(f"f({text})")
     except NotAnExpression as reason:
         raise _unreadable(reason, whole) from None
-    numbers = [_evaluate_literal(one, names, whole) for one in call.given]
+    numbers = [_evaluate_literal(literal, names, whole) for literal in call.given]
     return numbers, {
-        name: one if isinstance(one, str) else _evaluate_literal(one, names, whole)
-        for name, one in call.named.items()
+        name: literal if isinstance(literal, str) else _evaluate_literal(literal, names, whole)
+        for name, literal in call.named.items()
     }
 
 
@@ -203,15 +203,15 @@ def _constant(text: str, names: Mapping[str, int], whole: str) -> float:
     return number
 
 
-def _evaluate_literal(one: Literal, names: Mapping[str, int], whole: str) -> int:
-    if not isinstance(one, (Constant, Variable, BinaryOperation)):
+def _evaluate_literal(literal: Literal, names: Mapping[str, int], whole: str) -> int:
+    if not isinstance(literal, (Constant, Variable, BinaryOperation)):
         raise LaunchError(f"generator {whole!r}: {_ALLOWED}")
     try:
-        return evaluate(one, names)
+        return evaluate(literal, names)
     except KeyError as missing:
         name = str(missing.args[0])
         listed = f"; the launch has: {', '.join(names)}" if names else ""
         known = close_matches(name, names) or listed
         raise LaunchError(f"generator {whole!r}: no integer argument {name!r}{known}") from None
     except ZeroDivisionError:
-        raise LaunchError(f"generator {whole!r}: {to_text(one)} divides by zero") from None
+        raise LaunchError(f"generator {whole!r}: {to_text(literal)} divides by zero") from None

@@ -166,10 +166,10 @@ class ExpressionPool:
 
     def mul(self, left: Expression, right: Expression) -> Expression:
         """The product."""
-        for one, other in ((left, right), (right, left)):
-            number = one.constant
+        for factor, rest in ((left, right), (right, left)):
+            number = factor.constant
             if number is not None:
-                return self.scale(other, number)
+                return self.scale(rest, number)
         key = (min(left.index, right.index), max(left.index, right.index))
         product = self._products.get(key)
         if product is None and _degree(left) + _degree(right) > _MAX_DEGREE:

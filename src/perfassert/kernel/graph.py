@@ -658,15 +658,15 @@ class GraphBuilder:
             GraphError: no warp, or a number below 0.
         """
         try:
-            given = list(islice(warps, MOST_WARPS + 1))
+            members = list(islice(warps, MOST_WARPS + 1))
         except TypeError:
             raise GraphError(
                 f"only(): warps must be several numbers, not {in_short(warps)}"
             ) from None
-        if not given:
+        if not members:
             raise GraphError("only(): warps must be one or several whole numbers")
         chosen = frozenset(
-            to_integer(w, "only(): a warp's number", GraphError, 0, MOST_WARPS - 1) for w in given
+            to_integer(w, "only(): a warp's number", GraphError, 0, MOST_WARPS - 1) for w in members
         )
         return _OnlyContext(self, chosen)
 

@@ -224,8 +224,8 @@ class Describer:
         rows = [asked.detail[0] for asked in self.code.instruction(index).inputs if asked.detail]
         if not rows or rows[0] == _MOST_LANES:
             return guard
-        given = s.compare("<", s.variable("laneid"), s.number(rows[0]))
-        return given if guard is None else s.logical_and(guard, given)
+        in_rows = s.compare("<", s.variable("laneid"), s.number(rows[0]))
+        return in_rows if guard is None else s.logical_and(guard, in_rows)
 
     def _descriptor(self, index: int) -> int | None:
         """What a ``tcgen05.mma`` is told about its shape, where it is the same in all threads."""

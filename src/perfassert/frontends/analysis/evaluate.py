@@ -394,12 +394,12 @@ class _Evaluation:
                 if atom.function != "select":
                     continue
                 chosen = atom.arguments[0]
-                for one, other in (
+                for choice, opposite in (
                     (chosen, s.logical_not(chosen)),
                     (s.logical_not(chosen), chosen),
                 ):
-                    if s.assuming(part, self._facts(other)).constant == 0:
-                        facts |= self._facts(one)
+                    if s.assuming(part, self._facts(opposite)).constant == 0:
+                        facts |= self._facts(choice)
         return facts
 
     def _predicate(self, index: int, environment: Environment) -> Expression:

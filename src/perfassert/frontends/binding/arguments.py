@@ -125,11 +125,11 @@ class Arguments:
                 number = int.from_bytes(part, "little", signed=True)
                 self._set(Argument(position, at), size, number)
 
-    def _members(self, position: int, given: Mapping[Any, Any]) -> None:
+    def _members(self, position: int, structure: Mapping[Any, Any]) -> None:
         """A structure by member, or by byte offset where nobody knows its layout."""
         parameter = self.program.parameters[position]
         known = {m.name: m for m in parameter.members}
-        for path, value in flat(given):
+        for path, value in flat(structure):
             if isinstance(path, int):
                 known_member = next((m for m in parameter.members if m.offset == path), None)
                 member = known_member or Member("", path, min(parameter.size - path, _POINTER))

@@ -224,10 +224,10 @@ class Binder:
 
     def _loop_range(self, number: int) -> LoopRange:
         loop = self.program.loops[number]
-        given = self.stated_trips(loop)
-        if given is not None:
+        stated = self.stated_trips(loop)
+        if stated is not None:
             self._say_of_copies(loop)
-            return LoopRange(given, given)
+            return LoopRange(stated, stated)
         unsolved = loop.trips is None or bool(self.why_undecided(loop.trips))
         counted = self._sampled_trips(number) if unsolved or loop.reason else None
         if counted is not None and counted.known:

@@ -18,16 +18,16 @@ _REAL = ("float", "double")
 _WORD, _LARGEST = 4, 8  # bytes of a number
 
 
-def with_constants(binary: Binary, given: Mapping[str, Any]) -> Binary:
+def with_constants(binary: Binary, values: Mapping[str, Any]) -> Binary:
     """The binary as if its file had held these values.
 
     Raises :class:`KernelError` for a name that is no symbol, and for a value that does not fit.
     """
-    if not given:
+    if not values:
         return binary
     banks = {bank: bytearray(content) for bank, content in binary.constants.items()}
     left = list(binary.unset)
-    for name, value in _by_symbol(binary, given).items():
+    for name, value in _by_symbol(binary, values).items():
         symbol = _symbol(binary, name)
         for at, content in _parts(name, symbol, value):
             if at < 0 or at + len(content) > symbol.size:
@@ -41,11 +41,11 @@ def with_constants(binary: Binary, given: Mapping[str, Any]) -> Binary:
     return replace(binary, constants=constants, unset=tuple(left)).with_digest()
 
 
-def _by_symbol(binary: Binary, given: Mapping[str, Any]) -> dict[str, Any]:
+def _by_symbol(binary: Binary, values: Mapping[str, Any]) -> dict[str, Any]:
     """``{"params.n": 1, "params.8": 2}`` → ``{"params": {"n": 1, 8: 2}}``."""
     names = {name for u in _constant_symbols(binary) for name in _symbol_names(u)}
     by_symbol: dict[str, Any] = {}
-    for name, value in given.items():
+    for name, value in values.items():
         base, dot, member = name.partition(".")
         if name in names or not dot or base not in names:
             by_symbol[name] = value
@@ -96,12 +96,12 @@ def _parts(name: str, symbol: Unset, value: Any) -> Iterator[tuple[int, bytes]]:
             yield from _encode_members(name, symbol, value)
             return
         elements = [element for _, element in flat(value)]
-        one = _element_member(symbol, symbol.size // len(elements))
+        member = _element_member(symbol, symbol.size // len(elements))
         for i, element in enumerate(elements):
-            yield i * one.size, _encode_member(name, element, one)
+            yield i * member.size, _encode_member(name, element, member)
     else:
-        one = _element_member(symbol, symbol.size)
-        yield 0, _encode_member(name, value, replace(one, size=symbol.size))
+        member = _element_member(symbol, symbol.size)
+        yield 0, _encode_member(name, value, replace(member, size=symbol.size))
 
 
 def _element_member(symbol: Unset, size: int) -> Member:
@@ -113,13 +113,13 @@ def _element_member(symbol: Unset, size: int) -> Member:
 
 def _cast_to_symbol(name: str, symbol: Unset, data: Any) -> Any:
     """An array of numbers as those that the symbol holds, where that is known."""
-    one = _element_member(symbol, data.dtype.itemsize)
-    if one.dtype is None or one.pointer or data.dtype.kind not in "iuf":
+    member = _element_member(symbol, data.dtype.itemsize)
+    if member.dtype is None or member.pointer or data.dtype.kind not in "iuf":
         return data
-    kind = "f" if one.dtype in _REAL else "u" if "unsigned" in one.dtype else "i"
-    numbers = data.astype(f"{kind}{one.size}")
+    kind = "f" if member.dtype in _REAL else "u" if "unsigned" in member.dtype else "i"
+    numbers = data.astype(f"{kind}{member.size}")
     if kind != "f" and (numbers != data).any():
-        raise _wrong(name, f"holds {one.dtype}; values of {data.dtype} do not fit")
+        raise _wrong(name, f"holds {member.dtype}; values of {data.dtype} do not fit")
     return numbers
 
 

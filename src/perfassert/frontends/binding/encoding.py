@@ -87,16 +87,16 @@ def _twos_complement(number: int, size: int) -> int:
     return number if number < 2**63 else number - 2**64
 
 
-def flat(given: Any, path: str = "") -> Iterator[tuple[str | int, Any]]:
+def flat(structure: Any, path: str = "") -> Iterator[tuple[str | int, Any]]:
     """``{"a": {"b": [1, 2]}}`` → ``a.b[0]``, ``a.b[1]``; byte offsets stay numbers."""
-    if isinstance(given, Mapping):
-        for name, value in given.items():
+    if isinstance(structure, Mapping):
+        for name, value in structure.items():
             if not isinstance(name, str):
                 yield index(name), value
             else:
                 yield from flat(value, f"{path}.{name}" if path else name)
-    elif isinstance(given, (list, tuple)):
-        for i, value in enumerate(given):
+    elif isinstance(structure, (list, tuple)):
+        for i, value in enumerate(structure):
             yield from flat(value, f"{path}[{i}]")
     else:
-        yield path, given
+        yield path, structure

@@ -272,8 +272,8 @@ class Hints:
         parameters: Sequence[str] = (),
     ) -> Hints:
         """Raises :class:`KernelError` for a trip count or a name that is none."""
-        given = {"trip_counts": trip_counts, "proxies": proxies, "constants": constants}
-        for what, table in given.items():
+        tables = {"trip_counts": trip_counts, "proxies": proxies, "constants": constants}
+        for what, table in tables.items():
             check_kind({} if table is None else table, Mapping, what, KernelError)
         counts = {
             key: to_integer(count, f"trip_counts[{in_short(key)}]", KernelError, 0)
@@ -288,14 +288,14 @@ class Hints:
 
     def rename_parameters(self, binary: Binary) -> Binary:
         """The binary with these parameters' names."""
-        known, given = binary.parameters, self.parameters
-        if not given:
+        known, names = binary.parameters, self.parameters
+        if not names:
             return binary
-        if len(known) != len(given):
+        if len(known) != len(names):
             raise KernelError(
-                f"parameters: kernel {binary.kernel!r} has {len(known)}, not {len(given)}"
+                f"parameters: kernel {binary.kernel!r} has {len(known)}, not {len(names)}"
             )
-        renamed = (replace(p, name=name) for p, name in zip(known, given, strict=True))
+        renamed = (replace(p, name=name) for p, name in zip(known, names, strict=True))
         return replace(binary, parameters=tuple(renamed)).with_digest()
 
     def bind(

@@ -130,13 +130,13 @@ def from_inductor(
         triton_per_fused__softmax_1 2 1
     """
     kernels = [
-        one
+        kernel
         for file in _output_files(Path(path))
-        for one in _OutputCode(file, sizes or {}, configs or {}, proxies).kernels()
+        for kernel in _OutputCode(file, sizes or {}, configs or {}, proxies).kernels()
     ]
     if not kernels:
         raise KernelSourceError(f"{path}: launches no Triton kernel of a GPU")
-    unknown = {*(configs or {})} - {one.name for one in kernels}
+    unknown = {*(configs or {})} - {kernel.name for kernel in kernels}
     if unknown:
         raise KernelSourceError(f"{path}: launches no kernel {min(unknown)!r}")
     return tuple(kernels)
@@ -233,8 +233,8 @@ class _Described:
             for decorator in function.decorator_list:
                 if isinstance(decorator, ast.Call):
                     heuristic = ast.unparse(decorator.func).rpartition(".")[2]
-                    given = {str(k.arg): text.literal(k.value) for k in decorator.keywords}
-                    return cls(text, function.name, heuristic, given, line)
+                    keywords = {str(k.arg): text.literal(k.value) for k in decorator.keywords}
+                    return cls(text, function.name, heuristic, keywords, line)
         raise KernelSourceError(f"{path}:{line}: no function of it is under @triton_heuristics")
 
     @property

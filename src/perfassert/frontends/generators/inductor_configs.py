@@ -17,16 +17,16 @@ _PERSISTENT = 4096  # elements of a tile that holds whole rows
 _LONGEST = 2048  # elements of a row that are taken at once
 
 
-def configurations(heuristic: str, given: Mapping[str, Any]) -> list[Config]:
-    """Without repetitions; ``given``: the arguments of ``triton_heuristics.NAME``. Empty for a
+def configurations(heuristic: str, keywords: Mapping[str, Any]) -> list[Config]:
+    """Without repetitions; ``keywords``: the arguments of ``triton_heuristics.NAME``. Empty for a
     heuristic that is not known."""
-    options = {k: int(given[k]) for k in ("num_warps", "num_stages") if k in given}
+    options = {k: int(keywords[k]) for k in ("num_warps", "num_stages") if k in keywords}
     if heuristic in _TILES:
-        configs = _TILES[heuristic](_hints(heuristic, given.get("size_hints", {})))
+        configs = _TILES[heuristic](_hints(heuristic, keywords.get("size_hints", {})))
     elif heuristic in ("template", "foreach"):
         configs = [{}]
     else:  # fixed_config, user_autotune
-        configs = [given["config"]] if "config" in given else [*given.get("configs", ())]
+        configs = [keywords["config"]] if "config" in keywords else [*keywords.get("configs", ())]
     unique = {tuple(sorted({**config, **options}.items())): config for config in configs}
     return [{**config, **options} for config in unique.values()]
 

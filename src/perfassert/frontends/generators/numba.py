@@ -174,10 +174,10 @@ class _Call:
 
     def spelled_out(self, launch: Launch) -> Launch:
         """Arrays with extents and strides; what is given by its own name goes before."""
-        given = by_name(launch, list(self.kinds), self.kernel)
+        arguments = by_name(launch, list(self.kinds), self.kernel)
         args: dict[str, Any] = {}
-        for name, value in given.items():
-            args |= self._taken_apart(name, value, given)
+        for name, value in arguments.items():
+            args |= self._taken_apart(name, value, arguments)
         return with_args(launch, args)
 
     def _taken_apart(self, name: str, value: Any, given: Mapping[str, Any]) -> dict[str, Any]:

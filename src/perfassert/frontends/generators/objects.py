@@ -180,8 +180,8 @@ def from_cupy(
 
 def _options(source: Any) -> tuple[str, ...]:
     """As CuPy got them; how it links is its own."""
-    given = getattr(source, "options", ())
-    return tuple(o for o in given if o not in ("-dc", "--device-c", "-rdc=true"))
+    options = getattr(source, "options", ())
+    return tuple(o for o in options if o not in ("-dc", "--device-c", "-rdc=true"))
 
 
 def _headers() -> tuple[str, ...]:

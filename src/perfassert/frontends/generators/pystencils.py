@@ -132,15 +132,15 @@ class _Call:
     def spelled_out(self, launch: Launch) -> Launch:
         """Fields with extents and strides, as far as the kernel has parameters for them."""
         known = {str(p.name) for p in self.parameters}
-        given = dict(by_name(launch, list(self.fields), self.kernel))
+        arguments = dict(by_name(launch, list(self.fields), self.kernel))
         args: dict[str, Any] = {}
-        for name, value in given.items():
+        for name, value in arguments.items():
             field = self.fields.get(name)
             if field is None:
                 args[name] = value
                 continue
             more = self._taken_apart(name, field, value)
-            args |= {k: v for k, v in more if k == name or (k in known and k not in given)}
+            args |= {k: v for k, v in more if k == name or (k in known and k not in arguments)}
         return with_args(launch, args)
 
     def _taken_apart(self, name: str, field: Any, value: Any) -> Iterator[tuple[str, Any]]:
@@ -179,12 +179,12 @@ def _assignments(given: Any) -> tuple[Any, ...]:
     return assignments
 
 
-def _fold_extents(given: Sequence[int]) -> tuple[int, int, int]:
-    if not 1 <= len(given) <= 3 or not all(type(n) is int and n > 0 for n in given):
+def _fold_extents(fold: Sequence[int]) -> tuple[int, int, int]:
+    if not 1 <= len(fold) <= 3 or not all(type(n) is int and n > 0 for n in fold):
         raise KernelSourceError(
-            f"fold must be up to three whole numbers above 0, not {in_short(given)}"
+            f"fold must be up to three whole numbers above 0, not {in_short(fold)}"
         )
-    x, y, z = (*given, 1, 1)[:3]
+    x, y, z = (*fold, 1, 1)[:3]
     return x, y, z
 
 

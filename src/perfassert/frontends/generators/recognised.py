@@ -58,8 +58,8 @@ def plugged_generators() -> Found[Make]:
     return gather("perfassert_generators", _read_makers, _OWN)
 
 
-def _read_makers(plugin: str, given: Any) -> Iterator[tuple[str, Make]]:
-    for name, make in dict(given).items():
+def _read_makers(plugin: str, makers: Any) -> Iterator[tuple[str, Make]]:
+    for name, make in dict(makers).items():
         if not isinstance(name, str) or not name.isidentifier() or not callable(make):
             raise TypeError(f"{name!r}: {make!r} is no package's name with a function")
         yield name, guarded(plugin, f"the front end for objects of {name}", make)

@@ -107,8 +107,8 @@ def from_triton(
 
 def _options(num_warps: int, num_stages: int | None, maxnreg: int | None) -> dict[str, int]:
     """Those that are given; Triton has a default for the others."""
-    given = {"num_stages": num_stages, "maxnreg": maxnreg}
-    options = {"num_warps": num_warps, **{k: v for k, v in given.items() if v is not None}}
+    optional = {"num_stages": num_stages, "maxnreg": maxnreg}
+    options = {"num_warps": num_warps, **{k: v for k, v in optional.items() if v is not None}}
     for what, value in options.items():
         if not isinstance(value, int) or isinstance(value, bool) or value <= 0:
             raise KernelSourceError(f"{what} must be a whole number above 0, not {in_short(value)}")

@@ -73,9 +73,11 @@ class TritonText:
 
     def parameters(self, name: str) -> tuple[list[str], frozenset[str]]:
         """Of a function, and which of them are constants."""
-        given = self.functions[name].args.args
-        fixed = (a.arg for a in given if a.annotation and _unparse(a.annotation) == "tl.constexpr")
-        return [a.arg for a in given], frozenset(fixed)
+        parameters = self.functions[name].args.args
+        fixed = (
+            a.arg for a in parameters if a.annotation and _unparse(a.annotation) == "tl.constexpr"
+        )
+        return [a.arg for a in parameters], frozenset(fixed)
 
     def jit(self, name: str) -> Any:
         """The function as Triton has it; its lines are those of the file.
@@ -202,13 +204,13 @@ class _Checked:
 
     def _signature(self) -> None:
         """Python evaluates annotations and defaults of a function when it is made."""
-        given = self.function.args
-        if given.vararg or given.kwarg or given.kwonlyargs or given.posonlyargs:
+        parameters = self.function.args
+        if parameters.vararg or parameters.kwarg or parameters.kwonlyargs or parameters.posonlyargs:
             self._refuse(self.function, "its parameters are not plain")
-        for argument in given.args:
+        for argument in parameters.args:
             if argument.annotation and _unparse(argument.annotation) != "tl.constexpr":
                 self._refuse(argument, f"the type of {argument.arg!r} is not tl.constexpr")
-        for default in given.defaults:
+        for default in parameters.defaults:
             if not isinstance(default, ast.Constant):
                 self._refuse(default, f"the default {_unparse(default)!r} is no constant")
         if self.function.returns is not None:

@@ -147,9 +147,9 @@ class _Call:
 
     def spelled_out(self, launch: Launch) -> Launch:
         """Bounds as numbers, and arrays as the structures that Warp passes."""
-        given = dict(by_name(launch, list(self.kinds), self.kernel))
-        args = {_BOUNDS: self._bounds(given.pop(_BOUNDS, None), launch)}
-        args |= {name: self._array_argument(name, value) for name, value in given.items()}
+        arguments = dict(by_name(launch, list(self.kinds), self.kernel))
+        args = {_BOUNDS: self._bounds(arguments.pop(_BOUNDS, None), launch)}
+        args |= {name: self._array_argument(name, value) for name, value in arguments.items()}
         return with_args(launch, args)
 
     def _bounds(self, dim: Any, launch: Launch) -> Any:

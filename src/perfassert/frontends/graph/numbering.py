@@ -215,8 +215,8 @@ class Numbering:
         if setter.carried >= 0:
             return Source(setter.item.number, setter.carried, setter.distance)
         common = -1
-        for own, other in zip(self.chains[setter.item.number], chain, strict=False):
-            if own != other:
+        for own, consumer in zip(self.chains[setter.item.number], chain, strict=False):
+            if own != consumer:
                 break
             common = own
         return Source(setter.item.number, common, 0)

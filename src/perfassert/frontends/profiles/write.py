@@ -29,14 +29,14 @@ class CodeLocation:
 
 def launches_text(profile: LaunchProfile, codes: Mapping[str, CodeLocation], device: str) -> str:
     """``codes``: by the names that the profile has; launches of others are left out."""
-    launches = [one for one in profile.launches if one.shape.name in codes]
-    labels = _labels([codes[one.shape.name] for one in launches])
-    blocks = [_head_text(sum(one.count for one in launches), device)]
-    kernels = {codes[one.shape.name].mangled: codes[one.shape.name] for one in launches}
+    launches = [launch for launch in profile.launches if launch.shape.name in codes]
+    labels = _labels([codes[launch.shape.name] for launch in launches])
+    blocks = [_head_text(sum(launch.count for launch in launches), device)]
+    kernels = {codes[launch.shape.name].mangled: codes[launch.shape.name] for launch in launches}
     blocks += [_kernel_text(code, labels[code.mangled]) for code in kernels.values()]
-    for one in launches:
-        code = codes[one.shape.name]
-        blocks.append("\n".join(_launch_text(one, code, labels[code.mangled])) + "\n")
+    for launch in launches:
+        code = codes[launch.shape.name]
+        blocks.append("\n".join(_launch_text(launch, code, labels[code.mangled])) + "\n")
     return "\n".join(blocks)
 
 
@@ -76,15 +76,15 @@ def _kernel_text(code: CodeLocation, label: str) -> str:
     return "\n".join([*lines, *([code.given] if code.given else []), ""])
 
 
-def _launch_text(one: ProfiledLaunches, code: CodeLocation, label: str) -> Iterator[str]:
-    shape = one.shape
+def _launch_text(launch: ProfiledLaunches, code: CodeLocation, label: str) -> Iterator[str]:
+    shape = launch.shape
     yield "[[launch]]"
-    if one.seconds:
-        many = f", median of {len(one.seconds)}" if len(one.seconds) > 1 else ""
-        yield f"# measured: {Quantity(median(one.seconds), 's')}{many}"
+    if launch.seconds:
+        many = f", median of {len(launch.seconds)}" if len(launch.seconds) > 1 else ""
+        yield f"# measured: {Quantity(median(launch.seconds), 's')}{many}"
     yield f"kernel = {quoted(label)}"
-    if one.count > 1:
-        yield f"count = {one.count}"
+    if launch.count > 1:
+        yield f"count = {launch.count}"
     yield f"grid = {list(shape.grid)}"
     yield f"block = {list(shape.block)}"
     if shape.cluster != (1, 1, 1):

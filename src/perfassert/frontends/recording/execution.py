@@ -82,8 +82,8 @@ class Executor:
             path.write_bytes(module.content)
             make = from_ptx if module.suffix == ".ptx" else from_cubin
             names = [p.name for p in code.parameters]
-            given = dict(constants)
-            kernel = make(path, code.mangled, parameters=names, constants=given)
+            values = dict(constants)
+            kernel = make(path, code.mangled, parameters=names, constants=values)
             assert isinstance(kernel.compiled, CompiledCode)
             self._code[key] = kernel.compiled
         return self._code[key]

@@ -33,7 +33,7 @@ def files(recording: Recording, stem: str) -> Files:
     """``stem``: the name of the launches file without its ending."""
     launches = tuple(recording.findings.launches.values())
     labels = _labels(launches)
-    beside = {code_name(stem, one): one.module.content for one in launches}
+    beside = {code_name(stem, recorded): recorded.module.content for recorded in launches}
     used = _used_contents(launches)
     if used:
         arrays: dict[str, Any] = {k: recording.contents.arrays[k] for k in sorted(used)}
@@ -41,40 +41,42 @@ def files(recording: Recording, stem: str) -> Files:
         np.savez_compressed(archive, **arrays)
         beside[f"{stem}.npz"] = archive.getvalue()
     blocks = [_head_text(recording)]
-    for one in {labels[_identity(one)]: one for one in launches}.values():
-        blocks.append(_kernel_text(one, labels[_identity(one)], stem))
-    blocks += [_launch_text(one, labels[_identity(one)], stem) for one in launches]
+    for recorded in {labels[_identity(recorded)]: recorded for recorded in launches}.values():
+        blocks.append(_kernel_text(recorded, labels[_identity(recorded)], stem))
+    blocks += [_launch_text(recorded, labels[_identity(recorded)], stem) for recorded in launches]
     return Files("\n".join(blocks), beside)
 
 
-def code_name(stem: str, one: Recorded) -> str:
+def code_name(stem: str, recorded: Recorded) -> str:
     """The file that holds the module of a launch."""
-    return f"{stem}.{one.module.digest[:_DIGITS]}{one.module.suffix}"
+    return f"{stem}.{recorded.module.digest[:_DIGITS]}{recorded.module.suffix}"
 
 
-def _identity(one: Recorded) -> tuple[str, str]:
-    return one.module.digest, one.code.mangled
+def _identity(recorded: Recorded) -> tuple[str, str]:
+    return recorded.module.digest, recorded.code.mangled
 
 
 def _labels(launches: Sequence[Recorded]) -> dict[tuple[str, str], str]:
     """A short name for each kernel: its own, numbered where several have it."""
     labels: dict[tuple[str, str], str] = {}
-    for one in launches:
-        if _identity(one) in labels:
+    for recorded in launches:
+        if _identity(recorded) in labels:
             continue
-        name, count = base_name(demangle(one.code.mangled)), 1
+        name, count = base_name(demangle(recorded.code.mangled)), 1
         label = name
         while label in labels.values():
             count += 1
             label = f"{name}-{count}"
-        labels[_identity(one)] = label
+        labels[_identity(recorded)] = label
     return labels
 
 
 def _used_contents(launches: Sequence[Recorded]) -> set[str]:
     """Names of contents."""
-    pointers = (p for one in launches for value in one.args.values() for p in _pointers(value))
-    constants = (name for one in launches for name in one.constants.values())
+    pointers = (
+        p for recorded in launches for value in recorded.args.values() for p in _pointers(value)
+    )
+    constants = (name for recorded in launches for name in recorded.constants.values())
     return {p.data for p in pointers if p.data} | set(constants)
 
 
@@ -101,33 +103,35 @@ def _head_text(recording: Recording) -> str:
     )
 
 
-def _kernel_text(one: Recorded, label: str, stem: str) -> str:
-    kind = "ptx" if one.module.suffix == ".ptx" else "cubin"
-    names = ", ".join(quoted(p.name) for p in one.code.parameters)
+def _kernel_text(recorded: Recorded, label: str, stem: str) -> str:
+    kind = "ptx" if recorded.module.suffix == ".ptx" else "cubin"
+    names = ", ".join(quoted(p.name) for p in recorded.code.parameters)
     lines = [
-        f"# {demangle(one.code.mangled)}",
+        f"# {demangle(recorded.code.mangled)}",
         f"[kernels.{key(label)}]",
-        f"{kind} = {quoted(code_name(stem, one))}",
-        f"name = {quoted(one.code.mangled)}",
+        f"{kind} = {quoted(code_name(stem, recorded))}",
+        f"name = {quoted(recorded.code.mangled)}",
     ]
     return "\n".join([*lines, *([f"parameters = [{names}]"] if names else []), ""])
 
 
-def _launch_text(one: Recorded, label: str, stem: str) -> str:
+def _launch_text(recorded: Recorded, label: str, stem: str) -> str:
     lines = ["[[launch]]", f"kernel = {quoted(label)}"]
-    if one.count > 1:
-        lines.append(f"count = {one.count}")
-    lines += [f"grid = {list(one.grid)}", f"block = {list(one.block)}"]
-    if one.cluster != (1, 1, 1):
-        lines.append(f"cluster = {list(one.cluster)}")
-    if one.shared_bytes:
-        lines.append(f"shared_bytes = {one.shared_bytes}")
-    if one.constants:
-        items = (f"{key(k)} = {quoted(f'{stem}.npz:{v}')}" for k, v in one.constants.items())
+    if recorded.count > 1:
+        lines.append(f"count = {recorded.count}")
+    lines += [f"grid = {list(recorded.grid)}", f"block = {list(recorded.block)}"]
+    if recorded.cluster != (1, 1, 1):
+        lines.append(f"cluster = {list(recorded.cluster)}")
+    if recorded.shared_bytes:
+        lines.append(f"shared_bytes = {recorded.shared_bytes}")
+    if recorded.constants:
+        items = (f"{key(k)} = {quoted(f'{stem}.npz:{v}')}" for k, v in recorded.constants.items())
         lines.append(f"constants = {{ {', '.join(items)} }}")
-    if one.args:
+    if recorded.args:
         lines.append("[launch.args]")
-        lines += [f"{key(name)} = {_value_text(value, stem)}" for name, value in one.args.items()]
+        lines += [
+            f"{key(name)} = {_value_text(value, stem)}" for name, value in recorded.args.items()
+        ]
     return "\n".join([*lines, ""])
 
 

@@ -81,11 +81,11 @@ def _parameters(entry: Any) -> Iterator[Parameter]:
     for child in entry.iter_children():
         if child.tag == "DW_TAG_formal_parameter":
             members = list(_type_members(_type_of(child), "", 0))
-            one = members[0] if len(members) == 1 and not members[0].name else None
+            member = members[0] if len(members) == 1 and not members[0].name else None
             size = _size(_type_of(child))
             name = _attribute_text(child, "DW_AT_name")
-            if one is not None:
-                yield Parameter(name, 0, size, one.pointer, one.dtype)
+            if member is not None:
+                yield Parameter(name, 0, size, member.pointer, member.dtype)
             else:
                 yield Parameter(name, 0, size, members=tuple(members[:_MOST]))
 
