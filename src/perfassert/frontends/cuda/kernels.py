@@ -321,13 +321,13 @@ class Hints:
         bound, touches = bind_accesses(binder)
         bound = with_touched(binder, bound, touches)
         bound = tuple(map(arguments.place_access, bound))
-        work, bound = normalise_strides(binder, bound)
-        stands = standing_block(program, binder, warp_size, launch.working_grid(work))
+        effective_launch, bound = normalise_strides(binder, bound)
+        stands = standing_block(program, binder, warp_size, launch.working_grid(effective_launch))
         graph = launch_graph(program, binder, touches, warp_size, stands.block)
         flops, dtype, arithmetic = _arithmetic(graph, program, launch, warp_size)
         if executed is not None:
             warps = -(-launch.threads_per_block // warp_size)
-            unmasked = prod(launch.working_grid(work))
+            unmasked = prod(launch.working_grid(effective_launch))
             share, idle = (stands.amount or unmasked) / launch.blocks, 1 - unmasked / launch.blocks
             disagreement = contradiction(graph, executed.work, warps, share, idle)
             if disagreement and not executed.corrections:
@@ -358,7 +358,7 @@ class Hints:
             work=None if executed is None else executed.work,
             arithmetic=arithmetic,
         )
-        return kernel, work
+        return kernel, effective_launch
 
 
 @dataclass(frozen=True, eq=False)
