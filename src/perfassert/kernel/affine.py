@@ -290,7 +290,7 @@ def _evaluate_sum(terms: _Sum, done: Sequence[IntArray]) -> IntArray:
 
 
 def apply(function: str, arguments: Sequence[IntArray]) -> IntArray:
-    """A function of :class:`AffineCall` on arrays of whole numbers; conditions are 0 or 1.
+    """A function of :class:`AffineCall` on arrays of integers; conditions are 0 or 1.
 
     ``halvings(v, b, s)``: the first k at which v // 2^(s·k) < b; ``doublings(c, b, s)``: at which
     c · 2^(s·k) ≥ b.

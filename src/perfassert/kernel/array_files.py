@@ -1,6 +1,6 @@
 """Arrays from files: numpy's ``.npy`` and ``.npz``, and Matrix Market's ``.mtx``.
 
-They come with a pull request: whatever is damaged, or states more than it holds, is told.
+They come with a pull request: whatever is damaged, or states more than it holds, is reported.
 """
 
 from __future__ import annotations

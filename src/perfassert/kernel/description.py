@@ -364,7 +364,7 @@ class BoundKernel(Description):
 
 
 def _check_counts(kernel: Kernel, counts: Iterable[tuple[str, int]]) -> None:
-    """Make whole numbers of at least so much of them."""
+    """Make integers of at least so much of them."""
     for key, minimum in counts:
         what = f"kernel {in_short(kernel.name)}: {key}"
         number = to_integer(getattr(kernel, key), what, KernelError, minimum)

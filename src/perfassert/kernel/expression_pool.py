@@ -735,7 +735,7 @@ class ExpressionPool:
         return total
 
     def rebuild(self, atom: Atom, arguments: tuple[Expression, ...]) -> Expression:
-        """The atom's function applied to other arguments, simplified anew."""
+        """The atom's function applied to other arguments and simplified."""
         simplifying = {
             "//": self.div, "min": self.minimum, "max": self.maximum, "&": self.bit_and,
             "|": self.bit_or, "^": self.bit_xor, "not": self.logical_not, "select": self.select,

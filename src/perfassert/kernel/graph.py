@@ -70,7 +70,7 @@ class Latency:
 
 
 LatencyRule = Union[Latency, Callable[[int], Latency]]
-"""A latency, or a function of the resident warps of a compute unit that gives one."""
+"""A latency, or a function of the resident warps of an SM that gives one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +174,7 @@ class Node:
 
 
 class ItemKind(str, Enum):
-    """What stands in a body."""
+    """Kinds of entries of a body."""
 
     NODE = "node"
     LOOP = "loop"

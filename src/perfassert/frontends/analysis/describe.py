@@ -228,7 +228,7 @@ class Describer:
         return in_rows if guard is None else s.logical_and(guard, in_rows)
 
     def _descriptor(self, index: int) -> int | None:
-        """What a ``tcgen05.mma`` is told about its shape, where it is the same in all threads."""
+        """The shape descriptor of a ``tcgen05.mma``, where it is the same in all threads."""
         values = self.result.addresses.get(index, ())
         here = values if descriptor_operands(self.placed[index].instruction) else ()
         return here[0].constant if here else None

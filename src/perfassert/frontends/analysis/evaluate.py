@@ -311,7 +311,7 @@ class _Evaluation:
     def _merge(
         self, arrived: Sequence[_Departure], condition: Expression, where: str, block: int
     ) -> Environment:
-        """Registers where paths meet: selections by what tells the paths apart."""
+        """Registers where paths reconverge: selections by what distinguishes the paths."""
         if len(arrived) == 1:
             return dict(arrived[0].environment)
         common = {v.index for v in self.symbols.conjuncts(condition)}

@@ -25,7 +25,7 @@ def closed_form(
 ) -> Expression | None:
     """Of ``atom``, which is ``value`` (of itself) in the next iteration and ``first`` before all.
 
-    Unknowns with numbers from ``mark`` on were loaded in the loop, anew in each iteration.
+    Unknowns with numbers from ``mark`` on were loaded in the loop, again in each iteration.
     """
     k = counter.terms[0][0][0]
     linear = s.linear_in(value, atom)
@@ -158,7 +158,7 @@ def _halving_form(
 
 
 def _fixed_point(offset: Expression, shift: int) -> int | None:
-    """``c / (2ˢ − 1)``, where it is a whole number."""
+    """``c / (2ˢ − 1)``, where it is an integer."""
     number = offset.constant
     if not shift or number is None or number % ((1 << shift) - 1):
         return None

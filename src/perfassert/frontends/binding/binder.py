@@ -114,7 +114,7 @@ class Binder:
     # Values → forms
 
     def form(self, value: Expression) -> Affine:
-        """The value over the launch's coordinates; unknowns take a stand-in.
+        """The value over the launch's coordinates; unknowns take assumed values.
 
         Raises :class:`LaunchError` for a parameter that is not given.
         """
@@ -161,7 +161,7 @@ class Binder:
         return total
 
     def _within_64_bits(self, form: Affine) -> Affine:
-        """The form, or a stand-in where its values do not fit into 64 bits."""
+        """The form, or an assumed value where its values do not fit into 64 bits."""
         low, high = interval(form, self.ranges)
         if low >= -_LARGEST and high <= _LARGEST:
             return form

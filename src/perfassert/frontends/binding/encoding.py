@@ -26,7 +26,7 @@ class Misfit(ValueError):
 def encode(value: Any, dtype: str | None, size: int, pointer: bool = False) -> int:
     """The number whose two's complement is what lies in ``size`` bytes.
 
-    Floats and whole numbers are taken as the type says; where that is unknown, as they are given.
+    Floats and integers are taken as the type says; where that is unknown, as they are given.
     """
     if pointer or (value is None and dtype is None):
         return _pointer_value(value)

@@ -23,7 +23,7 @@ _COORDINATES = (*THREAD, *BLOCK, *DIMENSIONS)
 
 
 def read_proxies(proxies: Mapping[str, str], program: Program) -> dict[Name, Expression]:
-    """The value of each load that a proxy stands in for, by the name of its unknown.
+    """The assumed value of each load that has one, by the name of its unknown.
 
     A key is the parameter that is loaded from, or ``"file:line"`` of the load. Raises
     :class:`KernelError` for a key that names no load.
@@ -66,7 +66,7 @@ def _loads(program: Program) -> Mapping[str, Sequence[ProgramInstruction]]:
 
 
 class _Values:
-    """The symbolic value of a stand-in's text."""
+    """The expression of an assumed value's text."""
 
     def __init__(self, key: str, text: str, program: Program) -> None:
         self.where = f"proxies[{key!r}]"

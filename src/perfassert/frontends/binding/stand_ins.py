@@ -1,4 +1,4 @@
-"""What stands in for a number that depends on data, and how far apart it is for two threads.
+"""Assumed values of numbers that depend on data, and how far apart they are for two threads.
 
 A number that was loaded from the same address by all threads of a block is the same for all of
 them: it differs from block to block, and what is added to it keeps its own pattern.

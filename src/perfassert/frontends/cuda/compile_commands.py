@@ -27,7 +27,7 @@ _INCLUDE = re.compile(r"(-I|-isystem=?|--include-path=?|--system-include=?)(.*)"
 def kernels_of_build(
     path: Path, arch: str | None, progress: Progress | None = None
 ) -> tuple[KernelInfo, ...]:
-    """Of each entry's object file, where it is built, else of its CUDA source. ``progress`` is told
+    """Of each entry's object file, where it is built, else of its CUDA source. ``progress`` gets
     how many entries are read, of how many.
 
     :class:`KernelSourceError` for what is no compilation database, or has no CUDA.

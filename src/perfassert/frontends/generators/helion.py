@@ -89,7 +89,7 @@ class _Launched:
     call: ast.Call
 
     def option(self, name: str) -> int | None:
-        """What Triton is told beside the arguments."""
+        """An option that Triton gets beside the arguments."""
         values = (k.value for k in self.call.keywords if k.arg == name)
         return next((self.text.integer(value, {}) for value in values), None)
 

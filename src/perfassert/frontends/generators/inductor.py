@@ -243,7 +243,7 @@ class _Described:
 
     @property
     def meta(self) -> Mapping[str, Any]:
-        """What Triton is told; the device is told in several ways."""
+        """Triton's options; there are several ways to name the device."""
         meta = dict(self.given.get("triton_meta", {}))
         device = meta.get("device")
         kind = device.get("type") if isinstance(device, Mapping) else meta.get("device_type")

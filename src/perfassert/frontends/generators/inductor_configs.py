@@ -1,4 +1,4 @@
-"""The configurations that ``torch.compile`` tries of a kernel, from what stands in its file.
+"""The configurations that ``torch.compile`` tries of a kernel, from what its file has.
 
 The tiles are those of ``max-autotune`` in PyTorch 2.8 (``pointwise``, ``_reduction_configs`` and
 ``_persistent_reduction_configs`` of torch/_inductor/runtime/triton_heuristics.py); other versions

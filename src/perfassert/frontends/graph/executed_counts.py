@@ -60,7 +60,7 @@ class Counts:
         """The warps that execute the instruction most often.
 
         As many as do so on average: one of them only in a part of the iterations, which ``place``,
-        between 0 and 1, tells apart.
+        between 0 and 1, distinguishes.
         """
         shares, mean = self.per(instruction, loop), self.warps_of(instruction, loop)
         if shares is None or mean is None:
@@ -70,7 +70,7 @@ class Counts:
         return frozenset(order[:count].tolist())
 
     def trips(self, loop: int) -> tuple[int, ...] | None:
-        """Iterations of each warp for each run of what is around the loop, in whole numbers whose
+        """Iterations of each warp for each run of what is around the loop, in integers whose
         sum is right; None where a barrier keeps the warps together."""
         if self.meets(loop):
             return None

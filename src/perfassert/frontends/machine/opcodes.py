@@ -41,7 +41,7 @@ def operation_class(opcode: str, arch: str) -> str | None:
 
 
 def is_unsourced(opcode: str, arch: str) -> bool:
-    """Whether the class of ``"MATCH.ANY"`` is a stand-in for what nobody has measured."""
+    """Whether the class of ``"MATCH.ANY"`` is an assumption for want of a measurement."""
     return opcode.partition(".")[0] in opcode_table(_family(arch)).unsourced
 
 

@@ -54,7 +54,7 @@ ArgumentValue = Union[Number, Pointer, "dict[int, Word]"]
 
 @dataclass(frozen=True, slots=True)
 class PointerPlace:
-    """Where a pointer stands in the arguments, and what memory is called after it."""
+    """The place of a pointer in the arguments, and what memory is called after it."""
 
     parameter: Parameter
     inside: int

@@ -82,7 +82,7 @@ class Module:
         return self._held[mangled]
 
     def resident_blocks(self, mangled: str, threads: int, shared_bytes: int) -> int:
-        """Of one compute unit; 0 where not even one block fits."""
+        """Of one SM; 0 where not even one block fits."""
         code = self.kernel(mangled)
         used = code.shared_bytes + shared_bytes
         try:

@@ -187,7 +187,7 @@ class Recorder:
     def _merge(
         self, event: LaunchEvent, module: Module, code: KernelCode, arguments: RecordedArguments
     ) -> None:
-        """Launches that nothing tells apart are one, counted."""
+        """Launches that nothing distinguishes are one, counted."""
         keep = self._settings.contents.keep
         constants = {n: keep(v, "uint8") for n, v in self._constants_now(event.module).items()}
         alike = (
@@ -215,7 +215,7 @@ class Recorder:
 
 
 def _argument_key(values: dict[str, ArgumentValue]) -> tuple[object, ...]:
-    """What tells two sets of arguments apart: addresses do not."""
+    """What distinguishes two sets of arguments: addresses do not."""
     return tuple((name, _without_addresses(value)) for name, value in values.items())
 
 

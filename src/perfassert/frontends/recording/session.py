@@ -1,4 +1,4 @@
-"""Runs a program with the runtime that stands in, and records what it launches."""
+"""Runs a program with the recording runtime, and records what it launches."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ class _Session:
 
 
 def _environment(request: Request, library: Path, folder: Path) -> dict[str, str]:
-    """The stand-in is loaded first, and found where CUDA's libraries are looked for."""
+    """The recording runtime is loaded first, and found where CUDA's libraries are looked for."""
     shelf = folder / "lib"
     shelf.mkdir()
     for name in _NAMES:

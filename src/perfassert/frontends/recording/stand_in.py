@@ -1,4 +1,4 @@
-"""The runtime that stands in: built with the wheel, else by the C++ compiler at hand."""
+"""The recording runtime: built with the wheel, else by the C++ compiler at hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages between the runtime that stands in (``runtime/link.hpp``) and the recorder."""
+"""Messages between the recording runtime (``runtime/link.hpp``) and the recorder."""
 
 from __future__ import annotations
 

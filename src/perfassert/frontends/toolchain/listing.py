@@ -61,7 +61,7 @@ def _read_texts(data: Any) -> dict[str, str]:
 def cut(texts: Mapping[str, str], kernel: str, where: str) -> str:
     """The section of ``kernel``, then those of the functions that it calls, calls followed.
 
-    Labels are numbered anew: nvdisasm's numbers depend on what else is in the module.
+    Labels are renumbered: nvdisasm's numbers depend on what else is in the module.
     """
     if kernel not in texts:
         raise KernelSourceError(f"{where}: the listing has no section .text.{kernel}")

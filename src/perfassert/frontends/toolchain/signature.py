@@ -115,7 +115,7 @@ def _declaration_head(text: str, start: int) -> str:
 
 
 def _in_parentheses(text: str) -> str:
-    """What stands in the parentheses that ``text`` starts with."""
+    """The text in the parentheses that ``text`` starts with."""
     depth = 0
     for at, letter in enumerate(text):
         depth += (letter == "(") - (letter == ")")
