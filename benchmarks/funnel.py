@@ -34,7 +34,7 @@ from typing import Any
 import perfassert as pa
 from perfassert.frontends.cuda.compile_commands import device_options, words_in
 from perfassert.frontends.toolchain.binary import Source
-from perfassert.frontends.toolchain.build import prepared
+from perfassert.frontends.toolchain.build import prepare
 from perfassert.frontends.toolchain.names import base_name
 from perfassert.frontends.toolchain.signature import global_functions
 
@@ -220,7 +220,7 @@ def listed(
     options: argparse.Namespace, path: Path, given: dict[str, Any]
 ) -> Iterator[dict[str, Any]]:
     folders, said = given.get("include_dirs", ()), given.get("options", ())
-    job = prepared(Source(path, "cuda", None, {}, folders, said), options.arch)
+    job = prepare(Source(path, "cuda", None, {}, folders, said), options.arch)
     texts = job.texts()
     yield {"written": sorted({n for text in texts for n in defined(text)})}
     found = pa.kernels(path, options.arch, **given)

@@ -76,13 +76,13 @@ def elf(content, path):
         cubin.registers(name), cubin.shared_bytes(name), cubin.local_bytes(name)
         cubin.parameters(name), cubin.parameter_base(name), cubin.constants(name)
         cubin.code_symbols(name), cubin.barriers(name), cubin.code(name)
-    cubin.ptx(), cubin.unset(), cubin.valued()
+    cubin.ptx(), cubin.unset_symbols(), cubin.valued_symbols()
 
 
 def container(content, path):
     """Taken apart, and the kernel chosen."""
-    with containers.opened(path, content) as members:
-        containers.chosen(members, None, architecture("sm_80"), str(path))
+    with containers.open_members(path, content) as members:
+        containers.choose_code(members, None, architecture("sm_80"), str(path))
 
 
 def listing(content, path):

@@ -27,7 +27,7 @@ from perfassert.errors import (
 )
 from perfassert.frontends.toolchain import tools
 from perfassert.frontends.toolchain.binary import Source
-from perfassert.frontends.toolchain.build import build, prepared
+from perfassert.frontends.toolchain.build import build, prepare
 from perfassert.frontends.toolchain.options import check_of_file
 from perfassert.perf_toml.read import read_perf_file
 from perfassert.report.advice import _Texts
@@ -128,7 +128,7 @@ BEYOND = [
 def test_headers_of_the_project_and_of_the_tools(project, line):
     (project / "sub").mkdir()
     (project / "k.cu").write_text(f"{line}\n{KERNEL}")
-    assert project / "k.cu" in prepared(Source(project / "k.cu", "cuda"), "sm_80").files.files
+    assert project / "k.cu" in prepare(Source(project / "k.cu", "cuda"), "sm_80").files.files
 
 
 @pytest.mark.parametrize("line", BEYOND)
@@ -136,7 +136,7 @@ def test_nothing_else_is_included(project, line):
     (project / "link.h").symlink_to(project.parent / "secret.h")
     (project / "k.cu").write_text(f"{line.format(project.parent)}\n{KERNEL}")
     with pytest.raises(KernelSourceError) as caught:
-        prepared(Source(project / "k.cu", "cuda"), "sm_80")
+        prepare(Source(project / "k.cu", "cuda"), "sm_80")
     assert "hunter2" not in str(caught.value)
 
 
@@ -152,7 +152,7 @@ def test_sources_data_and_folders_lie_inside(project):
     outside = project.parent / "k.cu"
     outside.write_text(KERNEL)
     with pytest.raises(KernelSourceError, match="lies outside of"):
-        prepared(Source(outside, "cuda"), "sm_80")
+        prepare(Source(outside, "cuda"), "sm_80")
     (project / "k.cu").write_text(KERNEL)
     for kernel, args in [
         ('{ cuda = "../k.cu" }', "{}"),
@@ -171,7 +171,7 @@ def test_sources_data_and_folders_lie_inside(project):
 def test_without_the_variable_all_is_as_ever(project, monkeypatch):
     monkeypatch.delenv(FOLDER)
     (project / "k.cu").write_text(f'#include "../secret.h"\n{KERNEL}')
-    found = prepared(Source(project / "k.cu", "cuda"), "sm_80").files.files
+    found = prepare(Source(project / "k.cu", "cuda"), "sm_80").files.files
     assert any(path.name == "secret.h" for path in found)
 
 
@@ -425,7 +425,7 @@ class TestFilesNamedByLines:
 def test_whether_a_file_is_there_cannot_be_asked(project, line):
     (project / "k.cu").write_text(f"{line.format(project.parent / 's.env')}\n{KERNEL}")
     with pytest.raises(KernelSourceError):
-        prepared(Source(project / "k.cu", "cuda"), "sm_80")
+        prepare(Source(project / "k.cu", "cuda"), "sm_80")
 
 
 def test_what_is_not_included_says_nothing_of_what_is_there(project):
@@ -434,7 +434,7 @@ def test_what_is_not_included_says_nothing_of_what_is_there(project):
         place = project.parent / name
         (project / "k.cu").write_text(f'#if __has_include("{place}")\n#endif\n{KERNEL}')
         try:
-            prepared(Source(project / "k.cu", "cuda"), "sm_80")
+            prepare(Source(project / "k.cu", "cuda"), "sm_80")
             said.append("")
         except KernelSourceError as error:
             said.append(str(error).replace(name, ""))

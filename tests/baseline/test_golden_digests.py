@@ -11,7 +11,7 @@ import pytest
 import perfassert as pa
 from perfassert.baseline.identity import digest
 from perfassert.kernel.access import Direction
-from perfassert.kernel.affine import Affine, Call, Quotient, below_zero
+from perfassert.kernel.affine import Affine, AffineCall, Quotient, below_zero
 from perfassert.kernel.bound import BoundAccess
 from perfassert.kernel.description import BoundKernel, CompiledKernel
 from perfassert.kernel.names import LoopCounter
@@ -78,7 +78,7 @@ def listing(name, **said):
 def bound():
     """Code that another front end compiles enters as what it is for the launch."""
     row = Affine(0, (("threadIdx.x", 1), (Quotient(Affine(3, (("x", 1),)), 4), 8)))
-    least = Call("min", (row, Affine(N)))
+    least = AffineCall("min", (row, Affine(N)))
     counter = LoopCounter(0)
     access = BoundAccess(
         "p0", "global", Direction.LOAD, 4, Affine(16, (("x", 4), (least, 2), (counter, 128))),

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import perfassert as pa
-from perfassert.frontends.binding.encoding import Misfit, encoded
+from perfassert.frontends.binding.encoding import Misfit, encode
 from tests.frontends.described import KERNELS, missing
 
 needs_tools = pytest.mark.skipif(missing() is not None, reason=f"{missing()} is not installed")
@@ -41,23 +41,23 @@ def stored(prediction):
 
 @given(st.floats(width=32, allow_nan=False), st.sampled_from(["float", "const float", None]))
 def test_floats_are_ieee_754(value, dtype):
-    assert encoded(value, dtype, 4) == int(np.float32(value).view(np.int32))
+    assert encode(value, dtype, 4) == int(np.float32(value).view(np.int32))
 
 
 @given(st.floats(allow_nan=False), st.sampled_from(["double", None]))
 def test_doubles_are_ieee_754(value, dtype):
-    assert encoded(value, dtype, 8) == int(np.float64(value).view(np.int64))
+    assert encode(value, dtype, 8) == int(np.float64(value).view(np.int64))
 
 
 @given(st.integers(-(2**15), 2**15))
 def test_an_integer_for_a_float_is_its_value(value):
-    assert encoded(value, "float", 4) == encoded(float(value), "float", 4)
-    assert encoded(value, "int", 4) == encoded(float(value), "int", 4) == value
-    assert encoded(value, "__half", 2) == int(np.float16(value).view(np.int16))
+    assert encode(value, "float", 4) == encode(float(value), "float", 4)
+    assert encode(value, "int", 4) == encode(float(value), "int", 4) == value
+    assert encode(value, "__half", 2) == int(np.float16(value).view(np.int16))
 
 
 def test_bfloat16_is_the_upper_half_of_a_float():
-    assert encoded(1.5, "__nv_bfloat16", 2) == int(np.float32(1.5).view(np.int32)) >> 16
+    assert encode(1.5, "__nv_bfloat16", 2) == int(np.float32(1.5).view(np.int32)) >> 16
 
 
 @pytest.mark.parametrize(
@@ -71,14 +71,14 @@ def test_bfloat16_is_the_upper_half_of_a_float():
 )
 def test_what_a_parameter_cannot_take(value, dtype, size, said):
     with pytest.raises(Misfit, match=said):
-        encoded(value, dtype, size)
+        encode(value, dtype, size)
 
 
 def test_a_pointer_takes_addresses_and_none():
-    assert encoded(None, "float", 8, pointer=True) == 0
-    assert encoded(2**63, "float", 8, pointer=True) == -(2**63)
+    assert encode(None, "float", 8, pointer=True) == 0
+    assert encode(2**63, "float", 8, pointer=True) == -(2**63)
     with pytest.raises(Misfit, match="is a pointer"):
-        encoded(1.0, "float", 8, pointer=True)
+        encode(1.0, "float", 8, pointer=True)
 
 
 # What they decide

@@ -8,14 +8,14 @@ import pytest
 
 import perfassert as pa
 from perfassert.frontends.analysis.symbolic_logic import _THREE, _TWO
-from perfassert.kernel.symbols import Symbols
+from perfassert.kernel.expression_pool import ExpressionPool
 
 KERNELS = Path(__file__).parents[2] / "validation" / "kernels"
 
 
 @pytest.mark.parametrize("mask", [-1, -2, -8, -9, -24, -25, 5, 6, 7, 24, 0x7FFFFFF8])
 def test_and_with_any_mask(mask):
-    s = Symbols()
+    s = ExpressionPool()
     masked = s.bit_and(s.variable("threadIdx.x"), s.number(mask))
     lane = s.bit_and(s.mod(s.variable("threadIdx.x"), s.number(8)), s.number(mask))
     at = np.array([0, 1, 7, 8, 9, 31, 63, 1000])
@@ -24,21 +24,21 @@ def test_and_with_any_mask(mask):
 
 
 def test_bits_that_a_mask_does_not_clear_leave_the_value_as_it_is():
-    s = Symbols()
+    s = ExpressionPool()
     lane = s.mod(s.variable("laneid"), s.number(8))
     assert s.bit_and(lane, s.number(-9)) is lane
 
 
 @pytest.mark.parametrize("table", sorted(_THREE))
 def test_functions_of_three_operands(table):
-    s = Symbols()
+    s = ExpressionPool()
     for bits in itertools.product((0, 1), repeat=3):
         result = _THREE[table](s, *map(s.number, bits)).constant
         assert result & 1 == table >> (4 * bits[0] + 2 * bits[1] + bits[2]) & 1
 
 
 def test_functions_of_two_operands():
-    s = Symbols()
+    s = ExpressionPool()
     for table, function in _TWO.items():
         for a, b in itertools.product((0, 1), repeat=2):
             assert function(s, s.number(a), s.number(b)).constant & 1 == table >> (2 * a + b) & 1

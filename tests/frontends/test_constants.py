@@ -10,7 +10,7 @@ import pytest
 import perfassert as pa
 from perfassert.cli.main import main
 from perfassert.frontends.toolchain import modules, tools
-from perfassert.frontends.toolchain.build import Source, prepared
+from perfassert.frontends.toolchain.build import Source, prepare
 from tests.frontends.described import KERNELS, missing
 from tests.frontends.test_arguments import Box, stored
 
@@ -164,7 +164,7 @@ def test_types_that_came_too_late_come_the_next_time(hosted, tmp_path, monkeypat
         raise tools.TooSlow("nvcc did not finish")
 
     monkeypatch.setattr(modules.compilers, "with_debug_information", late)
-    job = prepared(Source(hosted, "cuda"), "sm_80")
+    job = prepare(Source(hosted, "cuda"), "sm_80")
     assert modules.debug_information(job) == b""
     monkeypatch.setattr(modules.compilers, "with_debug_information", real)
     assert modules.debug_information(job)

@@ -73,13 +73,13 @@ class TestBothGenerations:
         assert "l1_tag_requests_global" not in rows[0].counters
 
     def test_generations_agree(self):
-        new, old = (read_samples(path).joined(BINARY) for path in (NEW, OLD))
+        new, old = (read_samples(path).join_listing(BINARY) for path in (NEW, OLD))
         assert new.counts == old.counts
         assert new.issued == old.issued
         assert (new.source, new.edges) == (str(NEW), None)
 
     def test_joined_counts(self):
-        samples = read_samples(NEW).joined(BINARY)
+        samples = read_samples(NEW).join_listing(BINARY)
         counts = samples.counts
         assert counts[0, "instruction_fetch"] == Count(32, 30)
         assert counts[2, "constant_dependency"] == Count(4, 4)
@@ -137,12 +137,12 @@ class TestColumns:
         assert row.latency.get("other", 0) == (6 if latency == 2 else 0)
 
     def test_issued_without_the_column(self, read):
-        samples = read(replaced("Instructions Executed", "x")).joined(SMALL_BINARY)
+        samples = read(replaced("Instructions Executed", "x")).join_listing(SMALL_BINARY)
         assert samples.issued == {0: 2, 1: 2}
-        assert read(SMALL).joined(SMALL_BINARY).issued == {0: 8, 1: 8}
+        assert read(SMALL).join_listing(SMALL_BINARY).issued == {0: 8, 1: 8}
 
     def test_latency_never_exceeds_all(self, read):
-        samples = read(replaced('"3","0","1"', '"3","0","5"')).joined(SMALL_BINARY)
+        samples = read(replaced('"3","0","1"', '"3","0","5"')).join_listing(SMALL_BINARY)
         assert samples.counts[0, "execution_dependency"] == Count(3, 3)
 
     @pytest.mark.parametrize("name", ["Address", "Source"])
@@ -210,7 +210,10 @@ class TestCells:
         measured = read(SMALL.replace('"', ""))
         assert measured.kernel == "k(int)"
         assert measured.instructions[0].text == "MOV R1, R2"
-        assert measured.joined(SMALL_BINARY).counts == read(SMALL).joined(SMALL_BINARY).counts
+        assert (
+            measured.join_listing(SMALL_BINARY).counts
+            == read(SMALL).join_listing(SMALL_BINARY).counts
+        )
 
     def test_last_commas_and_talk(self, read):
         text = "==PROF== connected\n\n" + re.sub("$", ",", SMALL.strip(), flags=re.M)
@@ -248,18 +251,18 @@ class TestWhichKernel:
 
 
 class TestJoin:
-    def joined(self, binary, path=NEW):
-        return read_samples(path).joined(binary)
+    def join_listing(self, binary, path=NEW):
+        return read_samples(path).join_listing(binary)
 
     def test_spelling_of_texts(self):
         spelled = [
             (offset, f" /*{offset:04x}*/  {text.replace(' ', '   ')} ;") for offset, text in BINARY
         ]
-        assert self.joined(spelled).counts == self.joined(BINARY).counts
+        assert self.join_listing(spelled).counts == self.join_listing(BINARY).counts
 
     def test_modifiers_of_one_disassembler(self):
         binary = [(o, t.replace("LDG.E", "LDG.E.SYS")) for o, t in BINARY]
-        assert self.joined(binary).counts == self.joined(BINARY).counts
+        assert self.join_listing(binary).counts == self.join_listing(BINARY).counts
 
     def test_another_opcode(self):
         binary = [(o, t.replace("LDG.E R4", "LDS R4")) for o, t in BINARY]
@@ -268,28 +271,28 @@ class TestJoin:
             r"'LDS R4, \[R2.64\]' \(12 and 12 instructions\): they must be of the same build"
         )
         with pytest.raises(SamplesError, match=message):
-            self.joined(binary)
+            self.join_listing(binary)
 
     def test_other_modifiers(self):
         with pytest.raises(SamplesError, match=r"0x0030 .*'IMAD.WIDE .*'IMAD.MOV "):
-            self.joined([(o, t.replace("IMAD.WIDE", "IMAD.MOV")) for o, t in BINARY])
+            self.join_listing([(o, t.replace("IMAD.WIDE", "IMAD.MOV")) for o, t in BINARY])
 
     def test_fewer_and_more_instructions(self):
         with pytest.raises(SamplesError, match=r":12: at offset 0x0090 .* binary no instruction "):
-            self.joined(BINARY[:9])
+            self.join_listing(BINARY[:9])
         with pytest.raises(SamplesError, match=r"profile has no instruction, the binary 'MOV R1"):
-            self.joined([*BINARY, (0xC0, "MOV R1, R2")])
+            self.join_listing([*BINARY, (0xC0, "MOV R1, R2")])
         with pytest.raises(SamplesError, match="binary no instruction"):
-            self.joined([])
+            self.join_listing([])
 
     def test_padding_may_be_missing(self):
-        assert self.joined(BINARY[:11]).counts == self.joined(BINARY).counts
-        padded = self.joined([*BINARY, (0xC0, "NOP"), (0xD0, "NOP")])
-        assert padded.counts == self.joined(BINARY).counts
+        assert self.join_listing(BINARY[:11]).counts == self.join_listing(BINARY).counts
+        padded = self.join_listing([*BINARY, (0xC0, "NOP"), (0xD0, "NOP")])
+        assert padded.counts == self.join_listing(BINARY).counts
         assert padded.issued[13] == 0
 
     def test_numbers_go_by_offset(self):
-        samples = self.joined([*BINARY[6:], *BINARY[:6]])
+        samples = self.join_listing([*BINARY[6:], *BINARY[:6]])
         assert samples.counts[11, "memory_dependency"] == Count(1204, 1100)
 
 
@@ -326,7 +329,7 @@ class TestWrongFiles:
 def reads_or_says(path, text):
     path.write_bytes(text)
     try:
-        read_samples(path).joined(BINARY)
+        read_samples(path).join_listing(BINARY)
     except SamplesError as error:
         assert str(error).startswith(str(path))
 

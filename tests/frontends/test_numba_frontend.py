@@ -72,10 +72,10 @@ def test_layouts(functions, layout):
     kernel = pa.from_numba(functions.transpose, (kind, kind))
     shapes = {"src": (ROWS, COLUMNS), "dst": (COLUMNS, ROWS)}
     launch = pa.Launch((COLUMNS // 16, ROWS // 16), (16, 16), shapes)
-    spelled = kernel.launched(launch)
+    spelled = kernel.spell_out(launch)
     steps = (COLUMNS * 4, 4) if layout == "C" else (4, ROWS * 4)
     assert tuple(spelled.args[f"src.strides[{i}]"] for i in (0, 1)) == steps
-    assert kernel.launched(spelled).args == spelled.args
+    assert kernel.spell_out(spelled).args == spelled.args
     places = {(a.field, a.direction.value) for a in of_launch(kernel, launch).bound}
     assert places == {("src", "load"), ("dst", "store")}
 
@@ -88,7 +88,7 @@ def test_data_of_columns(functions):
     kind = types.Array(types.float32, 2, "F")
     kernel = pa.from_numba(functions.transpose, (kind, kind))
     array = numpy.arange(6, dtype=numpy.float32).reshape(2, 3)
-    launch = kernel.launched(pa.Launch(1, 32, {"src": array}))
+    launch = kernel.spell_out(pa.Launch(1, 32, {"src": array}))
     assert list(launch.args["src"].data) == [0, 3, 1, 4, 2, 5]
 
 

@@ -83,16 +83,16 @@ def test_fields_are_arguments(scaled):
     assert {a.field for a in bound.bound} == {"src", "dst"}
     volumes = pa.predict(scaled, launch, A100).volumes
     assert volumes.l2_store.total == pytest.approx(128 * 64 * 64 * 5, rel=0.01)
-    spelled = scaled.launched(launch)
+    spelled = scaled.spell_out(launch)
     assert [spelled.args[f"dst.strides[{i}]"] for i in range(3)] == [1, 130, 130 * 66]
-    assert scaled.launched(spelled).args == spelled.args
+    assert scaled.spell_out(spelled).args == spelled.args
 
 
 def test_a_stride_of_its_own(scaled):
     """Rows that are padded to 256 elements."""
     shapes = {"src": (130, 66, 66), "dst": (130, 66, 66), "alpha": 0.5}
     launch = pa.Launch((4, 16, 64), (32, 4, 1), {**shapes, "src.strides[1]": 256})
-    assert scaled.launched(launch).args["src.strides[1]"] == 256
+    assert scaled.spell_out(launch).args["src.strides[1]"] == 256
 
 
 @pytest.mark.parametrize(

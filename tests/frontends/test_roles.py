@@ -2,7 +2,7 @@
 
 import pytest
 
-from perfassert.frontends.machine.inlining import Placed
+from perfassert.frontends.machine.inlining import PlacedInstruction
 from perfassert.frontends.machine.opcodes import opcode_roles, opcode_table
 from perfassert.frontends.machine.roles import counted_waits, roles_of
 from perfassert.frontends.machine.sass import Control, Instruction, parse_operand
@@ -68,7 +68,7 @@ def instruction(text):
      ("$kernel$__cuda_sm20_div_s64", True), ("__nv_sinf", True)],
 )  # fmt: skip
 def test_routines_of_the_compiler(name, found):
-    placed = Placed(instruction("FFMA R0, R1, R2, R3"), (), name)
+    placed = PlacedInstruction(instruction("FFMA R0, R1, R2, R3"), (), name)
     assert (Role.IN_LIBRARY in roles_of(placed, "sm_80")) == found
 
 

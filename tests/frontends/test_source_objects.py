@@ -7,7 +7,7 @@ import pytest
 import perfassert as pa
 from perfassert.frontends.toolchain import modules, tools
 from perfassert.frontends.toolchain.binary import Source
-from perfassert.frontends.toolchain.build import image, prepared
+from perfassert.frontends.toolchain.build import image, prepare
 
 A100 = "A100-SXM4-40GB"
 SAXPY = """
@@ -49,7 +49,7 @@ def file(tmp_path):
 
 @pytest.fixture
 def ptx(file):
-    return modules.module(prepared(Source(file, "cuda"), "sm_80")).ptx
+    return modules.module(prepare(Source(file, "cuda"), "sm_80")).ptx
 
 
 @needs_tools

@@ -41,8 +41,8 @@ def test_structures_are_those_of_warp(kernels):
 
     kernel = pa.from_warp(kernels.diffuse)
     launch = pa.Launch(64, 256, {"dim": (128, 128), "old": (96, 64), "rate": 0.5, "new": (1, 1)})
-    given = kernel.launched(launch).args
-    assert kernel.launched(kernel.launched(launch)).args == given
+    given = kernel.spell_out(launch).args
+    assert kernel.spell_out(kernel.spell_out(launch)).args == given
     array = warp.zeros((96, 64), dtype=float, device="cpu")
     native = array.__ctype__()
     held = given["old"]

@@ -161,8 +161,8 @@ def _members(content: bytes, folder: Path) -> object:
         name, _, held = part.partition(b"\n")
         if re.fullmatch(rb"[\w.]{1,40}", name) and name.strip(b"."):
             (folder / name.decode()).write_bytes(held)
-    found = containers.extracted(folder, "k")
-    return containers.chosen(found, None, architecture("sm_80"), "k.fatbin")
+    found = containers.extracted_members(folder, "k")
+    return containers.choose_code(found, None, architecture("sm_80"), "k.fatbin")
 
 
 def _baseline(text: bytes) -> object:

@@ -159,5 +159,5 @@ def test_what_a_node_says_itself_comes_first():
     g.op("mem")
     latencies = {"mem": pa.Latency(issue=4, completion=521, pipeline="global")}
     kernel = pa.Kernel.from_graph("k", g.build(), latencies)
-    assert [n.space for n in kernel.placed().nodes] == ["constant", "global"]
+    assert [n.space for n in kernel.with_spaces().nodes] == ["constant", "global"]
     assert [n.space for n in kernel.graph.nodes] == ["constant", None]  # as it was drawn

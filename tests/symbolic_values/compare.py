@@ -12,8 +12,8 @@ from engines.execution.machine import launched
 from perfassert.engines.execution.compiled import available
 from perfassert.frontends.analysis.evaluate import evaluate
 from perfassert.frontends.analysis.symbolic_code import Constants, SymbolicCode
+from perfassert.kernel.expression_pool import ExpressionPool
 from perfassert.kernel.names import Argument, LoopCounter
-from perfassert.kernel.symbols import Symbols
 
 from .programs import BASE, SAVED, Program
 
@@ -35,7 +35,7 @@ def arguments(seed):
 def compare(seed, engines=(True,)):
     """``(known, stored)`` words of a program's threads; raises AssertionError where they differ."""
     program, given = Program(seed), arguments(seed)
-    symbols = Symbols()
+    symbols = ExpressionPool()
     constants = Constants(BASE, program.parameters)
     code = SymbolicCode(program.machine, program.placed, program.jumps, symbols, constants)
     found = evaluate(code)
@@ -63,7 +63,7 @@ def compare(seed, engines=(True,)):
 
 def _evaluated(symbols, value, names, memo):
     """For every thread, with integers of any size; None: it is not known."""
-    for index in symbols.inside(value):
+    for index in symbols.free_atoms(value):
         atom = symbols.atoms[index]
         if atom.function not in _FUNCTIONS and atom.name not in names:
             return None  # data, or a step of a division, which means nothing alone

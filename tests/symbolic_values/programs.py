@@ -11,19 +11,19 @@ from types import SimpleNamespace
 from engines.execution.random_operations import _ORDERED, PURE
 
 from perfassert.frontends.machine.control_flow import EXIT, Jump
-from perfassert.frontends.machine.inlining import Placed
+from perfassert.frontends.machine.inlining import PlacedInstruction
 from perfassert.frontends.toolchain.binary import Parameter
 from perfassert.kernel.machine import (
     Kind,
     MachineCode,
     MachineInstruction,
-    Memory,
+    MemoryOperand,
     Micro,
     ParameterSlot,
     Preset,
+    PresetSource,
     Relation,
     Rounding,
-    Source,
     Space,
 )
 
@@ -66,7 +66,9 @@ class Program:
         self.block(self.random.randint(4, 16), 0)
         self.store()
         self.machine = self.finished()
-        self.placed = [Placed(SimpleNamespace(index=i), ()) for i in range(len(self.instructions))]
+        self.placed = [
+            PlacedInstruction(SimpleNamespace(index=i), ()) for i in range(len(self.instructions))
+        ]
         self.parameters = tuple(
             Parameter(f"p{n}", sum(SIZES[:n]), size, pointer=n == 0) for n, size in enumerate(SIZES)
         )
@@ -258,7 +260,7 @@ class Program:
         for k, register in enumerate(
             [*range(FIRST, FIRST + WORDS), *range(PREDICATE, PREDICATE + PREDICATES)]
         ):
-            memory = Memory(Space.GLOBAL, 4, 4 * k, 4 * SAVED)
+            memory = MemoryOperand(Space.GLOBAL, 4, 4 * k, 4 * SAVED)
             sources = (COUNTERS + 9, 0, CONSTANTS, CONSTANTS + 1, register)
             asked = (Micro(Kind.MOVE, (), (register,)),)
             store = Micro(Kind.STORE, (), sources, (), memory)
@@ -267,9 +269,12 @@ class Program:
 
     def finished(self):
         presets = (
-            *(Preset(r, Source.SPECIAL, name=name) for r, name in SPECIALS.items()),
-            *(Preset(CONSTANTS + k, Source.CONSTANT, BASE + 4 * k) for k in range(sum(SIZES) // 4)),
-            *(Preset(r, Source.LITERAL, value) for value, r in self.literals.items()),
+            *(Preset(r, PresetSource.SPECIAL, name=name) for r, name in SPECIALS.items()),
+            *(
+                Preset(CONSTANTS + k, PresetSource.CONSTANT, BASE + 4 * k)
+                for k in range(sum(SIZES) // 4)
+            ),
+            *(Preset(r, PresetSource.LITERAL, value) for value, r in self.literals.items()),
         )
         return MachineCode(
             tuple(MachineInstruction(16 * i, tuple(operations), guard, holds, inputs=inputs)

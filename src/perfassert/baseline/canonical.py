@@ -12,7 +12,7 @@ from typing import Any
 
 from perfassert.errors import BaselineError
 from perfassert.kernel.access import Access
-from perfassert.kernel.affine import Affine, Call, Quotient, Symbol
+from perfassert.kernel.affine import Affine, AffineCall, Quotient, Symbol
 from perfassert.kernel.bound import BoundAccess
 from perfassert.kernel.description import AccessKernel, BoundKernel, Description, GraphKernel
 from perfassert.kernel.expression import to_text
@@ -207,7 +207,7 @@ def _symbol(symbol: Symbol) -> Plain:
     if isinstance(symbol, Quotient):
         dividend = _affine(symbol.dividend)
         return {"": "Quotient", "dividend": dividend, "divisor": _number(symbol.divisor)}
-    if isinstance(symbol, Call):
+    if isinstance(symbol, AffineCall):
         arguments = [_affine(a) for a in symbol.arguments]
         return {"": "Call", "function": symbol.function, "arguments": arguments}
     return _name(symbol)

@@ -157,9 +157,9 @@ def _tool(name: str) -> Check:
 
 def _toolchains() -> Check:
     """Never amiss beyond the tools themselves: the first one compiles where none is named."""
-    from perfassert.frontends.toolchain.toolchains import listed
+    from perfassert.frontends.toolchain.toolchains import list_toolchains
 
-    return Check("toolchains", True, ", ".join(listed()) or "none")
+    return Check("toolchains", True, ", ".join(list_toolchains()) or "none")
 
 
 def _header(wheel: str, header: str) -> Check:

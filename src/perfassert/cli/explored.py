@@ -23,7 +23,7 @@ from perfassert.kernel.access import Access
 from perfassert.kernel.description import AccessKernel, Kernel
 from perfassert.kernel.expression import AXES, to_text
 from perfassert.kernel.field import Field
-from perfassert.kernel.folding import folded
+from perfassert.kernel.folding import fold_kernel
 from perfassert.kernel.integers import evaluate_integer
 from perfassert.kernel.launch import Launch, extent
 from perfassert.prediction.prediction import Prediction
@@ -124,7 +124,7 @@ class Explorer:
             fold = self._extent(question, "fold")
             domain = _threads(domain, fold)
             names = {k: v for k, v in args.items() if isinstance(v, int)}
-            kernel = folded(kernel, fold, names)
+            kernel = fold_kernel(kernel, fold, names)
         return kernel, Launch.cover(domain, block, args), device
 
     def _device(self, question: Data) -> Device:

@@ -15,8 +15,8 @@ from perfassert.errors import RecordError, UnknownDevice
 from perfassert.toml_text import format_value
 
 if TYPE_CHECKING:
-    from perfassert.frontends.profiles.launch import Profile
-    from perfassert.frontends.profiles.write import Code
+    from perfassert.frontends.profiles.launch import LaunchProfile
+    from perfassert.frontends.profiles.write import CodeLocation
     from perfassert.hardware.model import Device
 
 
@@ -81,7 +81,7 @@ def _import(options: argparse.Namespace) -> int:
     return 0
 
 
-def _device(named: str | None, profile: Profile) -> Device:
+def _device(named: str | None, profile: LaunchProfile) -> Device:
     """NVIDIA's names are those of device files but for spaces."""
     from perfassert.hardware.load import device
 
@@ -95,8 +95,8 @@ def _device(named: str | None, profile: Profile) -> Device:
 
 
 def _codes(
-    options: argparse.Namespace, profile: Profile, device: Device
-) -> tuple[dict[str, Code], list[str]]:
+    options: argparse.Namespace, profile: LaunchProfile, device: Device
+) -> tuple[dict[str, CodeLocation], list[str]]:
     """By the names of the profile; and why others have none."""
     from perfassert.frontends.cuda.inventory import kernels
     from perfassert.frontends.profiles.match import matching
@@ -107,7 +107,7 @@ def _codes(
         more = given if path.suffix == ".cu" else {}
         for info in kernels(path, device.arch, **more):
             known.setdefault(info.mangled, path)
-    codes: dict[str, Code] = {}
+    codes: dict[str, CodeLocation] = {}
     left_out: list[str] = []
     for name in dict.fromkeys(one.shape.name for one in profile.launches):
         fitting = matching(name, tuple(known))
@@ -119,9 +119,9 @@ def _codes(
     return codes, left_out
 
 
-def _code(path: Path, mangled: str, device: Device, options: argparse.Namespace) -> Code:
+def _code(path: Path, mangled: str, device: Device, options: argparse.Namespace) -> CodeLocation:
     from perfassert.frontends.files import frontend_of
-    from perfassert.frontends.profiles.write import Code
+    from perfassert.frontends.profiles.write import CodeLocation
 
     reader = frontend_of(str(path))
     given = compilation_of(options) if reader.name == "cuda" else {}
@@ -131,7 +131,9 @@ def _code(path: Path, mangled: str, device: Device, options: argparse.Namespace)
     if folders := given.get("include_dirs"):  # no path of this machine goes into the file
         given["include_dirs"] = [_seen_from(options.output, Path(f)) for f in folders]
     settings = "\n".join(f"{key} = {format_value(value)}" for key, value in given.items())
-    return Code(reader.name, _seen_from(options.output, path), mangled, parameters, settings)
+    return CodeLocation(
+        reader.name, _seen_from(options.output, path), mangled, parameters, settings
+    )
 
 
 def _seen_from(output: Path, path: Path) -> str:

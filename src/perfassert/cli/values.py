@@ -7,7 +7,7 @@ from typing import Any
 
 from perfassert.errors import LaunchError
 from perfassert.kernel.buffer import Buffer
-from perfassert.kernel.expression import Constant, Operation, Variable, evaluate
+from perfassert.kernel.expression import BinaryOperation, Constant, Variable, evaluate
 from perfassert.kernel.expression_text import Literal, NotAnExpression, read_call
 from perfassert.kernel.integers import evaluate_integer
 
@@ -82,7 +82,7 @@ def _parse_buffer(text: str, where: str) -> Buffer:
 def _plain(one: Literal) -> Any:
     if isinstance(one, tuple):
         return tuple(map(_plain, one))
-    return evaluate(one, {}) if isinstance(one, (Constant, Variable, Operation)) else one
+    return evaluate(one, {}) if isinstance(one, (Constant, Variable, BinaryOperation)) else one
 
 
 def _buffer(where: str, *given: Any, **named: Any) -> Buffer:

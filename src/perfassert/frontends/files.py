@@ -28,7 +28,7 @@ class FileFrontend:
     make: Callable[..., Kernel]
 
 
-def _compiled(name: str) -> Callable[..., Kernel]:
+def _compiled_frontend(name: str) -> Callable[..., Kernel]:
     """``from_<name>``, imported when a kernel is made."""
 
     def make(path: Path, kernel: str | None, **given: Any) -> Kernel:
@@ -41,7 +41,7 @@ def _compiled(name: str) -> Callable[..., Kernel]:
 
 
 OWN: Mapping[str, FileFrontend] = {
-    name: FileFrontend(name, suffixes, (*_HINTS, *more), _compiled(name))
+    name: FileFrontend(name, suffixes, (*_HINTS, *more), _compiled_frontend(name))
     for name, suffixes, more in (
         ("cuda", (".cu",), ("defines", "include_dirs", "options")),
         ("ptx", (".ptx",), ("options", "parameters")),

@@ -155,7 +155,7 @@ class MeasuredSamples:
     file: str
     instructions: tuple[MeasuredInstruction, ...]
 
-    def joined(self, offsets_and_texts: Sequence[tuple[int, str]]) -> Samples:
+    def join_listing(self, offsets_and_texts: Sequence[tuple[int, str]]) -> Samples:
         """Samples of a disassembled binary: instruction i has the samples of its offset.
 
         Modifiers that only one disassembler prints are let pass; only padding after the end may be
@@ -193,12 +193,12 @@ class MeasuredSamples:
     def _mismatch(
         self, line: int, offset: int, measured: str | None, binary: str | None, length: int
     ) -> SamplesError:
-        def shown(text: str | None) -> str:
-            return "no instruction" if text is None else repr(_squeezed(text))
+        def show(text: str | None) -> str:
+            return "no instruction" if text is None else repr(_squeeze(text))
 
         return SamplesError(
-            f"{self.file}:{line}: at offset {offset:#06x} the profile has {shown(measured)}, the "
-            f"binary {shown(binary)} ({len(self.instructions)} and {length} instructions): they "
+            f"{self.file}:{line}: at offset {offset:#06x} the profile has {show(measured)}, the "
+            f"binary {show(binary)} ({len(self.instructions)} and {length} instructions): they "
             "must be of the same build; profile this binary, or give the one that was profiled"
         )
 
@@ -243,8 +243,8 @@ def read_samples(
     """
     check_kind(path, (str, PathLike), "the path of a source page", SamplesError)
     file = str(path)
-    chosen = _chosen(_pages(path, file), file, kernel, launch)
-    header = _header(chosen, file)
+    chosen = _choose_page(_pages(path, file), file, kernel, launch)
+    header = _parse_header(chosen, file)
     rows = sorted(
         (_instruction(header, line, cells, file) for line, cells in chosen.rows),
         key=lambda row: row.offset,
@@ -291,7 +291,7 @@ def _again() -> str:
     return f"print the page again with {COMMAND}"
 
 
-def _text(path: str | PathLike[str], file: str) -> str:
+def _read_text(path: str | PathLike[str], file: str) -> str:
     try:
         data = read_bytes(path)
         utf16 = data[:2] in (b"\xff\xfe", b"\xfe\xff")  # PowerShell's redirection
@@ -302,7 +302,7 @@ def _text(path: str | PathLike[str], file: str) -> str:
         raise SamplesError(f"{file}: is not text; {_again()}") from error
 
 
-def _rows(text: str, file: str) -> Iterator[tuple[int, list[str]]]:
+def _csv_rows(text: str, file: str) -> Iterator[tuple[int, list[str]]]:
     """Rows that are not blank, with line numbers; ``==PROF==`` and its like are the tool's talk."""
     lines = ("\n" if line.startswith("==") else line for line in io.StringIO(text, newline=""))
     reader = csv.reader(lines, strict=True, skipinitialspace=True)
@@ -316,7 +316,7 @@ def _rows(text: str, file: str) -> Iterator[tuple[int, list[str]]]:
 
 def _pages(path: str | PathLike[str], file: str) -> list[_Page]:
     pages: list[_Page] = []
-    for line, cells in _rows(_text(path, file), file):
+    for line, cells in _csv_rows(_read_text(path, file), file):
         if cells[0].lower() == "kernel name" and len(cells) > 1:
             pages.append(_Page(", ".join(cell for cell in cells[1:] if cell), line))
         elif not pages:
@@ -336,28 +336,28 @@ def _pages(path: str | PathLike[str], file: str) -> list[_Page]:
     return pages
 
 
-def _chosen(pages: list[_Page], file: str, kernel: str | None, launch: int | None) -> _Page:
-    found = [p for p in pages if kernel is None or kernel in (p.kernel, *_short_names(p.kernel))]
-    if not found and kernel is not None:  # template arguments are spelt differently
+def _choose_page(pages: list[_Page], file: str, kernel: str | None, launch: int | None) -> _Page:
+    matching = [p for p in pages if kernel is None or kernel in (p.kernel, *_short_names(p.kernel))]
+    if not matching and kernel is not None:  # template arguments are spelt differently
         name = _short_names(kernel)[0]
-        found = [p for p in pages if name in _short_names(p.kernel)]
-    if not found:
+        matching = [p for p in pages if name in _short_names(p.kernel)]
+    if not matching:
         known = sorted({page.kernel for page in pages})
         short = [name for full in known for name in (full, *_short_names(full))]
         raise SamplesError(
             f"{file}: no kernel {kernel!r}{close_matches(str(kernel), short)}; it holds "
             + ", ".join(repr(name) for name in known)
         )
-    if launch is None and len(found) == 1:
-        return found[0]
-    if launch is None or not 0 <= launch < len(found):
-        lines = [f"  {n}: {p.kernel} (line {p.line})" for n, p in enumerate(found)]
+    if launch is None and len(matching) == 1:
+        return matching[0]
+    if launch is None or not 0 <= launch < len(matching):
+        lines = [f"  {n}: {p.kernel} (line {p.line})" for n, p in enumerate(matching)]
         listed = "\n".join([*lines[:_LISTED], *(["  …"] if len(lines) > _LISTED else [])])
         wrong = "" if launch is None else f", not {launch}"
         raise SamplesError(
-            f"{file}: choose by kernel= or launch= among {len(found)} launches{wrong}:\n{listed}"
+            f"{file}: choose by kernel= or launch= among {len(matching)} launches{wrong}:\n{listed}"
         )
-    return found[launch]
+    return matching[launch]
 
 
 def _short_names(kernel: str) -> tuple[str, str]:
@@ -375,7 +375,7 @@ def _position(names: Sequence[str], spellings: Sequence[str]) -> int | None:
     return next((names.index(name) for name in spellings if name in names), None)
 
 
-def _header(page: _Page, file: str) -> _Header:
+def _parse_header(page: _Page, file: str) -> _Header:
     names = [_column(cell) for cell in page.header]
     while names and not names[-1]:
         names.pop()
@@ -414,21 +414,21 @@ def _header(page: _Page, file: str) -> _Header:
 
 
 def _instruction(header: _Header, line: int, cells: list[str], file: str) -> MeasuredInstruction:
-    cells = _fitted(cells, header)
+    cells = _fit_cells(cells, header)
     if len(cells) != header.width:
         raise SamplesError(
             f"{file}:{line}: {len(cells)} cells below {header.width} columns; {_again()}"
         )
     address = "".join(cells[header.address].lower().split())
-    text = _squeezed(cells[header.source])
+    text = _squeeze(cells[header.source])
     if not _HEX.fullmatch(address) or not text:
         raise SamplesError(f"{file}:{line}: no address or no instruction; {_again()}")
 
     def number(position: int) -> float:
-        value = _number(cells[position])
+        value = _parse_count(cells[position])
         if value is None:
             raise SamplesError(
-                f"{file}:{line}: {_quoted(cells[position])} is not a count; {_again()}"
+                f"{file}:{line}: {_quote(cells[position])} is not a count; {_again()}"
             )
         return value
 
@@ -446,7 +446,7 @@ def _instruction(header: _Header, line: int, cells: list[str], file: str) -> Mea
     )
 
 
-def _fitted(cells: list[str], header: _Header) -> list[str]:
+def _fit_cells(cells: list[str], header: _Header) -> list[str]:
     """Without the last comma's cell; operands of SASS that is not quoted put together again."""
     surplus = len(cells) - header.width
     if surplus > 0 and not cells[-1]:
@@ -457,7 +457,7 @@ def _fitted(cells: list[str], header: _Header) -> list[str]:
     return [*cells[:start], ", ".join(cells[start:stop]), *cells[stop:]]
 
 
-def _number(cell: str) -> float | None:
+def _parse_count(cell: str) -> float | None:
     """``None`` for what is no count."""
     if cell.lower() in _NOTHING or cell.endswith("%"):
         return 0.0
@@ -477,23 +477,23 @@ def _by_reason(columns: Mapping[str, float], total: float) -> dict[str, float]:
     return reasons
 
 
-def _quoted(cell: str) -> str:
+def _quote(cell: str) -> str:
     return repr(cell if len(cell) <= 40 else cell[:40] + "…")
 
 
-def _squeezed(text: str) -> str:
+def _squeeze(text: str) -> str:
     return " ".join(_COMMENT.sub(" ", text).split()).rstrip(" ;")
 
 
 def _opcode(text: str) -> tuple[str, frozenset[str]]:
-    match = _OPCODE.match(_squeezed(text))
+    match = _OPCODE.match(_squeeze(text))
     if match is None:
-        return _squeezed(text), frozenset()
+        return _squeeze(text), frozenset()
     return match[1], frozenset(match[2].split(".")[1:])
 
 
-def _same_opcode(one: str, other: str) -> bool:
-    (name, modifiers), (other_name, other_modifiers) = _opcode(one), _opcode(other)
+def _same_opcode(first: str, second: str) -> bool:
+    (name, modifiers), (other_name, other_modifiers) = _opcode(first), _opcode(second)
     return name == other_name and (modifiers <= other_modifiers or modifiers >= other_modifiers)
 
 

@@ -15,31 +15,31 @@ Frontend = Callable[[Path, "str | None"], Kernel]
 
 def frontend(suffix: str, source: str, own: Sequence[str]) -> Frontend:
     """The front end for a suffix; :class:`KernelSourceError` where there is none."""
-    found = _plugged(own)
-    make = found.get(suffix) if suffix else None
+    frontends = _plugged_frontends(own)
+    make = frontends.get(suffix) if suffix else None
     if make is None:
-        known = ", ".join((*own, *found.by_name))
+        known = ", ".join((*own, *frontends.by_name))
         raise KernelSourceError(
             f"{source}: no front end reads {suffix or 'files without suffix'}; known: {known}; a "
-            f"plug-in may add one{found.note()}"
+            f"plug-in may add one{frontends.note()}"
         )
     return make
 
 
-def _plugged(own: Sequence[str]) -> Contributions[Frontend]:
-    return gather("perfassert_frontends", _read, own)
+def _plugged_frontends(own: Sequence[str]) -> Contributions[Frontend]:
+    return gather("perfassert_frontends", _read_frontends, own)
 
 
-def _read(plugin: str, given: Mapping[str, Any]) -> Iterator[tuple[str, Frontend]]:
-    for suffix, make in given.items():
+def _read_frontends(plugin: str, makers: Mapping[str, Any]) -> Iterator[tuple[str, Frontend]]:
+    for suffix, make in makers.items():
         if not (isinstance(suffix, str) and suffix.startswith(".") and len(suffix) > 1):
             raise ValueError(f"{suffix!r} is no suffix, as in '.ir'")
         if not callable(make):
             raise TypeError(f"{suffix}: {make!r} is no function")
-        yield suffix, _checked(plugin, suffix, make)
+        yield suffix, _check_frontend(plugin, suffix, make)
 
 
-def _checked(plugin: str, suffix: str, make: Callable[..., Any]) -> Frontend:
+def _check_frontend(plugin: str, suffix: str, make: Callable[..., Any]) -> Frontend:
     what = f"the front end of {suffix} files"
     run = wrap_errors(plugin, what, make)
 

@@ -12,7 +12,7 @@ from typing import Any, Union
 from perfassert.kernel.integers import integer_names
 from perfassert.toml_tables import TableReader
 
-Expression = Union[int, str]
+IntegerOrText = Union[int, str]
 """A whole number, or an expression such as ``"n // block_size_x"``."""
 ACCESSES = ("name", "fields", "loads", "stores", "flops", "dtype", "registers", "shared_bytes",
             "updates_per_thread", "ilp", "proxies")  # fmt: skip
@@ -36,7 +36,7 @@ class KernelTableReader(TableReader):
         self.uses: dict[tuple[str, str], None] = {}
         self.known_names: Collection[str] = ()
 
-    def expression(self, key: str, value: Any) -> Expression:
+    def expression(self, key: str, value: Any) -> IntegerOrText:
         """A whole number or an expression; its names are noted."""
         if isinstance(value, bool) or not isinstance(value, (int, str)):
             self.fail(key, f"must be a whole number or an expression, not {value!r}")
@@ -48,7 +48,7 @@ class KernelTableReader(TableReader):
             self.uses |= {(key, n): None for n in sorted(names) if n not in self.known_names}
         return value
 
-    def expressions(self, key: str, value: Any) -> Expression | tuple[Expression, ...]:
+    def expressions(self, key: str, value: Any) -> IntegerOrText | tuple[IntegerOrText, ...]:
         if isinstance(value, list):
             return tuple(self.expression(f"{key}[{i}]", v) for i, v in enumerate(value))
         return self.expression(key, value)
@@ -60,22 +60,22 @@ class KernelTableReader(TableReader):
         fields = table.get("fields", [])
         if not isinstance(fields, list):
             self.fail(f"{key}.fields", f"must be a list of tables, not {fields!r}")
-        found: dict[str, Any] = {
+        arguments: dict[str, Any] = {
             "fields": tuple(self.field(f"{key}.fields[{i}]", f) for i, f in enumerate(fields))
         }
         for name in set(table) - {"fields"}:
             where, entry = f"{key}.{name}", table[name]
             if name in ("name", "dtype"):
-                found[name] = self.string(where, entry)
+                arguments[name] = self.string(where, entry)
             elif name in ("loads", "stores"):
-                found[name] = self.strings(where, entry)
+                arguments[name] = self.strings(where, entry)
             elif name == "proxies":
-                found[name] = self.mapping(where, entry)
+                arguments[name] = self.mapping(where, entry)
             elif name == "flops" and isinstance(entry, float):
-                found[name] = entry
+                arguments[name] = entry
             else:
-                found[name] = self.expression(where, entry)
-        return found
+                arguments[name] = self.expression(where, entry)
+        return arguments
 
     def field(self, key: str, value: Any) -> dict[str, Any]:
         table = self.section(key, value)
@@ -92,12 +92,12 @@ class KernelTableReader(TableReader):
         for one, other in self.rivals:
             if one in table and other in table:
                 self.fail(f"{key}.{other}", f"does not go with {one}; give one of them")
-        found: dict[str, Any] = {
+        arguments: dict[str, Any] = {
             k: self.expressions(f"{key}.{k}", v) for k, v in table.items() if k != "args"
         }
         if "args" in table:
-            found["args"] = self.args(f"{key}.args", table["args"])
-        return found
+            arguments["args"] = self.args(f"{key}.args", table["args"])
+        return arguments
 
     def args(self, key: str, value: Any) -> dict[str, Any] | tuple[Any, ...]:
         if isinstance(value, list):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from perfassert.kernel.expression import Expression
+from perfassert.kernel.expression import ExpressionTree
 from perfassert.source import SourceSpan
 
 
@@ -25,7 +25,7 @@ class Access:
 
     field: str
     direction: Direction
-    subscripts: tuple[Expression, ...]
+    subscripts: tuple[ExpressionTree, ...]
     text: str
     span: SourceSpan
 

@@ -14,7 +14,7 @@ from perfassert.errors import (
     in_short,
 )
 from perfassert.kernel.access import Access, Direction
-from perfassert.kernel.expression import AXES, Constant, Expression, varies
+from perfassert.kernel.expression import AXES, Constant, ExpressionTree, varies
 from perfassert.kernel.expression_text import NotAnExpression, Reader
 from perfassert.kernel.field import Field
 from perfassert.quantity import to_list
@@ -32,8 +32,8 @@ def read_accesses(
 ) -> tuple[tuple[Access, ...], tuple[Assumption, ...]]:
     """Parse every load and store; report which proxies were used."""
     given = to_list(fields, "fields", KernelError)
-    for one in given:
-        check_kind(one, Field, "each of the fields", KernelError)
+    for field in given:
+        check_kind(field, Field, "each of the fields", KernelError)
     check_kind(proxies, Mapping, "proxies", KernelError)
     by_name = {f.name: f for f in given}
     if len(by_name) != len(given):
@@ -45,10 +45,12 @@ def read_accesses(
     stores = to_list(stores, "stores", KernelError)
     if not loads and not stores:
         raise KernelError("a kernel needs at least one load or store")
-    stand_ins = {_normal(text): proxy for text, proxy in proxies.items()}
+    stand_ins = {_normalise_text(text): proxy for text, proxy in proxies.items()}
     used: dict[str, Assumption] = {}
     accesses = [
-        _Reader(text, SourceSpan(f"{kind.value}s[{i}]"), by_name, stand_ins, used).access(kind)
+        _AddressReader(text, SourceSpan(f"{kind.value}s[{i}]"), by_name, stand_ins, used).access(
+            kind
+        )
         for kind, texts in ((Direction.LOAD, loads), (Direction.STORE, stores))
         for i, text in enumerate(texts)
     ]
@@ -58,7 +60,7 @@ def read_accesses(
     return tuple(accesses), tuple(used.values())
 
 
-def _normal(text: str) -> str:
+def _normalise_text(text: str) -> str:
     check_kind(text, str, "what a proxy stands in for", AddressExpressionError)
     try:
         return ast.unparse(Reader(text.strip()).tree())
@@ -66,7 +68,7 @@ def _normal(text: str) -> str:
         raise AddressExpressionError(f"proxy {text!r} is no expression") from None
 
 
-class _Reader(Reader):
+class _AddressReader(Reader):
     """One text; every error shows it with a caret below the column."""
 
     def __init__(
@@ -118,7 +120,7 @@ class _Reader(Reader):
         subscripts = tuple(self.expression(item) for item in items)
         return Access(field.name, direction, subscripts, self.text, self.span)
 
-    def variable(self, name: str, node: ast.expr) -> Expression:
+    def variable(self, name: str, node: ast.expr) -> ExpressionTree:
         base, _, axis = name.partition(".")
         if name in self.fields:
             self.fail(f"{name!r} is a field; its value depends on data", node)
@@ -130,8 +132,13 @@ class _Reader(Reader):
         return super().variable(name, node)
 
     def operation(
-        self, operator: str, left: Expression, right: Expression, node: ast.expr, second: ast.expr
-    ) -> Expression:
+        self,
+        operator: str,
+        left: ExpressionTree,
+        right: ExpressionTree,
+        node: ast.expr,
+        second: ast.expr,
+    ) -> ExpressionTree:
         if operator == "*" and varies(left) and varies(right):
             self.fail("a product of two coordinates is not affine", second)
         if operator in ("//", "%"):
@@ -141,7 +148,7 @@ class _Reader(Reader):
                 self.fail("division by zero", second)
         return super().operation(operator, left, right, node, second)
 
-    def element(self, node: ast.Subscript) -> Expression:
+    def element(self, node: ast.Subscript) -> ExpressionTree:
         key = ast.unparse(node)
         if key not in self.proxies:
             advice = f"declare a stand-in: proxies={{{key!r}: ...}}"
@@ -150,6 +157,6 @@ class _Reader(Reader):
         self.used[key] = Assumption(f"{key} is taken to be {proxy}", self.span)
         others = {k: v for k, v in self.proxies.items() if k != key}
         span = SourceSpan(f"proxies[{key!r}]")
-        inner = _Reader(proxy, span, self.fields, others, self.used, own_text=False)
+        inner = _AddressReader(proxy, span, self.fields, others, self.used, own_text=False)
         with inner.errors_with_text():
             return inner.read()

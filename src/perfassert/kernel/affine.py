@@ -1,7 +1,7 @@
 """Expressions bound to a launch: affine forms with floor quotients, exact integers.
 
 ``a % c`` becomes ``a − c · (a // c)``; of hand-written expressions a quotient is the only thing
-that is not affine, compiled code adds :class:`Call`.
+that is not affine, compiled code adds :class:`AffineCall`.
 ``threadIdx.a + blockDim.a · blockIdx.a`` is recognised as the global coordinate ``a``.
 """
 
@@ -17,9 +17,9 @@ import numpy.typing as npt
 from perfassert.kernel.expression import (
     AXES,
     COORDINATES,
+    BinaryOperation,
     Constant,
-    Expression,
-    Operation,
+    ExpressionTree,
     Variable,
 )
 from perfassert.kernel.names import Name
@@ -40,7 +40,7 @@ class Quotient:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class AffineCall:
     """A function of affine forms that is not affine: ``min max & | ^ * // < == and or not select
     negative <<`` (compared with 0 where it is a condition)."""
 
@@ -48,7 +48,7 @@ class Call:
     arguments: tuple[Affine, ...]
 
 
-Symbol = Union[Name, Quotient, Call]
+Symbol = Union[Name, Quotient, AffineCall]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Affine:
     constant: int
     terms: tuple[tuple[Symbol, int], ...] = ()
 
-    def scaled(self, factor: int) -> Affine:
+    def scale(self, factor: int) -> Affine:
         """Every coefficient times ``factor``."""
         if factor == 0:
             return Affine(0)
@@ -69,7 +69,7 @@ class Affine:
         for symbol, _ in self.terms:
             if isinstance(symbol, Quotient):
                 yield from symbol.dividend.symbols()
-            elif isinstance(symbol, Call):
+            elif isinstance(symbol, AffineCall):
                 for argument in symbol.arguments:
                     yield from argument.symbols()
             else:
@@ -78,7 +78,7 @@ class Affine:
 
 def below_zero(form: Affine) -> Affine:
     """The condition ``form < 0``: 1 where it holds, else 0."""
-    return Affine(0, ((Call("<", (form, Affine(0))), 1),))
+    return Affine(0, ((AffineCall("<", (form, Affine(0))), 1),))
 
 
 def add(*forms: Affine) -> Affine:
@@ -92,7 +92,7 @@ def add(*forms: Affine) -> Affine:
     return Affine(constant, tuple((s, c) for s, c in terms.items() if c))
 
 
-def bind(expression: Expression, names: Mapping[str, int], fail: Fail) -> Affine:
+def bind(expression: ExpressionTree, names: Mapping[str, int], fail: Fail) -> Affine:
     """``expression`` with ``names`` (arguments, block and grid dimensions) filled in.
 
     ``fail`` is called for unknown names, products that are not affine, division by zero.
@@ -104,16 +104,16 @@ def bind(expression: Expression, names: Mapping[str, int], fail: Fail) -> Affine
             return Affine(0, ((expression.name, 1),))
         if expression.name in names:
             return Affine(names[expression.name])
-        fail(_unknown(expression.name, names), expression.column, expression.text)
+        fail(_unknown_name(expression.name, names), expression.column, expression.text)
     left = bind(expression.left, names, fail)
     right = bind(expression.right, names, fail)
     operator = expression.operator
     if operator == "+":
         return add(left, right)
     if operator == "-":
-        return add(left, right.scaled(-1))
+        return add(left, right.scale(-1))
     if operator == "*":
-        return _product(left, right, expression, fail)
+        return _affine_product(left, right, expression, fail)
     if right.terms:
         fail("the divisor must be the same for all threads", expression.column, expression.text)
     if right.constant == 0:
@@ -121,7 +121,7 @@ def bind(expression: Expression, names: Mapping[str, int], fail: Fail) -> Affine
     return _division(operator, left, right.constant, names)
 
 
-def _unknown(name: str, names: Mapping[str, int]) -> str:
+def _unknown_name(name: str, names: Mapping[str, int]) -> str:
     from perfassert.errors import close_matches
 
     own = [n for n in names if "." not in n]
@@ -129,18 +129,18 @@ def _unknown(name: str, names: Mapping[str, int]) -> str:
     return f"unknown name {name!r}{hint or '; give it in Launch.args'}"
 
 
-def _product(left: Affine, right: Affine, node: Operation, fail: Fail) -> Affine:
+def _affine_product(left: Affine, right: Affine, node: BinaryOperation, fail: Fail) -> Affine:
     if left.terms and right.terms:
         fail("a product of two coordinates is not affine", node.column, node.text)
-    return right.scaled(left.constant) if right.terms else left.scaled(right.constant)
+    return right.scale(left.constant) if right.terms else left.scale(right.constant)
 
 
 def _division(operator: str, dividend: Affine, divisor: int, names: Dimensions) -> Affine:
     sign = 1 if divisor > 0 else -1
-    whole = quotient(_global(dividend.scaled(sign), names), divisor * sign)
+    whole = quotient(_global(dividend.scale(sign), names), divisor * sign)
     if operator == "//":
         return whole
-    return add(dividend, whole.scaled(-divisor))
+    return add(dividend, whole.scale(-divisor))
 
 
 def quotient(dividend: Affine, divisor: int) -> Affine:
@@ -181,12 +181,12 @@ def split_axis(form: Affine, axis: str, block: int) -> Affine:
         if isinstance(symbol, Quotient):
             symbol = Quotient(split_axis(symbol.dividend, axis, block), symbol.divisor)
             parts.append(Affine(0, ((symbol, coefficient),)))
-        elif isinstance(symbol, Call):
+        elif isinstance(symbol, AffineCall):
             inner = tuple(split_axis(a, axis, block) for a in symbol.arguments)
-            parts.append(Affine(0, ((Call(symbol.function, inner), coefficient),)))
+            parts.append(Affine(0, ((AffineCall(symbol.function, inner), coefficient),)))
         elif symbol == axis:
             whole = ((f"threadIdx.{axis}", 1), (f"blockIdx.{axis}", block))
-            parts.append(Affine(0, whole).scaled(coefficient))
+            parts.append(Affine(0, whole).scale(coefficient))
         else:
             parts.append(Affine(0, ((symbol, coefficient),)))
     return add(*parts)
@@ -199,7 +199,7 @@ def interval(form: Affine, ranges: Mapping[Name, tuple[int, int]]) -> tuple[int,
         if isinstance(symbol, Quotient):
             bounds = interval(symbol.dividend, ranges)
             ends = (bounds[0] // symbol.divisor, bounds[1] // symbol.divisor)
-        elif isinstance(symbol, Call):
+        elif isinstance(symbol, AffineCall):
             ends = call_interval(symbol.function, [interval(a, ranges) for a in symbol.arguments])
         else:
             ends = ranges[symbol]
@@ -254,32 +254,32 @@ class Forms:
         return form.constant, tuple((self._number(s), c) for s, c in form.terms)
 
     def _number(self, symbol: Symbol) -> int:
-        found = self._numbers.get(symbol)
-        if found is None:
+        number = self._numbers.get(symbol)
+        if number is None:
             inner: tuple[Affine, ...] = ()
             if isinstance(symbol, Quotient):
                 inner = (symbol.dividend,)
-            elif isinstance(symbol, Call):
+            elif isinstance(symbol, AffineCall):
                 inner = symbol.arguments
             sums = tuple(map(self._sum, inner))
-            found = self._numbers[symbol] = len(self._steps)
+            number = self._numbers[symbol] = len(self._steps)
             self._steps.append((symbol, sums))
-        return found
+        return number
 
     def __call__(self, values: Mapping[Name, IntArray]) -> list[IntArray]:
         """The forms for arrays of coordinates that broadcast together."""
         done: list[IntArray] = []
         for symbol, sums in self._steps:
             if isinstance(symbol, Quotient):
-                done.append(_total(sums[0], done) // symbol.divisor)
-            elif isinstance(symbol, Call):
-                done.append(apply(symbol.function, [_total(s, done) for s in sums]))
+                done.append(_evaluate_sum(sums[0], done) // symbol.divisor)
+            elif isinstance(symbol, AffineCall):
+                done.append(apply(symbol.function, [_evaluate_sum(s, done) for s in sums]))
             else:
                 done.append(values[symbol])
-        return [_total(s, done) for s in self._sums]
+        return [_evaluate_sum(s, done) for s in self._sums]
 
 
-def _total(terms: _Sum, done: Sequence[IntArray]) -> IntArray:
+def _evaluate_sum(terms: _Sum, done: Sequence[IntArray]) -> IntArray:
     total: IntArray | None = None
     for step, coefficient in terms[1]:
         value = done[step] if coefficient == 1 else coefficient * done[step]
@@ -290,7 +290,7 @@ def _total(terms: _Sum, done: Sequence[IntArray]) -> IntArray:
 
 
 def apply(function: str, arguments: Sequence[IntArray]) -> IntArray:
-    """A function of :class:`Call` on arrays of whole numbers; conditions are 0 or 1.
+    """A function of :class:`AffineCall` on arrays of integers; conditions are 0 or 1.
 
     ``halvings(v, b, s)``: the first k at which v // 2^(s·k) < b; ``doublings(c, b, s)``: at which
     c · 2^(s·k) ≥ b.

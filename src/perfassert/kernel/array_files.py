@@ -1,6 +1,6 @@
 """Arrays from files: numpy's ``.npy`` and ``.npz``, and Matrix Market's ``.mtx``.
 
-They come with a pull request: whatever is damaged, or states more than it holds, is told.
+They come with a pull request: whatever is damaged, or states more than it holds, is reported.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ def read_array(place: str) -> Array:
     if reader is None:
         raise LaunchError(f"{place}: data is read from .npy, .npz and .mtx files")
     try:
-        found = reader(path, part)
+        array = reader(path, part)
     except _DAMAGED as error:
         why = str(error).partition(". ")[0] or type(error).__name__  # then numpy advises pickle
         raise LaunchError(f"{path} cannot be read: {why}; write it again") from None
-    if not isinstance(found, np.ndarray) or found.dtype.kind not in "biufc":
-        what = getattr(found, "dtype", "no array")
+    if not isinstance(array, np.ndarray) or array.dtype.kind not in "biufc":
+        what = getattr(array, "dtype", "no array")
         raise LaunchError(f"{place} holds no numbers, but {what}; write them with numpy.save")
-    return found
+    return array
 
 
 def file_and_part(place: str) -> tuple[str, str]:
@@ -76,10 +76,10 @@ def _from_archive(path: str, part: str) -> Array:
                 f"{close_matches(part, names) or f': {path}:{names[0]}'}"
                 if names else f"{path} holds no array"
             )  # fmt: skip
-        if any(held.file_size > _UNPACKED for held in archive.zip.infolist()):
+        if any(member.file_size > _UNPACKED for member in archive.zip.infolist()):
             raise LaunchError(f"{path} holds more than 1 GiB unpacked; write a part of it")
-        found: Array = archive[part]
-        return found
+        array: Array = archive[part]
+        return array
 
 
 def _from_matrix(path: str, part: str) -> Array:
@@ -93,17 +93,17 @@ def _from_matrix(path: str, part: str) -> Array:
         head = file.readline().lower().split()
         if head[:3] != ["%%matrixmarket", "matrix", "coordinate"] or len(head) < 5:
             raise LaunchError(f"{path} is no Matrix Market file in coordinate format")
-        told = (line for line in file if line.strip() and not line.startswith("%"))
-        rows, columns, entries = (int(n) for n in next(told, "").split())
+        lines = (line for line in file if line.strip() and not line.startswith("%"))
+        rows, columns, entries = (int(n) for n in next(lines, "").split())
         if max(rows, columns) > _ROWS:
             raise LaunchError(f"{path} states more than {_ROWS} rows or columns; write it as .npz")
-        first = next(told, None)
-        table = np.empty((0, 3)) if first is None else np.loadtxt(chain([first], told), ndmin=2)
+        first = next(lines, None)
+        table = np.empty((0, 3)) if first is None else np.loadtxt(chain([first], lines), ndmin=2)
     if len(table) != entries:
         raise LaunchError(f"{path} states {entries} entries and has {len(table)}")
     if head[3] == "complex":
         raise LaunchError(f"{path} has complex values, which no index or guard is made of")
-    if entries and not (_within(table[:, 0], rows) and _within(table[:, 1], columns)):
+    if entries and not (_lie_within(table[:, 0], rows) and _lie_within(table[:, 1], columns)):
         raise LaunchError(f"{path}: an entry lies outside of {rows} rows and {columns} columns")
     row, column = table[:, 0].astype(np.int64) - 1, table[:, 1].astype(np.int64) - 1
     value = table[:, 2] if table.shape[1] > 2 else np.ones(len(table))
@@ -120,6 +120,6 @@ def _from_matrix(path: str, part: str) -> Array:
     return np.searchsorted(row[order], np.arange(rows + 1)).astype(np.int32)
 
 
-def _within(places: Array, most: int) -> bool:
+def _lie_within(places: Array, most: int) -> bool:
     """Whether all of them, which count from 1, lie in the matrix."""
     return bool(places.min() >= 1 and places.max() <= most)

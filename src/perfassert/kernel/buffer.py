@@ -89,7 +89,7 @@ class Buffer:
         if shape is not None:
             given = to_integers(shape, "a Buffer's shape", LaunchError, minimum=0)
         if array is not None:
-            array = _shaped(array, given)
+            array = _reshape(array, given)
             given = tuple(int(n) for n in array.shape)
         elif given is None and alias is None:
             raise LaunchError("a Buffer needs a shape, or data that has one")
@@ -131,26 +131,26 @@ def _array(data: npt.NDArray[Any] | str | PathLike[str], dtype: str | None) -> n
     from perfassert.kernel.array_files import read_array
 
     if isinstance(data, str) or hasattr(data, "__fspath__"):
-        found = read_array(str(data))
+        given = read_array(str(data))
     else:
         try:
-            found = numpy.asarray(data)
+            given = numpy.asarray(data)
         except (TypeError, ValueError, OverflowError, MemoryError) as reason:
             raise LaunchError(f"a Buffer's data is no array of numbers: {reason}") from None
-    if found.dtype.hasobject:
-        raise LaunchError(f"a Buffer holds numbers, not Python objects ({found.dtype})")
+    if given.dtype.hasobject:
+        raise LaunchError(f"a Buffer holds numbers, not Python objects ({given.dtype})")
     try:
-        array = numpy.ascontiguousarray(found, dtype=dtype)
+        array = numpy.ascontiguousarray(given, dtype=dtype)
     except TypeError:
         raise LaunchError(f"{in_short(dtype)} is no type that numpy knows") from None
     except (ValueError, OverflowError) as reason:
         raise LaunchError(f"a Buffer's data is not of type {in_short(dtype)}: {reason}") from None
-    copy = array.copy() if array is found or array.base is not None else array
+    copy = array.copy() if array is given or array.base is not None else array
     copy.flags.writeable = False
     return copy
 
 
-def _shaped(array: npt.NDArray[np.generic], shape: tuple[int, ...] | None) -> npt.NDArray[Any]:
+def _reshape(array: npt.NDArray[np.generic], shape: tuple[int, ...] | None) -> npt.NDArray[Any]:
     if shape is None or shape == array.shape:
         return array
     try:

@@ -17,7 +17,7 @@ from perfassert.errors import LaunchError, close_matches
 
 if TYPE_CHECKING:
     from perfassert.kernel.buffer import Buffer
-from perfassert.kernel.expression import Constant, Operation, Variable, evaluate, to_text
+from perfassert.kernel.expression import BinaryOperation, Constant, Variable, evaluate, to_text
 from perfassert.kernel.expression_text import Literal, NotAnExpression, NumberReader, read_call
 
 Array = npt.NDArray[Any]
@@ -41,20 +41,20 @@ def contents(buffer: Buffer, names: Mapping[str, int] | None = None) -> Array | 
     if buffer.fill is None:
         return None
     size = int(np.prod(buffer.shape, dtype=np.int64))
-    made = _generated(buffer.fill.strip(), size, np.random.default_rng(buffer.seed), names or {})
-    return _fitting(made, buffer)
+    made = _generate(buffer.fill.strip(), size, np.random.default_rng(buffer.seed), names or {})
+    return _fit_to_type(made, buffer)
 
 
 def check_generator(buffer: Buffer, names: Mapping[str, int]) -> None:
     """Raises what :func:`contents` would for the generator's text, at no cost."""
     assert buffer.fill is not None
-    _generated(buffer.fill.strip(), 0, np.random.default_rng(buffer.seed), names)
-    _type(buffer)
+    _generate(buffer.fill.strip(), 0, np.random.default_rng(buffer.seed), names)
+    _numpy_type(buffer)
 
 
-def _fitting(made: Array, buffer: Buffer) -> Array:
+def _fit_to_type(made: Array, buffer: Buffer) -> Array:
     """The numbers as the buffer's type; integers beyond it would become others."""
-    kind = _type(buffer)
+    kind = _numpy_type(buffer)
     if kind.kind in "iu" and len(made) and made.dtype.kind in "iu":
         low, high = np.iinfo(kind).min, np.iinfo(kind).max
         least, most = int(made.min()), int(made.max())
@@ -67,23 +67,23 @@ def _fitting(made: Array, buffer: Buffer) -> Array:
     return made.astype(kind)
 
 
-def _type(buffer: Buffer) -> np.dtype[Any]:
+def _numpy_type(buffer: Buffer) -> np.dtype[Any]:
     try:
         return np.dtype(buffer.dtype)
     except TypeError:
         raise LaunchError(f"{buffer.dtype!r} is no type that numpy knows") from None
 
 
-def _generated(
+def _generate(
     text: str, size: int, generator: np.random.Generator, names: Mapping[str, int]
 ) -> Array:
-    if found := _MODULO.match(text):
-        divisor = _number(found[1], names, text)
+    if match := _MODULO.match(text):
+        divisor = _read_number(match[1], names, text)
         if divisor < 1:
             raise LaunchError(f"generator {text!r}: the divisor must be at least 1, not {divisor}")
         return np.arange(size) % min(divisor, max(size, 1))  # which need not fit in 64 bits
-    if found := _CONSTANT.match(text):
-        return np.full(size, _constant(found[1], names, text))
+    if match := _CONSTANT.match(text):
+        return np.full(size, _constant(match[1], names, text))
     call = _CALL.match(text)
     if call is None or call[2] not in _NAMES:
         near = close_matches(call[2] if call else text, _NAMES)
@@ -92,12 +92,12 @@ def _generated(
     if call[1] and call[2] != "random":
         raise LaunchError(f"generator {text!r}: only random numbers can be sorted")
     if "seed" in options:
-        generator = _seeded(options.pop("seed"), text)
+        generator = _seeded_generator(options.pop("seed"), text)
     made = _MAKERS[call[2]](text, size, generator, arguments, options)
     return np.sort(made) if call[1] else made
 
 
-def _seeded(seed: object, text: str) -> np.random.Generator:
+def _seeded_generator(seed: object, text: str) -> np.random.Generator:
     """A seed in the text comes before the buffer's own."""
     if not isinstance(seed, int) or seed < 0:
         raise LaunchError(f"generator {text!r}: seed must be a whole number ≥ 0, not {seed!r}")
@@ -157,11 +157,11 @@ def _csr_rows(
 
 _MAKERS: Mapping[str, Callable[..., Array]] = {
     "random": _random, "permutation": _permutation, "arange": _arange, "csr_rows": _csr_rows,
-    "constant": lambda text, *_: _refused(text),
+    "constant": lambda text, *_: _reject_call(text),
 }  # fmt: skip
 
 
-def _refused(text: str) -> Array:
+def _reject_call(text: str) -> Array:
     raise LaunchError(f"generator {text!r}: write constant 3")
 
 
@@ -173,16 +173,16 @@ def _arguments(text: str, names: Mapping[str, int], whole: str) -> tuple[list[in
         call = read_call(f"f({text})")
     except NotAnExpression as reason:
         raise _unreadable(reason, whole) from None
-    numbers = [_value(one, names, whole) for one in call.given]
+    numbers = [_evaluate_literal(literal, names, whole) for literal in call.given]
     return numbers, {
-        name: one if isinstance(one, str) else _value(one, names, whole)
-        for name, one in call.named.items()
+        name: literal if isinstance(literal, str) else _evaluate_literal(literal, names, whole)
+        for name, literal in call.named.items()
     }
 
 
-def _number(text: str, names: Mapping[str, int], whole: str) -> int:
+def _read_number(text: str, names: Mapping[str, int], whole: str) -> int:
     try:
-        return _value(NumberReader(text).read(), names, whole)
+        return _evaluate_literal(NumberReader(text).read(), names, whole)
     except NotAnExpression as reason:
         raise _unreadable(reason, whole) from None
 
@@ -195,7 +195,7 @@ def _unreadable(reason: NotAnExpression, whole: str) -> LaunchError:
 
 def _constant(text: str, names: Mapping[str, int], whole: str) -> float:
     try:
-        number = float(text) if "." in text else _number(text, names, whole)
+        number = float(text) if "." in text else _read_number(text, names, whole)
     except ValueError:
         raise LaunchError(f"generator {whole!r}: {text!r} is no number") from None
     if isinstance(number, int) and not -(1 << 63) <= number < 1 << 64:
@@ -203,15 +203,15 @@ def _constant(text: str, names: Mapping[str, int], whole: str) -> float:
     return number
 
 
-def _value(one: Literal, names: Mapping[str, int], whole: str) -> int:
-    if not isinstance(one, (Constant, Variable, Operation)):
+def _evaluate_literal(literal: Literal, names: Mapping[str, int], whole: str) -> int:
+    if not isinstance(literal, (Constant, Variable, BinaryOperation)):
         raise LaunchError(f"generator {whole!r}: {_ALLOWED}")
     try:
-        return evaluate(one, names)
+        return evaluate(literal, names)
     except KeyError as missing:
         name = str(missing.args[0])
         listed = f"; the launch has: {', '.join(names)}" if names else ""
         known = close_matches(name, names) or listed
         raise LaunchError(f"generator {whole!r}: no integer argument {name!r}{known}") from None
     except ZeroDivisionError:
-        raise LaunchError(f"generator {whole!r}: {to_text(one)} divides by zero") from None
+        raise LaunchError(f"generator {whole!r}: {to_text(literal)} divides by zero") from None

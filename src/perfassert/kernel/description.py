@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from perfassert.errors import KernelError, check_kind, in_short
 from perfassert.kernel.access import Access, Direction
 from perfassert.kernel.addresses import read_accesses
-from perfassert.kernel.executed import Work
+from perfassert.kernel.executed import SampleWork
 from perfassert.kernel.field import Field, item_bytes
 from perfassert.kernel.graph import InstructionGraph, Latency, LatencyRule
 from perfassert.kernel.launch import Launch
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from perfassert.kernel.program import Program
 
 
-class Compiled(Protocol):
+class CompilableCode(Protocol):
     """Code that becomes a description once device and launch are known."""
 
     def bind(self, launch: Launch, arch: str, warp_size: int) -> tuple[BoundKernel, Launch]:
@@ -209,7 +209,7 @@ class Kernel(ABC):
         assumptions: tuple[Assumption, ...] = ()
         if any(n.touches_global for n in graph.nodes):
             accesses, assumptions = read_accesses(
-                fields, *_named(graph), {} if proxies is None else proxies
+                fields, *_named_accesses(graph), {} if proxies is None else proxies
             )
         elif proxies:
             raise KernelError(
@@ -230,7 +230,7 @@ class Kernel(ABC):
         )
 
 
-def _named(graph: InstructionGraph) -> tuple[list[str], list[str]]:
+def _named_accesses(graph: InstructionGraph) -> tuple[list[str], list[str]]:
     """The accesses of global memory that nodes name: loads and stores."""
     touching = [(n.access, n.produces) for n in graph.nodes if n.touches_global and n.access]
     loads, stores = ([text for text, load in touching if load is side] for side in (True, False))
@@ -245,16 +245,16 @@ class CompiledKernel(Kernel):
     a launch that has these already stays as it is.
     """
 
-    compiled: Compiled
+    compiled: CompilableCode
     spelled_out: Callable[[Launch], Launch] | None = None
 
-    def launched(self, launch: Launch) -> Launch:
+    def spell_out(self, launch: Launch) -> Launch:
         """The launch with the arguments that the code has."""
         return launch if self.spelled_out is None else self.spelled_out(launch)
 
     def bind(self, launch: Launch, arch: str, warp_size: int) -> tuple[BoundKernel, Launch]:
-        """See :meth:`Compiled.bind`."""
-        return self.compiled.bind(self.launched(launch), arch, warp_size)
+        """See :meth:`CompilableCode.bind`."""
+        return self.compiled.bind(self.spell_out(launch), arch, warp_size)
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
@@ -323,7 +323,7 @@ class GraphKernel(WrittenKernel):
     graph: InstructionGraph
     latencies: Mapping[str, LatencyRule] = field(default_factory=dict)
 
-    def placed(self) -> InstructionGraph:
+    def with_spaces(self) -> InstructionGraph:
         """The graph with spaces by pipelines, where neither a node nor its class says what it
         touches."""
         spaces = {
@@ -359,12 +359,12 @@ class BoundKernel(Description):
     code_bytes: int
     working: int | None = None
     standing: tuple[int, ...] = (0, 0, 0)
-    work: Work | None = None
+    work: SampleWork | None = None
     arithmetic: str = ""
 
 
 def _check_counts(kernel: Kernel, counts: Iterable[tuple[str, int]]) -> None:
-    """Make whole numbers of at least so much of them."""
+    """Make integers of at least so much of them."""
     for key, minimum in counts:
         what = f"kernel {in_short(kernel.name)}: {key}"
         number = to_integer(getattr(kernel, key), what, KernelError, minimum)

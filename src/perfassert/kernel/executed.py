@@ -85,8 +85,8 @@ class Pieces:
 
         ends = np.array([first, last], np.int64) << ADDRESS_BITS
         start, stop = np.searchsorted(self.keys, ends)
-        found: npt.NDArray[np.int64] = self.keys[start:stop] & ((1 << ADDRESS_BITS) - 1)
-        return found
+        numbers: npt.NDArray[np.int64] = self.keys[start:stop] & ((1 << ADDRESS_BITS) - 1)
+        return numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,7 @@ Extremes = tuple[float, float, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Issued:
+class IssueCounts:
     """How often the executed warps issued an instruction; of those that did, with how many active
     lanes; of a memory instruction, sectors of one execution."""
 
@@ -156,7 +156,7 @@ class Issued:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Work:
+class SampleWork:
     """How warps and blocks of the sample differ.
 
     ``counts``: by byte address, how often the warps of a block execute the instruction, those that
@@ -168,7 +168,7 @@ class Work:
     counts: Mapping[int, tuple[float, ...]]
     blocks: tuple[float, ...]
     longest: tuple[float, ...]
-    issued: Mapping[int, Issued] = field(default_factory=dict)
+    issued: Mapping[int, IssueCounts] = field(default_factory=dict)
 
     @property
     def uneven(self) -> bool:
@@ -195,7 +195,7 @@ class Executed:
     outside: tuple[tuple[int, str], ...] = ()
     touched: Mapping[tuple[int, str], Touched] = field(default_factory=dict)
     sampled: Sampled | None = None
-    work: Work | None = None
+    work: SampleWork | None = None
     on_chip: Sampled | None = None
     corrections: tuple[Assumption, ...] = ()
 

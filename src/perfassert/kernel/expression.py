@@ -40,38 +40,38 @@ class Variable:
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class BinaryOperation:
     """``left operator right`` with operator one of ``+ - * // %`` (floor semantics), or
     ``ceil_div``, a quotient rounded up."""
 
     operator: str
-    left: Expression
-    right: Expression
+    left: ExpressionTree
+    right: ExpressionTree
     column: int = 0
     text: str = ""
 
 
-Expression = Union[Constant, Variable, Operation]
+ExpressionTree = Union[Constant, Variable, BinaryOperation]
 
 
-def variables(expression: Expression) -> Iterator[Variable]:
+def variables(expression: ExpressionTree) -> Iterator[Variable]:
     """Every variable of the tree, from left to right."""
     if isinstance(expression, Variable):
         yield expression
-    elif isinstance(expression, Operation):
+    elif isinstance(expression, BinaryOperation):
         yield from variables(expression.left)
         yield from variables(expression.right)
 
 
-def varies(expression: Expression) -> bool:
+def varies(expression: ExpressionTree) -> bool:
     """Whether the value can differ between threads."""
     return any(v.name in COORDINATES for v in variables(expression))
 
 
-def evaluate(expression: Expression, names: Mapping[str, int]) -> int:
+def evaluate(expression: ExpressionTree, names: Mapping[str, int]) -> int:
     """The number; ``KeyError`` for a name that is not among ``names``, ``ZeroDivisionError``.
 
-    >>> evaluate(Operation("ceil_div", Variable("n"), Constant(16)), {"n": 100})
+    >>> evaluate(BinaryOperation("ceil_div", Variable("n"), Constant(16)), {"n": 100})
     7
     """
     if isinstance(expression, Constant):
@@ -88,23 +88,23 @@ _FUNCTIONS: dict[str, Callable[[int, int], int]] = {
 }  # fmt: skip
 
 
-def to_text(expression: Expression) -> str:
+def to_text(expression: ExpressionTree) -> str:
     """The tree as text, with parentheses only where they are needed."""
     if isinstance(expression, Constant):
         return str(expression.value)
     if isinstance(expression, Variable):
         return expression.name
     level = _LEVEL[expression.operator]
-    left = _bracketed(expression.left, level)
-    right = _bracketed(expression.right, level + (expression.operator != "+"))
+    left = _in_brackets(expression.left, level)
+    right = _in_brackets(expression.right, level + (expression.operator != "+"))
     return f"{left} {expression.operator} {right}"
 
 
 _LEVEL = {"+": 1, "-": 1, "*": 2, "//": 2, "%": 2}
 
 
-def _bracketed(expression: Expression, level: int) -> str:
+def _in_brackets(expression: ExpressionTree, level: int) -> str:
     text = to_text(expression)
-    if isinstance(expression, Operation) and _LEVEL[expression.operator] < level:
+    if isinstance(expression, BinaryOperation) and _LEVEL[expression.operator] < level:
         return f"({text})"
     return f"({text})" if isinstance(expression, Constant) and expression.value < 0 else text

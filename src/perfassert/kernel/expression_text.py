@@ -10,9 +10,9 @@ import ast
 from dataclasses import dataclass
 from typing import NoReturn, Union
 
-from perfassert.kernel.expression import Constant, Expression, Operation, Variable
+from perfassert.kernel.expression import BinaryOperation, Constant, ExpressionTree, Variable
 
-Literal = Union[Expression, str, float, None, tuple["Literal", ...]]
+Literal = Union[ExpressionTree, str, float, None, tuple["Literal", ...]]
 """An argument in a call: an expression, or what stands for itself."""
 _OPERATORS: dict[type[ast.operator], str] = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "//", ast.Mod: "%",
@@ -41,7 +41,7 @@ class Reader:
         self.text = text
         self.origin = origin
 
-    def read(self) -> Expression:
+    def read(self) -> ExpressionTree:
         """The whole text; raises :class:`NotAnExpression`."""
         try:
             return self.expression(self.tree())
@@ -64,7 +64,7 @@ class Reader:
         before = self.text.encode()[: node.col_offset]
         raise NotAnExpression(reason, len(before.decode(errors="ignore")))
 
-    def expression(self, node: ast.expr) -> Expression:
+    def expression(self, node: ast.expr) -> ExpressionTree:
         """A part of the text."""
         if isinstance(node, ast.Constant):
             if type(node.value) is not int:
@@ -86,22 +86,27 @@ class Reader:
             return self.call(node, node.func.id)
         self.fail(self.allowed, node)
 
-    def variable(self, name: str, node: ast.expr) -> Expression:
+    def variable(self, name: str, node: ast.expr) -> ExpressionTree:
         """``n`` or ``threadIdx.x``."""
         return Variable(name, node.col_offset, self.origin)
 
-    def element(self, node: ast.Subscript) -> Expression:
+    def element(self, node: ast.Subscript) -> ExpressionTree:
         """``index[x]``."""
         self.fail(self.allowed, node)
 
     def operation(
-        self, operator: str, left: Expression, right: Expression, node: ast.expr, second: ast.expr
-    ) -> Expression:
+        self,
+        operator: str,
+        left: ExpressionTree,
+        right: ExpressionTree,
+        node: ast.expr,
+        second: ast.expr,
+    ) -> ExpressionTree:
         """``left operator right``, the latter at ``second``; errors are about that in products."""
         place = second if operator in ("*", "//", "%") else node
-        return Operation(operator, left, right, place.col_offset, self.origin)
+        return BinaryOperation(operator, left, right, place.col_offset, self.origin)
 
-    def call(self, node: ast.Call, name: str) -> Expression:
+    def call(self, node: ast.Call, name: str) -> ExpressionTree:
         """``ceil_div(a, b)``."""
         if name not in self.functions:
             known = ", ".join(f"{f}(a, b)" for f in self.functions)
@@ -118,14 +123,14 @@ class NumberReader(Reader):
     allowed = "only + - * // %, ceil_div(a, b) and parentheses over whole numbers are allowed"
     functions = ("ceil_div",)
 
-    def variable(self, name: str, node: ast.expr) -> Expression:
+    def variable(self, name: str, node: ast.expr) -> ExpressionTree:
         if "." in name:
             self.fail(self.allowed, node)
         return super().variable(name, node)
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ParsedCall:
     """``function(given, …, name=value, …)``."""
 
     function: str
@@ -133,7 +138,7 @@ class Call:
     named: dict[str, Literal]
 
 
-def read_call(text: str) -> Call:
+def read_call(text: str) -> ParsedCall:
     """A call whose arguments are expressions, texts, numbers and tuples; raises
     :class:`NotAnExpression`.
 
@@ -146,7 +151,7 @@ def read_call(text: str) -> Call:
         raise NotAnExpression("not a call")
     if any(k.arg is None for k in node.keywords):
         reader.fail(reader.allowed, node)
-    return Call(
+    return ParsedCall(
         node.func.id,
         tuple(_literal(reader, a) for a in node.args),
         {str(k.arg): _literal(reader, k.value) for k in node.keywords},

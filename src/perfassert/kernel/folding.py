@@ -15,15 +15,15 @@ from perfassert.kernel.description import AccessKernel
 from perfassert.kernel.expression import (
     AXES,
     COORDINATES,
+    BinaryOperation,
     Constant,
-    Expression,
-    Operation,
+    ExpressionTree,
     Variable,
     variables,
 )
 
 
-def folded(
+def fold_kernel(
     kernel: AccessKernel, fold: Sequence[int], names: Mapping[str, int] | None = None
 ) -> AccessKernel:
     """The kernel whose threads make ``fold`` = (x, y, z) updates each; what several of them load
@@ -40,7 +40,7 @@ def folded(
     accesses = {
         _meaning(moved, names or {}): moved
         for access in kernel.accesses
-        for moved in _moved(access, fold)
+        for moved in _folded_accesses(access, fold)
     }
     return replace(
         kernel,
@@ -50,28 +50,30 @@ def folded(
     )
 
 
-def _moved(access: Access, fold: Sequence[int]) -> Iterator[Access]:
+def _folded_accesses(access: Access, fold: Sequence[int]) -> Iterator[Access]:
     """The access of each update that a thread makes."""
     used = {v.name for subscript in access.subscripts for v in variables(subscript)}
     if own := sorted((used & set(COORDINATES)) - set(AXES)):
         raise KernelError(f"{access.span}: folding needs x, y and z instead of {', '.join(own)}")
     for steps in product(*map(range, fold)):
         places = {a: (f, s) for a, f, s in zip(AXES, fold, steps, strict=True)}
-        subscripts = tuple(_substituted(s, places) for s in access.subscripts)
+        subscripts = tuple(_substitute(s, places) for s in access.subscripts)
         yield replace(access, subscripts=subscripts)
 
 
-def _substituted(expression: Expression, places: Mapping[str, tuple[int, int]]) -> Expression:
+def _substitute(
+    expression: ExpressionTree, places: Mapping[str, tuple[int, int]]
+) -> ExpressionTree:
     """``y`` → ``factor * y + step``."""
-    if isinstance(expression, Operation):
-        left, right = (_substituted(e, places) for e in (expression.left, expression.right))
+    if isinstance(expression, BinaryOperation):
+        left, right = (_substitute(e, places) for e in (expression.left, expression.right))
         return replace(expression, left=left, right=right)
     if not isinstance(expression, Variable) or expression.name not in places:
         return expression
     at = expression.column, expression.text
     factor, step = places[expression.name]
-    first = expression if factor == 1 else Operation("*", Constant(factor), expression, *at)
-    return first if step == 0 else Operation("+", first, Constant(step), *at)
+    first = expression if factor == 1 else BinaryOperation("*", Constant(factor), expression, *at)
+    return first if step == 0 else BinaryOperation("+", first, Constant(step), *at)
 
 
 def _meaning(access: Access, names: Mapping[str, int]) -> tuple[object, ...]:

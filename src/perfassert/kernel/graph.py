@@ -70,7 +70,7 @@ class Latency:
 
 
 LatencyRule = Union[Latency, Callable[[int], Latency]]
-"""A latency, or a function of the resident warps of a compute unit that gives one."""
+"""A latency, or a function of the resident warps of an SM that gives one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +174,7 @@ class Node:
 
 
 class ItemKind(str, Enum):
-    """What stands in a body."""
+    """Kinds of entries of a body."""
 
     NODE = "node"
     LOOP = "loop"
@@ -387,7 +387,7 @@ class CarriedRef:
     init: NodeRef | CarriedRef | None
 
 
-Value = Union[NodeRef, CarriedRef]
+NodeOutput = Union[NodeRef, CarriedRef]
 
 
 @dataclass
@@ -395,7 +395,7 @@ class _Draft:
     """A node before its edges can be resolved."""
 
     node: Node
-    inputs: tuple[Value, ...]
+    inputs: tuple[NodeOutput, ...]
 
 
 @dataclass
@@ -420,7 +420,7 @@ class LoopBody:
         self._builder = builder
         self._index = index
 
-    def carried(self, name: str, init: Value | None = None, distance: int = 1) -> CarriedRef:
+    def carried(self, name: str, init: NodeOutput | None = None, distance: int = 1) -> CarriedRef:
         """Value of a node from an earlier iteration of this loop.
 
         Args:
@@ -506,7 +506,7 @@ class GraphBuilder:
     def op(
         self,
         operation: str,
-        *inputs: Value,
+        *inputs: NodeOutput,
         name: str = "",
         produces: bool = True,
         access: str | None = None,
@@ -546,7 +546,7 @@ class GraphBuilder:
             signal=copied,
         )  # fmt: skip
 
-    def barrier(self, *nodes: Value, span: SourceSpan | None = None) -> NodeRef:
+    def barrier(self, *nodes: NodeOutput, span: SourceSpan | None = None) -> NodeRef:
         """Add a barrier of the block, of class ``"barrier"``; everything later waits for it.
 
         It is complete for all warps Λ after the last of them has issued it.
@@ -582,7 +582,7 @@ class GraphBuilder:
         return ChannelRef(self, index)
 
     def arrive(
-        self, channel: ChannelRef, *inputs: Value, expects: int = 0, operation: str = "arrive"
+        self, channel: ChannelRef, *inputs: NodeOutput, expects: int = 0, operation: str = "arrive"
     ) -> NodeRef:
         """Add an arrival at the channel's next phase.
 
@@ -600,7 +600,7 @@ class GraphBuilder:
         return self._add(operation, inputs, produces=False, signal=signal)
 
     def wait(
-        self, channel: ChannelRef, *inputs: Value, lead: int = 0, operation: str = "wait"
+        self, channel: ChannelRef, *inputs: NodeOutput, lead: int = 0, operation: str = "wait"
     ) -> NodeRef:
         """Add a wait for the channel's next phase; everything later in the warp waits for it.
 
@@ -619,7 +619,7 @@ class GraphBuilder:
         signal = Signal(self._channel(channel), waits=True, lead=lead)
         return self._add(operation, inputs, fence=True, partial=True, signal=signal)
 
-    def meet(self, channel: ChannelRef, *inputs: Value, operation: str = BARRIER) -> NodeRef:
+    def meet(self, channel: ChannelRef, *inputs: NodeOutput, operation: str = BARRIER) -> NodeRef:
         """Add an arrival and a wait for its phase, as at a named barrier.
 
         Args:
@@ -658,15 +658,15 @@ class GraphBuilder:
             GraphError: no warp, or a number below 0.
         """
         try:
-            given = list(islice(warps, MOST_WARPS + 1))
+            members = list(islice(warps, MOST_WARPS + 1))
         except TypeError:
             raise GraphError(
                 f"only(): warps must be several numbers, not {in_short(warps)}"
             ) from None
-        if not given:
+        if not members:
             raise GraphError("only(): warps must be one or several whole numbers")
         chosen = frozenset(
-            to_integer(w, "only(): a warp's number", GraphError, 0, MOST_WARPS - 1) for w in given
+            to_integer(w, "only(): a warp's number", GraphError, 0, MOST_WARPS - 1) for w in members
         )
         return _OnlyContext(self, chosen)
 
@@ -710,7 +710,7 @@ class GraphBuilder:
         """Close the innermost loop; used by ``with g.loop(...)``."""
         self.open_loops.pop()
 
-    def check_initial(self, name: str, init: Value, loop: int) -> None:
+    def check_initial(self, name: str, init: NodeOutput, loop: int) -> None:
         """Raise :class:`GraphError` unless a carried value's ``init`` is from before the loop.
 
         Args:
@@ -732,7 +732,7 @@ class GraphBuilder:
     def _items(self) -> list[BodyItem]:
         return self._loops[self.open_loops[-1]].body if self.open_loops else self._body
 
-    def _add(self, operation: str, inputs: tuple[Value, ...], **more: object) -> NodeRef:
+    def _add(self, operation: str, inputs: tuple[NodeOutput, ...], **more: object) -> NodeRef:
         index = len(self._drafts)
         name = more.get("name", "")
         if name and name in self._names:
@@ -765,11 +765,11 @@ class GraphBuilder:
         if isinstance(value, CarriedRef) and value.loop not in self.open_loops:
             raise GraphError(f"{where}: carried {in_short(value.name)} is used outside its loop")
 
-    def _edge(self, graph: InstructionGraph, consumer: Node, value: Value) -> Edge:
+    def _edge(self, graph: InstructionGraph, consumer: Node, value: NodeOutput) -> Edge:
         return Edge(tuple(self._sources(graph, consumer, value)))
 
     def _sources(
-        self, graph: InstructionGraph, consumer: Node, value: Value | None
+        self, graph: InstructionGraph, consumer: Node, value: NodeOutput | None
     ) -> Iterator[Source]:
         while isinstance(value, CarriedRef):
             producer = self._names.get(value.name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from perfassert.errors import PerfAssertError, close_matches
-from perfassert.kernel.expression import Expression, evaluate, variables
+from perfassert.kernel.expression import ExpressionTree, evaluate, variables
 from perfassert.kernel.expression_text import NotAnExpression, NumberReader
 
 
@@ -15,7 +15,7 @@ def evaluate_integer(text: str, names: Mapping[str, int], error: type[PerfAssert
     Besides ``+ - * // %`` there is ``ceil_div(a, b)``, a quotient rounded up.
     """
     try:
-        return evaluate(_read(text, error), names)
+        return evaluate(_read_expression(text, error), names)
     except KeyError as missing:
         name = str(missing.args[0])
         hint = close_matches(name, names) or "; give it in Launch.args"
@@ -28,12 +28,12 @@ def evaluate_integer(text: str, names: Mapping[str, int], error: type[PerfAssert
 
 def integer_names(text: str, error: type[PerfAssertError]) -> frozenset[str]:
     """The names that an expression rests on; raises ``error`` where it is none."""
-    return frozenset(v.name for v in variables(_read(text, error)))
+    return frozenset(v.name for v in variables(_read_expression(text, error)))
 
 
-def _read(text: str, error: type[PerfAssertError]) -> Expression:
+def _read_expression(text: str, error: type[PerfAssertError]) -> ExpressionTree:
     try:
         return NumberReader(text).read()
     except NotAnExpression as reason:
-        said = "not an expression" if str(reason).startswith("not an") else reason
-        raise error(f"{text!r}: {said}") from None
+        problem = "not an expression" if str(reason).startswith("not an") else reason
+        raise error(f"{text!r}: {problem}") from None

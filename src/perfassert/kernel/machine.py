@@ -69,7 +69,7 @@ class Kind(Enum):
     MATCH = "lanes with the same a (all)"
     REDUCE = "over active lanes (Combining, signed)"
     FIRST = "a of the first active lane (for all lanes, whatever the guard)"
-    LOAD = "words at an address (see Memory)"
+    LOAD = "words at an address (see MemoryOperand)"
     STORE = "words to an address"
     ATOMIC = "read, combine, write; lanes in order"
     MATRIX_LOAD = "rows of 16 bytes at each lane's address; result unknown"
@@ -131,7 +131,7 @@ class Space(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class MemoryOperand:
     """What a memory operation touches: ``bytes`` per lane at ``a · scale + b + offset``.
 
     Its first sources are the pairs ``a`` and ``b`` (for all but global and generic addresses only
@@ -162,7 +162,7 @@ class Micro:
     targets: tuple[int, ...] = ()
     sources: tuple[int, ...] = ()
     detail: tuple[int, ...] = ()
-    memory: Memory | None = None
+    memory: MemoryOperand | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,17 +189,17 @@ class MachineInstruction:
 
     def read_registers(self) -> tuple[int, ...]:
         """Registers of which it needs the value that they have before it, the guard first."""
-        found = dict.fromkeys((self.guard,) if self.guard > 0 else ())
+        registers = dict.fromkeys((self.guard,) if self.guard > 0 else ())
         written: set[int] = set()
         for operation in self.operations:
-            found.update((s, None) for s in operation.sources if s not in written)
+            registers.update((s, None) for s in operation.sources if s not in written)
             written.update(operation.targets)
         for operation in self.inputs:
-            found.update((s, None) for s in operation.sources if s not in written)
-        return tuple(r for r in dict.fromkeys((*found, *self.reads)) if r > 0)
+            registers.update((s, None) for s in operation.sources if s not in written)
+        return tuple(r for r in dict.fromkeys((*registers, *self.reads)) if r > 0)
 
 
-class Source(Enum):
+class PresetSource(Enum):
     """What fills a register before the first instruction."""
 
     LITERAL = "literal"
@@ -219,7 +219,7 @@ class Preset:
     """
 
     register: int
-    source: Source
+    source: PresetSource
     value: int = 0
     bank: int = 0
     name: str = ""

@@ -1,6 +1,6 @@
 """Compiled code as a description: instructions, flow of control, accesses as closed forms.
 
-Values are those of :class:`~perfassert.kernel.symbols.Symbols`, over the names of
+Values are expressions of :mod:`~perfassert.kernel.expression_pool`, over the names of
 :mod:`perfassert.kernel.names`. The description holds for every launch.
 """
 
@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from perfassert.kernel.access import Direction
+from perfassert.kernel.expression_pool import Expression, ExpressionPool
 from perfassert.kernel.graph import loop_chain
 from perfassert.kernel.memo import Memo
 from perfassert.kernel.names import Argument, Name
 from perfassert.kernel.roles import CountedWait, Role
-from perfassert.kernel.symbols import Symbols, Value
 from perfassert.source import Assumption, SourceSpan
 
 CLUSTER = "shared memory of the cluster"
@@ -35,7 +35,7 @@ class MemoryAccess:
     space: str
     direction: Direction
     bytes: int
-    address: Value
+    address: Expression
     atomic: bool = False
     unresolved: str = ""
     text: str = ""
@@ -56,13 +56,13 @@ class BarrierUse:
     """
 
     kind: str
-    barrier: Value
+    barrier: Expression
     arrives: bool = False
     waits: bool = False
     copies: bool = False
-    parity: Value | None = None
-    threads: Value | None = None
-    bytes: Value | None = None
+    parity: Expression | None = None
+    threads: Expression | None = None
+    bytes: Expression | None = None
     late: bool = False
     gathers: bool = False
 
@@ -78,9 +78,9 @@ class BulkCopy:
     """
 
     direction: Direction
-    address: Value
-    coordinates: tuple[Value, ...]
-    size: Value | None
+    address: Expression
+    coordinates: tuple[Expression, ...]
+    size: Expression | None
     field: str = ""
     unresolved: str = ""
     multicast: bool = False
@@ -114,7 +114,7 @@ class ProgramInstruction:
     waits: tuple[int, ...]
     defines: tuple[str, ...]
     uses: tuple[str, ...]
-    guard: Value | None
+    guard: Expression | None
     accesses: tuple[MemoryAccess, ...]
     fence: bool = False
     address: int = -1
@@ -125,7 +125,7 @@ class ProgramInstruction:
     meets: BarrierUse | None = None
     closes: int = -1
     bulk: BulkCopy | None = None
-    sleeps: Value | None = None
+    sleeps: Expression | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ class ProgramBlock:
     start: int
     stop: int
     loop: int
-    condition: Value
+    condition: Expression
     skipped: str = ""
     successors: tuple[int, ...] = ()
 
@@ -157,8 +157,8 @@ class ProgramLoop:
     parent: int
     header: int
     blocks: frozenset[int]
-    entry: Value
-    trips: Value | None
+    entry: Expression
+    trips: Expression | None
     reason: str
     last: frozenset[int] | None
     span: SourceSpan | None
@@ -210,7 +210,7 @@ class Program:
     """
 
     arch: str
-    symbols: Symbols
+    symbols: ExpressionPool
     instructions: tuple[ProgramInstruction, ...]
     blocks: Mapping[int, ProgramBlock]
     order: tuple[int, ...]
@@ -218,7 +218,7 @@ class Program:
     parameters: tuple[Parameter, ...]
     code_bytes: int
     assumptions: tuple[Assumption, ...]
-    loaded: Mapping[Name, Value] = field(default_factory=dict)
+    loaded: Mapping[Name, Expression] = field(default_factory=dict)
     sizes: Mapping[str, int] = field(default_factory=dict)
     tables: frozenset[str] = frozenset()
     found: Memo = field(default_factory=Memo, repr=False)

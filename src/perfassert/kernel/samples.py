@@ -21,7 +21,7 @@ STALLS = (
     "constant_dependency", "execution_dependency", "shared_dependency", "write_after_read",
     "synchronization", "memory_throttle", "pipe_busy", "instruction_fetch", "sleeping", "other",
 )  # fmt: skip
-"""What is reported: memory and execution dependencies told apart by who is to blame (Figure 5)."""
+"""What is reported; what is to blame distinguishes memory and execution dependencies (Figure 5)."""
 
 
 @dataclass(frozen=True, slots=True)

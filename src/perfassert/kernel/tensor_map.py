@@ -76,8 +76,8 @@ class TensorMap:
         )
         dense = [prod(extents[i + 1 :]) * self.item_bytes for i in range(len(extents) - 1)]
         given = dense if strides is None else strides
-        held = _numbers("strides", given, len(extents) - 1) if len(extents) > 1 else ()
-        object.__setattr__(self, "strides", held)
+        lengths = _numbers("strides", given, len(extents) - 1) if len(extents) > 1 else ()
+        object.__setattr__(self, "strides", lengths)
         swizzle = to_integer(swizzle, "TensorMap: swizzle", LaunchError)
         if swizzle not in _SWIZZLES:
             raise LaunchError(

@@ -10,7 +10,7 @@ import numpy as np
 from perfassert.engines.execution.memory import Region, pointer
 from perfassert.engines.execution.presets import ArgumentValue
 from perfassert.frontends.binding.arguments import content
-from perfassert.frontends.binding.encoding import encoded, flat, packed
+from perfassert.frontends.binding.encoding import encode, flat, pack
 from perfassert.kernel.buffer import Buffer
 from perfassert.kernel.contents import contents
 from perfassert.kernel.launch import Launch
@@ -69,7 +69,7 @@ class _Arguments:
     def _bytes(self, parameter: Parameter, value: Any) -> bytes | None:
         if isinstance(value, Buffer):
             address = self._address(parameter.name)
-            return None if address is None else packed(address, _POINTER)
+            return None if address is None else pack(address, _POINTER)
         if isinstance(value, Mapping):
             return self._structure(parameter, value)
         if value is _NOT_GIVEN or (value is None and not parameter.pointer):
@@ -98,10 +98,10 @@ class _Arguments:
                 address = self._address(parameter.at(member.offset))
                 if address is None:
                     return None
-                part = packed(address, _POINTER)
+                part = pack(address, _POINTER)
             else:
-                number = encoded(element, member.dtype, member.size, member.pointer)
-                part = packed(number, member.size)
+                number = encode(element, member.dtype, member.size, member.pointer)
+                part = pack(number, member.size)
             content[member.offset : member.offset + len(part)] = part
             known[member.offset : member.offset + len(part)] = b"\1" * len(part)
         wanted = [m.offset for m in parameter.members] or range(parameter.size)

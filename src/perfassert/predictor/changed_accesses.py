@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from math import prod
 
-from perfassert.kernel.affine import Affine, Call, Quotient, Symbol
+from perfassert.kernel.affine import Affine, AffineCall, Quotient, Symbol
 from perfassert.kernel.bound import BoundAccess
 from perfassert.kernel.buffer import Buffer
 from perfassert.kernel.description import BoundKernel
@@ -40,7 +40,7 @@ def _room(access: BoundAccess, launch: Launch) -> int:
     given = launch.args.get(access.field) if isinstance(launch.args, Mapping) else None
     if isinstance(given, Buffer) and given.shape:
         return prod(given.shape) * access.bytes
-    if any(isinstance(symbol, (Quotient, Call)) for symbol, _ in access.address.terms):
+    if any(isinstance(symbol, (Quotient, AffineCall)) for symbol, _ in access.address.terms):
         return access.bytes << _UNKNOWN
     extents = _extents(access, launch)
     reach = sum(abs(c) * (extents.get(s, 1) - 1) for s, c in access.address.terms)

@@ -201,7 +201,7 @@ def _join_to_code(samples: MeasuredSamples, program: Program) -> Samples:
     for i in program.instructions:
         at.setdefault(i.address, []).append(i.index)
     listing = [(address, program.instructions[at[address][0]].text) for address in sorted(at)]
-    joined = samples.joined(listing)
+    joined = samples.join_listing(listing)
     places = [at[address] for address, _ in listing]
     counts = {
         (index, reason): count.times(1 / len(places[n]))

@@ -36,10 +36,10 @@ _INSTRUCTIONS = 400_000  # of warps, beyond those: half spread, half in a row
 
 def bind_kernel(kernel: Kernel, launch: Launch, device: Device) -> tuple[Description, Launch]:
     """The kernel for the launch; what it would have to guess is counted in executed blocks."""
-    launch = kernel.launched(launch) if isinstance(kernel, CompiledKernel) else launch
+    launch = kernel.spell_out(launch) if isinstance(kernel, CompiledKernel) else launch
     code = kernel.compiled if isinstance(kernel, CompiledKernel) else None
     if isinstance(code, PerLaunch):
-        code, launch = code.built(launch, device.arch, device.warp_size)
+        code, launch = code.build_for(launch, device.arch, device.warp_size)
     if not isinstance(code, (CompiledCode, BuiltCode)):
         return kernel.bind(launch, device.arch, device.warp_size)
     described, effective_launch = code.bind(launch, device.arch, device.warp_size)

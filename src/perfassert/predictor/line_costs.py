@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from perfassert.kernel.description import BoundKernel, CompiledKernel
-from perfassert.kernel.executed import Extremes, Issued, Work
+from perfassert.kernel.executed import Extremes, IssueCounts, SampleWork
 from perfassert.kernel.launch import Launch
 from perfassert.kernel.program import Program
 from perfassert.prediction.prediction import Prediction
@@ -93,9 +93,9 @@ def _three(values: Iterable[float]) -> _Cost:
     return first, second, third
 
 
-def _execution_texts(program: Program, work: Work | None) -> dict[tuple[str, int], str]:
+def _execution_texts(program: Program, work: SampleWork | None) -> dict[tuple[str, int], str]:
     """Of the instruction of each line that warps execute most, and the most sectors of any."""
-    most: dict[tuple[str, int], Issued] = {}
+    most: dict[tuple[str, int], IssueCounts] = {}
     sectors: dict[tuple[str, int], Extremes] = {}
     for instruction in program.instructions if work is not None else ():
         issued = None if work is None else work.issued.get(instruction.address)
@@ -110,7 +110,7 @@ def _execution_texts(program: Program, work: Work | None) -> dict[tuple[str, int
     return {at: _execution_text(issued, sectors.get(at)) for at, issued in most.items()}
 
 
-def _execution_text(issued: Issued, sectors: Extremes | None) -> str:
+def _execution_text(issued: IssueCounts, sectors: Extremes | None) -> str:
     touched = f" and {_extremes(sectors)} sectors" if sectors else ""
     return (
         f"executed {_extremes(issued.executions)} times by a warp, with {_extremes(issued.lanes)} "

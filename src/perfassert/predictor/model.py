@@ -22,7 +22,7 @@ from perfassert.kernel.description import (
     GraphKernel,
     Kernel,
 )
-from perfassert.kernel.executed import Work
+from perfassert.kernel.executed import SampleWork
 from perfassert.kernel.graph import BodyItem, InstructionGraph, ItemKind, Latency, LatencyRule, Node
 from perfassert.kernel.launch import Launch
 from perfassert.predictor.executed import bind_kernel
@@ -185,7 +185,7 @@ def make_model(
     )  # fmt: skip
 
 
-def uneven_work(kernel: Description) -> Work | None:
+def uneven_work(kernel: Description) -> SampleWork | None:
     """How executed blocks differ, where no closed form tells which blocks do what."""
     if not isinstance(kernel, BoundKernel) or kernel.working is not None:
         return None
@@ -208,7 +208,7 @@ def _graph(kernel: Description) -> InstructionGraph:
     if isinstance(kernel, BoundKernel):
         return kernel.graph
     if isinstance(kernel, GraphKernel):
-        return with_touches(kernel.placed(), kernel)
+        return with_touches(kernel.with_spaces(), kernel)
     assert isinstance(kernel, AccessKernel)
     return with_touches(access_graph(kernel), kernel)
 

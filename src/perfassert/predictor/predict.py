@@ -14,7 +14,7 @@ from perfassert.hardware.matrix import MatrixVariant
 from perfassert.hardware.model import Device
 from perfassert.hardware.occupancy import Occupancy
 from perfassert.kernel.description import BoundKernel, CompiledKernel, Kernel
-from perfassert.kernel.executed import Issued
+from perfassert.kernel.executed import IssueCounts
 from perfassert.kernel.launch import Launch
 from perfassert.kernel.program import CLUSTER
 from perfassert.prediction.prediction import Diagnosis, OccupancyResult, Prediction, Resources
@@ -247,7 +247,7 @@ def single_dependencies(prediction: Prediction) -> tuple[float, float]:
 
 def access_costs(
     kernel: Kernel, launch: Launch, device: Device
-) -> tuple[dict[int, list[tuple[float, float]]], tuple[Assumption, ...], Mapping[int, Issued]]:
+) -> tuple[dict[int, list[tuple[float, float]]], tuple[Assumption, ...], Mapping[int, IssueCounts]]:
     """Of compiled code: wavefronts and sectors per warp instruction of each access, by number of
     the instruction in its program; what the binding had to assume; and, by address, what executed
     warps did, where a sample of blocks was executed."""

@@ -24,7 +24,7 @@ from perfassert.engines.execution.slicing import control_slice
 from perfassert.frontends.cuda.kernels import Rare
 from perfassert.kernel.access import Direction
 from perfassert.kernel.launch import Launch
-from perfassert.kernel.machine import Kind, MachineCode, Micro, Preset, Relation, Source
+from perfassert.kernel.machine import Kind, MachineCode, Micro, Preset, PresetSource, Relation
 from perfassert.kernel.program import Program
 
 _BLOCKS = 2
@@ -110,7 +110,9 @@ def _with_ordinary_numbers(machine: MachineCode, loads: Mapping[int, str]) -> Ma
             for place, target in enumerate(operation.targets):
                 value, word = divmod(place, _WORDS[dtype])
                 register = machine.registers + len(presets)
-                presets.append(Preset(register, Source.ORDINARY, 8 * number + value, word, dtype))
+                presets.append(
+                    Preset(register, PresetSource.ORDINARY, 8 * number + value, word, dtype)
+                )
                 operations.append(Micro(Kind.MOVE, (target,), (register,)))
         instructions[number] = replace(instruction, operations=tuple(operations))
     return replace(

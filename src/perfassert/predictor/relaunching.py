@@ -17,7 +17,7 @@ def axes_asked_for(program: Program) -> tuple[frozenset[str], frozenset[str]]:
         str(symbols.atoms[a].name)
         for i in program.instructions
         for access in i.accesses
-        for a in symbols.inside(access.address)
+        for a in symbols.free_atoms(access.address)
     }
     return tuple(
         frozenset(n[-1] for n in names if n.startswith(f"{builtin}."))

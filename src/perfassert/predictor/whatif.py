@@ -13,7 +13,7 @@ from perfassert.hardware.model import Device
 from perfassert.kernel.description import (
     AccessKernel,
     BoundKernel,
-    Compiled,
+    CompilableCode,
     CompiledKernel,
     GraphKernel,
     Kernel,
@@ -95,7 +95,7 @@ def _change_kernel(kernel: Kernel, changes: Mapping[str, Any]) -> Kernel:
 class Changed:
     """Compiled code of which something is said to be otherwise than the compiler made it."""
 
-    compiled: Compiled
+    compiled: CompilableCode
     changes: tuple[tuple[str, Any], ...]
 
     def bind(self, launch: Launch, arch: str, warp_size: int) -> tuple[BoundKernel, Launch]:

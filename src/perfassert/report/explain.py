@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
-from perfassert.kernel.executed import Extremes, Issued
+from perfassert.kernel.executed import Extremes, IssueCounts
 from perfassert.kernel.program import Program, ProgramInstruction
 from perfassert.prediction.prediction import Prediction, assumption_data
 from perfassert.report.expressions import access_text, parameter_names, value_text
@@ -76,7 +76,7 @@ def text(
     costs: Costs,
     assumptions: Sequence[Assumption],
     prediction: Prediction | None = None,
-    issued: Mapping[int, Issued] = MappingProxyType({}),
+    issued: Mapping[int, IssueCounts] = MappingProxyType({}),
 ) -> Text:
     """The report as ``perfassert explain`` prints it; ``prediction``: of the launch, if there is
     one; ``issued``: by address, what executed warps did."""
@@ -120,10 +120,10 @@ def text(
     return join(parts)
 
 
-def executed_lines(program: Program, issued: Mapping[int, Issued]) -> dict[str, Issued]:
+def executed_lines(program: Program, issued: Mapping[int, IssueCounts]) -> dict[str, IssueCounts]:
     """What executed warps did, by line: of its most executed instruction, with the most sectors of
     any of its accesses."""
-    by_place: dict[str, Issued] = {}
+    by_place: dict[str, IssueCounts] = {}
     for instruction in sorted(
         _reachable_instructions(program), key=lambda i: (i.span is None, str(i.span))
     ):
@@ -187,7 +187,7 @@ def to_dict(
     costs: Costs,
     assumptions: Sequence[Assumption],
     prediction: Prediction | None = None,
-    issued: Mapping[int, Issued] = MappingProxyType({}),
+    issued: Mapping[int, IssueCounts] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """The same as plain data; ``wavefronts`` and ``sectors`` are null where no launch is given."""
     resolved, total = closed_form_share(program)

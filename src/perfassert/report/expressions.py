@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from perfassert.kernel.expression_pool import Atom, Expression, ExpressionPool
 from perfassert.kernel.names import Argument, Name
 from perfassert.kernel.program import MemoryAccess, Program
-from perfassert.kernel.symbols import Atom, Symbols, Value
 
 _INFIX = {"//": "//", "&": "&", "|": "|", "^": "^", "<<": "<<", "<": "<", "==": "=="}
 _NEGATED = {"<": ">=", "==": "!="}
@@ -30,7 +30,9 @@ def parameter_names(program: Program) -> dict[Name, str]:
     return {Argument(i): p.name for i, p in enumerate(program.parameters)}
 
 
-def value_text(symbols: Symbols, value: Value, names: Mapping[Name, str], depth: int = 0) -> str:
+def value_text(
+    symbols: ExpressionPool, value: Expression, names: Mapping[Name, str], depth: int = 0
+) -> str:
     """A sum of products; what is nested too deeply is shown as ``…``."""
     if depth > _DEEPEST:
         return "…"
@@ -55,7 +57,9 @@ def _order(term: _Term) -> tuple[bool, int]:
     return (not term[0], -len(term[0]))
 
 
-def _terms(symbols: Symbols, value: Value, names: Mapping[Name, str], depth: int) -> list[_Term]:
+def _terms(
+    symbols: ExpressionPool, value: Expression, names: Mapping[Name, str], depth: int
+) -> list[_Term]:
     """Factors and coefficients; ``threadIdx.a + blockDim.a · blockIdx.a`` is written as ``a``."""
     terms = {
         tuple(sorted(_atom_text(symbols, symbols.atoms[a], names, depth) for a in monomial)): c
@@ -77,7 +81,7 @@ def _terms(symbols: Symbols, value: Value, names: Mapping[Name, str], depth: int
     return [(list(factors), c) for factors, c in terms.items()]
 
 
-def _atom_text(symbols: Symbols, atom: Atom, names: Mapping[Name, str], depth: int) -> str:
+def _atom_text(symbols: ExpressionPool, atom: Atom, names: Mapping[Name, str], depth: int) -> str:
     if not atom.function:
         return names.get(atom.name, str(atom.name))
     if atom.function == "data":
@@ -93,7 +97,7 @@ def _atom_text(symbols: Symbols, atom: Atom, names: Mapping[Name, str], depth: i
     return f"{atom.function}({', '.join(inner)})"
 
 
-def _inverse(symbols: Symbols, atom: Atom, names: Mapping[Name, str], depth: int) -> str:
+def _inverse(symbols: ExpressionPool, atom: Atom, names: Mapping[Name, str], depth: int) -> str:
     """``a >= b`` for ``not(a < b)``."""
     (argument,) = atom.arguments
     if len(argument.terms) != 1 or len(argument.terms[0][0]) != 1:

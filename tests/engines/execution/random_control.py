@@ -15,8 +15,8 @@ from perfassert.kernel.machine import (
     MachineInstruction,
     Micro,
     Preset,
+    PresetSource,
     Relation,
-    Source,
 )
 
 VARIABLES = 3
@@ -180,7 +180,7 @@ class Assembler:
         if value not in self.literals:
             register = 1000 + len(self.literals)
             self.literals[value] = register
-            self.presets.append(Preset(register, Source.LITERAL, value))
+            self.presets.append(Preset(register, PresetSource.LITERAL, value))
         return self.literals[value]
 
     def emit(self, *operations, guard=-1, holds=1):
@@ -270,7 +270,7 @@ def machine_code(program, loops, start):
     a = Assembler(loops)
     for variable, (name, factor) in enumerate(start):
         register = 2000 + variable
-        a.presets.append(Preset(register, Source.SPECIAL, name=name))
+        a.presets.append(Preset(register, PresetSource.SPECIAL, name=name))
         a.emit(
             Micro(Kind.MULTIPLY, (variable + 1,), (register, a.literal(factor), a.literal(7), 0))
         )

@@ -13,14 +13,14 @@ from perfassert.kernel.machine import (
     Kind,
     MachineCode,
     MachineInstruction,
-    Memory,
+    MemoryOperand,
     Micro,
     ParameterSlot,
     Preset,
+    PresetSource,
     Relation,
     Rounding,
     Shuffling,
-    Source,
     Space,
     Voting,
 )
@@ -127,7 +127,7 @@ class Operations:
 
     def prologue(self):
         for k in range(WORDS):
-            memory = Memory(Space.GLOBAL, 4, 4 * k, 4 * WORDS)
+            memory = MemoryOperand(Space.GLOBAL, 4, 4 * k, 4 * WORDS)
             pointer = POINTERS[0]
             load = Micro(Kind.LOAD, (VALUE + k,), (THREAD, 0, pointer, pointer + 1), (), memory)
             self.emit(load, guard=False)
@@ -146,7 +146,7 @@ class Operations:
         registers = [*range(VALUE, VALUE + WORDS), *range(PREDICATE, PREDICATE + PREDICATES),
                      *range(WARP_WIDE, WARP_WIDE + UNIFORM)]  # fmt: skip
         for k, register in enumerate(registers):
-            memory = Memory(Space.GLOBAL, 4, 4 * k + 4 * BLOCK_BYTES, 4 * SAVED)
+            memory = MemoryOperand(Space.GLOBAL, 4, 4 * k + 4 * BLOCK_BYTES, 4 * SAVED)
             pointer = POINTERS[1]
             sources = (VALUE + WORDS, 0, pointer, pointer + 1, register)
             self.emit(Micro(Kind.STORE, (), sources, (), memory), guard=False)
@@ -198,8 +198,10 @@ class Operations:
         combine = r.choice([*_COMBINES, Combining.FLOAT_ADD, None]) if kind is Kind.ATOMIC else None
         if combine is Combining.FLOAT_ADD and words > 1:
             combine = Combining.ADD
-        memory = Memory(space, size, r.choice([0, 0, size, 256]), 1, r.random() < 0.3 and size < 4,
-                        r.choice([0, 3, 5]), combine, r.random() < 0.5)  # fmt: skip
+        memory = MemoryOperand(
+            space, size, r.choice([0, 0, size, 256]), 1, r.random() < 0.3 and size < 4,
+            r.choice([0, 3, 5]), combine, r.random() < 0.5,
+        )  # fmt: skip
         sources = (index, high, *base)
         if kind is Kind.LOAD:
             micro = Micro(kind, self.targets("w" * words), sources, (), memory)
@@ -309,14 +311,15 @@ class Operations:
 
     def finished(self):
         presets = [
-            Preset(THREAD, Source.SPECIAL, name="threadIdx.x"),
-            Preset(LANE, Source.SPECIAL, name="laneid"),
-            Preset(BLOCK, Source.SPECIAL, name="blockIdx.x"),
-            Preset(UNDESCRIBED, Source.SPECIAL, name="clock"),
-            Preset(UNGIVEN, Source.CONSTANT, PARAMETERS[3]),
-            *(Preset(p + k, Source.CONSTANT, PARAMETERS[n] + 4 * k)
+            Preset(THREAD, PresetSource.SPECIAL, name="threadIdx.x"),
+            Preset(LANE, PresetSource.SPECIAL, name="laneid"),
+            Preset(BLOCK, PresetSource.SPECIAL, name="blockIdx.x"),
+            Preset(UNDESCRIBED, PresetSource.SPECIAL, name="clock"),
+            Preset(UNGIVEN, PresetSource.CONSTANT, PARAMETERS[3]),
+            *(Preset(p + k, PresetSource.CONSTANT, PARAMETERS[n] + 4 * k)
               for n, p in enumerate(POINTERS) for k in range(2)),
-            *(Preset(register, Source.LITERAL, value) for value, register in self.literals.items()),
+            *(Preset(register, PresetSource.LITERAL, value)
+              for value, register in self.literals.items()),
         ]  # fmt: skip
         instructions = tuple(
             MachineInstruction(16 * i, tuple(operations), guard, holds)

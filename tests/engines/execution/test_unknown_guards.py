@@ -10,18 +10,18 @@ from perfassert.kernel.machine import (
     Kind,
     MachineCode,
     MachineInstruction,
-    Memory,
+    MemoryOperand,
     Micro,
     ParameterSlot,
     Preset,
+    PresetSource,
     Relation,
-    Source,
     Space,
 )
 
 CLOCK, LOW, HIGH, FOUR, EIGHT = 20, 21, 22, 23, 24
 ENGINES = [False, pytest.param(True, marks=pytest.mark.skipif(not available(), reason="pure"))]
-WORD = Memory(Space.GLOBAL, 4)
+WORD = MemoryOperand(Space.GLOBAL, 4)
 UNKNOWN_GUARD = 3
 
 
@@ -30,11 +30,11 @@ def code(*body):
     compare = Micro(Kind.COMPARE, (UNKNOWN_GUARD,), (CLOCK, FOUR), (Relation.LT, 0))
     steps = [(compare, -1), *body, (Micro(Kind.EXIT), -1)]
     presets = (
-        Preset(CLOCK, Source.SPECIAL, name="clock"),
-        Preset(LOW, Source.CONSTANT, 0x160),
-        Preset(HIGH, Source.CONSTANT, 0x164),
-        Preset(FOUR, Source.LITERAL, 4),
-        Preset(EIGHT, Source.LITERAL, 8),
+        Preset(CLOCK, PresetSource.SPECIAL, name="clock"),
+        Preset(LOW, PresetSource.CONSTANT, 0x160),
+        Preset(HIGH, PresetSource.CONSTANT, 0x164),
+        Preset(FOUR, PresetSource.LITERAL, 4),
+        Preset(EIGHT, PresetSource.LITERAL, 8),
     )
     return MachineCode(
         tuple(MachineInstruction(16 * i, (m,), g) for i, (m, g) in enumerate(steps)),

@@ -6,7 +6,7 @@ import pytest
 from perfassert.engines.volume.block_classes import sampled_blocks
 from perfassert.engines.volume.groups import AccessGroup
 from perfassert.kernel.access import Direction
-from perfassert.kernel.affine import Affine, Call, Quotient, below_zero
+from perfassert.kernel.affine import Affine, AffineCall, Quotient, below_zero
 from perfassert.kernel.launch import Launch
 
 X, Y = Affine(0, (("x", 1),)), Affine(0, (("y", 1),))
@@ -20,12 +20,14 @@ def group(*conditions, **ranges):
 
 
 def equal(form, value):
-    return Affine(0, ((Call("==", (Affine(form.constant - value, form.terms), Affine(0))), 1),))
+    return Affine(
+        0, ((AffineCall("==", (Affine(form.constant - value, form.terms), Affine(0))), 1),)
+    )
 
 
 def on_border(width, height):
     edges = (equal(X, 0), equal(Y, 0), equal(X, width - 1), equal(Y, height - 1))
-    return Affine(0, ((Call("or", edges), 1),))
+    return Affine(0, ((AffineCall("or", edges), 1),))
 
 
 def lanes(launch, holds):

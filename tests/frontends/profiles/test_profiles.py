@@ -10,7 +10,7 @@ import pytest
 
 import perfassert as pa
 from perfassert.cli.main import main
-from perfassert.frontends.profiles.launch import Launched, Shape
+from perfassert.frontends.profiles.launch import ProfiledLaunches, Shape
 from perfassert.frontends.profiles.match import matching
 from perfassert.frontends.profiles.read import read_profile
 from perfassert.frontends.toolchain import tools
@@ -30,7 +30,7 @@ HEAD += '"Grid Size","Device","CC"'
 FIRST = '"{id}","7","app","host","void axpy<float>(T1, const T1 *, T1 *, int)","1","7",'
 FIRST += '"(256, 1, 1)","(1,024, 1, 1)","0","8.0"'
 SECOND = '"{id}","7","app","host","zero(float *)","1","7","(128, 2, 1)","(16, 1, 1)","0","8.0"'
-ALIKE = Launched(
+ALIKE = ProfiledLaunches(
     Shape("void axpy<float>(T1, const T1 *, T1 *, int)", (1024, 1, 1), (256, 1, 1), 2048),
     2, (4e-6, 5e-6),
 )  # fmt: skip
@@ -68,12 +68,12 @@ def test_both_pages_of_nsight_compute(tmp_path):
     found = read_profile(place).launches
     other = Shape("zero(float *)", (16, 1, 1), (128, 2, 1), None)
     assert found[0] == ALIKE
-    assert found[1] == Launched(other, 1, (pytest.approx(1.205e-3),))
+    assert found[1] == ProfiledLaunches(other, 1, (pytest.approx(1.205e-3),))
     place.write_text(raw())
     found = read_profile(place).launches
     assert found[0] == ALIKE
     clusters = Shape("zero(float *)", (16, 1, 1), (128, 2, 1), 0, (2, 1, 1))
-    assert found[1] == Launched(clusters, 1, (pytest.approx(9e-7),))
+    assert found[1] == ProfiledLaunches(clusters, 1, (pytest.approx(9e-7),))
 
 
 def database(place, columns, rows, device="NVIDIA A100-SXM4-40GB"):

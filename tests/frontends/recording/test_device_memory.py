@@ -31,7 +31,7 @@ def test_written_bytes(steps):
         base, at, length = where[0]
         length = min(length, SIZE - at)
         if kind == "write":
-            memory.written(base + at, length)
+            memory.write(base + at, length)
             known[base][at : at + length] = [True] * length
         else:
             other, origin, _ = where[1]
@@ -39,7 +39,7 @@ def test_written_bytes(steps):
             moved = known[other][origin : origin + length]
             if other == base:
                 continue  # overlapping copies are undefined
-            memory.copied(base + at, other + origin, length)
+            memory.copy(base + at, other + origin, length)
             known[base][at : at + length] = moved
     for start in STARTS:
         allocation = memory.around(start)

@@ -179,13 +179,13 @@ def test_the_runtime_is_compiled_where_the_wheel_has_none(monkeypatch, tmp_path)
     if not sys.platform.startswith("linux") or shutil.which("g++") is None:
         pytest.skip("there is no host compiler")
     monkeypatch.setenv("PERFASSERT_CACHE_DIR", str(tmp_path))
-    made = stand_in._compiled()
+    made = stand_in._compile_runtime()
     assert made.read_bytes().startswith(b"\x7fELF")
     before = made.stat().st_mtime_ns
-    assert stand_in._compiled() == made
+    assert stand_in._compile_runtime() == made
     assert made.stat().st_mtime_ns == before
     monkeypatch.setenv("CXX", "no-such-compiler")
     monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
     monkeypatch.setenv("PERFASSERT_CACHE_DIR", str(tmp_path / "other"))
     with pytest.raises(pa.ToolchainMissing, match="apt-get install g"):
-        stand_in._compiled()
+        stand_in._compile_runtime()

@@ -13,7 +13,7 @@ from perfassert.confined import FOLDER
 from perfassert.errors import KernelSourceError
 from perfassert.frontends.toolchain import includes
 from perfassert.frontends.toolchain.binary import Source
-from perfassert.frontends.toolchain.build import prepared
+from perfassert.frontends.toolchain.build import prepare
 from perfassert.frontends.toolchain.includes import closure
 
 COMPILER = shutil.which("g++")
@@ -185,15 +185,15 @@ def test_what_exceeds_a_bound_is_said_and_not_remembered(tmp_path, monkeypatch, 
         write(tmp_path, {f"h{i}.h": f'#include "h{i + 1}.h"\n' + "// filler\n" * 10_000})
     write(tmp_path, {"k.cu": '#include "h0.h"\n'})
     source = Source(tmp_path / "k.cu", "cuda")
-    assert prepared(source, "sm_80").notes == ()
+    assert prepare(source, "sm_80").notes == ()
     monkeypatch.setattr(includes, bound, value)
-    job = prepared(source, "sm_80")
+    job = prepare(source, "sm_80")
     assert job.key() is None
     assert said in str(job.notes[0])
     assert len(job.files.files) <= 11
     monkeypatch.setenv(FOLDER, str(tmp_path))
     with pytest.raises(KernelSourceError, match=f"{said}.*{FOLDER} is set"):
-        prepared(source, "sm_80")
+        prepare(source, "sm_80")
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no such files")

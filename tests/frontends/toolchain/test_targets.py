@@ -10,7 +10,7 @@ from perfassert.frontends.toolchain.architecture import (
     best_ptx,
 )
 from perfassert.frontends.toolchain.binary import Source
-from perfassert.frontends.toolchain.options import Target, targets
+from perfassert.frontends.toolchain.options import CompileTarget, targets
 
 PLAIN = "__global__ void k(int* a) { a[threadIdx.x] = __CUDA_ARCH__; }"
 WGMMA = """\
@@ -77,7 +77,7 @@ def test_what_a_driver_takes(offered, device, code, ptx):
 def test_what_the_options_ask_for(tmp_path, words, found):
     source = Source(tmp_path / "k.cu", "cuda", options=words)
     assert targets(source) == [
-        Target(architecture(virtual), architecture(real) if real else None)
+        CompileTarget(architecture(virtual), architecture(real) if real else None)
         for virtual, real in found
     ]
 

@@ -123,7 +123,7 @@ class TestPtxWithoutPtxas:
     def test_a_member_of_a_fat_binary(self, tmp_path):
         path = tmp_path / "member"
         path.write_text(PTX)
-        member = containers.Member("k.1.sm_80.ptx", architecture("sm_80"), True, path)
+        member = containers.ContainerMember("k.1.sm_80.ptx", architecture("sm_80"), True, path)
         with pytest.raises(ToolchainMissing, match=rf"^app: k\.1\.sm_80\.ptx: {NEXT_STEP}"):
             modules.module(modules.assembly(member, "app", "sm_80"))
 

@@ -9,7 +9,7 @@ import pytest
 
 from perfassert.frontends.toolchain import cache, tools
 from perfassert.frontends.toolchain.binary import Binary, Parameter, Source, from_dict, to_dict
-from perfassert.frontends.toolchain.build import prepared
+from perfassert.frontends.toolchain.build import prepare
 from perfassert.source import Assumption, SourceSpan
 
 KERNEL = "__global__ void k(int* a) { a[threadIdx.x] = VALUE; }"
@@ -31,7 +31,7 @@ def binary(listing="code\n"):
         files={"k.cu": "text"},
         tools="none",
         assumptions=(Assumption("so", SourceSpan("k.cu", 1)), Assumption("thus")),
-    ).sealed()
+    ).with_digest()
 
 
 def keep(entry):
@@ -177,15 +177,15 @@ def test_a_header_of_the_environments_folders_that_changes(tmp_path, monkeypatch
     (inc / "all.h").write_text('#include "n.h"\n')
     monkeypatch.setenv(variable, os.pathsep.join([str(tmp_path / "none"), str(inc)]))
     assert changed_key(tmp_path, f"#include <all.h>\n{KERNEL}", inc / "n.h")
-    before = prepared(Source(tmp_path / "k.cu", "cuda"), "sm_80").key()
+    before = prepare(Source(tmp_path / "k.cu", "cuda"), "sm_80").key()
     monkeypatch.setenv(variable, str(tmp_path))
-    assert prepared(Source(tmp_path / "k.cu", "cuda"), "sm_80").key() != before
+    assert prepare(Source(tmp_path / "k.cu", "cuda"), "sm_80").key() != before
 
 
 def test_words_about_includes_are_none(tmp_path):
     """What no directive is costs no compilation each time."""
     (tmp_path / "k.cu").write_text(f"// the #include order matters\n/* # include this */\n{KERNEL}")
-    assert prepared(Source(tmp_path / "k.cu", "cuda"), "sm_80").key() is not None
+    assert prepare(Source(tmp_path / "k.cu", "cuda"), "sm_80").key() is not None
 
 
 def changed_key(folder, text, header, *options):
@@ -196,7 +196,7 @@ def changed_key(folder, text, header, *options):
     for content in (None, "#define VALUE 1\n", "#define VALUE 2\n"):
         if content is not None:
             header.write_text(content)
-        keys.append(prepared(source, "sm_80").key())
+        keys.append(prepare(source, "sm_80").key())
     return keys == [None] * 3 or len(set(keys)) == 3
 
 

@@ -93,8 +93,8 @@ def test_tags_do_not_swap_with_the_hash_seed():
     ],
 )
 def test_spellings_of_one_name(one, other):
-    assert names._normal(one) == names._normal(other)
-    assert names._normal(one) != names._normal(one.replace("<", "<int, ", 1))
+    assert names._normalise_name(one) == names._normalise_name(other)
+    assert names._normalise_name(one) != names._normalise_name(one.replace("<", "<int, ", 1))
 
 
 @pytest.mark.parametrize(

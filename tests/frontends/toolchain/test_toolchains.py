@@ -49,7 +49,7 @@ def two(tmp_path, monkeypatch):
 
 
 def test_releases_are_those_of_each_folder(two):
-    found = toolchains.installed()
+    found = toolchains.installed_toolchains()
     assert found[12, 94] == found[12, 93] == ("nvrtc", "ptxas")
     assert list(found) == sorted(found, reverse=True)
     tool = toolchains.find("ptxas", "12.93")

@@ -26,7 +26,7 @@ from perfassert.engines.execution.provenance import (
 )
 from perfassert.engines.execution.result import IRREGULAR, Outside, Touch
 from perfassert.engines.execution.words import Words, halves, wide
-from perfassert.kernel.machine import Kind, Memory, Micro, Space
+from perfassert.kernel.machine import Kind, MemoryOperand, Micro, Space
 
 if TYPE_CHECKING:
     from perfassert.engines.execution.interpreter import Interpreter
@@ -107,7 +107,9 @@ class Accesses:
         addresses = np.broadcast_to(addresses, unknown.shape)
         self._stray(operation.memory, addresses, unknown, unknown != 0)
 
-    def _stray(self, memory: Memory, addresses: Addresses, unknown: Masks, lanes: Lanes) -> None:
+    def _stray(
+        self, memory: MemoryOperand, addresses: Addresses, unknown: Masks, lanes: Lanes
+    ) -> None:
         """Somewhere is written to: in the buffer whose pointer the address was made from."""
         if not lanes.any():
             return
@@ -119,7 +121,7 @@ class Accesses:
         else:
             self.setting.memory.taint(addresses[lanes], mask)
 
-    def _addresses(self, memory: Memory, operation: Micro) -> tuple[Addresses, Masks | None]:
+    def _addresses(self, memory: MemoryOperand, operation: Micro) -> tuple[Addresses, Masks | None]:
         owner = self.owner
         count = 4 if memory.space in (Space.GLOBAL, Space.GENERIC) else 3
         unknown = owner.masks(operation.sources[:count])
@@ -135,7 +137,7 @@ class Accesses:
     # Reading
 
     def _load(
-        self, memory: Memory, operation: Micro, wanted: bool, addresses: Addresses,
+        self, memory: MemoryOperand, operation: Micro, wanted: bool, addresses: Addresses,
         known: Lanes, unknown: Masks | None,
     ) -> None:  # fmt: skip
         if not wanted:
@@ -167,7 +169,7 @@ class Accesses:
             self.owner.write(target, result, some)
 
     def _planes(
-        self, memory: Memory, addresses: Addresses, lanes: Lanes
+        self, memory: MemoryOperand, addresses: Addresses, lanes: Lanes
     ) -> list[tuple[Plane | None, Lanes, Offsets, Any]]:
         """Which plane the lanes mean and where in it; no plane: unknown, and why."""
         if memory.space is Space.GLOBAL:
@@ -184,7 +186,7 @@ class Accesses:
         return planes
 
     def _buffers(
-        self, memory: Memory, addresses: Addresses, lanes: Lanes
+        self, memory: MemoryOperand, addresses: Addresses, lanes: Lanes
     ) -> list[tuple[Plane | None, Lanes, Offsets, Any]]:
         store = self.setting.memory
         if not lanes.any():
@@ -206,7 +208,7 @@ class Accesses:
         return planes
 
     def _windows(
-        self, memory: Memory, space: Space, addresses: Addresses, lanes: Lanes
+        self, memory: MemoryOperand, space: Space, addresses: Addresses, lanes: Lanes
     ) -> list[tuple[Plane | None, Lanes, Offsets, Any]]:
         setting = self.setting
         offsets = addresses.astype(np.int64)
@@ -251,7 +253,7 @@ class Accesses:
     # Writing
 
     def _change(
-        self, memory: Memory, operation: Micro, wanted: bool, addresses: Addresses,
+        self, memory: MemoryOperand, operation: Micro, wanted: bool, addresses: Addresses,
         known: Lanes, lanes: Lanes, unknown: Masks | None,
     ) -> None:  # fmt: skip
         """Stores and atomics; a store whose address is unknown may have changed anything."""
@@ -288,8 +290,8 @@ class Accesses:
                 owner.write(target, result, some)
 
     def _atomic(
-        self, plane: Plane, memory: Memory, where: Lanes, offsets: Offsets, data: list[Words],
-        mark: Masks | None, results: list[Words], result_marks: Masks,
+        self, plane: Plane, memory: MemoryOperand, where: Lanes, offsets: Offsets,
+        data: list[Words], mark: Masks | None, results: list[Words], result_marks: Masks,
     ) -> None:  # fmt: skip
         words = len(results)
         before = plane.read(offsets, memory.bytes)[1]

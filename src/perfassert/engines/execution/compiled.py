@@ -19,7 +19,7 @@ from perfassert.engines.execution.memory import Plane
 from perfassert.engines.execution.plan import ExecutionPlan
 from perfassert.engines.execution.presets import Setting
 from perfassert.engines.execution.result import Counts, Execution, Outside, Touch
-from perfassert.kernel.machine import Kind, MachineInstruction, Memory, Micro, Space
+from perfassert.kernel.machine import Kind, MachineInstruction, MemoryOperand, Micro, Space
 
 _NUMBER = {kind: number for number, kind in enumerate(Kind)}
 _NAMES = {-1: "no buffer", -2: "shared memory", -3: "local memory", -4: "constant memory"}
@@ -148,7 +148,7 @@ class _Packing:
         if operation.memory is not None:
             yield from self._access(operation.memory)
 
-    def _access(self, memory: Memory) -> Iterator[int]:
+    def _access(self, memory: MemoryOperand) -> Iterator[int]:
         bank = self.banks.get(memory.bank, -1) if memory.space is Space.CONSTANT else -1
         yield from (memory.space, memory.bytes, memory.offset, memory.scale, int(memory.signed))
         yield from (bank, -1 if memory.combine is None else memory.combine)

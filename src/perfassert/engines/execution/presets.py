@@ -29,7 +29,7 @@ from perfassert.engines.execution.provenance import (
 )
 from perfassert.engines.execution.words import Words
 from perfassert.kernel.launch import Launch
-from perfassert.kernel.machine import MachineCode, Preset, Source
+from perfassert.kernel.machine import MachineCode, Preset, PresetSource
 
 ArgumentValue = Union[bytes, Region, None]
 """A parameter: its bytes, what it points to, or None where the launch does not give it."""
@@ -141,11 +141,11 @@ class Setting:
         return marks
 
     def _preset(self, preset: Preset) -> tuple[Words, int]:
-        if preset.source is Source.LITERAL:
+        if preset.source is PresetSource.LITERAL:
             return _scalar(preset.value), 0
-        if preset.source is Source.SPECIAL:
+        if preset.source is PresetSource.SPECIAL:
             return self._special(preset.name)
-        if preset.source is Source.ORDINARY:
+        if preset.source is PresetSource.ORDINARY:
             return self._ordinary(preset), ORDINARY
         if preset.bank == 0:
             word, unknown = self._bank.get(preset.value, (0, 0))

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from perfassert.engines.execution.collective import WARP, Lanes
 from perfassert.engines.execution.memory import Addresses, Region
-from perfassert.kernel.machine import MachineCode, Memory
+from perfassert.kernel.machine import MachineCode, MemoryOperand
 
 Counts = npt.NDArray[np.int64]
 IRREGULAR = np.iinfo(np.int64).min
@@ -31,7 +31,7 @@ class Touch:
 
     instruction: int
     part: int
-    memory: Memory
+    memory: MemoryOperand
     warps: npt.NDArray[np.intp]
     lanes: Lanes
     guessed: int

@@ -12,7 +12,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from heapq import heappop, heappush
 
-from perfassert.kernel.machine import Kind, MachineCode, MachineInstruction, Micro, Source, Space
+from perfassert.kernel.machine import (
+    Kind,
+    MachineCode,
+    MachineInstruction,
+    Micro,
+    PresetSource,
+    Space,
+)
 
 Part = tuple[int, int]
 _DECIDES = frozenset((
@@ -192,7 +199,7 @@ def _parameter_bits(code: MachineCode) -> dict[int, int]:
     """Constants of bank 0 that are the low or high word of a pointer-sized parameter."""
     bits = {}
     for preset in code.presets:
-        if preset.source is Source.CONSTANT and preset.bank == 0:
+        if preset.source is PresetSource.CONSTANT and preset.bank == 0:
             for place, slot in enumerate(code.parameters):
                 if slot.size == 8 and slot.offset <= preset.value < slot.offset + 8:
                     bits[preset.register] = 1 << place

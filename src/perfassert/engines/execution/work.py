@@ -10,10 +10,10 @@ import numpy.typing as npt
 
 from perfassert.engines.execution.result import Execution
 from perfassert.engines.execution.touched import distinct_sectors
-from perfassert.kernel.executed import Extremes, Issued, Rows, Work
+from perfassert.kernel.executed import Extremes, IssueCounts, Rows, SampleWork
 
 
-def work(execution: Execution, unique: Mapping[int, int], rows: Mapping[int, Rows]) -> Work:
+def work(execution: Execution, unique: Mapping[int, int], rows: Mapping[int, Rows]) -> SampleWork:
     """Means over the blocks, whose warps are put in order of what they executed, most first.
 
     ``unique``: addresses that are one instruction's, and which; ``rows``: on global memory.
@@ -25,7 +25,7 @@ def work(execution: Execution, unique: Mapping[int, int], rows: Mapping[int, Row
     flat = (order + np.arange(blocks)[:, None] * warps).T
     means = np.stack([execution.executed[rank].mean(axis=0) for rank in flat])
     sums, longest = totals.sum(axis=1), totals.max(axis=1)
-    return Work(
+    return SampleWork(
         {address: tuple(means[:, place].tolist()) for address, place in unique.items()},
         tuple((sums / max(float(sums.mean()), 1.0)).tolist()),
         tuple((longest / max(float(longest.mean()), 1.0)).tolist()),
@@ -36,12 +36,12 @@ def work(execution: Execution, unique: Mapping[int, int], rows: Mapping[int, Row
     )
 
 
-def _issue_counts(execution: Execution, place: int, rows: Rows | None) -> Issued:
+def _issue_counts(execution: Execution, place: int, rows: Rows | None) -> IssueCounts:
     executed = execution.executed[:, place]
     some = executed > 0
     lanes = execution.lanes[some, place] / executed[some]
     sectors = None if rows is None else _extremes(distinct_sectors(rows))
-    return Issued(_extremes(executed), _extremes(lanes), sectors)
+    return IssueCounts(_extremes(executed), _extremes(lanes), sectors)
 
 
 def _extremes(values: npt.NDArray[Any]) -> Extremes:

@@ -44,7 +44,7 @@ from perfassert.engines.volume.runs import (
     union,
 )
 from perfassert.errors import LaunchError
-from perfassert.kernel.affine import Affine, Call, Quotient
+from perfassert.kernel.affine import Affine, AffineCall, Quotient
 from perfassert.kernel.expression import AXES
 from perfassert.kernel.launch import Launch
 from perfassert.kernel.names import Name
@@ -281,7 +281,7 @@ def _form_period(form: Affine, axis: str, block: int, modulus: int) -> int:
     result, step = 1, 0
     coordinates = {axis, f"threadIdx.{axis}", f"blockIdx.{axis}"}
     for symbol, coefficient in form.terms:
-        if isinstance(symbol, Call):
+        if isinstance(symbol, AffineCall):
             continue
         if isinstance(symbol, Quotient):
             if not coordinates.isdisjoint(symbol.dividend.symbols()):

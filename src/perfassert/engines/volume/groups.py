@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from perfassert.kernel.access import Direction
-from perfassert.kernel.affine import Affine, Call, Forms, Quotient, Symbol
+from perfassert.kernel.affine import Affine, AffineCall, Forms, Quotient, Symbol
 from perfassert.kernel.expression import AXES, BLOCK
 from perfassert.kernel.launch import Launch
 from perfassert.kernel.names import Counter, Name
@@ -70,12 +70,12 @@ class AccessGroup:
     @cached_property
     def coefficients(self) -> dict[Name, int]:
         """Coefficients of the symbols that occur outside quotients."""
-        return {s: c for s, c in self.terms if not isinstance(s, (Quotient, Call))}
+        return {s: c for s, c in self.terms if not isinstance(s, (Quotient, AffineCall))}
 
     @cached_property
-    def opaque(self) -> tuple[tuple[Quotient | Call, int], ...]:
+    def opaque(self) -> tuple[tuple[Quotient | AffineCall, int], ...]:
         """The terms that are not affine."""
-        return tuple((s, c) for s, c in self.terms if isinstance(s, (Quotient, Call)))
+        return tuple((s, c) for s, c in self.terms if isinstance(s, (Quotient, AffineCall)))
 
     @cached_property
     def tied(self) -> tuple[Tied, ...]:

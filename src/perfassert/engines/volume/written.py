@@ -151,7 +151,7 @@ def _failing(access: Access) -> Fail:
 
 def _address(field: Field, subscripts: tuple[Affine, ...]) -> Affine:
     """Byte address, counted from an address that is 0 modulo the field's alignment."""
-    scaled = (s.scaled(stride) for s, stride in zip(subscripts, field.strides, strict=True))
+    scaled = (s.scale(stride) for s, stride in zip(subscripts, field.strides, strict=True))
     return add(Affine(field.offset), *scaled)
 
 

@@ -18,7 +18,7 @@ from perfassert.frontends.machine.bulk_copies import (
     copy_operands,
 )
 from perfassert.frontends.machine.control_flow import Flow
-from perfassert.frontends.machine.inlining import Placed, place
+from perfassert.frontends.machine.inlining import PlacedInstruction, place
 from perfassert.frontends.machine.lowering import lower
 from perfassert.frontends.machine.matrix import (
     described_variant,
@@ -32,7 +32,8 @@ from perfassert.frontends.machine.textures import place_of_thread, texel
 from perfassert.frontends.toolchain.binary import Binary
 from perfassert.frontends.toolchain.names import demangle
 from perfassert.kernel.access import Direction
-from perfassert.kernel.machine import Combining, Kind, Memory, Space
+from perfassert.kernel.expression_pool import Expression, ExpressionPool
+from perfassert.kernel.machine import Combining, Kind, MemoryOperand, Space
 from perfassert.kernel.names import PARAMETERS, Argument, ConstantWord, GlobalVariable
 from perfassert.kernel.program import (
     CLUSTER,
@@ -46,7 +47,6 @@ from perfassert.kernel.program import (
     ProgramLoop,
 )
 from perfassert.kernel.roles import Role
-from perfassert.kernel.symbols import Symbols, Value
 from perfassert.source import Assumption, SourceSpan
 
 _SPACES = {
@@ -83,18 +83,18 @@ class Describer:
         self.binary = binary
         self.rare = rare
         self.variables = {v.offset: f"global {demangle(v.name)}" for v in binary.variables}
-        self.symbols = Symbols()
+        self.symbols = ExpressionPool()
         self.parameters = tuple(
             Parameter(p.name, p.pointer, p.size, p.dtype, p.members) for p in binary.parameters
         )
         self.assumptions: dict[Assumption, None] = dict.fromkeys(binary.assumptions)
-        self.placed: tuple[Placed, ...] = ()
+        self.placed: tuple[PlacedInstruction, ...] = ()
         self.jumps: Collection[int] = ()
         self.code: SymbolicCode
         self.read()
         self.result = evaluate(self.code)
-        if found := self._calls_for_rare_operands():
-            self.rare = {*rare, *found}
+        if operands := self._calls_for_rare_operands():
+            self.rare = {*rare, *operands}
             self.read()
             self.result = evaluate(self.code)
         self.flow: Flow = self.code.flow
@@ -177,12 +177,12 @@ class Describer:
         operation = operation_class(i.opcode, self.binary.arch)
         rests_on: tuple[Assumption, ...] = ()
         if operation is None:
-            said = f"opcode {i.base} is unknown; taken for class {UNKNOWN}"
-            rests_on = (self.note(said, i.span, "opcode"),)
+            text = f"opcode {i.base} is unknown; taken for class {UNKNOWN}"
+            rests_on = (self.note(text, i.span, "opcode"),)
             operation = UNKNOWN
         elif is_unsourced(i.opcode, self.binary.arch):
-            said = f"what {i.base} takes is not known; taken for class {operation}"
-            rests_on = (self.note(said, i.span, "opcode"),)
+            text = f"what {i.base} takes is not known; taken for class {operation}"
+            rests_on = (self.note(text, i.span, "opcode"),)
         values = self.result.addresses.get(index, ())
         variant = matrix_variant(i) or described_variant(i, self._descriptor(index))
         roles = roles_of(placed, self.binary.arch)
@@ -216,7 +216,7 @@ class Describer:
         names = self.code.machine.names
         return tuple(names[r] for r in registers if r in names)
 
-    def _guard(self, index: int) -> Value | None:
+    def _guard(self, index: int) -> Expression | None:
         """For which lanes the instruction has an effect; a matrix has as many rows as addresses."""
         if index in self.jumps:
             return None
@@ -224,11 +224,11 @@ class Describer:
         rows = [asked.detail[0] for asked in self.code.instruction(index).inputs if asked.detail]
         if not rows or rows[0] == _MOST_LANES:
             return guard
-        given = s.compare("<", s.variable("laneid"), s.number(rows[0]))
-        return given if guard is None else s.both(guard, given)
+        in_rows = s.compare("<", s.variable("laneid"), s.number(rows[0]))
+        return in_rows if guard is None else s.logical_and(guard, in_rows)
 
     def _descriptor(self, index: int) -> int | None:
-        """What a ``tcgen05.mma`` is told about its shape, where it is the same in all threads."""
+        """The shape descriptor of a ``tcgen05.mma``, where it is the same in all threads."""
         values = self.result.addresses.get(index, ())
         here = values if descriptor_operands(self.placed[index].instruction) else ()
         return here[0].constant if here else None
@@ -241,15 +241,15 @@ class Describer:
         if copy is None:
             return None
         placed = (copy.address, *copy.coordinates)
-        unresolved = next((said for v in placed if (said := self.unresolved(v))), "")
+        unresolved = next((reason for v in placed if (reason := self.why_unresolved(v))), "")
         if copy.coordinates:
             return replace(copy, tensor=self._map_of(copy.address), unresolved=unresolved)
-        access = self.access(i.text, Memory(Space.GLOBAL, 0), Kind.LOAD, copy.address)
+        access = self.access(i.text, MemoryOperand(Space.GLOBAL, 0), Kind.LOAD, copy.address)
         return replace(
             copy, address=access.address, field=access.field, unresolved=access.unresolved
         )
 
-    def _map_of(self, address: Value) -> Argument | None:
+    def _map_of(self, address: Expression) -> Argument | None:
         """The parameter in which a tensor map lies; None for one elsewhere."""
         at = self.symbols.sub(address, self.symbols.variable(PARAMETERS)).constant
         for position, p in enumerate(self.binary.parameters):
@@ -279,26 +279,28 @@ class Describer:
 
     def _texels(self, index: int) -> tuple[MemoryAccess, ...]:
         instruction = self.placed[index].instruction
-        found = texel(instruction)
-        if found is None:
+        texture = texel(instruction)
+        if texture is None:
             return ()
-        field, direction, width = found
-        said = f"the layout of a {field} is not known: threads are taken to touch {width} B each, "
-        guess = self.note(said + "side by side", instruction.span, "address")
+        field, direction, width = texture
+        text = f"the layout of a {field} is not known: threads are taken to touch {width} B each, "
+        guess = self.note(text + "side by side", instruction.span, "address")
         address = place_of_thread(self.symbols, width)
         return (
             MemoryAccess(field, "global", direction, width, address,
                          text=instruction.text, rests_on=(guess,)),
         )  # fmt: skip
 
-    def access(self, text: str, memory: Memory, kind: Kind, address: Value) -> MemoryAccess:
+    def access(
+        self, text: str, memory: MemoryOperand, kind: Kind, address: Expression
+    ) -> MemoryAccess:
         """What a memory operation touches, split into field and distance from it."""
         space = _SPACES[memory.space]
         field, rest = self._base(address) if space == "global" else (space, address)
         inside = self._of_others(address)
         if inside is not None:
             field, space, rest = CLUSTER, "shared", inside
-        unresolved = self.unresolved(rest)
+        unresolved = self.why_unresolved(rest)
         if not field:
             field = f"pointer in {self._pointer(address)}"
             unresolved = unresolved or "the pointer is no parameter"
@@ -310,32 +312,32 @@ class Describer:
             rest, atomic, unresolved, text, memory.merged, counting,
         )  # fmt: skip
 
-    def _of_others(self, address: Value) -> Value | None:
+    def _of_others(self, address: Expression) -> Expression | None:
         """The place in another block's shared memory, where the address is one."""
         s = self.symbols
         inside = s.sub(address, s.unknown(CLUSTER))
         mapped = [any(a.name == CLUSTER for a in s.unknowns(v)) for v in (address, inside)]
         return inside if mapped == [True, False] else None
 
-    def _base(self, address: Value) -> tuple[str, Value]:
+    def _base(self, address: Expression) -> tuple[str, Expression]:
         """The pointer that the address starts from, as a field, and the distance from it."""
-        s, found = self.symbols, []
+        s, arguments = self.symbols, []
         for monomial, coefficient in address.terms:
             if len(monomial) == 1 and coefficient == 1:
                 name = s.atoms[monomial[0]].name
                 if isinstance(name, Argument) and self._may_point(monomial[0], name):
-                    found.append(name)
+                    arguments.append(name)
                 elif isinstance(name, GlobalVariable):
                     field = self.variables.get(name.slot, str(name))
                     return field, s.sub(address, s.variable(name))
-        declared = [name for name in found if self._member(name).pointer]
-        pointers = declared if len(declared) == 1 else found
+        declared = [name for name in arguments if self._member(name).pointer]
+        pointers = declared if len(declared) == 1 else arguments
         if len(pointers) == 1:
             return self._member(pointers[0]).name, self._from(pointers[0], address)
-        held = self._constant_pointer(address)
-        return ("", address) if held is None else (str(held), self._from(held, address))
+        pointer = self._constant_pointer(address)
+        return ("", address) if pointer is None else (str(pointer), self._from(pointer, address))
 
-    def _from(self, name: Argument | ConstantWord, address: Value) -> Value:
+    def _from(self, name: Argument | ConstantWord, address: Expression) -> Expression:
         """The distance from a pointer, whose words may have been read one by one."""
         s, pointer = self.symbols, self.symbols.variable(name)
         upper = s.variable(replace(name, offset=name.offset + 4))
@@ -343,11 +345,11 @@ class Describer:
         distance = s.sub(address, pointer)
         return s.sub(distance, rest) if upper.atoms <= distance.atoms else distance
 
-    def _constant_pointer(self, address: Value) -> ConstantWord | None:
+    def _constant_pointer(self, address: Expression) -> ConstantWord | None:
         """The one pointer in constant memory that the address starts from."""
         names = [self.symbols.atoms[m[0]].name for m, c in address.terms if len(m) == 1 and c == 1]
-        held = [name for name in names if isinstance(name, ConstantWord)]
-        return held[0] if len(held) == 1 else None
+        words = [name for name in names if isinstance(name, ConstantWord)]
+        return words[0] if len(words) == 1 else None
 
     def _may_point(self, atom: int, name: Argument) -> bool:
         """Whether a parameter, or what lies in one, is a number of 64 bits that may be a pointer;
@@ -364,13 +366,13 @@ class Describer:
         pointer = parameter.pointer and not offset if known is None else known.pointer
         return Member(parameter.at(offset), offset, parameter.size, pointer)
 
-    def _pointer(self, address: Value) -> str:
+    def _pointer(self, address: Expression) -> str:
         for atom in self.symbols.unknowns(address):
             if atom.name in self.loads:
                 return self.loads[atom.name][0]
         return "memory"
 
-    def unresolved(self, value: Value) -> str:
+    def why_unresolved(self, value: Expression) -> str:
         """Why a value has no closed form; empty if it has one."""
         for atom in self.symbols.unknowns(value):
             if atom.name in self.loads:
@@ -406,9 +408,9 @@ class Describer:
         return tuple(self._loop(i, spans[i], names[i]) for i in range(len(natural)))
 
     def _loop(self, index: int, span: SourceSpan | None, name: str) -> ProgramLoop:
-        found = self.result.loops.get(index)
+        result = self.result.loops.get(index)
         natural = self.flow.loops[index]
-        if found is None:
+        if result is None:
             return ProgramLoop(
                 index, natural.parent, natural.header, natural.blocks, self.symbols.one, None,
                 "never reached", None, span, name,
@@ -419,10 +421,10 @@ class Describer:
             for i in range(self.flow.blocks[b].start, self.flow.blocks[b].stop)
             for o in self.code.instruction(i).inputs
         ):
-            found.trips, found.reason = self.symbols.one, "a retry that is taken not to happen"
+            result.trips, result.reason = self.symbols.one, "a retry that is taken not to happen"
         return ProgramLoop(
-            index, natural.parent, natural.header, natural.blocks, found.entry, found.trips,
-            found.reason, found.last, span, name,
+            index, natural.parent, natural.header, natural.blocks, result.entry, result.trips,
+            result.reason, result.last, span, name,
         )  # fmt: skip
 
 

@@ -22,11 +22,17 @@ from dataclasses import dataclass, field, replace
 from perfassert.frontends.analysis.first_iterations import FirstTrue
 from perfassert.frontends.analysis.recurrences import closed_form, entered_ring
 from perfassert.frontends.analysis.symbolic_code import SymbolicCode
-from perfassert.frontends.machine.control_flow import EXIT, Block, Edge, Flow, NaturalLoop
+from perfassert.frontends.machine.control_flow import (
+    EXIT,
+    BasicBlock,
+    ControlEdge,
+    Flow,
+    NaturalLoop,
+)
+from perfassert.kernel.expression_pool import Expression, ExpressionPool
 from perfassert.kernel.names import LoopCounter
-from perfassert.kernel.symbols import Symbols, Value
 
-Environment = dict[int, Value]
+Environment = dict[int, Expression]
 
 
 @dataclass(slots=True)
@@ -38,9 +44,9 @@ class LoopResult:
     """
 
     loop: NaturalLoop
-    counter: Value
-    entry: Value
-    trips: Value | None = None
+    counter: Expression
+    entry: Expression
+    trips: Expression | None = None
     reason: str = ""
     last: frozenset[int] | None = None
 
@@ -53,19 +59,19 @@ class Evaluated:
     instruction's own guard.
     """
 
-    symbols: Symbols
-    addresses: dict[int, tuple[Value, ...]] = field(default_factory=dict)
-    predicates: dict[int, Value] = field(default_factory=dict)
-    conditions: dict[int, Value] = field(default_factory=dict)
+    symbols: ExpressionPool
+    addresses: dict[int, tuple[Expression, ...]] = field(default_factory=dict)
+    predicates: dict[int, Expression] = field(default_factory=dict)
+    conditions: dict[int, Expression] = field(default_factory=dict)
     loops: dict[int, LoopResult] = field(default_factory=dict)
     never: set[int] = field(default_factory=set)
 
-    def guard(self, index: int, block: Block, flow: Flow) -> Value:
+    def guard(self, index: int, block: BasicBlock, flow: Flow) -> Expression:
         """The whole condition under which an instruction runs in an iteration of its loops."""
         s = self.symbols
-        result = s.both(self.conditions[block.index], self.predicates.get(index, s.one))
+        result = s.logical_and(self.conditions[block.index], self.predicates.get(index, s.one))
         for loop in flow.chain(block.loop):
-            result = s.both(result, self.loops[loop].entry)
+            result = s.logical_and(result, self.loops[loop].entry)
         return result
 
 
@@ -77,9 +83,9 @@ class _Departure:
     taken not to be executed at all.
     """
 
-    edge: Edge
+    edge: ControlEdge
     environment: Environment
-    condition: Value
+    condition: Expression
     slow: bool = False
     never: bool = False
 
@@ -103,7 +109,7 @@ class _Evaluation:
             self.children.setdefault(loop.parent, []).append(loop.index)
 
     def run(self) -> Evaluated:
-        self._region(-1, _Departure(Edge(EXIT, 0, False), {}, self.symbols.one))
+        self._region(-1, _Departure(ControlEdge(EXIT, 0, False), {}, self.symbols.one))
         self._narrow()
         return self.result
 
@@ -111,14 +117,14 @@ class _Evaluation:
         """Make unknown what only arithmetic with wrap-around would give a meaning (a hash)."""
         s, result = self.symbols, self.result
 
-        def narrow(value: Value) -> Value:
+        def narrow(value: Expression) -> Expression:
             if not s.wide(value):
                 return value
-            terms = [s._value({m: c}) for m, c in value.terms]
+            terms = [s.polynomial({m: c}) for m, c in value.terms]
             kept = [term for term in terms if not s.wide(term)]
             return s.add(*kept, s.unknown("numbers beyond 64 bits", value))
 
-        def decided(condition: Value) -> Value:
+        def narrow_condition(condition: Expression) -> Expression:
             if not s.wide(condition):
                 return condition
             return s.all_of(map(narrow, s.conjuncts(condition)))  # each of them is one atom
@@ -127,9 +133,9 @@ class _Evaluation:
             result.addresses[index] = tuple(map(narrow, values))
         for conditions in (result.predicates, result.conditions):
             for index, condition in conditions.items():
-                conditions[index] = decided(condition)
+                conditions[index] = narrow_condition(condition)
         for loop in result.loops.values():
-            loop.entry = decided(loop.entry)
+            loop.entry = narrow_condition(loop.entry)
             if loop.trips is not None and s.wide(loop.trips):
                 loop.trips, loop.reason = None, "its end depends on numbers beyond 64 bits"
 
@@ -206,11 +212,11 @@ class _Evaluation:
                     incoming.setdefault(target, []).append(departure)
         return leaving
 
-    def _block(self, block: Block, arrived: Sequence[_Departure]) -> list[_Departure]:
+    def _block(self, block: BasicBlock, arrived: Sequence[_Departure]) -> list[_Departure]:
         never = all(d.never for d in arrived)
         slow = all(d.slow for d in arrived) or self.code.is_slow_path(block)
         arrived, condition = self._meeting(block.index, arrived)
-        environment = self._merged(arrived, condition, f"block {block.index}", block.index)
+        environment = self._merge(arrived, condition, f"block {block.index}", block.index)
         self.result.conditions[block.index] = condition
         if never:
             self.result.never.add(block.index)
@@ -224,7 +230,7 @@ class _Evaluation:
         return departures
 
     def _departures(
-        self, block: Block, environment: Environment, condition: Value
+        self, block: BasicBlock, environment: Environment, condition: Expression
     ) -> list[_Departure]:
         s = self.symbols
         conditional = len({e.taken for e in block.edges}) > 1
@@ -237,13 +243,15 @@ class _Evaluation:
         for edge in block.edges:
             own = condition
             if conditional and rare in (None, edge.taken):
-                own = s.both(condition, jump if edge.taken else s.negated(jump))
+                own = s.logical_and(condition, jump if edge.taken else s.logical_not(jump))
             if edge.taken and len(taken) > 1:
-                own = s.both(own, s.unknown(f"which way the jump of block {block.index} goes"))
+                own = s.logical_and(
+                    own, s.unknown(f"which way the jump of block {block.index} goes")
+                )
             result.append(_Departure(edge, environment, own, never=rare == edge.taken))
         return result
 
-    def _rare_side(self, block: Block, jump: Value) -> bool | None:
+    def _rare_side(self, block: BasicBlock, jump: Expression) -> bool | None:
         """Which side of a jump that depends on data is taken never to be executed, if one is:
         True, where it jumps. How a loop is left is no matter of this."""
         members = self.flow.loops[block.loop].blocks if block.loop >= 0 else self.flow.blocks
@@ -261,13 +269,13 @@ class _Evaluation:
 
     def _meeting(
         self, block: int, arrived: Sequence[_Departure]
-    ) -> tuple[Sequence[_Departure], Value]:
+    ) -> tuple[Sequence[_Departure], Expression]:
         """What arrives at a block but by slow paths, and the block's condition."""
         arrived = [d for d in arrived if not d.never] or arrived
         condition = self._condition(block, arrived)
         return [d for d in arrived if not d.slow] or arrived, condition
 
-    def _condition(self, block: int, arrived: Sequence[_Departure]) -> Value:
+    def _condition(self, block: int, arrived: Sequence[_Departure]) -> Expression:
         """Condition of a block: that of its dominator if no path leads past it, else either way."""
         if len(arrived) == 1:
             return arrived[0].condition
@@ -281,29 +289,29 @@ class _Evaluation:
             return known[above]
         result = self.symbols.zero
         for departure in arrived:
-            result = self._either(result, departure.condition)
+            result = self._logical_or(result, departure.condition)
         return result
 
-    def _either(self, left: Value, right: Value) -> Value:
+    def _logical_or(self, left: Expression, right: Expression) -> Expression:
         """``(c and p) or (c and not p)`` is ``c``."""
         s = self.symbols
         a = {v.index: v for v in s.conjuncts(left)}
         b = {v.index: v for v in s.conjuncts(right)}
         if left is s.zero or right is s.zero:
-            return s.either(left, right)
+            return s.logical_or(left, right)
         own_a = [v for i, v in a.items() if i not in b]
         own_b = [v for i, v in b.items() if i not in a]
         common = s.one
         for i, v in a.items():
             if i in b:
-                common = s.both(common, v)
+                common = s.logical_and(common, v)
         rest_a, rest_b = s.all_of(own_a), s.all_of(own_b)
-        return s.both(common, s.either(rest_a, rest_b))
+        return s.logical_and(common, s.logical_or(rest_a, rest_b))
 
-    def _merged(
-        self, arrived: Sequence[_Departure], condition: Value, where: str, block: int
+    def _merge(
+        self, arrived: Sequence[_Departure], condition: Expression, where: str, block: int
     ) -> Environment:
-        """Registers where paths meet: selections by what tells the paths apart."""
+        """Registers where paths reconverge: selections by what distinguishes the paths."""
         if len(arrived) == 1:
             return dict(arrived[0].environment)
         common = {v.index for v in self.symbols.conjuncts(condition)}
@@ -321,19 +329,21 @@ class _Evaluation:
             result = values[-1]
             for choice, value in zip(choices[-2::-1], values[-2::-1], strict=True):
                 if value is not result:
-                    result = self._selected(choice, value, result, register, where)  # type: ignore[arg-type]
+                    result = self._select(choice, value, result, register, where)  # type: ignore[arg-type]
             merged[register] = result  # type: ignore[assignment]
         return merged
 
-    def _selected(self, choice: Value, yes: Value, no: Value, register: int, where: str) -> Value:
+    def _select(
+        self, choice: Expression, yes: Expression, no: Expression, register: int, where: str
+    ) -> Expression:
         if self.symbols.depends_on_data(choice):
             return self.symbols.unknown(f"register {register} at {where}", choice, yes, no)
         return self.symbols.select(choice, yes, no)
 
     # Instructions
 
-    def _instruction(self, index: int, block: Block, environment: Environment) -> None:
-        def read(register: int) -> Value:
+    def _instruction(self, index: int, block: BasicBlock, environment: Environment) -> None:
+        def read(register: int) -> Expression:
             return self.symbols.assuming(self._read(register, environment, index), facts)
 
         code = self.code
@@ -359,10 +369,10 @@ class _Evaluation:
             value = self.symbols.assuming(value, facts)
             if guarded:
                 kept = self._read(register, environment, index)
-                value = self._selected(predicate, value, kept, register, f"instruction {index}")
+                value = self._select(predicate, value, kept, register, f"instruction {index}")
             environment[register] = value
 
-    def _read(self, register: int, environment: Environment, index: int) -> Value:
+    def _read(self, register: int, environment: Environment, index: int) -> Expression:
         value = self.code.initial(register)
         if value is None:
             value = environment.get(register)
@@ -371,25 +381,28 @@ class _Evaluation:
             value = environment[register] = self.symbols.unknown(name)
         return value
 
-    def _facts(self, condition: Value) -> frozenset[int]:
+    def _facts(self, condition: Expression) -> frozenset[int]:
         """What holds where the condition does."""
         return frozenset(part.index for part in self.symbols.conjuncts(condition))
 
-    def _known(self, condition: Value) -> frozenset[int]:
+    def _implied_facts(self, condition: Expression) -> frozenset[int]:
         """What holds where the condition does, and what must be chosen in it for it to hold."""
         s = self.symbols
         facts = self._facts(condition)
         for part in s.conjuncts(condition):
-            for atom in (s.atoms[a] for a in sorted(s.inside(part))):
+            for atom in (s.atoms[a] for a in sorted(s.free_atoms(part))):
                 if atom.function != "select":
                     continue
                 chosen = atom.arguments[0]
-                for one, other in ((chosen, s.negated(chosen)), (s.negated(chosen), chosen)):
-                    if s.assuming(part, self._facts(other)).constant == 0:
-                        facts |= self._facts(one)
+                for choice, opposite in (
+                    (chosen, s.logical_not(chosen)),
+                    (s.logical_not(chosen), chosen),
+                ):
+                    if s.assuming(part, self._facts(opposite)).constant == 0:
+                        facts |= self._facts(choice)
         return facts
 
-    def _predicate(self, index: int, environment: Environment) -> Value:
+    def _predicate(self, index: int, environment: Environment) -> Expression:
         return self.code.condition(index, lambda r: self._read(r, environment, index))
 
     # Loops
@@ -399,30 +412,30 @@ class _Evaluation:
         loop = self.flow.loops[index]
         slow, never = all(d.slow for d in arrived), all(d.never for d in arrived)
         arrived, entry = self._meeting(loop.header, arrived)
-        before = self._merged(arrived, entry, f"loop {index}", loop.header)
+        before = self._merge(arrived, entry, f"loop {index}", loop.header)
         counter = s.variable(LoopCounter(index))
         result = self.result.loops[index] = LoopResult(loop, counter, entry)
         holders = self._placeholders(loop, before)
         inside = {**before, **holders}
-        start = _Departure(Edge(EXIT, loop.header, False), inside, s.one, slow, never)
+        start = _Departure(ControlEdge(EXIT, loop.header, False), inside, s.one, slow, never)
         mark = len(s.atoms)
         leaving = self._region(index, start)
         back = [d for d in leaving if d.edge.target == loop.header]
         exits = [d for d in leaving if d.edge.target != loop.header]
-        solved = self._solved(holders, before, back, counter, mark)
-        memo: dict[int, Value] = {}
+        solved = self._solve(holders, before, back, counter, mark)
+        memo: dict[int, Expression] = {}
 
-        def closed(value: Value) -> Value:
+        def in_closed_form(value: Expression) -> Expression:
             return s.substitute(value, solved, memo)
 
-        self._close(index, closed)
-        self.code.words.close(closed)
+        self._close(index, in_closed_form)
+        self.code.words.close(in_closed_form)
         for departure in exits:
-            departure.condition = closed(departure.condition)
+            departure.condition = in_closed_form(departure.condition)
         decided = self._trips(result, exits)
         if never:
             result.trips, result.reason = s.zero, ""
-        after = self._after(result, exits, closed, decided)
+        after = self._after(result, exits, in_closed_form, decided)
         return [replace(d, slow=slow, never=never) for d in after]
 
     def _placeholders(self, loop: NaturalLoop, before: Environment) -> Environment:
@@ -436,35 +449,35 @@ class _Evaluation:
             if register in self.relevant
         }
 
-    def _solved(
+    def _solve(
         self,
         holders: Environment,
         before: Environment,
         back: Sequence[_Departure],
-        counter: Value,
+        counter: Expression,
         mark: int,
-    ) -> dict[int, Value]:
+    ) -> dict[int, Expression]:
         """Closed forms for the placeholders, by their atoms."""
         s = self.symbols
         following: Environment = {}
         if back:
             again = self._any(back)
-            facts = self._known(again)
-            merged = self._merged(back, again, "latch", back[0].edge.target)
+            facts = self._implied_facts(again)
+            merged = self._merge(back, again, "latch", back[0].edge.target)
             following = {r: s.assuming(merged[r], facts) for r in holders if r in merged}
         pending = {r: (h.terms[0][0][0], following.get(r)) for r, h in holders.items()}
-        solved: dict[int, Value] = {}
+        solved: dict[int, Expression] = {}
         progress = True
         while pending and progress:
             progress = False
-            memo: dict[int, Value] = {}
+            memo: dict[int, Expression] = {}
             open_atoms = {atom for atom, _ in pending.values()}
             for register, (atom, value) in list(pending.items()):
                 if value is None or register not in before:
                     continue
                 own, first = s.substitute(value, solved, memo), before[register]
                 form = self._recurrence(atom, own, first, counter, open_atoms, mark)
-                if form is None and s.lone_atom(own) and s.inside(own) & open_atoms == {atom}:
+                if form is None and s.lone_atom(own) and s.free_atoms(own) & open_atoms == {atom}:
                     form, after = entered_ring(s, atom, own, first, counter) or (None, own)
                     solved |= {own.terms[0][0][0]: after} if form is not None else {}
                 if form is not None:
@@ -476,35 +489,41 @@ class _Evaluation:
             solved[atom] = s.unknown(f"register {register} in {name}", counter)
         return solved
 
-    def _any(self, departures: Sequence[_Departure]) -> Value:
+    def _any(self, departures: Sequence[_Departure]) -> Expression:
         result = self.symbols.zero
         for departure in departures:
-            result = self._either(result, departure.condition)
+            result = self._logical_or(result, departure.condition)
         return result
 
     def _recurrence(
-        self, atom: int, value: Value, first: Value, counter: Value, unsolved: set[int], mark: int
-    ) -> Value | None:
+        self,
+        atom: int,
+        value: Expression,
+        first: Expression,
+        counter: Expression,
+        unsolved: set[int],
+        mark: int,
+    ) -> Expression | None:
         s = self.symbols
-        inside = s.inside(value)
-        others = inside & (unsolved - {atom})
+        atoms = s.free_atoms(value)
+        others = atoms & (unsolved - {atom})
         k = counter.terms[0][0][0]
         if value.terms == (((atom,), 1),):
             return first
         if others:
             return None
-        if atom in inside:
+        if atom in atoms:
             return closed_form(s, atom, value, first, counter, mark)
-        if any(a >= mark and s.atoms[a].function == "data" for a in inside):
+        if any(a >= mark and s.atoms[a].function == "data" for a in atoms):
             return None
-        memo: dict[int, Value] = {}
+        memo: dict[int, Expression] = {}
         before = s.substitute(value, {k: s.add(counter, s.number(-1))}, memo)
         start = s.substitute(value, {k: s.number(-1)}, {})
         if start is first:
             return before
         return s.select(s.compare("==", counter, s.zero), first, before)
 
-    def _close(self, index: int, closed: Callable[[Value], Value]) -> None:
+    def _close(self, index: int, closed: Callable[[Expression], Expression]) -> None:
         """Put the closed forms into everything recorded inside the loop."""
         result = self.result
         loop = self.flow.loops[index]
@@ -518,24 +537,24 @@ class _Evaluation:
                         result.predicates[i] = closed(result.predicates[i])
                     if i in result.addresses:
                         result.addresses[i] = tuple(map(closed, result.addresses[i]))
-                found = result.loops.get(inner)
-                if found is not None and inner != index:
-                    found.entry = closed(found.entry)
-                    if found.trips is not None:
-                        found.trips = closed(found.trips)
+                inner_loop = result.loops.get(inner)
+                if inner_loop is not None and inner != index:
+                    inner_loop.entry = closed(inner_loop.entry)
+                    if inner_loop.trips is not None:
+                        inner_loop.trips = closed(inner_loop.trips)
 
     # Trip counts
 
-    def _trips(self, result: LoopResult, exits: Sequence[_Departure]) -> dict[int, Value]:
+    def _trips(self, result: LoopResult, exits: Sequence[_Departure]) -> dict[int, Expression]:
         """Set ``result.trips``; by the place of each decided exit, when it is taken."""
         s = self.symbols
-        decided: dict[int, Value] = {}
+        decided: dict[int, Expression] = {}
         partly: list[_Departure] = []
         for place, departure in enumerate(exits):
             own = self._own_condition(place, exits)
-            found, whole = FirstTrue(s).of(own, result.counter, len(exits) > 1)
-            if found is not None:
-                decided[place] = found
+            first, whole = FirstTrue(s).of(own, result.counter, len(exits) > 1)
+            if first is not None:
+                decided[place] = first
             if not whole:
                 partly.append(departure)
         if not decided:
@@ -553,17 +572,17 @@ class _Evaluation:
             result.last = frozenset(b for b in result.loop.blocks if not self._behind(b, source))
         return decided
 
-    def _own_condition(self, place: int, exits: Sequence[_Departure]) -> Value:
+    def _own_condition(self, place: int, exits: Sequence[_Departure]) -> Expression:
         """When an exit is taken, less that no exit before it in the iteration has been taken."""
         s = self.symbols
         parts = s.conjuncts(exits[place].condition)
-        held = {part.index for part in parts}
+        own = {part.index for part in parts}
         earlier = set()
         for other, departure in enumerate(exits):
             if other != place:
-                missing = [p for p in s.conjuncts(departure.condition) if p.index not in held]
+                missing = [p for p in s.conjuncts(departure.condition) if p.index not in own]
                 if len(missing) == 1:
-                    earlier.add(s.negated(missing[0]).index)
+                    earlier.add(s.logical_not(missing[0]).index)
         return s.all_of(part for part in parts if part.index not in earlier)
 
     def _behind(self, block: int, exit_block: int) -> bool:
@@ -580,8 +599,8 @@ class _Evaluation:
         self,
         result: LoopResult,
         exits: Sequence[_Departure],
-        closed: Callable[[Value], Value],
-        decided: Mapping[int, Value],
+        closed: Callable[[Expression], Expression],
+        decided: Mapping[int, Expression],
     ) -> list[_Departure]:
         """Departures in terms of the region around: the counter has the value at which the exit is
         taken. Of several decided exits the one that comes first is the way out; one that depends
@@ -591,14 +610,14 @@ class _Evaluation:
         after = []
         for place, departure in enumerate(exits):
             environment: Environment = {}
-            memo: dict[int, Value] = {}
+            memo: dict[int, Expression] = {}
             last = decided.get(place)
             live = frozenset(self.live.get(departure.edge.target, ()))
             for register, value in departure.environment.items():
                 if register not in live:
                     continue
                 form = closed(value)
-                if k in s.inside(form):
+                if k in s.free_atoms(form):
                     if last is not None:
                         form = s.substitute(form, {k: last}, memo)
                     else:
@@ -606,14 +625,14 @@ class _Evaluation:
                             f"register {register} after loop {result.loop.index}", form
                         )
                 environment[register] = form
-            condition = s.both(result.entry, self._way_out(place, decided))
+            condition = s.logical_and(result.entry, self._way_out(place, decided))
             if len(exits) > 1 and place not in decided:
                 which = f"which way loop {result.loop.index} is left"
-                condition = s.both(condition, s.unknown(which, departure.condition))
+                condition = s.logical_and(condition, s.unknown(which, departure.condition))
             after.append(_Departure(departure.edge, environment, condition))
         return after
 
-    def _way_out(self, place: int, decided: Mapping[int, Value]) -> Value:
+    def _way_out(self, place: int, decided: Mapping[int, Expression]) -> Expression:
         """Whether an exit is taken before the others, of those in one iteration the first."""
         s = self.symbols
         result = s.one
@@ -621,5 +640,5 @@ class _Evaluation:
             for other, first in decided.items():
                 if other != place:
                     relation = "<" if other < place else "<="
-                    result = s.both(result, s.compare(relation, decided[place], first))
+                    result = s.logical_and(result, s.compare(relation, decided[place], first))
         return result

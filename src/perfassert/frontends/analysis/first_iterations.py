@@ -6,7 +6,7 @@ numbers that are halved or doubled have theirs, too.
 
 from __future__ import annotations
 
-from perfassert.kernel.symbols import Atom, Monomial, Symbols, Value
+from perfassert.kernel.expression_pool import Atom, Expression, ExpressionPool, Monomial
 
 _NEVER = 2**31 - 1
 """The iteration in which an exit is taken whose condition never holds."""
@@ -15,10 +15,12 @@ _NEVER = 2**31 - 1
 class FirstTrue:
     """Finds it among the values of ``symbols``."""
 
-    def __init__(self, symbols: Symbols) -> None:
+    def __init__(self, symbols: ExpressionPool) -> None:
         self.symbols = symbols
 
-    def of(self, condition: Value, counter: Value, several: bool) -> tuple[Value | None, bool]:
+    def of(
+        self, condition: Expression, counter: Expression, several: bool
+    ) -> tuple[Expression | None, bool]:
         """The first iteration ≥ 0 in which ``condition`` holds; whether all of it is decided.
 
         Of ``several`` exits one may never be taken, if what decides it is the same in all
@@ -29,23 +31,25 @@ class FirstTrue:
             self._first_of_all(part, counter, several)
             for part in (s.conjuncts(condition, "or") or (condition,))
         ]
-        found = [first for first in firsts if first is not None]
-        if not found:
+        known = [first for first in firsts if first is not None]
+        if not known:
             return None, condition is s.zero
-        result = found[0]
-        for first in found[1:]:
+        result = known[0]
+        for first in known[1:]:
             result = s.minimum(result, first)
-        return result, len(found) == len(firsts)
+        return result, len(known) == len(firsts)
 
-    def _first_of_all(self, condition: Value, counter: Value, several: bool) -> Value | None:
+    def _first_of_all(
+        self, condition: Expression, counter: Expression, several: bool
+    ) -> Expression | None:
         """The first iteration in which all parts hold, if they are sure to stay true."""
         s = self.symbols
         k = counter.terms[0][0][0]
         if condition is s.zero or s.depends_on_data(condition):
             return None
         parts = s.conjuncts(condition)
-        varying = [p for p in parts if k in s.inside(p)]
-        fixed = self.symbols.all_of(p for p in parts if k not in s.inside(p))
+        varying = [p for p in parts if k in s.free_atoms(p)]
+        fixed = self.symbols.all_of(p for p in parts if k not in s.free_atoms(p))
         if not varying:
             if fixed is s.one:
                 return s.zero
@@ -70,7 +74,7 @@ class FirstTrue:
             return inner is not None and inner.function == "<"
         return atom.function == "<"
 
-    def _first(self, part: Value, counter: Value, k: int) -> Value | None:
+    def _first(self, part: Expression, counter: Expression, k: int) -> Expression | None:
         s = self.symbols
         atom = s.lone_atom(part)
         negated = atom is not None and atom.function == "not"
@@ -99,23 +103,23 @@ class FirstTrue:
         return None
 
     def _first_shifted(
-        self, difference: Value, relation: str, negated: bool, k: int
-    ) -> Value | None:
+        self, difference: Expression, relation: str, negated: bool, k: int
+    ) -> Expression | None:
         """Loops that halve or double a number: of ``difference < 0``, ``= 0``, or not, the one
         term that varies with the counter crosses the others."""
         s = self.symbols
         varying = [(m, c) for m, c in difference.terms if any(
-            k in s.inside(s._value({(a,): 1})) for a in m)]  # fmt: skip
+            k in s.free_atoms(s.polynomial({(a,): 1})) for a in m)]  # fmt: skip
         if len(varying) != 1 or (abs(varying[0][1]) != 1 and not self._grown(varying[0][0], k)):
             return None
         ((monomial, factor),) = varying
-        rest = s.sub(difference, s._value({monomial: factor}))
+        rest = s.sub(difference, s.polynomial({monomial: factor}))
         if factor < 0:
             rest = s.scale(rest, -1)
-        term = s._value({monomial: abs(factor)})
+        term = s.polynomial({monomial: abs(factor)})
         # now the loop is left once sign · (term + rest) < 0, not < 0, = 0, or not = 0
-        below: Value | None = None  # left once the term is below it
-        above: Value | None = None  # left once the term is not below it
+        below: Expression | None = None  # left once the term is below it
+        above: Expression | None = None  # left once the term is not below it
         if relation == "<" and (factor > 0) != negated:
             below = s.scale(rest, -1)
             if negated:
@@ -130,11 +134,13 @@ class FirstTrue:
             return self._first_halved(term, below, k, exactly=relation == "==")
         return None if above is None else self._first_grown(term, above, k)
 
-    def _first_halved(self, term: Value, bound: Value, k: int, exactly: bool) -> Value | None:
+    def _first_halved(
+        self, term: Expression, bound: Expression, k: int, exactly: bool
+    ) -> Expression | None:
         """The first k at which ``v // (c · 2ˢᵏ)`` is below ``bound``; ``exactly``: 1 below."""
         s = self.symbols
         atom = s.lone_atom(term)
-        if atom is None or atom.function != "//" or k in s.inside(atom.arguments[0]):
+        if atom is None or atom.function != "//" or k in s.free_atoms(atom.arguments[0]):
             return None
         step = self._shift_step(atom.arguments[1], k)
         if step is None or (exactly and bound is not s.one and step[1] > 1):
@@ -142,7 +148,7 @@ class FirstTrue:
         start = s.div(atom.arguments[0], s.number(step[0]))
         return s.call("halvings", start, bound, s.number(step[1]))
 
-    def _first_grown(self, term: Value, bound: Value, k: int) -> Value | None:
+    def _first_grown(self, term: Expression, bound: Expression, k: int) -> Expression | None:
         """The first k at which ``c · 2ˢᵏ`` is no longer below ``bound``."""
         s = self.symbols
         step = self._shift_step(term, k)
@@ -151,9 +157,9 @@ class FirstTrue:
         return s.call("doublings", s.number(step[0]), bound, s.number(step[1]))
 
     def _grown(self, monomial: Monomial, k: int) -> bool:
-        return self._shift_step(self.symbols._value({monomial: 1}), k) is not None
+        return self._shift_step(self.symbols.polynomial({monomial: 1}), k) is not None
 
-    def _shift_step(self, power: Value, k: int) -> tuple[int, int] | None:
+    def _shift_step(self, power: Expression, k: int) -> tuple[int, int] | None:
         """``(c, s)`` where ``power`` is ``c · 2^(s · k)``."""
         s = self.symbols
         if len(power.terms) != 1 or len(power.terms[0][0]) != 1 or power.terms[0][1] < 1:
@@ -170,11 +176,11 @@ class FirstTrue:
         return factor << linear[1].constant, linear[0].constant
 
 
-def _ceil_div(s: Symbols, dividend: Value, divisor: Value) -> Value:
+def _ceil_div(s: ExpressionPool, dividend: Expression, divisor: Expression) -> Expression:
     return s.scale(s.div(s.scale(dividend, -1), divisor), -1)
 
 
-def _sign(value: Value, s: Symbols) -> int:
+def _sign(value: Expression, s: ExpressionPool) -> int:
     """The sign of a step whose factors are taken not to be negative; 0 for mixed signs."""
     signs = {(c > 0) - (c < 0) for _, c in value.terms}
     return signs.pop() if len(signs) == 1 else 0

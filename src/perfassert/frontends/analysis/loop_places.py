@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from perfassert.frontends.machine.control_flow import Flow, NaturalLoop
-from perfassert.frontends.machine.inlining import Placed
+from perfassert.frontends.machine.inlining import PlacedInstruction
 from perfassert.source import SourceSpan
 
 _KEYWORD = re.compile(r"\b(?:for|while|do|goto)\b")
@@ -15,7 +15,7 @@ _ABOVE = 3
 
 
 def loop_span(
-    loop: NaturalLoop, flow: Flow, placed: Sequence[Placed], files: Mapping[str, str]
+    loop: NaturalLoop, flow: Flow, placed: Sequence[PlacedInstruction], files: Mapping[str, str]
 ) -> SourceSpan | None:
     """The line of the loop's head: of the lines its jumps are on, or that it begins with, the
     first that has a keyword of a loop; the first line where none has."""
@@ -39,16 +39,16 @@ def loop_span(
         SourceSpan(first.file, line)
         for line in range(first.line, max(first.line - _ABOVE - 1, 0), -1)
     ]
-    heads = (s for s in (*jumps, *above) if _KEYWORD.search(_line(files, s)))
+    heads = (s for s in (*jumps, *above) if _KEYWORD.search(_source_line(files, s)))
     return next(heads, first)
 
 
-def _span(flow: Flow, placed: Sequence[Placed], block: int) -> SourceSpan | None:
+def _span(flow: Flow, placed: Sequence[PlacedInstruction], block: int) -> SourceSpan | None:
     """Of the instruction that a block ends with."""
     return placed[flow.blocks[block].stop - 1].instruction.span
 
 
-def _line(files: Mapping[str, str], span: SourceSpan) -> str:
+def _source_line(files: Mapping[str, str], span: SourceSpan) -> str:
     lines = files.get(span.file, "").splitlines()
     text = lines[span.line - 1] if 0 < span.line <= len(lines) else ""
     return text.partition("//")[0]

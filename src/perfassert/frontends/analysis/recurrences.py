@@ -12,23 +12,28 @@ The last two are found by executing the step from a known start until it comes b
 
 from __future__ import annotations
 
-from perfassert.kernel.symbols import Symbols, Value
+from perfassert.kernel.expression_pool import Expression, ExpressionPool
 
 
 def closed_form(
-    s: Symbols, atom: int, value: Value, first: Value, counter: Value, mark: int
-) -> Value | None:
+    s: ExpressionPool,
+    atom: int,
+    value: Expression,
+    first: Expression,
+    counter: Expression,
+    mark: int,
+) -> Expression | None:
     """Of ``atom``, which is ``value`` (of itself) in the next iteration and ``first`` before all.
 
-    Unknowns with numbers from ``mark`` on were loaded in the loop, anew in each iteration.
+    Unknowns with numbers from ``mark`` on were loaded in the loop, again in each iteration.
     """
     k = counter.terms[0][0][0]
     linear = s.linear_in(value, atom)
     if linear is None:
-        halved = _halved(s, atom, value, first, counter)
+        halved = _halving_form(s, atom, value, first, counter)
         return _cyclic(s, atom, value, first, counter) if halved is None else halved
     factor, step = linear
-    varies = s.inside(step)
+    varies = s.free_atoms(step)
     if any(a >= mark and s.atoms[a].function == "data" for a in varies):
         return None
     if varies and (cyclic := _cyclic(s, atom, value, first, counter)) is not None:
@@ -36,7 +41,7 @@ def closed_form(
     if factor.constant == 1:
         if k not in varies:
             return s.add(first, s.mul(counter, step))
-        summed = _telescoped(s, step, first, counter)
+        summed = _telescoping_form(s, step, first, counter)
         return _quadratic(s, step, first, counter) if summed is None else summed
     shift = _power_of_two(factor.constant)
     fixed = _fixed_point(step, shift)
@@ -50,19 +55,21 @@ _LONGEST = 64
 """Places of a ring that are followed."""
 
 
-def _cyclic(s: Symbols, atom: int, value: Value, first: Value, counter: Value) -> Value | None:
+def _cyclic(
+    s: ExpressionPool, atom: int, value: Expression, first: Expression, counter: Expression
+) -> Expression | None:
     """Where the step depends on the register alone, or on the counter as rounds of a ring do."""
     start, k = first.constant, counter.terms[0][0][0]
-    atoms = [a for a in s.inside(value) if not s.atoms[a].function]
+    atoms = [a for a in s.free_atoms(value) if not s.atoms[a].function]
     if start is None or not set(atoms) <= {atom, k}:
         return None
     values = [start]
     for i in range(2 * _LONGEST):
-        found = s.substitute(value, {atom: s.number(values[-1]), k: s.number(i)}, {}).constant
-        if found is None or abs(found - start) > 2 * _LONGEST * _LONGEST:
+        following = s.substitute(value, {atom: s.number(values[-1]), k: s.number(i)}, {}).constant
+        if following is None or abs(following - start) > 2 * _LONGEST * _LONGEST:
             return None
-        values.append(found)
-        if found == start and values[-2] != start:
+        values.append(following)
+        if following == start and values[-2] != start:
             break
     orbit, places = values[:-1], len(values) - 1
     if k not in atoms and values[-1] == start and places <= _LONGEST:
@@ -81,12 +88,12 @@ def _cyclic(s: Symbols, atom: int, value: Value, first: Value, counter: Value) -
 
 
 def entered_ring(
-    s: Symbols, atom: int, value: Value, first: Value, counter: Value
-) -> tuple[Value, Value] | None:
+    s: ExpressionPool, atom: int, value: Expression, first: Expression, counter: Expression
+) -> tuple[Expression, Expression] | None:
     """Of a ring that is entered from outside, as in −1, 0, 1, 2, 0, 1, …: the register, and what
     it becomes, which alone is a place in a ring."""
     k, start = counter.terms[0][0][0], first.constant
-    if start is None or k in s.inside(value):
+    if start is None or k in s.free_atoms(value):
         return None
     entry = s.substitute(value, {atom: first}, {})
     ring = None if entry.constant in (None, start) else _cyclic(s, atom, value, entry, counter)
@@ -96,21 +103,27 @@ def entered_ring(
     return s.select(s.compare("==", counter, s.zero), first, before), ring
 
 
-def _telescoped(s: Symbols, step: Value, first: Value, counter: Value) -> Value | None:
+def _telescoping_form(
+    s: ExpressionPool, step: Expression, first: Expression, counter: Expression
+) -> Expression | None:
     """Where the step is ``t(k + 1) − t(k)``, as that of a high word is: ``r₀ + t(k) − t(0)``."""
     k = counter.terms[0][0][0]
-    last = s._value({m: -c for m, c in step.terms if c < 0 and k in s.inside(s._value({m: 1}))})
+    last = s.polynomial(
+        {m: -c for m, c in step.terms if c < 0 and k in s.free_atoms(s.polynomial({m: 1}))}
+    )
     if last is s.zero:
         return None
     following = s.substitute(last, {k: s.add(counter, s.one)}, {})
     rest = s.sub(s.add(step, last), following)
-    if k in s.inside(rest):
+    if k in s.free_atoms(rest):
         return None
     start = s.substitute(last, {k: s.zero}, {})
     return s.add(first, last, s.scale(start, -1), s.mul(counter, rest))
 
 
-def _quadratic(s: Symbols, step: Value, first: Value, counter: Value) -> Value | None:
+def _quadratic(
+    s: ExpressionPool, step: Expression, first: Expression, counter: Expression
+) -> Expression | None:
     linear = s.linear_in(step, counter.terms[0][0][0])
     if linear is None:
         return None
@@ -119,7 +132,9 @@ def _quadratic(s: Symbols, step: Value, first: Value, counter: Value) -> Value |
     return s.add(first, s.mul(counter, a), s.mul(b, pairs))
 
 
-def _halved(s: Symbols, atom: int, value: Value, first: Value, counter: Value) -> Value | None:
+def _halving_form(
+    s: ExpressionPool, atom: int, value: Expression, first: Expression, counter: Expression
+) -> Expression | None:
     whole = s.number(value.offset())
     wrapped = s.lone_atom(s.sub(value, whole))
     if wrapped is None or wrapped.function != "//":
@@ -127,7 +142,7 @@ def _halved(s: Symbols, atom: int, value: Value, first: Value, counter: Value) -
     divisor = wrapped.arguments[1]
     shift = _power_of_two(divisor.constant)
     inner = s.add(wrapped.arguments[0], s.mul(whole, divisor))
-    own = s._value({(atom,): 1})
+    own = s.polynomial({(atom,): 1})
     offset = s.number(inner.offset())
     dividend = s.add(own, offset)
     fixed = _fixed_point(offset, shift)
@@ -142,8 +157,8 @@ def _halved(s: Symbols, atom: int, value: Value, first: Value, counter: Value) -
     return s.add(s.shift_right(start, s.scale(counter, shift)), s.number(fixed))
 
 
-def _fixed_point(offset: Value, shift: int) -> int | None:
-    """``c / (2ˢ − 1)``, where it is a whole number."""
+def _fixed_point(offset: Expression, shift: int) -> int | None:
+    """``c / (2ˢ − 1)``, where it is an integer."""
     number = offset.constant
     if not shift or number is None or number % ((1 << shift) - 1):
         return None

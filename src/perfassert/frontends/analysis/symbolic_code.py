@@ -10,17 +10,18 @@ from itertools import pairwise
 
 from perfassert.frontends.analysis.symbolic_operations import TRANSFERS
 from perfassert.frontends.analysis.symbolic_words import Words
-from perfassert.frontends.machine.control_flow import Block, Edge, Flow, Jump, analyse
-from perfassert.frontends.machine.inlining import Placed
+from perfassert.frontends.machine.control_flow import BasicBlock, ControlEdge, Flow, Jump, analyse
+from perfassert.frontends.machine.inlining import PlacedInstruction
 from perfassert.frontends.toolchain.binary import Parameter, Unset
 from perfassert.frontends.toolchain.names import demangle
+from perfassert.kernel.expression_pool import Expression, ExpressionPool
 from perfassert.kernel.machine import (
     Kind,
     MachineCode,
     MachineInstruction,
     Micro,
     Preset,
-    Source,
+    PresetSource,
     Space,
 )
 from perfassert.kernel.names import (
@@ -34,9 +35,8 @@ from perfassert.kernel.names import (
     LoopEntry,
     Name,
 )
-from perfassert.kernel.symbols import Symbols, Value
 
-Read = Callable[[int], Value]
+Read = Callable[[int], Expression]
 """What a register holds where an instruction stands."""
 _ADDRESS = 4  # the first sources of a memory operation
 _LOADED = frozenset((Kind.LOAD, Kind.ATOMIC, Kind.MATRIX_LOAD))
@@ -96,9 +96,9 @@ class SymbolicCode:
     def __init__(
         self,
         machine: MachineCode,
-        placed: Sequence[Placed],
+        placed: Sequence[PlacedInstruction],
         jumps: Mapping[int, Jump],
-        symbols: Symbols,
+        symbols: ExpressionPool,
         constants: Constants,
         rare: Collection[tuple[int, bool]] = (),
     ) -> None:
@@ -110,7 +110,7 @@ class SymbolicCode:
         self.constants = constants
         self.words = Words(symbols, machine.uniform)
         self._presets = {p.register: p for p in machine.presets}
-        self._filled: dict[int, Value] = {}
+        self._filled: dict[int, Expression] = {}
         self._spills = spilled_words(machine)
         self._touched = [self._registers(i) for i in range(len(machine.instructions))]
 
@@ -126,16 +126,16 @@ class SymbolicCode:
         """What stands at a place of the inlined code."""
         return self.machine.instructions[self._number(index)]
 
-    def is_slow_path(self, block: Block) -> bool:
+    def is_slow_path(self, block: BasicBlock) -> bool:
         """Whether a block is taken never to be executed, as it lies in a routine of the compiler's
         for rare operands; what it computes, others do, too."""
         return self.placed[block.start].in_library
 
-    def is_rare(self, block: Block, edge: Edge) -> bool:
+    def is_rare(self, block: BasicBlock, edge: ControlEdge) -> bool:
         """Whether a side of a conditional jump is known to be taken by rare operands only."""
         return (self.instruction(block.stop - 1).address, edge.taken) in self.rare
 
-    def calls_routine(self, edge: Edge) -> bool:
+    def calls_routine(self, edge: ControlEdge) -> bool:
         """Whether a side of a jump leads to a routine of the compiler, or to a block that does
         nothing but call one: where data decides, that is for rare operands."""
         target = self.flow.blocks[edge.target]
@@ -185,58 +185,60 @@ class SymbolicCode:
 
     def roots(self, index: int) -> Sequence[int]:
         """Registers that must be known: of addresses, guards and branch conditions."""
-        found = list(self.guards(index))
+        registers = list(self.guards(index))
         for asked in self.instruction(index).inputs:
-            found += asked.sources
-        return [r for r in found if r > 0 and r not in self._presets]
+            registers += asked.sources
+        return [r for r in registers if r > 0 and r not in self._presets]
 
     def guards(self, index: int) -> Sequence[int]:
         """Registers that decide whether an instruction has an effect, or a jump is taken."""
         instruction = self.instruction(index)
-        found = [] if instruction.guard < 0 or _of_one_lane(instruction) else [instruction.guard]
+        registers = (
+            [] if instruction.guard < 0 or _of_one_lane(instruction) else [instruction.guard]
+        )
         operations = instruction.operations
         if operations and operations[-1].kind in _CONDITIONAL:
             written = {t for o in operations for t in o.targets}
-            found += [r for o in operations for r in o.sources if r not in written]
-        return found
+            registers += [r for o in operations for r in o.sources if r not in written]
+        return registers
 
-    def condition(self, index: int, read: Read) -> Value:
+    def condition(self, index: int, read: Read) -> Expression:
         """Whether it has an effect, or the jump is taken."""
         instruction, s = self.instruction(index), self.symbols
         result = s.one
         if instruction.guard >= 0 and not _of_one_lane(instruction):
             result = read(instruction.guard)
-            result = result if instruction.holds else s.negated(result)
+            result = result if instruction.holds else s.logical_not(result)
         operations = instruction.operations
         if operations and operations[-1].kind in _CONDITIONAL:
             written = self.execute(index, read)
             for register in operations[-1].sources:
                 own = written[register] if register in written else read(register)
-                result = s.both(result, own)
+                result = s.logical_and(result, own)
         return result
 
     # Values
 
-    def initial(self, register: int) -> Value | None:
+    def initial(self, register: int) -> Expression | None:
         """What a register holds that no instruction writes."""
         if register == 0:
             return self.symbols.zero
-        found = self._filled.get(register)
-        if found is None and register in self._presets:
-            found = self._filled[register] = self._preset(self._presets[register])
-        return found
+        value = self._filled.get(register)
+        if value is None and register in self._presets:
+            value = self._filled[register] = self._preset(self._presets[register])
+        return value
 
-    def _preset(self, preset: Preset) -> Value:
+    def _preset(self, preset: Preset) -> Expression:
         s = self.symbols
-        if preset.source is Source.LITERAL:
-            return self.words.signed(s.number(preset.value))
-        if preset.source is Source.CONSTANT:
+        if preset.source is PresetSource.LITERAL:
+            return self.words.as_signed(s.number(preset.value))
+        if preset.source is PresetSource.CONSTANT:
             return self._constant(preset.bank, preset.value)
         if preset.name in _NOTHING:
             return s.zero
         return s.variable(preset.name) if preset.name in LIMITS else s.unknown(preset.name)
 
-    def _constant(self, bank: int, offset: int) -> Value:
+    def _constant(self, bank: int, offset: int) -> Expression:
         """A word of a constant bank; the value itself where the binary holds it."""
         s, constants = self.symbols, self.constants
         if bank == 0:
@@ -246,12 +248,12 @@ class SymbolicCode:
         if bank == 4:  # addresses of variables in global memory
             address = self._wide(GlobalVariable(offset & ~7))
             return self.words.high(address) if offset & 4 else address
-        held = (constants.banks or {}).get(bank, b"")[offset : offset + 4]
-        if len(held) == 4:
-            return s.number(struct.unpack("<i", held)[0])
+        data = (constants.banks or {}).get(bank, b"")[offset : offset + 4]
+        if len(data) == 4:
+            return s.number(struct.unpack("<i", data)[0])
         return s.unknown(f"constant c[{bank:#x}][{offset:#x}]")
 
-    def _word_of_launch(self, offset: int) -> Value:
+    def _word_of_launch(self, offset: int) -> Expression:
         s, constants = self.symbols, self.constants
         if offset == constants.stack:
             return s.zero  # the stack's base: local addresses count from it
@@ -266,7 +268,7 @@ class SymbolicCode:
                 return self._word_of_parameter(position, parameter, inside)
         return s.unknown(f"c[0x0][{offset:#x}]")
 
-    def _word_of_parameter(self, position: int, parameter: Parameter, inside: int) -> Value:
+    def _word_of_parameter(self, position: int, parameter: Parameter, inside: int) -> Expression:
         sizes = {m.offset: m.size for m in parameter.members} or {0: parameter.size}
         if sizes.get(inside - 4) == 8:
             return self.words.high(self._wide(Argument(position, inside - 4)))
@@ -281,8 +283,8 @@ class SymbolicCode:
     def _low_halves(self) -> frozenset[int]:
         """Offsets in bank 0 of words that are read together with the next one."""
         offsets = {p.register: p.value for p in self.machine.presets
-                   if p.source is Source.CONSTANT and p.bank == 0}  # fmt: skip
-        found = set()
+                   if p.source is PresetSource.CONSTANT and p.bank == 0}  # fmt: skip
+        low_halves = set()
         for instruction in self.machine.instructions:
             runs = [o.sources for o in instruction.operations]
             runs.append(tuple(r for o in instruction.operations if o.kind is Kind.MOVE
@@ -291,26 +293,26 @@ class SymbolicCode:
                 for low, high in pairwise(sources):
                     at = offsets.get(low, 1)
                     if at % 8 == 0 and offsets.get(high) == at + 4:
-                        found.add(at)
-        return frozenset(found)
+                        low_halves.add(at)
+        return frozenset(low_halves)
 
-    def _wide(self, name: Name) -> Value:
+    def _wide(self, name: Name) -> Expression:
         value = self.symbols.variable(name)
         self.words.wide |= value.atoms
         return value
 
-    def placeholder(self, loop: int, register: int, before: Value | None) -> Value:
+    def placeholder(self, loop: int, register: int, before: Expression | None) -> Expression:
         """What stands for a register at the top of a loop, before it is solved."""
         value = self.symbols.variable(LoopEntry(loop, register))
         if before is not None and self.words.has_64_bits(before):
             self.words.wide |= value.atoms
         return value
 
-    def addresses(self, index: int, read: Read) -> tuple[Value, ...]:
+    def addresses(self, index: int, read: Read) -> tuple[Expression, ...]:
         """The addresses and other inputs that an analysis asks for."""
         return tuple(self._input(asked, read) for asked in self.instruction(index).inputs)
 
-    def _input(self, asked: Micro, read: Read) -> Value:
+    def _input(self, asked: Micro, read: Read) -> Expression:
         s, memory = self.symbols, asked.memory
         if memory is None:
             return read(asked.sources[0])
@@ -321,7 +323,7 @@ class SymbolicCode:
             first, second = low, other
         return s.add(s.scale(first, memory.scale), second, s.number(memory.offset))
 
-    def execute(self, index: int, read: Read) -> Mapping[int, Value]:
+    def execute(self, index: int, read: Read) -> Mapping[int, Expression]:
         """The values that an instruction writes; a register left out is not known."""
         number, instruction = self._number(index), self.instruction(index)
         spill = self._spills.get(number)
@@ -330,19 +332,19 @@ class SymbolicCode:
             if operation.kind is Kind.STORE:
                 return dict(zip(spill, map(read, operation.sources[_ADDRESS:]), strict=True))
             return dict(zip(operation.targets, map(read, spill), strict=True))
-        written: dict[int, Value] = {}
+        written: dict[int, Expression] = {}
 
-        def current(register: int) -> Value:
+        def current(register: int) -> Expression:
             known = written.get(register)
             return read(register) if known is None else known
 
         for place, operation in enumerate(instruction.operations):
             transfer = TRANSFERS.get(operation.kind)
-            results: Sequence[Value | None] = ()
+            results: Sequence[Expression | None] = ()
             if transfer is not None:
                 results = transfer(self.words, operation, tuple(map(current, operation.sources)))
             elif operation.kind in _LOADED:
-                results = self._loaded(index, operation, current)
+                results = self._loaded_values(index, operation, current)
             for word, target in enumerate(operation.targets):
                 if target > 0:
                     result = results[word] if word < len(results) else None
@@ -351,7 +353,7 @@ class SymbolicCode:
                     written[target] = result
         return written
 
-    def _loaded(self, index: int, operation: Micro, read: Read) -> Sequence[Value]:
+    def _loaded_values(self, index: int, operation: Micro, read: Read) -> Sequence[Expression]:
         """What depends on data; of a constant bank, words at a known place."""
         memory, words = operation.memory, range(len(operation.targets))
         if memory is not None and memory.space is Space.CONSTANT and memory.bytes % 4 == 0:
@@ -374,11 +376,11 @@ def spilled_words(machine: MachineCode) -> dict[int, tuple[int, ...]]:
     Empty where not all of them are distinguished by their constants: local arrays with an index, a
     pointer into the stack, parts of words, a stack pointer that moves between.
     """
-    start = {p.register for p in machine.presets
-             if (p.source, p.bank, p.value) == (Source.CONSTANT, 0, machine.stack)}  # fmt: skip
+    place = (PresetSource.CONSTANT, 0, machine.stack)
+    start = {p.register for p in machine.presets if (p.source, p.bank, p.value) == place}
     operations = [(n, o) for n, i in enumerate(machine.instructions) for o in i.operations]
     pointers = {t for _, o in operations if start.intersection(o.sources) for t in o.targets}
-    found: dict[int, tuple[int, ...]] = {}
+    words: dict[int, tuple[int, ...]] = {}
     moves = [number for number, o in operations if pointers.intersection(o.targets)]
     for number, o in operations:
         if o.memory is not None and o.memory.space is Space.LOCAL:
@@ -387,7 +389,7 @@ def spilled_words(machine: MachineCode) -> dict[int, tuple[int, ...]]:
             if low not in pointers or high or other or over or size % 4 or offset % 4:
                 return {}
             first = machine.registers + _STACK_WORDS + offset // 4
-            found[number] = tuple(first + word for word in range(size // 4))
+            words[number] = tuple(first + word for word in range(size // 4))
         elif pointers.intersection(o.sources) and not pointers.intersection(o.targets):
             return {}
-    return {} if found and moves and moves[-1] > min(found) else found
+    return {} if words and moves and moves[-1] > min(words) else words

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from perfassert.kernel.symbols import Symbols, Value
+from perfassert.kernel.expression_pool import Expression, ExpressionPool
 
 
-def bitwise(s: Symbols, table: int, values: Sequence[Value]) -> Value:
+def bitwise(s: ExpressionPool, table: int, values: Sequence[Expression]) -> Expression:
     """The function with the row ``4a + 2b + c`` of ``table`` for each bit.
 
     Functions that address computations are made of are simplified; any other one is a sum modulo 2
@@ -35,7 +35,9 @@ def _cofactor(table: int, place: int, bit: int) -> int:
     return sum((table >> row & 1) << i for i, row in enumerate(rows))
 
 
-def _normal_form(s: Symbols, table: int, a: Value, b: Value, c: Value) -> Value:
+def _normal_form(
+    s: ExpressionPool, table: int, a: Expression, b: Expression, c: Expression
+) -> Expression:
     rows = [table >> row & 1 for row in range(8)]
     for bit in (1, 2, 4):
         for row in range(8):
@@ -51,11 +53,11 @@ def _normal_form(s: Symbols, table: int, a: Value, b: Value, c: Value) -> Value:
     return result
 
 
-def _not(s: Symbols, value: Value) -> Value:
+def _not(s: ExpressionPool, value: Expression) -> Expression:
     return s.bit_xor(value, s.number(-1))
 
 
-_TWO: dict[int, Callable[[Symbols, Value, Value], Value]] = {
+_TWO: dict[int, Callable[[ExpressionPool, Expression, Expression], Expression]] = {
     0x0: lambda s, a, b: s.zero,
     0x1: lambda s, a, b: _not(s, s.bit_or(a, b)),
     0x2: lambda s, a, b: s.bit_and(_not(s, a), b),
@@ -74,7 +76,7 @@ _TWO: dict[int, Callable[[Symbols, Value, Value], Value]] = {
     0xF: lambda s, a, b: s.number(-1),
 }
 """Functions of two operands; row 2a + b."""
-_THREE: dict[int, Callable[[Symbols, Value, Value, Value], Value]] = {
+_THREE: dict[int, Callable[[ExpressionPool, Expression, Expression, Expression], Expression]] = {
     0x80: lambda s, a, b, c: s.bit_and(s.bit_and(a, b), c),
     0xFE: lambda s, a, b, c: s.bit_or(s.bit_or(a, b), c),
     0x96: lambda s, a, b, c: s.bit_xor(s.bit_xor(a, b), c),
@@ -94,22 +96,24 @@ _THREE: dict[int, Callable[[Symbols, Value, Value, Value], Value]] = {
     0x36: lambda s, a, b, c: s.bit_xor(b, s.bit_or(a, c)),
     0x56: lambda s, a, b, c: s.bit_xor(c, s.bit_or(a, b)),
     0xF6: lambda s, a, b, c: s.bit_or(a, s.bit_xor(b, c)),
-    0xCA: lambda s, a, b, c: _chosen(s, a, b, c),
-    0xAC: lambda s, a, b, c: _chosen(s, a, c, b),
-    0xE2: lambda s, a, b, c: _chosen(s, b, a, c),
-    0xB8: lambda s, a, b, c: _chosen(s, b, c, a),
-    0xE4: lambda s, a, b, c: _chosen(s, c, a, b),
-    0xD8: lambda s, a, b, c: _chosen(s, c, b, a),
+    0xCA: lambda s, a, b, c: _select_bits(s, a, b, c),
+    0xAC: lambda s, a, b, c: _select_bits(s, a, c, b),
+    0xE2: lambda s, a, b, c: _select_bits(s, b, a, c),
+    0xB8: lambda s, a, b, c: _select_bits(s, b, c, a),
+    0xE4: lambda s, a, b, c: _select_bits(s, c, a, b),
+    0xD8: lambda s, a, b, c: _select_bits(s, c, b, a),
 }
 """Functions of three operands that have a shorter form than the normal one."""
 
 
-def _chosen(s: Symbols, mask: Value, ones: Value, zeros: Value) -> Value:
+def _select_bits(
+    s: ExpressionPool, mask: Expression, ones: Expression, zeros: Expression
+) -> Expression:
     """Bits of ``ones`` where the mask has them, else of ``zeros``."""
     return s.bit_or(s.bit_and(ones, mask), s.bit_and(zeros, _not(s, mask)))
 
 
-def predicate_function(s: Symbols, table: int, inputs: Sequence[Value]) -> Value:
+def predicate_function(s: ExpressionPool, table: int, inputs: Sequence[Expression]) -> Expression:
     """A function of predicates by its table, the first input the highest bit of a row.
 
     It is expanded in an input that decides for one of its values, as ``a`` does in ``a and …``;
@@ -131,21 +135,21 @@ def predicate_function(s: Symbols, table: int, inputs: Sequence[Value]) -> Value
     zeros, ones = halves[place]
     others = [v for p, v in enumerate(inputs) if p != place]
     no, yes = (predicate_function(s, half, others) for half in (zeros, ones))
-    value, negated = inputs[place], s.negated(inputs[place])
+    value, negated = inputs[place], s.logical_not(inputs[place])
     if ones == full:
-        return s.either(value, no)
+        return s.logical_or(value, no)
     if zeros == full:
-        return s.either(negated, yes)
-    return s.either(s.both(value, yes), s.both(negated, no))
+        return s.logical_or(negated, yes)
+    return s.logical_or(s.logical_and(value, yes), s.logical_and(negated, no))
 
 
 def _halves(table: int, place: int, count: int) -> tuple[int, int]:
     """The functions of the other inputs where this one is 0, and where it is 1."""
     bit = count - 1 - place
     halves = [0, 0]
-    found = [0, 0]
+    rows = [0, 0]
     for row in range(1 << count):
         own = row >> bit & 1
-        halves[own] |= (table >> row & 1) << found[own]
-        found[own] += 1
+        halves[own] |= (table >> row & 1) << rows[own]
+        rows[own] += 1
     return halves[0], halves[1]

@@ -13,12 +13,12 @@ from typing import Union
 from perfassert.frontends.analysis.symbolic_logic import bitwise, predicate_function
 from perfassert.frontends.analysis.symbolic_words import WORD, Words
 from perfassert.frontends.machine.lowering_step import XOR
+from perfassert.kernel.expression_pool import Expression
 from perfassert.kernel.machine import Function, Kind, Micro, Relation, Rounding
 from perfassert.kernel.program import CLUSTER
-from perfassert.kernel.symbols import Value
 
-Results = Sequence[Union[Value, None]]
-Transfer = Callable[["Words", Micro, Sequence[Value]], Results]
+Results = Sequence[Union[Expression, None]]
+Transfer = Callable[["Words", Micro, Sequence[Expression]], Results]
 _RELATIONS = {
     Relation.LT: "<", Relation.EQ: "==", Relation.LE: "<=", Relation.GT: ">", Relation.NE: "!=",
     Relation.GE: ">=",
@@ -27,11 +27,11 @@ _STRICT = {"<": "<", "<=": "<", ">": ">", ">=": ">", "!=": "!="}
 _NO_LIMIT = (1 << 64) - 1
 
 
-def _move(w: Words, o: Micro, v: Sequence[Value]) -> Results:
+def _move(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
     return v
 
 
-def _add(w: Words, o: Micro, v: Sequence[Value]) -> Results:
+def _add(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
     s = w.s
     negated = o.detail[0] if o.detail else 0
     terms = [(value, bool(negated >> place & 1)) for place, value in enumerate(v)]
@@ -42,21 +42,21 @@ def _add(w: Words, o: Micro, v: Sequence[Value]) -> Results:
     if len(o.targets) < 3 or o.targets[2] < 0:
         return total, w.assume(carry, 0, 1)
     second = s.compare(">=", w.assume(carry, 0, 2), s.number(2))
-    return total, w.bounded(s.sub(carry, second), 0, 1), second
+    return total, w.with_bounds(s.sub(carry, second), 0, 1), second
 
 
-def _multiply(w: Words, o: Micro, v: Sequence[Value]) -> Results:
+def _multiply(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
     return (w.word(w.s.add(w.s.mul(v[0], v[1]), *v[2:])),)
 
 
-def _multiply_wide(w: Words, o: Micro, v: Sequence[Value]) -> Results:
+def _multiply_wide(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
     s = w.s
     if o.targets[0] < 0:
         quotient = _by_inverse(w, v[0], v[1])
         if quotient is not None:
             return None, quotient
     if o.detail[0]:
-        left, right = w.signed(v[0]), w.signed(v[1])
+        left, right = w.as_signed(v[0]), w.as_signed(v[1])
     else:
         left, right = w.factor(v[0], v[1]), w.factor(v[1], v[0])
     total = s.add(s.mul(left, right), w.pair(v[2], v[3]), *v[4:])
@@ -64,7 +64,7 @@ def _multiply_wide(w: Words, o: Micro, v: Sequence[Value]) -> Results:
     return low if o.targets[0] < 0 else w.mark_wide(low), w.word(w.high(total))
 
 
-def _by_inverse(w: Words, left: Value, right: Value) -> Value | None:
+def _by_inverse(w: Words, left: Expression, right: Expression) -> Expression | None:
     """The high word of a product with the inverse of ``d``: the quotient, or a better inverse."""
     s = w.s
     for inverse, other in ((left, right), (right, left)):
@@ -74,7 +74,7 @@ def _by_inverse(w: Words, left: Value, right: Value) -> Value | None:
         divisor = atom.arguments[0]
         if other is w.word(s.scale(s.mul(inverse, divisor), -1)):
             return inverse
-        return s.div(w.unsigned(other), w.assume(divisor, 1, WORD - 1))
+        return s.div(w.as_unsigned(other), w.assume(divisor, 1, WORD - 1))
     return None
 
 
@@ -85,20 +85,20 @@ _ROUND_DOWN = 0xFFFFFFE
 """Added to the bits of the reciprocal, for a factor of 2³² a little too small."""
 
 
-def _from_integer(w: Words, o: Micro, v: Sequence[Value]) -> Results:
+def _from_integer(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
     bits, _, width, rounding = o.detail
     known = (bits, width, rounding) == (32, 32, Rounding.UP)
-    return (w.s.call("float", w.unsigned(v[0])) if known else None,)
+    return (w.s.call("float", w.as_unsigned(v[0])) if known else None,)
 
 
-def _float_function(w: Words, o: Micro, v: Sequence[Value]) -> Results:
+def _float_function(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
     atom = w.s.lone_atom(v[0])
     if o.detail[0] != Function.RCP or atom is None or atom.function != "float":
         return ()
     return (w.s.call("reciprocal", *atom.arguments),)
 
 
-def _to_integer(w: Words, o: Micro, v: Sequence[Value]) -> Results:
+def _to_integer(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
     atom = w.s.lone_atom(w.s.add(v[0], w.s.number(-_ROUND_DOWN)))
     if atom is None or atom.function != "reciprocal":
         return ()
@@ -108,13 +108,13 @@ def _to_integer(w: Words, o: Micro, v: Sequence[Value]) -> Results:
 # Bits
 
 
-def _logic(w: Words, o: Micro, v: Sequence[Value]) -> Results:
+def _logic(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
     if o.detail[0] == XOR and v[1] is w.s.one and v[2] is w.s.zero and w.bounds(v[0]) == (0, 1):
-        return (w.s.negated(v[0]),)
+        return (w.s.logical_not(v[0]),)
     return (w.word(bitwise(w.s, o.detail[0], v)),)
 
 
-def _shift(w: Words, o: Micro, v: Sequence[Value]) -> Results:
+def _shift(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
     right, wraps, bits, signed, upper = o.detail
     low, amount, high = v
     number = amount.constant
@@ -136,7 +136,9 @@ def _shift(w: Words, o: Micro, v: Sequence[Value]) -> Results:
     return (w.word(w.s.shift_right(whole, amount)),)
 
 
-def _shifted_left(w: Words, low: Value, amount: Value, high: Value, upper: int) -> Value:
+def _shifted_left(
+    w: Words, low: Expression, amount: Expression, high: Expression, upper: int
+) -> Expression:
     number = amount.constant
     if number is not None and number >= 64:
         return w.s.zero
@@ -149,18 +151,18 @@ def _shifted_left(w: Words, low: Value, amount: Value, high: Value, upper: int) 
     return w.word(w.s.shift_left(low, amount))
 
 
-def _shifted_right(w: Words, value: Value, amount: Value, signed: bool) -> Value:
+def _shifted_right(w: Words, value: Expression, amount: Expression, signed: bool) -> Expression:
     number = amount.constant
     if not signed:
         out = number is not None and number >= 32
         return w.s.zero if out else w.word(w.logical_right(value, amount))
-    value = w.signed(value)
+    value = w.as_signed(value)
     if number is not None and number >= 31:
         return w.word(w.sign_word(value))
     return w.word(w.shift_right(value, amount))
 
 
-def _permute(w: Words, o: Micro, v: Sequence[Value]) -> Results:
+def _permute(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
     """Bytes, in runs that follow one another in one of the words."""
     s, selector = w.s, v[1].constant
     if selector is None:
@@ -180,7 +182,7 @@ def _permute(w: Words, o: Micro, v: Sequence[Value]) -> Results:
         after = nibbles[place + count :]
         sign = 8 | (first + count - 1)
         if after and all(n == sign for n in after):  # its sign goes on above it
-            part = _extended(w, s.div(source, s.number(1 << 8 * (first & 3))), bits)
+            part = _sign_extend(w, s.div(source, s.number(1 << 8 * (first & 3))), bits)
             count = 4 - place
         elif count == 4:
             part = source
@@ -194,13 +196,13 @@ def _permute(w: Words, o: Micro, v: Sequence[Value]) -> Results:
 _RANK_ON_TOP = 0x654  # bytes: three of the address, the block's number above them
 
 
-def _extended(w: Words, value: Value, bits: int) -> Value:
+def _sign_extend(w: Words, value: Expression, bits: int) -> Expression:
     """The low bits as a signed number."""
     half = w.s.number(1 << bits - 1)
     return w.s.sub(w.low_bits(w.s.add(value, half), bits), half)
 
 
-def _extend(w: Words, o: Micro, v: Sequence[Value]) -> Results:
+def _extend(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
     signed, wraps = o.detail
     width = v[1].constant
     if width is None:
@@ -214,22 +216,22 @@ def _extend(w: Words, o: Micro, v: Sequence[Value]) -> Results:
         return (w.low_bits(v[0], width),)
     if width == 1:
         return (w.s.scale(w.s.mod(v[0], w.s.number(2)), -1),)
-    return (_extended(w, v[0], width),)
+    return (_sign_extend(w, v[0], width),)
 
 
-def _dot(w: Words, o: Micro, v: Sequence[Value]) -> Results:
+def _dot(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
     total = v[2]
     for byte in range(4):
         parts = (w.s.div(word, w.s.number(1 << 8 * byte)) for word in v[:2])
         left, right = (
-            _extended(w, part, 8) if signed else w.low_bits(part, 8)
+            _sign_extend(w, part, 8) if signed else w.low_bits(part, 8)
             for part, signed in zip(parts, o.detail, strict=True)
         )
         total = w.s.add(total, w.s.mul(left, right))
     return (w.word(total),)
 
 
-def _bit_field(w: Words, o: Micro, v: Sequence[Value]) -> Results:
+def _bit_field(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
     start, count = (value.constant for value in v)
     if start is None or count is None:
         return ()
@@ -237,22 +239,22 @@ def _bit_field(w: Words, o: Micro, v: Sequence[Value]) -> Results:
     return (w.word(w.s.number(((1 << count) - 1) << start)),)
 
 
-def _absolute(w: Words, o: Micro, v: Sequence[Value]) -> Results:
-    number = w.signed(v[0])
+def _absolute(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
+    number = w.as_signed(v[0])
     return (w.s.maximum(number, w.s.scale(number, -1)),)
 
 
 def _count(function: Callable[[int, Micro], int]) -> Transfer:
     """Of functions of bits only those of numbers are known."""
 
-    def transfer(w: Words, o: Micro, v: Sequence[Value]) -> Results:
+    def transfer(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
         number = v[0].constant
         return () if number is None else (w.word(w.s.number(function(number % WORD, o))),)
 
     return transfer
 
 
-def _reversed(number: int, o: Micro) -> int:
+def _reverse_bits(number: int, o: Micro) -> int:
     return int(f"{number:032b}"[::-1], 2)
 
 
@@ -267,30 +269,30 @@ def _highest(number: int, o: Micro) -> int:
 # Choices and predicates
 
 
-def _select(w: Words, o: Micro, v: Sequence[Value]) -> Results:
+def _select(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
     yes, no, condition = v
     if w.has_64_bits(yes) or w.has_64_bits(no):
         return (w.s.select(condition, yes, no),)
     return (w.select(condition, yes, no),)
 
 
-def _decide(w: Words, o: Micro, v: Sequence[Value]) -> Results:
+def _decide(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
     return (predicate_function(w.s, o.detail[0], v),)
 
 
-def _compare(w: Words, o: Micro, v: Sequence[Value]) -> Results:
+def _compare(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
     relation, signed = o.detail
     name = _RELATIONS.get(Relation(relation))
     if name is None:
         return (w.s.one if relation == Relation.ALWAYS else w.s.zero,)
     if signed:
-        return (w.s.compare(name, w.signed(v[0]), w.signed(v[1])),)
+        return (w.s.compare(name, w.as_signed(v[0]), w.as_signed(v[1])),)
     result = w.compare(name, v[0], v[1])
     w.note_low_words(result, name, v[0], v[1])
     return (result,)
 
 
-def _compare_extended(w: Words, o: Micro, v: Sequence[Value]) -> Results:
+def _compare_extended(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
     """High words decide unless they are equal. Where the low ones that ``below`` compares in the
     same way are known, pairs are compared."""
     s = w.s
@@ -300,15 +302,15 @@ def _compare_extended(w: Words, o: Micro, v: Sequence[Value]) -> Results:
     if low is not None:
         pairs = w.pair(low[0], high), w.pair(low[1], other)
         return (w.compare_pairs(name, *pairs, signed=bool(o.detail[1])),)
-    sign = w.signed if o.detail[1] else w.unsigned
+    sign = w.as_signed if o.detail[1] else w.as_unsigned
     difference = s.sub(sign(high), sign(other))
-    equal = s.both(s.compare("==", difference, s.zero), below)
+    equal = s.logical_and(s.compare("==", difference, s.zero), below)
     if name == "==":
         return (equal,)
-    return (s.either(s.compare(_STRICT[name], difference, s.zero), equal),)
+    return (s.logical_or(s.compare(_STRICT[name], difference, s.zero), equal),)
 
 
-def _compare_wide(w: Words, o: Micro, v: Sequence[Value]) -> Results:
+def _compare_wide(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
     s = w.s
     relation, signed = o.detail
     name = _RELATIONS.get(Relation(relation))
@@ -318,45 +320,45 @@ def _compare_wide(w: Words, o: Micro, v: Sequence[Value]) -> Results:
     return (w.compare_pairs(name, *pairs, signed=bool(signed)),)
 
 
-def _minimum(w: Words, o: Micro, v: Sequence[Value]) -> Results:
+def _minimum(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
     """Of unsigned words, one that may have been counted down below 0 is above all others then."""
     s, (left, right, least) = w.s, v
     if o.detail[0]:
-        left, right = w.signed(left), w.signed(right)
+        left, right = w.as_signed(left), w.as_signed(right)
         return (s.select(least, s.minimum(left, right), s.maximum(left, right)),)
     if w.counted_down(left):
         left, right = right, left
     below = s.zero
     if w.counted_down(right):
-        right = w.signed(right)
+        right = w.as_signed(right)
         below = s.compare("<", right, s.zero)
     else:
-        right = w.unsigned(right)
-    left = w.exact_unsigned(left) if w.counted_down(left) else w.unsigned(left)
+        right = w.as_unsigned(right)
+    left = w.exact_unsigned(left) if w.counted_down(left) else w.as_unsigned(left)
     smaller = s.select(below, left, s.minimum(left, right))
     larger = s.select(below, s.add(right, s.number(WORD)), s.maximum(left, right))
     result = s.select(least, smaller, larger)
-    return (result if below is s.zero else w.bounded(result, 0, WORD - 1),)
+    return (result if below is s.zero else w.with_bounds(result, 0, WORD - 1),)
 
 
 # Of warps: what is uniform is the same in all lanes
 
 
-def _first(w: Words, o: Micro, v: Sequence[Value]) -> Results:
+def _first(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
     """Of the lowest lane, where it depends on the lane: all are taken to be active."""
     s = w.s
     lane = s.variable("laneid").terms[0][0][0]
     return (s.substitute(w.assume_alike(v[0]), {lane: s.zero}, {}),)
 
 
-def _vote(w: Words, o: Micro, v: Sequence[Value]) -> Results:
+def _vote(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
     """Whether all lanes, or any, say so: in each lane what it says itself, as a uniform instruction
     that not all exclude, or any one demands, is executed by warps with such a lane."""
     plain = o.targets[0] < 0 and o.targets[1] in w.uniform
     return (None, w.assume_alike(v[0])) if plain else ()
 
 
-def _unknown(w: Words, o: Micro, v: Sequence[Value]) -> Results:
+def _constant_results(w: Words, o: Micro, v: Sequence[Expression]) -> Results:
     """A wait that is over, registers that were granted: who asks in a loop asks once."""
     return tuple(w.s.number(n) for n in o.detail)
 
@@ -366,12 +368,12 @@ TRANSFERS: Mapping[Kind, Transfer] = {
     Kind.MULTIPLY_WIDE: _multiply_wide, Kind.LOGIC: _logic, Kind.SHIFT: _shift,
     Kind.PERMUTE: _permute, Kind.EXTEND: _extend, Kind.BIT_FIELD: _bit_field, Kind.DOT: _dot,
     Kind.ABSOLUTE: _absolute, Kind.COUNT_BITS: _count(lambda n, o: n.bit_count()),
-    Kind.REVERSE_BITS: _count(_reversed), Kind.FIND_BIT: _count(_highest),
+    Kind.REVERSE_BITS: _count(_reverse_bits), Kind.FIND_BIT: _count(_highest),
     Kind.SELECT: _select, Kind.DECIDE: _decide,
     Kind.COMPARE: _compare, Kind.COMPARE_EXTENDED: _compare_extended,
     Kind.COMPARE_WIDE: _compare_wide, Kind.MINIMUM: _minimum, Kind.FIRST: _first,
     Kind.VOTE: _vote,
     Kind.FROM_INTEGER: _from_integer, Kind.FLOAT_FUNCTION: _float_function,
-    Kind.TO_INTEGER: _to_integer, Kind.UNKNOWN: _unknown,
+    Kind.TO_INTEGER: _to_integer, Kind.UNKNOWN: _constant_results,
 }  # fmt: skip
 """Kinds that have none give values that depend on data, or none at all."""

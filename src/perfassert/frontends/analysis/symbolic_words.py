@@ -21,8 +21,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from perfassert.kernel.expression_pool import Atom, Expression, ExpressionPool
 from perfassert.kernel.names import LIMITS, LoopCounter
-from perfassert.kernel.symbols import Atom, Symbols, Value
 
 WORD = 1 << 32
 _HALF = 1 << 31
@@ -37,7 +37,7 @@ _SPLITS = 3
 class Range(NamedTuple):
     """``value`` was taken to be at least ``low`` and at most ``high``."""
 
-    value: Value
+    value: Expression
     low: int
     high: int
 
@@ -50,21 +50,21 @@ class Words:
     in all lanes of a warp, by its index.
     """
 
-    def __init__(self, symbols: Symbols, uniform: frozenset[int] = frozenset()) -> None:
+    def __init__(self, symbols: ExpressionPool, uniform: frozenset[int] = frozenset()) -> None:
         self.s = symbols
         self.uniform = uniform
         self.wide: set[int] = set()
         self.ranges: dict[tuple[int, int, int], Range] = {}
-        self.alike: dict[int, Value] = {}
+        self.alike: dict[int, Expression] = {}
         self._is_wide: dict[int, bool] = {}
         self._bounds: dict[int, tuple[int, int]] = {}
-        self._pairs: dict[tuple[int, int], Value] = {}
-        self._low: dict[int, tuple[str, Value, Value]] = {}
-        self._signs: dict[int, Value] = {}  # what a word of ones or zeros is the sign of
+        self._pairs: dict[tuple[int, int], Expression] = {}
+        self._low: dict[int, tuple[str, Expression, Expression]] = {}
+        self._signs: dict[int, Expression] = {}  # what a word of ones or zeros is the sign of
 
     # Numbers that words mean
 
-    def signed(self, value: Value) -> Value:
+    def as_signed(self, value: Expression) -> Expression:
         """The word as a signed number."""
         number = value.constant
         if number is not None:
@@ -73,10 +73,10 @@ class Words:
         if low >= -_HALF and high < _HALF:
             return value
         if self.has_64_bits(value) or self._wraps(value):
-            return self._wrapped(value, _HALF)
+            return self._wrap(value, _HALF)
         return self.assume(value, -_HALF, _HALF - 1)
 
-    def unsigned(self, value: Value) -> Value:
+    def as_unsigned(self, value: Expression) -> Expression:
         """The word as an unsigned number."""
         number = value.constant
         if number is not None:
@@ -86,10 +86,10 @@ class Words:
         if self.s.remainder_divisor(value) is not None:
             return self._index(value)
         if self.has_64_bits(value) or self._wraps(value):
-            return self._wrapped(value, 0)
+            return self._wrap(value, 0)
         return self._index(value)
 
-    def factor(self, value: Value, other: Value) -> Value:
+    def factor(self, value: Expression, other: Expression) -> Expression:
         """The word as an unsigned number that is multiplied by another one.
 
         One that may be below 0 is often the low half of an extended sign, whose product with the
@@ -98,57 +98,57 @@ class Words:
         number = other.constant
         magic = number is not None and number % WORD >= _MIXES
         if magic or self.bounds(value)[0] >= 0 or value.constant is not None:
-            return self.unsigned(value)
+            return self.as_unsigned(value)
         return self.exact_unsigned(value)
 
-    def _is_index(self, value: Value) -> bool:
+    def _is_index(self, value: Expression) -> bool:
         """Whether the expression may number threads, which no product with a magic number does."""
         low, high = self.bounds(value)
         return low >= 0 and high < _INDEX and not self._wraps(value)
 
-    def _wraps(self, value: Value) -> bool:
+    def _wraps(self, value: Expression) -> bool:
         """Whether the expression is beyond 32 bits on purpose, as that of a hash is."""
         return any(abs(c) >= _MIXES for m, c in value.terms if m)
 
-    def exact_unsigned(self, value: Value) -> Value:
+    def exact_unsigned(self, value: Expression) -> Expression:
         """The word as an unsigned number; nothing is assumed of what may be below 0."""
-        return self._wrapped(value, 0)
+        return self._wrap(value, 0)
 
-    def counted_down(self, value: Value) -> bool:
+    def counted_down(self, value: Expression) -> bool:
         """Whether a number was taken from what may be less, as in ``min(i - 1u, n)``."""
         return value.constant is None and value.offset() < 0 and self.bounds(value)[0] < 0
 
-    def _fits(self, value: Value) -> bool:
+    def _fits(self, value: Expression) -> bool:
         low, high = self.bounds(value)
         return low >= 0 and high < WORD
 
-    def _index(self, value: Value) -> Value:
+    def _index(self, value: Expression) -> Expression:
         return self.assume(value, 0, WORD - 1)
 
-    def _wrapped(self, value: Value, offset: int) -> Value:
+    def _wrap(self, value: Expression, offset: int) -> Expression:
         s = self.s
         rounds = self.high(s.add(value, s.number(offset)))
         return s.sub(value, s.scale(rounds, WORD))
 
-    def assume(self, value: Value, low: int, high: int) -> Value:
+    def assume(self, value: Expression, low: int, high: int) -> Expression:
         """The value, noted to lie in a range."""
         least, most = self.bounds(value)
         if least < low or most > high:
             self.ranges.setdefault((value.index, low, high), Range(value, low, high))
         return value
 
-    def close(self, closed: Callable[[Value], Value]) -> None:
+    def close(self, closed: Callable[[Expression], Expression]) -> None:
         """Put the closed forms of a loop into what was assumed in it."""
         for key, (value, low, high) in list(self.ranges.items()):
             self.ranges[key] = Range(closed(value), low, high)
         for index, value in list(self.alike.items()):
             self.alike[index] = closed(value)
 
-    def assume_alike(self, value: Value) -> Value:
+    def assume_alike(self, value: Expression) -> Expression:
         """The value, noted to be the same in all lanes of a warp."""
         return self.alike.setdefault(value.index, value)
 
-    def has_64_bits(self, value: Value) -> bool:
+    def has_64_bits(self, value: Expression) -> bool:
         """Whether the expression is the low half of a pair, as far as one can tell."""
         known = self._is_wide.get(value.index)
         if known is None:
@@ -164,7 +164,7 @@ class Words:
         parts = atom.arguments[1:] if atom.function == "select" else atom.arguments
         return any(map(self.has_64_bits, parts))
 
-    def mark_wide(self, value: Value) -> Value:
+    def mark_wide(self, value: Expression) -> Expression:
         """A product of 64 bits; what numbers threads is one of 32."""
         if not self._is_index(value):
             self._is_wide[value.index] = True
@@ -172,23 +172,23 @@ class Words:
 
     # Parts
 
-    def low_bits(self, value: Value, bits: int) -> Value:
+    def low_bits(self, value: Expression, bits: int) -> Expression:
         """The remainder by ``2^bits``."""
         low, high = self.bounds(value)
         return (
             value if low >= 0 and not high >> bits else self.s.mod(value, self.s.number(1 << bits))
         )
 
-    def word(self, value: Value) -> Value:
+    def word(self, value: Expression) -> Expression:
         """The expression less what is a multiple of 2³²."""
         if all(c % WORD for m, c in value.terms if m) and -_HALF <= value.offset() < _HALF:
             return value
         terms = {m: c for m, c in value.terms if c % WORD}
         if () in terms:
             terms[()] = (terms[()] + _HALF) % WORD - _HALF
-        return self.s._value(terms)
+        return self.s.polynomial(terms)
 
-    def high(self, value: Value) -> Value:
+    def high(self, value: Expression) -> Expression:
         """The high word of a 64-bit expression."""
         low, high = self.bounds(value)
         if low >= 0 and high < WORD:
@@ -198,23 +198,23 @@ class Words:
             return self.s.zero
         return self.s.div(value, self.s.number(WORD))
 
-    def pair(self, low: Value, high: Value) -> Value:
+    def pair(self, low: Expression, high: Expression) -> Expression:
         """The 64-bit expression of two words."""
         key = (low.index, high.index)
-        found = self._pairs.get(key)
-        if found is None:
-            found = self._pairs[key] = self._pair(low, high, _SPLITS)
-        return found
+        value = self._pairs.get(key)
+        if value is None:
+            value = self._pairs[key] = self._pair(low, high, _SPLITS)
+        return value
 
-    def address(self, low: Value, high: Value) -> Value:
+    def address(self, low: Expression, high: Expression) -> Expression:
         """The 64-bit expression of an address; of loaded words the first one stands for both."""
         loaded = self.s.depends_on_data(low) and self.s.depends_on_data(high)
         return low if loaded else self.pair(low, high)
 
-    def _pair(self, low: Value, high: Value, splits: int) -> Value:
+    def _pair(self, low: Expression, high: Expression, splits: int) -> Expression:
         s, number = self.s, high.constant
         if number is not None and not self.has_64_bits(low):  # extended with zeros
-            return s.add(self.unsigned(low), s.number(number * WORD))
+            return s.add(self.as_unsigned(low), s.number(number * WORD))
         rest = s.scale(s.sub(high, self.high(low)), WORD)
         number = rest.constant
         if number is not None:  # of the highest bits only the sign counts
@@ -224,33 +224,33 @@ class Words:
             return s.add(low, rest)
         yes, no = (
             self._pair(self._where(low, c), self._where(high, c), splits - 1)
-            for c in (chosen, s.negated(chosen))
+            for c in (chosen, s.logical_not(chosen))
         )
         return self.select(chosen, yes, no)
 
     def _is_high(self, atom: Atom) -> bool:
         return atom.function == "//" and atom.arguments[1].constant == WORD
 
-    def _choice(self, rest: Value) -> Value | None:
+    def _choice(self, rest: Expression) -> Expression | None:
         """A condition by which one of two pairs was chosen half by half."""
         for index in sorted(rest.atoms):
             atom = self.s.atoms[index]
             if atom.function == "select":
                 return atom.arguments[0]
             if self._is_high(atom):
-                inner = (self.s.atoms[a] for a in sorted(self.s.inside(atom.arguments[0])))
+                inner = (self.s.atoms[a] for a in sorted(self.s.free_atoms(atom.arguments[0])))
                 for chosen in inner:
                     if chosen.function == "select":
                         return chosen.arguments[0]
         return None
 
-    def _where(self, value: Value, condition: Value) -> Value:
+    def _where(self, value: Expression, condition: Expression) -> Expression:
         facts = frozenset(part.index for part in self.s.conjuncts(condition))
         return self.s.assuming(value, facts)
 
     # Operations that need numbers
 
-    def carry(self, terms: Sequence[tuple[Value, bool]]) -> Value:
+    def carry(self, terms: Sequence[tuple[Expression, bool]]) -> Expression:
         """How often 2³² goes into a sum of unsigned words, of which some are negated."""
         s = self.s
         total, rounds = s.zero, s.zero
@@ -260,27 +260,31 @@ class Words:
             else:
                 total, rounds = s.add(total, value), s.sub(rounds, self.high(value))
         plain = any(not negated for _, negated in terms)  # of 2³² − 1 at most, others of 2³²
-        return self.bounded(s.add(self.high(total), rounds), 0, len(terms) - plain)
+        return self.with_bounds(s.add(self.high(total), rounds), 0, len(terms) - plain)
 
-    def bounded(self, value: Value, low: int, high: int) -> Value:
+    def with_bounds(self, value: Expression, low: int, high: int) -> Expression:
         """The value, which is known to lie in a range."""
         least, most = self.bounds(value)
         self._bounds[value.index] = max(least, low), min(most, high)
         return value
 
-    def note_low_words(self, comparison: Value, relation: str, left: Value, right: Value) -> None:
+    def note_low_words(
+        self, comparison: Expression, relation: str, left: Expression, right: Expression
+    ) -> None:
         """That ``comparison`` is of these unsigned words, perhaps the low ones of pairs."""
         if comparison.constant is None:
             self._low[comparison.index] = relation, left, right
 
-    def low_words(self, comparison: Value, relation: str) -> tuple[Value, Value] | None:
+    def low_words(
+        self, comparison: Expression, relation: str
+    ) -> tuple[Expression, Expression] | None:
         """The words that ``comparison`` relates so, from left to right."""
         known, left, right = self._low.get(comparison.index, ("", comparison, comparison))
         if known == relation:
             return left, right
         return (right, left) if known and _MIRRORED[known] == relation else None
 
-    def shift_right(self, value: Value, amount: Value) -> Value:
+    def shift_right(self, value: Expression, amount: Expression) -> Expression:
         """``value // 2^amount``."""
         number = amount.constant
         low, high = self.bounds(value)
@@ -288,7 +292,7 @@ class Words:
             return self.s.number(low >> number)
         return self.s.shift_right(value, amount)
 
-    def sign_word(self, value: Value) -> Value:
+    def sign_word(self, value: Expression) -> Expression:
         """32 times the sign of a word: the high word of the extended number."""
         if self.bounds(value)[0] >= 0:
             self.assume(value, 0, _HALF - 1)
@@ -297,17 +301,17 @@ class Words:
         self._signs[sign.index] = value
         return sign
 
-    def logical_right(self, value: Value, amount: Value) -> Value:
+    def logical_right(self, value: Expression, amount: Expression) -> Expression:
         """The word's bits shifted right, zeros coming in."""
         s, number = self.s, amount.constant
         sign = self._sign(value)
         if number is not None and sign is not None and 0 <= number < 32:
             return s.scale(sign, (1 << 32 - number) - 1)
         if number == 31 and not self.has_64_bits(value):
-            return s.negative(self.signed(value))
-        return self.shift_right(self.unsigned(value), amount)
+            return s.negative(self.as_signed(value))
+        return self.shift_right(self.as_unsigned(value), amount)
 
-    def _sign(self, value: Value) -> Value | None:
+    def _sign(self, value: Expression) -> Expression | None:
         """1 where the value is a word of ones, 0 where it is 0; None for any other value."""
         signed = self._signs.get(value.index)
         if signed is not None:
@@ -315,7 +319,7 @@ class Words:
         negated = self.s.scale(value, -1)
         return negated if self.bounds(negated) == (0, 1) else None
 
-    def compare(self, relation: str, left: Value, right: Value) -> Value:
+    def compare(self, relation: str, left: Expression, right: Expression) -> Expression:
         """Of unsigned words. Those below 0 are above all others: ``0 <= x < n`` is one comparison,
         and so is ``-4 < x < 0``."""
         s = self.s
@@ -323,19 +327,27 @@ class Words:
             return self.compare(_MIRRORED[relation], right, left)
         plain = relation in ("==", "!=") or self.bounds(left)[0] >= 0
         if plain or left.constant is not None or self.has_64_bits(left):
-            return s.compare(relation, self.unsigned(left), self.unsigned(right))
+            return s.compare(relation, self.as_unsigned(left), self.as_unsigned(right))
         number = right.constant
         above = number is not None and (number + _HALF) % WORD < _HALF
         if not above and left.offset() >= 0:
-            return s.compare(relation, self.unsigned(left), self.unsigned(right))
-        left = self.signed(left)
-        result = s.compare(relation, left, self.signed(right) if above else self.unsigned(right))
+            return s.compare(relation, self.as_unsigned(left), self.as_unsigned(right))
+        left = self.as_signed(left)
+        result = s.compare(
+            relation, left, self.as_signed(right) if above else self.as_unsigned(right)
+        )
         inside = s.compare(">=", left, s.zero)
         if relation[0] == ">":
-            inside = s.negated(inside)
-        return s.either(inside, result) if above == (relation[0] == "<") else s.both(inside, result)
+            inside = s.logical_not(inside)
+        return (
+            s.logical_or(inside, result)
+            if above == (relation[0] == "<")
+            else s.logical_and(inside, result)
+        )
 
-    def compare_pairs(self, relation: str, left: Value, right: Value, signed: bool) -> Value:
+    def compare_pairs(
+        self, relation: str, left: Expression, right: Expression, signed: bool
+    ) -> Expression:
         """Of numbers of 64 bits; as unsigned ones, those below 0 are above all others."""
         s = self.s
         if signed or relation in ("==", "!="):
@@ -347,9 +359,13 @@ class Words:
             self.assume(left, 0, _HALF * WORD - 1)
             return result
         inside = s.compare(">=", left, s.zero)
-        return s.both(inside, result) if relation[0] == "<" else s.either(s.negated(inside), result)
+        return (
+            s.logical_and(inside, result)
+            if relation[0] == "<"
+            else s.logical_or(s.logical_not(inside), result)
+        )
 
-    def select(self, condition: Value, yes: Value, no: Value) -> Value:
+    def select(self, condition: Expression, yes: Expression, no: Expression) -> Expression:
         """``condition ? yes : no``; ``a < b ? a : b`` is the smaller one."""
         s = self.s
         atom, extremes = s.lone_atom(condition), (s.minimum, s.maximum)
@@ -364,10 +380,10 @@ class Words:
 
     # Bounds
 
-    def bounds(self, value: Value) -> tuple[int, int]:
+    def bounds(self, value: Expression) -> tuple[int, int]:
         """The least and the greatest that the value may be on any launch."""
-        found = self._bounds.get(value.index)
-        if found is None:
+        bounds = self._bounds.get(value.index)
+        if bounds is None:
             low = high = 0
             for monomial, coefficient in value.terms:
                 least = most = coefficient
@@ -379,8 +395,8 @@ class Words:
             divisor = self.s.remainder_divisor(value)
             if divisor is not None and (divisor.constant or 0) > 0:
                 low, high = 0, (divisor.constant or 0) - 1
-            found = self._bounds[value.index] = (max(low, -_INFINITE), min(high, _INFINITE))
-        return found
+            bounds = self._bounds[value.index] = (max(low, -_INFINITE), min(high, _INFINITE))
+        return bounds
 
     def _atom_bounds(self, atom: Atom) -> tuple[int, int]:
         if not atom.function:

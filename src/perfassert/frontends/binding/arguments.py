@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from perfassert.errors import LaunchError, MissingArgument, close_matches
-from perfassert.frontends.binding.encoding import Misfit, encoded, flat, packed
+from perfassert.frontends.binding.encoding import Misfit, encode, flat, pack
 from perfassert.kernel.affine import Affine, add
 from perfassert.kernel.bound import BoundAccess
 from perfassert.kernel.launch import Buffer, Launch
@@ -44,13 +44,13 @@ class Arguments:
         self.buffers: dict[str, Buffer] = {}
         self.maps: dict[Argument, TensorMap] = {}
         self._fields = {a.field for i in program.instructions for a in i.accesses}
-        for position, value in self._given(launch.args):
+        for position, value in self._by_position(launch.args):
             self._take(position, value)
         for pointer, field in self._pointers():
             if pointer not in self.numbers:
                 self._set(pointer, _POINTER, self._address(pointer, field))
 
-    def _given(self, args: Mapping[str, Any] | Sequence[Any]) -> Iterator[tuple[int, Any]]:
+    def _by_position(self, args: Mapping[str, Any] | Sequence[Any]) -> Iterator[tuple[int, Any]]:
         names = [p.name for p in self.program.parameters]
         listed = f"its parameters: {', '.join(names) or 'none'}"
         if not isinstance(args, Mapping):
@@ -91,7 +91,7 @@ class Arguments:
             self.buffers[self.field(at)] = value
             return
         try:
-            self._set(at, kind.size, encoded(value, kind.dtype, kind.size, kind.pointer))
+            self._set(at, kind.size, encode(value, kind.dtype, kind.size, kind.pointer))
         except Misfit as error:
             raise self._wrong(shown, str(error)) from None
 
@@ -125,14 +125,14 @@ class Arguments:
                 number = int.from_bytes(part, "little", signed=True)
                 self._set(Argument(position, at), size, number)
 
-    def _members(self, position: int, given: Mapping[Any, Any]) -> None:
+    def _members(self, position: int, structure: Mapping[Any, Any]) -> None:
         """A structure by member, or by byte offset where nobody knows its layout."""
         parameter = self.program.parameters[position]
         known = {m.name: m for m in parameter.members}
-        for path, value in flat(given):
+        for path, value in flat(structure):
             if isinstance(path, int):
-                found = next((m for m in parameter.members if m.offset == path), None)
-                member = found or Member("", path, min(parameter.size - path, _POINTER))
+                known_member = next((m for m in parameter.members if m.offset == path), None)
+                member = known_member or Member("", path, min(parameter.size - path, _POINTER))
                 shown = f"{parameter.name} (byte {path})"
                 if not 0 <= path < parameter.size:
                     raise self._wrong(parameter.name, f"has {parameter.size} bytes, none at {path}")
@@ -201,20 +201,20 @@ class Arguments:
             offset += buffer.offset
             if buffer.alias is None:
                 break
-            field = self._aliased(field, buffer.alias)
+            field = self._alias_target(field, buffer.alias)
             if field in seen:
                 raise self._wrong(field, f"is an alias of itself: {' → '.join([*seen, field])}")
             seen.append(field)
         return field, offset
 
-    def _aliased(self, field: str, alias: str) -> str:
+    def _alias_target(self, field: str, alias: str) -> str:
         known = [f for _, f in self._pointers()]
         if alias not in known:
             near = close_matches(alias, known) or f"; pointers: {', '.join(known)}"
             raise self._wrong(field, f"is an alias of {alias!r}, which is no pointer{near}")
         return alias
 
-    def placed(self, access: BoundAccess) -> BoundAccess:
+    def place_access(self, access: BoundAccess) -> BoundAccess:
         """The access in the memory that its pointer points to."""
         field, offset = self.place(access.field)
         if not offset and field == access.field:
@@ -252,7 +252,7 @@ class Arguments:
         values += [v for loop in program.loops for v in (loop.entry, loop.trips) if v is not None]
         for i in program.instructions:
             values += [a.address for a in i.accesses] + ([i.guard] if i.guard is not None else [])
-        names = {s.atoms[a].name for v in values for a in s.inside(v)}
+        names = {s.atoms[a].name for v in values for a in s.free_atoms(v)}
         absent = {n for n in names if isinstance(n, Argument)} - self.numbers.keys()
         return [program.parameters[a.position].at(a.offset) for a in sorted(absent)]
 
@@ -265,16 +265,16 @@ def content(parameter: Parameter, value: Any) -> bytes | None:
     if isinstance(value, TensorMap):
         return None
     if not isinstance(value, Mapping):
-        number = encoded(value, parameter.dtype, parameter.size, parameter.pointer)
-        return packed(number, parameter.size)
+        number = encode(value, parameter.dtype, parameter.size, parameter.pointer)
+        return pack(number, parameter.size)
     known = {m.name: m for m in parameter.members} | {m.offset: m for m in parameter.members}
-    held = bytearray(parameter.size)
+    data = bytearray(parameter.size)
     missing = {m.offset for m in parameter.members}
     for path, element in flat(value):
         member = known.get(path)
         if member is None or isinstance(element, (Buffer, TensorMap)):
             return None
-        number = encoded(element, member.dtype, member.size, member.pointer)
-        held[member.offset : member.offset + member.size] = packed(number, member.size)
+        number = encode(element, member.dtype, member.size, member.pointer)
+        data[member.offset : member.offset + member.size] = pack(number, member.size)
         missing.discard(member.offset)
-    return None if missing else bytes(held)
+    return None if missing else bytes(data)

@@ -21,7 +21,7 @@ from perfassert.frontends.binding.stand_ins import (
 )
 from perfassert.kernel.affine import (
     Affine,
-    Call,
+    AffineCall,
     IntArray,
     Quotient,
     add,
@@ -34,10 +34,10 @@ from perfassert.kernel.affine import (
 )
 from perfassert.kernel.executed import Executed, LoopTrips
 from perfassert.kernel.expression import AXES, DIMENSIONS
+from perfassert.kernel.expression_pool import Atom, Expression, Monomial
 from perfassert.kernel.launch import Launch
 from perfassert.kernel.names import CLUSTERED, Argument, ConstantWord, LoopCounter, Name
 from perfassert.kernel.program import Program, ProgramLoop
-from perfassert.kernel.symbols import Atom, Monomial, Value
 from perfassert.source import Assumption, SourceSpan
 
 Terms = tuple[tuple[Monomial, int], ...]
@@ -75,7 +75,7 @@ class Binder:
         launch: Launch,
         arguments: Arguments,
         trip_counts: Mapping[str, int],
-        proxies: Mapping[Name, Value],
+        proxies: Mapping[Name, Expression],
         warp_size: int,
         executed: Executed | None = None,
     ) -> None:
@@ -113,13 +113,13 @@ class Binder:
 
     # Values → forms
 
-    def form(self, value: Value) -> Affine:
-        """The value over the launch's coordinates; unknowns take a stand-in.
+    def form(self, value: Expression) -> Affine:
+        """The value over the launch's coordinates; unknowns take assumed values.
 
         Raises :class:`LaunchError` for a parameter that is not given.
         """
-        found = self._forms.get(value.index)
-        if found is None:
+        form = self._forms.get(value.index)
+        if form is None:
             number, varying = 0, []
             for monomial, coefficient in value.terms:
                 factor = self._number(monomial)
@@ -127,12 +127,12 @@ class Binder:
                     varying.append((monomial, coefficient))
                 else:
                     number += coefficient * factor
-            found = self._varying(tuple(varying))
-            found = Affine(found.constant + number, found.terms)
-            if max(map(abs, (found.constant, *(c for _, c in found.terms)))) >= _LARGE:
-                found = self._bounded(found)
-            self._forms[value.index] = found
-        return found
+            form = self._varying(tuple(varying))
+            form = Affine(form.constant + number, form.terms)
+            if max(map(abs, (form.constant, *(c for _, c in form.terms)))) >= _LARGE:
+                form = self._within_64_bits(form)
+            self._forms[value.index] = form
+        return form
 
     def _number(self, monomial: Monomial) -> int | None:
         """The product, where it is the same number for all threads."""
@@ -147,8 +147,8 @@ class Binder:
 
     def _varying(self, terms: Terms) -> Affine:
         """What differs from thread to thread: accesses often have it in common."""
-        found = self._sums.get(terms)
-        if found is None:
+        total = self._sums.get(terms)
+        if total is None:
             parts = [Affine(0)]
             for monomial, coefficient in terms:
                 term = Affine(coefficient)
@@ -157,11 +157,11 @@ class Binder:
                     scale = 1 if term.terms else term.constant
                     term = _product(term, self._atom(atom, scale))
                 parts.append(term)
-            found = self._sums[terms] = with_global_coordinates(add(*parts), self.names)
-        return found
+            total = self._sums[terms] = with_global_coordinates(add(*parts), self.names)
+        return total
 
-    def _bounded(self, form: Affine) -> Affine:
-        """The form, or a stand-in where its values do not fit into 64 bits."""
+    def _within_64_bits(self, form: Affine) -> Affine:
+        """The form, or an assumed value where its values do not fit into 64 bits."""
         low, high = interval(form, self.ranges)
         if low >= -_LARGEST and high <= _LARGEST:
             return form
@@ -204,11 +204,11 @@ class Binder:
         nx, ny, _ = self.launch.block
         thread = add(
             self._variable("threadIdx.x"),
-            self._variable("threadIdx.y").scaled(nx),
-            self._variable("threadIdx.z").scaled(nx * ny),
+            self._variable("threadIdx.y").scale(nx),
+            self._variable("threadIdx.z").scale(nx * ny),
         )
         warp = quotient(thread, self.warp_size)
-        return warp if name == "warpid" else add(thread, warp.scaled(-self.warp_size))
+        return warp if name == "warpid" else add(thread, warp.scale(-self.warp_size))
 
     def _function(self, function: str, arguments: tuple[Affine, ...]) -> Affine:
         bounds = [interval(a, self.ranges) for a in arguments]
@@ -217,23 +217,23 @@ class Binder:
             return Affine(int(apply(function, values)))
         if function == "//" and bounds[1][0] == bounds[1][1] and bounds[1][0] > 0:
             return quotient(with_global_coordinates(arguments[0], self.names), bounds[1][0])
-        known = _decided(function, arguments, bounds)
-        return Affine(0, ((Call(function, arguments), 1),)) if known is None else known
+        known = _decide_by_intervals(function, arguments, bounds)
+        return Affine(0, ((AffineCall(function, arguments), 1),)) if known is None else known
 
     # Loops
 
     def _loop_range(self, number: int) -> LoopRange:
         loop = self.program.loops[number]
-        given = self.given(loop)
-        if given is not None:
+        stated = self.stated_trips(loop)
+        if stated is not None:
             self._say_of_copies(loop)
-            return LoopRange(given, given)
-        unsolved = loop.trips is None or bool(self.undecided(loop.trips))
-        counted = self._counted(number) if unsolved or loop.reason else None
+            return LoopRange(stated, stated)
+        unsolved = loop.trips is None or bool(self.why_undecided(loop.trips))
+        counted = self._sampled_trips(number) if unsolved or loop.reason else None
         if counted is not None and counted.known:
             return self._as_counted(loop, counted)
         if loop.trips is None or unsolved:
-            reason = _reason(loop.reason or self.undecided(loop.trips), counted)
+            reason = _trip_count_reason(loop.reason or self.why_undecided(loop.trips), counted)
             where = loop.name or "file:line"
             trips = self._guess(number)
             guess = self.assume(
@@ -276,7 +276,7 @@ class Binder:
         for address, text in self.executed.outside:
             self.assume(text, spans.get(address))
 
-    def _counted(self, loop: int) -> LoopTrips | None:
+    def _sampled_trips(self, loop: int) -> LoopTrips | None:
         """What an executed sample says about the loop."""
         if self.executed is None:
             return None
@@ -286,7 +286,7 @@ class Binder:
     def _as_counted(self, loop: ProgramLoop, counted: LoopTrips) -> LoopRange:
         """Rounded to whole iterations; where data decides about the entry, entries count too."""
         assert self.executed is not None
-        weighted = any(self.undecided(part) for part in self.symbols.conjuncts(loop.entry))
+        weighted = any(self.why_undecided(part) for part in self.symbols.conjuncts(loop.entry))
         trips = round(counted.mean * counted.share) if weighted else max(round(counted.mean), 1)
         apart = "" if counted.fewest == counted.most else (
             f", {counted.fewest} to {counted.most} in single warps"
@@ -298,13 +298,13 @@ class Binder:
         )  # fmt: skip
         return LoopRange(trips, trips, assumed=True, weighted=weighted)
 
-    def undecided(self, value: Value | None) -> str:
+    def why_undecided(self, value: Expression | None) -> str:
         """Why nobody knows the value: it depends on data, or on what was not given; else empty."""
         if value is None or self.symbols.depends_on_data(value):
             return "its end depends on data"
         if self.corrections and value.constant is None:
             return "its closed form differs from executed blocks"
-        for place in sorted(self.symbols.inside(value)):
+        for place in sorted(self.symbols.free_atoms(value)):
             atom = self.symbols.atoms[place]
             if atom.function or self._is_known(atom.name):
                 continue
@@ -321,7 +321,7 @@ class Binder:
             or isinstance(name, (Argument, LoopCounter))
         )  # fmt: skip
 
-    def given(self, loop: ProgramLoop) -> int | None:
+    def stated_trips(self, loop: ProgramLoop) -> int | None:
         """The trip count that the user has stated for the loop, or for all on its line."""
         return next((self.trip_counts[k] for k in _keys(loop) if k in self.trip_counts), None)
 
@@ -334,26 +334,28 @@ class Binder:
         self.assume(f"the trip count given for {line} is taken for each of the loops there: "
                     f"{', '.join(sorted(copies))}", loop.span)  # fmt: skip
 
-    def extremes(self, value: Value) -> tuple[int, int]:
+    def extremes(self, value: Expression) -> tuple[int, int]:
         """The least and the largest value over the launch, from the corners of its coordinates."""
         form = self.form(value)
         if not form.terms:
             return form.constant, form.constant
-        if not any(isinstance(s, (Call, Quotient)) for s, _ in form.terms):
+        if not any(isinstance(s, (AffineCall, Quotient)) for s, _ in form.terms):
             return interval(form, self.ranges)
         symbols = sorted(set(form.symbols()), key=str)
-        ends = [_places(*self.ranges[s], int(_SAMPLED ** (1 / len(symbols)))) for s in symbols]
+        ends = [
+            _probe_places(*self.ranges[s], int(_SAMPLED ** (1 / len(symbols)))) for s in symbols
+        ]
         grid = np.meshgrid(*ends, indexing="ij")
         values = evaluate(dict(form.terms), dict(zip(symbols, grid, strict=True))) + form.constant
         return int(values.min()), int(values.max())
 
     def within(self, loop: int) -> Affine | None:
         """That a thread is still in the loop, where some leave it before others."""
-        found, trips = self.loops[loop], self.program.loops[loop].trips
-        if found.fewest == found.most or trips is None or found.assumed:
+        loop_range, trips = self.loops[loop], self.program.loops[loop].trips
+        if loop_range.fewest == loop_range.most or trips is None or loop_range.assumed:
             return None
         counter = Affine(0, ((LoopCounter(loop), 1),))
-        return below_zero(add(self.form(trips).scaled(-1), counter))
+        return below_zero(add(self.form(trips).scale(-1), counter))
 
     def assume(self, text: str, span: SourceSpan | None = None, stands_for: str = "") -> Assumption:
         """Note an assumption once; ``stands_for``: one of :data:`~perfassert.source.STAND_INS`."""
@@ -364,14 +366,14 @@ class Binder:
     # Guards
 
     def guard(
-        self, condition: Value, span: SourceSpan | None
+        self, condition: Expression, span: SourceSpan | None
     ) -> tuple[dict[Name, tuple[int, int]], list[Affine]] | None:
         """Ranges of single coordinates and conditions beyond; None where it never holds."""
         ranges: dict[Name, tuple[int, int]] = {}
         conditions: list[Affine] = []
         for part in self.symbols.conjuncts(condition):
             proxied = all(a.name in self.proxies for a in self.symbols.unknowns(part))
-            if not proxied or (self.undecided(part) and not self.symbols.depends_on_data(part)):
+            if not proxied or (self.why_undecided(part) and not self.symbols.depends_on_data(part)):
                 continue  # undecided: taken to hold; the graph says so
             form = self.form(part)
             low, high = interval(form, self.ranges)
@@ -391,12 +393,16 @@ class Binder:
         if len(form.terms) != 1 or form.constant or form.terms[0][1] != 1:
             return False
         call = form.terms[0][0]
-        if not isinstance(call, Call):
+        if not isinstance(call, AffineCall):
             return False
         negated = call.function == "not"
         if negated:
             inner = call.arguments[0]
-            if len(inner.terms) != 1 or inner.constant or not isinstance(inner.terms[0][0], Call):
+            if (
+                len(inner.terms) != 1
+                or inner.constant
+                or not isinstance(inner.terms[0][0], AffineCall)
+            ):
                 return False
             call = inner.terms[0][0]
         if call.function not in ("<", "==") or call.arguments[1] != Affine(0):
@@ -412,7 +418,7 @@ class Binder:
         symbol, factor = form.terms[0]
         if isinstance(symbol, Quotient) and relation == "<":
             return self._narrow(*_of_dividend(form.constant, factor, symbol, negated), ranges)
-        if isinstance(symbol, (Quotient, Call)):
+        if isinstance(symbol, (Quotient, AffineCall)):
             return False
         low, high = ranges.get(symbol, self.ranges[symbol])
         constant = form.constant
@@ -462,7 +468,7 @@ def _of_dividend(
     return shifted, "<", not below
 
 
-def _reason(reason: str, counted: LoopTrips | None) -> str:
+def _trip_count_reason(reason: str, counted: LoopTrips | None) -> str:
     """Why a trip count is a guess, and what would make it known."""
     if counted is None:
         return reason
@@ -484,7 +490,7 @@ def check_trip_counts(program: Program, trip_counts: Mapping[str, int]) -> None:
             raise KernelError(f"trip_counts[{key!r}] names no loop{near}")
 
 
-def _places(low: int, high: int, count: int) -> IntArray:
+def _probe_places(low: int, high: int, count: int) -> IntArray:
     """Both ends of a range, and what lies next to them."""
     half = max(min(count, high - low + 1) // 2, 1)
     upper = max(low + half, high - half + 1)
@@ -493,13 +499,13 @@ def _places(low: int, high: int, count: int) -> IntArray:
 
 def _product(left: Affine, right: Affine) -> Affine:
     if not left.terms:
-        return right.scaled(left.constant)
+        return right.scale(left.constant)
     if not right.terms:
-        return left.scaled(right.constant)
-    return Affine(0, ((Call("*", (left, right)), 1),))
+        return left.scale(right.constant)
+    return Affine(0, ((AffineCall("*", (left, right)), 1),))
 
 
-def _decided(
+def _decide_by_intervals(
     function: str, arguments: tuple[Affine, ...], bounds: list[tuple[int, int]]
 ) -> Affine | None:
     """What intervals alone decide."""
@@ -540,5 +546,5 @@ def _junction(
     if len(kept) == 1:
         return kept[0]
     if len(kept) < len(arguments):
-        return Affine(0, ((Call(function, tuple(kept)), 1),))
+        return Affine(0, ((AffineCall(function, tuple(kept)), 1),))
     return None

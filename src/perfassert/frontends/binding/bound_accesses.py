@@ -12,7 +12,7 @@ from perfassert.frontends.binding.stand_ins import (
     apart,
     as_spread,
     dependence,
-    said,
+    describe_dependence,
 )
 from perfassert.kernel.affine import (
     Affine,
@@ -22,13 +22,13 @@ from perfassert.kernel.affine import (
     with_global_coordinates,
 )
 from perfassert.kernel.bound import BoundAccess
+from perfassert.kernel.expression_pool import Expression
 from perfassert.kernel.names import LoopCounter, Name
 from perfassert.kernel.program import (
     BulkCopy,
     MemoryAccess,
     ProgramInstruction,
 )
-from perfassert.kernel.symbols import Value
 from perfassert.source import Assumption, SourceSpan
 
 
@@ -46,31 +46,31 @@ def bind_accesses(binder: Binder) -> tuple[tuple[BoundAccess, ...], dict[int, tu
                 continue
             guard = block.condition
             if instruction.guard is not None:
-                guard = symbols.both(guard, instruction.guard)
+                guard = symbols.logical_and(guard, instruction.guard)
             chain = program.chain(block.loop)
             for loop in chain:
-                guard = symbols.both(guard, program.loops[loop].entry)
-            found = binder.guard(guard, instruction.span)
-            if found is None or not _entered(binder, chain):
+                guard = symbols.logical_and(guard, program.loops[loop].entry)
+            bound_guard = binder.guard(guard, instruction.span)
+            if bound_guard is None or not _loops_run(binder, chain):
                 continue
             own = []
             if instruction.bulk is not None:
-                bound.append(_bulk(binder, instruction, instruction.bulk, found, chain))
+                bound.append(_bulk(binder, instruction, instruction.bulk, bound_guard, chain))
                 made[number] = (len(bound) - 1,)
                 continue
             for access in instruction.accesses:
                 own.append(len(bound))
-                bound.append(_bound(binder, access, found, chain, instruction))
+                bound.append(_bind_access(binder, access, bound_guard, chain, instruction))
             made[number] = tuple(own)
     return tuple(bound), made
 
 
-def _entered(binder: Binder, chain: tuple[int, ...]) -> bool:
+def _loops_run(binder: Binder, chain: tuple[int, ...]) -> bool:
     """Whether the loops around an access run; a mean that rounds to 0 does not say they do not."""
     return all(binder.loops[i].most > 0 or binder.loops[i].weighted for i in chain)
 
 
-def _bound(
+def _bind_access(
     binder: Binder,
     access: MemoryAccess,
     guard: tuple[dict[Name, tuple[int, int]], list[Affine]],
@@ -81,10 +81,10 @@ def _bound(
     ranges, conditions = dict(guard[0]), list(guard[1])
     loops = []
     for loop in chain:
-        found, symbol = binder.loops[loop], LoopCounter(loop)
-        if found.most > 1:
+        loop_range, symbol = binder.loops[loop], LoopCounter(loop)
+        if loop_range.most > 1:
             loops.append(symbol)
-            ranges.setdefault(symbol, (0, found.most - 1))
+            ranges.setdefault(symbol, (0, loop_range.most - 1))
         within = binder.within(loop)
         if within is not None:
             conditions.append(within)
@@ -92,7 +92,7 @@ def _bound(
     if access.unresolved and not has_proxy(binder, access.address):
         rests_on = _stood_in(binder, access, span)
     binder.what = f"the address of {access.text!r}" + (f" at {span}" if span else "")
-    form = _whole(binder, access) if rests_on == () and access.unresolved else None
+    form = _sampled_form(binder, access) if rests_on == () and access.unresolved else None
     if form is None:
         form = binder.form(access.address)
     binder.what = "an address"
@@ -124,14 +124,14 @@ def _bulk(
     box = replace(box, access=replace(box.access, unresolved=copy.unresolved))
     own: dict[Name, tuple[int, int]] = {name: (0, count - 1) for name, count in box.loops.items()}
     binder.ranges |= own
-    made = _bound(binder, box.access, guard, chain, instruction)
+    made = _bind_access(binder, box.access, guard, chain, instruction)
     clipped = []
     for coordinate, extent in box.clip:
         form = binder.form(coordinate)
         low, high = interval(form, binder.ranges)
         beyond = add(form, Affine(-extent))
         clipped += [below_zero(beyond)] if high >= extent else []
-        clipped += [below_zero(add(form.scaled(-1), Affine(-1)))] if low < 0 else []
+        clipped += [below_zero(add(form.scale(-1), Affine(-1)))] if low < 0 else []
     return replace(
         made, loops=(*made.loops, *box.loops), ranges={**made.ranges, **own},
         pieces=max(box.pieces, 1), conditions=(*made.conditions, *clipped),
@@ -149,7 +149,9 @@ def _stood_in(
     """
     executed = binder.executed
     ended = executed is not None and executed.sampled is not None
-    if executed is not None and (_covered(binder, access) or (ended and _whole(binder, access))):
+    if executed is not None and (
+        _is_sampled(binder, access) or (ended and _sampled_form(binder, access))
+    ):
         binder.assume(
             f"the address of {access.field} {access.unresolved}; it is that of {executed.sample}",
             span,
@@ -166,21 +168,21 @@ def _stood_in(
     return (guess,)
 
 
-def _covered(binder: Binder, access: MemoryAccess) -> bool:
+def _is_sampled(binder: Binder, access: MemoryAccess) -> bool:
     """Whether the executed sample stands for every unknown of the address."""
     return all(a.name in binder.spread for a in binder.symbols.unknowns(access.address))
 
 
-def _whole(binder: Binder, access: MemoryAccess) -> Affine | None:
+def _sampled_form(binder: Binder, access: MemoryAccess) -> Affine | None:
     """The address as the executed sample found it, where unknowns are inside functions."""
     seen = binder.seen.get(access.address.index)
-    if seen is None or _covered(binder, access):
+    if seen is None or _is_sampled(binder, access):
         return None
     form = as_spread(apart(seen, access.bytes), ANYTHING, binder.launch, binder.ranges)
-    return with_global_coordinates(form.scaled(access.bytes), binder.names)
+    return with_global_coordinates(form.scale(access.bytes), binder.names)
 
 
-def _apart(binder: Binder, address: Value) -> str:
+def _apart(binder: Binder, address: Expression) -> str:
     """How what is unknown of an address is taken to differ from thread to thread."""
     unknowns = [
         dependence(binder.program, a)
@@ -189,13 +191,13 @@ def _apart(binder: Binder, address: Value) -> str:
         if a.function == "data" and a.name not in binder.proxies
     ]
     apart = [d for d in unknowns if d.scattered]
-    return said((apart or unknowns or [ANYTHING])[0])
+    return describe_dependence((apart or unknowns or [ANYTHING])[0])
 
 
 def _counters(form: Affine) -> set[LoopCounter]:
     return {s for s in form.symbols() if isinstance(s, LoopCounter)}
 
 
-def has_proxy(binder: Binder, address: Value) -> bool:
+def has_proxy(binder: Binder, address: Expression) -> bool:
     """Whether the user says what every unknown of the address is."""
     return all(a.name in binder.proxies for a in binder.symbols.unknowns(address))

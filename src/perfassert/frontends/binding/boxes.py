@@ -13,9 +13,9 @@ from typing import Protocol
 
 from perfassert.errors import LaunchError
 from perfassert.kernel.access import Direction
+from perfassert.kernel.expression_pool import Expression, ExpressionPool
 from perfassert.kernel.names import Argument, BoxCounter
 from perfassert.kernel.program import BulkCopy, MemoryAccess, Program, ProgramInstruction
-from perfassert.kernel.symbols import Symbols, Value
 from perfassert.kernel.tensor_map import TensorMap
 from perfassert.source import Assumption, SourceSpan
 
@@ -30,17 +30,17 @@ class Maps(Protocol):
     def maps(self) -> Mapping[Argument, TensorMap]: ...
 
 
-class Launched(Protocol):
+class BoundProgram(Protocol):
     """A program bound to its launch."""
 
     @property
     def program(self) -> Program: ...
     @property
-    def symbols(self) -> Symbols: ...
+    def symbols(self) -> ExpressionPool: ...
     @property
     def arguments(self) -> Maps: ...
-    def undecided(self, value: Value | None) -> str: ...
-    def extremes(self, value: Value) -> tuple[int, int]: ...
+    def why_undecided(self, value: Expression | None) -> str: ...
+    def extremes(self, value: Expression) -> tuple[int, int]: ...
     def assume(self, text: str, span: SourceSpan | None, stands_for: str) -> Assumption: ...
 
 
@@ -51,7 +51,7 @@ class Box:
 
     access: MemoryAccess
     loops: Mapping[BoxCounter, int] = field(default_factory=dict)
-    clip: tuple[tuple[Value, int], ...] = ()
+    clip: tuple[tuple[Expression, int], ...] = ()
 
     @property
     def pieces(self) -> int:
@@ -60,12 +60,12 @@ class Box:
 
 
 def box_of_copy(
-    launched: Launched, instruction: ProgramInstruction, copy: BulkCopy
+    launched: BoundProgram, instruction: ProgramInstruction, copy: BulkCopy
 ) -> tuple[Box, tuple[Assumption, ...]]:
     """What a copy moves, and the guess that it rests on where its tensor map is not given."""
     s, text = launched.symbols, instruction.text
     if not copy.coordinates:
-        return _run(launched, instruction, copy)
+        return _bytes_box(launched, instruction, copy)
     tensor = None if copy.tensor is None else launched.arguments.maps.get(copy.tensor)
     name = _tensor_name(launched.program, copy.tensor)
     if tensor is not None and len(tensor.box) != len(copy.coordinates):
@@ -75,12 +75,14 @@ def box_of_copy(
         )
     guesses: tuple[Assumption, ...] = ()
     if tensor is None:
-        tensor = _guessed(launched, copy, _expected(launched, instruction.index) or _PIECE)
-        said = (
+        tensor = _guess_tensor_map(
+            launched, copy, _expected_bytes(launched, instruction.index) or _PIECE
+        )
+        message = (
             f"the tensor map {name!r} is not given; boxes are taken to be {_by(tensor.box)} of "
             f"{tensor.item_bytes} B in {_by(tensor.shape)}; say args={{{name!r}: pa.TensorMap(…)}}"
         )
-        guesses = (launched.assume(said, instruction.span, "address"),)
+        guesses = (launched.assume(message, instruction.span, "address"),)
     return _box(s, copy, name, tensor, instruction.index, text), guesses
 
 
@@ -96,18 +98,18 @@ def _tensor_name(program: Program, argument: Argument | None) -> str:
     return parameter.at(argument.offset) if argument.offset else parameter.name
 
 
-def _run(
-    launched: Launched, instruction: ProgramInstruction, copy: BulkCopy
+def _bytes_box(
+    launched: BoundProgram, instruction: ProgramInstruction, copy: BulkCopy
 ) -> tuple[Box, tuple[Assumption, ...]]:
     """A copy of bytes; its operand counts them in pieces of 16."""
     size: int | None = None
     guesses: tuple[Assumption, ...] = ()
-    if copy.size is not None and not launched.undecided(copy.size):
+    if copy.size is not None and not launched.why_undecided(copy.size):
         size = launched.extremes(copy.size)[1] * _UNIT
-    size = size or _expected(launched, instruction.index)
+    size = size or _expected_bytes(launched, instruction.index)
     if size is None:
-        said = f"how much a bulk copy moves depends on data; taken for {_PIECE} B"
-        guesses, size = (launched.assume(said, instruction.span, "address"),), _PIECE
+        message = f"how much a bulk copy moves depends on data; taken for {_PIECE} B"
+        guesses, size = (launched.assume(message, instruction.span, "address"),), _PIECE
     s, name = launched.symbols, BoxCounter(instruction.index, 0)
     pieces = -(-size // _PIECE)
     address = s.add(copy.address, s.scale(s.variable(name), _PIECE)) if pieces > 1 else copy.address
@@ -117,7 +119,9 @@ def _run(
     return Box(access, {name: pieces} if pieces > 1 else {}), guesses
 
 
-def _box(s: Symbols, copy: BulkCopy, name: str, tensor: TensorMap, number: int, text: str) -> Box:
+def _box(
+    s: ExpressionPool, copy: BulkCopy, name: str, tensor: TensorMap, number: int, text: str
+) -> Box:
     """The box of a tensor at the copy's coordinates, rows in pieces of a sector."""
     piece = _piece(tensor)
     address, clip = s.zero, []
@@ -143,7 +147,7 @@ def _piece(tensor: TensorMap) -> int:
     return _PIECE if dense and row % _PIECE == 0 else tensor.item_bytes
 
 
-def _expected(launched: Launched, index: int) -> int | None:
+def _expected_bytes(launched: BoundProgram, index: int) -> int | None:
     """Bytes that the arrival before a copy expects, shared out among the copies behind it."""
     code = launched.program.instructions
     arrivals = [
@@ -159,7 +163,7 @@ def _expected(launched: Launched, index: int) -> int | None:
     return size // len(loads) if size and loads else None
 
 
-def _guessed(launched: Launched, copy: BulkCopy, size: int) -> TensorMap:
+def _guess_tensor_map(launched: BoundProgram, copy: BulkCopy, size: int) -> TensorMap:
     """Where none is given: boxes as wide as the steps of the coordinates, elements as large as the
     bytes that the barrier expects make them, the tensor as large as the coordinates reach."""
     copies = [i.bulk.coordinates for i in launched.program.instructions
@@ -174,7 +178,7 @@ def _guessed(launched: Launched, copy: BulkCopy, size: int) -> TensorMap:
     return TensorMap(shape[::-1], box[::-1], f"uint{8 * item}")
 
 
-def _step(places: Sequence[Value]) -> int:
+def _step(places: Sequence[Expression]) -> int:
     """The distance of which all distances of these coordinates are multiples."""
     factors = [c for place in places for monomial, c in place.terms if monomial]
     apart = [place.offset() - places[0].offset() for place in places]

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from perfassert.errors import KernelError, close_matches
-from perfassert.frontends.binding.encoding import Misfit, encoded, flat, packed
+from perfassert.frontends.binding.encoding import Misfit, encode, flat, pack
 from perfassert.frontends.toolchain.binary import Binary, Unset
 from perfassert.frontends.toolchain.names import demangle
 from perfassert.kernel.launch import plain_value
@@ -18,63 +18,65 @@ _REAL = ("float", "double")
 _WORD, _LARGEST = 4, 8  # bytes of a number
 
 
-def with_constants(binary: Binary, given: Mapping[str, Any]) -> Binary:
+def with_constants(binary: Binary, values: Mapping[str, Any]) -> Binary:
     """The binary as if its file had held these values.
 
     Raises :class:`KernelError` for a name that is no symbol, and for a value that does not fit.
     """
-    if not given:
+    if not values:
         return binary
     banks = {bank: bytearray(content) for bank, content in binary.constants.items()}
     left = list(binary.unset)
-    for name, value in _by_symbol(binary, given).items():
+    for name, value in _by_symbol(binary, values).items():
         symbol = _symbol(binary, name)
         for at, content in _parts(name, symbol, value):
             if at < 0 or at + len(content) > symbol.size:
                 raise _wrong(name, f"has {symbol.size} bytes; {len(content)} at {at} do not fit")
             start = symbol.offset + at
             banks[symbol.bank][start : start + len(content)] = content
-            left = [rest for u in left for rest in _without(u, symbol.bank, start, len(content))]
+            left = [
+                rest for u in left for rest in _remaining_parts(u, symbol.bank, start, len(content))
+            ]
     constants = {bank: bytes(content) for bank, content in banks.items()}
-    return replace(binary, constants=constants, unset=tuple(left)).sealed()
+    return replace(binary, constants=constants, unset=tuple(left)).with_digest()
 
 
-def _by_symbol(binary: Binary, given: Mapping[str, Any]) -> dict[str, Any]:
+def _by_symbol(binary: Binary, values: Mapping[str, Any]) -> dict[str, Any]:
     """``{"params.n": 1, "params.8": 2}`` → ``{"params": {"n": 1, 8: 2}}``."""
-    names = {name for u in _symbols(binary) for name in _names(u)}
-    found: dict[str, Any] = {}
-    for name, value in given.items():
+    names = {name for u in _constant_symbols(binary) for name in _symbol_names(u)}
+    by_symbol: dict[str, Any] = {}
+    for name, value in values.items():
         base, dot, member = name.partition(".")
         if name in names or not dot or base not in names:
-            found[name] = value
+            by_symbol[name] = value
             continue
-        whole = found.setdefault(base, {})
+        whole = by_symbol.setdefault(base, {})
         if not isinstance(whole, dict):
             raise _wrong(name, f"{base!r} has a value of its own")
         whole[int(member) if member.isdigit() else member] = value
-    return found
+    return by_symbol
 
 
-def _names(symbol: Unset) -> tuple[str, ...]:
+def _symbol_names(symbol: Unset) -> tuple[str, ...]:
     """Mangled, whole, and without namespaces."""
     plain = demangle(symbol.name)
     return symbol.name, plain, plain.rpartition("::")[2]
 
 
-def _symbols(binary: Binary) -> tuple[Unset, ...]:
+def _constant_symbols(binary: Binary) -> tuple[Unset, ...]:
     """All that can be given; what has a value in the file may be overwritten."""
     return (*binary.unset, *binary.valued)
 
 
 def _symbol(binary: Binary, name: str) -> Unset:
-    symbols = _symbols(binary)
+    symbols = _constant_symbols(binary)
     known = {demangle(u.name): u for u in symbols} | {u.name: u for u in symbols}
-    found = known.get(name)
+    symbol = known.get(name)
     ends = [u for u in symbols if demangle(u.name).endswith(f"::{name}")]
-    if found is None and len(ends) == 1:
-        found = ends[0]
-    if found is not None and found.bank in binary.constants:
-        return found
+    if symbol is None and len(ends) == 1:
+        symbol = ends[0]
+    if symbol is not None and symbol.bank in binary.constants:
+        return symbol
     shown = sorted({demangle(u.name) for u in symbols})
     listed = f"; the __constant__ symbols of the binary: {', '.join(shown) or 'none'}"
     raise KernelError(f"constants: no symbol {name!r}{close_matches(name, shown) or listed}")
@@ -86,49 +88,49 @@ def _parts(name: str, symbol: Unset, value: Any) -> Iterator[tuple[int, bytes]]:
     if isinstance(value, (bytes, bytearray)):
         yield 0, bytes(value)
     elif getattr(value, "data", None) is not None:  # an array, as a Buffer
-        yield 0, _typed(name, symbol, value.data).tobytes()
+        yield 0, _cast_to_symbol(name, symbol, value.data).tobytes()
     elif isinstance(value, Mapping):
-        yield from _members(name, symbol, value)
+        yield from _encode_members(name, symbol, value)
     elif isinstance(value, (list, tuple)) and value:
         if any(isinstance(element, Mapping) for element in value):
-            yield from _members(name, symbol, value)
+            yield from _encode_members(name, symbol, value)
             return
         elements = [element for _, element in flat(value)]
-        one = _element(symbol, symbol.size // len(elements))
+        member = _element_member(symbol, symbol.size // len(elements))
         for i, element in enumerate(elements):
-            yield i * one.size, _number(name, element, one)
+            yield i * member.size, _encode_member(name, element, member)
     else:
-        one = _element(symbol, symbol.size)
-        yield 0, _number(name, value, replace(one, size=symbol.size))
+        member = _element_member(symbol, symbol.size)
+        yield 0, _encode_member(name, value, replace(member, size=symbol.size))
 
 
-def _element(symbol: Unset, size: int) -> Member:
+def _element_member(symbol: Unset, size: int) -> Member:
     """What a number in the symbol is, or the numbers of an array; of that size if unknown."""
     kinds = {replace(m, name="", offset=0) for m in symbol.members}
     plain = all(re.fullmatch(r"(\[\d+\])*", m.name) for m in symbol.members)
     return kinds.pop() if plain and len(kinds) == 1 else Member("", 0, size)
 
 
-def _typed(name: str, symbol: Unset, data: Any) -> Any:
+def _cast_to_symbol(name: str, symbol: Unset, data: Any) -> Any:
     """An array of numbers as those that the symbol holds, where that is known."""
-    one = _element(symbol, data.dtype.itemsize)
-    if one.dtype is None or one.pointer or data.dtype.kind not in "iuf":
+    member = _element_member(symbol, data.dtype.itemsize)
+    if member.dtype is None or member.pointer or data.dtype.kind not in "iuf":
         return data
-    kind = "f" if one.dtype in _REAL else "u" if "unsigned" in one.dtype else "i"
-    held = data.astype(f"{kind}{one.size}")
-    if kind != "f" and (held != data).any():
-        raise _wrong(name, f"holds {one.dtype}; values of {data.dtype} do not fit")
-    return held
+    kind = "f" if member.dtype in _REAL else "u" if "unsigned" in member.dtype else "i"
+    numbers = data.astype(f"{kind}{member.size}")
+    if kind != "f" and (numbers != data).any():
+        raise _wrong(name, f"holds {member.dtype}; values of {data.dtype} do not fit")
+    return numbers
 
 
-def _members(name: str, symbol: Unset, value: Any) -> Iterator[tuple[int, bytes]]:
+def _encode_members(name: str, symbol: Unset, value: Any) -> Iterator[tuple[int, bytes]]:
     known = {m.name: m for m in symbol.members}
     for path, element in flat(value):
         if isinstance(path, int):
-            held = next((m for m in symbol.members if m.offset == path), None)
-            yield path, _number(name, element, held or Member("", path, _WORD))
+            member = next((m for m in symbol.members if m.offset == path), None)
+            yield path, _encode_member(name, element, member or Member("", path, _WORD))
         elif path in known:
-            yield known[path].offset, _number(f"{name}.{path}", element, known[path])
+            yield known[path].offset, _encode_member(f"{name}.{path}", element, known[path])
         elif known:
             near = close_matches(path, known) or f"; it has: {', '.join(known)}"
             raise _wrong(name, f"has no member {path!r}{near}")
@@ -136,18 +138,18 @@ def _members(name: str, symbol: Unset, value: Any) -> Iterator[tuple[int, bytes]
             raise _wrong(name, f"nobody knows where its member {path!r} lies; give byte offsets")
 
 
-def _number(name: str, value: Any, kind: Member) -> bytes:
+def _encode_member(name: str, value: Any, kind: Member) -> bytes:
     size = kind.size
     if not 0 < size <= _LARGEST or size & (size - 1):
         raise _wrong(name, f"{value!r} is no value of {size} bytes; give an array with its type")
     try:
-        number = encoded(value, kind.dtype, size, kind.pointer)
+        number = encode(value, kind.dtype, size, kind.pointer)
     except Misfit as error:
         raise _wrong(name, str(error)) from None
-    return packed(number, size)
+    return pack(number, size)
 
 
-def _without(unset: Unset, bank: int, start: int, size: int) -> Iterator[Unset]:
+def _remaining_parts(unset: Unset, bank: int, start: int, size: int) -> Iterator[Unset]:
     """What remains of a symbol without a value when bytes of it get one."""
     end, last = start + size, unset.offset + unset.size
     if unset.bank != bank or end <= unset.offset or last <= start:

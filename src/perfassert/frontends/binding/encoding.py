@@ -23,27 +23,27 @@ class Misfit(ValueError):
     """A value that a parameter cannot take; says why."""
 
 
-def encoded(value: Any, dtype: str | None, size: int, pointer: bool = False) -> int:
+def encode(value: Any, dtype: str | None, size: int, pointer: bool = False) -> int:
     """The number whose two's complement is what lies in ``size`` bytes.
 
-    Floats and whole numbers are taken as the type says; where that is unknown, as they are given.
+    Floats and integers are taken as the type says; where that is unknown, as they are given.
     """
     if pointer or (value is None and dtype is None):
-        return _address(value)
-    form = _FORMATS.get(_plain(dtype))
+        return _pointer_value(value)
+    form = _FORMATS.get(_without_qualifiers(dtype))
     if form is None and isinstance(value, float) and not _is_integer(dtype):
         form = _OF_SIZE.get(size)
     if form is not None and isinstance(value, (int, float)):
         return _pattern(float(value), form)
-    return _whole(value, dtype, size)
+    return _integer_value(value, dtype, size)
 
 
-def packed(number: int, size: int) -> bytes:
+def pack(number: int, size: int) -> bytes:
     """As it lies in memory."""
     return (number % (1 << 8 * size)).to_bytes(size, "little")
 
 
-def _plain(dtype: str | None) -> str:
+def _without_qualifiers(dtype: str | None) -> str:
     return " ".join(w for w in (dtype or "").split() if w not in ("const", "volatile"))
 
 
@@ -51,13 +51,13 @@ def _is_integer(dtype: str | None) -> bool:
     return bool(_INTEGER.search(dtype or ""))
 
 
-def _address(value: Any) -> int:
+def _pointer_value(value: Any) -> int:
     """``None`` is null."""
     if value is None:
         return 0
     if not hasattr(value, "__index__"):
         raise Misfit(f"is a pointer; give None, an address or a Buffer, not {value!r}")
-    return _fitting(index(value), 8)
+    return _twos_complement(index(value), 8)
 
 
 def _pattern(value: float, form: str) -> int:
@@ -71,32 +71,32 @@ def _pattern(value: float, form: str) -> int:
     return int.from_bytes(bits, "little", signed=True)
 
 
-def _whole(value: Any, dtype: str | None, size: int) -> int:
+def _integer_value(value: Any, dtype: str | None, size: int) -> int:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if not hasattr(value, "__index__"):
         kind = dtype or f"{8 * size} bits"
         raise Misfit(f"is {kind}; {value!r} does not fit")
-    return _fitting(index(value), size)
+    return _twos_complement(index(value), size)
 
 
-def _fitting(number: int, size: int) -> int:
+def _twos_complement(number: int, size: int) -> int:
     bits = 8 * min(size, 8)
     if not -(2 ** (bits - 1)) <= number < 2**bits:
         raise Misfit(f"has {bits} bits; {number} does not fit")
     return number if number < 2**63 else number - 2**64
 
 
-def flat(given: Any, path: str = "") -> Iterator[tuple[str | int, Any]]:
+def flat(structure: Any, path: str = "") -> Iterator[tuple[str | int, Any]]:
     """``{"a": {"b": [1, 2]}}`` → ``a.b[0]``, ``a.b[1]``; byte offsets stay numbers."""
-    if isinstance(given, Mapping):
-        for name, value in given.items():
+    if isinstance(structure, Mapping):
+        for name, value in structure.items():
             if not isinstance(name, str):
                 yield index(name), value
             else:
                 yield from flat(value, f"{path}.{name}" if path else name)
-    elif isinstance(given, (list, tuple)):
-        for i, value in enumerate(given):
+    elif isinstance(structure, (list, tuple)):
+        for i, value in enumerate(structure):
             yield from flat(value, f"{path}[{i}]")
     else:
-        yield path, given
+        yield path, structure

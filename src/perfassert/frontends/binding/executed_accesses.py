@@ -28,17 +28,17 @@ def with_touched(
         return bound
     instructions = binder.program.instructions
     maker = {number: instructions[i] for i, numbers in made.items() for number in numbers}
-    found = {n: _touched(executed, maker[n], a.space) for n, a in enumerate(bound)}
-    result = [_named(access, found[n]) for n, access in enumerate(bound)]
+    touched = {n: _touched_by(executed, maker[n], a.space) for n, a in enumerate(bound)}
+    result = [_with_buffer_name(access, touched[n]) for n, access in enumerate(bound)]
     fields: dict[tuple[str, str], list[int]] = {}
     for number, access in enumerate(result):
         fields.setdefault((access.space, access.field), []).append(number)
     for (space, _), numbers in fields.items():
         if space == "local":
             continue
-        if all(found[n] is not None for n in numbers) and _open(binder, bound, maker, numbers):
+        if all(touched[n] is not None for n in numbers) and _open(binder, bound, maker, numbers):
             for n in numbers:
-                result[n] = replace(result[n], touched=found[n], rests_on=())
+                result[n] = replace(result[n], touched=touched[n], rests_on=())
     _forget(binder, bound, result)
     return tuple(result)
 
@@ -50,21 +50,21 @@ def _forget(binder: Binder, before: Iterable[BoundAccess], after: Iterable[Bound
         binder.assumptions.pop(assumption, None)
 
 
-def _named(access: BoundAccess, touched: Touched | None) -> BoundAccess:
+def _with_buffer_name(access: BoundAccess, touched: Touched | None) -> BoundAccess:
     """The access with the buffer that it went to, where its pointer does not say."""
     if touched is None or not touched.buffer or touched.buffer == access.field:
         return access
     return replace(access, field=touched.buffer)
 
 
-def _touched(executed: Executed, instruction: ProgramInstruction, space: str) -> Touched | None:
+def _touched_by(executed: Executed, instruction: ProgramInstruction, space: str) -> Touched | None:
     """What the instruction touched; nothing, where no executed warp came there; None: unknown."""
     sampled = executed.sampled_for(space)
     if instruction.bulk is not None or sampled is None:
         return None
-    found = executed.touched.get((instruction.address, space))
-    if found is not None:
-        return found
+    touched = executed.touched.get((instruction.address, space))
+    if touched is not None:
+        return touched
     came = instruction.address in executed.accesses
     return None if came else Touched(sampled)
 
@@ -85,7 +85,7 @@ def _open(
         chain = binder.program.chain(block.loop)
         own = [a for a in instruction.accesses if a.space == bound[number].space]
         loops = [binder.program.loops[i] for i in chain]
-        if any(binder.given(loop) is not None for loop in loops):
+        if any(binder.stated_trips(loop) is not None for loop in loops):
             return False
         if any(a.unresolved and has_proxy(binder, a.address) for a in own):
             return False
@@ -95,7 +95,7 @@ def _open(
         parts = (part for guard in guards for part in binder.symbols.conjuncts(guard))
         loose = loose or any(a.unresolved for a in own)
         loose = loose or any(binder.loops[i].assumed for i in chain)
-        loose = loose or any(binder.undecided(part) for part in parts)
+        loose = loose or any(binder.why_undecided(part) for part in parts)
     return loose
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from perfassert.frontends.binding.binder import Binder
 from perfassert.kernel.affine import (
     Affine,
-    Call,
+    AffineCall,
     IntArray,
     Quotient,
     Symbol,
@@ -25,7 +25,7 @@ _LOOKED_AT = 2**14
 """Positions along an axis at which trip counts are looked at."""
 
 
-def normalised(
+def normalise_strides(
     binder: Binder, accesses: tuple[BoundAccess, ...]
 ) -> tuple[Launch, tuple[BoundAccess, ...]]:
     """Accesses of the launch that is returned: one with more blocks and a domain.
@@ -42,8 +42,8 @@ def normalised(
             if loop.parent >= 0:
                 continue
             stride = _Stride(LoopCounter(loop.index), axis, extent)
-            total = _total(binder, loop.index, number, extent)
-            widened = None if total is None else _widened(binder, accesses, stride, total)
+            total = _total_threads(binder, loop.index, number, extent)
+            widened = None if total is None else _widen(binder, accesses, stride, total)
             if total is not None and widened is not None:
                 accesses = widened
                 grid[number] = -(-total // launch.block[number])
@@ -74,21 +74,21 @@ class _Stride:
             if symbol == self.counter:
                 own = factor
                 continue
-            found = self._symbol(symbol)
-            if found is None:
+            replacement = self._symbol(symbol)
+            if replacement is None:
                 return None
-            terms.append((found[0], factor))
-            grown += found[1] * factor
+            terms.append((replacement[0], factor))
+            grown += replacement[1] * factor
         return Affine(form.constant, tuple(terms)) if own == grown else None
 
     def _symbol(self, symbol: Symbol) -> tuple[Symbol, int] | None:
         """The symbol in terms of the wide coordinate, and by how much it grows along with that
         where the counter is written beside it."""
-        if isinstance(symbol, Call):
+        if isinstance(symbol, AffineCall):
             inner = [self.wide(a) for a in symbol.arguments]
             if any(a is None for a in inner):
                 return None
-            return Call(symbol.function, tuple(a for a in inner if a is not None)), 0
+            return AffineCall(symbol.function, tuple(a for a in inner if a is not None)), 0
         if not isinstance(symbol, Quotient):
             if symbol == self.block:
                 return None
@@ -105,46 +105,52 @@ class _Stride:
         """How much a form without the counter grows over one extent of the axis."""
         total = 0
         for symbol, factor in form.terms:
-            if symbol == self.counter or isinstance(symbol, Call):
+            if symbol == self.counter or isinstance(symbol, AffineCall):
                 return None
-            found = self._symbol(symbol)
-            if found is None:
+            replacement = self._symbol(symbol)
+            if replacement is None:
                 return None
-            total += found[1] * factor
+            total += replacement[1] * factor
         return total
 
 
-def _widened(
+def _widen(
     binder: Binder, accesses: Sequence[BoundAccess], stride: _Stride, total: int
 ) -> tuple[BoundAccess, ...] | None:
     """The accesses on a grid of ``total`` threads along the axis; None where that is not exact."""
-    if not any(stride.counter in a.loops and _closed(a) for a in accesses):
+    if not any(stride.counter in a.loops and _has_closed_form(a) for a in accesses):
         return None
-    found = []
+    widened = []
     for access in accesses:
         wide: BoundAccess | None = access
-        if _closed(access):
+        if _has_closed_form(access):
             inside = stride.counter in access.loops
-            wide = _inside(binder, access, stride, total) if inside else _outside(access, stride)
+            wide = (
+                _widen_strided(binder, access, stride, total)
+                if inside
+                else _widen_unstrided(access, stride)
+            )
         if wide is None:
             return None
-        found.append(wide)
-    return tuple(found)
+        widened.append(wide)
+    return tuple(widened)
 
 
-def _closed(access: BoundAccess) -> bool:
+def _has_closed_form(access: BoundAccess) -> bool:
     """Whether the access says by a form where in global memory it goes."""
     return access.space == "global" and access.touched is None
 
 
-def _outside(access: BoundAccess, stride: _Stride) -> BoundAccess:
+def _widen_unstrided(access: BoundAccess, stride: _Stride) -> BoundAccess:
     low, high = access.ranges.get(stride.axis, (0, stride.extent - 1))
     return replace(
         access, ranges={**access.ranges, stride.axis: (low, min(high, stride.extent - 1))}
     )
 
 
-def _inside(binder: Binder, access: BoundAccess, stride: _Stride, total: int) -> BoundAccess | None:
+def _widen_strided(
+    binder: Binder, access: BoundAccess, stride: _Stride, total: int
+) -> BoundAccess | None:
     address = stride.wide(access.address)
     if address is None or stride.axis not in set(access.address.symbols()):
         return None
@@ -165,13 +171,13 @@ def _inside(binder: Binder, access: BoundAccess, stride: _Stride, total: int) ->
     )  # fmt: skip
 
 
-def _total(binder: Binder, loop: int, axis: int, extent: int) -> int | None:
+def _total_threads(binder: Binder, loop: int, axis: int, extent: int) -> int | None:
     """How many threads along the axis the loop's work amounts to; None where trips are not the
     same for all, or one fewer from some thread on."""
-    found = binder.loops[loop]
+    loop_range = binder.loops[loop]
     trips = binder.program.loops[loop].trips
-    if found.fewest == found.most or trips is None:
-        return extent * found.most
+    if loop_range.fewest == loop_range.most or trips is None:
+        return extent * loop_range.most
     form, name, block = binder.form(trips), AXES[axis], binder.launch.block[axis]
     if not {name, f"threadIdx.{name}", f"blockIdx.{name}"}.issuperset(form.symbols()):
         return None
@@ -186,11 +192,15 @@ def _total(binder: Binder, loop: int, axis: int, extent: int) -> int | None:
 
     places = np.linspace(0, extent - 1, min(extent, _LOOKED_AT)).astype(np.int64)
     seen = of(places)
-    if (np.diff(seen) > 0).any() or seen.min() < found.most - 1 or seen.max() != found.most:
+    if (
+        (np.diff(seen) > 0).any()
+        or seen.min() < loop_range.most - 1
+        or seen.max() != loop_range.most
+    ):
         return None
-    last = np.flatnonzero(seen == found.most)[-1]  # of those that run once more
+    last = np.flatnonzero(seen == loop_range.most)[-1]  # of those that run once more
     between = np.arange(places[last], places[min(last + 1, len(places) - 1)] + 1)
-    return int(extent * (found.most - 1) + between[of(between) == found.most][-1] + 1)
+    return int(extent * (loop_range.most - 1) + between[of(between) == loop_range.most][-1] + 1)
 
 
 def _with_domain(
@@ -201,7 +211,7 @@ def _with_domain(
     tops = []
     seen = [a for a in accesses if a.space == "global"]
     for i in range(len(AXES)):
-        names = _names(launch, grid, i)
+        names = _coordinate_names(launch, grid, i)
         lasts = [min(a.ranges.get(n, (0, full[i] - 1))[1] for n in names) for a in seen]
         tops.append(max(lasts, default=full[i] - 1) + 1)
     domain = tuple(max(1, min(t, f)) for t, f in zip(tops, full, strict=True))
@@ -220,7 +230,7 @@ def _with_domain(
     return work, tuple(trimmed)
 
 
-def _names(launch: Launch, grid: tuple[int, ...], number: int) -> list[str]:
+def _coordinate_names(launch: Launch, grid: tuple[int, ...], number: int) -> list[str]:
     """What the coordinate is called: in one block its thread's, of one thread its block's."""
     axis = AXES[number]
     names = [axis]

@@ -10,20 +10,20 @@ from perfassert.kernel.expression import (
     DIMENSIONS,
     THREAD,
     Constant,
-    Expression,
+    ExpressionTree,
     Variable,
 )
+from perfassert.kernel.expression_pool import Expression, ExpressionPool
 from perfassert.kernel.expression_text import NotAnExpression, Reader
 from perfassert.kernel.names import Argument, Name
 from perfassert.kernel.program import Program, ProgramInstruction
-from perfassert.kernel.symbols import Symbols, Value
 from perfassert.source import SourceSpan
 
 _COORDINATES = (*THREAD, *BLOCK, *DIMENSIONS)
 
 
-def read_proxies(proxies: Mapping[str, str], program: Program) -> dict[Name, Value]:
-    """The value of each load that a proxy stands in for, by the name of its unknown.
+def read_proxies(proxies: Mapping[str, str], program: Program) -> dict[Name, Expression]:
+    """The assumed value of each load that has one, by the name of its unknown.
 
     A key is the parameter that is loaded from, or ``"file:line"`` of the load. Raises
     :class:`KernelError` for a key that names no load.
@@ -31,7 +31,7 @@ def read_proxies(proxies: Mapping[str, str], program: Program) -> dict[Name, Val
     if not proxies:
         return {}
     loads = _loads(program)
-    found: dict[Name, Value] = {}
+    values: dict[Name, Expression] = {}
     for key, text in proxies.items():
         if key not in loads:
             hint = close_matches(key, loads) or f"; it loads from {', '.join(loads) or 'nothing'}"
@@ -39,11 +39,11 @@ def read_proxies(proxies: Mapping[str, str], program: Program) -> dict[Name, Val
         value = _Values(key, text, program).value()
         for load in loads[key]:
             for word in range(8):
-                found[f"load {load.index}.{word}"] = value
-    return found
+                values[f"load {load.index}.{word}"] = value
+    return values
 
 
-def declared(
+def proxy_assumptions(
     proxies: Mapping[str, str], program: Program
 ) -> Iterator[tuple[str, SourceSpan | None]]:
     """What is taken for granted with them, in words, and the first load that it is about."""
@@ -56,44 +56,44 @@ def declared(
 
 def _loads(program: Program) -> Mapping[str, Sequence[ProgramInstruction]]:
     """By the parameter that is loaded from, and by file and line."""
-    found: dict[str, list[ProgramInstruction]] = {}
+    loads: dict[str, list[ProgramInstruction]] = {}
     for instruction in program.instructions:
         for access in instruction.accesses[:1]:
             span = instruction.span
             for key in (access.field, *([span.short] if span is not None else [])):
-                found.setdefault(key, []).append(instruction)
-    return found
+                loads.setdefault(key, []).append(instruction)
+    return loads
 
 
 class _Values:
-    """The symbolic value of a stand-in's text."""
+    """The expression of an assumed value's text."""
 
     def __init__(self, key: str, text: str, program: Program) -> None:
         self.where = f"proxies[{key!r}]"
         self.text = text
-        self.symbols: Symbols = program.symbols
+        self.symbols: ExpressionPool = program.symbols
         self.parameters = {p.name: i for i, p in enumerate(program.parameters)}
 
-    def value(self) -> Value:
+    def value(self) -> Expression:
         """Raises :class:`AddressExpressionError`."""
         try:
             return self.read(Reader(self.text).read())
         except (NotAnExpression, RecursionError, TypeError) as reason:
             raise AddressExpressionError(f"{self.where}: {self.text!r}: {reason}") from None
 
-    def read(self, expression: Expression) -> Value:
+    def read(self, expression: ExpressionTree) -> Expression:
         s = self.symbols
         if isinstance(expression, Constant):
             return s.number(expression.value)
         if isinstance(expression, Variable):
             return self.name(expression.name)
-        operations: dict[str, Callable[[Value, Value], Value]] = {
+        operations: dict[str, Callable[[Expression, Expression], Expression]] = {
             "+": s.add, "-": s.sub, "*": s.mul, "//": s.div, "%": s.mod,
         }  # fmt: skip
         left, right = self.read(expression.left), self.read(expression.right)
         return operations[expression.operator](left, right)
 
-    def name(self, name: str) -> Value:
+    def name(self, name: str) -> Expression:
         s = self.symbols
         if name in _COORDINATES:
             return s.variable(name)

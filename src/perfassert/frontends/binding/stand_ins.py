@@ -1,4 +1,4 @@
-"""What stands in for a number that depends on data, and how far apart it is for two threads.
+"""Assumed values of numbers that depend on data, and how far apart they are for two threads.
 
 A number that was loaded from the same address by all threads of a block is the same for all of
 them: it differs from block to block, and what is added to it keeps its own pattern.
@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from perfassert.kernel.affine import Affine, Call, Quotient, add, interval, quotient
+from perfassert.kernel.affine import Affine, AffineCall, Quotient, add, interval, quotient
 from perfassert.kernel.executed import Executed, Spread
 from perfassert.kernel.expression import AXES
+from perfassert.kernel.expression_pool import Atom
 from perfassert.kernel.launch import Launch
 from perfassert.kernel.names import LoopCounter, Name
 from perfassert.kernel.program import MemoryAccess, Program
-from perfassert.kernel.symbols import Atom
 
 SCATTER = 8
 """Where an index depends on data: consecutive threads are taken to be so many elements apart."""
@@ -25,7 +25,7 @@ Ranges = Mapping[Name, tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Dependence:
+class CoordinateDependence:
     """On which coordinates and loop counters an unknown depends."""
 
     threads: frozenset[str]
@@ -38,10 +38,10 @@ class Dependence:
         return bool(self.threads)
 
 
-ANYTHING = Dependence(frozenset(AXES), frozenset(AXES), frozenset())
+ANYTHING = CoordinateDependence(frozenset(AXES), frozenset(AXES), frozenset())
 
 
-def dependence(program: Program, atom: Atom) -> Dependence:
+def dependence(program: Program, atom: Atom) -> CoordinateDependence:
     """Of an unknown that was loaded: what its address depends on; of any other, everything."""
     names: set[Name] = set()
     stack, seen = [atom], {atom.index}
@@ -50,7 +50,7 @@ def dependence(program: Program, atom: Atom) -> Dependence:
         address = program.loaded.get(unknown.name)
         if address is None:
             return ANYTHING
-        for index in program.symbols.inside(address):
+        for index in program.symbols.free_atoms(address):
             inner = program.symbols.atoms[index]
             if not inner.function:
                 names.add(inner.name)
@@ -59,20 +59,20 @@ def dependence(program: Program, atom: Atom) -> Dependence:
                 stack.append(inner)
     if names.intersection(_LANES):
         names |= {f"threadIdx.{axis}" for axis in AXES}
-    return Dependence(
+    return CoordinateDependence(
         frozenset(a for a in AXES if f"threadIdx.{a}" in names),
         frozenset(a for a in AXES if f"blockIdx.{a}" in names),
         frozenset(n for n in names if isinstance(n, LoopCounter)),
     )
 
 
-def stand_in(depends: Dependence, scale: int, launch: Launch, ranges: Ranges) -> Affine:
+def stand_in(depends: CoordinateDependence, scale: int, launch: Launch, ranges: Ranges) -> Affine:
     """A number that differs wherever the unknown may, ``scale`` bytes apart for each 1."""
     factor = SCATTER if depends.scattered and abs(scale) < _SECTOR else 1
-    return add(*_coordinates(depends, launch, ranges)).scaled(factor)
+    return add(*_coordinates(depends, launch, ranges)).scale(factor)
 
 
-def _coordinates(depends: Dependence, launch: Launch, ranges: Ranges) -> Sequence[Affine]:
+def _coordinates(depends: CoordinateDependence, launch: Launch, ranges: Ranges) -> Sequence[Affine]:
     """The linear index over what it depends on; loops count only where threads do not."""
     stride, parts = 1, [Affine(0)]
     for number, axis in enumerate(AXES):
@@ -102,18 +102,18 @@ class Apart:
 
 def spreads(program: Program, executed: Executed | None) -> dict[Name, Apart]:
     """For unknowns that an address is a multiple of: what the executed sample says, by name."""
-    found: dict[Name, Apart] = {}
-    for access, seen in _executed(program, executed):
+    by_name: dict[Name, Apart] = {}
+    for access, seen in _executed_accesses(program, executed):
         for monomial, scale in access.address.terms:
             atom = program.symbols.atoms[monomial[0]] if len(monomial) == 1 else None
             if atom is not None and atom.function == "data":
-                found.setdefault(atom.name, apart(seen, abs(scale)))
-    return found
+                by_name.setdefault(atom.name, apart(seen, abs(scale)))
+    return by_name
 
 
 def extents(program: Program, sizes: Mapping[str, int]) -> dict[Name, int]:
     """For unknowns that an address is a multiple of: how many values stay inside the buffer."""
-    found: dict[Name, int] = {}
+    counts: dict[Name, int] = {}
     for instruction in program.instructions:
         for access in instruction.accesses:
             size = sizes.get(access.field)
@@ -123,23 +123,25 @@ def extents(program: Program, sizes: Mapping[str, int]) -> dict[Name, int]:
                 atom = program.symbols.atoms[monomial[0]] if len(monomial) == 1 else None
                 if atom is not None and atom.function == "data":
                     inside = max(size // abs(scale), 1)
-                    found[atom.name] = min(found.get(atom.name, inside), inside)
-    return found
+                    counts[atom.name] = min(counts.get(atom.name, inside), inside)
+    return counts
 
 
 def within(index: Affine, values: int | None, ranges: Ranges) -> Affine:
     """The number, or what remains of it where it would lead out of the buffer."""
     if values is None or interval(index, ranges)[1] < values:
         return index
-    return add(index, quotient(index, values).scaled(-values))
+    return add(index, quotient(index, values).scale(-values))
 
 
 def seen_addresses(program: Program, executed: Executed | None) -> dict[int, Spread]:
     """Addresses without a closed form as the executed sample found them, by their value's index."""
-    return {access.address.index: seen for access, seen in _executed(program, executed)}
+    return {access.address.index: seen for access, seen in _executed_accesses(program, executed)}
 
 
-def _executed(program: Program, executed: Executed | None) -> Iterator[tuple[MemoryAccess, Spread]]:
+def _executed_accesses(
+    program: Program, executed: Executed | None
+) -> Iterator[tuple[MemoryAccess, Spread]]:
     if executed is None:
         return
     for instruction in program.instructions:
@@ -158,23 +160,25 @@ def apart(seen: Spread, scale: int) -> Apart:
     return Apart(max(round(step), 1), max(round(1 / step), 1), within)
 
 
-def as_spread(found: Apart, depends: Dependence, launch: Launch, ranges: Ranges) -> Affine:
+def as_spread(
+    distance: Apart, depends: CoordinateDependence, launch: Launch, ranges: Ranges
+) -> Affine:
     """A number that is as far apart from thread to thread as was found, and no larger."""
     parts = list(_coordinates(replace(depends, loops=frozenset()), launch, ranges))
     stride = 1 + sum(
         term * ranges[symbol][1] for p in parts for symbol, term in p.terms
-        if not isinstance(symbol, (Quotient, Call))
+        if not isinstance(symbol, (Quotient, AffineCall))
     )  # fmt: skip
     for counter in sorted(depends.loops):
         if counter in ranges:
             parts.append(Affine(0, ((counter, stride),)))
             stride *= ranges[counter][1] + 1
     index = add(*parts)
-    index = quotient(index, found.shared) if found.shared > 1 else index.scaled(found.step)
-    return within(index, found.within, ranges)
+    index = quotient(index, distance.shared) if distance.shared > 1 else index.scale(distance.step)
+    return within(index, distance.within, ranges)
 
 
-def said(depends: Dependence) -> str:
+def describe_dependence(depends: CoordinateDependence) -> str:
     """What an assumption says of it."""
     if depends.scattered:
         return f"threads are taken to be {SCATTER} elements apart"

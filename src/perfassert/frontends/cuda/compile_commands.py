@@ -27,7 +27,7 @@ _INCLUDE = re.compile(r"(-I|-isystem=?|--include-path=?|--system-include=?)(.*)"
 def kernels_of_build(
     path: Path, arch: str | None, progress: Progress | None = None
 ) -> tuple[KernelInfo, ...]:
-    """Of each entry's object file, where it is built, else of its CUDA source. ``progress`` is told
+    """Of each entry's object file, where it is built, else of its CUDA source. ``progress`` gets
     how many entries are read, of how many.
 
     :class:`KernelSourceError` for what is no compilation database, or has no CUDA.
@@ -40,14 +40,16 @@ def kernels_of_build(
         source, product, words = entry
         if product is not None and os.path.isfile(product):
             return kernels(product, arch)
-        return kernels(source, arch or _stated(words, source), options=device_options(words))
+        return kernels(
+            source, arch or _stated_architecture(words, source), options=device_options(words)
+        )
 
-    found: list[KernelInfo] = []
+    kernel_infos: list[KernelInfo] = []
     for number, infos in enumerate(map_in_threads(of_entry, cuda), 1):
-        found += infos
+        kernel_infos += infos
         if progress:
             progress(number, len(cuda))
-    return tuple(found)
+    return tuple(kernel_infos)
 
 
 def entries(path: Path) -> list[tuple[Path, Path | None, list[str]]]:
@@ -79,8 +81,8 @@ def words_in(folder: Path, words: Sequence[str]) -> list[str]:
         word = left.pop(0)
         if word in _FILES and left:
             left[:0] = shlex.split(read_text(folder / left.pop(0)))
-        elif found := _INCLUDE.fullmatch(word):
-            named = found[2] or (left.pop(0) if left else "")
+        elif match := _INCLUDE.fullmatch(word):
+            named = match[2] or (left.pop(0) if left else "")
             read += [f"-I{folder / named}"] if os.path.isdir(folder / named) else []
         else:
             read.append(word)
@@ -98,7 +100,7 @@ def device_options(words: Sequence[str]) -> tuple[str, ...]:
     return tuple(kept)
 
 
-def _stated(words: list[str], source: Path) -> str:
+def _stated_architecture(words: list[str], source: Path) -> str:
     """The one architecture of the command; the last of several."""
     from perfassert.frontends.toolchain.binary import Source
     from perfassert.frontends.toolchain.options import targets

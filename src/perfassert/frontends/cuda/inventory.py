@@ -20,10 +20,10 @@ from perfassert.frontends.machine.opcodes import operation_class
 from perfassert.frontends.toolchain import build, cache, containers, modules, tools
 from perfassert.frontends.toolchain.architecture import architecture, best_code
 from perfassert.frontends.toolchain.binary import Parameter, Source
-from perfassert.frontends.toolchain.build import prepared
+from perfassert.frontends.toolchain.build import prepare
 from perfassert.frontends.toolchain.diagnostics import failure
 from perfassert.frontends.toolchain.elf import Cubin
-from perfassert.frontends.toolchain.listing import called, sections
+from perfassert.frontends.toolchain.listing import called_functions, sections
 from perfassert.frontends.toolchain.names import demangle, without_parameters
 from perfassert.process_pool import map_in_threads
 
@@ -119,7 +119,7 @@ def kernels(
     if source.kind == "cubin":
         return _of_container(source.path, arch)
     if source.kind == "ptx":
-        return _of_source(source, arch or _stated(source.path))
+        return _of_source(source, arch or _stated_target(source.path))
     if arch is None:
         raise KernelSourceError(f"{source.path}: give the architecture to compile for, as 'sm_80'")
     return _of_source(source, arch)
@@ -160,35 +160,35 @@ def _source(
     return Source(path, "cubin")
 
 
-def _stated(path: Path) -> str:
+def _stated_target(path: Path) -> str:
     """The target of a PTX file."""
-    text = prepared(Source(path, "ptx"), "sm_80").texts()[0]
-    found = re.search(r"^[ \t]*\.target\s+(sm_\d{2,4}[af]?)\b", text, re.MULTILINE)
-    if found is None:
+    text = prepare(Source(path, "ptx"), "sm_80").texts()[0]
+    match = re.search(r"^[ \t]*\.target\s+(sm_\d{2,4}[af]?)\b", text, re.MULTILINE)
+    if match is None:
         raise KernelSourceError(f"{path} states no .target")
-    return found[1]
+    return match[1]
 
 
 def _of_source(source: Source, arch: str) -> tuple[KernelInfo, ...]:
-    made = modules.module(prepared(source, arch))
+    made = modules.module(prepare(source, arch))
     return _of_module(made.cubin, made.arch, str(source.path))
 
 
 def _of_container(path: Path, arch: str | None) -> tuple[KernelInfo, ...]:
     """Remembered as a whole, so that what is known already is not taken apart again."""
-    content = prepared(Source(path, "cubin"), arch or "sm_80").files.files[path]
+    content = prepare(Source(path, "cubin"), arch or "sm_80").files.files[path]
     digest = hashlib.sha256(content).hexdigest()
     entry = cache.key(["inventory", digest, arch or "", *tools.identity()])
-    found = cache.load(entry, _read)
-    if found is None:
-        found = _contained(path, content, arch)
-        cache.store(entry, _written(found))
-    return _named(found)
+    infos = cache.load(entry, _read_infos)
+    if infos is None:
+        infos = _container_kernels(path, content, arch)
+        cache.store(entry, _to_json(infos))
+    return _with_demangled_names(infos)
 
 
-def _contained(path: Path, content: bytes, arch: str | None) -> tuple[KernelInfo, ...]:
-    found: list[KernelInfo] = []
-    with containers.opened(path, content) as members:
+def _container_kernels(path: Path, content: bytes, arch: str | None) -> tuple[KernelInfo, ...]:
+    result: list[KernelInfo] = []
+    with containers.open_members(path, content) as members:
         code = [m for m in members if not m.ptx]
         if arch is not None:
             best = best_code((m.arch for m in code), architecture(arch))
@@ -196,31 +196,31 @@ def _contained(path: Path, content: bytes, arch: str | None) -> tuple[KernelInfo
             best = exact if any(m.arch == exact for m in code) else best
             code = [m for m in code if m.arch == best]
         for infos in map_in_threads(partial(_of_member, path), code):
-            found += infos
-        have = {info.mangled for info in found}
+            result += infos
+        have = {info.mangled for info in result}
         for member in members:
             runs = arch is None or member.arch.ptx_runs_on(architecture(arch))
             if member.ptx and runs and not have.issuperset(member.kernels(str(path))):
                 job = modules.assembly(member, str(path), arch or str(member.arch))
                 made = modules.module(job)
                 new = _of_module(made.cubin, made.arch, f"{path}: {member.name}")
-                found += [info for info in new if info.mangled not in have]
+                result += [info for info in new if info.mangled not in have]
                 have |= {info.mangled for info in new}
-    if arch is not None and not found:
+    if arch is not None and not result:
         listed = ", ".join(sorted({f"{'PTX ' if m.ptx else ''}{m.arch}" for m in members}))
         raise KernelSourceError(f"{path} has nothing for {arch}: it has {listed}")
-    return tuple(_unique(found))
+    return tuple(_unique(result))
 
 
-def _of_member(path: Path, member: containers.Member) -> tuple[KernelInfo, ...]:
+def _of_member(path: Path, member: containers.ContainerMember) -> tuple[KernelInfo, ...]:
     where = f"{path}: {member.name}" if member.name else str(path)
     return _of_module(member.path.read_bytes(), str(member.arch), where)
 
 
-def _unique(found: Sequence[KernelInfo]) -> list[KernelInfo]:
+def _unique(infos: Sequence[KernelInfo]) -> list[KernelInfo]:
     """Templates that several modules instantiate count once."""
     kept: dict[tuple[str, str, str], KernelInfo] = {}
-    for info in found:
+    for info in infos:
         kept.setdefault((info.mangled, info.arch, info.digest), info)
     return list(kept.values())
 
@@ -230,28 +230,28 @@ def _of_module(content: bytes, arch: str, where: str) -> tuple[KernelInfo, ...]:
     nvdisasm = tools.need("nvdisasm")
     digest = hashlib.sha256(content).hexdigest()
     entry = cache.key(["kernels", digest, arch, nvdisasm.identity()])
-    found = cache.load(entry, _read)
-    if found is None:
+    infos = cache.load(entry, _read_infos)
+    if infos is None:
         cubin = Cubin(content, where)
-        found = _described(cubin, sections(_disassembled(nvdisasm, content, where)), arch)
-        cache.store(entry, _written(found))
-    return _named(found)
+        infos = _describe(cubin, sections(_disassemble(nvdisasm, content, where)), arch)
+        cache.store(entry, _to_json(infos))
+    return _with_demangled_names(infos)
 
 
-def _named(found: Sequence[KernelInfo]) -> tuple[KernelInfo, ...]:
+def _with_demangled_names(infos: Sequence[KernelInfo]) -> tuple[KernelInfo, ...]:
     """As this process demangles."""
-    return tuple(replace(info, name=without_parameters(demangle(info.mangled))) for info in found)
+    return tuple(replace(info, name=without_parameters(demangle(info.mangled))) for info in infos)
 
 
-def _written(found: Sequence[KernelInfo]) -> list[dict[str, Any]]:
-    return [{**asdict(i), "mix": dict(i.mix), "accesses": dict(i.accesses)} for i in found]
+def _to_json(infos: Sequence[KernelInfo]) -> list[dict[str, Any]]:
+    return [{**asdict(i), "mix": dict(i.mix), "accesses": dict(i.accesses)} for i in infos]
 
 
-def _read(data: Any) -> tuple[KernelInfo, ...]:
+def _read_infos(data: Any) -> tuple[KernelInfo, ...]:
     return tuple(KernelInfo(**info) for info in data)
 
 
-def _disassembled(nvdisasm: tools.Tool, content: bytes, where: str) -> str:
+def _disassemble(nvdisasm: tools.Tool, content: bytes, where: str) -> str:
     """Without encodings and lines, which take half of the time."""
     with tempfile.TemporaryDirectory(prefix="perfassert-") as folder:
         path = os.path.join(folder, "kernels.cubin")
@@ -265,52 +265,52 @@ def _disassembled(nvdisasm: tools.Tool, content: bytes, where: str) -> str:
     return run.stdout
 
 
-def _described(cubin: Cubin, texts: Mapping[str, str], arch: str) -> tuple[KernelInfo, ...]:
-    found = []
+def _describe(cubin: Cubin, texts: Mapping[str, str], arch: str) -> tuple[KernelInfo, ...]:
+    infos = []
     for name in cubin.kernels():
         text = texts.get(name, "")
         code = [(m[1], m[2]) for m in _INSTRUCTION.finditer(text)]
         mix = Counter(operation_class(opcode, arch) or "unknown" for opcode, _ in code)
-        found.append(
+        infos.append(
             KernelInfo(
                 name="",
                 mangled=name,
                 arch=arch,
                 registers=cubin.registers(name),
-                spill_bytes=_spilled(code),
+                spill_bytes=_spill_bytes(code),
                 stack_bytes=cubin.local_bytes(name),
                 shared_bytes=cubin.shared_bytes(name),
                 barriers=cubin.barriers(name),
                 code_bytes=len(cubin.code(name)),
                 mix=dict(sorted(mix.items())),
-                accesses=_accesses(code, arch),
+                accesses=_access_widths(code, arch),
                 digest=_digest(cubin, name, texts),
                 control_flow=_control_flow(text),
             )
         )
-    return tuple(found)
+    return tuple(infos)
 
 
-def _accesses(code: Sequence[tuple[str, str]], arch: str) -> dict[str, int]:
+def _access_widths(code: Sequence[tuple[str, str]], arch: str) -> dict[str, int]:
     """By class and bytes per thread: where an access is split, code is no longer vectorised."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for opcode, _ in code:
         kind = operation_class(opcode, arch) or ""
         if kind.startswith(_SPACES) and kind.endswith(_DIRECTIONS):
             width = next((_BYTES[m] for m in opcode.split(".") if m in _BYTES), 4)
-            found[f"{kind} {width} B"] += 1
-    return dict(sorted(found.items()))
+            counts[f"{kind} {width} B"] += 1
+    return dict(sorted(counts.items()))
 
 
 def _digest(cubin: Cubin, kernel: str, texts: Mapping[str, str]) -> str:
     whole = hashlib.sha256()
-    for name in called(texts, kernel):
+    for name in called_functions(texts, kernel):
         code = cubin.code(name)
         whole.update(len(code).to_bytes(8, "little") + code)
     return whole.hexdigest()
 
 
-def _spilled(code: Sequence[tuple[str, str]]) -> int:
+def _spill_bytes(code: Sequence[tuple[str, str]]) -> int:
     words: set[int] = set()
     for opcode, operands in code:
         base, *modifiers = opcode.split(".")

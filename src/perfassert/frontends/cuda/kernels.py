@@ -28,8 +28,8 @@ from perfassert.frontends.binding.binder import (
 from perfassert.frontends.binding.bound_accesses import bind_accesses
 from perfassert.frontends.binding.constants import with_constants
 from perfassert.frontends.binding.executed_accesses import with_touched
-from perfassert.frontends.binding.grid_strides import normalised
-from perfassert.frontends.binding.proxies import declared, read_proxies
+from perfassert.frontends.binding.grid_strides import normalise_strides
+from perfassert.frontends.binding.proxies import proxy_assumptions, read_proxies
 from perfassert.frontends.graph.executed_counts import contradiction
 from perfassert.frontends.graph.launch_graph import launch_graph, standing_block
 from perfassert.frontends.machine.lowering import executable
@@ -118,7 +118,7 @@ def from_cuda(
     check_kind({} if defines is None else defines, Mapping, "defines", KernelError)
     folders = (include_dirs,) if isinstance(include_dirs, (str, PathLike)) else include_dirs
     return _kernel(
-        path, "cuda", kernel, Hints.checked(updates_per_thread, trip_counts, proxies, constants),
+        path, "cuda", kernel, Hints.validate(updates_per_thread, trip_counts, proxies, constants),
         defines=dict(defines or {}), include_dirs=tuple(str(d) for d in folders),
         options=tuple(options), toolchain=toolchain,
     )  # fmt: skip
@@ -169,8 +169,8 @@ def from_ptx(
         >>> kernel.name
         'empty'
     """
-    said = Hints.checked(updates_per_thread, trip_counts, proxies, constants, parameters)
-    return _kernel(path, "ptx", kernel, said, options=tuple(options), toolchain=toolchain)
+    hints = Hints.validate(updates_per_thread, trip_counts, proxies, constants, parameters)
+    return _kernel(path, "ptx", kernel, hints, options=tuple(options), toolchain=toolchain)
 
 
 def from_cubin(
@@ -224,8 +224,8 @@ def from_cubin(
     kind = "sass" if Path(path).suffix == ".sass" else "cubin"
     if arch is not None:
         architecture(arch)
-    said = Hints.checked(updates_per_thread, trip_counts, proxies, constants, parameters)
-    return _kernel(path, kind, kernel, said, arch=arch, toolchain=toolchain)
+    hints = Hints.validate(updates_per_thread, trip_counts, proxies, constants, parameters)
+    return _kernel(path, kind, kernel, hints, arch=arch, toolchain=toolchain)
 
 
 def check_source_file(place: Path) -> None:
@@ -240,15 +240,15 @@ def check_source_file(place: Path) -> None:
 
 
 def _kernel(
-    path: AnyPath, kind: str, kernel: str | None, said: Hints, **more: object
+    path: AnyPath, kind: str, kernel: str | None, hints: Hints, **more: object
 ) -> CompiledKernel:
     if (toolchain := more.get("toolchain")) is not None:
         release_of(toolchain)  # type: ignore[arg-type]
     place = Path(path)
     check_source_file(place)
-    code = CompiledCode(Source(place, kind, kernel, **more), said)  # type: ignore[arg-type]
+    code = CompiledCode(Source(place, kind, kernel, **more), hints)  # type: ignore[arg-type]
     return CompiledKernel(
-        name=kernel or place.stem, updates_per_thread=said.updates_per_thread, compiled=code
+        name=kernel or place.stem, updates_per_thread=hints.updates_per_thread, compiled=code
     )
 
 
@@ -263,7 +263,7 @@ class Hints:
     parameters: tuple[str, ...] = ()
 
     @classmethod
-    def checked(
+    def validate(
         cls,
         updates_per_thread: int,
         trip_counts: Mapping[str, int] | None,
@@ -272,8 +272,8 @@ class Hints:
         parameters: Sequence[str] = (),
     ) -> Hints:
         """Raises :class:`KernelError` for a trip count or a name that is none."""
-        given = {"trip_counts": trip_counts, "proxies": proxies, "constants": constants}
-        for what, table in given.items():
+        tables = {"trip_counts": trip_counts, "proxies": proxies, "constants": constants}
+        for what, table in tables.items():
             check_kind({} if table is None else table, Mapping, what, KernelError)
         counts = {
             key: to_integer(count, f"trip_counts[{in_short(key)}]", KernelError, 0)
@@ -286,17 +286,17 @@ class Hints:
         updates = to_integer(updates_per_thread, "updates_per_thread", KernelError, 1)
         return cls(updates, counts, dict(proxies or {}), dict(constants or {}), names)
 
-    def named(self, binary: Binary) -> Binary:
+    def rename_parameters(self, binary: Binary) -> Binary:
         """The binary with these parameters' names."""
-        known, given = binary.parameters, self.parameters
-        if not given:
+        known, names = binary.parameters, self.parameters
+        if not names:
             return binary
-        if len(known) != len(given):
+        if len(known) != len(names):
             raise KernelError(
-                f"parameters: kernel {binary.kernel!r} has {len(known)}, not {len(given)}"
+                f"parameters: kernel {binary.kernel!r} has {len(known)}, not {len(names)}"
             )
-        renamed = (replace(p, name=name) for p, name in zip(known, given, strict=True))
-        return replace(binary, parameters=tuple(renamed)).sealed()
+        renamed = (replace(p, name=name) for p, name in zip(known, names, strict=True))
+        return replace(binary, parameters=tuple(renamed)).with_digest()
 
     def bind(
         self,
@@ -316,25 +316,27 @@ class Hints:
         check_trip_counts(program, self.trip_counts)
         proxies = read_proxies(self.proxies, program)
         binder = Binder(program, launch, arguments, self.trip_counts, proxies, warp_size, executed)
-        for text, place in declared(self.proxies, program):
+        for text, place in proxy_assumptions(self.proxies, program):
             binder.assume(text, place)
         bound, touches = bind_accesses(binder)
         bound = with_touched(binder, bound, touches)
-        bound = tuple(map(arguments.placed, bound))
-        work, bound = normalised(binder, bound)
-        stands = standing_block(program, binder, warp_size, launch.working_grid(work))
+        bound = tuple(map(arguments.place_access, bound))
+        effective_launch, bound = normalise_strides(binder, bound)
+        stands = standing_block(program, binder, warp_size, launch.working_grid(effective_launch))
         graph = launch_graph(program, binder, touches, warp_size, stands.block)
         flops, dtype, arithmetic = _arithmetic(graph, program, launch, warp_size)
         if executed is not None:
             warps = -(-launch.threads_per_block // warp_size)
-            unmasked = prod(launch.working_grid(work))
+            unmasked = prod(launch.working_grid(effective_launch))
             share, idle = (stands.amount or unmasked) / launch.blocks, 1 - unmasked / launch.blocks
-            said = contradiction(graph, executed.work, warps, share, idle)
-            if said and not executed.corrections:
-                corrected = replace(executed, corrections=(Assumption(f"{CORRECTED}: {said}"),))
+            disagreement = contradiction(graph, executed.work, warps, share, idle)
+            if disagreement and not executed.corrections:
+                corrected = replace(
+                    executed, corrections=(Assumption(f"{CORRECTED}: {disagreement}"),)
+                )
                 return self.bind(binary, launch, warp_size, corrected, rare)
-            if said:
-                binder.assume(said, stands_for=DISAGREEMENT)
+            if disagreement:
+                binder.assume(disagreement, stands_for=DISAGREEMENT)
         aligned = {n: b.alignment for n, b in arguments.buffers.items()}
         names = dict.fromkeys(a.field for a in bound)
         kernel = BoundKernel(
@@ -356,7 +358,7 @@ class Hints:
             work=None if executed is None else executed.work,
             arithmetic=arithmetic,
         )
-        return kernel, work
+        return kernel, effective_launch
 
 
 @dataclass(frozen=True, eq=False)
@@ -378,26 +380,26 @@ class CompiledCode:
     def binary(self, arch: str) -> Binary:
         """Compiled for ``arch``; a file that has changed is compiled again."""
         source, constants = self.source_for(arch), self.hints.constants
-        binary = self._declared(build(source, arch))
+        binary = self._with_declared_parameters(build(source, arch))
         if constants:
             binary = with_layouts(binary, source, arch)
-        return self.hints.named(with_constants(binary, constants))
+        return self.hints.rename_parameters(with_constants(binary, constants))
 
-    def _declared(self, binary: Binary) -> Binary:
+    def _with_declared_parameters(self, binary: Binary) -> Binary:
         """The binary with what the generator knows of its parameters."""
-        known, said = binary.parameters, self.parameters
-        if not said:
+        known, declared = binary.parameters, self.parameters
+        if not declared:
             return binary
-        if len(known) != len(said):
+        if len(known) != len(declared):
             raise KernelSourceError(
-                f"kernel {binary.kernel!r} has {len(known)} parameters, not the {len(said)} that "
-                "its generator is known to make: its version is not one that perfassert knows"
+                f"kernel {binary.kernel!r} has {len(known)} parameters, not the {len(declared)} "
+                "that its generator is known to make: its version is not one that perfassert knows"
             )
         merged = (
             replace(p, name=d.name or p.name, dtype=d.dtype, pointer=d.pointer, members=d.members)
-            for p, d in zip(known, said, strict=True)
+            for p, d in zip(known, declared, strict=True)
         )
-        return replace(binary, parameters=tuple(merged)).sealed()
+        return replace(binary, parameters=tuple(merged)).with_digest()
 
     def program(self, arch: str) -> Program:
         """The description for ``arch``."""
@@ -449,12 +451,12 @@ class PerLaunch(ABC):
     """Code whose compiler wants to see the arguments of a launch."""
 
     @abstractmethod
-    def built(self, launch: Launch, arch: str, warp_size: int) -> tuple[BuiltCode, Launch]:
+    def build_for(self, launch: Launch, arch: str, warp_size: int) -> tuple[BuiltCode, Launch]:
         """The code for a launch, and the launch with the arguments that the code has."""
 
     def bind(self, launch: Launch, arch: str, warp_size: int) -> tuple[BoundKernel, Launch]:
         """Graph and accesses for a launch, and the launch that the volumes are those of."""
-        code, launch = self.built(launch, arch, warp_size)
+        code, launch = self.build_for(launch, arch, warp_size)
         return code.bind(launch, arch, warp_size)
 
 

@@ -64,34 +64,34 @@ def from_cute(
         'scale'
     """
     new_enough("cute", _OLDEST, "nvidia-cutlass-dsl")
-    text = _kept(function)
+    text = _kept_ptx(function)
     where = f"{getattr(kernel, '__name__', kernel) or 'cute'}.ptx"
-    found = {match[1]: match[2].count(".param") for match in _ENTRY.finditer(text)}
+    parameter_counts = {match[1]: match[2].count(".param") for match in _ENTRY.finditer(text)}
     wanted = getattr(kernel, "__name__", kernel)
-    chosen = _chosen(wanted, list(found), where)
-    named = tuple(parameters) or _names(kernel, found[chosen])
-    said = Hints.checked(updates_per_thread, trip_counts, proxies, None, named)
+    chosen = _choose_entry(wanted, list(parameter_counts), where)
+    named = tuple(parameters) or _parameter_names(kernel, parameter_counts[chosen])
+    hints = Hints.validate(updates_per_thread, trip_counts, proxies, None, named)
     source = Source(Path(where), "ptx", chosen, content=text.encode())
     return CompiledKernel(
         name=str(wanted or chosen),
         updates_per_thread=updates_per_thread,
-        compiled=CompiledCode(source, said),
+        compiled=CompiledCode(source, hints),
     )
 
 
-def _kept(function: Any) -> str:
+def _kept_ptx(function: Any) -> str:
     """The text: the DSL has it itself, or where it lies, which may be nowhere."""
     if not hasattr(function, "__ptx__"):
         raise KernelSourceError(f"{in_short(function)} is not compiled by CUTLASS' DSL; {_HOW}")
-    held = function.__ptx__
-    if isinstance(held, str) and ".entry" in held:
-        return held
-    if not isinstance(held, str) or not Path(held).is_file():
-        raise KernelSourceError(f"{in_short(function)} kept no PTX ({in_short(held)}); {_HOW}")
-    return Path(held).read_text()
+    kept = function.__ptx__
+    if isinstance(kept, str) and ".entry" in kept:
+        return kept
+    if not isinstance(kept, str) or not Path(kept).is_file():
+        raise KernelSourceError(f"{in_short(function)} kept no PTX ({in_short(kept)}); {_HOW}")
+    return Path(kept).read_text()
 
 
-def _chosen(wanted: str | None, known: list[str], where: str) -> str:
+def _choose_entry(wanted: str | None, known: list[str], where: str) -> str:
     """The compiler's names hold the function's: ``kernel_cutlass_NAME_types_0``."""
     if wanted is None or wanted in known:
         return names.choose(wanted, known, where)
@@ -99,7 +99,7 @@ def _chosen(wanted: str | None, known: list[str], where: str) -> str:
     return fits[0] if len(fits) == 1 else names.choose(wanted, known, where)
 
 
-def _names(kernel: Any, count: int) -> tuple[str, ...]:
+def _parameter_names(kernel: Any, count: int) -> tuple[str, ...]:
     if not callable(kernel):
         return ()
     own = tuple(signature(kernel).parameters)

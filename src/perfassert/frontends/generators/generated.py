@@ -38,7 +38,7 @@ class Generator:
         return self._written[arch]
 
 
-def generated(
+def generated_kernel(
     name: str,
     write: Callable[[str], Source],
     hints: Hints,
@@ -75,13 +75,13 @@ def new_enough(extra: str, oldest: tuple[int, ...], *distributions: str) -> None
     """Of the distributions those that are installed; nothing is imported."""
     for distribution in distributions:
         try:
-            found = version(distribution)
+            installed = version(distribution)
         except PackageNotFoundError:
             continue
-        if _numbers(found) < oldest:
+        if _version_numbers(installed) < oldest:
             wanted = ".".join(map(str, oldest))
             raise ToolchainMissing(
-                f"{distribution} {found} is too old; {wanted} or later works; {_how(extra)}"
+                f"{distribution} {installed} is too old; {wanted} or later works; {_how(extra)}"
             )
 
 
@@ -89,7 +89,7 @@ def _how(extra: str) -> str:
     return f'install it with: pip install "perfassert[{extra}]"'
 
 
-def _numbers(text: str) -> tuple[int, ...]:
+def _version_numbers(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in text.split(".")[:3] if part.isdigit())
 
 

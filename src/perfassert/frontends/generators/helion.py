@@ -62,7 +62,7 @@ def from_helion(
         ('_helion_scaled_sum', (4096, 1, 1), (256, 1, 1))
     """
     text = TritonText.of_file(Path(path))
-    launch = _chosen(text, tuple(_launches(text)), kernel)
+    launch = _choose_launch(text, tuple(_find_launches(text)), kernel)
     launch.check(signature)
     types, args, constants = launch.parameters(signature, sizes or {})
     warps = launch.option("num_warps") or 4
@@ -89,9 +89,9 @@ class _Launched:
     call: ast.Call
 
     def option(self, name: str) -> int | None:
-        """What Triton is told beside the arguments."""
-        found = (k.value for k in self.call.keywords if k.arg == name)
-        return next((self.text.integer(value, {}) for value in found), None)
+        """An option that Triton gets beside the arguments."""
+        values = (k.value for k in self.call.keywords if k.arg == name)
+        return next((self.text.integer(value, {}) for value in values), None)
 
     def check(self, signature: Mapping[str, str]) -> None:
         """As many arguments as parameters, and a type for parameters alone."""
@@ -111,36 +111,36 @@ class _Launched:
         """Types, arguments of the launch, and constants."""
         names, fixed = self.text.parameters(self.name)
         types, args, constants = dict(signature), {}, {}
-        for name, given in zip(names, self.call.args[2:], strict=True):
+        for name, argument in zip(names, self.call.args[2:], strict=True):
             if name in fixed:
-                constants[name] = self._constant(given, sizes)
+                constants[name] = self._constant(argument, sizes)
             elif name not in signature:
-                args[name] = self._number(name, given, sizes)
+                args[name] = self._number(name, argument, sizes)
                 types[name] = "i32" if abs(args[name]) < 2**31 else "i64"
         return types, args, constants
 
-    def _constant(self, given: ast.expr, sizes: Mapping[str, int]) -> Any:
-        if isinstance(given, ast.Constant):
-            return given.value
-        return self.text.integer(given, sizes)
+    def _constant(self, expression: ast.expr, sizes: Mapping[str, int]) -> Any:
+        if isinstance(expression, ast.Constant):
+            return expression.value
+        return self.text.integer(expression, sizes)
 
-    def _number(self, name: str, given: ast.expr, sizes: Mapping[str, int]) -> int:
-        if isinstance(given, ast.Name) and given.id not in sizes:
+    def _number(self, name: str, expression: ast.expr, sizes: Mapping[str, int]) -> int:
+        if isinstance(expression, ast.Name) and expression.id not in sizes:
             self.text.refuse(
-                given,
+                expression,
                 f"parameter {name!r} of {self.name!r} needs a type in the signature, such as "
-                f"'*fp16', or where it is a number a value: sizes={{{given.id!r}: 4096}}",
+                f"'*fp16', or where it is a number a value: sizes={{{expression.id!r}: 4096}}",
             )
-        return self.text.integer(given, sizes)
+        return self.text.integer(expression, sizes)
 
     def grid(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
         """Blocks."""
-        given = self.call.args[1]
-        axes = given.elts if isinstance(given, ast.Tuple) else [given]
+        grid = self.call.args[1]
+        axes = grid.elts if isinstance(grid, ast.Tuple) else [grid]
         return tuple(self.text.integer(axis, sizes) for axis in axes)
 
 
-def _launches(text: TritonText) -> Iterator[_Launched]:
+def _find_launches(text: TritonText) -> Iterator[_Launched]:
     """By the functions beside the kernels; what they assign that is a number is put in."""
     for function in text.tree.body:
         if not isinstance(function, ast.FunctionDef) or function.name in text.functions:
@@ -161,7 +161,9 @@ def _is_number(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and type(node.value) is int
 
 
-def _chosen(text: TritonText, launches: tuple[_Launched, ...], kernel: str | None) -> _Launched:
+def _choose_launch(
+    text: TritonText, launches: tuple[_Launched, ...], kernel: str | None
+) -> _Launched:
     names = [launch.name for launch in launches]
     if not launches:
         raise KernelSourceError(
@@ -169,7 +171,9 @@ def _chosen(text: TritonText, launches: tuple[_Launched, ...], kernel: str | Non
             "prints with HELION_PRINT_OUTPUT_CODE=1 into the file"
         )
     fits = [
-        one for one in launches if kernel in (None, one.name, one.name.removeprefix("_helion_"))
+        launch
+        for launch in launches
+        if kernel in (None, launch.name, launch.name.removeprefix("_helion_"))
     ]
     if len(fits) != 1:
         raise KernelSourceError(f"{text.path}: name one of its kernels: {', '.join(names)}")

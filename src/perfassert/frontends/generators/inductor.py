@@ -129,35 +129,35 @@ def from_inductor(
         triton_poi_fused_add_relu_0 1 2
         triton_per_fused__softmax_1 2 1
     """
-    found = [
-        one
-        for file in _files(Path(path))
-        for one in _Program(file, sizes or {}, configs or {}, proxies).kernels()
+    kernels = [
+        kernel
+        for file in _output_files(Path(path))
+        for kernel in _OutputCode(file, sizes or {}, configs or {}, proxies).kernels()
     ]
-    if not found:
+    if not kernels:
         raise KernelSourceError(f"{path}: launches no Triton kernel of a GPU")
-    unknown = {*(configs or {})} - {one.name for one in found}
+    unknown = {*(configs or {})} - {kernel.name for kernel in kernels}
     if unknown:
         raise KernelSourceError(f"{path}: launches no kernel {min(unknown)!r}")
-    return tuple(found)
+    return tuple(kernels)
 
 
-def _files(path: Path) -> list[Path]:
+def _output_files(path: Path) -> list[Path]:
     if not os.path.exists(path):
         raise KernelSourceError(f"{path}: there is no such file or folder")
     if path.is_file():
         return [path]
-    found = [p for p in sorted(path.rglob("*.py")) if _MARK in read_text(p, errors="replace")]
-    if not found:
+    files = [p for p in sorted(path.rglob("*.py")) if _MARK in read_text(p, errors="replace")]
+    if not files:
         raise KernelSourceError(
             f"{path}: no file in it calls {_MARK}...); give the folder of TORCHINDUCTOR_CACHE_DIR, "
             "or the output_code.py of TORCH_COMPILE_DEBUG=1"
         )
-    return found
+    return files
 
 
 @dataclass(frozen=True)
-class _Program:
+class _OutputCode:
     """A file with kernels as texts, and the function that launches them."""
 
     path: Path
@@ -233,8 +233,8 @@ class _Described:
             for decorator in function.decorator_list:
                 if isinstance(decorator, ast.Call):
                     heuristic = ast.unparse(decorator.func).rpartition(".")[2]
-                    given = {str(k.arg): text.literal(k.value) for k in decorator.keywords}
-                    return cls(text, function.name, heuristic, given, line)
+                    keywords = {str(k.arg): text.literal(k.value) for k in decorator.keywords}
+                    return cls(text, function.name, heuristic, keywords, line)
         raise KernelSourceError(f"{path}:{line}: no function of it is under @triton_heuristics")
 
     @property
@@ -243,7 +243,7 @@ class _Described:
 
     @property
     def meta(self) -> Mapping[str, Any]:
-        """What Triton is told; the device is told in several ways."""
+        """Triton's options; there are several ways to name the device."""
         meta = dict(self.given.get("triton_meta", {}))
         device = meta.get("device")
         kind = device.get("type") if isinstance(device, Mapping) else meta.get("device_type")
@@ -283,8 +283,8 @@ class _Described:
 
     def configurations(self) -> list[Config]:
         """What Inductor tries, and what runs with this function."""
-        found = configurations(self.heuristic, self.given)
-        return [config for config in found if fits(config, self.parameters)]
+        configs = configurations(self.heuristic, self.given)
+        return [config for config in configs if fits(config, self.parameters)]
 
     def unknown(self) -> NoReturn:
         """For a heuristic whose configurations are not known."""
@@ -350,10 +350,10 @@ def _extra(given: Mapping[str, Any]) -> Sequence[str]:
 
 def _attributes(meta: Mapping[str, Any]) -> dict[tuple[int, ...], Any]:
     """What Triton may rely on, as its ``ASTSource`` takes it; three spellings of three versions."""
-    said: Mapping[Any, Any] = next(iter(meta.get("configs", ())), {})
-    if all(isinstance(key, tuple) for key in said):
-        return {key: [list(pair) for pair in pairs] for key, pairs in said.items()}
-    places = said.get("arg_properties", {}).get(_DIVISIBLE) or said.get("divisible_by_16", ())
+    config: Mapping[Any, Any] = next(iter(meta.get("configs", ())), {})
+    if all(isinstance(key, tuple) for key in config):
+        return {key: [list(pair) for pair in pairs] for key, pairs in config.items()}
+    places = config.get("arg_properties", {}).get(_DIVISIBLE) or config.get("divisible_by_16", ())
     return {(int(place),): [[_DIVISIBLE, 16]] for place in places}
 
 
@@ -378,9 +378,9 @@ def _best_config(path: Path, text: str, line: int) -> Config | None:
         return None
     stem = Path(above[-1]).stem
     for folder in (path.parent.parent / stem[1:3], path.parent):
-        found = folder / f"{stem}.best_config"
-        if found.is_file():
-            return _config(found)
+        file = folder / f"{stem}.best_config"
+        if file.is_file():
+            return _config(file)
     return None
 
 

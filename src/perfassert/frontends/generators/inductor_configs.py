@@ -1,4 +1,4 @@
-"""The configurations that ``torch.compile`` tries of a kernel, from what stands in its file.
+"""The configurations that ``torch.compile`` tries of a kernel, from what its file has.
 
 The tiles are those of ``max-autotune`` in PyTorch 2.8 (``pointwise``, ``_reduction_configs`` and
 ``_persistent_reduction_configs`` of torch/_inductor/runtime/triton_heuristics.py); other versions
@@ -17,18 +17,18 @@ _PERSISTENT = 4096  # elements of a tile that holds whole rows
 _LONGEST = 2048  # elements of a row that are taken at once
 
 
-def configurations(heuristic: str, given: Mapping[str, Any]) -> list[Config]:
-    """Without repetitions; ``given``: the arguments of ``triton_heuristics.NAME``. Empty for a
+def configurations(heuristic: str, keywords: Mapping[str, Any]) -> list[Config]:
+    """Without repetitions; ``keywords``: the arguments of ``triton_heuristics.NAME``. Empty for a
     heuristic that is not known."""
-    said = {k: int(given[k]) for k in ("num_warps", "num_stages") if k in given}
+    options = {k: int(keywords[k]) for k in ("num_warps", "num_stages") if k in keywords}
     if heuristic in _TILES:
-        found = _TILES[heuristic](_hints(heuristic, given.get("size_hints", {})))
+        configs = _TILES[heuristic](_hints(heuristic, keywords.get("size_hints", {})))
     elif heuristic in ("template", "foreach"):
-        found = [{}]
+        configs = [{}]
     else:  # fixed_config, user_autotune
-        found = [given["config"]] if "config" in given else [*given.get("configs", ())]
-    unique = {tuple(sorted({**config, **said}.items())): config for config in found}
-    return [{**config, **said} for config in unique.values()]
+        configs = [keywords["config"]] if "config" in keywords else [*keywords.get("configs", ())]
+    unique = {tuple(sorted({**config, **options}.items())): config for config in configs}
+    return [{**config, **options} for config in unique.values()]
 
 
 def _hints(heuristic: str, given: Any) -> dict[str, int]:
@@ -62,36 +62,36 @@ def _tile(hints: Mapping[str, int], tile: Sequence[int], per_warp: int) -> Confi
             blocks[axis] *= 2
     elements = prod(blocks.values())
     warps = _warps(elements // per_warp, 4 if elements >= 128 else 1, 8)
-    return _named(blocks, warps)
+    return _block_options(blocks, warps)
 
 
 def _reduction(hints: Mapping[str, int]) -> list[Config]:
-    rows, (axis, length) = hints["x"], _reduced(hints)
+    rows, (axis, length) = hints["x"], _reduced_axis(hints)
     longest = min(length, _LONGEST)
     few = 2 * (256 // length) if length <= 256 else 1
     tiles = [(1, longest), (64, 8), (few, longest), (64, 64), (8, 512)]
-    found = [_rows(rows, axis, length, x, r, 16) for x, r in tiles]
-    return [*found, {**_rows(rows, axis, length, 64, 4, 16), "num_warps": 8}]
+    configs = [_row_config(rows, axis, length, x, r, 16) for x, r in tiles]
+    return [*configs, {**_row_config(rows, axis, length, 64, 4, 16), "num_warps": 8}]
 
 
 def _persistent(hints: Mapping[str, int]) -> list[Config]:
     """The whole row is one tile, so that its length is no parameter."""
-    rows, (axis, length) = hints["x"], _reduced(hints)
+    rows, (axis, length) = hints["x"], _reduced_axis(hints)
     fit = (x for x in (1, 8, 32, 128) if x == 1 or (x <= rows and x * length <= _PERSISTENT))
-    return [_rows(rows, axis, length, x, length, 8) for x in fit]
+    return [_row_config(rows, axis, length, x, length, 8) for x in fit]
 
 
-def _reduced(hints: Mapping[str, int]) -> tuple[str, int]:
+def _reduced_axis(hints: Mapping[str, int]) -> tuple[str, int]:
     return next((axis, extent) for axis, extent in hints.items() if axis.startswith("r"))
 
 
-def _rows(rows: int, axis: str, length: int, x: int, r: int, most: int) -> Config:
+def _row_config(rows: int, axis: str, length: int, x: int, r: int, most: int) -> Config:
     blocks = {"x": min(x, rows), axis: min(r, length)}
     wanted = x * r // (8 if rows * length < x * r else 1)
     for name, extent in (("x", rows), (axis, length)):
         while blocks[name] < extent and prod(blocks.values()) < wanted:
             blocks[name] *= 2
-    return _named(blocks, _warps(prod(blocks.values()) // 128, 2, most))
+    return _block_options(blocks, _warps(prod(blocks.values()) // 128, 2, most))
 
 
 def _warps(wanted: int, fewest: int, most: int) -> int:
@@ -99,7 +99,7 @@ def _warps(wanted: int, fewest: int, most: int) -> int:
     return 1 << (min(max(wanted, fewest), most) - 1).bit_length()
 
 
-def _named(blocks: Mapping[str, int], warps: int) -> Config:
+def _block_options(blocks: Mapping[str, int], warps: int) -> Config:
     """``"x"`` is ``XBLOCK``, ``"r0_"`` is ``R0_BLOCK``."""
     named = {f"{axis.upper()}BLOCK": block for axis, block in blocks.items()}
     return {**named, "num_warps": warps, "num_stages": 1}

@@ -13,7 +13,7 @@ from perfassert.frontends.cuda.kernels import Hints
 from perfassert.frontends.generators.generated import (
     C_TYPES,
     by_name,
-    generated,
+    generated_kernel,
     package,
     ptx_source,
     with_args,
@@ -84,12 +84,12 @@ def from_numba(
             f"{len(names)} parameters: {', '.join(names)}"
         )
     kinds = dict(zip(names, types, strict=True))
-    said = Hints.checked(updates_per_thread, trip_counts, proxies)
+    hints = Hints.validate(updates_per_thread, trip_counts, proxies)
     call = _Call(function.__name__, kinds)
-    return generated(
+    return generated_kernel(
         function.__name__,
         _Compiler(cuda, function, types, dict(dispatcher.targetoptions)),
-        said,
+        hints,
         tuple(call.parameters()),
         call.spelled_out,
     )
@@ -142,7 +142,7 @@ class _Compiler:
         except Exception as error:  # whatever a compiler in this process raises
             raise KernelSourceError(
                 f"{place}: Numba cannot compile {self.function.__name__!r} for {arch}: "
-                f"{_reason(error)}"
+                f"{_first_lines(error)}"
             ) from error
         most = self.options.get("max_registers")
         source = ptx_source(text, f"{Path(place).name}.ptx")
@@ -151,7 +151,7 @@ class _Compiler:
         )  # fmt: skip
 
 
-def _reason(error: Exception) -> str:
+def _first_lines(error: Exception) -> str:
     """Numba's first two lines: what, and where."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return "; ".join(lines[:2]) or type(error).__name__
@@ -174,10 +174,10 @@ class _Call:
 
     def spelled_out(self, launch: Launch) -> Launch:
         """Arrays with extents and strides; what is given by its own name goes before."""
-        given = by_name(launch, list(self.kinds), self.kernel)
+        arguments = by_name(launch, list(self.kinds), self.kernel)
         args: dict[str, Any] = {}
-        for name, value in given.items():
-            args |= self._taken_apart(name, value, given)
+        for name, value in arguments.items():
+            args |= self._taken_apart(name, value, arguments)
         return with_args(launch, args)
 
     def _taken_apart(self, name: str, value: Any, given: Mapping[str, Any]) -> dict[str, Any]:

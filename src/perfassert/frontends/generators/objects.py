@@ -67,14 +67,14 @@ def from_source_object(
         >>> pa.from_source_object(SimpleNamespace(code=text, name="twice")).name
         'twice'
     """
-    kind, content = _content(held)
+    kind, content = _kind_and_content(held)
     named = getattr(held, "name", None)
     if kernel is None and isinstance(named, str) and named.partition("<")[0].encode() in content:
         kernel = named or None
     shown = kernel or type(held).__name__
-    said = Hints.checked(updates_per_thread, trip_counts, proxies, constants)
+    hints = Hints.validate(updates_per_thread, trip_counts, proxies, constants)
     source = Source(
-        Path(_plain(shown) + _SUFFIXES[kind]),
+        Path(_file_stem(shown) + _SUFFIXES[kind]),
         kind,
         kernel,
         defines=dict(defines or {}),
@@ -83,38 +83,38 @@ def from_source_object(
         content=content,
     )
     return CompiledKernel(
-        name=shown, updates_per_thread=updates_per_thread, compiled=CompiledCode(source, said)
+        name=shown, updates_per_thread=updates_per_thread, compiled=CompiledCode(source, hints)
     )
 
 
-def _content(held: Any) -> tuple[str, bytes]:
+def _kind_and_content(source: Any) -> tuple[str, bytes]:
     """What kind of text or code it is, and the bytes."""
-    ptx, code = (getattr(held, name, None) for name in ("ptx", "code"))
+    ptx, code = (getattr(source, name, None) for name in ("ptx", "code"))
     if isinstance(ptx, (str, bytes)) and ptx:
-        return "ptx", _encoded(ptx)
+        return "ptx", _to_bytes(ptx)
     if not isinstance(code, (str, bytes)) or not code:
         raise KernelSourceError(
-            f"{in_short(held)} has no text: neither .ptx nor .code is a string; pass an object "
+            f"{in_short(source)} has no text: neither .ptx nor .code is a string; pass an object "
             "that has one, or a file to from_cuda, from_ptx or from_cubin"
         )
-    content = _encoded(code)
+    content = _to_bytes(code)
     if content.startswith(_ELF):
         return "cubin", content
     if b".entry" in content and b".target" in content:
         return "ptx", content
     if not isinstance(code, str) and b"__global__" not in content:
         raise KernelSourceError(
-            f"{in_short(held)}: its .code is neither CUDA source nor PTX nor machine code that "
-            f"runs as it is ({getattr(held, 'code_type', 'unknown')})"
+            f"{in_short(source)}: its .code is neither CUDA source nor PTX nor machine code that "
+            f"runs as it is ({getattr(source, 'code_type', 'unknown')})"
         )
     return "cuda", content
 
 
-def _encoded(text: str | bytes) -> bytes:
+def _to_bytes(text: str | bytes) -> bytes:
     return text.encode() if isinstance(text, str) else text
 
 
-def _plain(name: str) -> str:
+def _file_stem(name: str) -> str:
     """As the name of a file."""
     return "".join(c if c.isalnum() or c in "_-" else "_" for c in name)[:80]
 
@@ -160,32 +160,34 @@ def from_cupy(
     """
     if type(held).__module__.partition(".")[0] == "cupy":
         new_enough("cupy", _OLDEST, *_CUPY)
-    said: dict[str, Any] = {
+    hints: dict[str, Any] = {
         "updates_per_thread": updates_per_thread, "trip_counts": trip_counts,
         "proxies": proxies, "constants": constants,
     }  # fmt: skip
     path, own = getattr(held, "file_path", None), getattr(held, "name", None)
     if not getattr(held, "code", None) and path:
         make = from_ptx if Path(path).suffix == ".ptx" else from_cubin
-        return make(path, kernel or own or None, **said)
+        return make(path, kernel or own or None, **hints)
     if not isinstance(getattr(held, "code", None), str):
         raise KernelSourceError(
             f"{in_short(held)} is neither a RawKernel nor a RawModule of CuPy: it has no .code; an "
             "ElementwiseKernel or a fused function has none before it is launched"
         )
-    return from_source_object(held, kernel, options=_options(held), include_dirs=_headers(), **said)
+    return from_source_object(
+        held, kernel, options=_options(held), include_dirs=_headers(), **hints
+    )
 
 
-def _options(held: Any) -> tuple[str, ...]:
+def _options(source: Any) -> tuple[str, ...]:
     """As CuPy got them; how it links is its own."""
-    given = getattr(held, "options", ())
-    return tuple(o for o in given if o not in ("-dc", "--device-c", "-rdc=true"))
+    options = getattr(source, "options", ())
+    return tuple(o for o in options if o not in ("-dc", "--device-c", "-rdc=true"))
 
 
 def _headers() -> tuple[str, ...]:
     """``#include <cupy/…>`` names these; CuPy itself is not imported."""
-    found = find_spec("cupy")
-    if found is None or found.origin is None:
+    package = find_spec("cupy")
+    if package is None or package.origin is None:
         return ()
-    folder = Path(found.origin).parent / "_core" / "include"
+    folder = Path(package.origin).parent / "_core" / "include"
     return (str(folder),) if folder.is_dir() else ()

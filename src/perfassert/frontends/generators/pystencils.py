@@ -79,14 +79,14 @@ def from_pystencils(
     if hasattr(kernel, "get_c_code") and hasattr(kernel, "parameters"):
         if prod(fold) != 1:
             raise KernelSourceError("generated code makes one point per thread; fold assignments")
-        return _compiled(kernel, Hints.checked(updates_per_thread, trip_counts, proxies))
-    return _described(_assignments(kernel), registers, _folded(fold), updates_per_thread)
+        return _compiled_kernel(kernel, Hints.validate(updates_per_thread, trip_counts, proxies))
+    return _access_kernel(_assignments(kernel), registers, _fold_extents(fold), updates_per_thread)
 
 
 # Generated code
 
 
-def _compiled(kernel: Any, hints: Hints) -> CompiledKernel:
+def _compiled_kernel(kernel: Any, hints: Hints) -> CompiledKernel:
     text, name = kernel.get_c_code(), str(kernel.name)
     if "__global__" not in text:
         raise KernelSourceError(
@@ -94,7 +94,7 @@ def _compiled(kernel: Any, hints: Hints) -> CompiledKernel:
             "ps.CreateKernelConfig(target=ps.Target.CUDA)"
         )
     source = Source(Path(f"{name}.cu"), "cuda", name, content=(_PRELUDE + text).encode())
-    parameters = tuple(map(_declared, kernel.parameters))
+    parameters = tuple(map(_declared_parameter, kernel.parameters))
     call = _Call(name, {field.name: field for field in kernel.get_fields()}, parameters)
     return CompiledKernel(
         name=name,
@@ -104,19 +104,19 @@ def _compiled(kernel: Any, hints: Hints) -> CompiledKernel:
     )
 
 
-def _declared(parameter: Any) -> Declared:
+def _declared_parameter(parameter: Any) -> Declared:
     """A field's pointer, shape and strides by the field's name, symbols by their own."""
     names: dict[str, Callable[[Any], str]] = {
         "FieldBasePtr": lambda p: p.field.name,
         "FieldShape": lambda p: f"{p.field.name}.shape[{p.coordinate}]",
         "FieldStride": lambda p: f"{p.field.name}.strides[{p.coordinate}]",
     }
-    for found in parameter.properties:
-        name = names.get(type(found).__name__)
+    for property_ in parameter.properties:
+        name = names.get(type(property_).__name__)
         if name is not None:
-            pointer = type(found).__name__ == "FieldBasePtr"
-            dtype = str(found.field.dtype) if pointer else "int64"
-            return Declared(name(found), C_TYPES.get(dtype), pointer)
+            pointer = type(property_).__name__ == "FieldBasePtr"
+            dtype = str(property_.field.dtype) if pointer else "int64"
+            return Declared(name(property_), C_TYPES.get(dtype), pointer)
     words = str(parameter.dtype).replace("const", " ").split()
     return Declared(parameter.name, C_TYPES.get(" ".join(words)), pointer=False)
 
@@ -132,15 +132,15 @@ class _Call:
     def spelled_out(self, launch: Launch) -> Launch:
         """Fields with extents and strides, as far as the kernel has parameters for them."""
         known = {str(p.name) for p in self.parameters}
-        given = dict(by_name(launch, list(self.fields), self.kernel))
+        arguments = dict(by_name(launch, list(self.fields), self.kernel))
         args: dict[str, Any] = {}
-        for name, value in given.items():
+        for name, value in arguments.items():
             field = self.fields.get(name)
             if field is None:
                 args[name] = value
                 continue
             more = self._taken_apart(name, field, value)
-            args |= {k: v for k, v in more if k == name or (k in known and k not in given)}
+            args |= {k: v for k, v in more if k == name or (k in known and k not in arguments)}
         return with_args(launch, args)
 
     def _taken_apart(self, name: str, field: Any, value: Any) -> Iterator[tuple[str, Any]]:
@@ -169,31 +169,31 @@ class _Call:
 
 def _assignments(given: Any) -> tuple[Any, ...]:
     """All of them, subexpressions first."""
-    found = getattr(given, "all_assignments", given)
-    found = tuple(found) if isinstance(found, (list, tuple)) else (found,)
-    if not found or not all(hasattr(a, "lhs") and hasattr(a, "rhs") for a in found):
+    assignments = getattr(given, "all_assignments", given)
+    assignments = tuple(assignments) if isinstance(assignments, (list, tuple)) else (assignments,)
+    if not assignments or not all(hasattr(a, "lhs") and hasattr(a, "rhs") for a in assignments):
         raise KernelSourceError(
             f"{in_short(given)} is neither a kernel of pystencils nor assignments; pass what "
             "ps.create_kernel makes, an AssignmentCollection, or a list of ps.Assignment"
         )
-    return found
+    return assignments
 
 
-def _folded(given: Sequence[int]) -> tuple[int, int, int]:
-    if not 1 <= len(given) <= 3 or not all(type(n) is int and n > 0 for n in given):
+def _fold_extents(fold: Sequence[int]) -> tuple[int, int, int]:
+    if not 1 <= len(fold) <= 3 or not all(type(n) is int and n > 0 for n in fold):
         raise KernelSourceError(
-            f"fold must be up to three whole numbers above 0, not {in_short(given)}"
+            f"fold must be up to three whole numbers above 0, not {in_short(fold)}"
         )
-    x, y, z = (*given, 1, 1)[:3]
+    x, y, z = (*fold, 1, 1)[:3]
     return x, y, z
 
 
-def _described(
+def _access_kernel(
     assignments: tuple[Any, ...], registers: int, fold: tuple[int, int, int], updates: int
 ) -> AccessKernel:
     access: Any = import_module("pystencils").Field.Access
-    loads = {a: None for s in assignments for a in _ordered(s.rhs.atoms(access))}
-    stores = {a: None for s in assignments for a in _ordered(s.lhs.atoms(access))}
+    loads = {a: None for s in assignments for a in _sort_accesses(s.rhs.atoms(access))}
+    stores = {a: None for s in assignments for a in _sort_accesses(s.lhs.atoms(access))}
     touched = [*loads, *stores]
     if not stores:
         raise KernelSourceError("the assignments store to no field")
@@ -204,9 +204,9 @@ def _described(
     counted = {k: v for k, v in operations.operation_count.items() if isinstance(v, int)}
     return Kernel.from_accesses(
         name="_".join(dict.fromkeys(a.field.name for a in stores)),
-        fields=[_field(field, ghosts) for field in fields.values()],
-        loads=list(dict.fromkeys(text for a in loads for text in _written(a, fold))),
-        stores=list(dict.fromkeys(text for a in stores for text in _written(a, fold))),
+        fields=[_kernel_field(field, ghosts) for field in fields.values()],
+        loads=list(dict.fromkeys(text for a in loads for text in _access_texts(a, fold))),
+        stores=list(dict.fromkeys(text for a in stores for text in _access_texts(a, fold))),
         flops=sum(counted.values()) * prod(fold),
         dtype=str(next(iter(stores)).field.dtype),
         registers=registers,
@@ -214,7 +214,7 @@ def _described(
     )
 
 
-def _ordered(accesses: set[Any]) -> list[Any]:
+def _sort_accesses(accesses: set[Any]) -> list[Any]:
     return sorted(accesses, key=str)
 
 
@@ -246,7 +246,7 @@ def _axes(field: Any) -> list[int]:
     return sorted(range(len(field.shape)), key=lambda axis: (-int(field.strides[axis]), axis))
 
 
-def _field(field: Any, ghosts: int) -> Field:
+def _kernel_field(field: Any, ghosts: int) -> Field:
     """Its first element lies at an aligned address; the interior starts behind the ghosts."""
     axes, spatial = _axes(field), field.spatial_dimensions
     halo = [ghosts if axis < spatial else 0 for axis in axes]
@@ -262,7 +262,7 @@ def _field(field: Any, ghosts: int) -> Field:
     )
 
 
-def _written(access: Any, fold: tuple[int, int, int]) -> Iterator[str]:
+def _access_texts(access: Any, fold: tuple[int, int, int]) -> Iterator[str]:
     """``"src[z, y, x + 1]"``, for each point that a thread makes; threads run along x where
     strides are smallest."""
     field = access.field

@@ -24,55 +24,55 @@ _TRITON = {
 }  # fmt: skip
 
 
-def kernel_of(held: Any, launch: Launch) -> Kernel:
+def kernel_of(source: Any, launch: Launch) -> Kernel:
     """The kernel that an object of a generator is; types come from the launch's arguments.
 
     Raises :class:`~perfassert.KernelSourceError` for an object that nobody knows.
     """
     plugged = plugged_generators()
-    for root in _roots(held):
+    for root in _roots(source):
         make = _OWN.get(root) or plugged.get(root)
         if make is None:
             continue
-        made = make(held, launch)
+        made = make(source, launch)
         if isinstance(made, Kernel):
             return made
         raise PluginError(f"what makes kernels of {root} gave {in_short(made)}, which is no Kernel")
-    if any(isinstance(getattr(held, name, None), (str, bytes)) for name in ("ptx", "code")):
-        return from_source_object(held)
+    if any(isinstance(getattr(source, name, None), (str, bytes)) for name in ("ptx", "code")):
+        return from_source_object(source)
     known = ", ".join(sorted({*_OWN, *plugged.by_name}))
     raise KernelSourceError(
-        f"{in_short(held)} is no kernel, and nothing known makes one of it: objects of {known} are "
-        f"known, and what has .code or .ptx{plugged.note()}"
+        f"{in_short(source)} is no kernel, and nothing known makes one of it: objects of {known} "
+        f"are known, and what has .code or .ptx{plugged.note()}"
     )
 
 
-def _roots(held: Any) -> Iterator[str]:
+def _roots(source: Any) -> Iterator[str]:
     """The packages of its type and of what that is derived from."""
-    for kind in type(held).__mro__:
+    for kind in type(source).__mro__:
         yield kind.__module__.partition(".")[0]
 
 
 def plugged_generators() -> Contributions[Make]:
     """What plug-ins add: a package's name, and what makes kernels of its objects."""
-    return gather("perfassert_generators", _read, _OWN)
+    return gather("perfassert_generators", _read_makers, _OWN)
 
 
-def _read(plugin: str, given: Any) -> Iterator[tuple[str, Make]]:
-    for name, make in dict(given).items():
+def _read_makers(plugin: str, makers: Any) -> Iterator[tuple[str, Make]]:
+    for name, make in dict(makers).items():
         if not isinstance(name, str) or not name.isidentifier() or not callable(make):
             raise TypeError(f"{name!r}: {make!r} is no package's name with a function")
         yield name, wrap_errors(plugin, f"the front end for objects of {name}", make)
 
 
-def _numba(held: Any, launch: Launch) -> Kernel:
-    code = getattr(getattr(held, "py_func", None), "__code__", None)
+def _numba(dispatcher: Any, launch: Launch) -> Kernel:
+    code = getattr(getattr(dispatcher, "py_func", None), "__code__", None)
     names = code.co_varnames[: code.co_argcount] if code else ()
-    values = [_given(name, i, launch, "pa.from_numba") for i, name in enumerate(names)]
-    return from_numba(held, tuple(map(_example, values)))
+    values = [_argument_of(name, i, launch, "pa.from_numba") for i, name in enumerate(names)]
+    return from_numba(dispatcher, tuple(map(_example, values)))
 
 
-def _given(name: str, place: int, launch: Launch, by_hand: str) -> Any:
+def _argument_of(name: str, place: int, launch: Launch, by_hand: str) -> Any:
     args = launch.args
     known = name in args if isinstance(args, Mapping) else place < len(args)
     if not known:
@@ -98,19 +98,19 @@ def _example(value: Any) -> Any:
     return empty((0,) * len(value.shape), value.dtype)
 
 
-def _triton(held: Any, launch: Launch) -> Kernel:
+def _triton(function: Any, launch: Launch) -> Kernel:
     args = launch.args
     if not isinstance(args, Mapping):
         raise LaunchError("give args by name: some of a Triton function's are constants")
     types: dict[str, str] = {}
     constants: dict[str, Any] = {}
-    for place, parameter in enumerate(getattr(held, "params", ())):
+    for place, parameter in enumerate(getattr(function, "params", ())):
         name = parameter.name
         if parameter.is_constexpr:
             constants |= {name: args[name]} if name in args else {}
         elif name in args or not parameter.has_default:
-            types[name] = _triton_type(_given(name, place, launch, "pa.from_triton"))
-    return from_triton(held, types, constants, num_warps=max(launch.block[0] // WARP, 1))
+            types[name] = _triton_type(_argument_of(name, place, launch, "pa.from_triton"))
+    return from_triton(function, types, constants, num_warps=max(launch.block[0] // WARP, 1))
 
 
 def _triton_type(value: Any) -> str:
@@ -124,8 +124,8 @@ def _triton_type(value: Any) -> str:
 _OWN: Mapping[str, Make] = {
     "numba": _numba,
     "triton": _triton,
-    "pystencils": lambda held, launch: from_pystencils(held),
-    "warp": lambda held, launch: from_warp(held),
-    "cupy": lambda held, launch: from_cupy(held),
-    "cutlass": lambda held, launch: from_cute(held),
+    "pystencils": lambda kernel, launch: from_pystencils(kernel),
+    "warp": lambda kernel, launch: from_warp(kernel),
+    "cupy": lambda kernel, launch: from_cupy(kernel),
+    "cutlass": lambda kernel, launch: from_cute(kernel),
 }

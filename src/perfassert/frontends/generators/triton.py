@@ -20,7 +20,7 @@ from perfassert.frontends.generators.generated import by_name, package, with_arg
 from perfassert.frontends.toolchain.architecture import number
 from perfassert.frontends.toolchain.binary import Binary, Parameter
 from perfassert.frontends.toolchain.build import Layout, from_compiler
-from perfassert.frontends.toolchain.compilers import Compiled
+from perfassert.frontends.toolchain.compilers import CompiledModule
 from perfassert.kernel.description import CompiledKernel
 from perfassert.kernel.launch import Buffer, Launch
 from perfassert.source import SourceSpan
@@ -96,19 +96,19 @@ def from_triton(
     function = _jit_function(triton, jit_function)
     types, constants = _parameters(function, signature, dict(constexprs or {}))
     options = _options(num_warps, num_stages, maxnreg)
-    said = Hints.checked(updates_per_thread, trip_counts, proxies)
+    hints = Hints.validate(updates_per_thread, trip_counts, proxies)
     source = TritonSource(function, types, constants, options, attrs)
     return CompiledKernel(
         name=function.__name__,
         updates_per_thread=updates_per_thread,
-        compiled=TritonCode(source, said),
+        compiled=TritonCode(source, hints),
     )
 
 
 def _options(num_warps: int, num_stages: int | None, maxnreg: int | None) -> dict[str, int]:
     """Those that are given; Triton has a default for the others."""
-    given = {"num_stages": num_stages, "maxnreg": maxnreg}
-    options = {"num_warps": num_warps, **{k: v for k, v in given.items() if v is not None}}
+    optional = {"num_stages": num_stages, "maxnreg": maxnreg}
+    options = {"num_warps": num_warps, **{k: v for k, v in optional.items() if v is not None}}
     for what, value in options.items():
         if not isinstance(value, int) or isinstance(value, bool) or value <= 0:
             raise KernelSourceError(f"{what} must be a whole number above 0, not {in_short(value)}")
@@ -136,13 +136,13 @@ class TritonSource:
 
     def build(self, arch: str, args: Mapping[str, Any]) -> tuple[Binary, int]:
         """Machine code for ``arch`` and for what is known of ``args``, and its warps per block."""
-        ones, attrs = self._specialised(args)
+        ones, attrs = self._specialise(args)
         key = (arch, ones, repr(attrs))
         if key not in self._made:
             self._made[key] = self._build(arch, ones, attrs)
         return self._made[key]
 
-    def _specialised(
+    def _specialise(
         self, args: Mapping[str, Any]
     ) -> tuple[tuple[str, ...], dict[tuple[int, ...], Any]]:
         """Parameters that are 1, and attributes: as Triton specialises a launch."""
@@ -158,7 +158,7 @@ class TritonSource:
             if kind.startswith("*"):
                 divisible = not isinstance(given, Buffer) or given.alignment % 16 == 0
             else:
-                value = _integer(given) if _INTEGER.fullmatch(kind) else None
+                value = _to_integer(given) if _INTEGER.fullmatch(kind) else None
                 if value == 1:
                     ones.append(name)
                     continue
@@ -186,13 +186,15 @@ class TritonSource:
             raise self._failure(arch, error) from error
         tools = (f"triton {triton.__version__}",)
         binary = from_compiler(
-            Compiled(cubin, None, tools, metadata.name),
+            CompiledModule(cubin, None, tools, metadata.name),
             str(self.where),
             arch,
-            lambda layout: _named({n: t for n, t in types.items() if t != "constexpr"}, layout),
+            lambda layout: _named_parameters(
+                {n: t for n, t in types.items() if t != "constexpr"}, layout
+            ),
         )
         shared = binary.shared_bytes + metadata.shared
-        return replace(binary, shared_bytes=shared).sealed(), metadata.num_warps
+        return replace(binary, shared_bytes=shared).with_digest(), metadata.num_warps
 
     def _failure(self, arch: str, error: Exception) -> KernelSourceError:
         """With the line of this function; the message is that of the innermost error."""
@@ -202,13 +204,13 @@ class TritonSource:
         inner: BaseException = error
         while type(inner.__cause__).__module__.startswith("triton"):
             inner = inner.__cause__  # type: ignore[assignment]
-        said = str(inner).strip() or type(inner).__name__
-        return KernelSourceError(f"{place}: Triton cannot compile this for {arch}: {said}")
+        message = str(inner).strip() or type(inner).__name__
+        return KernelSourceError(f"{place}: Triton cannot compile this for {arch}: {message}")
 
 
 @dataclass(frozen=True, eq=False)
 class TritonCode(PerLaunch):
-    """See :class:`~perfassert.kernel.description.Compiled`."""
+    """See :class:`~perfassert.kernel.description.CompilableCode`."""
 
     source: TritonSource
     hints: Hints
@@ -217,7 +219,7 @@ class TritonCode(PerLaunch):
         """Compiled for ``arch`` and what is known of ``args``."""
         return self.source.build(arch, args)[0]
 
-    def built(self, launch: Launch, arch: str, warp_size: int) -> tuple[BuiltCode, Launch]:
+    def build_for(self, launch: Launch, arch: str, warp_size: int) -> tuple[BuiltCode, Launch]:
         """See :class:`~perfassert.frontends.cuda.kernels.PerLaunch`.
 
         Raises :class:`LaunchError` for a block that is not what Triton would start.
@@ -229,7 +231,7 @@ class TritonCode(PerLaunch):
         if launch.block != block:
             raise LaunchError(
                 f"Triton starts {binary.kernel!r} in blocks of {block[0]} threads ({warps} warps); "
-                f"use block={block[0]}, not {_shown(launch.block)}, or another num_warps"
+                f"use block={block[0]}, not {_block_text(launch.block)}, or another num_warps"
             )
         kept = {n: v for n, v in args.items() if self._remains(n, binary)}
         return BuiltCode(binary, self.hints), with_args(launch, kept)
@@ -305,22 +307,22 @@ def _parameters(
     return types, constants
 
 
-def _named(types: Mapping[str, str], layout: Layout) -> tuple[Parameter, ...]:
+def _named_parameters(types: Mapping[str, str], layout: Layout) -> tuple[Parameter, ...]:
     """``layout`` with the names of the function's parameters; then Triton's own pointers."""
     flat = all(_SIMPLE.fullmatch(kind) for kind in types.values())
     known = list(types.items()) if flat and len(types) <= len(layout) else []
     if known:
         extra = (*_SCRATCH, *(f"scratch{i}" for i in range(len(layout))))
         known += [(n, "*i8") for n in extra[: len(layout) - len(known)]]
-    found = []
+    parameters = []
     for i, (offset, size) in enumerate(layout):
         name, kind = known[i] if known else (f"arg{i}", "")
         dtype = _DTYPES.get(kind.removeprefix("*").removeprefix("k"))
-        found.append(Parameter(name, offset, size, kind.startswith("*"), dtype))
-    return tuple(found)
+        parameters.append(Parameter(name, offset, size, kind.startswith("*"), dtype))
+    return tuple(parameters)
 
 
-def _integer(value: Any) -> int | None:
+def _to_integer(value: Any) -> int | None:
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         return None
     return index(value)
@@ -334,5 +336,5 @@ def _definition(function: Any) -> int:
     return int(function.starting_line_number) + skipped
 
 
-def _shown(block: tuple[int, int, int]) -> str:
+def _block_text(block: tuple[int, int, int]) -> str:
     return f"{block[0]}" if block[1:] == (1, 1) else f"{block}"

@@ -68,14 +68,16 @@ class TritonText:
     @cached_property
     def functions(self) -> Mapping[str, ast.FunctionDef]:
         """Those under ``@triton.jit``."""
-        found = (node for node in self.tree.body if isinstance(node, ast.FunctionDef))
-        return {f.name: f for f in found if any(map(_is_jit, f.decorator_list))}
+        functions = (node for node in self.tree.body if isinstance(node, ast.FunctionDef))
+        return {f.name: f for f in functions if any(map(_is_jit, f.decorator_list))}
 
     def parameters(self, name: str) -> tuple[list[str], frozenset[str]]:
         """Of a function, and which of them are constants."""
-        given = self.functions[name].args.args
-        fixed = (a.arg for a in given if a.annotation and _text(a.annotation) == "tl.constexpr")
-        return [a.arg for a in given], frozenset(fixed)
+        parameters = self.functions[name].args.args
+        fixed = (
+            a.arg for a in parameters if a.annotation and _unparse(a.annotation) == "tl.constexpr"
+        )
+        return [a.arg for a in parameters], frozenset(fixed)
 
     def jit(self, name: str) -> Any:
         """The function as Triton has it; its lines are those of the file.
@@ -99,7 +101,7 @@ class TritonText:
             if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call):
                 continue
             target, call = node.targets[0], node.value
-            if isinstance(target, ast.Name) and _text(call.func) == "tl.constexpr" and call.args:
+            if isinstance(target, ast.Name) and _unparse(call.func) == "tl.constexpr" and call.args:
                 yield target.id, self.literal(call.args[0])
 
     def literal(self, node: ast.expr) -> Any:
@@ -114,16 +116,16 @@ class TritonText:
         if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
             return tuple(map(self.literal, node.elts))
         if isinstance(node, (ast.Attribute, ast.Name)):
-            return _text(node)
+            return _unparse(node)
         try:
             return ast.literal_eval(node)
         except ValueError:
-            self.refuse(node, f"{_text(node)!r} is not written out")
+            self.refuse(node, f"{_unparse(node)!r} is not written out")
 
     def integer(self, node: ast.expr, sizes: Mapping[str, int]) -> int:
         """A size; ``sizes``: of what is known when the program runs, by how the text writes it."""
         plain = _Plain(sizes)
-        text = _text(plain.visit(ast.parse(_text(node), mode="eval").body))
+        text = _unparse(plain.visit(ast.parse(_unparse(node), mode="eval").body))
         for shown in plain.unknown:
             self.refuse(
                 node,
@@ -147,8 +149,8 @@ class PutIn(ast.NodeTransformer):
         self.expressions = expressions
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
-        found = self.expressions.get(node.id, node)
-        return ast.copy_location(found, node)
+        replacement = self.expressions.get(node.id, node)
+        return ast.copy_location(replacement, node)
 
 
 class _Plain(ast.NodeTransformer):
@@ -160,7 +162,7 @@ class _Plain(ast.NodeTransformer):
         self.unknown: list[str] = []
 
     def visit(self, node: ast.AST) -> Any:
-        text = _text(node)
+        text = _unparse(node)
         if isinstance(node, ast.expr) and text in self.sizes:
             return ast.Constant(self.sizes[text])
         if isinstance(node, ast.Call) and text.startswith("triton.cdiv("):
@@ -192,7 +194,9 @@ class _Checked:
             if isinstance(node, _REFUSED):
                 self._refuse(node, f"{type(node).__name__} is no part of Triton's language")
             if isinstance(node, ast.Attribute) and not self._of_language(node):
-                self._refuse(node, f"{_text(node)!r} is no part of what is known of its language")
+                self._refuse(
+                    node, f"{_unparse(node)!r} is no part of what is known of its language"
+                )
             if not isinstance(node, ast.Name) or node.id in known:
                 continue
             if node.id not in self.modules or id(node) not in bases:
@@ -200,38 +204,38 @@ class _Checked:
 
     def _signature(self) -> None:
         """Python evaluates annotations and defaults of a function when it is made."""
-        given = self.function.args
-        if given.vararg or given.kwarg or given.kwonlyargs or given.posonlyargs:
+        parameters = self.function.args
+        if parameters.vararg or parameters.kwarg or parameters.kwonlyargs or parameters.posonlyargs:
             self._refuse(self.function, "its parameters are not plain")
-        for argument in given.args:
-            if argument.annotation and _text(argument.annotation) != "tl.constexpr":
+        for argument in parameters.args:
+            if argument.annotation and _unparse(argument.annotation) != "tl.constexpr":
                 self._refuse(argument, f"the type of {argument.arg!r} is not tl.constexpr")
-        for default in given.defaults:
+        for default in parameters.defaults:
             if not isinstance(default, ast.Constant):
-                self._refuse(default, f"the default {_text(default)!r} is no constant")
+                self._refuse(default, f"the default {_unparse(default)!r} is no constant")
         if self.function.returns is not None:
             self._refuse(self.function.returns, "it says what it returns")
 
     def _of_language(self, node: ast.Attribute) -> bool:
         """``tl.load``, ``tl.math.exp``, ``value.to``; no module, nothing private."""
         base, name = node.value, node.attr
-        if isinstance(base, ast.Attribute) and _text(base) == "tl.math":
+        if isinstance(base, ast.Attribute) and _unparse(base) == "tl.math":
             base = ast.Name("tl_math", ast.Load())
         if not isinstance(base, ast.Name) or base.id not in self.modules:
             return name in _OF_VALUES
         if name.startswith("_"):
             return False
-        found = getattr(self.modules[base.id], name, None)
-        if isinstance(found, ModuleType):
+        member = getattr(self.modules[base.id], name, None)
+        if isinstance(member, ModuleType):
             return (base.id, name) == ("tl", "math")
-        return found is not None
+        return member is not None
 
     def _refuse(self, node: ast.AST, why: str) -> NoReturn:
         self.text.refuse(node, f"{self.function.name!r} is not compiled: {why}")
 
 
 def _is_jit(decorator: ast.expr) -> bool:
-    return _text(decorator) == "triton.jit"
+    return _unparse(decorator) == "triton.jit"
 
 
 def _bare(function: ast.FunctionDef) -> ast.FunctionDef:
@@ -241,5 +245,5 @@ def _bare(function: ast.FunctionDef) -> ast.FunctionDef:
     return made
 
 
-def _text(node: ast.AST) -> str:
+def _unparse(node: ast.AST) -> str:
     return ast.unparse(node)

@@ -16,7 +16,7 @@ from perfassert.frontends.cuda.kernels import Hints
 from perfassert.frontends.generators.generated import (
     C_TYPES,
     by_name,
-    generated,
+    generated_kernel,
     package,
     ptx_source,
     with_args,
@@ -89,11 +89,11 @@ def from_warp(
     kinds = {argument.label: argument.type for argument in kernel.adj.args}
     if adjoint:
         kinds |= {_ADJOINT + name: kind for name, kind in kinds.items()}
-    said = Hints.checked(updates_per_thread, trip_counts, proxies)
+    hints = Hints.validate(updates_per_thread, trip_counts, proxies)
     call = _Call(kernel.key, kinds, _indices(kernel))
     side = "backward" if adjoint else "forward"
-    return generated(
-        kernel.key, _Compiler(warp, kernel, side), said, tuple(call.parameters()), call.spelled_out
+    return generated_kernel(
+        kernel.key, _Compiler(warp, kernel, side), hints, tuple(call.parameters()), call.spelled_out
     )
 
 
@@ -141,15 +141,15 @@ class _Call:
         """Of the code: the bounds of the launch, then those of the function."""
         types: Any = import_module("warp._src.types")
         bounds = type(types.launch_bounds_t((1,) * self.indices))
-        yield Declared(_BOUNDS, None, False, tuple(_members(bounds)))
+        yield Declared(_BOUNDS, None, False, tuple(_structure_members(bounds)))
         for name, kind in self.kinds.items():
-            yield _declared(types, name, kind)
+            yield _declared_parameter(types, name, kind)
 
     def spelled_out(self, launch: Launch) -> Launch:
         """Bounds as numbers, and arrays as the structures that Warp passes."""
-        given = dict(by_name(launch, list(self.kinds), self.kernel))
-        args = {_BOUNDS: self._bounds(given.pop(_BOUNDS, None), launch)}
-        args |= {name: self._passed(name, value) for name, value in given.items()}
+        arguments = dict(by_name(launch, list(self.kinds), self.kernel))
+        args = {_BOUNDS: self._bounds(arguments.pop(_BOUNDS, None), launch)}
+        args |= {name: self._array_argument(name, value) for name, value in arguments.items()}
         return with_args(launch, args)
 
     def _bounds(self, dim: Any, launch: Launch) -> Any:
@@ -168,12 +168,12 @@ class _Call:
             )
         return {"shape": shape, "size": prod(shape), "coord_mult": 1}
 
-    def _passed(self, name: str, value: Any) -> Any:
+    def _array_argument(self, name: str, value: Any) -> Any:
         kind: Any = self.kinds.get(name)
         if not hasattr(kind, "ndim") or isinstance(value, Mapping) or value is None:
             return value
         if isinstance(value, (tuple, list)) or (isinstance(value, int) and kind.ndim == 1):
-            inner, scalar = _element(kind.dtype)
+            inner, scalar = _element_type(kind.dtype)
             outer = (value,) if isinstance(value, int) else tuple(value)
             value = Buffer((*outer, *inner), scalar)
         if not isinstance(value, Buffer):
@@ -185,7 +185,7 @@ class _Call:
 
 def _array(kind: Any, name: str, value: Buffer, kernel: str) -> dict[str, Any]:
     """Without gaps, the last index the fastest; a vector's parts are a buffer's last extents."""
-    inner, scalar = _element(kind.dtype)
+    inner, scalar = _element_type(kind.dtype)
     shape = value.shape[: kind.ndim]
     if len(shape) != kind.ndim or value.shape[kind.ndim :] not in ((), inner):
         raise LaunchError(
@@ -201,7 +201,7 @@ def _array(kind: Any, name: str, value: Buffer, kernel: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _element(dtype: Any) -> tuple[tuple[int, ...], str]:
+def _element_type(dtype: Any) -> tuple[tuple[int, ...], str]:
     """Extents of one element, of a vector or a matrix, and what its numbers are called."""
     scalar = getattr(dtype, "_wp_scalar_type_", dtype)
     name = "bool" if scalar is bool else getattr(scalar, "__name__", "")
@@ -210,28 +210,28 @@ def _element(dtype: Any) -> tuple[tuple[int, ...], str]:
     return (ctypes.sizeof(dtype.ctype),), "uint8"  # a structure of the user's
 
 
-def _declared(types: Any, name: str, kind: Any) -> Declared:
+def _declared_parameter(types: Any, name: str, kind: Any) -> Declared:
     if hasattr(kind, "ndim"):
-        _, scalar = _element(kind.dtype)
-        found = (replace(m, dtype=C_TYPES.get(scalar, "char")) if m.pointer else m
-                 for m in _members(types.array_t))  # fmt: skip
-        return Declared(name, None, False, tuple(found))
+        _, scalar = _element_type(kind.dtype)
+        members = (replace(m, dtype=C_TYPES.get(scalar, "char")) if m.pointer else m
+                   for m in _structure_members(types.array_t))  # fmt: skip
+        return Declared(name, None, False, tuple(members))
     layout = getattr(kind, "ctype", kind)
     if isinstance(layout, type) and issubclass(layout, (ctypes.Structure, ctypes.Array)):
-        return Declared(name, None, False, tuple(_members(layout)))
+        return Declared(name, None, False, tuple(_structure_members(layout)))
     return Declared(name, C_TYPES.get(getattr(kind, "__name__", "")), pointer=False)
 
 
-def _members(layout: Any, name: str = "", at: int = 0) -> Iterator[Member]:
+def _structure_members(layout: Any, name: str = "", at: int = 0) -> Iterator[Member]:
     """Numbers and pointers of a C structure, by their paths."""
     if issubclass(layout, ctypes.Structure) and hasattr(layout, "_fields_"):
         for part, inner, *_ in layout._fields_:
             path = f"{name}.{part}" if name else part
-            yield from _members(inner, path, at + getattr(layout, part).offset)
+            yield from _structure_members(inner, path, at + getattr(layout, part).offset)
     elif issubclass(layout, ctypes.Array):
         step = ctypes.sizeof(layout._type_)
         for i in range(layout._length_):
-            yield from _members(layout._type_, f"{name}[{i}]", at + i * step)
+            yield from _structure_members(layout._type_, f"{name}[{i}]", at + i * step)
     else:
         pointer = name.rpartition(".")[2] in _POINTERS
         dtype = _FLOATS.get(getattr(layout, "_type_", ""))

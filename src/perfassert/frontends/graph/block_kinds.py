@@ -61,7 +61,7 @@ def standing(walk: Walk, grid: Sequence[int]) -> Standing:
     middle = tuple(n // 2 for n in grid)
     (own,) = walk([middle])
     count = max(_FEWEST, min(_EVERY, _ITEMS // max(own.instructions, 1)))
-    places = list(_places(grid, count))
+    places = list(_probe_blocks(grid, count))
     walked = walk(places)
     total = sum(w.instructions for w in walked)
     mean = total / len(walked)
@@ -81,7 +81,7 @@ def standing(walk: Walk, grid: Sequence[int]) -> Standing:
     return Standing(block, prod(grid) * min(mean / max(chosen.instructions, 1), 1.0))
 
 
-def _places(grid: Sequence[int], count: int) -> Iterable[Place]:
+def _probe_blocks(grid: Sequence[int], count: int) -> Iterable[Place]:
     if prod(grid) <= count:
         return product(*map(range, grid))
     spread = (

@@ -14,7 +14,7 @@ from itertools import product
 from math import prod
 from typing import NamedTuple
 
-from perfassert.frontends.graph.items import Item
+from perfassert.frontends.graph.items import GraphItem
 from perfassert.kernel.graph import Channel, Signal
 from perfassert.kernel.program import BarrierUse
 from perfassert.kernel.roles import Role
@@ -25,11 +25,11 @@ _TRIED = 8
 """Channels of which it is tried out whether the first round is waited for."""
 
 
-class Place(NamedTuple):
+class ItemPlace(NamedTuple):
     """An item with the loops around it, outermost first."""
 
-    item: Item
-    loops: tuple[Item, ...]
+    item: GraphItem
+    loops: tuple[GraphItem, ...]
 
 
 @dataclass(slots=True)
@@ -37,7 +37,7 @@ class _Ring:
     """One channel in the making; ``lead`` None: not known yet."""
 
     barriers: set[tuple[str, int]] = field(default_factory=set)
-    places: list[Place] = field(default_factory=list)
+    places: list[ItemPlace] = field(default_factory=list)
     arrivals: int = 0
     lead: int | None = None
     broken: bool = False
@@ -53,7 +53,7 @@ class _Ring:
 
 
 def assign_channels(
-    items: list[Item], warps: int, warp_size: int, note: Callable[[str, Item], None]
+    items: list[GraphItem], warps: int, warp_size: int, note: Callable[[str, GraphItem], None]
 ) -> tuple[Channel, ...]:
     """Give items that arrive, wait or copy their signals; ``note`` what is not understood."""
     for body in list(_bodies(items)):
@@ -61,7 +61,7 @@ def assign_channels(
     rings = _rings(items)
     for ring in rings:
         _hoist(items, ring)
-    for order, place in enumerate(_places(items)):
+    for order, place in enumerate(_item_places(items)):
         place.item.order = order
     for ring in rings:
         ring.places.sort(key=lambda p: p.item.order)
@@ -76,28 +76,30 @@ def assign_channels(
     for ring in rings:
         if not ring.broken and not _expect(ring):
             _break(ring, note, "its copies do not follow an arrival of their warp")
-    while (stuck := _settled(items, rings, warps)) is not None:
+    while (stuck := _choose_leads(items, rings, warps)) is not None:
         _break(rings[stuck], note, "its arrivals and waits do not fit one another")
     return tuple(Channel(ring.name, max(ring.arrivals, 1)) for ring in rings)
 
 
-def _use(item: Item) -> BarrierUse:
+def _use(item: GraphItem) -> BarrierUse:
     assert item.use is not None
     return item.use
 
 
-def _places(items: Iterable[Item], loops: tuple[Item, ...] = ()) -> Iterator[Place]:
+def _item_places(
+    items: Iterable[GraphItem], loops: tuple[GraphItem, ...] = ()
+) -> Iterator[ItemPlace]:
     for item in items:
         if item.instruction is None:
-            yield from _places(item.body, (*loops, item))
+            yield from _item_places(item.body, (*loops, item))
         elif item.barriers:
-            yield Place(item, loops)
+            yield ItemPlace(item, loops)
 
 
-def _rings(items: Sequence[Item]) -> list[_Ring]:
+def _rings(items: Sequence[GraphItem]) -> list[_Ring]:
     """Items that share a barrier share a ring."""
     rings: list[_Ring] = []
-    for place in _places(items):
+    for place in _item_places(items):
         own = _Ring(set(place.item.barriers))
         for ring in [r for r in rings if r.barriers & own.barriers]:
             own.barriers |= ring.barriers
@@ -108,10 +110,10 @@ def _rings(items: Sequence[Item]) -> list[_Ring]:
     return sorted(rings, key=lambda r: r.places[0].item.order)
 
 
-def _gather(body: list[Item]) -> None:
+def _gather(body: list[GraphItem]) -> None:
     """Copies that an arrival after them waits for (``cp.async.mbarrier.arrive``) belong to it: it
     is put before them."""
-    copies: list[Item] = []
+    copies: list[GraphItem] = []
     for item in list(body):
         if _copies(item):
             copies.append(item)
@@ -127,13 +129,13 @@ def _gather(body: list[Item]) -> None:
         copies = []
 
 
-def _copies(item: Item) -> bool:
+def _copies(item: GraphItem) -> bool:
     """Whether it is an asynchronous copy that no barrier is known of."""
     instruction = item.instruction if item.active and item.use is None else None
     return instruction is not None and Role.COPIES_ASYNCHRONOUSLY in instruction.roles
 
 
-def _hoist(items: list[Item], ring: _Ring) -> None:
+def _hoist(items: list[GraphItem], ring: _Ring) -> None:
     """Where copies come before the arrival that expects them, it is put before them."""
     for body in {id(b): b for b in _bodies(items)}.values():
         own = [i for i in body if i.barriers & ring.barriers and i.instruction is not None]
@@ -145,7 +147,7 @@ def _hoist(items: list[Item], ring: _Ring) -> None:
         body.insert(body.index(first), arrival)
 
 
-def _bodies(items: list[Item]) -> Iterator[list[Item]]:
+def _bodies(items: list[GraphItem]) -> Iterator[list[GraphItem]]:
     yield items
     for item in items:
         if item.instruction is None:
@@ -154,11 +156,11 @@ def _bodies(items: list[Item]) -> Iterator[list[Item]]:
 
 def _arriving(ring: _Ring, warps: int) -> set[int]:
     """Warps that arrive at all."""
-    found: set[int] = set()
+    arriving: set[int] = set()
     for place in ring.places:
         if _use(place.item).arrives:
-            found.update(range(warps) if place.item.warps is None else place.item.warps)
-    return found
+            arriving.update(range(warps) if place.item.warps is None else place.item.warps)
+    return arriving
 
 
 def _arrivals(ring: _Ring, warps: int, warp_size: int, arriving: int) -> int:
@@ -190,7 +192,7 @@ def _signal(rings: Sequence[_Ring]) -> None:
             )
 
 
-def _break(ring: _Ring, note: Callable[[str, Item], None], why: str) -> None:
+def _break(ring: _Ring, note: Callable[[str, GraphItem], None], why: str) -> None:
     """Nobody waits at it."""
     ring.broken = True
     for place in ring.places:
@@ -200,7 +202,7 @@ def _break(ring: _Ring, note: Callable[[str, Item], None], why: str) -> None:
 
 def _expect(ring: _Ring) -> bool:
     """Count the copies that follow each arrival, in the loops that the two do not share."""
-    arrival: Place | None = None
+    arrival: ItemPlace | None = None
     for place in ring.places:
         item = place.item
         if _use(place.item).arrives:
@@ -221,7 +223,7 @@ def _expect(ring: _Ring) -> bool:
 # Whether all waits end
 
 
-def _settled(items: Sequence[Item], rings: Sequence[_Ring], warps: int) -> int | None:
+def _choose_leads(items: Sequence[GraphItem], rings: Sequence[_Ring], warps: int) -> int | None:
     """Choose leads that are not known, so that all waits end; else a channel at which one does
     not."""
     open_rings = [r for r in rings if r.lead is None and not r.broken]
@@ -244,7 +246,7 @@ def _set_lead(ring: _Ring, lead: int) -> None:
             place.item.signal = replace(signal, lead=lead)
 
 
-def _stuck(items: Sequence[Item], rings: Sequence[_Ring], warps: int) -> int | None:
+def _stuck(items: Sequence[GraphItem], rings: Sequence[_Ring], warps: int) -> int | None:
     """A channel at which a warp waits for ever, if there is one."""
     run = _Untimed(rings)
     going = {w: _events(items, w) for w in range(warps)}
@@ -253,18 +255,18 @@ def _stuck(items: Sequence[Item], rings: Sequence[_Ring], warps: int) -> int | N
     while going and progress and run.events < _EVENTS:
         progress = False
         for warp, events in list(going.items()):
-            held = waiting.pop(warp, None)
-            while (signal := held or next(events, None)) is not None:
-                if not run.passes(warp, signal, again=held is not None):
+            pending = waiting.pop(warp, None)
+            while (signal := pending or next(events, None)) is not None:
+                if not run.passes(warp, signal, again=pending is not None):
                     waiting[warp] = signal
                     break
-                held, progress = None, True
+                pending, progress = None, True
             if signal is None:
                 del going[warp]
     return min(s.channel for s in waiting.values()) if waiting and not progress else None
 
 
-def _events(items: Sequence[Item], warp: int) -> Iterator[Signal]:
+def _events(items: Sequence[GraphItem], warp: int) -> Iterator[Signal]:
     """What one warp does, in order, loop by loop."""
     for item in items:
         if item.instruction is None:

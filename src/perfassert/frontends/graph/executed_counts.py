@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import numpy.typing as npt
 
-from perfassert.kernel.executed import Work
+from perfassert.kernel.executed import SampleWork
 from perfassert.kernel.graph import InstructionGraph
 from perfassert.kernel.program import Program
 
@@ -22,7 +22,7 @@ class Counts:
     A called function has several copies at one address: nobody knows which was executed.
     """
 
-    def __init__(self, program: Program, work: Work | None, warps: int) -> None:
+    def __init__(self, program: Program, work: SampleWork | None, warps: int) -> None:
         self.program = program
         self.work = work
         self.warps = warps
@@ -39,8 +39,8 @@ class Counts:
         address = self.program.instructions[instruction].address
         if self.work is None or address in self.copied:
             return None
-        found = self.work.counts.get(address)
-        return None if found is None or len(found) != self.warps else np.array(found)
+        counts = self.work.counts.get(address)
+        return None if counts is None or len(counts) != self.warps else np.array(counts)
 
     def per(self, instruction: int, loop: int) -> FloatArray | None:
         """Executions for each iteration of a loop around the instruction (-1: for each run of the
@@ -56,11 +56,11 @@ class Counts:
         shares = self.per(instruction, loop)
         return None if shares is None else float(np.minimum(shares, 1.0).sum())
 
-    def chosen(self, instruction: int, loop: int, place: float) -> frozenset[int] | None:
+    def busiest_warps(self, instruction: int, loop: int, place: float) -> frozenset[int] | None:
         """The warps that execute the instruction most often.
 
         As many as do so on average: one of them only in a part of the iterations, which ``place``,
-        between 0 and 1, tells apart.
+        between 0 and 1, distinguishes.
         """
         shares, mean = self.per(instruction, loop), self.warps_of(instruction, loop)
         if shares is None or mean is None:
@@ -70,15 +70,15 @@ class Counts:
         return frozenset(order[:count].tolist())
 
     def trips(self, loop: int) -> tuple[int, ...] | None:
-        """Iterations of each warp for each run of what is around the loop, in whole numbers whose
+        """Iterations of each warp for each run of what is around the loop, in integers whose
         sum is right; None where a barrier keeps the warps together."""
         if self.meets(loop):
             return None
         own = self.program.loops[loop]
-        found = self.per(self.program.blocks[own.header].start, own.parent)
-        if found is None:
+        per_run = self.per(self.program.blocks[own.header].start, own.parent)
+        if per_run is None:
             return None
-        ends = np.rint(np.cumsum(found)).astype(np.int64)
+        ends = np.rint(np.cumsum(per_run)).astype(np.int64)
         return tuple(np.diff(ends, prepend=0).tolist())
 
     def meets(self, loop: int) -> bool:
@@ -87,7 +87,7 @@ class Counts:
 
 
 def contradiction(
-    graph: InstructionGraph, work: Work | None, warps: int, share: float, idle: float
+    graph: InstructionGraph, work: SampleWork | None, warps: int, share: float, idle: float
 ) -> str:
     """That executed blocks issue another number of instructions than the simulated one, if so.
 

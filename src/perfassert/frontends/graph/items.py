@@ -10,7 +10,7 @@ from perfassert.source import Assumption
 
 
 @dataclass(slots=True, eq=False)
-class Item:
+class GraphItem:
     """An instruction, or a loop with ``body``.
 
     ``each``: trips of every warp, where they differ. ``rests_on``: what was assumed about whether
@@ -24,7 +24,7 @@ class Item:
     active: bool = True
     trips: int = 0
     each: tuple[int, ...] = ()
-    body: list[Item] = field(default_factory=list)
+    body: list[GraphItem] = field(default_factory=list)
     number: int = -1
     rests_on: tuple[Assumption, ...] = ()
     barriers: frozenset[tuple[str, int]] = frozenset()

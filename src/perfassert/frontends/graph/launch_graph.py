@@ -22,12 +22,13 @@ from perfassert.frontends.binding.binder import Binder
 from perfassert.frontends.graph.block_kinds import Standing, standing
 from perfassert.frontends.graph.channels import assign_channels
 from perfassert.frontends.graph.executed_counts import Counts
-from perfassert.frontends.graph.items import Item
+from perfassert.frontends.graph.items import GraphItem
 from perfassert.frontends.graph.iterations import groups, looked_at
 from perfassert.frontends.graph.numbering import Numbering
 from perfassert.frontends.machine.opcodes import longest_sleep
 from perfassert.kernel.affine import IntArray
 from perfassert.kernel.expression import AXES
+from perfassert.kernel.expression_pool import Atom, Expression
 from perfassert.kernel.graph import (
     InstructionGraph,
 )
@@ -38,7 +39,6 @@ from perfassert.kernel.program import (
     ProgramInstruction,
 )
 from perfassert.kernel.roles import Role
-from perfassert.kernel.symbols import Atom, Value
 from perfassert.source import Assumption
 
 _UNROLLED_TRIPS = 64
@@ -83,30 +83,32 @@ def standing_block(
     noted = dict(binder.assumptions)
     known: dict[object, _Walked] = {}
 
-    def walked(places: Sequence[tuple[int, ...]]) -> list[_Walked]:
+    def walk_blocks(places: Sequence[tuple[int, ...]]) -> list[_Walked]:
         decisions = walk.decisions(places)
         for decided, place in zip(decisions, places, strict=True):
             if decided not in known:
                 items = walk.block_at(place)
-                known[decided] = _Walked(round(_executed(items, walk.warps)), hash(_kind(items)))
+                known[decided] = _Walked(
+                    round(_instructions_of(items, walk.warps)), hash(_kind(items))
+                )
         return [known[decided] for decided in decisions]
 
-    found = standing(walked, grid)
+    result = standing(walk_blocks, grid)
     binder.assumptions = noted  # what was said of blocks that are not simulated
-    return found
+    return result
 
 
-def _executed(items: Sequence[Item], warps: int) -> float:
+def _instructions_of(items: Sequence[GraphItem], warps: int) -> float:
     """Instructions of all warps of the block."""
     return sum(
-        (sum(item.each) / warps if item.each else item.trips) * _executed(item.body, warps)
+        (sum(item.each) / warps if item.each else item.trips) * _instructions_of(item.body, warps)
         if item.instruction is None
         else warps if item.warps is None else len(item.warps)
         for item in items
     )  # fmt: skip
 
 
-def _kind(items: Sequence[Item]) -> tuple[object, ...]:
+def _kind(items: Sequence[GraphItem]) -> tuple[object, ...]:
     """What tells blocks apart: instructions, their warps, trips."""
     return tuple(
         (item.trips, item.each, _kind(item.body))
@@ -139,7 +141,7 @@ class _Walk:
         self.iteration: dict[int, int] = {}  # of each loop, now
         self.decided_by: dict[int, tuple[int, ...] | None] = {}  # loops; None: it is undecided
         self.lanes: dict[tuple[int, ...], BoolArray | None] = {}
-        self.inside = _inside(program)
+        self.inside = _blocks_by_loop(program)
         work = None if binder.executed is None else binder.executed.work
         self.counts = Counts(program, work, self.warps)
         self.count = 0
@@ -150,7 +152,7 @@ class _Walk:
         self.of_block = self._of_block()
         self.by_iteration = any(map(self.counters, self.of_block))
 
-    def block_at(self, block: tuple[int, ...]) -> list[Item]:
+    def block_at(self, block: tuple[int, ...]) -> list[GraphItem]:
         """What one block of the grid executes."""
         self.place(block)
         self.count = self.order = 0
@@ -176,7 +178,7 @@ class _Walk:
         values = [v for v in decided if v is not None]
         return [b"".join(v[i].tobytes() for v in values) for i in range(len(blocks))]
 
-    def _of_block(self) -> tuple[Value, ...]:
+    def _of_block(self) -> tuple[Expression, ...]:
         """Decided parts of conditions and trip counts that differ from block to block."""
         program, s = self.program, self.symbols
         values = [v for block in program.blocks.values() for v in self.conditions(block)]
@@ -186,47 +188,49 @@ class _Walk:
         return tuple(
             part
             for part in parts.values()
-            if any(not s.atoms[a].function and s.atoms[a].name in names for a in s.inside(part))
-            and not self.binder.undecided(part)
+            if any(not s.atoms[a].function and s.atoms[a].name in names for a in s.free_atoms(part))
+            and not self.binder.why_undecided(part)
         )
 
     def _varying(self) -> frozenset[int]:
         """Loops in which a condition depends on the loop's own counter, at this launch."""
         program = self.program
-        found: set[int] = set()
+        loops: set[int] = set()
         for block in program.blocks.values():
             for value in self.conditions(block):
-                found |= self.counters(value)
+                loops |= self.counters(value)
         for loop in program.loops:
             if loop.parent >= 0:
-                found |= self.counters(loop.entry)
+                loops |= self.counters(loop.entry)
                 if loop.trips is not None:
-                    found |= self.counters(loop.trips)
-        return frozenset(found)
+                    loops |= self.counters(loop.trips)
+        return frozenset(loops)
 
-    def conditions(self, block: ProgramBlock) -> list[Value]:
+    def conditions(self, block: ProgramBlock) -> list[Expression]:
         """That of a block, and the guards of its instructions."""
         own = self.program.instructions[block.start : block.stop]
         return [block.condition, *(i.guard for i in own if i.guard is not None)]
 
-    def counters(self, value: Value) -> set[int]:
+    def counters(self, value: Expression) -> set[int]:
         """Loops on whose counter the decided parts of a condition depend."""
         s = self.symbols
-        found: set[int] = set()
+        loops: set[int] = set()
         for part in s.conjuncts(value):
-            names = (s.atoms[a].name for a in s.inside(part) if not s.atoms[a].function)
-            if any(isinstance(n, LoopCounter) for n in names) and not self.binder.undecided(part):
+            names = (s.atoms[a].name for a in s.free_atoms(part) if not s.atoms[a].function)
+            if any(isinstance(n, LoopCounter) for n in names) and not self.binder.why_undecided(
+                part
+            ):
                 symbols = set(self.binder.form(part).symbols())
-                found.update(n.loop for n in symbols if isinstance(n, LoopCounter))
-        return found
+                loops.update(n.loop for n in symbols if isinstance(n, LoopCounter))
+        return loops
 
     # Values for every lane
 
-    def value(self, value: Value, *shape: int) -> IntArray | None:
+    def value(self, value: Expression, *shape: int) -> IntArray | None:
         """A value for every lane, also in several blocks or iterations (``shape``); None where the
         launch does not decide it. Raises :class:`LaunchError` for a parameter that is not given.
         """
-        if self.binder.undecided(value):
+        if self.binder.why_undecided(value):
             return None
         with np.errstate(over="ignore"):
             known = self.symbols.evaluate(value, self.names, self.memo)
@@ -236,7 +240,7 @@ class _Walk:
             return None
         return np.broadcast_to(known, shape or self.everyone.shape)
 
-    def holds(self, condition: Value) -> BoolArray | None:
+    def holds(self, condition: Expression) -> BoolArray | None:
         """Lanes for which a condition holds; None where it depends on data."""
         if condition.index not in self.decided_by:
             self.decided_by[condition.index] = self._decided_by(condition)
@@ -250,44 +254,44 @@ class _Walk:
             self.lanes[state] = self._lanes(condition)
         return self.lanes[state]
 
-    def _lanes(self, condition: Value) -> BoolArray | None:
+    def _lanes(self, condition: Expression) -> BoolArray | None:
         if condition.constant is not None:
             return np.full(self.everyone.shape, bool(condition.constant))
         lanes = self.value(condition)
         return None if lanes is None else lanes != 0
 
-    def _decided_by(self, condition: Value) -> tuple[int, ...] | None:
+    def _decided_by(self, condition: Expression) -> tuple[int, ...] | None:
         """Loops whose iteration a condition depends on; None where data decides it."""
-        if condition.constant is None and self.binder.undecided(condition):
+        if condition.constant is None and self.binder.why_undecided(condition):
             return None
-        names = (self.symbols.atoms[a].name for a in self.symbols.inside(condition))
+        names = (self.symbols.atoms[a].name for a in self.symbols.free_atoms(condition))
         return tuple(sorted({n.loop for n in names if isinstance(n, LoopCounter)}))
 
     def mask(
-        self, condition: Value, mask: BoolArray, span_of: int
+        self, condition: Expression, mask: BoolArray, span_of: int
     ) -> tuple[BoolArray, tuple[Assumption, ...]]:
         """``mask`` narrowed by what of the condition is decided, and the guesses for the rest."""
         guesses: dict[Assumption, None] = {}
         for part in self.symbols.conjuncts(condition):
             lanes = self.holds(part)
             if lanes is None:
-                guesses[self.undecided(span_of)] = None
+                guesses[self.assume_both_sides(span_of)] = None
             else:
                 mask = mask & lanes
         return mask, tuple(guesses)
 
-    def decided(self, condition: Value, mask: BoolArray) -> BoolArray:
+    def narrow(self, condition: Expression, mask: BoolArray) -> BoolArray:
         """``mask`` narrowed by what of the condition is decided."""
         for part in self.symbols.conjuncts(condition):
             lanes = self.holds(part)
             mask = mask if lanes is None else mask & lanes
         return mask
 
-    def undecided(self, instruction: int) -> Assumption:
+    def assume_both_sides(self, instruction: int) -> Assumption:
         """Note that both sides of a branch are taken to be executed."""
         span = self.program.instructions[instruction].span
-        said = "a branch depends on data: both its sides are taken to run"
-        return self.binder.assume(said, span, "branch")
+        message = "a branch depends on data: both its sides are taken to run"
+        return self.binder.assume(message, span, "branch")
 
     def set_counter(self, loop: int, iteration: int) -> None:
         self.names[LoopCounter(loop)] = np.asarray(iteration)
@@ -296,35 +300,37 @@ class _Walk:
 
     # Regions
 
-    def region(self, loop: int, mask: BoolArray, only: frozenset[int] | None = None) -> list[Item]:
+    def region(
+        self, loop: int, mask: BoolArray, only: frozenset[int] | None = None
+    ) -> list[GraphItem]:
         """What a loop's body executes (-1: the kernel); of its blocks ``only`` these."""
-        items: list[Item] = []
+        items: list[GraphItem] = []
         for block, inner in self.inside.get(loop, ()):
             if only is not None and block.index not in only:
                 continue
             items += self.block(block, mask) if inner is None else self.loop(inner, mask)
         return items
 
-    def block(self, block: ProgramBlock, mask: BoolArray) -> list[Item]:
-        chosen = self.executed(block.condition, block)
+    def block(self, block: ProgramBlock, mask: BoolArray) -> list[GraphItem]:
+        chosen = self.executing_warps(block.condition, block)
         guesses: tuple[Assumption, ...] = ()
         if chosen is None:
             mask, guesses = self.mask(block.condition, mask, block.start)
         else:
-            mask = self.decided(block.condition, mask)
+            mask = self.narrow(block.condition, mask)
         if not mask.any() or chosen == frozenset():
             return []
         here = self.among(self.per_warp(mask), chosen)
         if here == frozenset():
             return []
         self.count += block.stop - block.start
-        items: list[Item] = []
+        items: list[GraphItem] = []
         guarded: dict[int, tuple[BoolArray | None, frozenset[int] | None, frozenset[int]]] = {}
         for index in range(block.start, block.stop):
             instruction = self.program.instructions[index]
             guard = instruction.guard
             if guard is None or instruction.fence:
-                items += self.placed(instruction, mask, here)
+                items += self.items_of(instruction, mask, here)
                 continue
             if guard.index not in guarded:
                 lanes = self.holds(guard)
@@ -332,24 +338,24 @@ class _Walk:
                 guarded[guard.index] = lanes, on, self.without(here, on)
             lanes, on, off = guarded[guard.index]
             if on != frozenset():
-                items += self.placed(instruction, mask if lanes is None else mask & lanes, on)
+                items += self.items_of(instruction, mask if lanes is None else mask & lanes, on)
             if off:
-                items.append(Item(instruction, off, active=False))
+                items.append(GraphItem(instruction, off, active=False))
             if lanes is None and instruction.accesses and self.counts.of(index) is None:
-                said = "a predicate depends on data: its access is taken to happen"
-                guess = self.binder.assume(said, instruction.span, "branch")
+                message = "a predicate depends on data: its access is taken to happen"
+                guess = self.binder.assume(message, instruction.span, "branch")
                 _rest(items[-1:], (guess,))
         return _rest(items, guesses)
 
-    def placed(
+    def items_of(
         self, instruction: ProgramInstruction, mask: BoolArray, warps: frozenset[int] | None
-    ) -> list[Item]:
+    ) -> list[GraphItem]:
         """An instruction for its warps; apart for those that mean different barriers."""
         use = instruction.meets
         if use is None or self.whole_block(instruction):
             sleep = self.longest_sleep(instruction, mask)
-            return [Item(instruction, None if instruction.fence else warps, sleep=sleep)]
-        found: dict[tuple[frozenset[tuple[str, int]], int | None, int | None], set[int]] = {}
+            return [GraphItem(instruction, None if instruction.fence else warps, sleep=sleep)]
+        by_barrier: dict[tuple[frozenset[tuple[str, int]], int | None, int | None], set[int]] = {}
         barriers = self.over_iterations(use.barrier)
         parity, threads = self.at_first(use.parity), self.at_first(use.threads)
         for warp in range(self.warps) if warps is None else sorted(warps):
@@ -358,13 +364,17 @@ class _Walk:
             own = frozenset((use.kind, int(values[lane])) for values in barriers)
             odd = None if parity is None else int(parity[lane]) >> 31 & 1
             count = None if threads is None else int(threads[lane])
-            found.setdefault((own, odd, count), set()).add(warp)
+            by_barrier.setdefault((own, odd, count), set()).add(warp)
         items = []
-        for (own, odd, count), members in found.items():
+        for (own, odd, count), members in by_barrier.items():
             here = None if len(members) == self.warps else frozenset(members)
             self.order += 1
-            items.append(Item(instruction, here, barriers=own, use=use, parity=odd, threads=count,
-                              order=self.order))  # fmt: skip
+            items.append(
+                GraphItem(
+                    instruction, here, barriers=own, use=use, parity=odd, threads=count,
+                    order=self.order,
+                )
+            )  # fmt: skip
         return items
 
     def longest_sleep(self, instruction: ProgramInstruction, mask: BoolArray) -> int:
@@ -386,44 +396,44 @@ class _Walk:
             return False
         return use.barrier.constant == 0
 
-    def over_iterations(self, value: Value) -> list[IntArray]:
+    def over_iterations(self, value: Expression) -> list[IntArray]:
         """What a value is for every lane, in iterations of the loops on which it depends."""
-        held = self.names, self.memo
+        saved = self.names, self.memo
         loops = [x for x in self.counters(value) if x not in self.apart_now]
-        found = [self.at_first(value)]
+        values = [self.at_first(value)]
         for loop in loops:
             for i in range(1, min(self.binder.loops[loop].most, _STAGES)):
-                self.names = {**held[0], **{LoopCounter(x): np.asarray(0) for x in loops},
+                self.names = {**saved[0], **{LoopCounter(x): np.asarray(0) for x in loops},
                               LoopCounter(loop): np.asarray(i)}  # fmt: skip
                 self.memo = {}
-                found.append(self.value(value))
-        self.names, self.memo = held
-        return [f for f in found if f is not None]
+                values.append(self.value(value))
+        self.names, self.memo = saved
+        return [f for f in values if f is not None]
 
-    def at_first(self, value: Value | None) -> IntArray | None:
+    def at_first(self, value: Expression | None) -> IntArray | None:
         """What a value is for every lane in the first iteration; None where it is not known."""
         if value is None:
             return None
-        held = self.names, self.memo
+        saved = self.names, self.memo
         first: dict[Name, IntArray] = {
             LoopCounter(x): np.asarray(0) for x in self.counters(value) - self.apart_now
         }
-        self.names, self.memo = held[0] | first, {}
+        self.names, self.memo = saved[0] | first, {}
         result = self.value(value)
-        self.names, self.memo = held
+        self.names, self.memo = saved
         return result
 
-    def unclear(self, said: str, item: Item) -> None:
+    def unclear(self, message: str, item: GraphItem) -> None:
         """Note what is not understood of a barrier."""
         assert item.instruction is not None
-        guess = self.binder.assume(said, item.instruction.span, "branch")
+        guess = self.binder.assume(message, item.instruction.span, "branch")
         _rest([item], (guess,))
 
-    def executed(self, condition: Value, block: ProgramBlock) -> frozenset[int] | None:
+    def executing_warps(self, condition: Expression, block: ProgramBlock) -> frozenset[int] | None:
         """The warps that run a block whose condition depends on data, if the sample tells."""
         if all(self.holds(part) is not None for part in self.symbols.conjuncts(condition)):
             return None
-        return self.counts.chosen(block.start, block.loop, self.places.get(block.loop, 0.5))
+        return self.counts.busiest_warps(block.start, block.loop, self.places.get(block.loop, 0.5))
 
     def among(
         self, here: frozenset[int] | None, chosen: frozenset[int] | None
@@ -442,24 +452,26 @@ class _Walk:
         all_here = frozenset(range(self.warps)) if here is None else here
         return frozenset() if on is None else all_here - on
 
-    def loop(self, index: int, mask: BoolArray) -> list[Item]:
+    def loop(self, index: int, mask: BoolArray) -> list[GraphItem]:
         loop = self.program.loops[index]
         header = self.program.blocks[loop.header]
-        found = self.binder.loops[index]
+        loop_range = self.binder.loops[index]
         guesses: tuple[Assumption, ...] = ()
-        each = self.counts.trips(index) if found.assumed and index not in self.varying else None
-        if found.weighted or each is not None:
-            mask = self.decided(loop.entry, mask)
+        each = (
+            self.counts.trips(index) if loop_range.assumed and index not in self.varying else None
+        )
+        if loop_range.weighted or each is not None:
+            mask = self.narrow(loop.entry, mask)
         else:
             mask, guesses = self.mask(loop.entry, mask, header.start)
         if not mask.any():
             return []
-        guesses += found.rests_on
-        if each is not None and not found.rests_on:
+        guesses += loop_range.rests_on
+        if each is not None and not loop_range.rests_on:
             return self.apart(index, mask, each)
-        return _rest(self.entered(index, mask), guesses)
+        return _rest(self.enter_loop(index, mask), guesses)
 
-    def apart(self, index: int, mask: BoolArray, each: tuple[int, ...]) -> list[Item]:
+    def apart(self, index: int, mask: BoolArray, each: tuple[int, ...]) -> list[GraphItem]:
         """A loop that data decides: every warp runs it as often as one of the sample did."""
         last = self.program.loops[index].last
         whole = last is None or last >= self.program.loops[index].blocks
@@ -477,10 +489,10 @@ class _Walk:
             if any(own) and (body := self.region(index, mask)):
                 differ = own if len(set(own)) > 1 else ()
                 trips = max(1, round(sum(own) / len(own))) if differ else own[0]
-                items.append(Item(trips=trips, each=differ, body=body))
+                items.append(GraphItem(trips=trips, each=differ, body=body))
         return items + tail
 
-    def entered(self, index: int, mask: BoolArray) -> list[Item]:
+    def enter_loop(self, index: int, mask: BoolArray) -> list[GraphItem]:
         """The loop for the lanes that reach it."""
         loop = self.program.loops[index]
         trips = self.trips(index)
@@ -489,7 +501,7 @@ class _Walk:
             return []
         differs = index in self.varying or self.warps_differ(trips, mask)
         if differs and most <= _UNROLLED_TRIPS and self.may_grow(index):
-            return self.unrolled(index, mask, trips, most)
+            return self.unroll_loop(index, mask, trips, most)
         if int(trips[mask].min()) != most:
             self.binder.assume("the threads of a warp leave a loop together, with the last one",
                                loop.span)  # fmt: skip
@@ -504,8 +516,8 @@ class _Walk:
         """Whether the graph is small enough for a loop to be taken apart; else that is noted."""
         if self.count < _MAX_ITEMS:
             return True
-        said = f"a block has more than {_MAX_ITEMS} instructions: no more loops are taken apart"
-        self.binder.assume(said, self.program.loops[index].span)
+        message = f"a block has more than {_MAX_ITEMS} instructions: no more loops are taken apart"
+        self.binder.assume(message, self.program.loops[index].span)
         return False
 
     def warps_differ(self, trips: IntArray, mask: BoolArray) -> bool:
@@ -514,14 +526,14 @@ class _Walk:
         each = shaped.max(axis=1)[mask.reshape(shaped.shape).any(axis=1)]
         return bool((each != each[0]).any())
 
-    def iterations(self, index: int, mask: BoolArray, trips: int) -> list[Item]:
+    def iterations(self, index: int, mask: BoolArray, trips: int) -> list[GraphItem]:
         """Of a loop that stays one, or becomes several where its iterations decide differently."""
-        items: list[Item] = []
+        items: list[GraphItem] = []
         for (_, before), (iteration, after) in pairwise([(0, 0), *self.cut(index, trips)]):
             self.set_counter(index, iteration)
             self.places[index] = (before + after) / 2 / trips
             if body := self.region(index, mask):
-                items.append(Item(trips=after - before, body=body))
+                items.append(GraphItem(trips=after - before, body=body))
         return items
 
     def cut(self, index: int, trips: int) -> list[tuple[int, int]]:
@@ -529,28 +541,30 @@ class _Walk:
         the middle one for all where they do, or where there are too many groups."""
         if trips <= 0:
             return []
-        found: list[tuple[int, int]] = []
+        cuts: list[tuple[int, int]] = []
         wanted = index in self.varying or self.count < _MAX_ITEMS
         if wanted and looked_at(trips, len(self.everyone)) and self.may_grow(index):
-            found = groups(
+            cuts = groups(
                 [*self.decisions_of(index, trips), *self.now_and_then(index, trips)], trips
             )
-        if len(found) > 1:
-            said = f"the {trips} iterations of a loop are taken in {len(found)} groups that differ"
-            self.binder.assume(said, self.program.loops[index].span)
-        return found or [(trips // 2, trips)]
+        if len(cuts) > 1:
+            message = (
+                f"the {trips} iterations of a loop are taken in {len(cuts)} groups that differ"
+            )
+            self.binder.assume(message, self.program.loops[index].span)
+        return cuts or [(trips // 2, trips)]
 
     def decisions_of(self, index: int, trips: int) -> list[BoolArray]:
         """By iteration and lane, what is decided by the counter of a loop."""
         if index not in self.varying:
             return []
-        held = self.names, self.memo
+        saved = self.names, self.memo
         every: dict[Name, IntArray] = {
             LoopCounter(index): np.arange(trips, dtype=np.int64)[:, None]
         }
-        self.names, self.memo = {**held[0], **every}, {}
+        self.names, self.memo = {**saved[0], **every}, {}
         decided = [self.value(v, trips, len(self.everyone)) for v in self.deciding(index)]
-        self.names, self.memo = held
+        self.names, self.memo = saved
         return [v != 0 for v in decided if v is not None]
 
     def now_and_then(self, index: int, trips: int) -> list[BoolArray]:
@@ -564,12 +578,12 @@ class _Walk:
             mean = self.counts.warps_of(block.start, index)
             length = block.stop - block.start
             whole += length * (self.warps if mean is None else mean)
-            if mean is not None and self.executed(block.condition, block) is not None:
+            if mean is not None and self.executing_warps(block.condition, block) is not None:
                 parts.append((mean % 1, length * abs(mean - round(mean))))
         places = (np.arange(trips)[:, None] + 0.5) / trips
         return [places < part for part, lost in parts if lost > _NOTICED * whole]
 
-    def deciding(self, index: int) -> list[Value]:
+    def deciding(self, index: int) -> list[Expression]:
         """Parts of conditions in a loop that depend on its counter, and on no loop's within."""
         program, inside = self.program, self.program.chain
         blocks = [b for b in program.blocks.values() if index in inside(b.loop)]
@@ -580,9 +594,11 @@ class _Walk:
         counters = {key: self.counters(part) for key, part in parts.items()}
         return [p for k, p in parts.items() if index in counters[k] and not within & counters[k]]
 
-    def unrolled(self, index: int, mask: BoolArray, trips: IntArray, most: int) -> list[Item]:
+    def unroll_loop(
+        self, index: int, mask: BoolArray, trips: IntArray, most: int
+    ) -> list[GraphItem]:
         loop = self.program.loops[index]
-        runs: list[tuple[int, list[Item]]] = []
+        runs: list[tuple[int, list[GraphItem]]] = []
         self.apart_now.add(index)
         for iteration in range(most):
             self.set_counter(index, iteration)
@@ -594,42 +610,46 @@ class _Walk:
                 runs.append((1, made))
         self.apart_now.discard(index)
         if len(runs) > 1:
-            said = f"a loop is taken apart into {len(runs)} runs of iterations, which differ"
-            self.binder.assume(said, loop.span)
+            message = f"a loop is taken apart into {len(runs)} runs of iterations, which differ"
+            self.binder.assume(message, loop.span)
         return [
             item
             for count, made in runs
-            for item in ([Item(trips=count, body=made)] if count > 1 and made else made)
+            for item in ([GraphItem(trips=count, body=made)] if count > 1 and made else made)
         ]
 
     def trips(self, index: int) -> IntArray:
         loop = self.program.loops[index]
-        found = self.binder.loops[index]
+        loop_range = self.binder.loops[index]
         known = None
-        if loop.trips is not None and not found.assumed and self.binder.given(loop) is None:
+        if (
+            loop.trips is not None
+            and not loop_range.assumed
+            and self.binder.stated_trips(loop) is None
+        ):
             known = self.value(loop.trips)
-        return np.full(self.everyone.shape, found.most) if known is None else known
+        return np.full(self.everyone.shape, loop_range.most) if known is None else known
 
 
-def _inside(program: Program) -> dict[int, list[tuple[ProgramBlock, int | None]]]:
+def _blocks_by_loop(program: Program) -> dict[int, list[tuple[ProgramBlock, int | None]]]:
     """By loop (-1: the kernel), its blocks in their order; a loop within it is its header."""
     headers: dict[int, list[tuple[int, int]]] = {}
     for x in program.loops:
         headers.setdefault(x.header, []).append((x.parent, x.index))
-    found: dict[int, list[tuple[ProgramBlock, int | None]]] = {}
+    blocks: dict[int, list[tuple[ProgramBlock, int | None]]] = {}
     for number in program.order:
         block = program.blocks.get(number)
         if block is None or block.skipped:
             continue
         loops = dict(headers.get(number, ()))
         for parent, loop in loops.items():
-            found.setdefault(parent, []).append((block, loop))
+            blocks.setdefault(parent, []).append((block, loop))
         if block.loop not in loops:
-            found.setdefault(block.loop, []).append((block, None))
-    return found
+            blocks.setdefault(block.loop, []).append((block, None))
+    return blocks
 
 
-def _rest(items: list[Item], guesses: tuple[Assumption, ...]) -> list[Item]:
+def _rest(items: list[GraphItem], guesses: tuple[Assumption, ...]) -> list[GraphItem]:
     """The items, resting on these guesses too."""
     for item in items if guesses else ():
         item.rests_on = tuple(dict.fromkeys((*item.rests_on, *guesses)))

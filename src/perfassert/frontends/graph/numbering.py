@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Union
 
-from perfassert.frontends.graph.items import Item
+from perfassert.frontends.graph.items import GraphItem
 from perfassert.kernel.graph import (
     BodyItem,
     Edge,
@@ -28,7 +28,7 @@ class _Setter:
     """An instruction that a barrier waits for; ``carried``: by a loop, from so many iterations
     before."""
 
-    item: Item
+    item: GraphItem
     carried: int = -1
     distance: int = 1
 
@@ -51,12 +51,12 @@ class Numbering:
         self.chains: list[tuple[int, ...]] = []
         self.interlocked = False
 
-    def graph(self, items: Sequence[Item]) -> InstructionGraph:
+    def graph(self, items: Sequence[GraphItem]) -> InstructionGraph:
         body = self.number(items, ())
         self.walk(items, {}, (), True)
         return InstructionGraph(tuple(self.nodes), tuple(self.loops), tuple(body))
 
-    def number(self, items: Sequence[Item], chain: tuple[int, ...]) -> list[BodyItem]:
+    def number(self, items: Sequence[GraphItem], chain: tuple[int, ...]) -> list[BodyItem]:
         body: list[BodyItem] = []
         for item in items:
             if item.instruction is not None:
@@ -74,33 +74,35 @@ class Numbering:
         return body
 
     def walk(
-        self, items: Sequence[Item], state: _State, chain: tuple[int, ...], record: bool
+        self, items: Sequence[GraphItem], state: _State, chain: tuple[int, ...], record: bool
     ) -> _State:
         for item in items:
             if item.instruction is not None:
                 self.step(item, item.instruction, state, chain, record)
                 continue
             inside = (*chain, item.number)
-            after = self.walk(item.body, _copied(state), inside, False)
+            after = self.walk(item.body, _copy_state(state), inside, False)
             if record:
-                before = set(map(id, _members(state)))
-                entry = _copied(state)
+                before = set(map(id, _all_setters(state)))
+                entry = _copy_state(state)
                 for barrier, groups in after.items():
                     entry.setdefault(barrier, []).extend(
                         [_Setter(s.item, item.number) for s in group if s.carried < 0]
                         for group in groups
                         if not before.issuperset(map(id, group))
                     )
-                self.pipelined(item, state, inside, entry)
+                self.carry_groups(item, state, inside, entry)
                 self.walk(item.body, entry, inside, True)
             state = after
         return state
 
-    def pipelined(self, loop: Item, state: _State, chain: tuple[int, ...], entry: _State) -> None:
+    def carry_groups(
+        self, loop: GraphItem, state: _State, chain: tuple[int, ...], entry: _State
+    ) -> None:
         """Groups that counted waits leave pending for several iterations, as they stand when one
         iteration is like the next."""
-        counted = _counted(loop.body)
-        known, before = _copied(state), None
+        counted = _counted_barriers(loop.body)
+        known, before = _copy_state(state), None
         for _ in range(_ROUNDS if counted else 0):
             left = self.walk(loop.body, known, chain, False)
             known = {
@@ -125,7 +127,7 @@ class Numbering:
         return replace(setter, carried=loop) if inside else setter
 
     def step(
-        self, item: Item, instruction: ProgramInstruction, state: _State,
+        self, item: GraphItem, instruction: ProgramInstruction, state: _State,
         chain: tuple[int, ...], record: bool,
     ) -> None:  # fmt: skip
         waited: list[_Setter] = []
@@ -153,7 +155,7 @@ class Numbering:
         elif instruction.frees >= 0:
             state.setdefault(instruction.frees, []).append([_Setter(item)])
 
-    def hold_back(self, item: Item, instruction: ProgramInstruction, state: _State) -> None:
+    def hold_back(self, item: GraphItem, instruction: ProgramInstruction, state: _State) -> None:
         """Who has to wait without a barrier that says so: all that follow, or readers."""
         if Role.HOLDS_WARP in instruction.roles:
             state[_HELD] = [[_Setter(item)]]
@@ -170,7 +172,7 @@ class Numbering:
         return [s for register in touched for group in state.pop(register, []) for s in group]
 
     def node(
-        self, item: Item, instruction: ProgramInstruction, waited: Sequence[_Setter],
+        self, item: GraphItem, instruction: ProgramInstruction, waited: Sequence[_Setter],
         chain: tuple[int, ...],
     ) -> Node:  # fmt: skip
         edges: tuple[Edge, ...] = ()
@@ -213,22 +215,22 @@ class Numbering:
         if setter.carried >= 0:
             return Source(setter.item.number, setter.carried, setter.distance)
         common = -1
-        for own, other in zip(self.chains[setter.item.number], chain, strict=False):
-            if own != other:
+        for own, consumer in zip(self.chains[setter.item.number], chain, strict=False):
+            if own != consumer:
                 break
             common = own
         return Source(setter.item.number, common, 0)
 
 
-def _counted(items: Sequence[Item]) -> frozenset[int]:
+def _counted_barriers(items: Sequence[GraphItem]) -> frozenset[int]:
     """Barriers of which some wait leaves groups pending."""
-    found: set[int] = set()
+    barriers: set[int] = set()
     for item in items:
         if item.instruction is None:
-            found |= _counted(item.body)
+            barriers |= _counted_barriers(item.body)
         else:
-            found.update(w.barrier for w in item.instruction.counted if w.pending)
-    return frozenset(found)
+            barriers.update(w.barrier for w in item.instruction.counted if w.pending)
+    return frozenset(barriers)
 
 
 def _partly(state: _State, wait: CountedWait) -> list[_Setter]:
@@ -239,9 +241,9 @@ def _partly(state: _State, wait: CountedWait) -> list[_Setter]:
     return [s for group in done for s in group]
 
 
-def _copied(state: _State) -> _State:
+def _copy_state(state: _State) -> _State:
     return {barrier: list(groups) for barrier, groups in state.items()}
 
 
-def _members(state: _State) -> list[_Setter]:
+def _all_setters(state: _State) -> list[_Setter]:
     return [s for groups in state.values() for group in groups for s in group]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from perfassert.frontends.machine.sass import Instruction, Operand
+from perfassert.kernel.expression_pool import Expression, ExpressionPool
 from perfassert.kernel.program import BarrierUse
-from perfassert.kernel.symbols import Symbols, Value
 
 _BULK = ("UTMALDG", "UBLKCP")
 _COMMIT = "UTCBAR"
@@ -35,7 +35,7 @@ def barrier_operands(instruction: Instruction) -> tuple[Operand, ...]:
 
 
 def barrier_use(
-    instruction: Instruction, values: Sequence[Value], symbols: Symbols
+    instruction: Instruction, values: Sequence[Expression], symbols: ExpressionPool
 ) -> BarrierUse | None:
     """``values`` of the operands above; None for an instruction that has to do with no barrier."""
     base, modifiers = instruction.base, instruction.modifiers

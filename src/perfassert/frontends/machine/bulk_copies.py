@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from perfassert.frontends.machine.sass import Instruction, Operand
 from perfassert.kernel.access import Direction
+from perfassert.kernel.expression_pool import Expression
 from perfassert.kernel.program import BulkCopy
-from perfassert.kernel.symbols import Value
 
 _TENSOR = ("UTMALDG", "UTMASTG", "UTMAREDG")
 
@@ -26,7 +26,7 @@ def copy_operands(instruction: Instruction) -> tuple[Operand, ...]:
     return ()
 
 
-def bulk_copy(instruction: Instruction, values: Sequence[Value]) -> BulkCopy | None:
+def bulk_copy(instruction: Instruction, values: Sequence[Expression]) -> BulkCopy | None:
     """``values`` of the operands above."""
     if not values:
         return None

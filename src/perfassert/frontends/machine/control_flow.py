@@ -25,7 +25,7 @@ class Jump:
 
 
 @dataclass(frozen=True, slots=True)
-class Edge:
+class ControlEdge:
     """From one block to another; ``taken``: by the jump at its end, or by falling through."""
 
     source: int
@@ -34,13 +34,13 @@ class Edge:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class BasicBlock:
     """Instructions ``start`` to ``stop`` (exclusive); ``loop``: the innermost one, or -1."""
 
     index: int
     start: int
     stop: int
-    edges: tuple[Edge, ...]
+    edges: tuple[ControlEdge, ...]
     loop: int
 
 
@@ -63,12 +63,12 @@ class Flow:
     (the entry and the exits have none).
     """
 
-    blocks: Mapping[int, Block]
+    blocks: Mapping[int, BasicBlock]
     order: tuple[int, ...]
     loops: tuple[NaturalLoop, ...]
     dominator: Mapping[int, int]
     postdominator: Mapping[int, int]
-    predecessors: Mapping[int, tuple[Edge, ...]]
+    predecessors: Mapping[int, tuple[ControlEdge, ...]]
     irreducible: frozenset[int]
 
     def dominates(self, a: int, b: int) -> bool:
@@ -104,7 +104,7 @@ def analyse(count: int, jumps: Mapping[int, Jump], labels: Sequence[int] = ()) -
     graph = nx.DiGraph()
     graph.add_nodes_from(range(len(starts)))
     graph.add_node(EXIT)
-    edges: dict[int, list[Edge]] = {}
+    edges: dict[int, list[ControlEdge]] = {}
     for i in range(len(starts)):
         stop = starts[i + 1] if i + 1 < len(starts) else count
         edges[i] = _edges(i, stop, jumps.get(stop - 1), number, count)
@@ -122,9 +122,10 @@ def analyse(count: int, jumps: Mapping[int, Jump], labels: Sequence[int] = ()) -
             innermost[block] = loop.index
     ends = [*starts, count]
     blocks = {
-        i: Block(i, starts[i], ends[i + 1], tuple(edges[i]), innermost[i]) for i in sorted(reached)
+        i: BasicBlock(i, starts[i], ends[i + 1], tuple(edges[i]), innermost[i])
+        for i in sorted(reached)
     }
-    predecessors: dict[int, list[Edge]] = {i: [] for i in reached}
+    predecessors: dict[int, list[ControlEdge]] = {i: [] for i in reached}
     for made in blocks.values():
         for edge in made.edges:
             if edge.target != EXIT:
@@ -137,14 +138,14 @@ def analyse(count: int, jumps: Mapping[int, Jump], labels: Sequence[int] = ()) -
 
 def _edges(
     block: int, stop: int, jump: Jump | None, number: Mapping[int, int], count: int
-) -> list[Edge]:
+) -> list[ControlEdge]:
     following = number[stop] if stop < count else EXIT
     if jump is None:
-        return [Edge(block, following, False)]
+        return [ControlEdge(block, following, False)]
     targets = dict.fromkeys(number.get(t, EXIT) for t in jump.targets)
-    edges = [Edge(block, t, True) for t in targets]
+    edges = [ControlEdge(block, t, True) for t in targets]
     if jump.conditional:
-        edges.append(Edge(block, following, False))
+        edges.append(ControlEdge(block, following, False))
     return edges
 
 

@@ -17,7 +17,7 @@ _MAX_DEPTH = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedInstruction:
     """An instruction in the inlined flow; ``calls``: the call instructions around it;
     ``routine``: the name of the called function that it lies in, empty for the kernel itself."""
 
@@ -31,7 +31,9 @@ class Placed:
         return any(mark in self.routine for mark in LIBRARY)
 
 
-def place(listing: Listing) -> tuple[tuple[Placed, ...], dict[int, Jump], tuple[str, ...]]:
+def place(
+    listing: Listing,
+) -> tuple[tuple[PlacedInstruction, ...], dict[int, Jump], tuple[str, ...]]:
     """Instructions with calls inlined, their jumps, and what had to be left out."""
     return _Placer(listing).place()
 
@@ -46,7 +48,7 @@ class _Placer:
         entries = {listing.labels[n] for n in names if n in listing.labels}
         named = {listing.labels[n] for n in listing.functions if n in listing.labels}
         self.starts = sorted({0} | named | {e for e in entries if self.returns(e, entries)})
-        self.placed: list[Placed] = []
+        self.placed: list[PlacedInstruction] = []
         self.jumps: dict[int, Jump] = {}
         self.notes: dict[str, None] = {}
 
@@ -55,7 +57,7 @@ class _Placer:
         end = min((e for e in entries if e > entry), default=len(self.listing.instructions))
         return any(i.base == "RET" for i in self.listing.instructions[entry:end])
 
-    def place(self) -> tuple[tuple[Placed, ...], dict[int, Jump], tuple[str, ...]]:
+    def place(self) -> tuple[tuple[PlacedInstruction, ...], dict[int, Jump], tuple[str, ...]]:
         self.function(0, (), ())
         return tuple(self.placed), self.jumps, tuple(self.notes)
 
@@ -66,7 +68,7 @@ class _Placer:
         shift = len(self.placed) - start
         body = self.listing.instructions[start:stop]
         routine = self.name(self.placed[calls[-1]].instruction) if calls else ""
-        self.placed.extend(Placed(i, calls, routine) for i in body)
+        self.placed.extend(PlacedInstruction(i, calls, routine) for i in body)
         returns = []
         for instruction in body:
             here = instruction.index + shift

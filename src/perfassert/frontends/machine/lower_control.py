@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from perfassert.frontends.machine.lowering_step import AND, Step, Untranslated
+from perfassert.frontends.machine.lowering_step import AND, LoweringStep, Untranslated
 from perfassert.kernel.machine import Combining, Kind
 
 _INDIRECT = re.compile(r"(U?R\d+|U?RZ)(?:\s+(-?(?:0x[0-9a-f]+|\d+)))?$")
@@ -16,7 +16,7 @@ _NO_EFFECT = (
 ).split()
 
 
-def _branch(i: Step) -> None:
+def _branch(i: LoweringStep) -> None:
     """A predicate operand decides besides the guard."""
     target = i.place_of(i.instruction.operands[-1])
     if "DIV" in i.modifiers or "CONV" in i.modifiers:
@@ -34,25 +34,25 @@ def _branch(i: Step) -> None:
     i.emit(Kind.BRANCH, (), sources, (target,))
 
 
-def _call(i: Step) -> None:
+def _call(i: LoweringStep) -> None:
     operand = i.instruction.operands[-1]
     if operand.kind not in ("target", "number"):
         raise Untranslated(i.instruction.text)
     i.emit(Kind.BRANCH, (), (), (i.place_of(operand),))
 
 
-def _return(i: Step) -> None:
+def _return(i: LoweringStep) -> None:
     """The address in the register counts from the start of the function that is named."""
     text = i.instruction.operands[-1].text
-    found = _INDIRECT.match(_register_text(text))
-    if found is None:
+    match = _INDIRECT.match(_register_text(text))
+    if match is None:
         raise Untranslated(i.instruction.text)
     function = re.search(r"`\((.*)\)", text)
     base = i.code_address(function[1]) if function else 0
-    i.emit(Kind.BRANCH_INDIRECT, (), (i.registers.named(found[1]),), (base, 1))
+    i.emit(Kind.BRANCH_INDIRECT, (), (i.registers.number_of(match[1]),), (base, 1))
 
 
-def _code_address(i: Step) -> None:
+def _code_address(i: LoweringStep) -> None:
     """``LEPC R20, `(label)``: where a routine returns to."""
     operand = i.operands[-1]
     if operand.kind != "target":
@@ -67,65 +67,65 @@ def _register_text(text: str) -> str:
     return text.partition("`")[0].strip()
 
 
-def _indirect(i: Step) -> None:
+def _indirect(i: LoweringStep) -> None:
     """``BRX R2 -0x180``: relative to what follows."""
-    found = _INDIRECT.match(_register_text(i.instruction.operands[-1].text))
-    if found is None:
+    match = _INDIRECT.match(_register_text(i.instruction.operands[-1].text))
+    if match is None:
         raise Untranslated(i.instruction.text)
-    offset = i.next_address() + int(found[2] or "0", 0)
-    i.emit(Kind.BRANCH_INDIRECT, (), (i.registers.named(found[1]),), (offset, 0))
+    offset = i.next_address() + int(match[2] or "0", 0)
+    i.emit(Kind.BRANCH_INDIRECT, (), (i.registers.number_of(match[1]),), (offset, 0))
 
 
-def _exit(i: Step) -> None:
+def _exit(i: LoweringStep) -> None:
     i.operands = i.instruction.operands
     own = tuple(i.predicate(p) for p, o in enumerate(i.operands) if o.kind == "predicate")
     i.emit(Kind.EXIT, (), own[:1])
 
 
-def _barrier_register(i: Step, place: int) -> int:
-    return i.registers.named(i.instruction.operands[place].name)
+def _barrier_register(i: LoweringStep, place: int) -> int:
+    return i.registers.number_of(i.instruction.operands[place].name)
 
 
-def _bssy(i: Step) -> None:
+def _bssy(i: LoweringStep) -> None:
     i.emit(Kind.SYNC_SET, (_first_barrier(i),), ())
 
 
-def _first_barrier(i: Step) -> int:
+def _first_barrier(i: LoweringStep) -> int:
     place = next(
         p for p, o in enumerate(i.instruction.operands) if re.fullmatch(r"B\d+", o.name)
     )  # fmt: skip
     return _barrier_register(i, place)
 
 
-def _bsync(i: Step) -> None:
+def _bsync(i: LoweringStep) -> None:
     i.emit(Kind.SYNC_WAIT, (), (_first_barrier(i),))
 
 
-def _break(i: Step) -> None:
+def _break(i: LoweringStep) -> None:
     i.emit(Kind.SYNC_LEAVE, (), (_first_barrier(i),))
 
 
-def _bmov(i: Step) -> None:
+def _bmov(i: LoweringStep) -> None:
     """Between a barrier register and another one."""
     target, source = i.instruction.operands[:2]
     if target.kind == "special":
-        value = i.registers.named(source.name)
-        i.emit(Kind.MOVE, (i.registers.named(target.name),), (value,))
+        value = i.registers.number_of(source.name)
+        i.emit(Kind.MOVE, (i.registers.number_of(target.name),), (value,))
         return
-    barrier = i.registers.named(source.name)
+    barrier = i.registers.number_of(source.name)
     i.emit(Kind.MOVE, (i.result(target),), (barrier,))
     if "CLEAR" in i.modifiers:
         i.emit(Kind.MOVE, (barrier,), (0,))
 
 
-def _warpsync(i: Step) -> None:
+def _warpsync(i: LoweringStep) -> None:
     i.operands = i.instruction.operands
     everyone = "ALL" in i.modifiers or not i.operands
     mask = i.literal(_EVERYONE) if everyone else i.word(0)
     i.emit(Kind.WARP_WAIT, (), (mask,))
 
 
-def _bar(i: Step) -> None:
+def _bar(i: LoweringStep) -> None:
     i.operands = i.instruction.operands
     words = [p for p, o in enumerate(i.operands) if o.kind != "predicate"]
     predicates = [p for p, o in enumerate(i.operands) if o.kind == "predicate"]
@@ -135,35 +135,35 @@ def _bar(i: Step) -> None:
         modes = {"POPC": Combining.ADD, "AND": Combining.AND, "OR": Combining.OR}
         mode = next(modes[m] for m in i.modifiers if m in modes)
         condition = i.predicate(predicates[0])
-        targets = (i.registers.named("BAR result"), i.registers.named("BAR predicate"))
+        targets = (i.registers.number_of("BAR result"), i.registers.number_of("BAR predicate"))
         i.emit(Kind.BARRIER_REDUCE, targets, (number, count, condition), (mode,))
         return
     i.emit(Kind.BARRIER, (), (number, count), (int("ARV" in i.modifiers),))
 
 
-def _b2r(i: Step) -> None:
+def _b2r(i: LoweringStep) -> None:
     if "RESULT" not in i.modifiers:
         raise Untranslated(i.instruction.text)
     for operand in i.instruction.operands:
         name = "BAR predicate" if operand.kind == "predicate" else "BAR result"
-        i.emit(Kind.MOVE, (i.result(operand),), (i.registers.named(name),))
+        i.emit(Kind.MOVE, (i.result(operand),), (i.registers.number_of(name),))
 
 
-def _yield(i: Step) -> None:
+def _yield(i: LoweringStep) -> None:
     i.emit(Kind.YIELD, (), ())
 
 
-def _nothing(i: Step) -> None:
+def _no_operation(i: LoweringStep) -> None:
     return
 
 
-def _request_registers(i: Step) -> None:
+def _request_registers(i: LoweringStep) -> None:
     if "TRY_ALLOC" in i.modifiers:
         raise Untranslated(i.instruction.text)
 
 
-CONTROL: Mapping[str, Callable[[Step], None]] = {
-    **dict.fromkeys(_NO_EFFECT, _nothing),
+CONTROL: Mapping[str, Callable[[LoweringStep], None]] = {
+    **dict.fromkeys(_NO_EFFECT, _no_operation),
     **dict.fromkeys(("BRA", "BRAU", "JMP"), _branch),
     **dict.fromkeys(("BRX", "BRXU"), _indirect),
     "CALL": _call, "RET": _return, "EXIT": _exit, "KILL": _exit, "BSSY": _bssy, "BSYNC": _bsync,

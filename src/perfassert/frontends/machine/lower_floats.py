@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from perfassert.frontends.machine.lower_integers import join_predicates
-from perfassert.frontends.machine.lowering_step import Step, Untranslated
+from perfassert.frontends.machine.lowering_step import LoweringStep, Untranslated
 from perfassert.kernel.machine import Function, Kind, Relation, Rounding
 
 _ROUNDINGS = {"RM": Rounding.DOWN, "RP": Rounding.UP, "RZ": Rounding.ZERO,
@@ -23,13 +23,13 @@ _FUNCTIONS = {f.name: f for f in Function} | {
 _INTEGERS = {f"{sign}{bits}": (bits, sign == "S") for sign in "US" for bits in (8, 16, 32, 64)}
 
 
-def _style(i: Step) -> tuple[int, int, int]:
+def _style(i: LoweringStep) -> tuple[int, int, int]:
     rounding = next((_ROUNDINGS[m] for m in i.modifiers if m in _ROUNDINGS), Rounding.NEAREST)
     return rounding, int("FTZ" in i.modifiers), int("SAT" in i.modifiers)
 
 
-def _arithmetic(kind: Kind, count: int) -> Callable[[Step], None]:
-    def translation(i: Step) -> None:
+def _arithmetic(kind: Kind, count: int) -> Callable[[LoweringStep], None]:
+    def translation(i: LoweringStep) -> None:
         if any(m.isdigit() for m in i.modifiers) or len(i.operands) != count:
             raise Untranslated(i.instruction.text)
         i.emit(kind, (i.target,), tuple(i.single(p) for p in range(count)), _style(i))
@@ -37,8 +37,8 @@ def _arithmetic(kind: Kind, count: int) -> Callable[[Step], None]:
     return translation
 
 
-def _double(kind: Kind, count: int) -> Callable[[Step], None]:
-    def translation(i: Step) -> None:
+def _double(kind: Kind, count: int) -> Callable[[LoweringStep], None]:
+    def translation(i: LoweringStep) -> None:
         if any(m in _ROUNDINGS for m in i.modifiers):
             raise Untranslated(i.instruction.text)
         sources = tuple(word for p in range(count) for word in i.double(p))
@@ -47,50 +47,50 @@ def _double(kind: Kind, count: int) -> Callable[[Step], None]:
     return translation
 
 
-def _compared(i: Step) -> tuple[int, int]:
+def _comparison(i: LoweringStep) -> tuple[int, int]:
     name = i.modifiers[0]
     unordered = name.endswith("U") and name[:-1] in _RELATIONS
     relation = _RELATIONS[name[:-1] if unordered else name]
     return relation, int(unordered)
 
 
-def _fsetp(i: Step) -> None:
+def _fsetp(i: LoweringStep) -> None:
     result = i.registers.temporary()
-    detail = (*_compared(i), int("FTZ" in i.modifiers))
+    detail = (*_comparison(i), int("FTZ" in i.modifiers))
     i.emit(Kind.FLOAT_COMPARE, (result,), (i.single(0), i.single(1)), detail)
     join_predicates(i, result, 2)
 
 
-def _dsetp(i: Step) -> None:
+def _dsetp(i: LoweringStep) -> None:
     result = i.registers.temporary()
-    i.emit(Kind.DOUBLE_COMPARE, (result,), (*i.double(0), *i.double(1)), _compared(i))
+    i.emit(Kind.DOUBLE_COMPARE, (result,), (*i.double(0), *i.double(1)), _comparison(i))
     join_predicates(i, result, 2)
 
 
-def _fsel(i: Step) -> None:
+def _fsel(i: LoweringStep) -> None:
     i.emit(Kind.SELECT, (i.target,), (i.single(0), i.single(1), i.predicate(2)))
 
 
-def _fmnmx(i: Step) -> None:
+def _fmnmx(i: LoweringStep) -> None:
     if len(i.operands) != 3 or "NAN" in i.modifiers or "XORSIGN" in i.modifiers:
         raise Untranslated(i.instruction.text)
     sources = (i.single(0), i.single(1), i.predicate(2))
     i.emit(Kind.FLOAT_MINIMUM, (i.target,), sources, (int("FTZ" in i.modifiers),))
 
 
-def _mufu(i: Step) -> None:
+def _mufu(i: LoweringStep) -> None:
     function = _FUNCTIONS[i.modifiers[0]]
     if "F16" in i.modifiers:
         raise Untranslated(i.instruction.text)
     i.emit(Kind.FLOAT_FUNCTION, (i.target,), (i.single(0),), (function,))
 
 
-def _fchk(i: Step) -> None:
+def _fchk(i: LoweringStep) -> None:
     i.operands = i.instruction.operands  # the register behind the predicate is read
     i.emit(Kind.FLOAT_CHECK, (i.result(i.operands[0]),), (i.single(1), i.single(2)))
 
 
-def _i2f(i: Step) -> None:
+def _i2f(i: LoweringStep) -> None:
     bits, signed = next((_INTEGERS[m] for m in i.modifiers if m in _INTEGERS), (32, True))
     if any(m in ("F16", "BF16") for m in i.modifiers) or i.operands[0].sign:
         raise Untranslated(i.instruction.text)
@@ -101,7 +101,7 @@ def _i2f(i: Step) -> None:
     i.emit(Kind.FROM_INTEGER, targets, source, detail)
 
 
-def _narrow(i: Step, bits: int, signed: bool) -> int:
+def _narrow(i: LoweringStep, bits: int, signed: bool) -> int:
     """A part of a word as an integer of 32 bits."""
     register, suffix = i.plain(0), i.operands[0].suffix
     if suffix.startswith((".B", ".H")):
@@ -112,7 +112,7 @@ def _narrow(i: Step, bits: int, signed: bool) -> int:
     return i.new(Kind.EXTEND, (register, i.literal(bits)), (int(signed), 0))
 
 
-def _f2i(i: Step) -> None:
+def _f2i(i: LoweringStep) -> None:
     bits, signed = next((_INTEGERS[m] for m in i.modifiers if m in _INTEGERS), (32, True))
     if any(m in ("F16", "BF16") for m in i.modifiers):
         raise Untranslated(i.instruction.text)
@@ -125,13 +125,13 @@ def _f2i(i: Step) -> None:
     )  # fmt: skip
 
 
-def _frnd(i: Step) -> None:
+def _frnd(i: LoweringStep) -> None:
     if any(m in ("F64", "F16") for m in i.modifiers):
         raise Untranslated(i.instruction.text)
     i.emit(Kind.ROUND, (i.target,), (i.single(0),), _style(i)[:2])
 
 
-def _f2f(i: Step) -> None:
+def _f2f(i: LoweringStep) -> None:
     kinds = [m for m in i.modifiers if m in ("F16", "F32", "F64", "BF16")]
     if kinds == ["F32", "F64"]:
         i.emit(Kind.NARROW, (i.target,), i.double(0), _style(i)[:1])
@@ -141,7 +141,7 @@ def _f2f(i: Step) -> None:
         raise Untranslated(i.instruction.text)
 
 
-def _hadd2(i: Step) -> None:
+def _hadd2(i: LoweringStep) -> None:
     """``HADD2.F32 R, -RZ, R4.H0_H0``: a half becomes a float."""
     zeros = [p for p, o in enumerate(i.operands) if o.name == "RZ"]
     if "F32" not in i.modifiers or len(i.operands) != 2 or len(zeros) != 1:
@@ -153,7 +153,7 @@ def _hadd2(i: Step) -> None:
     i.emit(Kind.HALF_TO_FLOAT, (i.target,), (i.plain(place),), (int("H1" in operand.suffix),))
 
 
-_Translation = Callable[[Step], None]
+_Translation = Callable[[LoweringStep], None]
 _BOTH: Mapping[str, _Translation] = {
     "FADD": _arithmetic(Kind.FLOAT_ADD, 2), "FMUL": _arithmetic(Kind.FLOAT_MULTIPLY, 2),
     "FFMA": _arithmetic(Kind.FLOAT_FUSED, 3), "FSETP": _fsetp, "FSEL": _fsel, "FMNMX": _fmnmx,

@@ -6,7 +6,7 @@ import operator
 import struct
 from collections.abc import Callable, Mapping
 
-from perfassert.frontends.machine.lowering_step import AND, Step, Untranslated
+from perfassert.frontends.machine.lowering_step import AND, LoweringStep, Untranslated
 from perfassert.kernel.machine import (
     Combining,
     Kind,
@@ -36,7 +36,7 @@ _LANES = {"SR_LANEID": "laneid", "SR_EQMASK": "lanemask_eq", "SR_LTMASK": "lanem
 _NOTHING = ("SRZ", "SR_CgaCtaId")
 
 
-def _mov(i: Step) -> None:
+def _mov(i: LoweringStep) -> None:
     if "64" in i.modifiers:
         low, high = i.pair(0)
         target = i.target_pair
@@ -46,17 +46,17 @@ def _mov(i: Step) -> None:
         i.emit(Kind.MOVE, (i.target,), (i.word(0),))
 
 
-def _r2ur(i: Step) -> None:
+def _r2ur(i: LoweringStep) -> None:
     broadcast = (1,) if "BROADCAST" in i.modifiers else ()
     i.emit(Kind.FIRST, (i.target,), (i.word(0),), broadcast)
 
 
-def _add(i: Step, places: tuple[int, ...]) -> None:
+def _add(i: LoweringStep, places: tuple[int, ...]) -> None:
     """Two or three terms; behind them the carries that ``.X`` adds."""
     if "64" in i.modifiers:
         _add_pairs(i, places)
         return
-    terms = [i.inverted(p) for p in places]
+    terms = [i.split_minus(p) for p in places]
     registers = [r for r, _ in terms] + [0] * (3 - len(terms))
     negated = sum(flag << n for n, (_, flag) in enumerate(terms))
     carries: tuple[int, ...] = ()
@@ -65,7 +65,7 @@ def _add(i: Step, places: tuple[int, ...]) -> None:
     i.emit(Kind.ADD, (i.target, *i.predicates), (*registers, *carries), (negated,))
 
 
-def _add_pairs(i: Step, places: tuple[int, ...]) -> None:
+def _add_pairs(i: LoweringStep, places: tuple[int, ...]) -> None:
     low, high = i.target_pair
     pairs = [i.pair(p) for p in places]
     flags = [int(i.operands[p].sign == "-" and i.operands[p].kind != "number") for p in places]
@@ -84,15 +84,15 @@ def _add_pairs(i: Step, places: tuple[int, ...]) -> None:
     i.emit(Kind.MOVE, (low,), (kept,))
 
 
-def _iadd3(i: Step) -> None:
+def _iadd3(i: LoweringStep) -> None:
     _add(i, (0, 1, 2))
 
 
-def _iadd(i: Step) -> None:
+def _iadd(i: LoweringStep) -> None:
     _add(i, (0, 1))
 
 
-def _imad(i: Step) -> None:
+def _imad(i: LoweringStep) -> None:
     signed = int("U32" not in i.modifiers)
     wide = "WIDE" in i.modifiers or "HI" in i.modifiers
     if any(i.operands[p].suffix.startswith((".H", ".B")) for p in (0, 1)):
@@ -110,10 +110,10 @@ def _imad(i: Step) -> None:
     i.emit(Kind.MULTIPLY_WIDE, (*targets, *out), sources, (signed,))
 
 
-def _multiply(i: Step, carry: tuple[int, ...]) -> None:
+def _multiply(i: LoweringStep, carry: tuple[int, ...]) -> None:
     """Low words; moves and sums are written as products with 0 and 1."""
     a, b = i.word(0), i.word(1)
-    c, negated = i.inverted(2)
+    c, negated = i.split_minus(2)
     if not a or not b:
         i.emit(Kind.ADD, (i.target,), (c, 0, 0, *carry), (negated,))
     elif b == i.literal(1):
@@ -122,14 +122,14 @@ def _multiply(i: Step, carry: tuple[int, ...]) -> None:
         i.emit(Kind.MULTIPLY, (i.target,), (a, b, i.word(2), *carry))
 
 
-def _lea(i: Step) -> None:
+def _lea(i: LoweringStep) -> None:
     """(a << s) + b; with ``HI`` its high word, a being a pair or sign-extended."""
     if "64" in i.modifiers:
         raise Untranslated(i.instruction.text)
     high = "HI" in i.modifiers
     extended = "SX32" in i.modifiers
-    a, minus = (i.word(0), 0) if high else i.inverted(0)
-    b, negated = i.inverted(1)
+    a, minus = (i.word(0), 0) if high else i.split_minus(0)
+    b, negated = i.split_minus(1)
     place = 3 if high and not extended else 2
     amount = i.word(place)
     above = 0
@@ -142,7 +142,7 @@ def _lea(i: Step) -> None:
     i.emit(Kind.ADD, (i.target, *i.predicates), (shifted, b, 0, *carries), (minus | negated << 1,))
 
 
-def _lop3(i: Step) -> None:
+def _lop3(i: LoweringStep) -> None:
     numbers = [o.value for o in i.operands if o.kind == "number"]
     place = 3 if i.operands[3].kind == "number" else 2
     words = tuple(i.word(p) for p in range(3))
@@ -159,20 +159,20 @@ def _lop3(i: Step) -> None:
     i.emit(Kind.MOVE, (target,), (value,))
 
 
-def _lop(i: Step) -> None:
+def _lop(i: LoweringStep) -> None:
     table = {"AND": AND, "OR": _OR, "XOR": 0x3C, "PASS_B": 0xCC}
     name = next(m for m in i.modifiers if m in table)
     i.emit(Kind.LOGIC, (i.target,), (i.word(0), i.word(1), 0), (table[name],))
 
 
-def _shf(i: Step) -> None:
+def _shf(i: LoweringStep) -> None:
     m = i.modifiers
     bits = 64 if "U64" in m or "S64" in m else 32
     detail = (int(m[0] == "R"), int("W" in m), bits, int("S32" in m or "S64" in m), int("HI" in m))
     i.emit(Kind.SHIFT, (i.target,), (i.word(0), i.word(1), i.word(2)), detail)
 
 
-def _select_words(i: Step) -> None:
+def _select_words(i: LoweringStep) -> None:
     if "64" in i.modifiers:
         chosen = i.predicate(2)
         low, high = i.target_pair
@@ -184,14 +184,14 @@ def _select_words(i: Step) -> None:
         i.emit(Kind.SELECT, (i.target,), (i.word(0), i.word(1), i.predicate(2)))
 
 
-def _minmax(i: Step) -> None:
+def _minmax(i: LoweringStep) -> None:
     if "U64" in i.modifiers or "S64" in i.modifiers:
         _minmax_pairs(i)
     else:
         _extreme(i, i.word(0), i.word(1), i.predicate(2))
 
 
-def _minmax_pairs(i: Step) -> None:
+def _minmax_pairs(i: LoweringStep) -> None:
     first, second = i.pair(0), i.pair(1)
     detail = (Relation.LT, int("S64" in i.modifiers))
     below = i.new(Kind.COMPARE_WIDE, (*first, *second), detail)
@@ -202,14 +202,14 @@ def _minmax_pairs(i: Step) -> None:
     i.emit(Kind.MOVE, (low,), (kept,))
 
 
-def _add_minmax(i: Step) -> None:
+def _add_minmax(i: LoweringStep) -> None:
     """min(a + b, c), or max."""
-    (a, first), (b, second) = i.inverted(0), i.inverted(1)
+    (a, first), (b, second) = i.split_minus(0), i.split_minus(1)
     total = i.new(Kind.ADD, (a, b, 0), (first | second << 1,))
     _extreme(i, total, i.word(2), i.predicate(3))
 
 
-def _minmax3(i: Step) -> None:
+def _minmax3(i: LoweringStep) -> None:
     if len(i.operands) != 4:
         raise Untranslated(i.instruction.text)
     least = i.predicate(3)
@@ -217,7 +217,7 @@ def _minmax3(i: Step) -> None:
     _extreme(i, two, i.word(2), least)
 
 
-def _extreme(i: Step, left: int, right: int, least: int) -> None:
+def _extreme(i: LoweringStep, left: int, right: int, least: int) -> None:
     """The smaller one of two words, or the larger one; with ``RELU`` 0 at least."""
     if any(m in ("U16x2", "S16x2", "64") for m in i.modifiers):
         raise Untranslated(i.instruction.text)
@@ -227,7 +227,7 @@ def _extreme(i: Step, left: int, right: int, least: int) -> None:
     i.emit(Kind.MINIMUM, (i.target,), (left, right, least), signed)
 
 
-def _isetp(i: Step) -> None:
+def _isetp(i: LoweringStep) -> None:
     m = i.modifiers
     relation = _RELATIONS[m[0]]
     signed = int("U32" not in m and "U64" not in m)
@@ -242,24 +242,24 @@ def _isetp(i: Step) -> None:
     join_predicates(i, result, 2)
 
 
-def join_predicates(i: Step, result: int, place: int) -> None:
+def join_predicates(i: LoweringStep, result: int, place: int) -> None:
     """The first target is ``result op p``, the second ``!result op p``."""
     join = next(m for m in i.modifiers[1:] if m in _JOIN)
     extra = i.predicate(place)
     first, second = (*i.predicates, -1)[:2]
     inverse = i.new(Kind.LOGIC, (result, i.literal(1), 0), (0x3C,)) if second >= 0 else -1
-    kept = i.new(Kind.DECIDE, (result, extra, 0), (_joined(join),))
+    kept = i.new(Kind.DECIDE, (result, extra, 0), (_join_table(join),))
     if second >= 0:
-        i.emit(Kind.DECIDE, (second,), (inverse, extra, 0), (_joined(join),))
+        i.emit(Kind.DECIDE, (second,), (inverse, extra, 0), (_join_table(join),))
     i.emit(Kind.MOVE, (first,), (kept,))
 
 
-def _joined(join: str) -> int:
+def _join_table(join: str) -> int:
     function = _JOIN[join]
     return sum(function(row >> 2 & 1, row >> 1 & 1) << row for row in range(8))
 
 
-def _plop3(i: Step) -> None:
+def _plop3(i: LoweringStep) -> None:
     tables = [o.value for o in i.operands if o.kind == "number"]
     inputs = tuple(i.predicate(p) for p in range(3))
     kept = [i.new(Kind.DECIDE, inputs, (table,)) for table in tables[: len(i.predicates)]]
@@ -267,7 +267,7 @@ def _plop3(i: Step) -> None:
         i.emit(Kind.MOVE, (predicate,), (value,))
 
 
-def _psetp(i: Step) -> None:
+def _psetp(i: LoweringStep) -> None:
     inner, outer = (_JOIN[m] for m in i.modifiers[:2])
     inputs = tuple(i.predicate(p) for p in range(3))
     rows = [(r >> 2 & 1, r >> 1 & 1, r & 1) for r in range(8)]
@@ -280,39 +280,39 @@ def _psetp(i: Step) -> None:
         i.emit(Kind.MOVE, (predicate,), (value,))
 
 
-def _prmt(i: Step) -> None:
+def _prmt(i: LoweringStep) -> None:
     if i.modifiers:
         raise Untranslated(i.instruction.text)
     i.emit(Kind.PERMUTE, (i.target,), (i.word(0), i.word(1), i.word(2)))
 
 
-def _popc(i: Step) -> None:
+def _popc(i: LoweringStep) -> None:
     i.emit(Kind.COUNT_BITS, (i.target,), (i.word(0),))
 
 
-def _flo(i: Step) -> None:
+def _flo(i: LoweringStep) -> None:
     detail = (int("U32" not in i.modifiers), int("SH" in i.modifiers))
     i.emit(Kind.FIND_BIT, (i.target,), (i.word(0),), detail)
 
 
-def _brev(i: Step) -> None:
+def _brev(i: LoweringStep) -> None:
     i.emit(Kind.REVERSE_BITS, (i.target,), (i.word(0),))
 
 
-def _bmsk(i: Step) -> None:
+def _bmsk(i: LoweringStep) -> None:
     i.emit(Kind.BIT_FIELD, (i.target,), (i.word(0), i.word(1)), (int("W" in i.modifiers),))
 
 
-def _sgxt(i: Step) -> None:
+def _sgxt(i: LoweringStep) -> None:
     detail = (int("U32" not in i.modifiers), int("W" in i.modifiers))
     i.emit(Kind.EXTEND, (i.target,), (i.word(0), i.word(1)), detail)
 
 
-def _iabs(i: Step) -> None:
+def _iabs(i: LoweringStep) -> None:
     i.emit(Kind.ABSOLUTE, (i.target,), (i.word(0),))
 
 
-def _idp(i: Step) -> None:
+def _idp(i: LoweringStep) -> None:
     """Sums of products: of four bytes each, or of two halves with two of the four bytes."""
     first, second = (m for m in i.modifiers if m in ("S8", "U8", "S16", "U16"))
     signed = (int(first[0] == "S"), int(second[0] == "S"))
@@ -321,19 +321,19 @@ def _idp(i: Step) -> None:
         return
     total, start = i.word(2), 16 if "HI" in i.modifiers else 0
     for n in range(2):
-        half = _field(i, i.word(0), 16 * n, 16, signed[0])
-        byte = _field(i, i.word(1), start + 8 * n, 8, signed[1])
+        half = _extract_field(i, i.word(0), 16 * n, 16, signed[0])
+        byte = _extract_field(i, i.word(1), start + 8 * n, 8, signed[1])
         total = i.new(Kind.MULTIPLY, (half, byte, total, 0))
     i.emit(Kind.MOVE, (i.target,), (total,))
 
 
-def _field(i: Step, word: int, start: int, width: int, signed: int) -> int:
+def _extract_field(i: LoweringStep, word: int, start: int, width: int, signed: int) -> int:
     """So many bits of a word, as a number."""
     shifted = i.new(Kind.SHIFT, (word, i.literal(start), 0), (1, 0, 64, 0, 0))
     return i.new(Kind.EXTEND, (shifted, i.literal(width)), (signed, 0))
 
 
-def _hfma2(i: Step) -> None:
+def _hfma2(i: LoweringStep) -> None:
     """``HFMA2.MMA R, -RZ, RZ, a, b`` builds a word out of two halves."""
     registers = [o for o in i.operands if o.kind == "register"]
     if len(i.operands) != 4 or [o.name for o in registers] != ["RZ", "RZ"]:
@@ -349,7 +349,7 @@ def _half(text: str) -> int:
     return packed
 
 
-def _s2r(i: Step) -> None:
+def _s2r(i: LoweringStep) -> None:
     name = i.operands[0].name
     if name in _NOTHING:
         value = 0
@@ -366,7 +366,7 @@ def _s2r(i: Step) -> None:
         i.emit(Kind.MOVE, i.target_pair[1:], (0,))
 
 
-def _vote(i: Step) -> None:
+def _vote(i: LoweringStep) -> None:
     operands = i.instruction.operands
     mode = {"ALL": Voting.ALL, "ANY": Voting.ANY, "EQ": Voting.EQUAL}[i.modifiers[0]]
     register = [i.result(o) for o in operands[:1] if o.kind == "register"]
@@ -376,21 +376,21 @@ def _vote(i: Step) -> None:
     i.emit(Kind.VOTE, targets, (i.predicate(len(operands) - 1),), (mode,))
 
 
-def _shfl(i: Step) -> None:
+def _shfl(i: LoweringStep) -> None:
     modes = {"IDX": Shuffling.INDEX, "UP": Shuffling.UP, "DOWN": Shuffling.DOWN,
              "BFLY": Shuffling.BUTTERFLY}  # fmt: skip
     sources = (i.word(0), i.word(1), i.word(2))
     i.emit(Kind.SHUFFLE, (i.target, *i.predicates[:1]), sources, (modes[i.modifiers[0]],))
 
 
-def _match(i: Step) -> None:
+def _match(i: LoweringStep) -> None:
     wide = "U64" in i.modifiers
     sources = i.pair(0) if wide else (i.word(0), 0)
     predicate = i.predicates[:1] or (-1,)
     i.emit(Kind.MATCH, (i.target, *predicate), sources, (int("ALL" in i.modifiers),))
 
 
-def _redux(i: Step) -> None:
+def _redux(i: LoweringStep) -> None:
     modes = {"SUM": Combining.ADD, "MIN": Combining.MIN, "MAX": Combining.MAX,
              "AND": Combining.AND, "OR": Combining.OR, "XOR": Combining.XOR}  # fmt: skip
     mode = next((modes[m] for m in i.modifiers if m in modes), Combining.AND)
@@ -399,7 +399,7 @@ def _redux(i: Step) -> None:
     i.emit(Kind.REDUCE, (i.target,), (i.word(0),), (mode, int("S32" in i.modifiers)))
 
 
-def _p2r(i: Step) -> None:
+def _p2r(i: LoweringStep) -> None:
     mask = i.operands[-1].value
     names = ["P" + str(n) for n in range(7)] if i.operands[0].name == "PR" else []
     if not names or "B1" in i.modifiers or "B2" in i.modifiers or "B3" in i.modifiers:
@@ -407,12 +407,12 @@ def _p2r(i: Step) -> None:
     value = i.new(Kind.LOGIC, (i.word(1), i.literal(~mask), 0), (AND,))
     for n, name in enumerate(names):
         if mask >> n & 1:
-            register = i.registers.named(name)
+            register = i.registers.number_of(name)
             value = i.new(Kind.MULTIPLY, (register, i.literal(1 << n), value, 0))
     i.emit(Kind.MOVE, (i.target,), (value,))
 
 
-def _r2p(i: Step) -> None:
+def _r2p(i: LoweringStep) -> None:
     operands = i.instruction.operands
     i.operands = operands
     suffix = operands[1].suffix
@@ -422,18 +422,18 @@ def _r2p(i: Step) -> None:
         if mask >> n & 1:
             lifted = i.new(Kind.SHIFT, (source, i.literal(n + shift), 0), (1, 0, 64, 0, 0))
             i.emit(
-                Kind.LOGIC, (i.registers.named(f"P{n}"),), (lifted, i.literal(1), 0), (AND,)
+                Kind.LOGIC, (i.registers.number_of(f"P{n}"),), (lifted, i.literal(1), 0), (AND,)
             )  # fmt: skip
 
 
-def _elect(i: Step) -> None:
+def _elect(i: LoweringStep) -> None:
     lane = i.registers.special("laneid")
     first = i.new(Kind.FIRST, (lane,))
     predicate = next(o for o in i.instruction.operands if o.kind == "predicate")
     i.emit(Kind.COMPARE, (i.result(predicate),), (lane, first), (Relation.EQ, 0))
 
 
-_Translation = Callable[[Step], None]
+_Translation = Callable[[LoweringStep], None]
 _BOTH: Mapping[str, _Translation] = {
     "MOV": _mov, "IADD3": _iadd3, "IADD": _iadd, "VIADD": _iadd, "IMAD": _imad, "LEA": _lea,
     "LOP3": _lop3, "LOP": _lop, "SHF": _shf, "SEL": _select_words, "IMNMX": _minmax,

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from perfassert.frontends.machine.barriers import barrier_operands
 from perfassert.frontends.machine.bulk_copies import copy_operands
-from perfassert.frontends.machine.lowering_step import Step, Untranslated
+from perfassert.frontends.machine.lowering_step import LoweringStep, Untranslated
 from perfassert.frontends.machine.matrix import descriptor_operands
 from perfassert.frontends.machine.sass import Instruction, Operand
-from perfassert.kernel.machine import Combining, Kind, Memory, Micro, Relation, Space
+from perfassert.kernel.machine import Combining, Kind, MemoryOperand, Micro, Relation, Space
 
 _BYTES = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "96": 12, "128": 16, "256": 32}
 _SPACES = {"G": Space.GLOBAL, "S": Space.SHARED, "L": Space.LOCAL}
@@ -23,7 +23,7 @@ _KINDS = {"ST": Kind.STORE, "ATOM": Kind.ATOMIC, "RED": Kind.ATOMIC}
 _FLOATS = frozenset(("F32", "F16x2", "F64", "BF16_V2", "F16", "F32x2"))
 
 
-def _space(i: Step) -> Space:
+def _space(i: LoweringStep) -> Space:
     """``LDG``, ``STS``, ``ATOMG``, …; without a letter the address is generic."""
     base = i.instruction.base
     if base in ("RED", "REDG"):
@@ -33,11 +33,13 @@ def _space(i: Step) -> Space:
     return _SPACES.get(base[-1] if base[:-1] in ("LD", "ST", "ATOM") else "", Space.GENERIC)
 
 
-def _bytes(i: Step) -> int:
+def _bytes(i: LoweringStep) -> int:
     return next((_BYTES[m] for m in i.modifiers if m in _BYTES), 4)
 
 
-def _address(i: Step, operand: Operand, wide: bool) -> tuple[tuple[int, ...], int, int]:
+def _address_operands(
+    i: LoweringStep, operand: Operand, wide: bool
+) -> tuple[tuple[int, ...], int, int]:
     """The pairs ``a`` and ``b``, then offset and scale of ``a``."""
     lanes = [0, 0]
     warp = [0, 0]
@@ -59,32 +61,32 @@ def _address(i: Step, operand: Operand, wide: bool) -> tuple[tuple[int, ...], in
     return (*lanes, *warp), offset, scale
 
 
-def _memory_operands(i: Step) -> list[Operand]:
+def _memory_operands(i: LoweringStep) -> list[Operand]:
     return [o for o in i.instruction.operands if o.kind == "memory"]
 
 
-def _load(i: Step) -> None:
+def _load(i: LoweringStep) -> None:
     space, size = _space(i), _bytes(i)
     wide = space in (Space.GLOBAL, Space.GENERIC)
-    sources, offset, scale = _address(i, _memory_operands(i)[0], wide)
+    sources, offset, scale = _address_operands(i, _memory_operands(i)[0], wide)
     signed = any(m in ("S8", "S16") for m in i.modifiers)
-    memory = Memory(space, size, offset, scale, signed)
+    memory = MemoryOperand(space, size, offset, scale, signed)
     targets = i.target_words(max(size // 4, 1))
     i.operations.append(Micro(Kind.LOAD, targets, sources, (), memory))
 
 
-def _store(i: Step) -> None:
+def _store(i: LoweringStep) -> None:
     space, size = _space(i), _bytes(i)
     wide = space in (Space.GLOBAL, Space.GENERIC)
     operand = _memory_operands(i)[0]
-    sources, offset, scale = _address(i, operand, wide)
+    sources, offset, scale = _address_operands(i, operand, wide)
     place = next(p for p, o in enumerate(i.operands) if o is operand) + 1
     data = i.data(place, max(size // 4, 1))
-    memory = Memory(space, size, offset, scale)
+    memory = MemoryOperand(space, size, offset, scale)
     i.operations.append(Micro(Kind.STORE, (), (*sources, *data), (), memory))
 
 
-def _load_constant(i: Step) -> None:
+def _load_constant(i: LoweringStep) -> None:
     operand = i.operands[0]
     size = _bytes(i)
     words = max(size // 4, 1)
@@ -105,19 +107,19 @@ def _load_constant(i: Step) -> None:
         return
     if len(operand.parts) > 1 or any(p.kind != "register" for p in operand.parts):
         raise Untranslated(operand.text)
-    index = i.registers.named(operand.parts[0].name) if operand.parts else 0
-    memory = Memory(Space.CONSTANT, size, operand.value, 1, signed, operand.bank)
+    index = i.registers.number_of(operand.parts[0].name) if operand.parts else 0
+    memory = MemoryOperand(Space.CONSTANT, size, operand.value, 1, signed, operand.bank)
     i.operations.append(Micro(Kind.LOAD, targets, (index, 0, 0, 0), (), memory))
 
 
-def _atomic(i: Step) -> None:
+def _atomic(i: LoweringStep) -> None:
     """``ATOM``: reads, combines, writes; ``RED`` returns nothing."""
     base = i.instruction.base
     space = _space(i)
     combine, exact = _combine(i)
     wide = space in (Space.GLOBAL, Space.GENERIC)
     operand = _memory_operands(i)[0]
-    sources, offset, scale = _address(i, operand, wide)
+    sources, offset, scale = _address_operands(i, operand, wide)
     words = 2 if any(m in ("64", "U64", "S64", "F64") for m in i.modifiers) else 1
     place = next(p for p, o in enumerate(i.operands) if o is operand) + 1
     data: tuple[int, ...]
@@ -127,7 +129,7 @@ def _atomic(i: Step) -> None:
         count = 2 if combine is Combining.COMPARE_SWAP else 1
         data = tuple(w for n in range(count) for w in i.data(place + n, words))
     returned = not base.startswith("RED")
-    memory = Memory(
+    memory = MemoryOperand(
         space, 4 * words, offset, scale,
         combine=combine if exact else None,
         combine_signed=any(m in ("S32", "S64") for m in i.modifiers),
@@ -147,7 +149,7 @@ def _atomic(i: Step) -> None:
     i.operations.append(Micro(Kind.ATOMIC, targets, (*sources, *data), (), memory))
 
 
-def _combine(i: Step) -> tuple[Combining, bool]:
+def _combine(i: LoweringStep) -> tuple[Combining, bool]:
     """What is combined, and whether the engine can."""
     combine = next(_COMBINES[m] for m in i.modifiers if m in _COMBINES)
     floats = _FLOATS.intersection(i.modifiers)
@@ -156,39 +158,39 @@ def _combine(i: Step) -> tuple[Combining, bool]:
     return combine, not floats
 
 
-def _copy(i: Step) -> None:
+def _copy(i: LoweringStep) -> None:
     """``LDGSTS``: from global to shared memory."""
     target, source = _memory_operands(i)
     size = _bytes(i)
     words = tuple(i.registers.temporary() for _ in range(size // 4))
-    origin, offset, scale = _address(i, source, True)
-    memory = Memory(Space.GLOBAL, size, offset, scale, asynchronous=True)
+    origin, offset, scale = _address_operands(i, source, True)
+    memory = MemoryOperand(Space.GLOBAL, size, offset, scale, asynchronous=True)
     if any(o.kind == "predicate" and o.name[-1] != "T" for o in i.instruction.operands):
         raise Untranslated(i.instruction.text)
     i.operations.append(Micro(Kind.LOAD, words, origin, (), memory))
-    place, offset, scale = _address(i, target, False)
-    memory = Memory(Space.SHARED, size, offset, scale, asynchronous=True)
+    place, offset, scale = _address_operands(i, target, False)
+    memory = MemoryOperand(Space.SHARED, size, offset, scale, asynchronous=True)
     i.operations.append(Micro(Kind.STORE, (), (*place, *words), (), memory))
 
 
-def _cache_control(i: Step) -> None:
+def _cache_control(i: LoweringStep) -> None:
     """``CCTL.PF2`` touches what it prefetches; the others only what caches hold."""
     if not {"PF1", "PF2"}.isdisjoint(i.modifiers):
-        sources, offset, scale = _address(i, _memory_operands(i)[0], True)
-        memory = Memory(Space.GLOBAL, 1, offset, scale)
+        sources, offset, scale = _address_operands(i, _memory_operands(i)[0], True)
+        memory = MemoryOperand(Space.GLOBAL, 1, offset, scale)
         i.operations.append(Micro(Kind.LOAD, (i.registers.temporary(),), sources, (), memory))
 
 
-def _load_matrix(i: Step) -> None:
+def _load_matrix(i: LoweringStep) -> None:
     """Each of the first 8, 16 or 32 lanes names a row of 16 bytes."""
-    sources, offset, scale = _address(i, _memory_operands(i)[0], False)
+    sources, offset, scale = _address_operands(i, _memory_operands(i)[0], False)
     count = _matrices(i)
-    memory = Memory(Space.SHARED, _ROW, offset, scale)
+    memory = MemoryOperand(Space.SHARED, _ROW, offset, scale)
     targets = i.target_words(count)
     i.operations.append(Micro(Kind.MATRIX_LOAD, targets, sources, (8 * count,), memory))
 
 
-MEMORY: Mapping[str, Callable[[Step], None]] = {
+MEMORY: Mapping[str, Callable[[LoweringStep], None]] = {
     **dict.fromkeys(("LDG", "LDS", "LDL", "LD"), _load),
     **dict.fromkeys(("STG", "STS", "STL", "ST"), _store),
     **dict.fromkeys(("LDC", "ULDC", "LDCU"), _load_constant),
@@ -204,7 +206,7 @@ def sleep_operands(instruction: Instruction) -> tuple[Operand, ...]:
     return instruction.operands[-1:] if instruction.base == "NANOSLEEP" else ()
 
 
-def inputs(i: Step) -> tuple[Micro, ...]:
+def inputs(i: LoweringStep) -> tuple[Micro, ...]:
     """What analyses ask of an instruction: the operands of barriers, bulk copies, descriptors and
     sleeps, else what it accesses; of a copy the global side first."""
     instruction = i.instruction
@@ -215,12 +217,12 @@ def inputs(i: Step) -> tuple[Micro, ...]:
     if own:
         return tuple(_input(i, operand) for operand in own)
     if instruction.base in (*MEMORY, "STSM") and any(o.kind is Kind.UNKNOWN for o in i.operations):
-        return tuple(_access(i, operand) for operand in reversed(_memory_operands(i)))
+        return tuple(_untranslated_access(i, operand) for operand in reversed(_memory_operands(i)))
     accesses = (o for o in i.operations if o.memory is not None and o.kind is not Kind.UNKNOWN)
     return tuple(replace(o, targets=(), sources=o.sources[:_ADDRESS]) for o in accesses)
 
 
-def _access(i: Step, operand: Operand) -> Micro:
+def _untranslated_access(i: LoweringStep, operand: Operand) -> Micro:
     """Of an instruction without a translation."""
     base = i.instruction.base
     space, size = _space(i), _bytes(i)
@@ -232,29 +234,31 @@ def _access(i: Step, operand: Operand) -> Micro:
         first = operand is _memory_operands(i)[0]
         space, kind = (Space.SHARED, Kind.STORE) if first else (Space.GLOBAL, Kind.LOAD)
     try:
-        sources, offset, scale = _address(i, operand, space in (Space.GLOBAL, Space.GENERIC))
+        sources, offset, scale = _address_operands(
+            i, operand, space in (Space.GLOBAL, Space.GENERIC)
+        )
     except Untranslated:
         sources, offset, scale = (_unknown_word(i, operand), 0, 0, 0), 0, 1
-    memory = Memory(space, size, offset, scale, returned=not base.startswith("RED"))
+    memory = MemoryOperand(space, size, offset, scale, returned=not base.startswith("RED"))
     return Micro(kind, (), sources, detail, memory)
 
 
-def _input(i: Step, operand: Operand) -> Micro:
+def _input(i: LoweringStep, operand: Operand) -> Micro:
     """A word; or an address in shared memory, of which nothing is accessed."""
     try:
         if operand.kind != "memory":
             i.operands = (operand,)
             return Micro(Kind.MOVE, (), (i.word(0),))
-        sources, offset, scale = _address(i, operand, False)
-        return Micro(Kind.LOAD, (), sources, (), Memory(Space.SHARED, 0, offset, scale))
+        sources, offset, scale = _address_operands(i, operand, False)
+        return Micro(Kind.LOAD, (), sources, (), MemoryOperand(Space.SHARED, 0, offset, scale))
     except Untranslated:
         return Micro(Kind.MOVE, (), (_unknown_word(i, operand),))
 
 
-def _unknown_word(i: Step, operand: Operand) -> int:
+def _unknown_word(i: LoweringStep, operand: Operand) -> int:
     """A register of which nobody knows what it holds."""
     return i.registers.special(f"operand {operand.text}")
 
 
-def _matrices(i: Step) -> int:
+def _matrices(i: LoweringStep) -> int:
     return int(i.modifiers[-1]) if i.modifiers[-1] in ("2", "4") else 1

@@ -14,15 +14,15 @@ from perfassert.frontends.machine.lower_control import CONTROL
 from perfassert.frontends.machine.lower_floats import FLOAT
 from perfassert.frontends.machine.lower_integers import INTEGER
 from perfassert.frontends.machine.lower_memory import MEMORY, inputs
-from perfassert.frontends.machine.lowering_step import Registers, Step, Untranslated
-from perfassert.frontends.machine.registers import defined, descriptors, used
+from perfassert.frontends.machine.lowering_step import LoweringStep, Registers, Untranslated
+from perfassert.frontends.machine.registers import descriptors, read_registers, written_registers
 from perfassert.frontends.machine.sass import Instruction, Listing, parse_listing
 from perfassert.frontends.toolchain.binary import Binary
 from perfassert.kernel.machine import (
     Kind,
     MachineCode,
     MachineInstruction,
-    Memory,
+    MemoryOperand,
     Micro,
     ParameterSlot,
     Space,
@@ -41,7 +41,7 @@ _GRANTED = ("SYNCS", "USETMAXREG", "UTCATOMSWS")
 _JUMPS = frozenset("BRA BRX BRXU JMP JMX JMXU CALL RET BSSY BSYNC WARPSYNC BREAK BAR".split())
 _GLOBAL_WRITES = frozenset("STG ST RED REDG ATOMG ATOM UTMASTG UTMAREDG SUST UBLKRED".split())
 _SHARED_WRITES = frozenset("STS STSM ATOMS LDGSTS UBLKCP UTMALDG SYNCS ARRIVES LDS ATOM ST".split())
-_TABLE: Mapping[str, Callable[[Step], None]] = {**INTEGER, **FLOAT, **MEMORY, **CONTROL}
+_TABLE: Mapping[str, Callable[[LoweringStep], None]] = {**INTEGER, **FLOAT, **MEMORY, **CONTROL}
 
 
 def executable(binary: Binary) -> MachineCode:
@@ -65,7 +65,7 @@ def _machine_code(binary: Binary, listing: Listing) -> MachineCode:
     registers = Registers()
     notes: dict[str, None] = {}
     instructions = tuple(
-        _translated(i, addresses, listing, registers, notes) for i in listing.instructions
+        _translate(i, addresses, listing, registers, notes) for i in listing.instructions
     )
     number = int("".join(filter(str.isdigit, binary.arch)) or 0)
     block, grid, stack = (0x360, 0x370, 0x37C) if number >= 100 else (0, 12, 0x28)
@@ -76,8 +76,10 @@ def _machine_code(binary: Binary, listing: Listing) -> MachineCode:
         uniform=frozenset(registers.uniform),
         presets=registers.presets,
         entries={address: i for i, address in enumerate(addresses)},
-        landings=_within(listing.labels.values(), listing),
-        returns=_within((i.index + 1 for i in listing.instructions if i.base == "CALL"), listing),
+        landings=_valid_places(listing.labels.values(), listing),
+        returns=_valid_places(
+            (i.index + 1 for i in listing.instructions if i.base == "CALL"), listing
+        ),
         parameters=tuple(ParameterSlot(base + p.offset, p.size) for p in binary.parameters),
         banks=binary.constants,
         unset=tuple(UnsetConstant(u.bank, u.offset, u.size) for u in binary.unset),
@@ -92,7 +94,7 @@ def _machine_code(binary: Binary, listing: Listing) -> MachineCode:
     )
 
 
-def _within(places: Iterable[int], listing: Listing) -> frozenset[int]:
+def _valid_places(places: Iterable[int], listing: Listing) -> frozenset[int]:
     return frozenset(n for n in places if n < len(listing.instructions))
 
 
@@ -108,18 +110,18 @@ def code_addresses(listing: Listing) -> list[int]:
     return addresses
 
 
-def _translated(
+def _translate(
     instruction: Instruction,
     addresses: list[int],
     listing: Listing,
     registers: Registers,
     notes: dict[str, None],
 ) -> MachineInstruction:
-    step = Step(instruction, registers, listing, addresses)
+    step = LoweringStep(instruction, registers, listing, addresses)
     guard, holds = -1, 1
     if instruction.guard is not None and instruction.guard != ("PT", False):
         name, negated = instruction.guard
-        guard, holds = registers.named(name), int(not negated)
+        guard, holds = registers.number_of(name), int(not negated)
     translate = _TABLE.get(instruction.base)
     try:
         if translate is None:
@@ -130,8 +132,8 @@ def _translated(
         reads = descriptors(instruction)
     except _NOT_KNOWN:
         notes.setdefault(f"{instruction.opcode} is not executed; what it writes is unknown")
-        step.operations = _unknown(instruction, step)
-        reads = used(instruction)
+        step.operations = _unknown_operations(instruction, step)
+        reads = read_registers(instruction)
     return MachineInstruction(
         instruction.address,
         tuple(step.operations),
@@ -140,13 +142,13 @@ def _translated(
         instruction.span,
         instruction.text,
         inputs(step),
-        tuple(map(registers.named, reads)),
+        tuple(map(registers.number_of, reads)),
     )
 
 
-def _unknown(instruction: Instruction, step: Step) -> list[Micro]:
+def _unknown_operations(instruction: Instruction, step: LoweringStep) -> list[Micro]:
     """What stands for an instruction without a translation."""
-    targets = tuple(map(step.registers.named, defined(instruction)))
+    targets = tuple(map(step.registers.number_of, written_registers(instruction)))
     if instruction.base in _GRANTED:
         expected = [Micro(Kind.UNKNOWN, step.predicates, (), (1,) * len(step.predicates))]
         rest = tuple(t for t in targets if t not in step.predicates)
@@ -154,7 +156,7 @@ def _unknown(instruction: Instruction, step: Step) -> list[Micro]:
     if instruction.base in _JUMPS:
         return [Micro(Kind.LOST)]
     if instruction.base in _GLOBAL_WRITES:
-        return [Micro(Kind.UNKNOWN, targets, memory=Memory(Space.GLOBAL, 0))]
+        return [Micro(Kind.UNKNOWN, targets, memory=MemoryOperand(Space.GLOBAL, 0))]
     if instruction.base in _SHARED_WRITES:
-        return [Micro(Kind.UNKNOWN, targets, memory=Memory(Space.SHARED, 0))]
+        return [Micro(Kind.UNKNOWN, targets, memory=MemoryOperand(Space.SHARED, 0))]
     return [Micro(Kind.UNKNOWN, targets)]

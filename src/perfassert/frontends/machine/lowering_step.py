@@ -7,7 +7,7 @@ import struct
 
 from perfassert.frontends.machine.registers import consecutive_registers, results
 from perfassert.frontends.machine.sass import Instruction, Listing, Operand
-from perfassert.kernel.machine import Kind, Micro, Preset, Source
+from perfassert.kernel.machine import Kind, Micro, Preset, PresetSource
 
 XOR, AND = 0x3C, 0xC0  # truth tables of a and b
 _SIGN = 1 << 31
@@ -45,7 +45,7 @@ class Registers:
         """What is filled before the first instruction."""
         return tuple(self._presets)
 
-    def named(self, name: str) -> int:
+    def number_of(self, name: str) -> int:
         """``R4``, ``P0``, ``UR7``, ``B1``, …"""
         if name in _ZEROS:
             return 0
@@ -61,15 +61,17 @@ class Registers:
         word = value & 0xFFFFFFFF
         if not word:
             return 0
-        return self._filled(("literal", word), Source.LITERAL, word)
+        return self._preset_register(("literal", word), PresetSource.LITERAL, word)
 
     def constant(self, bank: int, offset: int) -> int:
         """The word at ``offset`` of a constant bank."""
-        return self._filled(("constant", bank, offset), Source.CONSTANT, offset, bank)
+        return self._preset_register(
+            ("constant", bank, offset), PresetSource.CONSTANT, offset, bank
+        )
 
     def special(self, name: str) -> int:
         """What the launch, not the program, says: ``threadIdx.x``, ``laneid``, …"""
-        return self._filled(("special", name), Source.SPECIAL, name=name)
+        return self._preset_register(("special", name), PresetSource.SPECIAL, name=name)
 
     def temporary(self) -> int:
         """A register that no other instruction reads."""
@@ -84,8 +86,8 @@ class Registers:
         self._temporary = 0
         self._uniform = uniform
 
-    def _filled(
-        self, key: object, source: Source, value: int = 0, bank: int = 0, name: str = ""
+    def _preset_register(
+        self, key: object, source: PresetSource, value: int = 0, bank: int = 0, name: str = ""
     ) -> int:
         known = self._numbers.get(key)
         number = self._number(key) if known is None else known
@@ -100,7 +102,7 @@ class Registers:
         return self._numbers[key]
 
 
-class Step:
+class LoweringStep:
     """What a translation sees; it appends to ``operations``."""
 
     def __init__(
@@ -148,7 +150,7 @@ class Step:
         """Consecutive registers from ``operand`` on, as targets."""
         if operand.name in _ZEROS:
             return (-1,) * count
-        return tuple(map(self.registers.named, consecutive_registers(operand.name, count)))
+        return tuple(map(self.registers.number_of, consecutive_registers(operand.name, count)))
 
     @property
     def predicates(self) -> tuple[int, ...]:
@@ -159,7 +161,7 @@ class Step:
         """A written operand's number."""
         if operand.name in _ZEROS or operand.name in _TRUE:
             return -1
-        return self.registers.named(operand.name)
+        return self.registers.number_of(operand.name)
 
     def missing_results(self) -> tuple[int, ...]:
         """Results that no operation computes: an operand list that the translation does not know
@@ -183,7 +185,7 @@ class Step:
             return self.new(Kind.LOGIC, (register, self.literal(-1), 0), (XOR,))
         return self.new(Kind.ADD, (register, 0, 0), (1,))
 
-    def inverted(self, place: int) -> tuple[int, int]:
+    def split_minus(self, place: int) -> tuple[int, int]:
         """The operand without a minus, and 1 where it had one."""
         if self.operands[place].sign == "-" and self.operands[place].kind != "number":
             return self.plain(place), 1
@@ -193,7 +195,7 @@ class Step:
         """The operand's word without its sign."""
         operand = self.operands[place]
         if operand.kind == "register":
-            return self.registers.named(operand.name)
+            return self.registers.number_of(operand.name)
         if operand.kind == "number":
             return self.literal(operand.value)
         if operand.kind == "constant":
@@ -234,7 +236,7 @@ class Step:
         operand = self.operands[place]
         if operand.name in _TRUE:
             return 0 if operand.sign else self.literal(1)
-        register = self.registers.named(operand.name)
+        register = self.registers.number_of(operand.name)
         if not operand.sign:
             return register
         return self.new(Kind.LOGIC, (register, self.literal(1), 0), (XOR,))
@@ -255,7 +257,7 @@ class Step:
         """A double operand, sign and bars applied."""
         operand = self.operands[place]
         if operand.kind in ("float", "special", "number"):
-            bits = struct.unpack("<Q", struct.pack("<d", _number(operand)))[0]
+            bits = struct.unpack("<Q", struct.pack("<d", _float_value(operand)))[0]
             return self.literal(bits), self.literal(bits >> 32)
         low, high = self.pair(place)
         if "|" in operand.text:
@@ -306,7 +308,7 @@ class Step:
         return register
 
 
-def _number(operand: Operand) -> float:
+def _float_value(operand: Operand) -> float:
     text = operand.text.replace(".reuse", "").strip().upper()
     if "QNAN" in text or "SNAN" in text:
         return float("nan")
@@ -320,7 +322,7 @@ def _single(operand: Operand) -> int:
     text = operand.text.strip()
     if text.lower().lstrip("-").startswith("0x"):
         return int(text, 0) & 0xFFFFFFFF
-    value = _number(operand)
+    value = _float_value(operand)
     if value != value:
         return 0xFFFFFFFF if text.startswith("-") else 0x7FFFFFFF
     try:

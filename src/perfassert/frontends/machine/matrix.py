@@ -52,8 +52,8 @@ def descriptor_operands(instruction: Instruction) -> tuple[Operand, ...]:
     """The register with the shape and types of a ``tcgen05.mma``."""
     if instruction.base not in _ONE_THREAD:
         return ()
-    found = (_DESCRIPTOR.fullmatch(o.name) for o in instruction.operands)
-    return tuple(Operand("register", f[1]) for f in found if f is not None)[:1]
+    matches = (_DESCRIPTOR.fullmatch(o.name) for o in instruction.operands)
+    return tuple(Operand("register", f[1]) for f in matches if f is not None)[:1]
 
 
 def described_variant(instruction: Instruction, descriptor: int | None) -> MatrixVariant | None:
@@ -63,7 +63,7 @@ def described_variant(instruction: Instruction, descriptor: int | None) -> Matri
     if kinds is None or descriptor is None:
         return None
     kind = kinds[descriptor >> 7 & 7] if len(kinds) > descriptor >> 7 & 7 else kinds[0]
-    if kind == "e4m3" and _scaled(instruction):
+    if kind == "e4m3" and _has_scales(instruction):
         kind = "mxf8"
     n, m = (descriptor >> 17 & 63) << 3, (descriptor >> 24 & 31) << 4
     if not n or not m:
@@ -78,7 +78,7 @@ def described_variant(instruction: Instruction, descriptor: int | None) -> Matri
     )  # fmt: skip
 
 
-def _scaled(instruction: Instruction) -> bool:
+def _has_scales(instruction: Instruction) -> bool:
     """Whether scales in tensor memory stand behind the descriptor of a ``tcgen05.mma``."""
     names = [o.name for o in instruction.operands]
     place = next(i for i, name in enumerate(names) if _DESCRIPTOR.fullmatch(name))

@@ -34,14 +34,14 @@ def operation_class(opcode: str, arch: str) -> str | None:
     table = opcode_table(_family(arch)).classes
     base, *modifiers = opcode.split(".")
     for modifier in modifiers:
-        found = table.get(f"{base}.{modifier}")
-        if found:
-            return found
+        operation = table.get(f"{base}.{modifier}")
+        if operation:
+            return operation
     return table.get(base)
 
 
 def is_unsourced(opcode: str, arch: str) -> bool:
-    """Whether the class of ``"MATCH.ANY"`` is a stand-in for what nobody has measured."""
+    """Whether the class of ``"MATCH.ANY"`` is an assumption for want of a measurement."""
     return opcode.partition(".")[0] in opcode_table(_family(arch)).unsourced
 
 

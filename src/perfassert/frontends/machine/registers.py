@@ -23,18 +23,18 @@ _WORDS = {"64": 2, "128": 4, "96": 3, "256": 8}
 _PAIRS = ("DMNMX", "FADD2", "FMUL2", "FFMA2")
 
 
-def defined(instruction: Instruction) -> tuple[str, ...]:
+def written_registers(instruction: Instruction) -> tuple[str, ...]:
     """Registers and predicates that an instruction without a translation writes."""
-    found: list[str] = []
+    names: list[str] = []
     behind = False  # the register: a negated predicate there is read, a carry
     for operand in instruction.operands[: results(instruction)]:
         if operand.kind == "predicate":
             if operand.name[-1] != "T" and not (behind and operand.sign):
-                found.append(operand.name)
+                names.append(operand.name)
         elif instruction.base not in _TWO_PREDICATES:
-            found += operand_registers(operand, _result_words(instruction))
+            names += operand_registers(operand, _result_words(instruction))
             behind = True
-    return tuple(found)
+    return tuple(names)
 
 
 def results(instruction: Instruction) -> int:
@@ -65,7 +65,7 @@ def _predicates_from(instruction: Instruction, place: int) -> int:
     return place
 
 
-def used(instruction: Instruction) -> tuple[str, ...]:
+def read_registers(instruction: Instruction) -> tuple[str, ...]:
     """Registers and predicates that an instruction without a translation reads, guard included."""
     result: list[str] = []
     if instruction.guard and instruction.guard[0][-1] != "T":

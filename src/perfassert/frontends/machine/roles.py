@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from itertools import zip_longest
 
-from perfassert.frontends.machine.inlining import Placed
+from perfassert.frontends.machine.inlining import PlacedInstruction
 from perfassert.frontends.machine.opcodes import opcode_roles
 from perfassert.frontends.machine.sass import Instruction
 from perfassert.kernel.roles import CountedWait, Role
@@ -16,7 +16,7 @@ _MATRIX = 8
 _ALL_OF = re.compile(r"\{([\d,\s]+)\}")
 
 
-def roles_of(placed: Placed, arch: str) -> frozenset[Role]:
+def roles_of(placed: PlacedInstruction, arch: str) -> frozenset[Role]:
     """Of an instruction, with what follows from the routine that it lies in."""
     roles = opcode_roles(placed.instruction.opcode, arch)
     return roles | {Role.IN_LIBRARY} if placed.in_library else roles
@@ -24,23 +24,23 @@ def roles_of(placed: Placed, arch: str) -> frozenset[Role]:
 
 def counted_waits(instruction: Instruction) -> tuple[CountedWait, ...]:
     """``DEPBAR.LE SB0, 0x1, {3,2}``: all groups of SB0 but one; of the others, all."""
-    found: list[CountedWait] = []
+    waits: list[CountedWait] = []
     for operand, following in zip_longest(instruction.operands, instruction.operands[1:]):
         if barrier := _BARRIER.fullmatch(operand.name):
             counted = following is not None and following.kind == "number"
-            found.append(CountedWait(_number(barrier), following.value if counted else 0))
+            waits.append(CountedWait(_barrier_number(barrier), following.value if counted else 0))
         elif several := _ALL_OF.fullmatch(operand.name):
-            found += [CountedWait(int(n), 0) for n in several[1].split(",")]
-    return tuple(found)
+            waits += [CountedWait(int(n), 0) for n in several[1].split(",")]
+    return tuple(waits)
 
 
 def closes_group(instruction: Instruction) -> int:
     """``HGMMA …, gsb0``: the barrier that counts its group of matrix instructions, or -1."""
     if instruction.base == "WARPGROUP":
         return -1
-    found = (_BARRIER.fullmatch(o.name) for o in instruction.operands)
-    return next((_number(b) for b in found if b is not None and b[1] == "gsb"), -1)
+    matches = (_BARRIER.fullmatch(o.name) for o in instruction.operands)
+    return next((_barrier_number(b) for b in matches if b is not None and b[1] == "gsb"), -1)
 
 
-def _number(barrier: re.Match[str]) -> int:
+def _barrier_number(barrier: re.Match[str]) -> int:
     return int(barrier[2]) + (_MATRIX if barrier[1] == "gsb" else 0)

@@ -121,13 +121,13 @@ def parse_listing(text: str, name: str) -> Listing:
 
     Raises :class:`KernelSourceError` for text that holds no instruction or a broken encoding.
     """
-    reader = _Reader(name)
+    reader = _ListingReader(name)
     for number, line in enumerate(text.split("\n"), 1):
         reader.line(number, line)
-    return reader.finished()
+    return reader.finish()
 
 
-class _Reader:
+class _ListingReader:
     def __init__(self, name: str) -> None:
         self.name = name
         self.instructions: list[Instruction] = []
@@ -163,20 +163,20 @@ class _Reader:
             self.functions.append(function[1])
 
     def place(self, line: str) -> None:
-        found = _FILE.match(line)
-        if not found:
+        match = _FILE.match(line)
+        if not match:
             return
-        if found[1].endswith(PTX_SECTION):
+        if match[1].endswith(PTX_SECTION):
             self.fresh = False
             return
-        span = SourceSpan(file_name(found[1]), int(found[2]))
+        span = SourceSpan(file_name(match[1]), int(match[2]))
         if self.fresh:  # "inlined at" lines follow one another, innermost first
             self.inlined = (*self.inlined, span)
         else:
             self.span, self.inlined = span, ()
-        if found[3]:
-            self.inlined = (*self.inlined, SourceSpan(file_name(found[3]), int(found[4])))
-        self.fresh = found[3] is not None
+        if match[3]:
+            self.inlined = (*self.inlined, SourceSpan(file_name(match[3]), int(match[4])))
+        self.fresh = match[3] is not None
 
     def instruction(self, word: int) -> None:
         assert self.pending is not None
@@ -188,9 +188,9 @@ class _Reader:
         body = text
         if body.startswith(("{", "}")):
             body = body.strip("{} ")
-        found = _GUARD.match(body)
-        if found:
-            guard, body = (found[2], found[1] == "!"), found[3]
+        match = _GUARD.match(body)
+        if match:
+            guard, body = (match[2], match[1] == "!"), match[3]
         opcode, _, rest = body.partition(" ")
         if not opcode:
             self.fail(number, "an instruction without an opcode")
@@ -209,7 +209,7 @@ class _Reader:
             )
         )  # fmt: skip
 
-    def finished(self) -> Listing:
+    def finish(self) -> Listing:
         if self.pending is not None:
             self.fail(self.pending[0], "the listing ends in the middle of an instruction")
         if not self.instructions:
@@ -236,18 +236,18 @@ def _copying(
 def parse_operand(text: str) -> Operand:
     """One operand; an unknown form is kept as ``special`` text."""
     bare = text.replace(".reuse", "")
-    if found := _REGISTER.match(bare):
-        return Operand("register", found[2], found[1] or "", found[3], text=text)
-    if found := _PREDICATE.match(bare):
-        return Operand("predicate", found[2], found[1], text=text)
+    if match := _REGISTER.match(bare):
+        return Operand("register", match[2], match[1] or "", match[3], text=text)
+    if match := _PREDICATE.match(bare):
+        return Operand("predicate", match[2], match[1], text=text)
     if _NUMBER.match(bare):
         return Operand("number", value=int(bare, 0) if "x" in bare else int(bare), text=text)
-    if found := _CONSTANT.match(bare):
-        return _constant(found, text)
-    if found := _TARGET.match(bare):
-        return Operand("target", found[1], text=text)
-    if found := _MEMORY.match(bare):
-        return Operand("memory", found[1] or "", suffix=found[3], parts=_sum(found[2]), text=text)
+    if match := _CONSTANT.match(bare):
+        return _constant(match, text)
+    if match := _TARGET.match(bare):
+        return Operand("target", match[1], text=text)
+    if match := _MEMORY.match(bare):
+        return Operand("memory", match[1] or "", suffix=match[3], parts=_sum(match[2]), text=text)
     try:
         float(bare)
     except ValueError:
@@ -255,12 +255,12 @@ def parse_operand(text: str) -> Operand:
     return Operand("float", bare, text=text)
 
 
-def _constant(found: re.Match[str], text: str) -> Operand:
-    parts = _sum(found[3])
-    bank = int(found[2], 16) if found[2].startswith("0x") else -1
+def _constant(match: re.Match[str], text: str) -> Operand:
+    parts = _sum(match[3])
+    bank = int(match[2], 16) if match[2].startswith("0x") else -1
     offset = sum(p.value for p in parts if p.kind == "number")
     registers = tuple(p for p in parts if p.kind != "number" and p.name not in ("RZ", "URZ"))
-    return Operand("constant", found[2], found[1] or "", found[4], bank, offset, registers, text)
+    return Operand("constant", match[2], match[1] or "", match[4], bank, offset, registers, text)
 
 
 def _sum(text: str) -> tuple[Operand, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from perfassert.frontends.machine.sass import Instruction
 from perfassert.kernel.access import Direction
-from perfassert.kernel.symbols import Symbols, Value
+from perfassert.kernel.expression_pool import Expression, ExpressionPool
 
 _FETCHES = frozenset("TEX TLD TLD4 TXD".split())
 _SURFACES = {"SULD": Direction.LOAD, "SUST": Direction.STORE, "SURED": Direction.STORE}
@@ -27,7 +27,7 @@ def texel(instruction: Instruction) -> tuple[str, Direction, int] | None:
     return None
 
 
-def place_of_thread(s: Symbols, bytes_: int) -> Value:
+def place_of_thread(s: ExpressionPool, bytes_: int) -> Expression:
     """Where the texel of a thread lies, in bytes, with the rows of the grid one after the other."""
     place, width = s.zero, s.number(bytes_)
     for axis in "xyz":

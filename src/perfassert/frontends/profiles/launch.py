@@ -21,7 +21,7 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True)
-class Launched:
+class ProfiledLaunches:
     """Launches of one shape; ``seconds``: of those whose time is known."""
 
     shape: Shape
@@ -30,21 +30,21 @@ class Launched:
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
+class LaunchProfile:
     """``launches``: in the order in which they first happened; ``device``: as the profile names it,
     perhaps not at all."""
 
-    launches: tuple[Launched, ...]
+    launches: tuple[ProfiledLaunches, ...]
     device: str = ""
 
 
-def profile(launches: Iterable[tuple[Shape, float | None]], device: str = "") -> Profile:
+def profile(launches: Iterable[tuple[Shape, float | None]], device: str = "") -> LaunchProfile:
     """Of single launches, in order; None: nothing says how long one took."""
-    found: dict[Shape, list[float | None]] = {}
+    times_by_shape: dict[Shape, list[float | None]] = {}
     for shape, seconds in launches:
-        found.setdefault(shape, []).append(seconds)
+        times_by_shape.setdefault(shape, []).append(seconds)
     alike = (
-        Launched(shape, len(times), tuple(t for t in times if t is not None))
-        for shape, times in found.items()
+        ProfiledLaunches(shape, len(times), tuple(t for t in times if t is not None))
+        for shape, times in times_by_shape.items()
     )
-    return Profile(tuple(alike), device)
+    return LaunchProfile(tuple(alike), device)

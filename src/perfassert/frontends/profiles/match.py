@@ -14,19 +14,19 @@ def matching(shown: str, mangled: Sequence[str]) -> list[str]:
     last without namespaces and template arguments."""
     if shown in mangled:
         return [shown]
-    rules: tuple[Callable[[str], str], ...] = (_plain, _without_parameters, base_name)
+    rules: tuple[Callable[[str], str], ...] = (_normalise_spelling, _without_parameters, base_name)
     for rule in rules:
         wanted = rule(shown)
-        if found := [name for name in mangled if rule(demangle(name)) == wanted]:
-            return found
+        if names := [name for name in mangled if rule(demangle(name)) == wanted]:
+            return names
     return []
 
 
 def _without_parameters(name: str) -> str:
-    return _plain(without_parameters(name))
+    return _normalise_spelling(without_parameters(name))
 
 
-def _plain(name: str) -> str:
+def _normalise_spelling(name: str) -> str:
     """Without spaces, and without what the same type may be written with or lack."""
     text = re.sub(r"\((?:int|bool|unsigned int|long|unsigned long)\)(?=\d)", "", name)
     return re.sub(r"\s+", "", text.removeprefix("void "))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from perfassert.confined import read_text
 from perfassert.errors import RecordError
-from perfassert.frontends.profiles.launch import Extent, Profile, Shape, profile
+from perfassert.frontends.profiles.launch import Extent, LaunchProfile, Shape, profile
 from perfassert.quantity import round_significant
 
 _HOW = "write it with: ncu --csv --print-units base --section LaunchStats PROGRAM > launches.csv"
@@ -26,11 +26,11 @@ _SECONDS = {
 }  # fmt: skip
 _BYTES = ("byte", "byte/block", "")
 
-Told = dict[str, tuple[str, str]]
+Metrics = dict[str, tuple[str, str]]
 """Metric → value and unit."""
 
 
-def read_ncu(path: Path) -> Profile:
+def read_ncu(path: Path) -> LaunchProfile:
     """The launches; :class:`~perfassert.RecordError` with the line for what is no such file."""
     try:
         text = read_text(path, "utf-8-sig")
@@ -54,7 +54,7 @@ def _launches(
     place: str, header: Sequence[str], rows: Sequence[Sequence[str]]
 ) -> Iterator[tuple[Shape, float | None]]:
     """In the order of the launches' numbers, of which several processes may have the same."""
-    found: dict[tuple[str, ...], tuple[Mapping[str, str], Told]] = {}
+    launches: dict[tuple[str, ...], tuple[Mapping[str, str], Metrics]] = {}
     units: Sequence[str] = [""] * len(header)
     for row in rows:
         line = dict(zip(header, row, strict=True))
@@ -62,24 +62,24 @@ def _launches(
             units = row
             continue
         key = line.get("Process ID", ""), line["ID"]
-        told = found.setdefault(key, (line, {}))[1]
+        metrics = launches.setdefault(key, (line, {}))[1]
         if "Metric Name" in line:
-            told[line["Metric Name"]] = line["Metric Value"], line.get("Metric Unit", "")
+            metrics[line["Metric Name"]] = line["Metric Value"], line.get("Metric Unit", "")
         else:
-            told.update({n: (v, u) for n, v, u in zip(header, row, units, strict=True)})
-    if not found:
+            metrics.update({n: (v, u) for n, v, u in zip(header, row, units, strict=True)})
+    if not launches:
         raise RecordError(f"{place}: has no launch; {_HOW}")
-    for (_, number), (first, told) in found.items():
-        yield _shape(f"{place}: launch {number}", first, told), _time(told)
+    for (_, number), (first, metrics) in launches.items():
+        yield _shape(f"{place}: launch {number}", first, metrics), _time(metrics)
 
 
-def _shape(place: str, line: Mapping[str, str], told: Told) -> Shape:
+def _shape(place: str, line: Mapping[str, str], metrics: Metrics) -> Shape:
     return Shape(
         name=line["Kernel Name"],
         grid=_extent(place, "Grid Size", line["Grid Size"]),
         block=_extent(place, "Block Size", line["Block Size"]),
-        shared_bytes=_shared(place, told),
-        cluster=_cluster(place, told),
+        shared_bytes=_dynamic_shared_bytes(place, metrics),
+        cluster=_cluster(place, metrics),
     )
 
 
@@ -92,12 +92,12 @@ def _extent(place: str, what: str, text: str) -> Extent:
     return x, y, z
 
 
-def _shared(place: str, told: Told) -> int | None:
-    found = next((told[name] for name in _SHARED if name in told), None)
-    if found is None:
+def _dynamic_shared_bytes(place: str, metrics: Metrics) -> int | None:
+    metric = next((metrics[name] for name in _SHARED if name in metrics), None)
+    if metric is None:
         return None
-    value, unit = found
-    number = _number(value)
+    value, unit = metric
+    number = _parse_number(value)
     if number is None or number < 0 or (number and unit not in _BYTES):
         raise RecordError(
             f"{place}: dynamic shared memory is {value} {unit}, which is no count or rounded; "
@@ -106,20 +106,20 @@ def _shared(place: str, told: Told) -> int | None:
     return int(number)
 
 
-def _cluster(place: str, told: Told) -> Extent:
-    if all(name in told for name in _CLUSTER_AXES):
-        x, y, z = (max(1, int(_number(told[name][0]) or 1)) for name in _CLUSTER_AXES)
+def _cluster(place: str, metrics: Metrics) -> Extent:
+    if all(name in metrics for name in _CLUSTER_AXES):
+        x, y, z = (max(1, int(_parse_number(metrics[name][0]) or 1)) for name in _CLUSTER_AXES)
         return x, y, z
     return (1, 1, 1)
 
 
-def _time(told: Told) -> float | None:
-    value, unit = next((told[name] for name in _TIME if name in told), ("", ""))
-    number, scale = _number(value), _SECONDS.get(unit)
+def _time(metrics: Metrics) -> float | None:
+    value, unit = next((metrics[name] for name in _TIME if name in metrics), ("", ""))
+    number, scale = _parse_number(value), _SECONDS.get(unit)
     return None if number is None or scale is None else round_significant(number * scale)
 
 
-def _number(text: str) -> float | None:
+def _parse_number(text: str) -> float | None:
     """With separators of thousands, as ``1,205.00``; None for what is none."""
     try:
         number = float(text.replace(",", ""))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from perfassert.errors import RecordError
-from perfassert.frontends.profiles.launch import Extent, Profile, Shape, profile
+from perfassert.frontends.profiles.launch import Extent, LaunchProfile, Shape, profile
 
 MAGIC = b"SQLite format 3\x00"
 _KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
@@ -20,7 +20,7 @@ _NAMES = ("mangledName", "demangledName", "shortName")
 _NEEDED = ("start", "end", "gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ")
 
 
-def read_nsys(path: Path) -> Profile:
+def read_nsys(path: Path) -> LaunchProfile:
     """The launches of all devices; :class:`~perfassert.RecordError` where there are none."""
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as database:
@@ -55,8 +55,8 @@ def _launches(
         try:
             yield _shape(row, columns, names), (int(row["end"]) - int(row["start"])) * 1e-9
         except (TypeError, ValueError, OverflowError):
-            told = str(dict(row))[:200]
-            raise RecordError(f"{path}: this launch has no whole numbers: {told}") from None
+            shown = str(dict(row))[:200]
+            raise RecordError(f"{path}: this launch has no whole numbers: {shown}") from None
 
 
 def _shape(row: sqlite3.Row, columns: set[str], names: Mapping[Any, Any]) -> Shape:
@@ -85,5 +85,5 @@ def _device(database: sqlite3.Connection) -> str:
     """Where there is one kind of GPU."""
     if "TARGET_INFO_GPU" not in _tables(database):
         return ""
-    found = {str(row[0]) for row in database.execute("SELECT name FROM TARGET_INFO_GPU")}
-    return found.pop() if len(found) == 1 else ""
+    names = {str(row[0]) for row in database.execute("SELECT name FROM TARGET_INFO_GPU")}
+    return names.pop() if len(names) == 1 else ""

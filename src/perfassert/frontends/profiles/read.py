@@ -6,12 +6,12 @@ from pathlib import Path
 
 from perfassert.confined import open_file
 from perfassert.errors import RecordError
-from perfassert.frontends.profiles.launch import Profile
+from perfassert.frontends.profiles.launch import LaunchProfile
 from perfassert.frontends.profiles.ncu import read_ncu
 from perfassert.frontends.profiles.nsys import MAGIC, read_nsys
 
 
-def read_profile(path: Path) -> Profile:
+def read_profile(path: Path) -> LaunchProfile:
     """By how the file begins; :class:`~perfassert.RecordError` for what is no profile."""
     try:
         with open_file(path) as file:

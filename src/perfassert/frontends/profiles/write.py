@@ -7,16 +7,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from perfassert.frontends.profiles.launch import Launched, Profile
-from perfassert.frontends.recording.write import SCHEMA, key
+from perfassert.frontends.profiles.launch import LaunchProfile, ProfiledLaunches
+from perfassert.frontends.recording.write import SCHEMA
 from perfassert.frontends.toolchain.names import base_name, demangle
 from perfassert.quantity import Quantity
-from perfassert.toml_text import format_string
+from perfassert.toml_text import format_key, format_string
 from perfassert.version import VERSION
 
 
 @dataclass(frozen=True, slots=True)
-class Code:
+class CodeLocation:
     """Where a kernel's code is: ``kind`` and ``path`` as launches files name them; ``given``: lines
     for the compiler; ``parameters``: name → type, empty for a pointer."""
 
@@ -27,31 +27,31 @@ class Code:
     given: str = ""
 
 
-def launches_text(found: Profile, codes: Mapping[str, Code], device: str) -> str:
+def launches_text(profile: LaunchProfile, codes: Mapping[str, CodeLocation], device: str) -> str:
     """``codes``: by the names that the profile has; launches of others are left out."""
-    launches = [one for one in found.launches if one.shape.name in codes]
-    labels = _labels([codes[one.shape.name] for one in launches])
-    blocks = [_head(sum(one.count for one in launches), device)]
-    kernels = {codes[one.shape.name].mangled: codes[one.shape.name] for one in launches}
-    blocks += [_kernel(code, labels[code.mangled]) for code in kernels.values()]
-    for one in launches:
-        code = codes[one.shape.name]
-        blocks.append("\n".join(_launch(one, code, labels[code.mangled])) + "\n")
+    launches = [launch for launch in profile.launches if launch.shape.name in codes]
+    labels = _labels([codes[launch.shape.name] for launch in launches])
+    blocks = [_head_text(sum(launch.count for launch in launches), device)]
+    kernels = {codes[launch.shape.name].mangled: codes[launch.shape.name] for launch in launches}
+    blocks += [_kernel_text(code, labels[code.mangled]) for code in kernels.values()]
+    for launch in launches:
+        code = codes[launch.shape.name]
+        blocks.append("\n".join(_launch_text(launch, code, labels[code.mangled])) + "\n")
     return "\n".join(blocks)
 
 
-def _labels(codes: Sequence[Code]) -> dict[str, str]:
+def _labels(codes: Sequence[CodeLocation]) -> dict[str, str]:
     """Mangled name → the kernel's own, numbered where several have it."""
-    found: dict[str, str] = {}
+    labels: dict[str, str] = {}
     for code in codes:
         base = base_name(demangle(code.mangled))
         names = (base if n == 1 else f"{base}-{n}" for n in range(1, len(codes) + 2))
-        if code.mangled not in found:
-            found[code.mangled] = next(name for name in names if name not in found.values())
-    return found
+        if code.mangled not in labels:
+            labels[code.mangled] = next(name for name in names if name not in labels.values())
+    return labels
 
 
-def _head(count: int, device: str) -> str:
+def _head_text(count: int, device: str) -> str:
     return "\n".join(
         (
             "# Launches of a profile, which has no arguments: give those that decide what is done.",
@@ -66,25 +66,25 @@ def _head(count: int, device: str) -> str:
     )
 
 
-def _kernel(code: Code, label: str) -> str:
+def _kernel_text(code: CodeLocation, label: str) -> str:
     lines = [
         f"# {demangle(code.mangled)}",
-        f"[kernels.{key(label)}]",
+        f"[kernels.{format_key(label)}]",
         f"{code.kind} = {format_string(code.path)}",
         f"name = {format_string(code.mangled)}",
     ]
     return "\n".join([*lines, *([code.given] if code.given else []), ""])
 
 
-def _launch(one: Launched, code: Code, label: str) -> Iterator[str]:
-    shape = one.shape
+def _launch_text(launch: ProfiledLaunches, code: CodeLocation, label: str) -> Iterator[str]:
+    shape = launch.shape
     yield "[[launch]]"
-    if one.seconds:
-        many = f", median of {len(one.seconds)}" if len(one.seconds) > 1 else ""
-        yield f"# measured: {Quantity(median(one.seconds), 's')}{many}"
+    if launch.seconds:
+        many = f", median of {len(launch.seconds)}" if len(launch.seconds) > 1 else ""
+        yield f"# measured: {Quantity(median(launch.seconds), 's')}{many}"
     yield f"kernel = {format_string(label)}"
-    if one.count > 1:
-        yield f"count = {one.count}"
+    if launch.count > 1:
+        yield f"count = {launch.count}"
     yield f"grid = {list(shape.grid)}"
     yield f"block = {list(shape.block)}"
     if shape.cluster != (1, 1, 1):
@@ -96,4 +96,5 @@ def _launch(one: Launched, code: Code, label: str) -> Iterator[str]:
     if code.parameters:
         yield "# [launch.args]"
         for name, kind in code.parameters.items():
-            yield f"# {key(name)} = {'{ shape = 0 }' if not kind else 0} # {kind or 'a pointer'}"
+            value = "0" if kind else "{ shape = 0 }"
+            yield f"# {format_key(name)} = {value} # {kind or 'a pointer'}"

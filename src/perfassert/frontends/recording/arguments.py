@@ -48,13 +48,13 @@ class Pointer:
 
 Number = Union[int, float, None]
 Word = Union[int, Pointer]
-Value = Union[Number, Pointer, "dict[int, Word]"]
+ArgumentValue = Union[Number, Pointer, "dict[int, Word]"]
 """A structure is what lies at its byte offsets."""
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a pointer stands in the arguments, and what memory is called after it."""
+class PointerPlace:
+    """The place of a pointer in the arguments, and what memory is called after it."""
 
     parameter: Parameter
     inside: int
@@ -67,13 +67,13 @@ class Place:
         return self.parameter.at(self.inside)
 
 
-class Arguments:
+class RecordedArguments:
     """``values`` by name; ``pointers``: those among them, in the order of the code."""
 
     def __init__(self, code: KernelCode, content: bytes, memory: DeviceMemory) -> None:
         self._memory = memory
-        self.pointers: list[Place] = []
-        self.values: dict[str, Value] = {}
+        self.pointers: list[PointerPlace] = []
+        self.values: dict[str, ArgumentValue] = {}
         self.unknown: list[str] = []
         for position, parameter in enumerate(code.parameters):
             part = content[parameter.offset : parameter.offset + parameter.size]
@@ -83,12 +83,12 @@ class Arguments:
     def _take(self, parameter: Parameter, part: bytes, read_only: bool) -> None:
         """A pointer to nothing that is known is left out: nobody can say what it means."""
         name, address = parameter.name, int.from_bytes(part, "little")
-        found = None
-        if parameter.size == _POINTER and (parameter.pointer or not _plain(parameter)):
-            found = self._pointer(parameter, 0, address, read_only)
-        if found is not None:
-            said = parameter.pointer or parameter.dtype is None
-            self.values[name] = found if said else {0: found}
+        pointer = None
+        if parameter.size == _POINTER and (parameter.pointer or not _is_number(parameter)):
+            pointer = self._pointer(parameter, 0, address, read_only)
+        if pointer is not None:
+            is_pointer = parameter.pointer or parameter.dtype is None
+            self.values[name] = pointer if is_pointer else {0: pointer}
         elif parameter.pointer and address:
             self.unknown.append(name)
         elif parameter.pointer:
@@ -104,9 +104,9 @@ class Arguments:
         while at < len(part):
             address = int.from_bytes(part[at : at + _POINTER], "little")
             aligned = at % _POINTER == 0 and at + _POINTER <= len(part)
-            found = self._pointer(parameter, at, address, False) if aligned else None
-            if found is not None:
-                yield at, found
+            pointer = self._pointer(parameter, at, address, False) if aligned else None
+            if pointer is not None:
+                yield at, pointer
                 at += _POINTER
             else:
                 word = part[at : at + _WORD]
@@ -116,14 +116,14 @@ class Arguments:
     def _pointer(
         self, parameter: Parameter, inside: int, address: int, read_only: bool
     ) -> Pointer | None:
-        held = self._memory.around(address) if address else None
-        if held is None:
+        allocation = self._memory.around(address) if address else None
+        if allocation is None:
             return None
         dtype = numpy_type(parameter.dtype) if not inside and parameter.pointer else _BYTES
-        size = held.address + held.size - address
-        found = Pointer(address, size, dtype, address % _ALIGNMENT)
-        self.pointers.append(Place(parameter, inside, found, held, read_only))
-        return found
+        size = allocation.address + allocation.size - address
+        pointer = Pointer(address, size, dtype, address % _ALIGNMENT)
+        self.pointers.append(PointerPlace(parameter, inside, pointer, allocation, read_only))
+        return pointer
 
     def _resolve_aliases(self) -> None:
         """Of several pointers into one allocation the lowest is the memory, the others aliases."""
@@ -134,7 +134,7 @@ class Arguments:
                     behind = place.pointer.address - root.pointer.address
                     self.put(place, replace(place.pointer, offset=behind, alias=root.name))
 
-    def put(self, place: Place, pointer: Pointer) -> None:
+    def put(self, place: PointerPlace, pointer: Pointer) -> None:
         """In place of what stands there."""
         value = self.values[place.parameter.name]
         if isinstance(value, dict):
@@ -144,19 +144,19 @@ class Arguments:
         self.pointers[self.pointers.index(place)] = replace(place, pointer=pointer)
 
 
-def _by_allocation(places: list[Place]) -> list[list[Place]]:
-    found: dict[int, list[Place]] = {}
+def _by_allocation(places: list[PointerPlace]) -> list[list[PointerPlace]]:
+    by_address: dict[int, list[PointerPlace]] = {}
     for place in places:
-        found.setdefault(place.allocation.address, []).append(place)
-    return list(found.values())
+        by_address.setdefault(place.allocation.address, []).append(place)
+    return list(by_address.values())
 
 
 def number(part: bytes, dtype: str | None) -> Number:
     """Of a scalar parameter, as its type reads the bytes."""
     form = _FLOATS.get(dtype or "")
     if form is not None and struct.calcsize(form) == len(part):
-        (found,) = struct.unpack(form, part)
-        return shortest(float(found), form)
+        (value,) = struct.unpack(form, part)
+        return shortest(float(value), form)
     signed = not (dtype or "").startswith(("unsigned", "uint", "size_t", "bool"))
     return int.from_bytes(part, "little", signed=signed)
 
@@ -185,7 +185,7 @@ def item_size(dtype: str) -> int:
     return 1 if dtype == "bool" else _SIZES[dtype.lstrip("abcdefghijklmnopqrstuvwxyz")]
 
 
-def _plain(parameter: Parameter) -> bool:
+def _is_number(parameter: Parameter) -> bool:
     """Whether it is one number."""
     dtype = parameter.dtype or ""
     return numpy_type(dtype) != _BYTES or dtype in ("unsigned char", "uchar", "uint8_t")

@@ -82,7 +82,7 @@ class Module:
         return self._held[mangled]
 
     def resident_blocks(self, mangled: str, threads: int, shared_bytes: int) -> int:
-        """Of one compute unit; 0 where not even one block fits."""
+        """Of one SM; 0 where not even one block fits."""
         code = self.kernel(mangled)
         used = code.shared_bytes + shared_bytes
         try:
@@ -92,7 +92,9 @@ class Module:
 
     def constants(self) -> frozenset[str]:
         """``__constant__`` symbols that a program can give a value."""
-        symbols = (s for c in self._images.values() for s in (*c.unset(), *c.valued()))
+        symbols = (
+            s for c in self._images.values() for s in (*c.unset_symbols(), *c.valued_symbols())
+        )
         return frozenset(name for name, *_ in symbols)
 
     def variable(self, name: str) -> bytes:
@@ -100,8 +102,8 @@ class Module:
         for cubin in self._images.values():
             for symbol in cubin.symbols:
                 if symbol.name == name and 0 < symbol.section < len(cubin.sections):
-                    held = cubin.sections[symbol.section].data
-                    return held[symbol.offset : symbol.offset + symbol.size]
+                    data = cubin.sections[symbol.section].data
+                    return data[symbol.offset : symbol.offset + symbol.size]
         return b""
 
     def _read(self, mangled: str) -> KernelCode:
@@ -126,30 +128,30 @@ class Module:
         with tempfile.TemporaryDirectory(prefix="perfassert-") as folder:
             path = Path(folder, f"module{self.suffix}")
             path.write_bytes(self.content)
-            cubin = self._chosen(path, mangled)
+            cubin = self._choose_cubin(path, mangled)
         if mangled not in cubin.kernels():
             raise KernelSourceError(f"the program's code has no kernel {mangled!r}")
         self._images[mangled] = cubin
         return cubin
 
-    def _chosen(self, path: Path, mangled: str) -> Cubin:
+    def _choose_cubin(self, path: Path, mangled: str) -> Cubin:
         where, device = "the program's code", self._device.arch
         if self.suffix == ".ptx":
-            text = containers.Member("", architecture(device), True, path)
-            return _assembled(text, where, device)
-        with containers.opened(path, self.content) as members:
+            text = containers.ContainerMember("", architecture(device), True, path)
+            return _assemble(text, where, device)
+        with containers.open_members(path, self.content) as members:
             try:
-                found = containers.chosen(members, mangled, architecture(device), where)
-                member = found.members[0]
+                choice = containers.choose_code(members, mangled, architecture(device), where)
+                member = choice.members[0]
             except PerfAssertError:
                 having = [m for m in members if not m.ptx and mangled in m.kernels(where)]
                 if not having:
                     raise
                 member = having[-1]  # for another device: its parameters are the same
-            return _assembled(member, where, device) if member.ptx else member.cubin(where)
+            return _assemble(member, where, device) if member.ptx else member.cubin(where)
 
 
-def _assembled(member: containers.Member, where: str, arch: str) -> Cubin:
+def _assemble(member: containers.ContainerMember, where: str, arch: str) -> Cubin:
     return Cubin(modules.module(modules.assembly(member, where, arch)).cubin, where)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from perfassert.frontends.recording.arguments import Arguments, item_size
+from perfassert.frontends.recording.arguments import RecordedArguments, item_size
 from perfassert.frontends.recording.wire import Connection
 
 _NAME = 16  # hexadecimal digits of a digest
@@ -33,7 +33,7 @@ class Contents:
         self.arrays.setdefault(name, np.frombuffer(content, dtype))
         return name
 
-    def take(self, arguments: Arguments, connection: Connection) -> None:
+    def take(self, arguments: RecordedArguments, connection: Connection) -> None:
         """What the buffers of a launch hold, where the host wrote all of it."""
         if not self.wanted:
             return

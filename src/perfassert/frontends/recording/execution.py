@@ -12,7 +12,12 @@ import numpy.typing as npt
 
 from perfassert.errors import PerfAssertError
 from perfassert.frontends.cuda.kernels import CompiledCode, from_cubin, from_ptx
-from perfassert.frontends.recording.arguments import Arguments, Place, Pointer, Value
+from perfassert.frontends.recording.arguments import (
+    ArgumentValue,
+    Pointer,
+    PointerPlace,
+    RecordedArguments,
+)
 from perfassert.frontends.recording.code import KernelCode, Module
 from perfassert.frontends.recording.wire import Connection, LaunchEvent
 from perfassert.kernel.buffer import Buffer
@@ -39,7 +44,7 @@ class Executor:
         event: LaunchEvent,
         module: Module,
         code: KernelCode,
-        arguments: Arguments,
+        arguments: RecordedArguments,
         constants: Mapping[str, bytes],
         connection: Connection,
     ) -> bool:
@@ -48,8 +53,8 @@ class Executor:
             return False
         roots = {p.name: p for p in arguments.pointers if not p.pointer.alias}
         try:
-            compiled = self._compiled(module, code, constants)
-            before = _read(roots, connection)
+            compiled = self._compile(module, code, constants)
+            before = _read_buffers(roots, connection)
             args = {k: _argument(v, k, code, before) for k, v in arguments.values.items()}
             launch = Launch(
                 event.grid, event.block, args, event.shared_bytes, cluster=event.cluster
@@ -68,7 +73,7 @@ class Executor:
     def close(self) -> None:
         self._folder.cleanup()
 
-    def _compiled(
+    def _compile(
         self, module: Module, code: KernelCode, constants: Mapping[str, bytes]
     ) -> CompiledCode:
         key = (module.digest, code.mangled, tuple(constants.items()))
@@ -77,14 +82,14 @@ class Executor:
             path.write_bytes(module.content)
             make = from_ptx if module.suffix == ".ptx" else from_cubin
             names = [p.name for p in code.parameters]
-            given = dict(constants)
-            kernel = make(path, code.mangled, parameters=names, constants=given)
+            values = dict(constants)
+            kernel = make(path, code.mangled, parameters=names, constants=values)
             assert isinstance(kernel.compiled, CompiledCode)
             self._code[key] = kernel.compiled
         return self._code[key]
 
 
-def _read(roots: Mapping[str, Place], connection: Connection) -> dict[str, Bytes]:
+def _read_buffers(roots: Mapping[str, PointerPlace], connection: Connection) -> dict[str, Bytes]:
     """What the buffers hold; what a kernel that did not run may have written is not known."""
     total = sum(place.pointer.size for place in roots.values())
     if total > _MOST:
@@ -96,20 +101,24 @@ def _read(roots: Mapping[str, Place], connection: Connection) -> dict[str, Bytes
     }
 
 
-def _argument(value: Value, name: str, code: KernelCode, held: Mapping[str, Bytes]) -> Any:
+def _argument(
+    value: ArgumentValue, name: str, code: KernelCode, contents: Mapping[str, Bytes]
+) -> Any:
     if isinstance(value, dict):
         parameter = next(p for p in code.parameters if p.name == name)
-        return {at: _argument(word, parameter.at(at), code, held) for at, word in value.items()}
+        return {at: _argument(word, parameter.at(at), code, contents) for at, word in value.items()}
     if not isinstance(value, Pointer):
         return value
     if value.alias:
         return Buffer(alias=value.alias, offset=value.offset)
-    if name in held:
-        return Buffer(data=held[name], offset=value.offset)
+    if name in contents:
+        return Buffer(data=contents[name], offset=value.offset)
     return Buffer(value.size, "uint8", offset=value.offset)
 
 
-def _leave(place: Place, before: Bytes | None, after: Bytes | None, connection: Connection) -> None:
+def _leave(
+    place: PointerPlace, before: Bytes | None, after: Bytes | None, connection: Connection
+) -> None:
     """Write back what has changed."""
     allocation, pointer = place.allocation, place.pointer
     if after is None:

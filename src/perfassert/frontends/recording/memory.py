@@ -39,7 +39,7 @@ class Allocation:
         self.written, self.stale = [], True
 
     def forget(self, start: int, stop: int) -> None:
-        self.written = list(_without(self.written, start, stop))
+        self.written = list(_remaining_spans(self.written, start, stop))
 
 
 class DeviceMemory:
@@ -63,15 +63,15 @@ class DeviceMemory:
         place = bisect_right(self._starts, address) - 1
         if place < 0:
             return None
-        found = self._held[self._starts[place]]
-        return found if address <= found.address + found.size else None
+        allocation = self._held[self._starts[place]]
+        return allocation if address <= allocation.address + allocation.size else None
 
-    def written(self, address: int, size: int) -> None:
-        if found := self.around(address):
-            start = address - found.address
-            found.write(start, min(start + size, found.size))
+    def write(self, address: int, size: int) -> None:
+        if allocation := self.around(address):
+            start = address - allocation.address
+            allocation.write(start, min(start + size, allocation.size))
 
-    def copied(self, into: int, source: int, size: int) -> None:
+    def copy(self, into: int, source: int, size: int) -> None:
         """What is known of the source is known of the copy."""
         target, origin = self.around(into), self.around(source)
         if target is None:
@@ -88,7 +88,7 @@ class DeviceMemory:
                 target.write(low - first + shift, high - first + shift)
 
 
-def _without(spans: list[Span], start: int, stop: int) -> Iterator[Span]:
+def _remaining_spans(spans: list[Span], start: int, stop: int) -> Iterator[Span]:
     for low, high in spans:
         if high <= start or low >= stop:
             yield low, high

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from threading import Lock
 
 from perfassert.errors import PerfAssertError
-from perfassert.frontends.recording.arguments import Arguments, Pointer, Value
+from perfassert.frontends.recording.arguments import ArgumentValue, Pointer, RecordedArguments
 from perfassert.frontends.recording.code import UNKNOWN_FUNCTION, KernelCode, Module
 from perfassert.frontends.recording.contents import Contents
 from perfassert.frontends.recording.execution import Executor
@@ -27,13 +27,13 @@ class Recorded:
     block: tuple[int, int, int]
     cluster: tuple[int, int, int]
     shared_bytes: int
-    args: dict[str, Value]
+    args: dict[str, ArgumentValue]
     constants: dict[str, str]
     count: int = 1
 
 
 @dataclass(slots=True)
-class Findings:
+class RecorderFindings:
     """What is written down. ``refused``: calls without an answer and launches that
     no device takes; ``failed``: kernels whose code
     could not be read, with the reason; ``attributes``: what was asked of the device and no file
@@ -71,7 +71,7 @@ class Recorder:
     """Answers one process and collects its launches in ``findings``."""
 
     def __init__(
-        self, connection: Connection, settings: Settings, findings: Findings, turn: Lock
+        self, connection: Connection, settings: Settings, findings: RecorderFindings, turn: Lock
     ) -> None:
         self._connection = connection
         self._turn = turn  # of processes: what is found is common to them
@@ -81,19 +81,19 @@ class Recorder:
         self._memory = DeviceMemory()
         self._constants: dict[tuple[int, str], bytearray] = {}
         self._takes: dict[int, Callable[[bytes], None]] = {
-            Message.HELLO: self._hello,
-            Message.MODULE: self._module,
-            Message.FUNCTION: self._function,
-            Message.LAUNCH: self._launch,
-            Message.ALLOCATED: self._allocated,
+            Message.HELLO: self._on_hello,
+            Message.MODULE: self._on_module,
+            Message.FUNCTION: self._on_function,
+            Message.LAUNCH: self._on_launch,
+            Message.ALLOCATED: self._on_allocation,
             Message.FREED: lambda c: self._memory.drop(Fields(c).number("Q")),
-            Message.WRITTEN: self._written,
-            Message.COPIED: self._copied,
-            Message.CONSTANT: self._constant,
-            Message.REFUSED: self._refused,
-            Message.OCCUPANCY: self._occupancy,
+            Message.WRITTEN: self._on_write,
+            Message.COPIED: self._on_copy,
+            Message.CONSTANT: self._on_constant,
+            Message.REFUSED: self._on_refusal,
+            Message.OCCUPANCY: self._on_occupancy,
             Message.UNKNOWN_ATTRIBUTE: lambda c: findings.attributes.add(Fields(c).number("i")),
-            Message.SYMBOL: self._symbol,
+            Message.SYMBOL: self._on_symbol,
         }
 
     def run(self) -> None:
@@ -103,17 +103,17 @@ class Recorder:
             with self._turn:
                 self._takes[kind](content)
 
-    def _hello(self, content: bytes) -> None:
+    def _on_hello(self, content: bytes) -> None:
         self._findings.processes += 1
         self._connection.answer(self._settings.hello)
 
-    def _module(self, content: bytes) -> None:
+    def _on_module(self, content: bytes) -> None:
         fields = Fields(content)
         number = fields.number()
         settings = self._settings
         self._modules[number] = Module(fields.rest(), settings.device, settings.sources)
 
-    def _function(self, content: bytes) -> None:
+    def _on_function(self, content: bytes) -> None:
         fields = Fields(content)
         module, name = self._modules[fields.number()], fields.text()
         try:
@@ -123,7 +123,7 @@ class Recorder:
             answer = UNKNOWN_FUNCTION
         self._connection.answer(answer)
 
-    def _occupancy(self, content: bytes) -> None:
+    def _on_occupancy(self, content: bytes) -> None:
         fields = Fields(content)
         module, threads, shared = (fields.number(form) for form in "IiI")
         blocks = self._modules[module].resident_blocks(fields.text(), threads, shared)
@@ -131,43 +131,43 @@ class Recorder:
 
     # Memory
 
-    def _allocated(self, content: bytes) -> None:
+    def _on_allocation(self, content: bytes) -> None:
         fields = Fields(content)
         self._memory.add(fields.number("Q"), fields.number("Q"), bool(fields.number()))
 
-    def _written(self, content: bytes) -> None:
+    def _on_write(self, content: bytes) -> None:
         fields = Fields(content)
-        self._memory.written(fields.number("Q"), fields.number("Q"))
+        self._memory.write(fields.number("Q"), fields.number("Q"))
 
-    def _copied(self, content: bytes) -> None:
+    def _on_copy(self, content: bytes) -> None:
         fields = Fields(content)
-        self._memory.copied(*(fields.number("Q") for _ in range(3)))
+        self._memory.copy(*(fields.number("Q") for _ in range(3)))
 
-    def _constant(self, content: bytes) -> None:
+    def _on_constant(self, content: bytes) -> None:
         fields = Fields(content)
         module, offset, name = fields.number(), fields.number("Q"), fields.text()
-        held = self._constants.setdefault((module, name), bytearray())
+        constant = self._constants.setdefault((module, name), bytearray())
         value = fields.rest()
-        held.extend(b"\0" * (offset + len(value) - len(held)))
-        held[offset : offset + len(value)] = value
+        constant.extend(b"\0" * (offset + len(value) - len(constant)))
+        constant[offset : offset + len(value)] = value
 
-    def _symbol(self, content: bytes) -> None:
+    def _on_symbol(self, content: bytes) -> None:
         fields = Fields(content)
         fields.number("Q")
         module, name = fields.number(), fields.text()
         self._connection.answer(self._modules[module].variable(name))
 
-    def _refused(self, content: bytes) -> None:
+    def _on_refusal(self, content: bytes) -> None:
         call = Fields(content).text()
         self._findings.refused[call] = self._findings.refused.get(call, 0) + 1
 
     # Launches
 
-    def _launch(self, content: bytes) -> None:
+    def _on_launch(self, content: bytes) -> None:
         event = LaunchEvent.read(content)
         module = self._modules[event.module]
         code = module.kernel(event.kernel)
-        arguments = Arguments(code, event.arguments, self._memory)
+        arguments = RecordedArguments(code, event.arguments, self._memory)
         self._findings.unknown |= {(event.kernel, name) for name in arguments.unknown}
         self._merge(event, module, code, arguments)
         executor, constants = self._settings.executor, self._constants_now(event.module)
@@ -185,13 +185,13 @@ class Recorder:
             self._settings.stop()
 
     def _merge(
-        self, event: LaunchEvent, module: Module, code: KernelCode, arguments: Arguments
+        self, event: LaunchEvent, module: Module, code: KernelCode, arguments: RecordedArguments
     ) -> None:
-        """Launches that nothing tells apart are one, counted."""
+        """Launches that nothing distinguishes are one, counted."""
         keep = self._settings.contents.keep
         constants = {n: keep(v, "uint8") for n, v in self._constants_now(event.module).items()}
         alike = (
-            module.digest, replace(event, module=0, arguments=b""), _frozen(arguments.values),
+            module.digest, replace(event, module=0, arguments=b""), _argument_key(arguments.values),
             tuple(constants.items()),
         )  # fmt: skip
         known = self._findings.launches.get(alike)
@@ -214,12 +214,12 @@ class Recorder:
         }
 
 
-def _frozen(values: dict[str, Value]) -> tuple[object, ...]:
-    """What tells two sets of arguments apart: addresses do not."""
-    return tuple((name, _plain(value)) for name, value in values.items())
+def _argument_key(values: dict[str, ArgumentValue]) -> tuple[object, ...]:
+    """What distinguishes two sets of arguments: addresses do not."""
+    return tuple((name, _without_addresses(value)) for name, value in values.items())
 
 
-def _plain(value: Value) -> object:
+def _without_addresses(value: ArgumentValue) -> object:
     if isinstance(value, dict):
-        return tuple((at, _plain(word)) for at, word in value.items())
+        return tuple((at, _without_addresses(word)) for at, word in value.items())
     return replace(value, address=0, data="") if isinstance(value, Pointer) else repr(value)

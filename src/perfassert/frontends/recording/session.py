@@ -1,4 +1,4 @@
-"""Runs a program with the runtime that stands in, and records what it launches."""
+"""Runs a program with the recording runtime, and records what it launches."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from perfassert.errors import RecordError
 from perfassert.frontends.recording.contents import Contents
 from perfassert.frontends.recording.device import attributes
 from perfassert.frontends.recording.execution import Executor, Runner
-from perfassert.frontends.recording.recorder import Findings, Recorder, Settings
+from perfassert.frontends.recording.recorder import Recorder, RecorderFindings, Settings
 from perfassert.frontends.recording.stand_in import runtime
 from perfassert.frontends.recording.wire import Closed, Connection, device_facts
 from perfassert.hardware.model import Device
@@ -54,7 +54,7 @@ class Recording:
     over; ``executed`` launches, ``not_executed``: kernels with the reason."""
 
     request: Request
-    findings: Findings
+    findings: RecorderFindings
     contents: Contents
     status: int
     late: bool
@@ -72,13 +72,13 @@ def record(request: Request) -> Recording:
     executed = (done.count, done.failed) if done else (0, {})
     recording = Recording(request, session.findings, session.contents, status, late, *executed)
     if not session.findings.launches:
-        raise RecordError(_nothing(recording))
+        raise RecordError(_why_nothing_launched(recording))
     return recording
 
 
 class _Session:
     def __init__(self, request: Request, folder: Path) -> None:
-        self.findings, self.contents = Findings(), Contents(request.contents_limit)
+        self.findings, self.contents = RecorderFindings(), Contents(request.contents_limit)
         self._request, self._folder = request, folder
         self._process: subprocess.Popen[bytes] | None = None
         self.executor = Executor(request.runner) if request.runner else None
@@ -167,7 +167,7 @@ class _Session:
 
 
 def _environment(request: Request, library: Path, folder: Path) -> dict[str, str]:
-    """The stand-in is loaded first, and found where CUDA's libraries are looked for."""
+    """The recording runtime is loaded first, and found where CUDA's libraries are looked for."""
     shelf = folder / "lib"
     shelf.mkdir()
     for name in _NAMES:
@@ -178,13 +178,13 @@ def _environment(request: Request, library: Path, folder: Path) -> dict[str, str
         "LD_LIBRARY_PATH": ":".join(filter(None, (str(shelf), old.get("LD_LIBRARY_PATH")))),
         "PERFASSERT_RECORD": str(folder / "s"),
     }
-    needed = _NEEDED.search(_content(request.command))
+    needed = _NEEDED.search(_program_bytes(request.command))
     if needed:
         added["PERFASSERT_RECORD_VERSION"] = f"{int(needed[1])}000"
     return {**old, **added}
 
 
-def _content(command: Sequence[str]) -> bytes:
+def _program_bytes(command: Sequence[str]) -> bytes:
     """Of the program; ``b""`` for what is found along the PATH only, as interpreters are."""
     try:
         return Path(command[0]).read_bytes()
@@ -203,24 +203,24 @@ def _has_symbols(program: bytes) -> bool:
     return _SYMBOLS in kinds
 
 
-def _nothing(recording: Recording) -> str:
+def _why_nothing_launched(recording: Recording) -> str:
     """Why a program launched nothing, as far as can be seen."""
     findings, command = recording.findings, recording.request.command
-    said = f"{command[0]} launched no kernel (it ended with status {recording.status})"
+    message = f"{command[0]} launched no kernel (it ended with status {recording.status})"
     if recording.late:
-        said = f"{command[0]} launched no kernel within {recording.request.timeout:g} s"
+        message = f"{command[0]} launched no kernel within {recording.request.timeout:g} s"
     if findings.failed:
         name, why = next(iter(findings.failed.items()))
-        return f"{said}: {name}: {why}"
+        return f"{message}: {name}: {why}"
     if findings.refused:
-        return f"{said}; what failed: {', '.join(findings.refused)}"
-    content = _content(command)
+        return f"{message}; what failed: {', '.join(findings.refused)}"
+    content = _program_bytes(command)
     linked_in = _CODE in content and not _NEEDED.search(content)
     if linked_in and not _has_symbols(content):
         return (
-            f"{said}: the CUDA runtime is linked into it and its symbols are stripped; link with "
-            "-cudart shared, or do not strip it"
+            f"{message}: the CUDA runtime is linked into it and its symbols are stripped; link "
+            "with -cudart shared, or do not strip it"
         )
     if not findings.processes:
-        return f"{said}: it never called the CUDA runtime"
-    return f"{said}; give it the arguments with which it does"
+        return f"{message}: it never called the CUDA runtime"
+    return f"{message}; give it the arguments with which it does"

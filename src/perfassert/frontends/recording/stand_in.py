@@ -1,4 +1,4 @@
-"""The runtime that stands in: built with the wheel, else by the C++ compiler at hand."""
+"""The recording runtime: built with the wheel, else by the C++ compiler at hand."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def runtime() -> Path:
     spec = find_spec("perfassert.frontends.recording._runtime")
     if spec is not None and spec.origin is not None:
         return Path(spec.origin)
-    return _compiled()
+    return _compile_runtime()
 
 
-def _compiled() -> Path:
+def _compile_runtime() -> Path:
     texts = [path.read_bytes() for path in sorted(_SOURCES.iterdir()) if path.is_file()]
     digest = hashlib.sha256(b"\0".join(texts)).hexdigest()[:16]
     target = cache.folder() / f"record-{digest}-{os.uname().machine}.so"
@@ -41,8 +41,8 @@ def _compiled() -> Path:
         command = [*_compiler(), *_OPTIONS, str(_SOURCES / "runtime.cpp"), "-o", str(made), "-ldl"]
         run = tools.run_tool("the C++ compiler", command, folder=folder, reads=[_SOURCES])
         if run.status:
-            said = run.log.splitlines()
-            raise ToolchainMissing(f"the recording runtime does not compile: {said[0:1] or run}")
+            errors = run.log.splitlines()
+            raise ToolchainMissing(f"the recording runtime does not compile: {errors[0:1] or run}")
         made.replace(target)
     return target
 

@@ -1,4 +1,4 @@
-"""Messages between the runtime that stands in (``runtime/link.hpp``) and the recorder."""
+"""Messages between the recording runtime (``runtime/link.hpp``) and the recorder."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ class Fields:
 
     def number(self, form: str = "I") -> int:
         """Of a format of ``struct``."""
-        (found,) = struct.unpack_from(f"<{form}", self._content, self._at)
+        (value,) = struct.unpack_from(f"<{form}", self._content, self._at)
         self._at += struct.calcsize(f"<{form}")
-        return int(found)
+        return int(value)
 
     def text(self) -> str:
         size = self.number()

@@ -9,16 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from perfassert.frontends.recording.arguments import Pointer, Value, item_size
+from perfassert.frontends.recording.arguments import ArgumentValue, Pointer, item_size
 from perfassert.frontends.recording.recorder import Recorded
 from perfassert.frontends.recording.session import Recording
 from perfassert.frontends.toolchain.names import base_name, demangle
-from perfassert.toml_text import format_string
+from perfassert.toml_text import format_key, format_string, format_value
 from perfassert.version import VERSION
 
 SCHEMA = 1
 _DIGITS = 12  # of a digest, in the name of a file
-_BARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,57 +32,59 @@ def files(recording: Recording, stem: str) -> Files:
     """``stem``: the name of the launches file without its ending."""
     launches = tuple(recording.findings.launches.values())
     labels = _labels(launches)
-    beside = {code_name(stem, one): one.module.content for one in launches}
-    used = _used(launches)
+    beside = {code_name(stem, recorded): recorded.module.content for recorded in launches}
+    used = _used_contents(launches)
     if used:
         arrays: dict[str, Any] = {k: recording.contents.arrays[k] for k in sorted(used)}
         archive = io.BytesIO()
         np.savez_compressed(archive, **arrays)
         beside[f"{stem}.npz"] = archive.getvalue()
-    blocks = [_head(recording)]
-    for one in {labels[_identity(one)]: one for one in launches}.values():
-        blocks.append(_kernel(one, labels[_identity(one)], stem))
-    blocks += [_launch(one, labels[_identity(one)], stem) for one in launches]
+    blocks = [_head_text(recording)]
+    for recorded in {labels[_identity(recorded)]: recorded for recorded in launches}.values():
+        blocks.append(_kernel_text(recorded, labels[_identity(recorded)], stem))
+    blocks += [_launch_text(recorded, labels[_identity(recorded)], stem) for recorded in launches]
     return Files("\n".join(blocks), beside)
 
 
-def code_name(stem: str, one: Recorded) -> str:
+def code_name(stem: str, recorded: Recorded) -> str:
     """The file that holds the module of a launch."""
-    return f"{stem}.{one.module.digest[:_DIGITS]}{one.module.suffix}"
+    return f"{stem}.{recorded.module.digest[:_DIGITS]}{recorded.module.suffix}"
 
 
-def _identity(one: Recorded) -> tuple[str, str]:
-    return one.module.digest, one.code.mangled
+def _identity(recorded: Recorded) -> tuple[str, str]:
+    return recorded.module.digest, recorded.code.mangled
 
 
 def _labels(launches: Sequence[Recorded]) -> dict[tuple[str, str], str]:
     """A short name for each kernel: its own, numbered where several have it."""
-    found: dict[tuple[str, str], str] = {}
-    for one in launches:
-        if _identity(one) in found:
+    labels: dict[tuple[str, str], str] = {}
+    for recorded in launches:
+        if _identity(recorded) in labels:
             continue
-        name, count = base_name(demangle(one.code.mangled)), 1
+        name, count = base_name(demangle(recorded.code.mangled)), 1
         label = name
-        while label in found.values():
+        while label in labels.values():
             count += 1
             label = f"{name}-{count}"
-        found[_identity(one)] = label
-    return found
+        labels[_identity(recorded)] = label
+    return labels
 
 
-def _used(launches: Sequence[Recorded]) -> set[str]:
+def _used_contents(launches: Sequence[Recorded]) -> set[str]:
     """Names of contents."""
-    pointers = (p for one in launches for value in one.args.values() for p in _pointers(value))
-    constants = (name for one in launches for name in one.constants.values())
+    pointers = (
+        p for recorded in launches for value in recorded.args.values() for p in _pointers(value)
+    )
+    constants = (name for recorded in launches for name in recorded.constants.values())
     return {p.data for p in pointers if p.data} | set(constants)
 
 
-def _pointers(value: Value) -> Iterator[Pointer]:
+def _pointers(value: ArgumentValue) -> Iterator[Pointer]:
     words = value.values() if isinstance(value, dict) else (value,)
     yield from (word for word in words if isinstance(word, Pointer))
 
 
-def _head(recording: Recording) -> str:
+def _head_text(recording: Recording) -> str:
     request = recording.request
     return "\n".join(
         (
@@ -101,41 +102,46 @@ def _head(recording: Recording) -> str:
     )
 
 
-def _kernel(one: Recorded, label: str, stem: str) -> str:
-    kind = "ptx" if one.module.suffix == ".ptx" else "cubin"
-    names = ", ".join(format_string(p.name) for p in one.code.parameters)
+def _kernel_text(recorded: Recorded, label: str, stem: str) -> str:
+    kind = "ptx" if recorded.module.suffix == ".ptx" else "cubin"
+    names = ", ".join(format_string(p.name) for p in recorded.code.parameters)
     lines = [
-        f"# {demangle(one.code.mangled)}",
-        f"[kernels.{key(label)}]",
-        f"{kind} = {format_string(code_name(stem, one))}",
-        f"name = {format_string(one.code.mangled)}",
+        f"# {demangle(recorded.code.mangled)}",
+        f"[kernels.{format_key(label)}]",
+        f"{kind} = {format_string(code_name(stem, recorded))}",
+        f"name = {format_string(recorded.code.mangled)}",
     ]
     return "\n".join([*lines, *([f"parameters = [{names}]"] if names else []), ""])
 
 
-def _launch(one: Recorded, label: str, stem: str) -> str:
+def _launch_text(recorded: Recorded, label: str, stem: str) -> str:
     lines = ["[[launch]]", f"kernel = {format_string(label)}"]
-    if one.count > 1:
-        lines.append(f"count = {one.count}")
-    lines += [f"grid = {list(one.grid)}", f"block = {list(one.block)}"]
-    if one.cluster != (1, 1, 1):
-        lines.append(f"cluster = {list(one.cluster)}")
-    if one.shared_bytes:
-        lines.append(f"shared_bytes = {one.shared_bytes}")
-    if one.constants:
-        items = (f"{key(k)} = {format_string(f'{stem}.npz:{v}')}" for k, v in one.constants.items())
-        lines.append(f"constants = {{ {', '.join(items)} }}")
-    if one.args:
+    if recorded.count > 1:
+        lines.append(f"count = {recorded.count}")
+    lines += [f"grid = {list(recorded.grid)}", f"block = {list(recorded.block)}"]
+    if recorded.cluster != (1, 1, 1):
+        lines.append(f"cluster = {list(recorded.cluster)}")
+    if recorded.shared_bytes:
+        lines.append(f"shared_bytes = {recorded.shared_bytes}")
+    if recorded.constants:
+        places = {name: f"{stem}.npz:{place}" for name, place in recorded.constants.items()}
+        lines.append(f"constants = {format_value(places)}")
+    if recorded.args:
         lines.append("[launch.args]")
-        lines += [f"{key(name)} = {_value(value, stem)}" for name, value in one.args.items()]
+        lines += [
+            f"{format_key(name)} = {_value_text(value, stem)}"
+            for name, value in recorded.args.items()
+        ]
     return "\n".join([*lines, ""])
 
 
-def _value(value: Value, stem: str) -> str:
+def _value_text(value: ArgumentValue, stem: str) -> str:
     if value is None:
         return '"null"'
     if isinstance(value, dict):
-        return f"{{ {', '.join(f'{at} = {_value(word, stem)}' for at, word in value.items())} }}"
+        return (
+            f"{{ {', '.join(f'{at} = {_value_text(word, stem)}' for at, word in value.items())} }}"
+        )
     return _buffer(value, stem) if isinstance(value, Pointer) else repr(value)
 
 
@@ -151,8 +157,3 @@ def _buffer(pointer: Pointer, stem: str) -> str:
     if pointer.offset:
         items.append(f"offset = {pointer.offset}")
     return f"{{ {', '.join(items)} }}"
-
-
-def key(name: str) -> str:
-    """As TOML has it: quoted where it must be."""
-    return name if name and set(name) <= _BARE else format_string(name)

@@ -46,10 +46,10 @@ class Architecture:
 
 def architecture(text: str) -> Architecture:
     """``"sm_90a"``; :class:`KernelSourceError` for what is none."""
-    found = re.fullmatch(r"(?:sm|compute)_(\d{2,4})([af]?)", text)
-    if found is None:
+    match = re.fullmatch(r"(?:sm|compute)_(\d{2,4})([af]?)", text)
+    if match is None:
         raise KernelSourceError(f"{text!r} is no architecture; one looks like 'sm_80'")
-    return Architecture(int(found[1]), found[2])
+    return Architecture(int(match[1]), match[2])
 
 
 def number(arch: str) -> int:
@@ -64,14 +64,22 @@ def legacy(arch: str) -> bool:
 
 def best_code(offered: Iterable[Architecture], device: Architecture) -> Architecture | None:
     """What a driver takes of machine code: the nearest to ``device``, the most specific of it."""
-    fits = [one for one in offered if one.code_runs_on(device)]
-    return max(fits, key=lambda one: (one.number, one.suffix == "a", one.suffix), default=None)
+    fits = [candidate for candidate in offered if candidate.code_runs_on(device)]
+    return max(
+        fits,
+        key=lambda candidate: (candidate.number, candidate.suffix == "a", candidate.suffix),
+        default=None,
+    )
 
 
 def best_ptx(offered: Iterable[Architecture], device: Architecture) -> Architecture | None:
     """What a driver takes of PTX, where no machine code fits."""
-    fits = [one for one in offered if one.ptx_runs_on(device)]
-    return max(fits, key=lambda one: (one.number, one.suffix == "a", one.suffix), default=None)
+    fits = [candidate for candidate in offered if candidate.ptx_runs_on(device)]
+    return max(
+        fits,
+        key=lambda candidate: (candidate.number, candidate.suffix == "a", candidate.suffix),
+        default=None,
+    )
 
 
 def own_features(device: Architecture) -> Architecture:

@@ -116,7 +116,7 @@ class Binary:
     def __hash__(self) -> int:
         return hash(self.digest)
 
-    def sealed(self) -> Binary:
+    def with_digest(self) -> Binary:
         """The same with its digest."""
         content = {k: v for k, v in to_dict(self).items() if k not in ("tools", "digest")}
         if not self.variables:

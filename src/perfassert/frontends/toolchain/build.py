@@ -31,11 +31,11 @@ from . import (
 )
 from .architecture import legacy, number
 from .binary import Binary, Parameter, Source, Unset, from_dict, to_dict
-from .compilers import Compiled
+from .compilers import CompiledModule
 from .elf import Cubin
 from .fixture import from_fixture, parameter_base, to_fixture
 from .includes import Closure, check_confined, closure
-from .modules import Job
+from .modules import CompileJob
 
 Layout = Sequence[tuple[int, int]]
 _TURING = "sm_75"
@@ -49,71 +49,71 @@ def build(source: Source, arch: str) -> Binary:
     place; :class:`~perfassert.ToolchainMissing` where a tool for it is not installed.
     """
     _check_architecture(arch)
-    content = _read(source)
+    content = _read_source(source)
     if source.kind == "sass":
         text = content.decode(errors="replace")
         return from_fixture(text, source.kernel, arch, str(source.path))
     job = _job(source, content, arch)
     entry = job.key("kernel", repr(source.kernel))
-    found = cache.load(entry, from_dict) if entry else None
-    if found is None:
-        found = _built(job)
+    binary = cache.load(entry, from_dict) if entry else None
+    if binary is None:
+        binary = _build(job)
         if entry:
-            cache.store(entry, to_dict(found))
-    return found
+            cache.store(entry, to_dict(binary))
+    return binary
 
 
 def image(source: Source, arch: str) -> bytes:
     """The cubin that :func:`build` describes, for a driver to load."""
     _check_architecture(arch)
-    return modules.module(_job(source, _read(source), arch)).cubin
+    return modules.module(_job(source, _read_source(source), arch)).cubin
 
 
 def with_layouts(binary: Binary, source: Source, arch: str) -> Binary:
     """The binary with what debug information says about its constants without a value."""
     if source.kind != "cuda" or not (binary.unset or binary.valued):
         return binary
-    job = _job(source, _read(source), arch)
+    job = _job(source, _read_source(source), arch)
     entry = job.key("variables", source.kernel or "")
-    known = cache.load(entry, _members) if entry else None
+    known = cache.load(entry, _members_from_json) if entry else None
     if known is None:
         known = layout.variables(modules.debug_information(job, binary.mangled))
         if entry:
-            cache.store(entry, {name: [*map(asdict, held)] for name, held in known.items()})
+            cache.store(entry, {name: [*map(asdict, members)] for name, members in known.items()})
 
-    def described(symbols: tuple[Unset, ...]) -> tuple[Unset, ...]:
+    def with_members(symbols: tuple[Unset, ...]) -> tuple[Unset, ...]:
         return tuple(replace(u, members=known.get(u.name, ())) for u in symbols)
 
-    return replace(binary, unset=described(binary.unset), valued=described(binary.valued))
+    return replace(binary, unset=with_members(binary.unset), valued=with_members(binary.valued))
 
 
-def _members(data: Any) -> dict[str, tuple[Member, ...]]:
-    return {str(name): tuple(Member(**m) for m in held) for name, held in data.items()}
+def _members_from_json(data: Any) -> dict[str, tuple[Member, ...]]:
+    return {str(name): tuple(Member(**m) for m in members) for name, members in data.items()}
 
 
-def prepared(source: Source, arch: str) -> Job:
+def prepare(source: Source, arch: str) -> CompileJob:
     """The source, read, with the files behind it."""
     _check_architecture(arch)
-    return _job(source, _read(source), arch)
+    return _job(source, _read_source(source), arch)
 
 
-def _job(source: Source, content: bytes, arch: str) -> Job:
-    files = _files(source, content)
+def _job(source: Source, content: bytes, arch: str) -> CompileJob:
+    files = _source_closure(source, content)
     notes: tuple[Assumption, ...] = ()
     if files.left_out:
         text = f"includes were followed no further {files.left_out}: nothing is remembered"
         notes = (Assumption(text, SourceSpan(str(source.path))),)
     if not legacy(arch) or source.kind == "cubin":
-        return Job(source, files, arch, notes)
+        return CompileJob(source, files, arch, notes)
     nvrtc, nvcc = (toolchains.find(name, source.toolchain) for name in ("nvrtc", "nvcc"))
     makes = source.kind == "cuda" and toolchains.knows_legacy(nvrtc or nvcc)
     if (makes or tools.before("ptxas", 13)) and tools.before("nvdisasm", 13):
-        return Job(source, files, arch, notes)
+        return CompileJob(source, files, arch, notes)
     note = Assumption(f"compiled for {_TURING}: no tool for {arch} is installed")
-    return Job(source, files, _TURING, (*notes, note))
+    return CompileJob(source, files, _TURING, (*notes, note))
 
 
-def _built(job: Job) -> Binary:
+def _build(job: CompileJob) -> Binary:
     source, files = job.source, job.files.files
     made = modules.module(job)
     cubin = Cubin(made.cubin, str(source.path))
@@ -121,32 +121,34 @@ def _built(job: Job) -> Binary:
     if kernel not in cubin.kernels():
         hint = modules.template_hint(files) if source.kind == "cuda" else ""
         kernel = names.choose(source.kernel, cubin.kernels(), str(source.path), hint)
-    binary = _described(cubin, made, kernel, made.arch or cubin.arch)
+    binary = _describe(cubin, made, kernel, made.arch or cubin.arch)
     return replace(
         binary,
         parameters=_parameters(job, cubin, kernel, _ptx_by_kernel(cubin, made.ptx)[kernel]),
-        files=_mentioned(binary.listing, files),
+        files=_mentioned_files(binary.listing, files),
         assumptions=(*job.notes, *made.assumptions),
-    ).sealed()
+    ).with_digest()
 
 
-def _parameters(job: Job, cubin: Cubin, kernel: str, ptx: str | None) -> tuple[Parameter, ...]:
+def _parameters(
+    job: CompileJob, cubin: Cubin, kernel: str, ptx: str | None
+) -> tuple[Parameter, ...]:
     sources = job.texts() if job.source.kind != "cubin" else []
     known = signature.parameters(kernel, cubin.parameters(kernel), sources, ptx)
     if job.source.kind == "cuda" and layout.wanting(known):
-        said = layout.parameters(modules.debug_information(job, kernel), kernel)
-        known = layout.completed(known, said)
+        debug = layout.parameters(modules.debug_information(job, kernel), kernel)
+        known = layout.complete(known, debug)
     return known
 
 
 def parameters(source: Source, arch: str) -> dict[str, tuple[Parameter, ...]]:
     """Of all kernels of a file, by mangled name: compiled or taken apart once, not disassembled."""
-    job = prepared(source, arch)
+    job = prepare(source, arch)
     if source.kind != "cubin":
         made = modules.module(job)
         return _all_parameters(job, made.cubin, made.ptx)
     known: dict[str, tuple[Parameter, ...]] = {}
-    with containers.opened(source.path, job.files.files[source.path]) as members:
+    with containers.open_members(source.path, job.files.files[source.path]) as members:
         for member in members:
             if not member.ptx:
                 known = {**_all_parameters(job, member.path.read_bytes(), None), **known}
@@ -157,7 +159,9 @@ def parameters(source: Source, arch: str) -> dict[str, tuple[Parameter, ...]]:
     return known
 
 
-def _all_parameters(job: Job, content: bytes, ptx: str | None) -> dict[str, tuple[Parameter, ...]]:
+def _all_parameters(
+    job: CompileJob, content: bytes, ptx: str | None
+) -> dict[str, tuple[Parameter, ...]]:
     cubin = Cubin(content, str(job.source.path))
     texts = _ptx_by_kernel(cubin, ptx)
     return {kernel: _parameters(job, cubin, kernel, text) for kernel, text in texts.items()}
@@ -175,7 +179,10 @@ def _ptx_by_kernel(cubin: Cubin, ptx: str | None) -> dict[str, str | None]:
 
 
 def from_compiler(
-    made: Compiled, where: str, arch: str, parameters: Callable[[Layout], tuple[Parameter, ...]]
+    made: CompiledModule,
+    where: str,
+    arch: str,
+    parameters: Callable[[Layout], tuple[Parameter, ...]],
 ) -> Binary:
     """What a compiler outside the toolchain made of a kernel; ``where`` names it in errors.
 
@@ -184,18 +191,18 @@ def from_compiler(
     _check_architecture(arch)
     cubin = Cubin(made.cubin, where)
     kernel = names.choose(made.kernel, cubin.kernels(), where)
-    binary = _described(cubin, made, kernel, arch)
-    places = (Path(name) for name in listing.mentioned(binary.listing))
+    binary = _describe(cubin, made, kernel, arch)
+    places = (Path(name) for name in listing.mentioned_files(binary.listing))
     files = {path: read_bytes(path) for path in places if path.is_file() and may_be_shown(path)}
     return replace(
         binary,
         parameters=parameters(cubin.parameters(kernel)),
-        files=_mentioned(binary.listing, files),
+        files=_mentioned_files(binary.listing, files),
         assumptions=made.assumptions,
-    ).sealed()
+    ).with_digest()
 
 
-def _described(cubin: Cubin, made: Compiled, kernel: str, arch: str) -> Binary:
+def _describe(cubin: Cubin, made: CompiledModule, kernel: str, arch: str) -> Binary:
     """What the cubin says; who wrote it knows parameters and files."""
     nvdisasm = _disassembler(arch)
     base = cubin.parameter_base(kernel)
@@ -210,8 +217,8 @@ def _described(cubin: Cubin, made: Compiled, kernel: str, arch: str) -> Binary:
         parameter_base=parameter_base(arch) if base is None else base,
         parameters=(),
         constants=cubin.constants(kernel),
-        unset=tuple(Unset(*facts) for facts in cubin.unset()),
-        valued=tuple(Unset(*facts) for facts in cubin.valued()),
+        unset=tuple(Unset(*facts) for facts in cubin.unset_symbols()),
+        valued=tuple(Unset(*facts) for facts in cubin.valued_symbols()),
         variables=tuple(Unset(*facts) for facts in cubin.variables(kernel)),
         code_bytes=_code_bytes(cubin, kernel),
         files={},
@@ -231,15 +238,15 @@ def _check_architecture(arch: str) -> None:
 def _disassembler(arch: str) -> tools.Tool:
     if not legacy(arch):
         return tools.need("nvdisasm")
-    found = tools.before("nvdisasm", 13)
-    if found is None:
+    nvdisasm = tools.before("nvdisasm", 13)
+    if nvdisasm is None:
         raise ToolchainMissing(
             f"no installed nvdisasm knows {arch}; that of CUDA 12 does: pip install 'triton<3.6'"
         )
-    return found
+    return nvdisasm
 
 
-def _read(source: Source) -> bytes:
+def _read_source(source: Source) -> bytes:
     """The file, once what is asked of it makes sense."""
     if source.kind not in ("cuda", "ptx", "cubin", "sass"):
         raise KernelSourceError(f"{source.kind!r} is no kind of source: cuda, ptx, cubin or sass")
@@ -263,22 +270,22 @@ def _read(source: Source) -> bytes:
     return content
 
 
-def _files(source: Source, content: bytes) -> Closure:
+def _source_closure(source: Source, content: bytes) -> Closure:
     if source.kind != "cuda":
         return Closure({source.path: content}, True)
-    extra = [o.value or "" for o in options.parsed(source) if o.name == "--pre-include"]
+    extra = [o.value or "" for o in options.parse(source) if o.name == "--pre-include"]
     folders = options.search_dirs(source)
-    found = closure(source.path.resolve(), content, folders, extra, tools.header_folders())
-    check_confined(found, folders)
-    return replace(found, complete=found.complete and not options.reads_unseen(source))
+    files = closure(source.path.resolve(), content, folders, extra, tools.header_folders())
+    check_confined(files, folders)
+    return replace(files, complete=files.complete and not options.reads_unseen(source))
 
 
-def _mentioned(text: str, files: Mapping[Path, bytes]) -> dict[str, str]:
+def _mentioned_files(text: str, files: Mapping[Path, bytes]) -> dict[str, str]:
     """Listing's file name → text, for those of the user's files that the listing refers to."""
     known = {os.path.realpath(path): content for path, content in files.items()}
     return {
         name: modules.one_line_ends(known[real].decode(errors="replace"))
-        for name in sorted(listing.mentioned(text))
+        for name in sorted(listing.mentioned_files(text))
         if (real := os.path.realpath(name)) in known
     }
 

@@ -46,7 +46,7 @@ def load(entry: str, read: Callable[[Any], T]) -> T | None:
     """
     path = folder() / (entry + _SUFFIX)
     try:
-        found = read(json.loads(zlib.decompress(_verified(entry, path.read_bytes()))))
+        value = read(json.loads(zlib.decompress(_verify(entry, path.read_bytes()))))
     except OSError:
         return None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, zlib.error):
@@ -55,7 +55,7 @@ def load(entry: str, read: Callable[[Any], T]) -> T | None:
         return None
     with contextlib.suppress(OSError):
         os.utime(path)
-    return found
+    return value
 
 
 def store(entry: str, data: object) -> None:
@@ -75,7 +75,7 @@ def store(entry: str, data: object) -> None:
             with contextlib.suppress(OSError):
                 os.unlink(aside)
         return
-    bound = _bound()
+    bound = _size_limit()
     if entry[0] == "0" or len(content) > bound * _COUNTED:
         _evict(home, bound)
 
@@ -85,7 +85,7 @@ def _checksum(entry: str, content: bytes) -> bytes:
     return hashlib.sha256(entry.encode() + content).digest()
 
 
-def _verified(entry: str, stored: bytes) -> bytes:
+def _verify(entry: str, stored: bytes) -> bytes:
     size = hashlib.sha256().digest_size
     checksum, content = stored[:size], stored[size:]
     if checksum != _checksum(entry, content):
@@ -105,7 +105,7 @@ def folder() -> Path:
     return Path(os.path.expanduser("~"), ".cache", "perfassert")
 
 
-def _bound() -> int:
+def _size_limit() -> int:
     try:
         return int(os.environ.get("PERFASSERT_CACHE_SIZE", DEFAULT_SIZE))
     except ValueError:
@@ -115,8 +115,8 @@ def _bound() -> int:
 def _evict(home: Path, bound: int) -> None:
     """Down to nine tenths of the bound, so that not every look has to."""
     entries = []
-    with contextlib.suppress(OSError), os.scandir(home) as found:
-        for item in found:
+    with contextlib.suppress(OSError), os.scandir(home) as items:
+        for item in items:
             if item.name.endswith((_SUFFIX, ".new")):
                 with contextlib.suppress(OSError):  # another process evicts too
                     stat = item.stat()

@@ -60,7 +60,7 @@ _HOST_TEXT = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Compiled:
+class CompiledModule:
     """One module: machine code and PTX of all kernels in it.
 
     ``kernel`` is the mangled name, where the compiler itself knows which one is meant.
@@ -77,7 +77,7 @@ class Compiled:
 
 
 @dataclass(frozen=True)  # without slots: headers are decoded once
-class _Program:
+class _NvrtcProgram:
     """A CUDA source with the files behind it, and the private folder that it is compiled in."""
 
     source: Source
@@ -127,13 +127,15 @@ class _Program:
         return text
 
 
-def from_cuda(source: Source, files: Mapping[Path, bytes], arch: str, folder: Path) -> Compiled:
+def from_cuda(
+    source: Source, files: Mapping[Path, bytes], arch: str, folder: Path
+) -> CompiledModule:
     """Compiles with NVRTC; with nvcc where the file has host code or NVRTC is missing, and where
     the text asks which of the two it is: production is built by nvcc.
 
     Where the options ask for PTX only, ptxas assembles it for ``arch`` as a driver would.
     """
-    program = _Program(source, files, folder)
+    program = _NvrtcProgram(source, files, folder)
     nvrtc, nvcc = toolchains.compilers(source.toolchain)
     goal, real = _goal(source, program.texts, architecture(arch))
     by_way = legacy(str(real)) and not toolchains.knows_legacy(nvrtc or nvcc)
@@ -152,12 +154,12 @@ def from_cuda(source: Source, files: Mapping[Path, bytes], arch: str, folder: Pa
     if made is None:
         raise AssertionError("one of the two exists")
     if product != str(real):
-        made = _assembled(made, source, str(real), folder)
+        made = _assemble_ptx(made, source, str(real), folder)
     return replace(made, arch=str(real), assumptions=(*made.assumptions, *notes))
 
 
 def _has_host_compiler(source: Source) -> bool:
-    named = any(option.name == "--compiler-bindir" for option in options.parsed(source))
+    named = any(option.name == "--compiler-bindir" for option in options.parse(source))
     return named or tools.host_compiler() is not None
 
 
@@ -166,7 +168,7 @@ def with_debug_information(
 ) -> bytes:
     """The same without optimisation, for what the compiler then says about types; ``b""`` where
     no compiler takes it."""
-    program = _Program(source, files, folder)
+    program = _NvrtcProgram(source, files, folder)
     nvrtc, nvcc = toolchains.compilers(source.toolchain)
     made = _nvrtc_debugged(nvrtc, program, arch) if nvrtc and not program.needs_nvcc else b""
     by_nvcc = program.needs_nvcc or any(map(_HOST_TEXT.search, program.texts))
@@ -175,20 +177,20 @@ def with_debug_information(
     return _with_nvcc(nvcc, program, arch, _DEBUGGED, _DEBUG_LIMIT).cubin
 
 
-def _nvrtc_debugged(nvrtc: tools.Tool, program: _Program, arch: str) -> bytes:
+def _nvrtc_debugged(nvrtc: tools.Tool, program: _NvrtcProgram, arch: str) -> bytes:
     kept = [o for o in _nvrtc_options(nvrtc, program, arch) if o != "--generate-line-info"]
     response = _ask(nvrtc, program, [*kept, "--device-debug"])
     return b"" if response["status"] else (program.folder / "cubin").read_bytes()
 
 
-def from_ptx(source: Source, text: str, arch: str, folder: Path) -> Compiled:
+def from_ptx(source: Source, text: str, arch: str, folder: Path) -> CompiledModule:
     """Assembles with ptxas; the PTX's own target may be older than ``arch``."""
     try:
         ptxas = toolchains.assembler(source.toolchain, legacy(arch))
     except ToolchainMissing as error:
         raise ToolchainMissing(f"{source.path}: PTX is compiled by ptxas, but {error}") from None
     device = architecture(arch)
-    real = _asked(source, device)
+    real = _requested_code(source, device)
     stated = re.search(r"^[ \t]*\.target\s+(sm_\d{2,4}[af]?)\b", text, re.MULTILINE)
     if stated:
         written = architecture(stated[1])
@@ -202,7 +204,7 @@ def from_ptx(source: Source, text: str, arch: str, folder: Path) -> Compiled:
     cubin = _assemble(
         ptxas, text, str(real or device), options.for_ptxas(source), str(source.path), folder
     )
-    return Compiled(cubin, text, (str(ptxas),), arch=str(real or device))
+    return CompiledModule(cubin, text, (str(ptxas),), arch=str(real or device))
 
 
 def _goal(
@@ -216,7 +218,7 @@ def _goal(
     if not asked:
         target = own_features(device) if any(map(_OWN_FEATURES.search, texts)) else device
         return target, target
-    if real := _asked(source, device):
+    if real := _requested_code(source, device):
         virtual = next(target.virtual for target in asked if target.real == real)
         return (virtual, real) if virtual.number != real.number else (real, real)
     ptx = best_ptx([target.virtual for target in asked if target.real is None], device)
@@ -228,7 +230,7 @@ def _goal(
     return ptx, assembled_for(ptx, device)
 
 
-def _asked(source: Source, device: Architecture) -> Architecture | None:
+def _requested_code(source: Source, device: Architecture) -> Architecture | None:
     """The machine code among what the options ask for that the device takes."""
     return best_code((t.real for t in options.targets(source) if t.real), device)
 
@@ -243,12 +245,16 @@ def expression(kernel: str | None, texts: Iterable[str]) -> str | None:
         return None
     check_template_name(name)
     base = name.split("<", 1)[0].strip()
-    known = {found for text in texts for found, template in global_functions(text) if template}
-    fits = [found for found in known if f"::{found}".endswith(f"::{base}")]
+    known = {
+        function for text in texts for function, template in global_functions(text) if template
+    }
+    fits = [function for function in known if f"::{function}".endswith(f"::{base}")]
     return fits[0] + name[len(base) :] if len(fits) == 1 else name
 
 
-def _with_nvrtc(nvrtc: tools.Tool, program: _Program, arch: str, last: bool) -> Compiled | None:
+def _with_nvrtc(
+    nvrtc: tools.Tool, program: _NvrtcProgram, arch: str, last: bool
+) -> CompiledModule | None:
     """``None`` where nvcc should have a go, if this is not the ``last`` compiler there is."""
     source, folder, wanted = program.source, program.folder, program.wanted
     response = _ask(nvrtc, program, _nvrtc_options(nvrtc, program, arch))
@@ -256,7 +262,7 @@ def _with_nvrtc(nvrtc: tools.Tool, program: _Program, arch: str, last: bool) -> 
     if response["status"]:
         of_host = any(map(_HOST_TEXT.search, program.texts)) or _OF_A_HOST.search(log)
         if not of_host:
-            raise _explained(log, program)
+            raise _explain_failure(log, program)
         if not last:
             return None
         why = failure("NVRTC", log, str(source.path))
@@ -265,7 +271,7 @@ def _with_nvrtc(nvrtc: tools.Tool, program: _Program, arch: str, last: bool) -> 
             "headers and host code, or install nvcc"
         )
     ptx, cubin = (folder / "ptx", folder / "cubin")
-    return Compiled(
+    return CompiledModule(
         cubin.read_bytes() if cubin.exists() else b"",
         ptx.read_text(errors="replace"),
         (str(nvrtc),),
@@ -273,7 +279,7 @@ def _with_nvrtc(nvrtc: tools.Tool, program: _Program, arch: str, last: bool) -> 
     )
 
 
-def _nvrtc_options(nvrtc: tools.Tool, program: _Program, arch: str) -> list[str]:
+def _nvrtc_options(nvrtc: tools.Tool, program: _NvrtcProgram, arch: str) -> list[str]:
     source = program.source
     folders = [*map(str, options.search_dirs(source)), *_own_headers(nvrtc, source)]
     return [
@@ -289,7 +295,7 @@ def _own_headers(nvrtc: tools.Tool, source: Source) -> tuple[str, ...]:
     return tools.include_dirs() if source.toolchain is None else tools.headers_of(nvrtc)
 
 
-def _ask(nvrtc: tools.Tool, program: _Program, words: Sequence[str]) -> dict[str, Any]:
+def _ask(nvrtc: tools.Tool, program: _NvrtcProgram, words: Sequence[str]) -> dict[str, Any]:
     """What NVRTC's worker answers; it gets the very text that the cache's key is made of."""
     folder, path = program.folder, program.source.path
     copy = folder / "source.cu"
@@ -323,16 +329,16 @@ def _beside(tool: tools.Tool) -> tuple[str, ...]:
     return tuple({str(Path(path).parent) for path in (tool.path, os.path.realpath(tool.path))})
 
 
-def _explained(log: str, program: _Program) -> KernelSourceError:
+def _explain_failure(log: str, program: _NvrtcProgram) -> KernelSourceError:
     """A failed name expression is an unknown kernel; all else is the compiler's error."""
     error = failure("NVRTC", log, str(program.source.path))
     if program.wanted is None or not str(error).startswith(_NAME_MAP):
         return error
     reason = str(error).split("\n", 1)[0].split(": ", 1)[-1]
-    return _unknown(program, f" ({reason})")
+    return _unknown_kernel(program, f" ({reason})")
 
 
-def _unknown(program: _Program, reason: str = "") -> KernelSourceError:
+def _unknown_kernel(program: _NvrtcProgram, reason: str = "") -> KernelSourceError:
     source, declared = program.source, declarations(program.texts)
     asked = str(source.kernel)
     near = close_matches(asked.split("<", 1)[0], {name.split("<", 1)[0] for name in declared})
@@ -351,11 +357,11 @@ def declarations(texts: Iterable[str]) -> list[str]:
 
 def _with_nvcc(
     nvcc: tools.Tool,
-    program: _Program,
+    program: _NvrtcProgram,
     arch: str,
     lines: Sequence[str] = ("-lineinfo",),
     limit: float | None = None,
-) -> Compiled:
+) -> CompiledModule:
     """A template is instantiated by a variable that takes its address."""
     source, folder, wanted = program.source, program.folder, program.wanted
     path = source.path.resolve()
@@ -381,13 +387,13 @@ def _with_nvcc(
     )
     if not product:
         error = failure("nvcc", program.log(log), str(source.path))
-        raise _unknown(program) if str(error).startswith(str(folder / INSTANCE)) else error
+        raise _unknown_kernel(program) if str(error).startswith(str(folder / INSTANCE)) else error
     if arch.startswith("compute"):
-        return Compiled(b"", product.decode(errors="replace"), (str(nvcc),))
-    return Compiled(product, None, (str(nvcc),))
+        return CompiledModule(b"", product.decode(errors="replace"), (str(nvcc),))
+    return CompiledModule(product, None, (str(nvcc),))
 
 
-def _assembled(made: Compiled, source: Source, arch: str, folder: Path) -> Compiled:
+def _assemble_ptx(made: CompiledModule, source: Source, arch: str, folder: Path) -> CompiledModule:
     """PTX that a compiler made, as machine code.
 
     Volta's has its header rewritten in place, so that line numbers stay, for a ptxas of CUDA 12.
@@ -399,7 +405,7 @@ def _assembled(made: Compiled, source: Source, arch: str, folder: Path) -> Compi
         ptx = re.sub(r"^\.target .*$", f".target {arch}", ptx, count=1, flags=re.MULTILINE)
         note = f"compiled for {arch} by way of PTX for {_VOLTA}: {ptxas} assembled it"
         notes = (*notes, Assumption(note))
-    parsed = options.parsed(source)
+    parsed = options.parse(source)
     kept = tuple(str(o) for o in parsed if o.name in ("--maxrregcount", "--ptxas-options"))
     flags = options.for_ptxas(Source(source.path, "ptx", options=kept))
     cubin = _assemble(ptxas, ptx, arch, flags, str(source.path), folder)

@@ -26,7 +26,7 @@ _SAID = re.compile(r"^cuobjdump (?:info|error|fatal)\s*:\s*(.*)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class ContainerMember:
     """One module of a container: machine code, or ``ptx``.
 
     ``name`` is what errors call it; empty where it is the whole file.
@@ -72,7 +72,7 @@ def begins_as_code(content: bytes) -> bool:
 
 
 @contextmanager
-def opened(path: Path, content: bytes) -> Iterator[tuple[Member, ...]]:
+def open_members(path: Path, content: bytes) -> Iterator[tuple[ContainerMember, ...]]:
     """The modules in ``content``, which was read from ``path``.
 
     :class:`KernelSourceError` where there are none, :class:`~perfassert.ToolchainMissing` without
@@ -82,13 +82,13 @@ def opened(path: Path, content: bytes) -> Iterator[tuple[Member, ...]]:
         copy = Path(folder) / "whole"
         copy.write_bytes(content)  # which was read, whatever happens to the file
         if of_a_host(content) or content.startswith(_MAGIC[1:]):
-            yield _extracted(path, content, copy)
+            yield _extract(path, content, copy)
         else:
             arch = architecture(Cubin(content, str(path)).arch)
-            yield (Member("", arch, False, copy),)
+            yield (ContainerMember("", arch, False, copy),)
 
 
-def _extracted(path: Path, content: bytes, copy: Path) -> tuple[Member, ...]:
+def _extract(path: Path, content: bytes, copy: Path) -> tuple[ContainerMember, ...]:
     tool = tools.need("cuobjdump")
     folder = copy.parent
     limit = tools.reading_limit(len(content))
@@ -99,33 +99,35 @@ def _extracted(path: Path, content: bytes, copy: Path) -> tuple[Member, ...]:
         limit=limit,
         memory=tools.reading_memory(len(content)),
     )
-    found = extracted(folder, path.stem)
-    if not found:
-        said = _SAID.search(run.log)
-        why = said[1].replace(f" '{copy}'", "") if said else run.log or "nothing was extracted"
+    members = extracted_members(folder, path.stem)
+    if not members:
+        match = _SAID.search(run.log)
+        why = match[1].replace(f" '{copy}'", "") if match else run.log or "nothing was extracted"
         raise KernelSourceError(f"{path} has no compiled kernel that cuobjdump finds: {why}")
-    return found
+    return members
 
 
-def extracted(folder: Path, stem: str) -> tuple[Member, ...]:
+def extracted_members(folder: Path, stem: str) -> tuple[ContainerMember, ...]:
     """What ``cuobjdump`` left in a folder: machine code first, each in the container's order."""
-    found = []
+    numbered = []
     for file in folder.iterdir():
         if part := _EXTRACTED.search(file.name):
             number = part[1] or "1"
             name = f"{stem}.{number}.{part[2]}.{part[3]}"
-            member = Member(name, architecture(part[2]), part[3] == "ptx", file)
-            found.append((member.ptx, int(number), member))
-    return tuple(member for _, _, member in sorted(found, key=lambda f: f[:2]))
+            member = ContainerMember(name, architecture(part[2]), part[3] == "ptx", file)
+            numbered.append((member.ptx, int(number), member))
+    return tuple(member for _, _, member in sorted(numbered, key=lambda f: f[:2]))
 
 
-def of_architecture(members: Sequence[Member], asked: str, where: str) -> tuple[Member, ...]:
+def of_architecture(
+    members: Sequence[ContainerMember], asked: str, where: str
+) -> tuple[ContainerMember, ...]:
     """Those of exactly that architecture."""
-    found = tuple(m for m in members if m.arch == architecture(asked))
-    if not found:
+    matching = tuple(m for m in members if m.arch == architecture(asked))
+    if not matching:
         listed = ", ".join(sorted({str(m.arch) for m in members}))
         raise KernelSourceError(f"{where} has no code for {asked}: it has {listed}")
-    return found
+    return matching
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,20 +135,20 @@ class Choice:
     """``members`` all have the kernel for the same architecture; a driver loads one of them."""
 
     kernel: str
-    members: tuple[Member, ...]
+    members: tuple[ContainerMember, ...]
 
 
-def chosen(
-    members: Sequence[Member], wanted: str | None, device: Architecture, where: str
+def choose_code(
+    members: Sequence[ContainerMember], wanted: str | None, device: Architecture, where: str
 ) -> Choice:
     """The kernel meant, and what a driver would take of it on ``device``."""
     runs = [m for m in members if _runs(m, device)]
-    held = {m.name: m.kernels(where) for m in runs}
-    listed = list(dict.fromkeys(name for kernels in held.values() for name in kernels))
+    kernels_of = {m.name: m.kernels(where) for m in runs}
+    listed = list(dict.fromkeys(name for kernels in kernels_of.values() for name in kernels))
     if not runs or (wanted is not None and not names.fits(wanted, listed)):
         listed = list(dict.fromkeys(n for m in members for n in m.kernels(where)))
     kernel = names.choose(wanted, listed, where)
-    has = [m for m in runs if kernel in held[m.name]]
+    has = [m for m in runs if kernel in kernels_of[m.name]]
     best = best_code((m.arch for m in has if not m.ptx), device)
     best_of_ptx = best_ptx((m.arch for m in has if m.ptx), device)
     if best is None and best_of_ptx is None:
@@ -156,14 +158,16 @@ def chosen(
     return Choice(kernel, tuple(m for m in has if m.arch == best_of_ptx and m.ptx))
 
 
-def _runs(member: Member, device: Architecture) -> bool:
+def _runs(member: ContainerMember, device: Architecture) -> bool:
     takes: Callable[[Architecture], bool] = (
         member.arch.ptx_runs_on if member.ptx else member.arch.code_runs_on
     )
     return takes(device)
 
 
-def _runs_nowhere(members: Sequence[Member], kernel: str, device: Architecture, where: str) -> str:
+def _runs_nowhere(
+    members: Sequence[ContainerMember], kernel: str, device: Architecture, where: str
+) -> str:
     has = [m for m in members if kernel in m.kernels(where)]
     shown = names.without_parameters(names.demangle(kernel))
     listed = ", ".join(dict.fromkeys(f"{'PTX ' if m.ptx else ''}{m.arch}" for m in has))

@@ -63,23 +63,25 @@ def failure(
     ``where`` is the place if the log names none.
     """
     lines = log.splitlines()
-    found = [
+    errors = [
         (i, m) for i, line in enumerate(lines) for p in (_CUDA, _PTX, _GCC) if (m := p.match(line))
     ]
-    if not found:
+    if not errors:
         plain = next((m for line in lines if (m := _PLAIN.match(line))), None)
-        said = (
+        message = (
             f"{plain['tool']}: {plain['text']}" if plain else f"{tool}: {log.strip() or 'failed'}"
         )
-        return KernelSourceError(f"{where}: {said}{_remedy(log)}")
-    at, first = found[0]
+        return KernelSourceError(f"{where}: {message}{_remedy(log)}")
+    at, first = errors[0]
     if not _may_be_repeated(first["file"]):
         return KernelSourceError(
             f"{first['file']}:{first['line']}: it does not compile; what the compiler says is not "
             "shown, as that is no source file"
         )
-    shown = _following(lines[at + 1 :]) or _quoted(texts or {}, first["file"], int(first["line"]))
-    rest = f"\n({len(found) - 1} more)" if len(found) > 1 else ""
+    shown = _following(lines[at + 1 :]) or _quote_line(
+        texts or {}, first["file"], int(first["line"])
+    )
+    rest = f"\n({len(errors) - 1} more)" if len(errors) > 1 else ""
     place = f"{first['file']}:{first['line']}: {first['text'].strip()}"
     hint = "\noption -arch=sm_…a (or f) compiles for features of one architecture"
     rest += hint if _FEATURE.search(first["text"]) else ""
@@ -112,28 +114,28 @@ def _is_header(path: Path) -> bool:
         return False
 
 
-def _remedy(said: str) -> str:
+def _remedy(message: str) -> str:
     """The package to install or the option to add, where that is known."""
-    if _HOST_COMPILER.search(said):
+    if _HOST_COMPILER.search(message):
         return (
             "\nthe file has host code, for which nvcc needs a C++ compiler: "
             "apt-get install g++, or options=('-ccbin=…',)"
         )
-    if _TEXTURE.search(said):
+    if _TEXTURE.search(message):
         return (
             "\nCUDA 12 removed texture references: use texture objects (cudaTextureObject_t), "
             "or set CUDA_HOME to a toolkit of CUDA 11"
         )
-    if _MISFIT.search(said):
+    if _MISFIT.search(message):
         return (
             "\nthe source was written for another release of CUDA's libraries (CCCL) than the one "
             "that is installed: compile it by its own toolkit, with toolchain='12.4' or "
             "--toolchain 12.4; `perfassert doctor` lists those that are installed"
         )
-    found = _HEADER.search(said)
-    if found is None:
+    match = _HEADER.search(message)
+    if match is None:
         return ""
-    header = found[1] or found[2]
+    header = match[1] or match[2]
     if wheel := next((w for start, w in HEADERS.items() if header.startswith(start)), ""):
         return f"\n<{header}> comes with: pip install {wheel}"
     if way := next((w for start, w in _ELSEWHERE.items() if header.startswith(start)), ""):
@@ -154,6 +156,6 @@ def _following(lines: list[str]) -> list[str]:
     return shown
 
 
-def _quoted(texts: Mapping[str, str], file: str, line: int) -> list[str]:
+def _quote_line(texts: Mapping[str, str], file: str, line: int) -> list[str]:
     lines = texts.get(file, "").split("\n")
     return [f"  {lines[line - 1].strip()}"] if 0 < line <= len(lines) and lines[line - 1] else []

@@ -55,7 +55,7 @@ class Cubin:
         try:
             number = _architecture(content)
             self.sections = _sections(content)
-            self.symbols = _symbols(self.sections, content)
+            self.symbols = _symbol_table(self.sections, content)
         except (struct.error, IndexError, OverflowError):
             raise self.error("it is truncated or damaged") from None
         except ValueError as error:
@@ -66,9 +66,9 @@ class Cubin:
     def _features(self) -> str:
         """``"a"`` or ``"f"``; the assembler's own note of its options tells families."""
         note = self.section(".note.nv.tkinfo")
-        found = re.search(rb"-arch[= ]sm_\d+([af])\b", note.data) if note else None
-        if found:
-            return found[1].decode()
+        match = re.search(rb"-arch[= ]sm_\d+([af])\b", note.data) if note else None
+        if match:
+            return match[1].decode()
         compat = self._attributes(".nv.compat")
         return "a" if any(a == _OWN_TARGET and value[:1] == b"\1" for a, value in compat) else ""
 
@@ -118,7 +118,7 @@ class Cubin:
     def variables(self, kernel: str) -> list[tuple[str, int, int, int]]:
         """Variables in global memory: name, bank, offset of the address in it, size of the variable
         in bytes. The loader writes the addresses."""
-        found = {}
+        symbols = {}
         for name in (".nv.constant4", f".nv.constant4.{kernel}"):
             for kind, size in _RELOCATIONS.items():
                 fixes = self.section(f".{kind}{name}")
@@ -126,37 +126,39 @@ class Cubin:
                 for at in range(0, len(data) - size + 1, size):
                     offset, info = struct.unpack_from("<QQ", data, at)
                     if info >> 32 < len(self.symbols):
-                        found[offset & ~7] = self.symbols[info >> 32]
+                        symbols[offset & ~7] = self.symbols[info >> 32]
         return [
-            (s.name, 4, offset, s.size) for offset, s in found.items() if s.size and not s.function
+            (s.name, 4, offset, s.size)
+            for offset, s in symbols.items()
+            if s.size and not s.function
         ]
 
-    def unset(self) -> list[tuple[str, int, int, int]]:
+    def unset_symbols(self) -> list[tuple[str, int, int, int]]:
         """Constant symbols whose bytes are all 0, which is how a file stores that nothing was
         said: name, bank, offset, size. The program sets them before the launch."""
         return self._constant_symbols(valued=False)
 
-    def valued(self) -> list[tuple[str, int, int, int]]:
-        """The others, which the program may overwrite."""
+    def valued_symbols(self) -> list[tuple[str, int, int, int]]:
+        """Symbols with a value, which the program may overwrite."""
         return self._constant_symbols(valued=True)
 
     def _constant_symbols(self, valued: bool) -> list[tuple[str, int, int, int]]:
-        found = []
+        symbols = []
         for symbol in self.symbols:
             if not 0 < symbol.section < len(self.sections) or symbol.function or not symbol.size:
                 continue
             section = self.sections[symbol.section]
             number = section.name.removeprefix(".nv.constant")
-            held = section.data[symbol.offset : symbol.offset + symbol.size]
-            if section.name.startswith(".nv.constant") and number == "3" and any(held) == valued:
-                found.append((symbol.name, 3, symbol.offset, symbol.size))
-        return found
+            data = section.data[symbol.offset : symbol.offset + symbol.size]
+            if section.name.startswith(".nv.constant") and number == "3" and any(data) == valued:
+                symbols.append((symbol.name, 3, symbol.offset, symbol.size))
+        return symbols
 
     def registers(self, kernel: str) -> int:
         """Per thread: the attribute, else the field of the section header that it came from."""
-        found = self._of_symbol(kernel, _REGCOUNT)
+        count = self._of_symbol(kernel, _REGCOUNT)
         text = self.section(f".text.{kernel}")
-        return found if found is not None else (text.info >> 24 if text else 0)
+        return count if count is not None else (text.info >> 24 if text else 0)
 
     def local_bytes(self, kernel: str) -> int:
         """Stack frame of a thread, callees included."""
@@ -178,8 +180,8 @@ class Cubin:
 
     def code(self, function: str) -> bytes:
         """Machine code of a kernel or function."""
-        found = self.section(f".text.{function}")
-        return found.data if found else b""
+        text = self.section(f".text.{function}")
+        return text.data if text else b""
 
     def parameter_base(self, kernel: str) -> int | None:
         """Offset in constant bank 0; ``None`` where the file does not say."""
@@ -190,13 +192,13 @@ class Cubin:
 
     def parameters(self, kernel: str) -> list[tuple[int, int]]:
         """Offset and size in bytes of each parameter, by position."""
-        found = {}
+        places = {}
         for attribute, value in self._attributes(f".nv.info.{kernel}"):
             if attribute in (_KPARAM_INFO, _KPARAM_INFO_V2) and len(value) >= 12:
                 ordinal, offset, size = struct.unpack_from("<HHI", value, 4)
                 old = attribute == _KPARAM_INFO
-                found[ordinal] = (offset, size >> 18 if old else size & 0xFFFF)
-        return [found[ordinal] for ordinal in sorted(found)]
+                places[ordinal] = (offset, size >> 18 if old else size & 0xFFFF)
+        return [places[ordinal] for ordinal in sorted(places)]
 
     def _of_symbol(self, kernel: str, wanted: int) -> int | None:
         indices = {s.index for s in self.symbols if s.name == kernel and s.function}
@@ -209,8 +211,8 @@ class Cubin:
 
     def _attributes(self, section: str) -> Iterator[tuple[int, bytes]]:
         """Attribute number and payload: format 4 has a length, others two bytes in its place."""
-        found = self.section(section)
-        data = found.data if found else b""
+        information = self.section(section)
+        data = information.data if information else b""
         at = 0
         while at + 4 <= len(data):
             form, attribute, size = struct.unpack_from("<BBH", data, at)
@@ -271,7 +273,7 @@ def _body(content: bytes, kind: int, offset: int, length: int) -> bytes:
     return content[offset : offset + length]
 
 
-def _symbols(sections: tuple[Section, ...], content: bytes) -> tuple[Symbol, ...]:
+def _symbol_table(sections: tuple[Section, ...], content: bytes) -> tuple[Symbol, ...]:
     table = next((s for s in sections if s.name == ".symtab"), None)
     names = next((s for s in sections if s.name == ".strtab"), None)
     if table is None or names is None:

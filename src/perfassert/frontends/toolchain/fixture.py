@@ -43,7 +43,7 @@ def to_fixture(binary: Binary) -> str:
     facts = {"arch": binary.arch, "kernel": binary.kernel, "mangled": binary.mangled}
     numbers = {name: getattr(binary, name) for name in _NUMBERS}
     numbers["parameter_base"] = hex(binary.parameter_base)
-    lines = [_line(facts), _line(numbers)]
+    lines = [_header_line(facts), _header_line(numbers)]
     if binary.parameters:
         written = (_parameter(p) for p in binary.parameters)
         lines.append(f"//perfassert: parameters={','.join(written)}")
@@ -67,10 +67,10 @@ def to_fixture(binary: Binary) -> str:
 def from_fixture(text: str, kernel: str | None, arch: str, where: str) -> Binary:
     """The binary behind a listing; ``arch`` must be the listing's own where it states one."""
     text = "\n".join(line.rstrip() for line in text.split("\n"))
-    header = _header(text, where)
+    header = _read_header(text, where)
     body = [line for line in text.split("\n") if not _ours(line)]
     listing = "\n".join(body).rstrip("\n") + "\n"
-    mangled = _kernel(header, listing, kernel, where)
+    mangled = _stated_kernel(header, listing, kernel, where)
     stated = _one(header, "arch") or _stated_arch(text)
     if stated and stated.rstrip("af") != arch.rstrip("af"):
         raise KernelSourceError(f"{where} is a listing for {stated}; the device is {arch}")
@@ -88,17 +88,19 @@ def from_fixture(text: str, kernel: str | None, arch: str, where: str) -> Binary
         parameter_base=numbers["parameter_base"],
         code_bytes=numbers["code_bytes"],
         parameters=_parameters(header, where),
-        constants=_constants(header, where),
-        unset=_symbols(header, "unset", where),
-        valued=_symbols(header, "valued", where),
-        variables=_symbols(header, "variables", where),
-        files=_files(text),
+        constants=_read_constants(header, where),
+        unset=_read_symbols(header, "unset", where),
+        valued=_read_symbols(header, "valued", where),
+        variables=_read_symbols(header, "variables", where),
+        files=_read_files(text),
         tools="listing",
         assumptions=assumptions,
-    ).sealed()
+    ).with_digest()
 
 
-def _kernel(header: dict[str, list[str]], listing: str, wanted: str | None, where: str) -> str:
+def _stated_kernel(
+    header: dict[str, list[str]], listing: str, wanted: str | None, where: str
+) -> str:
     stated = _one(header, "mangled")
     if stated:
         return choose(wanted or stated, [stated], where)
@@ -109,28 +111,30 @@ def _facts(
     header: dict[str, list[str]], listing: str, arch: str, where: str
 ) -> tuple[dict[str, int], tuple[Assumption, ...]]:
     """The numbers, and what had to be assumed for want of a header."""
-    found = {name: int(_integer(header, name, where)) for name in _NUMBERS if name in header}
+    numbers = {
+        name: int(_header_integer(header, name, where)) for name in _NUMBERS if name in header
+    }
     span = SourceSpan(where)
     notes = [_assumption(text, where) for text in header.get("assumption", ())]
-    if "registers" not in found:
+    if "registers" not in numbers:
         stated = re.search(r"SHI_REGISTERS=(\d+)", listing)
         if stated is None:
             raise KernelSourceError(
                 f"{where} states no registers; add a line: //perfassert: registers=…"
             )
-        found["registers"] = _number(stated[1], "registers", where)
-    if "code_bytes" not in found:
+        numbers["registers"] = _parse_size(stated[1], "registers", where)
+    if "code_bytes" not in numbers:
         first = next(iter(sections(listing).values()), listing)
-        found["code_bytes"] = max((int(a, 16) + 16 for a in _ADDRESS.findall(first)), default=0)
-    if "parameter_base" not in found:
+        numbers["code_bytes"] = max((int(a, 16) + 16 for a in _ADDRESS.findall(first)), default=0)
+    if "parameter_base" not in numbers:
         base = parameter_base(arch)
-        found["parameter_base"] = base
+        numbers["parameter_base"] = base
         notes.append(Assumption(f"parameters start at c[0x0][{base:#x}]", span))
     for name, what in (("shared_bytes", "static shared memory"), ("local_bytes", "stack frame")):
-        if name not in found:
-            found[name] = 0
+        if name not in numbers:
+            numbers[name] = 0
             notes.append(Assumption(f"no {what}: the listing does not state it", span))
-    return found, tuple(notes)
+    return numbers, tuple(notes)
 
 
 def parameter_base(arch: str) -> int:
@@ -140,12 +144,12 @@ def parameter_base(arch: str) -> int:
 
 
 def _stated_arch(text: str) -> str | None:
-    found = re.search(r"^\s*\.target\s+(sm_\d+[af]?)|\bEF_CUDA_SM(\d+)\b", text, re.MULTILINE)
-    return (found[1] or f"sm_{found[2]}") if found else None
+    match = re.search(r"^\s*\.target\s+(sm_\d+[af]?)|\bEF_CUDA_SM(\d+)\b", text, re.MULTILINE)
+    return (match[1] or f"sm_{match[2]}") if match else None
 
 
-def _header(text: str, where: str) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+def _read_header(text: str, where: str) -> dict[str, list[str]]:
+    header: dict[str, list[str]] = {}
     for count, line in enumerate(text.split("\n"), 1):
         if not line.startswith("//perfassert:"):
             continue
@@ -154,19 +158,19 @@ def _header(text: str, where: str) -> dict[str, list[str]]:
             if not equals or key not in _KEYS:
                 near = close_matches(key, _KEYS)
                 raise KernelSourceError(f"{where}:{count}: unknown header key {key!r}{near}")
-            found.setdefault(key, []).append(value)
-    return found
+            header.setdefault(key, []).append(value)
+    return header
 
 
 def _one(header: dict[str, list[str]], key: str) -> str | None:
     return unquote(header[key][-1]) if key in header else None
 
 
-def _integer(header: dict[str, list[str]], key: str, where: str) -> int:
-    return _number(header[key][-1], key, where)
+def _header_integer(header: dict[str, list[str]], key: str, where: str) -> int:
+    return _parse_size(header[key][-1], key, where)
 
 
-def _number(text: str, key: str, where: str) -> int:
+def _parse_size(text: str, key: str, where: str) -> int:
     try:
         value = int(text, 0)
     except ValueError:
@@ -185,19 +189,19 @@ def _parameter(p: Parameter) -> str:
 
 
 def _parameters(header: dict[str, list[str]], where: str) -> tuple[Parameter, ...]:
-    found = []
+    parameters = []
     for item in _items(header, "parameters"):
         name, *rest = item.split(":", 4)
         if len(rest) < 3 or rest[2] not in ("pointer", "value"):
             form = "name:offset:size:pointer|value[:dtype]"
             raise KernelSourceError(f"{where}: parameter {item!r} is not of the form {form}")
-        offset, size = (_number(text, "parameters", where) for text in rest[:2])
+        offset, size = (_parse_size(text, "parameters", where) for text in rest[:2])
         dtype = unquote(rest[3]) if len(rest) > 3 else None
-        found.append(Parameter(unquote(name), offset, size, rest[2] == "pointer", dtype))
-    return tuple(found)
+        parameters.append(Parameter(unquote(name), offset, size, rest[2] == "pointer", dtype))
+    return tuple(parameters)
 
 
-def _constants(header: dict[str, list[str]], where: str) -> dict[int, bytes]:
+def _read_constants(header: dict[str, list[str]], where: str) -> dict[int, bytes]:
     try:
         pairs = (item.partition(":") for item in _items(header, "constants"))
         return {int(bank): bytes.fromhex(content) for bank, _, content in pairs}
@@ -205,16 +209,16 @@ def _constants(header: dict[str, list[str]], where: str) -> dict[int, bytes]:
         raise KernelSourceError(f"{where}: constants are not of the form bank:hex") from None
 
 
-def _symbols(header: dict[str, list[str]], key: str, where: str) -> tuple[Unset, ...]:
-    found = []
+def _read_symbols(header: dict[str, list[str]], key: str, where: str) -> tuple[Unset, ...]:
+    symbols = []
     for item in _items(header, key):
         name, *rest = item.split(":")
         if len(rest) != 3:
             form = "name:bank:offset:size"
             raise KernelSourceError(f"{where}: {key} {item!r} is not of the form {form}")
-        bank, offset, size = (_number(text, key, where) for text in rest)
-        found.append(Unset(unquote(name), bank, offset, size))
-    return tuple(found)
+        bank, offset, size = (_parse_size(text, key, where) for text in rest)
+        symbols.append(Unset(unquote(name), bank, offset, size))
+    return tuple(symbols)
 
 
 def _items(header: dict[str, list[str]], key: str) -> list[str]:
@@ -222,16 +226,16 @@ def _items(header: dict[str, list[str]], key: str) -> list[str]:
 
 
 def _assumption(text: str, where: str) -> Assumption:
-    said, *span = (unquote(part) for part in text.split(":"))
+    message, *span = (unquote(part) for part in text.split(":"))
     if not span:
-        return Assumption(said)
+        return Assumption(message)
     if len(span) != 3:
         raise KernelSourceError(f"{where}: assumption is not of the form text[:file:line:column]")
-    line, column = (_number(part, "assumption", where) for part in span[1:])
-    return Assumption(said, SourceSpan(span[0], line, column))
+    line, column = (_parse_size(part, "assumption", where) for part in span[1:])
+    return Assumption(message, SourceSpan(span[0], line, column))
 
 
-def _line(facts: Mapping[str, object]) -> str:
+def _header_line(facts: Mapping[str, object]) -> str:
     words = (f"{key}={quote(str(value), safe=_SAFE + ':,')}" for key, value in facts.items())
     return f"//perfassert: {' '.join(words)}"
 
@@ -240,12 +244,12 @@ def _ours(line: str) -> bool:
     return line.startswith(("//perfassert:", "//file:", "//src:", "//ptx:"))
 
 
-def _files(text: str) -> dict[str, str]:
-    found: dict[str, list[str]] = {}
+def _read_files(text: str) -> dict[str, str]:
+    files: dict[str, list[str]] = {}
     current: list[str] = []
     for line in text.split("\n"):
         if line.startswith("//file: "):
-            current = found.setdefault(line.removeprefix("//file: "), [])
+            current = files.setdefault(line.removeprefix("//file: "), [])
         elif line.startswith("//src:"):
             current.append(line.removeprefix("//src:").removeprefix(" "))
-    return {path: "\n".join(lines) for path, lines in found.items()}
+    return {path: "\n".join(lines) for path, lines in files.items()}

@@ -178,8 +178,10 @@ def _directives(content: bytes) -> tuple[list[str], bool]:
     names: list[str] = []
     followed = not spelled_otherwise(content)
     for text in readings(content):
-        said = [(found[1], _begins_line(text, found.start())) for found in INCLUDE.finditer(text)]
-        for part, counts in (*said, *((probe, True) for probe in _PROBE.findall(text))):
+        includes = [
+            (match[1], _begins_line(text, match.start())) for match in INCLUDE.finditer(text)
+        ]
+        for part, counts in (*includes, *((probe, True) for probe in _PROBE.findall(text))):
             name = _NAMED.match((part or b"").strip())
             if name is not None:
                 names.append((name[1] or name[2]).decode("utf-8", "surrogateescape"))
@@ -196,14 +198,14 @@ def _begins_line(text: bytes, at: int) -> bool:
     return blank or b"*/" in line or len(line) == _LINE
 
 
-def check_confined(found: Closure, folders: Sequence[Path]) -> None:
+def check_confined(files: Closure, folders: Sequence[Path]) -> None:
     """Where sources are confined: every file lies in their folder, is code, and names what it
     includes; raises :class:`KernelSourceError`."""
     if confining() is None:
         return
-    if found.left_out:
-        raise KernelSourceError(f"#include: followed no further {found.left_out}; {FOLDER} is set")
-    inside = {path: content for path, content in found.files.items() if not outside(path)}
+    if files.left_out:
+        raise KernelSourceError(f"#include: followed no further {files.left_out}; {FOLDER} is set")
+    inside = {path: content for path, content in files.files.items() if not outside(path)}
     real = {path.resolve() for path in inside}
     for path, content in inside.items():
         if path.suffix and not is_source(path):
@@ -212,8 +214,10 @@ def check_confined(found: Closure, folders: Sequence[Path]) -> None:
             raise KernelSourceError(f"#include: {path} has a NUL byte; {FOLDER} is set")
         probes = [part.strip() for text in readings(content) for part in _PROBE.findall(text)]
         unnamed = [part for part in probes if _NAMED.fullmatch(part) is None]
-        if said := reaches_outside(content) or b" ".join(unnamed).decode(errors="replace"):
-            raise KernelSourceError(f"{path}: {said[:60]!r} cannot be followed; {FOLDER} is set")
+        if unfollowed := reaches_outside(content) or b" ".join(unnamed).decode(errors="replace"):
+            raise KernelSourceError(
+                f"{path}: {unfollowed[:60]!r} cannot be followed; {FOLDER} is set"
+            )
         asked = [part[1:-1].decode("utf-8", "surrogateescape") for part in probes]
         for name in (*included_names(content), *asked):
             upwards = Path(name).is_absolute() or ".." in Path(name).parts
@@ -222,5 +226,5 @@ def check_confined(found: Closure, folders: Sequence[Path]) -> None:
                 raise KernelSourceError(
                     f"{path}: #include of {name!r} leads out of what {FOLDER} allows"
                 )
-    for path in found.files.keys() - inside.keys():  # by a link, or named by an option
+    for path in files.files.keys() - inside.keys():  # by a link, or named by an option
         raise KernelSourceError(f"#include: {outside(path)}")

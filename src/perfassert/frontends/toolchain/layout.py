@@ -34,7 +34,7 @@ def parameters(cubin: bytes, mangled: str) -> tuple[Parameter, ...]:
                 return tuple(_parameters(entry))
         return ()
 
-    return _read(cubin, of_kernel) or ()
+    return _read_entries(cubin, of_kernel) or ()
 
 
 def variables(cubin: bytes) -> dict[str, tuple[Member, ...]]:
@@ -42,10 +42,13 @@ def variables(cubin: bytes) -> dict[str, tuple[Member, ...]]:
     has one member without a name."""
 
     def globally(entries: Iterator[Any]) -> dict[str, tuple[Member, ...]]:
-        found = (e for e in entries if e.tag == "DW_TAG_variable" and _is_global(e))
-        return {_linkage(e): tuple(islice(_members(_type(e), "", 0), _MOST)) for e in found}
+        global_entries = (e for e in entries if e.tag == "DW_TAG_variable" and _is_global(e))
+        return {
+            _linkage(e): tuple(islice(_type_members(_type_of(e), "", 0), _MOST))
+            for e in global_entries
+        }
 
-    return _read(cubin, globally) or {}
+    return _read_entries(cubin, globally) or {}
 
 
 def _is_global(entry: Any) -> bool:
@@ -53,7 +56,7 @@ def _is_global(entry: Any) -> bool:
     return parent is not None and parent.tag in ("DW_TAG_compile_unit", "DW_TAG_namespace")
 
 
-def _read(cubin: bytes, read: Callable[[Iterator[Any]], T]) -> T | None:
+def _read_entries(cubin: bytes, read: Callable[[Iterator[Any]], T]) -> T | None:
     """What is read out of all entries of debug information, where there is any that can be read."""
     try:
         errors, elf = map(import_module, ("elftools.common.exceptions", "elftools.elf.elffile"))
@@ -71,106 +74,108 @@ def _read(cubin: bytes, read: Callable[[Iterator[Any]], T]) -> T | None:
 
 def _linkage(entry: Any) -> str:
     names = ("DW_AT_MIPS_linkage_name", "DW_AT_linkage_name", "DW_AT_name")
-    return next((_text(entry, name) for name in names if name in entry.attributes), "")
+    return next((_attribute_text(entry, name) for name in names if name in entry.attributes), "")
 
 
 def _parameters(entry: Any) -> Iterator[Parameter]:
     for child in entry.iter_children():
         if child.tag == "DW_TAG_formal_parameter":
-            found = list(_members(_type(child), "", 0))
-            one = found[0] if len(found) == 1 and not found[0].name else None
-            size = _size(_type(child))
-            name = _text(child, "DW_AT_name")
-            if one is not None:
-                yield Parameter(name, 0, size, one.pointer, one.dtype)
+            members = list(_type_members(_type_of(child), "", 0))
+            member = members[0] if len(members) == 1 and not members[0].name else None
+            size = _size(_type_of(child))
+            name = _attribute_text(child, "DW_AT_name")
+            if member is not None:
+                yield Parameter(name, 0, size, member.pointer, member.dtype)
             else:
-                yield Parameter(name, 0, size, members=tuple(found[:_MOST]))
+                yield Parameter(name, 0, size, members=tuple(members[:_MOST]))
 
 
-def _members(kind: Any, path: str, offset: int) -> Iterator[Member]:
+def _type_members(kind: Any, path: str, offset: int) -> Iterator[Member]:
     """Numbers and pointers in a type."""
-    kind = _plain(kind)
+    kind = _underlying_type(kind)
     if kind is None:
         return
     if kind.tag in _STRUCTURES:
         for child in kind.iter_children():
             if child.tag in ("DW_TAG_member", "DW_TAG_inheritance"):
-                name = _text(child, "DW_AT_name")
+                name = _attribute_text(child, "DW_AT_name")
                 inner = f"{path}.{name}" if path and name else path or name
-                yield from _members(_type(child), inner, offset + _location(child))
+                yield from _type_members(_type_of(child), inner, offset + _location(child))
     elif kind.tag == "DW_TAG_array_type":
-        size = _size(_type(kind))
+        size = _size(_type_of(kind))
         places = product(*map(range, _extents(kind)))
         for i, place in enumerate(islice(places, _MOST)):
             inner = path + "".join(f"[{index}]" for index in place)
-            yield from _members(_type(kind), inner, offset + i * size)
+            yield from _type_members(_type_of(kind), inner, offset + i * size)
     elif kind.tag in _POINTERS:
-        pointee = _plain(_type(kind)) if "DW_AT_type" in kind.attributes else None
-        yield Member(path, offset, 8, True, _text(pointee, "DW_AT_name") if pointee else "void")
+        pointee = _underlying_type(_type_of(kind)) if "DW_AT_type" in kind.attributes else None
+        yield Member(
+            path, offset, 8, True, _attribute_text(pointee, "DW_AT_name") if pointee else "void"
+        )
     else:
-        yield Member(path, offset, _size(kind), False, _text(kind, "DW_AT_name") or None)
+        yield Member(path, offset, _size(kind), False, _attribute_text(kind, "DW_AT_name") or None)
 
 
-def _plain(kind: Any) -> Any:
+def _underlying_type(kind: Any) -> Any:
     while kind is not None and kind.tag in _THROUGH:
-        kind = _type(kind)
+        kind = _type_of(kind)
     return kind
 
 
-def _type(entry: Any) -> Any:
+def _type_of(entry: Any) -> Any:
     return entry.get_DIE_from_attribute("DW_AT_type") if "DW_AT_type" in entry.attributes else None
 
 
-def _text(entry: Any, name: str) -> str:
-    found = entry.attributes.get(name)
-    return found.value.decode(errors="replace") if found else ""
+def _attribute_text(entry: Any, name: str) -> str:
+    attribute = entry.attributes.get(name)
+    return attribute.value.decode(errors="replace") if attribute else ""
 
 
 def _location(entry: Any) -> int:
-    found = entry.attributes.get("DW_AT_data_member_location")
-    if found is None:
+    attribute = entry.attributes.get("DW_AT_data_member_location")
+    if attribute is None:
         return 0
-    if isinstance(found.value, int):
-        return int(found.value)
+    if isinstance(attribute.value, int):
+        return int(attribute.value)
     number, shift = 0, 0  # DW_OP_plus_uconst and a ULEB128
-    for byte in found.value[1:]:
+    for byte in attribute.value[1:]:
         number |= (byte & 127) << shift
         shift += 7
     return number
 
 
 def _extents(array: Any) -> list[int]:
-    found = []
+    extents = []
     for child in array.iter_children():
         if child.tag == "DW_TAG_subrange_type":
             bound = child.attributes.get("DW_AT_upper_bound")
             count = child.attributes.get("DW_AT_count")
-            found.append(int(count.value) if count else int(bound.value) + 1 if bound else 0)
-    return found
+            extents.append(int(count.value) if count else int(bound.value) + 1 if bound else 0)
+    return extents
 
 
 def _size(kind: Any) -> int:
-    kind = _plain(kind)
+    kind = _underlying_type(kind)
     if kind is None:
         return 0
     if kind.tag in _POINTERS:
         return 8
     if kind.tag == "DW_TAG_array_type":
-        return prod(_extents(kind)) * _size(_type(kind))
-    found = kind.attributes.get("DW_AT_byte_size")
-    return int(found.value) if found else 0
+        return prod(_extents(kind)) * _size(_type_of(kind))
+    attribute = kind.attributes.get("DW_AT_byte_size")
+    return int(attribute.value) if attribute else 0
 
 
-def completed(known: tuple[Parameter, ...], found: tuple[Parameter, ...]) -> tuple[Parameter, ...]:
+def complete(known: tuple[Parameter, ...], debug: tuple[Parameter, ...]) -> tuple[Parameter, ...]:
     """``known`` with what debug information adds: names, types, members; nothing if it differs."""
-    if [p.size for p in known] != [p.size for p in found]:
+    if [p.size for p in known] != [p.size for p in debug]:
         return known
     return tuple(
         replace(
             p, name=f.name or p.name, members=f.members,
             pointer=p.pointer or f.pointer, dtype=p.dtype or f.dtype,
         )
-        for p, f in zip(known, found, strict=True)
+        for p, f in zip(known, debug, strict=True)
     )  # fmt: skip
 
 

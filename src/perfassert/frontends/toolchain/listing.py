@@ -34,14 +34,14 @@ def disassemble(nvdisasm: tools.Tool, cubin: Cubin, content: bytes, kernel: str)
     wanted = [] if small else ["-fun", ",".join(map(str, cubin.code_symbols(kernel)))]
     digest = hashlib.sha256(content).hexdigest()
     entry = cache.key(["listing", digest, nvdisasm.identity(), *_COMMAND, *wanted])
-    found = cache.load(entry, _read)
-    if found is None:
-        found = sections(_disassembled(nvdisasm, content, wanted, cubin.where))
-        cache.store(entry, found)
-    return cut(found, kernel, cubin.where)
+    texts = cache.load(entry, _read_texts)
+    if texts is None:
+        texts = sections(_run_nvdisasm(nvdisasm, content, wanted, cubin.where))
+        cache.store(entry, texts)
+    return cut(texts, kernel, cubin.where)
 
 
-def _disassembled(nvdisasm: tools.Tool, content: bytes, wanted: Sequence[str], where: str) -> str:
+def _run_nvdisasm(nvdisasm: tools.Tool, content: bytes, wanted: Sequence[str], where: str) -> str:
     with tempfile.TemporaryDirectory(prefix="perfassert-") as folder:
         path = os.path.join(folder, "kernel.cubin")
         Path(path).write_bytes(content)
@@ -54,29 +54,29 @@ def _disassembled(nvdisasm: tools.Tool, content: bytes, wanted: Sequence[str], w
     return "\n".join(map(str.rstrip, run.stdout.split("\n")))
 
 
-def _read(data: Any) -> dict[str, str]:
+def _read_texts(data: Any) -> dict[str, str]:
     return {str(name): str(text) for name, text in data.items()}
 
 
-def cut(found: Mapping[str, str], kernel: str, where: str) -> str:
+def cut(texts: Mapping[str, str], kernel: str, where: str) -> str:
     """The section of ``kernel``, then those of the functions that it calls, calls followed.
 
-    Labels are numbered anew: nvdisasm's numbers depend on what else is in the module.
+    Labels are renumbered: nvdisasm's numbers depend on what else is in the module.
     """
-    if kernel not in found:
+    if kernel not in texts:
         raise KernelSourceError(f"{where}: the listing has no section .text.{kernel}")
-    wanted = called(found, kernel)
-    text = "\n".join(found[name].rstrip("\n") + "\n" for name in wanted)
+    wanted = called_functions(texts, kernel)
+    text = "\n".join(texts[name].rstrip("\n") + "\n" for name in wanted)
     numbers: dict[str, str] = {}
     return _LABEL.sub(lambda m: numbers.setdefault(m[0], f".L_x_{len(numbers)}"), text)
 
 
-def called(found: Mapping[str, str], kernel: str) -> list[str]:
+def called_functions(texts: Mapping[str, str], kernel: str) -> list[str]:
     """The kernel and the functions that it calls, calls followed."""
     wanted = [kernel]
     for name in wanted:  # grows while it is walked
-        for function in _CALLED.findall(found.get(name, "")):
-            if function in found and function not in wanted:
+        for function in _CALLED.findall(texts.get(name, "")):
+            if function in texts and function not in wanted:
                 wanted.append(function)
     return wanted
 
@@ -92,6 +92,6 @@ def sections(text: str) -> dict[str, str]:
     }
 
 
-def mentioned(text: str) -> set[str]:
+def mentioned_files(text: str) -> set[str]:
     """Files that the listing's lines refer to."""
     return set(map(file_name, _PLACE.findall(text)))

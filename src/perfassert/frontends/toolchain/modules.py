@@ -17,7 +17,7 @@ from perfassert.source import Assumption, SourceSpan
 from . import cache, compilers, containers, options, tools
 from .architecture import architecture
 from .binary import Source, read_assumptions
-from .compilers import Compiled, expression
+from .compilers import CompiledModule, expression
 from .elf import Cubin
 from .includes import Closure
 from .names import fits
@@ -26,7 +26,7 @@ _INSTANCES = re.compile(r"\btemplate\s+(?:\w+\s+)*__global__|<<<")
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class CompileJob:
     """A source with the files behind it, to be compiled for ``arch``; ``notes``: why for that."""
 
     source: Source
@@ -52,33 +52,33 @@ class Job:
         return [content.decode(errors="replace") for content in self.files.files.values()]
 
 
-def module(job: Job) -> Compiled:
+def module(job: CompileJob) -> CompiledModule:
     """The module that has the kernel meant.
 
     The file as it stands, if that instantiates the template that is asked for; else compiled with
     the instance.
     """
     if job.source.kind == "cubin":
-        return _contained(job)
+        return _container_module(job)
     wanted = job.source.kernel
     texts = job.texts()
     if job.source.kind != "cuda" or expression(wanted, texts) is None:
         return _module(replace(job, source=replace(job.source, kernel=None)))
     if wanted and any(map(_INSTANCES.search, texts)):
         whole = _module(replace(job, source=replace(job.source, kernel=None)))
-        found = fits(wanted, Cubin(whole.cubin, str(job.source.path)).kernels())
-        if len(found) == 1:
-            return replace(whole, kernel=found[0])
+        kernels = fits(wanted, Cubin(whole.cubin, str(job.source.path)).kernels())
+        if len(kernels) == 1:
+            return replace(whole, kernel=kernels[0])
     return _module(job)
 
 
-def _contained(job: Job) -> Compiled:
+def _container_module(job: CompileJob) -> CompiledModule:
     """What a driver would load from a file that holds compiled code; PTX is assembled."""
     source, where = job.source, str(job.source.path)
-    with containers.opened(source.path, job.files.files[source.path]) as members:
+    with containers.open_members(source.path, job.files.files[source.path]) as members:
         if source.arch is not None:
             members = containers.of_architecture(members, source.arch, where)
-        choice = containers.chosen(members, source.kernel, architecture(job.arch), where)
+        choice = containers.choose_code(members, source.kernel, architecture(job.arch), where)
         member = choice.members[0]
         if member.ptx:
             made = module(assembly(member, where, job.arch, source.toolchain))
@@ -86,41 +86,45 @@ def _contained(job: Job) -> Compiled:
         notes = _ambiguous(choice, where)
         used = (str(tools.need("cuobjdump")),) if member.name else ()
         content = member.path.read_bytes()
-    return Compiled(content, None, used, choice.kernel, notes, str(member.arch))
+    return CompiledModule(content, None, used, choice.kernel, notes, str(member.arch))
 
 
-def assembly(member: containers.Member, where: str, arch: str, toolchain: str | None = None) -> Job:
+def assembly(
+    member: containers.ContainerMember, where: str, arch: str, toolchain: str | None = None
+) -> CompileJob:
     """Of the PTX in a file that holds compiled code."""
     path = Path(f"{where}: {member.name}")
     source = Source(path, "ptx", toolchain=toolchain)
-    return Job(source, Closure({path: member.text().encode()}, True), arch)
+    return CompileJob(source, Closure({path: member.text().encode()}, True), arch)
 
 
 def _ambiguous(choice: containers.Choice, where: str) -> tuple[Assumption, ...]:
     """Which of several modules' kernels of one name is loaded is the linker's business."""
     section = f".text.{choice.kernel}"
     codes = {
-        found.data if (found := member.cubin(where).section(section)) else b""
+        code.data if (code := member.cubin(where).section(section)) else b""
         for member in choice.members
     }
     if len(codes) == 1:
         return ()
     count = len(choice.members)
-    said = f"{count} modules have code of this name that differs; {choice.members[0].name} is taken"
-    return (Assumption(said, SourceSpan(where)),)
+    message = (
+        f"{count} modules have code of this name that differs; {choice.members[0].name} is taken"
+    )
+    return (Assumption(message, SourceSpan(where)),)
 
 
-def _module(job: Job) -> Compiled:
+def _module(job: CompileJob) -> CompiledModule:
     entry = job.key(job.source.kernel or "")
-    found = cache.load(entry, _read) if entry else None
-    if found is None:
-        found = compiled(job)
+    compiled_module = cache.load(entry, _read_module) if entry else None
+    if compiled_module is None:
+        compiled_module = compile_module(job)
         if entry:
-            cache.store(entry, _written(found))
-    return found
+            cache.store(entry, _to_json(compiled_module))
+    return compiled_module
 
 
-def debug_information(job: Job, kernel: str = "") -> bytes:
+def debug_information(job: CompileJob, kernel: str = "") -> bytes:
     """A cubin whose only use is what it says about types; ``b""`` where there is none.
 
     ``kernel`` (its mangled name) needs one of its own where the file does not have its instance.
@@ -128,19 +132,19 @@ def debug_information(job: Job, kernel: str = "") -> bytes:
     texts = job.texts()
     whole = replace(job, source=replace(job.source, kernel=None))
     if expression(job.source.kernel, texts) is None:
-        return _debugged(whole)
+        return _debug_cubin(whole)
     if any(map(_INSTANCES.search, texts)):
-        made = _debugged(whole)
+        made = _debug_cubin(whole)
         if made and kernel in Cubin(made, str(job.source.path)).kernels():
             return made
-    return _debugged(job)
+    return _debug_cubin(job)
 
 
-def _debugged(job: Job) -> bytes:
+def _debug_cubin(job: CompileJob) -> bytes:
     entry = job.key("debug", job.source.kernel or "")
-    found = cache.load(entry, base64.b64decode) if entry else None
-    if found is not None:
-        return found
+    content = cache.load(entry, base64.b64decode) if entry else None
+    if content is not None:
+        return content
     with tempfile.TemporaryDirectory(prefix="perfassert-") as folder:
         try:
             made = compilers.with_debug_information(
@@ -155,7 +159,7 @@ def _debugged(job: Job) -> bytes:
     return made
 
 
-def compiled(job: Job) -> Compiled:
+def compile_module(job: CompileJob) -> CompiledModule:
     """By the tools, without looking at what is remembered."""
     source, files = job.source, job.files.files
     with tempfile.TemporaryDirectory(prefix="perfassert-") as folder:
@@ -179,12 +183,12 @@ def template_hint(files: Mapping[Path, bytes]) -> str:
     return f"; templates need their arguments: {', '.join(templates)}"
 
 
-def _written(made: Compiled) -> dict[str, Any]:
+def _to_json(made: CompiledModule) -> dict[str, Any]:
     return {**asdict(made), "cubin": base64.b64encode(made.cubin).decode()}
 
 
-def _read(data: Any) -> Compiled:
-    return Compiled(
+def _read_module(data: Any) -> CompiledModule:
+    return CompiledModule(
         **{
             **data,
             "cubin": base64.b64decode(data["cubin"], validate=True),

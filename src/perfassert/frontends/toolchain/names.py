@@ -38,10 +38,10 @@ def _by_abi(mangled: str) -> str | None:
     """By the C++ ABI, where the extension was built."""
     try:
         abi = import_module("perfassert.frontends.toolchain._abi")
-        found: str | None = abi.demangle(mangled)
+        name: str | None = abi.demangle(mangled)
     except (ImportError, ValueError):  # no such letters, a NUL
         return None
-    return found
+    return name
 
 
 def _by_parser(mangled: str) -> str | None:
@@ -139,7 +139,7 @@ def split_commas(text: str) -> list[str]:
 
 def base_name(name: str) -> str:
     """``"star"``: without namespaces, template arguments and parameters."""
-    return _plain(_without_namespaces(without_parameters(name)))
+    return _without_template_arguments(_without_namespaces(without_parameters(name)))
 
 
 def choose(wanted: str | None, mangled: Sequence[str], where: str, hint: str = "") -> str:
@@ -155,11 +155,11 @@ def choose(wanted: str | None, mangled: Sequence[str], where: str, hint: str = "
             return mangled[0]
         what = "name the kernel" if mangled else "no kernel"
         raise KernelSourceError(f"{what}: {listed}{hint}")
-    found = fits(wanted, mangled)
-    if len(found) == 1:
-        return found[0]
-    if found:
-        full = ", ".join(sorted(demangle(name) for name in found))
+    matching = fits(wanted, mangled)
+    if len(matching) == 1:
+        return matching[0]
+    if matching:
+        full = ", ".join(sorted(demangle(name) for name in matching))
         raise KernelSourceError(f"kernel {wanted!r} is ambiguous in {where}: {full}")
     near = close_matches(wanted, {*shown, *map(base_name, shown)})
     raise KernelSourceError(f"no kernel {wanted!r}: {listed}{near}{hint}")
@@ -176,15 +176,15 @@ def fits(wanted: str, mangled: Sequence[str]) -> list[str]:
         without_parameters,
         _without_namespaces,
         lambda name: _without_namespaces(without_parameters(name)),
-        lambda name: _plain(without_parameters(name)),
-        lambda name: _plain(_without_namespaces(without_parameters(name))),
+        lambda name: _without_template_arguments(without_parameters(name)),
+        lambda name: _without_template_arguments(_without_namespaces(without_parameters(name))),
     )
-    key = _normal(wanted)
+    key = _normalise_name(wanted)
     names = [(name, demangle(name)) for name in mangled]
     for rule in rules:
-        if found := [name for name, plain in names if _normal(rule(plain)) == key]:
-            return found
-    return _with_part(key, [(name, _normal(plain)) for name, plain in names])
+        if matching := [name for name, plain in names if _normalise_name(rule(plain)) == key]:
+            return matching
+    return _with_part(key, [(name, _normalise_name(plain)) for name, plain in names])
 
 
 def _with_part(part: str, names: Sequence[tuple[str, str]]) -> list[str]:
@@ -192,8 +192,8 @@ def _with_part(part: str, names: Sequence[tuple[str, str]]) -> list[str]:
     if not part:
         return []
     word = re.compile(rf"(?<!\w){re.escape(part)}(?!\w)")
-    found = [name for name, plain in names if word.search(plain)]
-    return found or [name for name, plain in names if part in plain]
+    matching = [name for name, plain in names if word.search(plain)]
+    return matching or [name for name, plain in names if part in plain]
 
 
 def _without_namespaces(name: str) -> str:
@@ -207,12 +207,12 @@ def _without_namespaces(name: str) -> str:
     return name[start:]
 
 
-def _plain(name: str) -> str:
+def _without_template_arguments(name: str) -> str:
     """Without template arguments."""
     return name.split("<", 1)[0]
 
 
-def _normal(name: str) -> str:
+def _normalise_name(name: str) -> str:
     """One spelling for what means the same."""
     text = re.sub(r"\b(true|false)\b", lambda m: _TRUTH[m[1]], name.strip())
     text = _SUFFIX.sub(r"\1", _CAST.sub("", text.removeprefix("void ")))
@@ -225,12 +225,12 @@ def _normal(name: str) -> str:
 def without_addresses(name: str) -> str:
     """Template arguments ``&(twice(float))`` and ``&twice`` as C++ takes them: ``twice``."""
     parts, at = [], 0
-    for found in re.finditer(r"(?<=[<,])(\s*)&(\(?)", name):
-        if found.start() < at:
+    for match in re.finditer(r"(?<=[<,])(\s*)&(\(?)", name):
+        if match.start() < at:
             continue
-        parts += [name[at : found.start()], found[1]]
-        at = found.end()
-        if found[2]:
+        parts += [name[at : match.start()], match[1]]
+        at = match.end()
+        if match[2]:
             end = _closing(name, at - 1)
             parts.append(without_parameters(name[at:end]))
             at = end + 1

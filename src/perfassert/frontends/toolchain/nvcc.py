@@ -63,36 +63,36 @@ class Compilation:
     reads: tuple[str, ...] = ()
 
 
-def compile_with_nvcc(what: Compilation, limit: float | None = None) -> tuple[bytes, str]:
+def compile_with_nvcc(compilation: Compilation, limit: float | None = None) -> tuple[bytes, str]:
     """The product, and what the compilers print; the product is empty where one of them fails.
 
     Raises:
         KernelSourceError: an option cannot be one of nvcc's, or a tool does not finish.
         ToolchainMissing: nvcc or the host's compiler cannot be started.
     """
-    product = "ptx" if what.arch.startswith("compute") else "cubin"
-    main, included = what.path, what.host.includes
-    if what.appended:
-        main = what.folder / INSTANCE
-        main.write_text(what.appended)
-        included = (*included, "-include", str(what.path))
-    out = what.folder / f"out.{product}"
-    texts = _Texts(
-        {f"-I{_FOLDERS}": what.host.folders, _MACROS: what.host.macros},
+    product = "ptx" if compilation.arch.startswith("compute") else "cubin"
+    main, included = compilation.path, compilation.host.includes
+    if compilation.appended:
+        main = compilation.folder / INSTANCE
+        main.write_text(compilation.appended)
+        included = (*included, "-include", str(compilation.path))
+    out = compilation.folder / f"out.{product}"
+    texts = _PlaceholderTexts(
+        {f"-I{_FOLDERS}": compilation.host.folders, _MACROS: compilation.host.macros},
         (*included, str(main)),
-        encode_file_name(str(what.path)),
+        encode_file_name(str(compilation.path)),
     )
     variables: dict[str, str] = {}
     if os.name == "nt":
-        commands = [_whole_command(what, product, (*included, str(main)))]
+        commands = [_whole_command(compilation, product, (*included, str(main)))]
         log = ""
     else:
-        variables, commands, log = _commands(what, product, limit)
+        variables, commands, log = _commands(compilation, product, limit)
     for command in commands:
-        words = texts.placed(command)
-        if preprocessed := _preprocessed(words):
-            _encode_names(what.folder / preprocessed)
-        run = _run(what, Path(words[0]).name, words, variables, limit)
+        words = texts.place_texts(command)
+        if preprocessed := _preprocessed_file(words):
+            _encode_names(compilation.folder / preprocessed)
+        run = _run_command(compilation, Path(words[0]).name, words, variables, limit)
         log = "\n".join(filter(None, (log, run.log)))
         if run.status:
             return b"", log
@@ -100,60 +100,74 @@ def compile_with_nvcc(what: Compilation, limit: float | None = None) -> tuple[by
 
 
 def _commands(
-    what: Compilation, product: str, limit: float | None
+    compilation: Compilation, product: str, limit: float | None
 ) -> tuple[dict[str, str], list[list[str]], str]:
     """Variables of the environment, and the commands as words, that nvcc would run; else its words.
 
     None of this has a text of the user's.
     """
-    words = [f"-{product}", f"-arch={what.arch}", "-o", f"out.{product}", *what.options]
+    words = [
+        f"-{product}",
+        f"-arch={compilation.arch}",
+        "-o",
+        f"out.{product}",
+        *compilation.options,
+    ]
     words += [f"-I{_FOLDERS}", f"-D{_MACROS}", _MAIN]
     for word in words:
         if _PLAIN.fullmatch(word) is None:
             raise KernelSourceError(f"option {word!r}: no option of nvcc's has such letters")
-    (what.folder / _MAIN).touch()
-    run = _run(what, "nvcc", [_plain_path(what), "--dryrun", *words], {}, limit)
+    (compilation.folder / _MAIN).touch()
+    run = _run_command(
+        compilation, "nvcc", [_plain_path(compilation), "--dryrun", *words], {}, limit
+    )
     if run.status:
         return {}, [], run.log
     variables: dict[str, str] = {}
     commands = []
     for line in run.stderr.splitlines():
-        found = _LINE.fullmatch(line.strip())
-        if found is not None and found[1]:
-            variables[found[1]] = found[2]
-        elif found is not None:
-            split = shlex.split(found[2])
+        match = _LINE.fullmatch(line.strip())
+        if match is not None and match[1]:
+            variables[match[1]] = match[2]
+        elif match is not None:
+            split = shlex.split(match[2])
             if split and split[0] not in _CLEANING:
                 commands.append([_VARIABLE.sub(lambda m: variables[m[1]], w) for w in split])
     return {name: variables[name] for name in _KEPT if name in variables}, commands, ""
 
 
-def _whole_command(what: Compilation, product: str, main: Sequence[str]) -> list[str]:
+def _whole_command(compilation: Compilation, product: str, main: Sequence[str]) -> list[str]:
     """nvcc itself with all texts, for Windows, whose way to print commands is another.
 
     Raises :class:`KernelSourceError` for a text with letters that a command line may act on.
     """
-    texts = [*what.host.folders, *what.host.macros, *main]
+    texts = [*compilation.host.folders, *compilation.host.macros, *main]
     for text in texts:
         if _ACTS.search(text):
             raise KernelSourceError(f"{text!r}: nvcc on Windows takes no such letters; rename it")
     words: list[str] = []
-    for word in what.host.folders:
+    for word in compilation.host.folders:
         of_nvcc = word.startswith(("-I", "-isystem")) or words[-1:] == ["-isystem"]
         words.append(word if of_nvcc else f"-Xcompiler={word}")
-    made = [f"-{product}", f"-arch={what.arch}", "-o", f"out.{product}", *what.options]
-    return [what.nvcc.path, *made, *words, *what.host.macros, *main]
+    made = [
+        f"-{product}",
+        f"-arch={compilation.arch}",
+        "-o",
+        f"out.{product}",
+        *compilation.options,
+    ]
+    return [compilation.nvcc.path, *made, *words, *compilation.host.macros, *main]
 
 
 @dataclass(frozen=True, slots=True)
-class _Texts:
+class _PlaceholderTexts:
     """What stands for the placeholders, for the source, and for its name in messages."""
 
     placeholders: Mapping[str, Sequence[str]]
     main: Sequence[str]
     origin: str
 
-    def placed(self, command: Sequence[str]) -> list[str]:
+    def place_texts(self, command: Sequence[str]) -> list[str]:
         """The command with the user's texts, each a word of its own."""
         words: list[str] = []
         for word in command:
@@ -170,7 +184,7 @@ class _Texts:
         return words
 
 
-def _preprocessed(command: Sequence[str]) -> str:
+def _preprocessed_file(command: Sequence[str]) -> str:
     """The file that a command reads and the host's preprocessor has written, if it does."""
     return next((word for word in command if word.endswith(".ii") and word != command[-1]), "")
 
@@ -180,26 +194,26 @@ def _encode_names(file: Path) -> None:
     if not file.is_file() or b"\\" not in (text := file.read_bytes()):
         return
 
-    def encoded(marker: re.Match[bytes]) -> bytes:
+    def encode_marker(marker: re.Match[bytes]) -> bytes:
         name = _ESCAPE.sub(lambda m: _LETTERS.get(m[1], m[0]), marker[2])
         return marker[1] + name + b'"'
 
-    file.write_bytes(_MARKER.sub(encoded, text))
+    file.write_bytes(_MARKER.sub(encode_marker, text))
 
 
-def _plain_path(what: Compilation) -> str:
+def _plain_path(compilation: Compilation) -> str:
     """nvcc's path as it may stand in its own commands: by a link, where it has other letters."""
-    path = os.path.abspath(what.nvcc.path)
+    path = os.path.abspath(compilation.nvcc.path)
     if _PLAIN.fullmatch(path):
         return path
-    link = what.folder / "toolkit"
+    link = compilation.folder / "toolkit"
     if not link.is_symlink():
         link.symlink_to(Path(path).parent.parent)
     return f"./toolkit/{Path(path).parent.name}/{Path(path).name}"
 
 
-def _run(
-    what: Compilation,
+def _run_command(
+    compilation: Compilation,
     name: str,
     command: Sequence[str],
     variables: Mapping[str, str],
@@ -208,8 +222,12 @@ def _run(
     return tools.run_tool(
         name,
         command,
-        folder=what.folder,
-        reads=(*what.reads, str(what.path.parent), str(Path(what.nvcc.path).parent.parent)),
+        folder=compilation.folder,
+        reads=(
+            *compilation.reads,
+            str(compilation.path.parent),
+            str(Path(compilation.nvcc.path).parent.parent),
+        ),
         environment={**variables, "TMPDIR": "."},
         limit=limit,
     )

@@ -40,7 +40,11 @@ def compile_program(request: dict[str, Any]) -> dict[str, Any]:
         if content := fetch(library, program, what):
             content = content.rstrip(b"\0") if what == "PTX" else content
             Path(request["out"], what.lower()).write_bytes(content)
-    return {"status": 0, "log": log, "lowered": lowered(library, program, request["expressions"])}
+    return {
+        "status": 0,
+        "log": log,
+        "lowered": lowered_names(library, program, request["expressions"]),
+    }
 
 
 def raw(text: str) -> bytes:
@@ -56,7 +60,7 @@ def fetch(library: ctypes.CDLL, program: ctypes.c_void_p, what: str) -> bytes:
     return b"" if getattr(library, f"nvrtcGet{what}")(program, content) else content.raw
 
 
-def lowered(
+def lowered_names(
     library: ctypes.CDLL, program: ctypes.c_void_p, expressions: list[str]
 ) -> dict[str, str]:
     names = {}

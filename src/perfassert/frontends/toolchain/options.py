@@ -72,7 +72,7 @@ _READ_BY_HOST = ("@", "-I", "-i", "-B", "-specs", "/I", "/FI", "/Yu")
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class CompileTarget:
     """One product of a compilation: machine code for ``real`` by way of ``virtual``, or its PTX."""
 
     virtual: Architecture
@@ -99,13 +99,13 @@ class HostArguments:
     includes: tuple[str, ...] = ()
 
 
-def parsed(source: Source) -> list[Option]:
+def parse(source: Source) -> list[Option]:
     """The source's options, less those that are implied and the architectures.
 
     Refuses what perfassert decides itself.
     """
     options = []
-    for option in _all(source):
+    for option in _all_options(source):
         if option.name in _PRODUCT:
             raise KernelSourceError(f"option {option}: perfassert chooses what is produced")
         if option.name in _DEBUG:
@@ -115,14 +115,14 @@ def parsed(source: Source) -> list[Option]:
     return options
 
 
-def targets(source: Source) -> list[Target]:
+def targets(source: Source) -> list[CompileTarget]:
     """What the options ask to be compiled for; nothing where that is left to the device."""
-    found: list[Target] = []
+    result: list[CompileTarget] = []
     virtual, codes = "", ""
-    for option in _all(source):
+    for option in _all_options(source):
         value = option.value or ""
         if option.name == "--generate-code":
-            found += _generated(option)
+            result += _parse_generate_code(option)
         elif option.name == "--gpu-architecture":
             virtual = value
         elif option.name == "--gpu-code":
@@ -130,27 +130,27 @@ def targets(source: Source) -> list[Target]:
     if codes and not virtual:
         raise KernelSourceError(f"option --gpu-code={codes} needs --gpu-architecture")
     if virtual in _ANY:
-        return found
+        return result
     if virtual and not codes:
         codes = ",".join((virtual, architecture(virtual).virtual))
-    return found + (_products(virtual, codes) if virtual else [])
+    return result + (_products(virtual, codes) if virtual else [])
 
 
-def _generated(option: Option) -> list[Target]:
+def _parse_generate_code(option: Option) -> list[CompileTarget]:
     """``arch=compute_80,code=[sm_80,sm_86]``."""
     text = (option.value or "").replace('"', "")
-    found = re.fullmatch(r"arch=(compute_\w+),code=\[?([\w,]+)\]?", text)
-    if found is None:
+    match = re.fullmatch(r"arch=(compute_\w+),code=\[?([\w,]+)\]?", text)
+    if match is None:
         raise KernelSourceError(f"option {option}: one looks like arch=compute_80,code=sm_80")
-    return _products(found[1], found[2])
+    return _products(match[1], match[2])
 
 
-def _products(virtual: str, codes: str) -> list[Target]:
+def _products(virtual: str, codes: str) -> list[CompileTarget]:
     made = architecture(virtual)
     products = []
     for code in codes.split(","):
         real = architecture(code)
-        products.append(Target(made, real if code.startswith("sm_") else None))
+        products.append(CompileTarget(made, real if code.startswith("sm_") else None))
     return products
 
 
@@ -160,7 +160,7 @@ def _check_one_line(what: str, text: str) -> None:
         raise KernelSourceError(f"{what} = {text!r} is more than one line")
 
 
-def _all(source: Source) -> Iterator[Option]:
+def _all_options(source: Source) -> Iterator[Option]:
     for option in source.options:
         _check_one_line("option", str(option))
     words = [word for option in source.options for word in _words(str(option))]
@@ -186,18 +186,18 @@ def search_dirs(source: Source) -> list[Path]:
     for folder in source.include_dirs:
         if not os.path.isdir(home / folder):
             raise KernelSourceError(f"include_dirs: no folder {str(home / folder)!r}")
-    named = [option.value for option in parsed(source) if option.name == "-I"]
+    named = [option.value for option in parse(source) if option.name == "-I"]
     return [*(home / d for d in source.include_dirs), *(home / d for d in named if d), home]
 
 
 def reads_unseen(source: Source) -> bool:
     """Whether options, or those that the environment adds, read files that nobody looked for."""
     try:
-        added = parsed(replace(source, options=tuple(tools.added_flags())))
+        added = parse(replace(source, options=tuple(tools.added_flags())))
     except KernelSourceError:
         return True
     named = any(option.name in ("-I", "--pre-include") for option in added)
-    return named or any(map(_reads, (*parsed(source), *added)))
+    return named or any(map(_reads, (*parse(source), *added)))
 
 
 def _reads(option: Option) -> bool:
@@ -209,17 +209,17 @@ def _reads(option: Option) -> bool:
 def for_nvrtc(source: Source) -> list[str]:
     """What NVRTC takes: host options are left out, paths and macros are added by the caller."""
     dropped = _HOST_ONLY | {"-I"}
-    return [str(option) for option in parsed(source) if option.name not in dropped]
+    return [str(option) for option in parse(source) if option.name not in dropped]
 
 
 def for_nvcc(source: Source) -> list[str]:
     """What nvcc itself takes: what the host's preprocessor takes is in :func:`for_host`."""
-    return [str(option) for option in parsed(source) if option.name not in _OF_HOST]
+    return [str(option) for option in parse(source) if option.name not in _OF_HOST]
 
 
 def for_host(source: Source, system: Sequence[str] = ()) -> HostArguments:
     """What the host's preprocessor takes; ``system``: folders of the tools' own headers."""
-    options = parsed(source)
+    options = parse(source)
     words = [
         word
         for option in options
@@ -242,7 +242,7 @@ def for_host(source: Source, system: Sequence[str] = ()) -> HostArguments:
 def for_ptxas(source: Source) -> list[str]:
     """``--ptxas-options`` are unpacked; everything that is no option of ptxas is refused."""
     words: list[str] = []
-    for option in parsed(source):
+    for option in parse(source):
         if option.name not in _PTXAS:
             raise KernelSourceError(f"option {option} does not apply to PTX")
         if option.name == "--ptxas-options":
@@ -294,7 +294,7 @@ _FOR_PTXAS = re.compile(
 def check_of_file(source: Source) -> None:
     """Options that a file asks for, who may be a stranger's: those that change the code, none that
     runs, reads or writes elsewhere. Raises :class:`KernelSourceError` with the option."""
-    for option in parsed(source):
+    for option in parse(source):
         words = (option.value or "").replace(",", " ").split()
         inner = option.name == "--ptxas-options"
         if inner and all(map(_FOR_PTXAS.fullmatch, words)):

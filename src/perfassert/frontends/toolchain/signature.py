@@ -45,19 +45,19 @@ def parameters(
     """
     count = len(layout)
     written = _of_length(count, _from_sources(base_name(demangle(mangled)), sources, count))
-    typed = _of_length(count, [_typed(t, None) for t in parameter_types(demangle(mangled))])
+    typed = _of_length(count, [_parse_type(t, None) for t in parameter_types(demangle(mangled))])
     coded = _of_length(count, _from_ptx(mangled, ptx or ""))
-    found = []
+    result = []
     for i, (offset, size) in enumerate(layout):
         name = next((d[i].name for d in (written, coded) if d and d[i].name), None)
         kind = next(
             (d[i] for d in (typed, written, coded) if d and (d[i].dtype or d[i].pointer)), None
         )
         pointer = kind is not None and kind.pointer and size == 8
-        found.append(
+        result.append(
             Parameter(name or f"arg{i}", offset, size, pointer, kind.dtype if kind else None)
         )
-    return tuple(found)
+    return tuple(result)
 
 
 def global_functions(text: str) -> list[tuple[str, bool]]:
@@ -66,22 +66,22 @@ def global_functions(text: str) -> list[tuple[str, bool]]:
     Reads braces and namespaces, not the preprocessor: good for messages and for a qualified guess.
     """
     plain = _STRING.sub('""', _DIRECTIVE.sub("", _COMMENT.sub(" ", text)))
-    found: dict[tuple[str, bool], None] = {}
+    functions: dict[tuple[str, bool], None] = {}
     scopes: list[str] = []
     template = False
     for token in _TOKEN.finditer(plain):
         word = token[0]
         if word == "__global__":
-            head = _head(plain, token.end()).split("(", 1)[0]
+            head = _declaration_head(plain, token.end()).split("(", 1)[0]
             if named := re.search(r"(?<![<>:\w])([A-Za-z_]\w*)\s*$", head):
-                found["::".join([*filter(None, scopes), named[1]]), template] = None
+                functions["::".join([*filter(None, scopes), named[1]]), template] = None
             continue
         template = word.startswith("template")
         if word.endswith("{"):
             scopes.append(token["namespace"] or "")
         elif word == "}" and scopes:
             scopes.pop()
-    return list(found)
+    return list(functions)
 
 
 def _from_sources(name: str, sources: Iterable[str], count: int) -> list[Declared]:
@@ -90,30 +90,32 @@ def _from_sources(name: str, sources: Iterable[str], count: int) -> list[Declare
             continue
         plain = _COMMENT.sub(" ", text)
         for start in re.finditer(r"\b__global__\b", plain):
-            head = _head(plain, start.end())
+            head = _declaration_head(plain, start.end())
             called = re.match(rf".*?\b{re.escape(name)}\s*\(", head, re.DOTALL)
             if called is None:
                 continue
-            inside = _balanced(head[called.end() - 1 :])
-            written = [_declared(part) for part in split_commas(inside) if part not in ("", "void")]
+            inside = _in_parentheses(head[called.end() - 1 :])
+            written = [
+                _parse_parameter(part) for part in split_commas(inside) if part not in ("", "void")
+            ]
             if len(written) == count:
                 return written
     return []
 
 
-def _head(text: str, start: int) -> str:
+def _declaration_head(text: str, start: int) -> str:
     """A declaration from a place on, up to its body, launch bounds taken out."""
     end = _END_OF_HEAD.search(text, start)
     head = text[start : end.start() if end else None]
     bounds = re.search(r"\b__(?:launch_bounds|cluster_dims)__\s*\(", head)
     if bounds:
-        skipped = _balanced(head[bounds.end() - 1 :])
+        skipped = _in_parentheses(head[bounds.end() - 1 :])
         head = head[: bounds.start()] + head[bounds.end() + len(skipped) + 1 :]
     return head
 
 
-def _balanced(text: str) -> str:
-    """What stands in the parentheses that ``text`` starts with."""
+def _in_parentheses(text: str) -> str:
+    """The text in the parentheses that ``text`` starts with."""
     depth = 0
     for at, letter in enumerate(text):
         depth += (letter == "(") - (letter == ")")
@@ -122,7 +124,7 @@ def _balanced(text: str) -> str:
     return text[1:]
 
 
-def _declared(text: str) -> Declared:
+def _parse_parameter(text: str) -> Declared:
     """One parameter as written: ``const float* __restrict__ src``."""
     text = _QUALIFIER.sub(" ", text.split("=", 1)[0]).strip()
     array = re.search(r"(\s*\[[^\]]*\])+$", text)
@@ -131,11 +133,11 @@ def _declared(text: str) -> Declared:
         return Declared(inner[1], " ".join(text.replace(inner[0], " ").split()), True)
     text = text[: array.start()] if array else text
     named = re.search(r"(?<=[\s*&>])([A-Za-z_]\w*)$", text)
-    kind = _typed(text[: named.start()] if named else text, named[1] if named else None)
+    kind = _parse_type(text[: named.start()] if named else text, named[1] if named else None)
     return Declared(kind.name, kind.dtype, True) if array else kind
 
 
-def _typed(text: str, name: str | None) -> Declared:
+def _parse_type(text: str, name: str | None) -> Declared:
     """A type: one level of pointer is taken off."""
     text = " ".join(_QUALIFIER.sub(" ", text).split())
     if "(*)" in text:
@@ -150,13 +152,13 @@ def _from_ptx(mangled: str, ptx: str) -> list[Declared]:
     start = re.search(rf"\.entry\s+{re.escape(mangled)}\s*\(", ptx)
     if start is None:
         return []
-    found = []
-    for part in split_commas(_COMMENT.sub("", _balanced(ptx[start.end() - 1 :]))):
+    declared = []
+    for part in split_commas(_COMMENT.sub("", _in_parentheses(ptx[start.end() - 1 :]))):
         if match := _PTX_PARAMETER.match(" ".join(part.split())):
             generated = match[3].startswith(f"{mangled}_param_")
-            found.append(Declared(None if generated else match[3], None, ".ptr" in match[2]))
-    return found
+            declared.append(Declared(None if generated else match[3], None, ".ptr" in match[2]))
+    return declared
 
 
-def _of_length(count: int, found: list[Declared]) -> list[Declared]:
-    return found if len(found) == count else []
+def _of_length(count: int, declared: list[Declared]) -> list[Declared]:
+    return declared if len(declared) == count else []

@@ -14,22 +14,22 @@ Release = tuple[int, int]
 
 def release_of(toolchain: str) -> Release:
     """``"12.4"`` as numbers; :class:`~perfassert.KernelSourceError` for what is none."""
-    found = re.fullmatch(r"(\d+)\.(\d+)", toolchain) if isinstance(toolchain, str) else None
-    if found is None:
+    match = re.fullmatch(r"(\d+)\.(\d+)", toolchain) if isinstance(toolchain, str) else None
+    if match is None:
         raise KernelSourceError(
             f"toolchain={in_short(toolchain)} is no release of the CUDA toolkit; write it as '12.4'"
         )
-    return int(found[1]), int(found[2])
+    return int(match[1]), int(match[2])
 
 
-def installed() -> dict[Release, tuple[str, ...]]:
+def installed_toolchains() -> dict[Release, tuple[str, ...]]:
     """Release → its tools that compile, the newest release first."""
-    found: dict[Release, dict[str, None]] = {}
+    names: dict[Release, dict[str, None]] = {}
     for name in _NAMES:
         for tool in tools.candidates(name):
             if tool.release() > (0, 0):
-                found.setdefault(tool.release(), {})[name] = None
-    return {release: tuple(found[release]) for release in sorted(found, reverse=True)}
+                names.setdefault(tool.release(), {})[name] = None
+    return {release: tuple(names[release]) for release in sorted(names, reverse=True)}
 
 
 def find(name: str, toolchain: str | None) -> tools.Tool | None:
@@ -52,10 +52,10 @@ def assembler(toolchain: str | None, legacy: bool) -> tools.Tool:
     """ptxas of that release; for a ``legacy`` device one that still knows it, if there is one."""
     if toolchain is None:
         return (tools.before("ptxas", 13) if legacy else None) or tools.need("ptxas")
-    found = find("ptxas", toolchain)
-    if found is None:
+    tool = find("ptxas", toolchain)
+    if tool is None:
         raise missing("ptxas", toolchain)
-    return found
+    return tool
 
 
 def knows_legacy(tool: tools.Tool | None) -> bool:
@@ -69,7 +69,7 @@ def missing(name: str, toolchain: str) -> ToolchainMissing:
     suffix = "" if major >= 13 else f"-cu{major}"
     wheels = ("nvidia-cuda-nvrtc", "nvidia-cuda-nvcc", "nvidia-cuda-runtime")
     line = " ".join(f"'{wheel}{suffix}=={toolchain}.*'" for wheel in wheels)
-    have = ", ".join(listed()) or "none"
+    have = ", ".join(list_toolchains()) or "none"
     return ToolchainMissing(
         f"{name} of toolchain {toolchain} is not installed; installed: {have}. Install it with: "
         f"pip install {line} (with --target DIR beside another release of the same major version, "
@@ -77,6 +77,8 @@ def missing(name: str, toolchain: str) -> ToolchainMissing:
     )
 
 
-def listed() -> list[str]:
+def list_toolchains() -> list[str]:
     """``["13.5 (nvrtc, ptxas)"]``, the newest first."""
-    return [f"{major}.{minor} ({', '.join(n)})" for (major, minor), n in installed().items()]
+    return [
+        f"{major}.{minor} ({', '.join(n)})" for (major, minor), n in installed_toolchains().items()
+    ]

@@ -105,8 +105,8 @@ class Tool:
             text = os.path.basename(os.path.realpath(self.path)).partition(".so.")[2]
         elif not text:
             text = _stated_release(self.path)
-        found = re.search(r"(\d+)\.(\d+)", text)
-        return (int(found[1]), int(found[2])) if found else (0, 0)
+        match = re.search(r"(\d+)\.(\d+)", text)
+        return (int(match[1]), int(match[2])) if match else (0, 0)
 
     def __str__(self) -> str:
         major, minor = self.release()
@@ -135,8 +135,8 @@ def candidates(name: str) -> tuple[Tool, ...]:
 
 def find(name: str) -> Tool | None:
     """The preferred one, or ``None``."""
-    found = candidates(name)
-    return found[0] if found else None
+    tools = candidates(name)
+    return tools[0] if tools else None
 
 
 def need(name: str) -> Tool:
@@ -168,9 +168,9 @@ def host_compiler() -> str | None:
 
 def include_dirs() -> tuple[str, ...]:
     """Headers of the CUDA runtime and of libraries from wheels, else from the toolkit."""
-    found = wheel_include_dirs()
+    folders = wheel_include_dirs()
     kits = [Path(kit) / part for kit in _toolkits() for part in ("include", "include/cccl")]
-    return found or tuple(str(path) for path in kits if path.is_dir())
+    return folders or tuple(str(path) for path in kits if path.is_dir())
 
 
 def headers_of(tool: Tool) -> tuple[str, ...]:
@@ -179,10 +179,10 @@ def headers_of(tool: Tool) -> tuple[str, ...]:
     for root in (*_package("nvidia"), *_folders()):
         if root in place.parents:
             if place.relative_to(root).parts[0] == _NEW:
-                found = [root / part for part in _INCLUDES[:2]]
+                folders = [root / part for part in _INCLUDES[:2]]
             else:
-                found = [p for p in sorted(root.glob("*/include")) if p.parent.name != _NEW]
-            return tuple(str(p) for p in found if p.is_dir())
+                folders = [p for p in sorted(root.glob("*/include")) if p.parent.name != _NEW]
+            return tuple(str(p) for p in folders if p.is_dir())
     kit = place.parent.parent
     kits = [k for k in (kit, kit.parent) if (k / "include").is_dir()]
     return tuple(str(k / "include") for k in kits[:1])
@@ -190,23 +190,23 @@ def headers_of(tool: Tool) -> tuple[str, ...]:
 
 def wheel_include_dirs() -> tuple[str, ...]:
     """Of all wheels with headers that are installed."""
-    found = [
+    folders = [
         str(path)
         for root in _package("nvidia")
         for part in _INCLUDES
         for path in sorted(root.glob(part))
         if path.is_dir()
     ]
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(folders))
 
 
 def identity() -> tuple[str, ...]:
     """Of every tool, header set and variable that a result may depend on; starts no process."""
     names = ("nvrtc", "nvcc", "ptxas", "nvdisasm", "cuobjdump")
-    found = [tool.identity() for name in names for tool in candidates(name)]
+    tools = [tool.identity() for name in names for tool in candidates(name)]
     flags = [os.environ.get(name, "") for name in _CHANGING]
     wheels = dict.fromkeys(HEADERS.values())
-    return (*found, *(f"{wheel} {_version(wheel)}" for wheel in wheels), *flags)
+    return (*tools, *(f"{wheel} {_version(wheel)}" for wheel in wheels), *flags)
 
 
 def header_folders() -> tuple[Path, ...]:
@@ -359,13 +359,13 @@ def _executables(name: str) -> list[Tool]:
             if (path := shutil.which(name, path=str(root / part)))
         ]
 
-    found = of_wheels(_package("nvidia"))
+    tools = of_wheels(_package("nvidia"))
     places = [str(Path(kit) / "bin") for kit in _toolkits()]
     triton = [str(root / "backends" / "nvidia" / "bin") for root in _package("triton")]
     for place in (*places[:-1], None, places[-1], *triton):
         if path := shutil.which(name, path=place):
-            found.append(Tool(name, path))
-    return found + of_wheels(_folders())
+            tools.append(Tool(name, path))
+    return tools + of_wheels(_folders())
 
 
 def _toolkits() -> tuple[str, ...]:
@@ -392,12 +392,12 @@ def _package(name: str) -> tuple[Path, ...]:
 def _version(wheel: str, place: str | None = None) -> str | None:
     """Of a wheel of this environment, or of one that lies in a folder."""
     places = sys.path if place is None else [place]
-    found = next(iter(metadata.distributions(name=wheel, path=places)), None)
-    return None if found is None else found.version
+    distribution = next(iter(metadata.distributions(name=wheel, path=places)), None)
+    return None if distribution is None else distribution.version
 
 
 @lru_cache(maxsize=16)
 def _stated_release(path: str) -> str:
     text = run_tool(Path(path).name, [path, "--version"]).stdout
-    found = re.search(r"release (\d+\.\d+)", text)
-    return found[1] if found else ""
+    match = re.search(r"release (\d+\.\d+)", text)
+    return match[1] if match else ""

@@ -9,7 +9,7 @@ from typing import Any
 from perfassert.errors import SuiteError
 from perfassert.expect.metrics import metric, value_of
 from perfassert.frontends.files import OWN
-from perfassert.frontends.tables import Expression, of_a_tensor_map
+from perfassert.frontends.tables import IntegerOrText, of_a_tensor_map
 from perfassert.hardware.load import device as load_device
 from perfassert.hardware.model import Device
 from perfassert.hardware.occupancy import occupancy
@@ -52,7 +52,7 @@ def _whole_numbers(cells: Cells) -> dict[str, int]:
     return names
 
 
-def value(expression: Expression, names: Names) -> int:
+def value(expression: IntegerOrText, names: Names) -> int:
     """The whole number; raises :class:`SuiteError` where a cell that it uses is none."""
     if isinstance(expression, int):
         return expression

@@ -17,7 +17,7 @@ from perfassert.errors import (
     close_matches,
 )
 from perfassert.expect.metrics import METRICS, Kind
-from perfassert.frontends.tables import Expression
+from perfassert.frontends.tables import IntegerOrText
 from perfassert.frontends.toolchain.toolchains import release_of
 from perfassert.lab.validation.build import make_device
 from perfassert.lab.validation.fitted import conditions, read_fitted_on
@@ -135,9 +135,9 @@ class _SuiteReader(SuiteTableReader):
             seen.add(before)
             before = kernels[before].improves
 
-    def constants(self, key: str, own: Any) -> dict[str, Expression]:
+    def constants(self, key: str, own: Any) -> dict[str, IntegerOrText]:
         """The suite's, then those of ``own``, in order; each may use the ones before it."""
-        constants: dict[str, Expression] = {}
+        constants: dict[str, IntegerOrText] = {}
         for where, value in (("constants", self.table.get("constants", {})), (key, own)):
             for name, text in self.section(where, value).items():
                 self.known_names = constants

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from perfassert.frontends.tables import Expression
+from perfassert.frontends.tables import IntegerOrText
 from perfassert.lab.validation.recorded import RecordedSource
 
 WARP_INSTRUCTION = "warp_memory_instruction"
@@ -61,10 +61,10 @@ class CudaSource:
 
     path: Path
     kernel: str
-    defines: Mapping[str, Expression]
+    defines: Mapping[str, IntegerOrText]
     include_dirs: tuple[Path, ...]
     options: tuple[str, ...]
-    updates_per_thread: Expression
+    updates_per_thread: IntegerOrText
     extra: Mapping[str, Any]
 
 
@@ -80,7 +80,7 @@ class KernelSpec:
 
     accesses: Mapping[str, Any] | None
     cuda: CudaSource | None
-    constants: Mapping[str, Expression]
+    constants: Mapping[str, IntegerOrText]
     launch: Mapping[str, Any]
     rows: tuple[Mapping[str, str], ...] = ()
     improves: str = ""
@@ -100,7 +100,7 @@ class MetricSpec:
     unit: str
     factor: float
     per: str = ""
-    bytes: Expression | None = None
+    bytes: IntegerOrText | None = None
     inverse: bool = False
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from perfassert.frontends.toolchain.toolchains import find, listed
+from perfassert.frontends.toolchain.toolchains import find, list_toolchains
 from perfassert.lab.validation.suite import KernelSpec, Suite
 
 TOOLCHAIN = "toolchain"
@@ -18,7 +18,7 @@ def as_installed(suite: Suite) -> tuple[Suite, str]:
     asked = suite.toolchain
     if not asked or any(find(name, asked) for name in ("nvrtc", "nvcc")):
         return suite, ""
-    have = ", ".join(listed()) or "none"
+    have = ", ".join(list_toolchains()) or "none"
     notice = (
         f"toolchain {asked} is not installed ({have}): compiled by the preferred one, "
         "so that code and registers may differ from the measured"

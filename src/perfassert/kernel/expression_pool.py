@@ -1,9 +1,9 @@
 """Hash-consed symbolic integers: polynomials over coordinates, parameters and loop counters.
 
-A :class:`Value` is ``Σ coefficient · product of atoms``; equal values are one object, so equality
-is ``is`` and every operation is remembered. What is not a polynomial is an atom that wraps a
-function of values: floor division, minimum, selection, bit operations. Arithmetic is that of the
-integers: no wrap-around at 2³² (addresses and sizes do not wrap in correct kernels).
+An :class:`Expression` is ``Σ coefficient · product of atoms``; equal expressions are one object,
+so equality is ``is`` and every operation is remembered. What is not a polynomial is an atom that
+wraps a function of expressions: floor division, minimum, selection, bit operations. Arithmetic is
+that of the integers: no wrap-around at 2³² (addresses and sizes do not wrap in correct kernels).
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class Atom:
     index: int
     function: str
     name: Name
-    arguments: tuple[Value, ...]
+    arguments: tuple[Expression, ...]
 
 
-class Value:
-    """A polynomial; made by :class:`Symbols` only, so that equal ones are identical."""
+class Expression:
+    """A polynomial; made by :class:`ExpressionPool` only, so that equal ones are identical."""
 
     __slots__ = ("atoms", "index", "terms")
 
@@ -61,133 +61,134 @@ class Value:
         return self.terms[0][1] if self.terms and not self.terms[0][0] else 0
 
 
-class Symbols:
-    """The table that all values of one kernel live in."""
+class ExpressionPool:
+    """All expressions of one kernel, each made once."""
 
     def __init__(self) -> None:
         self.atoms: list[Atom] = []
-        self._values: dict[tuple[tuple[Monomial, int], ...], Value] = {}
-        self._atoms: dict[tuple[str, Name, tuple[int, ...]], Value] = {}
-        self._products: dict[tuple[int, int], Value] = {}
+        self._values: dict[tuple[tuple[Monomial, int], ...], Expression] = {}
+        self._atoms: dict[tuple[str, Name, tuple[int, ...]], Expression] = {}
+        self._products: dict[tuple[int, int], Expression] = {}
         self._within: dict[int, frozenset[int]] = {}
         self._extent: list[tuple[int, int]] = []  # depth and written-out size of every atom
         self._wide: dict[int, bool] = {}
         self._signs: dict[int, bool] = {}
-        self._assuming: dict[tuple[int, frozenset[int]], Value] = {}
+        self._assuming: dict[tuple[int, frozenset[int]], Expression] = {}
         self.zero = self.number(0)
         self.one = self.number(1)
 
-    # Making values
+    # Making expressions
 
-    def _value(self, terms: Mapping[Monomial, int]) -> Value:
+    def polynomial(self, terms: Mapping[Monomial, int]) -> Expression:
+        """``Σ coefficient · product of atoms``."""
         key = tuple(sorted((m, c) for m, c in terms.items() if c))
-        found = self._values.get(key)
-        if found is None:
+        value = self._values.get(key)
+        if value is None:
             if any(c.bit_length() > _MAX_BITS for _, c in key):
-                found = self.unknown(f"a number of too many bits, {len(self._values)}")
+                value = self.unknown(f"a number of too many bits, {len(self._values)}")
             else:
-                found = Value(len(self._values), key)
-            self._values[key] = found
-        return found
+                value = Expression(len(self._values), key)
+            self._values[key] = value
+        return value
 
-    def number(self, value: int) -> Value:
+    def number(self, value: int) -> Expression:
         """A constant."""
-        return self._value({(): value})
+        return self.polynomial({(): value})
 
-    def variable(self, name: Name) -> Value:
+    def variable(self, name: Name) -> Expression:
         """A coordinate, a parameter or a loop counter."""
         return self._atom("", name, ())
 
-    def unknown(self, name: str, *arguments: Value) -> Value:
+    def unknown(self, name: str, *arguments: Expression) -> Expression:
         """What depends on data, or could not be followed; ``name`` says why.
 
         Three ``arguments`` are a condition that depends on data, and what is chosen by it.
         """
         return self._atom("data", name, arguments)
 
-    def call(self, function: str, *arguments: Value) -> Value:
+    def call(self, function: str, *arguments: Expression) -> Expression:
         """A function that is not a polynomial; no simplification."""
         return self._atom(function, "", arguments)
 
-    def _atom(self, function: str, name: Name, arguments: tuple[Value, ...]) -> Value:
+    def _atom(self, function: str, name: Name, arguments: tuple[Expression, ...]) -> Expression:
         key = (function, name, tuple(a.index for a in arguments))
-        found = self._atoms.get(key)
-        if found is None:
-            depth, size = self._measured(function, arguments)
+        value = self._atoms.get(key)
+        if value is None:
+            depth, size = self._measure(function, arguments)
             if depth > _MAX_DEPTH or size > _MAX_SIZE:
                 # what follows walks expressions recursively, and written out where they are shared
                 name = name or f"an expression too large to follow, {len(self.atoms)}"
-                found = self._atoms[key] = self._atom("data", name, ())
-                return found
+                value = self._atoms[key] = self._atom("data", name, ())
+                return value
             self._extent.append((depth, size))
             atom = Atom(len(self.atoms), function, name, arguments)
             self.atoms.append(atom)
-            found = self._atoms[key] = self._value({(atom.index,): 1})
-        return found
+            value = self._atoms[key] = self.polynomial({(atom.index,): 1})
+        return value
 
-    def _measured(self, function: str, arguments: tuple[Value, ...]) -> tuple[int, int]:
+    def _measure(self, function: str, arguments: tuple[Expression, ...]) -> tuple[int, int]:
         inner = [self._extent[a] for v in arguments for m, _ in v.terms for a in m]
         depth = 1 + max((d for d, _ in inner), default=0)
         return depth, 1 if function == "data" else 1 + sum(s for _, s in inner)
 
-    def wide(self, value: Value) -> bool:
+    def wide(self, value: Expression) -> bool:
         """Whether numbers occur that only arithmetic with wrap-around makes sense of (a hash)."""
-        found = self._wide.get(value.index)
-        if found is None:
-            found = any(abs(c) >= _WIDE for _, c in value.terms) or any(
+        wide = self._wide.get(value.index)
+        if wide is None:
+            wide = any(abs(c) >= _WIDE for _, c in value.terms) or any(
                 self.wide(argument)
                 for a in value.atoms
                 if self.atoms[a].function != "data"
                 for argument in self.atoms[a].arguments
             )
-            self._wide[value.index] = found
-        return found
+            self._wide[value.index] = wide
+        return wide
 
     # Arithmetic
 
-    def add(self, *values: Value) -> Value:
+    def add(self, *values: Expression) -> Expression:
         """The sum."""
         terms: dict[Monomial, int] = {}
         for value in values:
             for monomial, coefficient in value.terms:
                 terms[monomial] = terms.get(monomial, 0) + coefficient
-        return self._bounded(terms)
+        return self._limit_terms(terms)
 
-    def sub(self, left: Value, right: Value) -> Value:
+    def sub(self, left: Expression, right: Expression) -> Expression:
         """The difference."""
         return self.add(left, self.scale(right, -1))
 
-    def scale(self, value: Value, factor: int) -> Value:
+    def scale(self, value: Expression, factor: int) -> Expression:
         """A multiple."""
         if factor == 1:
             return value
-        return self._value({m: c * factor for m, c in value.terms})
+        return self.polynomial({m: c * factor for m, c in value.terms})
 
-    def mul(self, left: Value, right: Value) -> Value:
+    def mul(self, left: Expression, right: Expression) -> Expression:
         """The product."""
-        for one, other in ((left, right), (right, left)):
-            number = one.constant
+        for factor, rest in ((left, right), (right, left)):
+            number = factor.constant
             if number is not None:
-                return self.scale(other, number)
+                return self.scale(rest, number)
         key = (min(left.index, right.index), max(left.index, right.index))
-        found = self._products.get(key)
-        if found is None and _degree(left) + _degree(right) > _MAX_DEGREE:
-            found = self._products[key] = self.unknown("a power", left, right)
-        if found is None:
+        product = self._products.get(key)
+        if product is None and _degree(left) + _degree(right) > _MAX_DEGREE:
+            product = self._products[key] = self.unknown("a power", left, right)
+        if product is None:
             terms: dict[Monomial, int] = {}
             for m, c in left.terms:
                 for n, d in right.terms:
                     monomial = tuple(sorted(m + n))
                     terms[monomial] = terms.get(monomial, 0) + c * d
-            found = self._products[key] = self._bounded(terms)
-        return found
+            product = self._products[key] = self._limit_terms(terms)
+        return product
 
-    def _bounded(self, terms: dict[Monomial, int]) -> Value:
+    def _limit_terms(self, terms: dict[Monomial, int]) -> Expression:
         if len(terms) <= _MAX_TERMS:
-            return self._value(terms)
-        return self.unknown(f"an expression of {len(terms)} terms", self._value(terms))
+            return self.polynomial(terms)
+        return self.unknown(f"an expression of {len(terms)} terms", self.polynomial(terms))
 
-    def div(self, dividend: Value, divisor: Value) -> Value:
+    def div(self, dividend: Expression, divisor: Expression) -> Expression:
         """Floor quotient; exact multiples of a constant divisor are taken out."""
         number = divisor.constant
         if number == 1:
@@ -209,20 +210,20 @@ class Symbols:
             else:
                 rest[monomial] = coefficient
         if not any(rest):  # a constant remainder below the divisor
-            return self._value(whole)
-        return self.add(self._value(whole), self._quotient(self._value(rest), number))
+            return self.polynomial(whole)
+        return self.add(self.polynomial(whole), self._quotient(self.polynomial(rest), number))
 
-    def _quotient(self, dividend: Value, divisor: int) -> Value:
+    def _quotient(self, dividend: Expression, divisor: int) -> Expression:
         """Simplify ``(M · x) // 2ᵏ``, which compilers write for ``x // d``, and quotients of
         quotients."""
         factor = gcd(*(c for _, c in dividend.terms))
         common = gcd(factor, divisor)
         if common > 1:
-            inside = self._value({m: c // common for m, c in dividend.terms})
+            inside = self.polynomial({m: c // common for m, c in dividend.terms})
             return self.div(inside, self.number(divisor // common))
         plain = divided_by(factor, divisor)
         if plain:
-            inside = self._value({m: c // factor for m, c in dividend.terms})
+            inside = self.polynomial({m: c // factor for m, c in dividend.terms})
             return self.div(inside, self.number(plain))
         if _is_atom(dividend):
             atom = self.atoms[dividend.terms[0][0][0]]
@@ -231,26 +232,26 @@ class Symbols:
                 return self.div(atom.arguments[0], self.number(inner * divisor))
         return self.call("//", dividend, self.number(divisor))
 
-    def _power(self, value: Value) -> bool:
+    def _power(self, value: Expression) -> bool:
         """Whether the value is a power of two that an unknown exponent decides, or a multiple."""
         if len(value.terms) != 1 or value.terms[0][1] < 1:
             return False
         factors = value.terms[0][0]
         return bool(factors) and all(self.atoms[a].function == "<<" for a in factors)
 
-    def mod(self, value: Value, divisor: Value) -> Value:
+    def mod(self, value: Expression, divisor: Expression) -> Expression:
         """The floor remainder, as value − divisor · quotient."""
         return self.sub(value, self.mul(divisor, self.div(value, divisor)))
 
-    def minimum(self, left: Value, right: Value) -> Value:
+    def minimum(self, left: Expression, right: Expression) -> Expression:
         """The smaller one."""
         return self._extreme("min", left, right)
 
-    def maximum(self, left: Value, right: Value) -> Value:
+    def maximum(self, left: Expression, right: Expression) -> Expression:
         """The larger one."""
         return self._extreme("max", left, right)
 
-    def _extreme(self, function: str, left: Value, right: Value) -> Value:
+    def _extreme(self, function: str, left: Expression, right: Expression) -> Expression:
         if left is right:
             return left
         difference = self.sub(left, right)
@@ -267,7 +268,7 @@ class Symbols:
             left, right = right, left
         return self.call(function, left, right)
 
-    def bit_and(self, left: Value, right: Value) -> Value:
+    def bit_and(self, left: Expression, right: Expression) -> Expression:
         """``x & (2ᵏ − 1)`` and ``x & −2ᵏ`` are remainders; others stay bit operations."""
         for value, mask in ((left, right), (right, left)):
             number = mask.constant
@@ -282,7 +283,7 @@ class Symbols:
                 return self.number(own & number)
             if number > 0 and number & (number + 1) == 0:
                 return self.mod(value, self.number(number + 1))
-            limit = self.below(value)
+            limit = self.power_of_two_bound(value)
             if limit and (limit - 1) & ~number == 0:
                 return value  # it has no bit that the mask clears
             low = number & -number
@@ -293,17 +294,17 @@ class Symbols:
                 return self.mod(cleared, self.number(top)) if top and top < 2**29 else cleared
         return self._bits("&", left, right)
 
-    def bit_or(self, left: Value, right: Value) -> Value:
+    def bit_or(self, left: Expression, right: Expression) -> Expression:
         """A sum where the operands have no bit in common."""
         if left is self.zero or right is self.zero:
             return self.add(left, right)
         for value, other in ((left, right), (right, left)):
-            below = self.below(other)
+            below = self.power_of_two_bound(other)
             if below and all(c % below == 0 for _, c in value.terms):
                 return self.add(value, other)
         return self._bits("|", left, right)
 
-    def bit_xor(self, left: Value, right: Value) -> Value:
+    def bit_xor(self, left: Expression, right: Expression) -> Expression:
         """Exclusive or; ``x ^ −1`` is ``−x − 1``."""
         if left is right:
             return self.zero
@@ -314,7 +315,7 @@ class Symbols:
                 return value
         return self._bits("^", left, right)
 
-    def _bits(self, function: str, left: Value, right: Value) -> Value:
+    def _bits(self, function: str, left: Expression, right: Expression) -> Expression:
         if left is right:
             return left
         a, b = left.constant, right.constant
@@ -324,7 +325,7 @@ class Symbols:
             left, right = right, left
         return self.call(function, left, right)
 
-    def below(self, value: Value) -> int:
+    def power_of_two_bound(self, value: Expression) -> int:
         """A power of two that the value, known not to be negative, stays below; 0 if unknown."""
         number = value.constant
         if number is not None:
@@ -333,11 +334,11 @@ class Symbols:
             for (m, c), (n, d) in (value.terms, value.terms[::-1]):
                 if len(n) == 1 and self.atoms[n[0]].function == "//" and c == 1:
                     inner, divisor = self.atoms[n[0]].arguments
-                    if divisor.constant == -d and inner is self._value({m: 1}):
+                    if divisor.constant == -d and inner is self.polynomial({m: 1}):
                         return 1 << (-d - 1).bit_length()
         return _MAXIMA.get(self.atoms[value.terms[0][0][0]].name, 0) if _is_atom(value) else 0
 
-    def shift_left(self, value: Value, amount: Value) -> Value:
+    def shift_left(self, value: Expression, amount: Expression) -> Expression:
         """``value · 2^amount`` modulo 2⁶⁴."""
         number = amount.constant
         if number is None:
@@ -346,7 +347,7 @@ class Symbols:
             return self.unknown(f"a shift by {number}", value)
         return self.scale(value, 1 << number) if number < 64 else self.zero
 
-    def shift_right(self, value: Value, amount: Value) -> Value:
+    def shift_right(self, value: Expression, amount: Expression) -> Expression:
         """``value // 2^amount`` (arithmetic; logical for what is not negative)."""
         number = amount.constant
         if number is None:
@@ -355,7 +356,7 @@ class Symbols:
             return self.unknown(f"a shift by {number}", value)
         return self.div(value, self.number(1 << min(number, 64)))
 
-    def negative(self, value: Value) -> Value:
+    def negative(self, value: Expression) -> Expression:
         """The sign bit: 1 where the value is below 0."""
         number = value.constant
         if number is not None:
@@ -364,13 +365,13 @@ class Symbols:
 
     # Conditions: values that are 0 or 1
 
-    def compare(self, relation: str, left: Value, right: Value) -> Value:
+    def compare(self, relation: str, left: Expression, right: Expression) -> Expression:
         """1 where ``left relation right``; relations are ``< <= > >= == !=``."""
         if relation in (">", "<="):
             left, right = right, left
             relation = "<" if relation == ">" else ">="
         if relation in (">=", "!="):
-            return self.negated(self.compare("<" if relation == ">=" else "==", left, right))
+            return self.logical_not(self.compare("<" if relation == ">=" else "==", left, right))
         difference = self.sub(left, right)
         number = difference.constant
         if number is not None:
@@ -381,10 +382,10 @@ class Symbols:
             return self.one
         if relation == "==" and difference.terms[-1][1] < 0:
             difference = self.scale(difference, -1)
-        parts = self._parted(relation, difference)
+        parts = self._split_extremes(relation, difference)
         return self.call(relation, difference, self.zero) if parts is None else parts
 
-    def _parted(self, relation: str, difference: Value) -> Value | None:
+    def _split_extremes(self, relation: str, difference: Expression) -> Expression | None:
         """``max(a, b) < c`` as ``a < c and b < c``, and alike: guards that compilers merged."""
         if relation == "==":
             return self._all_zero(difference)
@@ -392,16 +393,16 @@ class Symbols:
             atom = self.atoms[monomial[0]] if len(monomial) == 1 else None
             if atom is None or not self._parts_below(atom, factor, difference):
                 continue
-            rest = self.sub(difference, self._value({monomial: factor}))
+            rest = self.sub(difference, self.polynomial({monomial: factor}))
             left, right = (
                 self.compare("<", self.add(rest, self.scale(a, factor)), self.zero)
                 for a in atom.arguments
             )
             least = (atom.function == "min") == (factor > 0)
-            return self.either(left, right) if least else self.both(left, right)
+            return self.logical_or(left, right) if least else self.logical_and(left, right)
         return None
 
-    def _parts_below(self, atom: Atom, factor: int, difference: Value) -> bool:
+    def _parts_below(self, atom: Atom, factor: int, difference: Expression) -> bool:
         """Of several extremes none is taken apart: every one would double the comparisons. Bits of
         either are below a power of two where both are."""
         if atom.function in ("min", "max"):
@@ -413,20 +414,20 @@ class Symbols:
             and limit > 0 and limit & (limit - 1) == 0 and self._atom_nonnegative(atom)
         )  # fmt: skip
 
-    def _all_zero(self, difference: Value) -> Value | None:
+    def _all_zero(self, difference: Expression) -> Expression | None:
         """``a | b == 0`` as ``a == 0 and b == 0``, ``x // d == 0`` as ``x < d``."""
         if len(difference.terms) != 1 or len(difference.terms[0][0]) != 1:
             return None
         atom = self.atoms[difference.terms[0][0][0]]
         if atom.function == "|":
             left, right = (self.compare("==", a, self.zero) for a in atom.arguments)
-            return self.both(left, right)
+            return self.logical_and(left, right)
         divided = atom.function == "//" and (atom.arguments[1].constant or 0) > 0
         if divided and self.nonnegative(atom.arguments[0]):
             return self.compare("<", *atom.arguments)
         return None
 
-    def _remainders(self, value: Value) -> Iterator[tuple[Value, Value]]:
+    def _remainders(self, value: Expression) -> Iterator[tuple[Expression, Expression]]:
         """Remainders ``x − d · (x // d)`` that the value may contain, with their divisors."""
         for monomial, coefficient in value.terms:
             for index in monomial:
@@ -436,37 +437,39 @@ class Symbols:
                 dividend, divisor = atom.arguments
                 number = divisor.constant
                 if number is None:
-                    product = self.mul(divisor, self._value({(index,): 1}))
+                    product = self.mul(divisor, self.polynomial({(index,): 1}))
                     yield self.sub(dividend, product), divisor
                 elif len(monomial) == 1 and number % -coefficient == 0:
                     inner = self.div(dividend, self.number(number // -coefficient))
-                    rest = self.add(inner, self._value({monomial: coefficient}))
+                    rest = self.add(inner, self.polynomial({monomial: coefficient}))
                     yield rest, self.number(-coefficient)
 
-    def _below_divisor(self, difference: Value) -> bool:
+    def _below_divisor(self, difference: Expression) -> bool:
         """Whether ``difference`` is a remainder less its divisor: always below 0."""
         return any(
             difference is self.sub(rest, divisor) for rest, divisor in self._remainders(difference)
         )
 
-    def remainder_divisor(self, value: Value) -> Value | None:
+    def remainder_divisor(self, value: Expression) -> Expression | None:
         """``d`` where the value is ``x − d · (x // d)``."""
         return next((d for rest, d in self._remainders(value) if rest is value), None)
 
-    def nonnegative(self, value: Value) -> bool:
+    def nonnegative(self, value: Expression) -> bool:
         """Whether the value is sure not to be below 0; indices and counters never are."""
-        found = self._signs.get(value.index)
-        if found is None:
+        nonnegative = self._signs.get(value.index)
+        if nonnegative is None:
             self._signs[value.index] = False  # while it is being decided
-            found = all(
+            nonnegative = all(
                 c > 0 and all(self._atom_nonnegative(self.atoms[a]) for a in m)
                 for m, c in value.terms
             )
-            if not found:  # a remainder is not, whatever it is the remainder of
+            if not nonnegative:  # a remainder is not, whatever it is the remainder of
                 left = [self.sub(value, rest) for rest, _ in self._remainders(value)]
-                found = any(len(v.terms) < len(value.terms) and self.nonnegative(v) for v in left)
-            self._signs[value.index] = found
-        return found
+                nonnegative = any(
+                    len(v.terms) < len(value.terms) and self.nonnegative(v) for v in left
+                )
+            self._signs[value.index] = nonnegative
+        return nonnegative
 
     def _atom_nonnegative(self, atom: Atom) -> bool:
         if not atom.function:
@@ -479,7 +482,7 @@ class Symbols:
             return all(map(self.nonnegative, atom.arguments[1:]))
         return atom.function in _CONDITIONS
 
-    def negated(self, condition: Value) -> Value:
+    def logical_not(self, condition: Expression) -> Expression:
         """1 − condition."""
         number = condition.constant
         if number is not None:
@@ -490,45 +493,50 @@ class Symbols:
                 return atom.arguments[0]
         return self.call("not", condition)
 
-    def both(self, left: Value, right: Value) -> Value:
+    def logical_and(self, left: Expression, right: Expression) -> Expression:
         """Conjunction."""
         return self._junction("and", self.zero, self.one, left, right)
 
-    def all_of(self, conditions: Iterable[Value]) -> Value:
+    def all_of(self, conditions: Iterable[Expression]) -> Expression:
         """Conjunction of any number."""
         result = self.one
         for condition in conditions:
-            result = self.both(result, condition)
+            result = self.logical_and(result, condition)
         return result
 
-    def either(self, left: Value, right: Value) -> Value:
+    def logical_or(self, left: Expression, right: Expression) -> Expression:
         """Disjunction."""
         return self._junction("or", self.one, self.zero, left, right)
 
     def _junction(
-        self, function: str, absorbing: Value, neutral: Value, left: Value, right: Value
-    ) -> Value:
+        self,
+        function: str,
+        absorbing: Expression,
+        neutral: Expression,
+        left: Expression,
+        right: Expression,
+    ) -> Expression:
         if left is absorbing or right is absorbing:
             return absorbing
         if left is neutral or left is right:
             return right
         if right is neutral:
             return left
-        if self.negated(left) is right:
+        if self.logical_not(left) is right:
             return absorbing
-        parts: dict[int, Value] = {}
+        parts: dict[int, Expression] = {}
         for side in (left, right):
             for part in self.conjuncts(side, function):
                 parts[part.index] = part
         for part in parts.values():
-            if self.negated(part).index in parts:
+            if self.logical_not(part).index in parts:
                 return absorbing
         ordered = [parts[i] for i in sorted(parts)]
         if len(ordered) == 1:
             return ordered[0]
         return self.call(function, *ordered)
 
-    def conjuncts(self, condition: Value, function: str = "and") -> tuple[Value, ...]:
+    def conjuncts(self, condition: Expression, function: str = "and") -> tuple[Expression, ...]:
         """The parts of a conjunction (or disjunction); a negated disjunction is one too."""
         if not _is_atom(condition):
             return () if condition.constant == (1 if function == "and" else 0) else (condition,)
@@ -541,11 +549,11 @@ class Symbols:
                 return tuple(
                     part
                     for a in inner.arguments
-                    for part in self.conjuncts(self.negated(a), function)
+                    for part in self.conjuncts(self.logical_not(a), function)
                 )
         return (condition,)
 
-    def select(self, condition: Value, yes: Value, no: Value) -> Value:
+    def select(self, condition: Expression, yes: Expression, no: Expression) -> Expression:
         """``condition ? yes : no``."""
         number = condition.constant
         if number is not None:
@@ -555,7 +563,7 @@ class Symbols:
         if yes is self.one and no is self.zero:
             return condition
         if yes is self.zero and no is self.one:
-            return self.negated(condition)
+            return self.logical_not(condition)
         if self._divides(condition, no):
             return no
         common = self._common(yes, no)
@@ -564,11 +572,11 @@ class Symbols:
                                                 self.sub(no, common)))  # fmt: skip
         return self.call("select", condition, yes, no)
 
-    def _common(self, left: Value, right: Value) -> Value:
+    def _common(self, left: Expression, right: Expression) -> Expression:
         """Terms of both, which are no matter of choice: the pointer, say."""
-        return self._value(dict(set(left.terms) & set(right.terms)))
+        return self.polynomial(dict(set(left.terms) & set(right.terms)))
 
-    def _divides(self, condition: Value, value: Value) -> bool:
+    def _divides(self, condition: Expression, value: Expression) -> bool:
         """Whether the condition is that a divisor within ``value`` is 0, which never happens."""
         zero = self.lone_atom(condition)
         if zero is None or zero.function != "==" or zero.arguments[1] is not self.zero:
@@ -577,37 +585,37 @@ class Symbols:
         divisors = (x, self.maximum(x, self.scale(x, -1)))
         return any(
             self.atoms[a].function == "//" and self.atoms[a].arguments[1] in divisors
-            for a in self.inside(value)
+            for a in self.free_atoms(value)
         )
 
     # Reading values
 
-    def inside(self, value: Value) -> frozenset[int]:
+    def free_atoms(self, value: Expression) -> frozenset[int]:
         """All atoms that the value depends on, through functions too."""
-        found = self._within.get(value.index)
-        if found is None:
+        atoms = self._within.get(value.index)
+        if atoms is None:
             all_atoms = set(value.atoms)
             for atom in value.atoms:
                 for argument in self.atoms[atom].arguments:
-                    all_atoms |= self.inside(argument)
-            found = self._within[value.index] = frozenset(all_atoms)
-        return found
+                    all_atoms |= self.free_atoms(argument)
+            atoms = self._within[value.index] = frozenset(all_atoms)
+        return atoms
 
-    def unknowns(self, value: Value) -> Iterator[Atom]:
+    def unknowns(self, value: Expression) -> Iterator[Atom]:
         """The data-dependent atoms in a value."""
-        for index in sorted(self.inside(value)):
+        for index in sorted(self.free_atoms(value)):
             if self.atoms[index].function == "data":
                 yield self.atoms[index]
 
-    def depends_on_data(self, value: Value) -> bool:
+    def depends_on_data(self, value: Expression) -> bool:
         """Whether anything in the value is unknown."""
         return any(True for _ in self.unknowns(value))
 
-    def lone_atom(self, value: Value) -> Atom | None:
+    def lone_atom(self, value: Expression) -> Atom | None:
         """The atom, where the value is nothing else."""
         return self.atoms[value.terms[0][0][0]] if _is_atom(value) else None
 
-    def linear_in(self, value: Value, atom: int) -> tuple[Value, Value] | None:
+    def linear_in(self, value: Expression, atom: int) -> tuple[Expression, Expression] | None:
         """``(coefficient, rest)`` with value = coefficient · atom + rest, or None."""
         factor: dict[Monomial, int] = {}
         rest: dict[Monomial, int] = {}
@@ -620,66 +628,66 @@ class Symbols:
                 factor[others] = coefficient
             else:
                 rest[monomial] = coefficient
-        result = self._value(factor), self._value(rest)
-        if any(atom in self.inside(part) for part in result):
+        result = self.polynomial(factor), self.polynomial(rest)
+        if any(atom in self.free_atoms(part) for part in result):
             return None
         return result
 
     def substitute(
-        self, value: Value, replacement: Mapping[int, Value], memo: dict[int, Value]
-    ) -> Value:
+        self, value: Expression, replacement: Mapping[int, Expression], memo: dict[int, Expression]
+    ) -> Expression:
         """``value`` with atoms replaced; ``memo`` belongs to this replacement alone."""
-        if not replacement or self.inside(value).isdisjoint(replacement):
+        if not replacement or self.free_atoms(value).isdisjoint(replacement):
             return value
-        found = memo.get(value.index)
-        if found is not None:
-            return found
+        known = memo.get(value.index)
+        if known is not None:
+            return known
         parts = []
         for monomial, coefficient in value.terms:
             term = self.number(coefficient)
             for atom in monomial:
-                term = self.mul(term, self._substituted(atom, replacement, memo))
+                term = self.mul(term, self._substitute_atom(atom, replacement, memo))
             parts.append(term)
         result = memo[value.index] = self.add(*parts)
         return result
 
-    def _substituted(
-        self, index: int, replacement: Mapping[int, Value], memo: dict[int, Value]
-    ) -> Value:
+    def _substitute_atom(
+        self, index: int, replacement: Mapping[int, Expression], memo: dict[int, Expression]
+    ) -> Expression:
         if index in replacement:
             return replacement[index]
         atom = self.atoms[index]
         arguments = tuple(self.substitute(a, replacement, memo) for a in atom.arguments)
         if all(a is b for a, b in zip(arguments, atom.arguments, strict=True)):
             return self._atom(atom.function, atom.name, atom.arguments)
-        return self.remade(atom, arguments)
+        return self.rebuild(atom, arguments)
 
-    def assuming(self, value: Value, facts: frozenset[int]) -> Value:
+    def assuming(self, value: Expression, facts: frozenset[int]) -> Expression:
         """``value`` where conditions hold, given by their indices: selections are decided."""
         if not facts:
             return value
         key = (value.index, facts)
-        found = self._assuming.get(key)
-        if found is None:
+        result = self._assuming.get(key)
+        if result is None:
             replacement = {
                 a: decided
-                for a in self.inside(value)
-                if (decided := self._decided(self.atoms[a], facts)) is not None
+                for a in self.free_atoms(value)
+                if (decided := self._decide(self.atoms[a], facts)) is not None
             }
-            found = value
+            result = value
             if replacement:
-                found = self.assuming(self.substitute(value, replacement, {}), facts)
-            self._assuming[key] = found
-        return found
+                result = self.assuming(self.substitute(value, replacement, {}), facts)
+            self._assuming[key] = result
+        return result
 
-    def _decided(self, atom: Atom, facts: frozenset[int]) -> Value | None:
+    def _decide(self, atom: Atom, facts: frozenset[int]) -> Expression | None:
         """What an atom is where the facts hold: a condition, a choice, a quotient that is 0."""
         if atom.function == "select" or (atom.function == "data" and len(atom.arguments) == 3):
             choice, yes, no = atom.arguments
-            if self._implied(choice, facts):
+            if self._is_implied(choice, facts):
                 return yes
-            return no if self._implied(self.negated(choice), facts) else None
-        own = self._value({(atom.index,): 1})
+            return no if self._is_implied(self.logical_not(choice), facts) else None
+        own = self.polynomial({(atom.index,): 1})
         if atom.function == "//":
             zero = self._atoms.get(("==", "", (own.index, self.zero.index)))
             return self.zero if zero is not None and zero.index in facts else None
@@ -687,28 +695,31 @@ class Symbols:
             return None
         if own.index in facts:
             return self.one
-        return self.zero if self.negated(own).index in facts else None
+        return self.zero if self.logical_not(own).index in facts else None
 
-    def _implied(self, condition: Value, facts: frozenset[int]) -> bool:
+    def _is_implied(self, condition: Expression, facts: frozenset[int]) -> bool:
         return all(part.index in facts for part in self.conjuncts(condition))
 
     def evaluate(
-        self, value: Value, names: Mapping[Name, IntArray], memo: dict[int, IntArray] | None = None
+        self,
+        value: Expression,
+        names: Mapping[Name, IntArray],
+        memo: dict[int, IntArray] | None = None,
     ) -> IntArray | Atom:
         """The value for arrays of variables that broadcast together, or the first atom that has
         none; ``memo`` is for one ``names``. Unknowns are looked up by their name."""
-        for index in self.inside(value):
+        for index in self.free_atoms(value):
             atom = self.atoms[index]
             if atom.function in ("", "data") and atom.name not in names:
                 return atom
-        return self._computed(value, names, {} if memo is None else memo)
+        return self._compute(value, names, {} if memo is None else memo)
 
-    def _computed(
-        self, value: Value, names: Mapping[Name, IntArray], memo: dict[int, IntArray]
+    def _compute(
+        self, value: Expression, names: Mapping[Name, IntArray], memo: dict[int, IntArray]
     ) -> IntArray:
-        found = memo.get(value.index)
-        if found is not None:
-            return found
+        known = memo.get(value.index)
+        if known is not None:
+            return known
         total: IntArray = np.zeros((), dtype=np.int64)
         for monomial, coefficient in value.terms:
             term: IntArray = np.asarray(coefficient, dtype=np.int64)
@@ -717,17 +728,17 @@ class Symbols:
                 if atom.function in ("", "data"):
                     term = term * names[atom.name]
                 else:
-                    inner = [self._computed(a, names, memo) for a in atom.arguments]
+                    inner = [self._compute(a, names, memo) for a in atom.arguments]
                     term = term * apply(atom.function, inner)
             total = total + term
         memo[value.index] = total
         return total
 
-    def remade(self, atom: Atom, arguments: tuple[Value, ...]) -> Value:
-        """The atom's function applied to other arguments, simplified anew."""
+    def rebuild(self, atom: Atom, arguments: tuple[Expression, ...]) -> Expression:
+        """The atom's function applied to other arguments and simplified."""
         simplifying = {
             "//": self.div, "min": self.minimum, "max": self.maximum, "&": self.bit_and,
-            "|": self.bit_or, "^": self.bit_xor, "not": self.negated, "select": self.select,
+            "|": self.bit_or, "^": self.bit_xor, "not": self.logical_not, "select": self.select,
         }.get(atom.function)  # fmt: skip
         if simplifying is not None:
             return simplifying(*arguments)  # type: ignore[operator, no-any-return]
@@ -736,7 +747,7 @@ class Symbols:
         if atom.function in ("<", "=="):
             return self.compare(atom.function, *arguments)
         if atom.function in ("and", "or"):
-            combine = self.both if atom.function == "and" else self.either
+            combine = self.logical_and if atom.function == "and" else self.logical_or
             result = arguments[0]
             for argument in arguments[1:]:
                 result = combine(result, argument)
@@ -752,11 +763,11 @@ _MAXIMA: dict[Name, int] = {name: LIMITS[name][1] + 1 for name in _POWERS}
 _CONDITIONS = ("<", "==", "not", "and", "or", "negative", "<<", "halvings", "doublings")
 
 
-def _degree(value: Value) -> int:
+def _degree(value: Expression) -> int:
     return max((len(m) for m, _ in value.terms), default=0)
 
 
-def _is_atom(value: Value) -> bool:
+def _is_atom(value: Expression) -> bool:
     return len(value.terms) == 1 and value.terms[0][1] == 1 and len(value.terms[0][0]) == 1
 
 
