@@ -74,9 +74,9 @@ class TableReader:
         return f"{self.path}: {key}"
 
     def fail(self, key: str, reason: str) -> NoReturn:
-        raise self.error(f"{self.place(key)}: {reason}")
+        raise self.error(f"{self.place(key)}: {reason}") from None
 
-    def known(self, prefix: str, table: Mapping[str, Any], allowed: Collection[str]) -> None:
+    def check_keys(self, prefix: str, table: Mapping[str, Any], allowed: Collection[str]) -> None:
         for key in table:
             if key not in allowed:
                 hint = close_matches(key, allowed) or f"; known: {', '.join(allowed)}"
@@ -103,7 +103,7 @@ class TableReader:
     def mapping(self, key: str, value: Any) -> dict[str, str]:
         return {k: self.string(f"{key}.{k}", v) for k, v in self.section(key, value).items()}
 
-    def combined(self, key: str, lists: Sequence[Sequence[Any]]) -> Iterator[tuple[Any, ...]]:
+    def combinations(self, key: str, lists: Sequence[Sequence[Any]]) -> Iterator[tuple[Any, ...]]:
         """One of each, the last fastest; a few short lists have more than memory holds."""
         count = 1
         for items in lists:

@@ -114,7 +114,7 @@ class Explorer:
         }
 
     def _read_question(self, question: Data) -> tuple[Kernel, Launch, Device]:
-        self._read.known("", question, _KEYS)
+        self._read.check_keys("", question, _KEYS)
         device = self._device(question)
         block, domain = (self._extent(question, key) for key in ("block", "domain"))
         written = self._text(question, "args").splitlines()

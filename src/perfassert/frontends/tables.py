@@ -56,7 +56,7 @@ class KernelTableReader(TableReader):
     def accesses(self, key: str, value: Any) -> dict[str, Any]:
         """The arguments of :meth:`Kernel.from_accesses`; fields as those of :class:`Field`."""
         table = self.section(key, value)
-        self.known(key, table, ACCESSES)
+        self.check_keys(key, table, ACCESSES)
         fields = table.get("fields", [])
         if not isinstance(fields, list):
             self.fail(f"{key}.fields", f"must be a list of tables, not {fields!r}")
@@ -79,7 +79,7 @@ class KernelTableReader(TableReader):
 
     def field(self, key: str, value: Any) -> dict[str, Any]:
         table = self.section(key, value)
-        self.known(key, table, FIELD)
+        self.check_keys(key, table, FIELD)
         for needed in ("name", "shape"):
             if needed not in table:
                 self.fail(f"{key}.{needed}", "missing")
@@ -88,7 +88,7 @@ class KernelTableReader(TableReader):
 
     def launch(self, key: str, value: Any) -> dict[str, Any]:
         table = self.section(key, value)
-        self.known(key, table, self.launch_keys)
+        self.check_keys(key, table, self.launch_keys)
         for one, other in self.rivals:
             if one in table and other in table:
                 self.fail(f"{key}.{other}", f"does not go with {one}; give one of them")
@@ -114,7 +114,7 @@ class KernelTableReader(TableReader):
             if not value or set(value) & set(BUFFER):
                 self.fail(f"{key}.shape", "missing; a pointer needs the shape of its buffer")
             return {_member(k): self.argument(f"{key}.{k}", v) for k, v in value.items()}
-        self.known(key, value, BUFFER)
+        self.check_keys(key, value, BUFFER)
         read = {"dtype": self.string, "fill": self.string, "alias": self.string,
                 "data": self.file, "shape": self.expressions}  # fmt: skip
         return self.buffer(
@@ -126,7 +126,7 @@ class KernelTableReader(TableReader):
         return given
 
     def _map(self, key: str, value: Mapping[str, Any]) -> dict[str, Any]:
-        self.known(key, value, TENSOR_MAP)
+        self.check_keys(key, value, TENSOR_MAP)
         if "shape" not in value:
             self.fail(f"{key}.shape", "missing; a tensor map says the shape of its tensor")
         read = {"dtype": self.string}

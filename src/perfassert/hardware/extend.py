@@ -13,31 +13,31 @@ from perfassert.errors import DeviceFileError
 from perfassert.hardware import schema
 from perfassert.hardware.entries import CapacityCurve, Operation, Provenance
 from perfassert.hardware.model import Device
-from perfassert.hardware.read import DeviceEntry, FileReader, Tables, read_curves
+from perfassert.hardware.read import DeviceEntry, DeviceFileReader, Tables, read_curves
 from perfassert.hardware.shipped import fit_path, read_table
 
 Find = Callable[[str, Path], Path]
 """What ``extends`` says and the file that says it → the file that is meant."""
 
 
-def chain(path: Path, find: Find) -> tuple[FileReader, ...]:
+def chain(path: Path, find: Find) -> tuple[DeviceFileReader, ...]:
     """The file, the one that it extends, and so on."""
-    readers: list[FileReader] = []
+    readers: list[DeviceFileReader] = []
     while True:
-        reader = FileReader(path, read_table(path))
+        reader = DeviceFileReader(path, read_table(path))
         readers.append(reader)
         if not reader.partial:
             return tuple(readers)
         base = reader.table["extends"]
         if not isinstance(base, str):
-            raise reader.error("extends", "must be the name or the path of a device file")
+            reader.fail("extends", "must be the name or the path of a device file")
         path = find(base, path).resolve()
         if path in (r.path.resolve() for r in readers):
             way = " → ".join(str(r.path.stem) for r in readers)
-            raise readers[0].error("extends", f"goes round in a circle: {way} → {path.stem}")
+            readers[0].fail("extends", f"goes round in a circle: {way} → {path.stem}")
 
 
-def assemble_device(readers: tuple[FileReader, ...]) -> Device:
+def assemble_device(readers: tuple[DeviceFileReader, ...]) -> Device:
     """Assemble the device that the files describe together, and check it."""
     tables = readers[-1].tables()
     for reader in reversed(readers[:-1]):
@@ -46,7 +46,7 @@ def assemble_device(readers: tuple[FileReader, ...]) -> Device:
     if not fit_path(tables.capacity_fits).is_file():
         known = ", ".join(sorted(p.stem for p in fit_path("").parent.glob("*.toml")))
         reason = f"no fits named {tables.capacity_fits!r}; known: {known}"
-        raise reader.error("capacity_fits", reason)
+        reader.fail("capacity_fits", reason)
     curves, origins = read_curves(tables.capacity_fits)
     numbers = _Numbers(_entries_by_key(tables))
     operations = dict(_operations(tables, numbers))

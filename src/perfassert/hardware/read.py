@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from perfassert.hardware.entries import CapacityCurve, Grade, Provenance, Scope
 from perfassert.hardware.matrix import MatrixVariant
 from perfassert.hardware.shipped import fit_path, read_table
 from perfassert.quantity import to_real
+from perfassert.toml_tables import TableReader
 
 _OPERATION = schema.ValueRule({"cycles": 1.0})
 _VARIANT = "tensor.m16n8k16.f16.f32"
@@ -96,11 +97,13 @@ class Tables:
         return variant is not None and variant.rate in self.matrix
 
 
-class FileReader:
-    """Reads a parsed file, or says what is wrong with it."""
+class DeviceFileReader(TableReader):
+    """Reads a parsed device file, or says what is wrong with it."""
+
+    error = DeviceFileError
 
     def __init__(self, path: Path, table: Mapping[str, Any]) -> None:
-        self.path = path
+        super().__init__(path)
         self.table = table
         self.partial = "extends" in table
         self.sources: Mapping[str, Any] = {}
@@ -109,12 +112,12 @@ class FileReader:
         """All of it; a file that extends none has every section."""
         self.check_keys("", self.table, schema.TOP_LEVEL)
         if self.require("", self.table, "schema") != 1:
-            raise self.error("schema", "this version reads schema = 1")
+            self.fail("schema", "this version reads schema = 1")
         words = {key: self.word(key) for key in ("name", "arch", "capacity_fits")}
         aliases = self.table.get("aliases", [])
         if not isinstance(aliases, list) or any(not isinstance(a, str) for a in aliases):
-            raise self.error("aliases", "must be a list of strings")
-        self.sources = self.section("sources")
+            self.fail("aliases", "must be a list of strings")
+        self.sources = self.top_level("sources")
         values = self.values()
         pipelines = self.pipelines()
         pipeline_of, variant_of, costs = self.operations()
@@ -130,38 +133,24 @@ class FileReader:
             **words,
         )
 
-    def error(self, key: str, reason: str) -> DeviceFileError:
-        return DeviceFileError(f"{self.path}: {key}: {reason}")
-
     def word(self, key: str) -> str:
         if self.partial and key != "name" and key not in self.table:
             return ""
-        text = self.require("", self.table, key)
-        if not isinstance(text, str):
-            raise self.error(key, "must be a string")
-        return text
+        return self.string(key, self.table.get(key))
 
-    def section(self, key: str) -> dict[str, Any]:
+    def top_level(self, key: str) -> dict[str, Any]:
+        """A table of the file; empty where the file it extends has it."""
         if self.partial and key not in self.table:
             return {}
-        section = self.require("", self.table, key)
-        if not isinstance(section, dict):
-            raise self.error(key, "must be a table")
-        return section
+        return self.section(key, self.table.get(key))
 
     def require(self, prefix: str, table: Mapping[str, Any], key: str) -> Any:
         if key not in table:
-            raise self.error(f"{prefix}.{key}".strip("."), "missing")
+            self.fail(f"{prefix}.{key}".strip("."), "missing")
         return table[key]
 
-    def check_keys(self, prefix: str, table: Mapping[str, Any], allowed: Collection[str]) -> None:
-        for key in table:
-            if key not in allowed:
-                hint = close_matches(key, allowed)
-                raise self.error(f"{prefix}.{key}".strip("."), f"unknown key{hint}")
-
     def values(self) -> dict[str, DeviceEntry]:
-        table = self.section("values")
+        table = self.top_level("values")
         self.check_keys("values", table, schema.VALUES)
         rules = schema.VALUES.items()
         if not self.partial:
@@ -181,27 +170,27 @@ class FileReader:
         if isinstance(item, str):
             return DeviceEntry(self.reference(key, item, rule), None, self.path)
         if not isinstance(item, dict):
-            raise self.error(key, "must be { value, unit, source, grade }, or a key of [values]")
+            self.fail(key, "must be { value, unit, source, grade }, or a key of [values]")
         self.check_keys(key, item, schema.ENTRY)
         value = self.require(key, item, "value")
         if isinstance(value, str) and value in schema.VALUES:
             if "unit" in item:
-                raise self.error(f"{key}.unit", f"is that of {value}; leave it out")
+                self.fail(f"{key}.unit", f"is that of {value}; leave it out")
             return DeviceEntry(self.reference(key, value, rule), self.origin(key, item), self.path)
         if isinstance(value, str):
             hint = close_matches(value, schema.VALUES)
-            raise self.error(f"{key}.value", f"must be a number, not {value!r}{hint}")
+            self.fail(f"{key}.value", f"must be a number, not {value!r}{hint}")
         where = f"{self.path}: {key}.value"
         value = to_real(value, where, DeviceFileError)
         unit = item.get("unit", "count")
         if unit not in rule.units:
-            raise self.error(f"{key}.unit", f"{unit!r} is none of: {', '.join(rule.units)}")
+            self.fail(f"{key}.unit", f"{unit!r} is none of: {', '.join(rule.units)}")
         origin = self.origin(key, item)
         scaled = to_real(value * rule.units[unit], where, DeviceFileError)
         if not rule.integer:
             return DeviceEntry(float(scaled), origin, self.path)
         if scaled != int(scaled):
-            raise self.error(f"{key}.value", f"must be a whole number, not {value!r}")
+            self.fail(f"{key}.value", f"must be a whole number, not {value!r}")
         return DeviceEntry(int(scaled), origin, self.path)
 
     def real(self, key: str, table: Mapping[str, Any], part: str) -> float:
@@ -211,32 +200,32 @@ class FileReader:
     def reference(self, key: str, target: str, rule: schema.ValueRule) -> str:
         if target not in schema.VALUES:
             hint = close_matches(target, schema.VALUES)
-            raise self.error(key, f"{target!r} is no key of [values] to refer to{hint}")
+            self.fail(key, f"{target!r} is no key of [values] to refer to{hint}")
         target_rule = schema.VALUES[target]
         if target_rule.units != rule.units or (rule.integer and not target_rule.integer):
             units = " or ".join(rule.units)
-            raise self.error(key, f"is in {units}, so it cannot refer to {target}")
+            self.fail(key, f"is in {units}, so it cannot refer to {target}")
         return target
 
     def origin(self, key: str, entry: Mapping[str, Any]) -> Provenance:
         source = self.require(key, entry, "source")
         if source not in self.sources:
             hint = close_matches(str(source), self.sources)
-            raise self.error(f"{key}.source", f"{source!r} is not in [sources]{hint}")
+            self.fail(f"{key}.source", f"{source!r} is not in [sources]{hint}")
         try:
             grade = Grade(self.require(key, entry, "grade"))
         except ValueError:
             grades = ", ".join(g.value for g in Grade)
-            raise self.error(f"{key}.grade", f"must be one of: {grades}") from None
+            self.fail(f"{key}.grade", f"must be one of: {grades}")
         return Provenance(str(self.sources[source]), grade, str(entry.get("note", "")))
 
     def pipelines(self) -> dict[str, Scope]:
         scopes: dict[str, Scope] = {}
-        for name, scope in self.section("pipelines").items():
+        for name, scope in self.top_level("pipelines").items():
             try:
                 scopes[name] = Scope(scope)
             except ValueError:
-                raise self.error(f"pipelines.{name}", "must be 'unit' or 'scheduler'") from None
+                self.fail(f"pipelines.{name}", "must be 'unit' or 'scheduler'")
         return scopes
 
     def operations(
@@ -245,10 +234,10 @@ class FileReader:
         pipeline_of: dict[str, str] = {}
         variant_of: dict[str, str] = {}
         costs: dict[tuple[str, str], DeviceEntry] = {}
-        for name, table in self.section("operations").items():
+        for name, table in self.top_level("operations").items():
             key = f"operations.{name}"
             if not isinstance(table, dict):
-                raise self.error(key, "must be a table with pipeline, issue and completion")
+                self.fail(key, "must be a table with pipeline, issue and completion")
             self.check_keys(key, table, schema.OPERATION)
             for part in schema.COSTS:
                 if part in table:
@@ -265,7 +254,7 @@ class FileReader:
             return name if MatrixVariant.from_name(name) else ""
         variant = str(table["variant"])
         if MatrixVariant.from_name(variant) is None:
-            raise self.error(f"{key}.variant", f"{variant!r} is not like {_VARIANT!r}")
+            self.fail(f"{key}.variant", f"{variant!r} is not like {_VARIANT!r}")
         return variant
 
     def matrix(self) -> dict[str, DeviceEntry]:
@@ -274,7 +263,7 @@ class FileReader:
         for name, item in self.table.get("matrix", {}).items():
             key = f"matrix.{name}"
             if name.count(".") != 2:
-                raise self.error(key, f"is not like {_RATE!r}: unit, input and accumulator")
+                self.fail(key, f"is not like {_RATE!r}: unit, input and accumulator")
             rates[name] = self.entry(key, item, schema.MATRIX_RATE)
         return rates
 
@@ -282,8 +271,8 @@ class FileReader:
 def read_curves(name: str) -> tuple[dict[str, CapacityCurve], dict[str, Provenance]]:
     """The capacity curves of a table of fits, with where each comes from."""
     path = fit_path(name)
-    reader = FileReader(path, read_table(path))
-    reader.sources = reader.section("sources")
+    reader = DeviceFileReader(path, read_table(path))
+    reader.sources = reader.top_level("sources")
     curves: dict[str, CapacityCurve] = {}
     origins: dict[str, Provenance] = {}
     for curve in schema.CURVES:

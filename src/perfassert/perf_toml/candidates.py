@@ -32,7 +32,7 @@ def read_candidates(
     for label, value in given.items():
         at = f"{where}.{label}"
         variant = reader.section(at, value)
-        reader.known(at, variant, VARIANT)
+        reader.check_keys(at, variant, VARIANT)
         own = described(f"{at}.kernel", variant["kernel"]) if "kernel" in variant else ("", {})
         place = own[0] or kernel[0] or f"{at}.kernel"
         made = reader.kernel(place, _laid_over(kernel[1], own[1]), name)
@@ -105,7 +105,7 @@ def read_claims(
 ) -> dict[str, Any]:
     """The arguments of :meth:`Ranking.expect`, candidates by their labels."""
     table = reader.section(key, given)
-    reader.known(key, table, CLAIMS)
+    reader.check_keys(key, table, CLAIMS)
     if not table:
         reader.fail(key, f"is empty; give one of {', '.join(CLAIMS[:4])}")
     if ("within" in table) != ("of" in table):

@@ -82,7 +82,7 @@ class DescriptionReader(KernelTableReader):
                 "names a generator whose kernels are objects of Python, and nothing in this file "
                 "is run; gate it in a Python test, or give what the generator writes: ptx or cuda",
             )
-        self.known(key, table, KERNEL)
+        self.check_keys(key, table, KERNEL)
         given = [source for source in SOURCES if source in table]
         if len(given) != 1:
             self.fail(key, f"give one of {', '.join(SOURCES)}")

@@ -142,11 +142,11 @@ class _LaunchesReader(DescriptionReader):
     launch_keys = LAUNCH
 
     def entries(self) -> tuple[RecordedLaunch, ...]:
-        self.known("", self.table, TOP)
+        self.check_keys("", self.table, TOP)
         if self.table.get("schema") != SCHEMA:
             self.fail("schema", f"must be {SCHEMA}: is it a launches file of this version?")
         recorded = self.section("recorded", self.table.get("recorded", {}))
-        self.known("recorded", recorded, RECORDED)
+        self.check_keys("recorded", recorded, RECORDED)
         device = self.string("recorded.device", recorded.get("device", ""))
         given = self.table.get("launch", [])
         if not isinstance(given, list) or not given:
@@ -156,7 +156,7 @@ class _LaunchesReader(DescriptionReader):
 
     def _entry(self, key: str, value: Any, device: str) -> RecordedLaunch:
         table = self.section(key, value)
-        self.known(key, table, ENTRY)
+        self.check_keys(key, table, ENTRY)
         label = self.string(f"{key}.kernel", table.get("kernel"))
         count = table.get("count", 1)
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:

@@ -28,7 +28,7 @@ def read_rows(reader: TableReader, key: str, given: Any) -> Rows:
             reader.fail(f"{key}.{name}", f"must be a list of values, not {values!r}")
         for i, value in enumerate(values):
             _check(reader, f"{key}.{name}", f"{key}.{name}[{i}]", name, value)
-    combined = reader.combined(key, list(table.values()))
+    combined = reader.combinations(key, list(table.values()))
     rows = (dict(zip(table, row, strict=True)) for row in combined)
     return [(_ids(row), row) for row in rows]
 

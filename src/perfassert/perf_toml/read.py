@@ -39,7 +39,7 @@ class _FileReader(DescriptionReader):
     """Turns one parsed file into cases."""
 
     def cases(self) -> list[Case]:
-        self.known("", self.table, TOP)
+        self.check_keys("", self.table, TOP)
         self.constants = read_constants(self, self.table.get("constants", {}))
         self.devices = self.device_list("devices", self.table.get("devices"))
         self.kernels = self.section("kernels", self.table.get("kernels", {}))
@@ -64,7 +64,7 @@ class _FileReader(DescriptionReader):
         for i, given in enumerate(tables):
             key = f"{kind}[{i}]"
             table = self.section(key, given)
-            self.known(key, table, known)
+            self.check_keys(key, table, known)
             name = self.name(f"{key}.name", table.get("name"))
             ids: set[tuple[str, ...]] = set()
             for parameters in self.rows(key, table.get("parametrize")):

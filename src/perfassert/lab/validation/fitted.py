@@ -24,7 +24,7 @@ def conditions(
 
 def _condition(reader: TableReader, key: str, column: str, value: Any) -> CellCondition:
     if isinstance(value, dict):
-        reader.known(key, value, ("min", "max"))
+        reader.check_keys(key, value, ("min", "max"))
         bounds = {k: reader.number(f"{key}.{k}", v) for k, v in value.items()}
         if not bounds:
             reader.fail(key, "give min, max or both")
@@ -48,7 +48,7 @@ def read_fitted_on(reader: TableReader, suite: Mapping[str, Any]) -> tuple[Fitte
 
 def _entry(reader: TableReader, key: str, value: Any, halves: bool) -> FittedOn:
     table = reader.section(key, value)
-    reader.known(key, table, FITTED_ON)
+    reader.check_keys(key, table, FITTED_ON)
     devices, values, sources = (
         reader.strings(f"{key}.{k}", table.get(k, [])) for k in ("devices", "values", "sources")
     )

@@ -68,7 +68,7 @@ class _SuiteReader(SuiteTableReader):
         self.sources = sources
 
     def suite(self) -> Suite:
-        self.known("", self.table, TOP)
+        self.check_keys("", self.table, TOP)
         device = self.device(self.section("device", self.table.get("device")))
         filters = self.section("filter", self.table.get("filter", {}))
         select = self.strings("select", self.table.get("select", []))
@@ -145,7 +145,7 @@ class _SuiteReader(SuiteTableReader):
         return constants
 
     def device(self, table: dict[str, Any]) -> DeviceSpec:
-        self.known("device", table, DEVICE)
+        self.check_keys("device", table, DEVICE)
         if ("name" in table) == ("column" in table):
             self.fail("device", "give name, or column for one whose cells are device names")
         changes = {
@@ -176,7 +176,7 @@ class _SuiteReader(SuiteTableReader):
 
     def kernel(self, key: str, value: Any) -> KernelSpec:
         table = self.section(key, value)
-        self.known(key, table, KERNEL)
+        self.check_keys(key, table, KERNEL)
         if len({"accesses", "cuda", "recorded"} & set(table)) != 1:
             ways = "accesses (address expressions), cuda (a source file) or recorded (launches)"
             self.fail(key, f"give {ways}")
@@ -244,7 +244,7 @@ class _SuiteReader(SuiteTableReader):
 
     def metric(self, key: str, value: Any) -> MetricSpec:
         table = self.section(key, value)
-        self.known(key, table, METRIC)
+        self.check_keys(key, table, METRIC)
         name = self.string(f"{key}.name", table.get("name"))
         if name not in _UNITS:
             hint = close_matches(name, _UNITS) or f"; known: {', '.join(_UNITS)}"

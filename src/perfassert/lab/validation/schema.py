@@ -81,7 +81,7 @@ class SuiteTableReader(KernelTableReader):
             for cell in itertools.chain(*lists):
                 if isinstance(cell, bool) or not isinstance(cell, (int, float, str)):
                     self.fail(f"{key}[{i}]", f"a cell is a number or a string, not {cell!r}")
-            combined = self.combined(f"{key}[{i}]", lists)
+            combined = self.combinations(f"{key}[{i}]", lists)
             rows += (dict(zip(table, map(str, cells), strict=True)) for cells in combined)
         return tuple(rows)
 
@@ -90,7 +90,7 @@ class SuiteTableReader(KernelTableReader):
     ) -> Iterator[str]:
         """The expression with every combination of numbers for the names of ``each`` in it."""
         names = [name for name in each if re.search(rf"\b{re.escape(name)}\b", text)]
-        for numbers in self.combined(key, [each[name] for name in names]):
+        for numbers in self.combinations(key, [each[name] for name in names]):
             expanded = text
             for name, number in zip(names, numbers, strict=True):
                 expanded = re.sub(rf"\b{re.escape(name)}\b", f"({number})", expanded)

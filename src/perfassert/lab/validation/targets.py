@@ -67,7 +67,7 @@ def read_targets(
             hint = close_matches(name, names) or f"; it has {', '.join(names)}"
             reader.fail(key, f"the suite has no metric {name!r}{hint}")
         table = reader.section(key, entry)
-        reader.known(key, table, FIGURES)
+        reader.check_keys(key, table, FIGURES)
         targets[name] = {k: _target(reader, f"{key}.{k}", FIGURES[k], v) for k, v in table.items()}
     return targets
 
