@@ -6,6 +6,9 @@ import pytest
 from star3d25pt import star3d25pt
 
 import perfassert as pa
+from perfassert.engines.volume.launch_groups import group_launch
+from perfassert.engines.volume.waves import waves
+from perfassert.hardware.occupancy import Occupancy
 
 DEVICE = "A100-SXM4-40GB"
 DEPTHS = [1, 2, 4, 8, 16, 32]
@@ -37,15 +40,13 @@ def test_without_layer_reuse_the_wave_depth_decides(depth):
 
 def test_the_wave_alone_loads_eight_more_per_row():
     """Compulsory and both overlaps of a wave of r rows, d deep: (d + 8) / d + 8 / r."""
-    from perfassert.engines.volume.binding import bind_groups
-    from perfassert.engines.volume.estimate import _by_field
-    from perfassert.engines.volume.waves import waves
-
     device = pa.device(DEVICE)
     kernel = star3d25pt((640, 512, 512))
     launch = pa.Launch.cover((640, 512, 512), (640, 1, 1))
+    resident = Occupancy(0.625, 2, 40, "warps")
+    groups = group_launch(kernel, launch, launch, device, resident)
+    (wave,) = waves(groups)
     concurrent = 2 * device.compute_units
-    (wave,) = waves(_by_field(bind_groups(kernel, launch)), launch, device, concurrent)
     alone = wave.fields["src"].load / wave.threads / 8
     assert alone == pytest.approx(9 + 8 / concurrent, rel=0.005)
 

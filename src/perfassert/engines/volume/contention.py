@@ -6,13 +6,13 @@ only one of them touches is its own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import prod
 
 import numpy as np
 
-from perfassert.engines.volume.executed import ExecutedGroup
 from perfassert.engines.volume.groups import AccessGroup, IntArray
+from perfassert.engines.volume.launch_groups import LaunchGroups
 from perfassert.engines.volume.warps import lane_addresses
 from perfassert.hardware.model import Device
 from perfassert.kernel.executed import meeting
@@ -23,21 +23,16 @@ _LANES = 1 << 17  # that are looked at, of a group: all where there are no more
 _BLOCKS = 16  # spread over the grid, at least
 
 
-def on_one_address(
-    fields: Mapping[str, Sequence[AccessGroup]],
-    executed: Mapping[str, Sequence[ExecutedGroup]],
-    launch: Launch,
-    device: Device,
-) -> float:
+def on_one_address(groups: LaunchGroups) -> float:
     """Operations of single threads on the address of global memory that has most of them."""
     most = 0.0
-    for groups in fields.values():
-        atomic = [g for g in groups if g.serial]
+    for own in groups.fields.values():
+        atomic = [g for g in own if g.serial]
         if atomic:
-            most = max(most, _fullest_of_groups(atomic, launch, device))
-    for own in executed.values():
+            most = max(most, _fullest_of_groups(atomic, groups.launch, groups.device))
+    for executed in groups.executed.values():
         counts: dict[int, float] = {}
-        for group in own:
+        for group in executed:
             for address, count in group.touched.meeting.items():
                 counts[address] = counts.get(address, 0.0) + count
         most = max([most, *counts.values()])

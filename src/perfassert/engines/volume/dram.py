@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from perfassert.engines.volume.footprint import field_runs
 from perfassert.engines.volume.groups import AccessGroup
+from perfassert.engines.volume.launch_groups import LaunchGroups
 from perfassert.engines.volume.on_chip import FieldBlocks
 from perfassert.engines.volume.reuse import lost_bytes, touched_again
 from perfassert.engines.volume.runs import size, to_granules
-from perfassert.engines.volume.waves import FieldGroups, FieldWave, Wave
+from perfassert.engines.volume.waves import FieldWave, Wave
 from perfassert.hardware.model import Device
 from perfassert.kernel.access import Direction
-from perfassert.kernel.launch import Launch
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,21 +26,20 @@ class Dram:
 
 
 def dram_volumes(
-    fields: FieldGroups,
+    groups: LaunchGroups,
     on_chip: Mapping[str, FieldBlocks],
     sampled: Sequence[Wave],
-    launch: Launch,
-    device: Device,
     l1_miss: Mapping[str, float],
 ) -> Dram:
     """Volumes of the sampled waves, scaled to the launch (§4.4.2, §4.5)."""
+    launch, device = groups.launch, groups.device
     load: dict[str, dict[str, float]] = {}
     store: dict[str, dict[str, float]] = {}
     diagnostics: dict[str, float] = {}
     for wave in sampled:
         share = wave.threads / launch.threads
         misses = _layer_misses(wave, device)
-        reuse = _Reuse(fields, on_chip, wave, launch, device)
+        reuse = _Reuse(groups, on_chip, wave)
         read = {name: _first_reads(part, misses) for name, part in wave.fields.items()}
         asked = {n: share * on_chip[n].loaded_bytes(l1_miss[n]) for n in wave.fields}
         again = {n: max(0.0, asked[n] - sum(read[n].values())) for n in wave.fields}
@@ -91,25 +90,24 @@ class _Reuse:
     They are taken to be in the same iterations of their loops.
     """
 
-    fields: FieldGroups
+    groups: LaunchGroups
     on_chip: Mapping[str, FieldBlocks]
     wave: Wave
-    launch: Launch
-    device: Device
 
     def lost_bytes(
         self, direction: Direction, asked: Mapping[str, float], again: Mapping[str, float]
     ) -> dict[str, float]:
         """Of ``again``, by field, what the L2 does not hold any more, out of all that is asked."""
         load = direction is Direction.LOAD
-        curve = self.device.curves["l2_load" if load else "l2_store"]
+        curve = self.groups.device.curves["l2_load" if load else "l2_store"]
+        capacity = self.groups.device.l2_effective_bytes
         unique = sum(f.load if load else f.store for f in self.wave.fields.values())
 
         def miss(footprint: float) -> float:
-            return curve.miss(curve.oversubscription(footprint, self.device.l2_effective_bytes))
+            return curve.miss(curve.oversubscription(footprint, capacity))
 
         within = touched_again(
-            self.fields, self._by_access(direction, asked), self._space_needed, direction
+            self.groups.fields, self._by_access(direction, asked), self._space_needed, direction
         )
         return lost_bytes(again, unique, miss(self.wave.footprint), miss, within)
 
@@ -118,7 +116,7 @@ class _Reuse:
     ) -> dict[tuple[int, ...], float]:
         """What reaches the L2 of each group's requests: of all groups of a field the same share."""
         requests: dict[tuple[int, ...], float] = {}
-        for name, groups in self.fields.items():
+        for name, groups in self.groups.fields.items():
             own = self.on_chip[name].asked
             members = [g.members for g in groups if g.direction is direction]
             whole = sum(own[m] for m in members)
@@ -126,8 +124,9 @@ class _Reuse:
         return requests
 
     def _space_needed(self, groups: Sequence[AccessGroup]) -> tuple[float, float]:
-        runs = field_runs(groups, self.wave.blocks, self.launch, self.device.sector_bytes)
-        grain = self.device.dram_granularity
+        launch, device = self.groups.launch, self.groups.device
+        runs = field_runs(groups, self.wave.blocks, launch, device.sector_bytes)
+        grain = device.dram_granularity
         touched = float(size(to_granules(runs, grain)) * grain)
         return touched, touched
 
@@ -150,10 +149,7 @@ def _layer_misses(wave: Wave, device: Device) -> tuple[float, float]:
 
 
 def duplicated_bytes(
-    on_chip: Mapping[str, FieldBlocks],
-    sampled: Sequence[Wave],
-    launch: Launch,
-    device: Device,
+    groups: LaunchGroups, on_chip: Mapping[str, FieldBlocks], sampled: Sequence[Wave]
 ) -> float:
     """Bytes of a wave that a split L2 holds in more than one partition.
 
@@ -162,9 +158,10 @@ def duplicated_bytes(
     """
     wave = sampled[-1]
     footprint = sum(f.load for f in wave.fields.values())
-    read = sum(f.compulsory for f in on_chip.values()) * wave.threads / launch.threads
-    if not footprint or device.l2_partitions == 1:
+    read = sum(f.compulsory for f in on_chip.values()) * wave.threads / groups.launch.threads
+    partitions = groups.device.l2_partitions
+    if not footprint or partitions == 1:
         return 0.0
     sharers = max(1.0, read / footprint)
-    copies = device.l2_partitions * (1 - float((1 - 1 / device.l2_partitions) ** sharers))
+    copies = partitions * (1 - float((1 - 1 / partitions) ** sharers))
     return footprint * (copies - 1)

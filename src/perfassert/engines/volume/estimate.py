@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
-from perfassert.engines.volume.binding import bind_groups, space_groups
+from perfassert.engines.volume.binding import space_groups
 from perfassert.engines.volume.contention import on_one_address
 from perfassert.engines.volume.dram import dram_volumes, duplicated_bytes
 from perfassert.engines.volume.executed import (
-    ExecutedGroup,
     executed_groups,
     executed_on_chip_cost,
 )
@@ -22,7 +20,7 @@ from perfassert.engines.volume.fetch_and_spill import (
     fetched_bytes,
     spill_volumes,
 )
-from perfassert.engines.volume.groups import AccessGroup
+from perfassert.engines.volume.launch_groups import LaunchGroups, group_launch
 from perfassert.engines.volume.on_chip import (
     AccessCost,
     FieldBlocks,
@@ -41,7 +39,6 @@ from perfassert.kernel.launch import Launch
 from perfassert.prediction.volumes import Volume, Volumes
 from perfassert.source import Assumption
 
-_Group = TypeVar("_Group", AccessGroup, ExecutedGroup)
 _STREAMED_BELOW = 1.05
 """A field that a block requests less than so many times per sector counts as streamed."""
 
@@ -83,22 +80,17 @@ def estimate_volumes(
     Raises :class:`~perfassert.errors.AddressExpressionError` where an expression does not fit the
     launch.
     """
-    fields = _by_field(bind_groups(kernel, launch))
+    groups = group_launch(kernel, launch, started or launch, device, occupancy)
     accesses: dict[int, AccessCost] = {}
-    executed = _by_field(executed_groups(kernel, "global"))
-    on_chip = {name: field_blocks(g, launch, device, accesses) for name, g in fields.items()}
-    on_chip |= {name: executed_blocks(g, device, accesses) for name, g in executed.items()}
-    shared = _on_chip(kernel, started or launch, device, accesses, "shared", shared_passes)
-    _on_chip(kernel, started or launch, device, accesses, "constant", constant_passes)
-    shared_bytes = (kernel.shared_bytes + launch.shared_bytes) * occupancy.resident_blocks
-    l1 = l1_behaviour(fields, on_chip, launch, device, shared_bytes)
-    concurrent = min(occupancy.resident_blocks * device.compute_units, launch.blocks)
-    sampled = waves(fields, launch, device, concurrent)
-    resident = occupancy.resident_blocks * device.compute_units
-    sampled = with_executed(sampled, executed, launch, device, resident)
-    dram = dram_volumes(fields, on_chip, sampled, launch, device, l1.miss)
-    spills = spill_volumes(kernel, started or launch, device, occupancy)
-    beside = _beside(kernel, started or launch, device, spills)
+    on_chip = {n: field_blocks(g, launch, device, accesses) for n, g in groups.fields.items()}
+    on_chip |= {n: executed_blocks(g, device, accesses) for n, g in groups.executed.items()}
+    shared = _on_chip(groups, accesses, "shared", shared_passes)
+    _on_chip(groups, accesses, "constant", constant_passes)
+    l1 = l1_behaviour(groups, on_chip)
+    sampled = with_executed(waves(groups), groups)
+    dram = dram_volumes(groups, on_chip, sampled, l1.miss)
+    spills = spill_volumes(groups)
+    beside = _beside(groups, spills)
     loaded = _l2_loads(on_chip, l1.miss)
     make = _Maker(launch.threads, launch.threads * kernel.updates_per_thread)
     volumes = Volumes(
@@ -117,13 +109,13 @@ def estimate_volumes(
         **_counts_on_chip(on_chip),
         "requested_bytes": sum(requested.values()),
         "streamed_share": _streamed_share(on_chip),
-        "l2_duplicated_bytes": duplicated_bytes(on_chip, sampled, launch, device),
+        "l2_duplicated_bytes": duplicated_bytes(groups, on_chip, sampled),
         **dram.diagnostics,
     }
-    together = [g.members for groups in fields.values() for g in groups]
-    together += [g.members for groups in executed.values() for g in groups]
+    together = [g.members for own in groups.fields.values() for g in own]
+    together += [g.members for own in groups.executed.values() for g in own]
     assumptions = tuple(Assumption(text) for f in on_chip.values() for text in f.notes)
-    meeting = on_one_address(fields, executed, launch, device)
+    meeting = on_one_address(groups)
     if meeting:
         diagnostics["atomics_on_one_address"] = meeting
     return VolumeEstimate(
@@ -163,9 +155,7 @@ def _counts_on_chip(on_chip: Mapping[str, FieldBlocks]) -> dict[str, float]:
     }
 
 
-def _beside(
-    kernel: Description, launch: Launch, device: Device, spills: Spills
-) -> dict[str, dict[str, dict[str, float]]]:
+def _beside(groups: LaunchGroups, spills: Spills) -> dict[str, dict[str, dict[str, float]]]:
     """What crosses beside the fields' data, by volume: spilled registers and code."""
     moved = {
         "l2_load": spills.load,
@@ -174,21 +164,17 @@ def _beside(
         "dram_store": spills.evicted,
     }
     beside = {k: {SPILLS: {"spills": v}} if v else {} for k, v in moved.items()}
-    code = fetched_bytes(kernel, launch, device)
+    code = fetched_bytes(groups)
     if code:
         beside["l2_load"][INSTRUCTIONS] = {"instructions": code}
     return beside
 
 
 def _on_chip(
-    kernel: Description,
-    launch: Launch,
-    device: Device,
-    accesses: dict[int, AccessCost],
-    space: str,
-    passes: Passes,
+    launch_groups: LaunchGroups, accesses: dict[int, AccessCost], space: str, passes: Passes
 ) -> dict[str, dict[str, float]]:
     """Wavefronts of shared memory, or passes of the constant cache, loads and stores apart."""
+    kernel, launch, device = launch_groups.kernel, launch_groups.started, launch_groups.device
     groups, executed = space_groups(kernel, launch, space), executed_groups(kernel, space)
     costs = [(g.direction, g.members, on_chip_cost(g, passes, launch, device)) for g in groups]
     costs += [(g.direction, g.members, executed_on_chip_cost(g, passes, device)) for g in executed]
@@ -223,13 +209,6 @@ class _Maker:
             name: Volume.make(own, unit, self.threads, self.updates) for name, own in fields.items()
         }
         return Volume.make(parts, unit, self.threads, self.updates, each)
-
-
-def _by_field(groups: Sequence[_Group]) -> dict[str, list[_Group]]:
-    fields: dict[str, list[_Group]] = {}
-    for group in groups:
-        fields.setdefault(group.field, []).append(group)
-    return fields
 
 
 def _per_field(

@@ -7,7 +7,7 @@ ones have follows from the size of the buffer, of which all waves together can t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import inf
@@ -16,39 +16,32 @@ import numpy as np
 
 from perfassert.engines.volume.executed import ExecutedGroup, executed_granules
 from perfassert.engines.volume.groups import IntArray
+from perfassert.engines.volume.launch_groups import LaunchGroups
 from perfassert.engines.volume.waves import FieldWave, Wave
 from perfassert.hardware.model import Device
 from perfassert.kernel.access import Direction
 from perfassert.kernel.executed import Sampled
-from perfassert.kernel.launch import Launch
 
 _PARTS = 8  # of the blocks in a row: what they have in common says how a whole wave grows
 
 
-def with_executed(
-    sampled: Sequence[Wave],
-    fields: Mapping[str, Sequence[ExecutedGroup]],
-    launch: Launch,
-    device: Device,
-    resident: int,
-) -> list[Wave]:
-    """The waves, with their share of what executed fields amount to; ``resident``: blocks that the
-    device holds."""
-    if not fields:
+def with_executed(sampled: Sequence[Wave], groups: LaunchGroups) -> list[Wave]:
+    """The waves, with their share of what executed fields amount to."""
+    if not groups.executed:
         return list(sampled)
     counted = {}
-    for name, groups in fields.items():
-        loads = [g for g in groups if g.direction is Direction.LOAD]
-        stores = [g for g in groups if g.direction is Direction.STORE]
-        counted[name] = launch_waves(loads, stores, device, resident)
+    for name, own in groups.executed.items():
+        loads = [g for g in own if g.direction is Direction.LOAD]
+        stores = [g for g in own if g.direction is Direction.STORE]
+        counted[name] = launch_waves(loads, stores, groups.device, groups.resident_blocks)
     result = []
     for wave in sampled:
-        share = wave.threads / launch.threads
-        own = {name: counts.of(share) for name, counts in counted.items()}
-        new = sum(f.load - f.overlap_y for f in (*wave.fields.values(), *own.values()))
+        share = wave.threads / groups.launch.threads
+        shares = {name: counts.of(share) for name, counts in counted.items()}
+        new = sum(f.load - f.overlap_y for f in (*wave.fields.values(), *shares.values()))
         apart = max(counts.again for counts in counted.values())
         layer_z = max(wave.layer_z, apart * new)
-        result.append(replace(wave, fields={**wave.fields, **own}, layer_z=layer_z))
+        result.append(replace(wave, fields={**wave.fields, **shares}, layer_z=layer_z))
     return result
 
 

@@ -10,11 +10,11 @@ import numpy as np
 
 from perfassert.engines.volume.binding import space_groups
 from perfassert.engines.volume.groups import AccessGroup
+from perfassert.engines.volume.launch_groups import LaunchGroups
 from perfassert.engines.volume.warps import lane_addresses, middle_block
 from perfassert.hardware.model import Device
-from perfassert.hardware.occupancy import Occupancy
 from perfassert.kernel.access import Direction
-from perfassert.kernel.description import BoundKernel, Description
+from perfassert.kernel.description import BoundKernel
 from perfassert.kernel.graph import BodyItem, InstructionGraph, ItemKind
 from perfassert.kernel.launch import Launch
 
@@ -37,21 +37,19 @@ class Spills:
     missed: float = 0.0
 
 
-def spill_volumes(
-    kernel: Description, launch: Launch, device: Device, occupancy: Occupancy
-) -> Spills:
+def spill_volumes(groups: LaunchGroups) -> Spills:
     """Bytes that spills to local memory move over the launch.
 
     Each block goes through the same stacks: those that fit into a unit's L1 are found there; where
     all fit into the L2, none is evicted.
     """
+    kernel, launch, device = groups.kernel, groups.started, groups.device
     moved = dict.fromkeys(Direction, 0.0)
     for group in space_groups(kernel, launch, "local"):
         moved[group.direction] += _sectors(group, launch, device) * device.sector_bytes
-    blocks = min(occupancy.resident_blocks * device.compute_units, launch.blocks)
+    blocks = min(groups.resident_blocks, launch.blocks)
     stacks = (kernel.spill_bytes or 0) * launch.threads_per_block * blocks
-    shared = (kernel.shared_bytes + launch.shared_bytes) * occupancy.resident_blocks
-    own = max(device.l1_bytes - shared, device.l1_bytes // 8) * min(device.compute_units, blocks)
+    own = groups.l1_bytes * min(device.compute_units, blocks)
     missed, evicted = float(stacks > own), float(stacks > device.l2_bytes)
     lost = max(0.0, 1 - device.l2_bytes / stacks) if missed else 0.0
     load, store = moved[Direction.LOAD] * missed, moved[Direction.STORE]
@@ -73,12 +71,13 @@ def _sectors(group: AccessGroup, launch: Launch, device: Device) -> float:
     return touched * lanes.weight * launch.blocks * len(group.offsets)
 
 
-def fetched_bytes(kernel: Description, launch: Launch, device: Device) -> float:
+def fetched_bytes(groups: LaunchGroups) -> float:
     """Bytes of code that cross from the L2 over the launch.
 
     Code that fits into a unit's instruction cache is fetched once, which does not count. Each
     block runs once through the rest; a loop that does not fit, once in every iteration.
     """
+    kernel, launch, device = groups.kernel, groups.started, groups.device
     if not isinstance(kernel, BoundKernel):
         return 0.0
     per_block = sum(p.runs * p.missed * p.bytes for p in passes(kernel.graph, kernel, device))

@@ -13,6 +13,7 @@ from perfassert.engines.volume.executed import (
 )
 from perfassert.engines.volume.footprint import block_steps, field_runs
 from perfassert.engines.volume.groups import AccessGroup, of
+from perfassert.engines.volume.launch_groups import LaunchGroups
 from perfassert.engines.volume.representatives import Representative, alike, representatives
 from perfassert.engines.volume.reuse import lost_bytes, touched_again
 from perfassert.engines.volume.runs import Runs, shift_runs, size, to_granules
@@ -165,16 +166,10 @@ class L1:
     miss: Mapping[str, float]
 
 
-def l1_behaviour(
-    fields: Mapping[str, Sequence[AccessGroup]],
-    on_chip: Mapping[str, FieldBlocks],
-    launch: Launch,
-    device: Device,
-    shared: int,
-) -> L1:
-    """What of the loads leaves the L1; ``shared``: bytes of shared memory of the blocks that an
-    SM holds."""
-    capacity = max(device.l1_bytes - shared, device.l1_bytes // 8)
+def l1_behaviour(groups: LaunchGroups, on_chip: Mapping[str, FieldBlocks]) -> L1:
+    """What of the loads leaves the L1."""
+    launch, device = groups.launch, groups.device
+    capacity = groups.l1_bytes
     curve = device.curves["l1_load"]
     allocated = sum(f.lines for f in on_chip.values()) / launch.blocks
     oversubscription = curve.oversubscription(allocated, capacity)
@@ -184,7 +179,7 @@ def l1_behaviour(
         sectors, lines = _footprints(loads, launch, device)
         return sectors, lines / launch.blocks
 
-    loads = {name: _loads(groups) for name, groups in fields.items()}
+    loads = {name: _loads(own) for name, own in groups.fields.items()}
     asked = {members: b for f in on_chip.values() for members, b in f.asked.items()}
     redundant = {name: f.redundant for name, f in on_chip.items()}
     lost = lost_bytes(

@@ -51,6 +51,7 @@ from perfassert.engines.volume.footprint import (
     threads_in,
 )
 from perfassert.engines.volume.groups import AccessGroup, of
+from perfassert.engines.volume.launch_groups import LaunchGroups
 from perfassert.engines.volume.runs import Runs, common, inner_granules, size, to_granules, union
 from perfassert.hardware.model import Device
 from perfassert.kernel.access import Direction
@@ -62,8 +63,6 @@ _EXACT_WAVES = 4
 
 _STRATA = 16
 """Parts of a grid that are looked at one by one where a condition depends on the block."""
-
-FieldGroups = Mapping[str, Sequence[AccessGroup]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,30 +104,30 @@ class Wave:
         return sum(f.pages for f in self.fields.values())
 
 
-def waves(fields: FieldGroups, launch: Launch, device: Device, concurrent: int) -> list[Wave]:
+def waves(groups: LaunchGroups) -> list[Wave]:
     """The waves to evaluate; the sum of ``weight · threads`` is the launch's threads."""
-    blocks = launch.blocks
-    count = -(-blocks // concurrent)
+    launch, concurrent = groups.launch, groups.concurrent_blocks
+    count = -(-launch.blocks // concurrent)
     if count <= _EXACT_WAVES:
-        starts = [i * concurrent for i in range(count)]
-        return [_wave(fields, launch, device, s, concurrent, 1.0) for s in starts]
-    parts = _parts(fields, launch, concurrent)
+        return [_wave(groups, i * concurrent) for i in range(count)]
+    parts = _parts(groups)
     if len(parts) > 1:
-        return [w for p in parts if (w := _of_part(fields, launch, device, p, concurrent)).threads]
+        return [wave for part in parts if (wave := _wave_of_part(groups, *part)).threads]
     start = _middle(launch, concurrent)
-    wave = _wave(fields, launch, device, start, concurrent, 1.0)
+    wave = _wave(groups, start)
     while not wave.threads:  # all masked: nearer to the start there is work
         start //= 2
-        wave = _wave(fields, launch, device, start, concurrent, 1.0)
+        wave = _wave(groups, start)
     return [replace(wave, weight=launch.threads / wave.threads)]
 
 
-def _parts(fields: FieldGroups, launch: Launch, concurrent: int) -> list[tuple[int, int]]:
+def _parts(groups: LaunchGroups) -> list[tuple[int, int]]:
     """Runs of blocks, each at least a wave long, between which the guards of accesses differ."""
+    launch, concurrent = groups.launch, groups.concurrent_blocks
     axis = max((i for i in range(3) if launch.grid[i] > 1), default=0)
     row = launch.grid[0] * launch.grid[1] if axis == 2 else launch.grid[0] if axis else 1
     cuts: set[int] = set()
-    for group in (g for groups in fields.values() for g in groups):
+    for group in (g for own in groups.fields.values() for g in own):
         cuts.update(edge * row for edge in _edges(group, axis, launch))
     kept = [0]
     for cut in sorted(cuts):
@@ -152,13 +151,10 @@ def _edges(group: AccessGroup, axis: int, launch: Launch) -> list[int]:
     return [edge for edge in edges if 0 < edge < blocks]
 
 
-def _of_part(
-    fields: FieldGroups, launch: Launch, device: Device, part: tuple[int, int], concurrent: int
-) -> Wave:
-    """The wave in the middle of a run of blocks, which stands for the run."""
-    first, last = part
-    wave = _wave(fields, launch, device, first + (last - first - concurrent) // 2, concurrent, 1.0)
-    threads = threads_in(linear_range(launch.grid, first, last), launch)
+def _wave_of_part(groups: LaunchGroups, first: int, last: int) -> Wave:
+    """The wave in the middle of a run of blocks, which represents the run."""
+    wave = _wave(groups, first + (last - first - groups.concurrent_blocks) // 2)
+    threads = threads_in(linear_range(groups.launch.grid, first, last), groups.launch)
     return replace(wave, weight=threads / wave.threads if wave.threads else 0.0)
 
 
@@ -171,27 +167,27 @@ def _middle(launch: Launch, concurrent: int) -> int:
     return min(first, launch.blocks - concurrent)
 
 
-def _wave(
-    fields: FieldGroups, launch: Launch, device: Device, first: int, blocks: int, weight: float
-) -> Wave:
+def _wave(groups: LaunchGroups, first: int) -> Wave:
+    """The wave whose first block has that number."""
+    launch, device = groups.launch, groups.device
     grid = launch.grid
     row, plane = grid[0], grid[0] * grid[1]
-    current = linear_range(grid, first, first + blocks)
+    current = linear_range(grid, first, first + groups.concurrent_blocks)
     start_y = max(first - row, first // plane * plane)
     before_y = linear_range(grid, start_y, first)
     before_z = linear_range(grid, first - plane, start_y)
     parts = {
-        name: _field_wave(groups, launch, device, current, before_y, before_z)
-        for name, groups in fields.items()
+        name: _field_wave(own, launch, device, current, before_y, before_z)
+        for name, own in groups.fields.items()
     }
-    layer_y = _layer(fields, (row, 1, 1), launch, device) if before_y and grid[1] > 1 else 0.0
-    layer_z = _layer(fields, (row, grid[1], 1), launch, device) if before_z and grid[2] > 1 else 0.0
-    threads = threads_in(current, launch)
-    return Wave(threads, weight, current, parts, layer_y, layer_z)
+    layer_y = _layer_bytes(groups, (row, 1, 1)) if before_y and grid[1] > 1 else 0.0
+    layer_z = _layer_bytes(groups, (row, grid[1], 1)) if before_z and grid[2] > 1 else 0.0
+    return Wave(threads_in(current, launch), 1.0, current, parts, layer_y, layer_z)
 
 
-def _layer(fields: FieldGroups, box: tuple[int, int, int], launch: Launch, device: Device) -> float:
-    return sum(box_volume(g, box, launch, device.dram_granularity) for g in fields.values())
+def _layer_bytes(groups: LaunchGroups, box: tuple[int, int, int]) -> float:
+    granularity = groups.device.dram_granularity
+    return sum(box_volume(own, box, groups.launch, granularity) for own in groups.fields.values())
 
 
 def _field_wave(
