@@ -18,13 +18,13 @@ from perfassert.kernel.description import AccessKernel, BoundKernel, Description
 from perfassert.kernel.expression import to_text
 from perfassert.kernel.field import Field
 from perfassert.kernel.graph import (
+    EdgeSource,
     InstructionGraph,
     Latency,
     LatencyRule,
     Loop,
     Node,
     Signal,
-    Source,
 )
 from perfassert.kernel.names import BoxCounter, LoopCounter, Name
 
@@ -147,7 +147,7 @@ def _node(node: Node) -> Plain:
     }
 
 
-def _source(source: Source) -> Plain:
+def _source(source: EdgeSource) -> Plain:
     return {
         "": "Source",
         "producer": source.producer,

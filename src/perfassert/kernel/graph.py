@@ -74,7 +74,7 @@ LatencyRule = Union[Latency, Callable[[int], Latency]]
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class EdgeSource:
     """One way to find a producer: ``distance`` iterations of ``loop`` earlier (0: this one).
 
     Loops that enclose producer and consumer, down to ``loop``, are in the same iteration; deeper
@@ -90,7 +90,7 @@ class Source:
 class Edge:
     """A value that a node waits for: the first of ``sources`` whose iteration exists, if any."""
 
-    sources: tuple[Source, ...]
+    sources: tuple[EdgeSource, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -770,7 +770,7 @@ class GraphBuilder:
 
     def _sources(
         self, graph: InstructionGraph, consumer: Node, value: NodeOutput | None
-    ) -> Iterator[Source]:
+    ) -> Iterator[EdgeSource]:
         while isinstance(value, CarriedRef):
             producer = self._names.get(value.name)
             if producer is None:
@@ -780,9 +780,9 @@ class GraphBuilder:
             if value.loop not in graph.chain(graph.nodes[producer].loop):
                 where = f"{graph.nodes[producer]} does not lie in loop {value.loop}"
                 raise GraphError(f"{consumer}: carried {in_short(value.name)}: {where}")
-            yield Source(producer, value.loop, value.distance)
+            yield EdgeSource(producer, value.loop, value.distance)
             value = value.init
         if value is not None:
             shared = set(graph.chain(graph.nodes[value.index].loop))
             around = [loop for loop in graph.chain(consumer.loop) if loop in shared]
-            yield Source(value.index, around[-1] if around else -1, 0)
+            yield EdgeSource(value.index, around[-1] if around else -1, 0)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from perfassert.engines.advisor.code import Code
-from perfassert.kernel.graph import BodyItem, Edge, InstructionGraph, ItemKind, Node, Source
+from perfassert.kernel.graph import BodyItem, Edge, EdgeSource, InstructionGraph, ItemKind, Node
 
 OUTSIDE = -1
 
@@ -132,7 +132,7 @@ def asynchronous(graph: InstructionGraph, pairs: Mapping[int, int]) -> Instructi
                 if own:
                     continue
             if node is not None and node.fence and copied:
-                waits = [Edge((Source(p, loop, int(loop >= 0)),)) for p in copied]
+                waits = [Edge((EdgeSource(p, loop, int(loop >= 0)),)) for p in copied]
                 changed[node.index] = replace(node, edges=(*node.edges, *waits))
                 copied = []
             kept.append(item)

@@ -17,12 +17,12 @@ from perfassert.hardware.model import Device
 from perfassert.kernel.description import BoundKernel
 from perfassert.kernel.graph import (
     Edge,
+    EdgeSource,
     InstructionGraph,
     ItemKind,
     Latency,
     LatencyRule,
     Node,
-    Source,
 )
 from perfassert.predictor.memory import GRAIN
 
@@ -74,7 +74,7 @@ class Fetching:
                 continue
             if asking is not None:
                 owed = self.ask(asking, owed)
-                self.wait(node, Source(asking.index, node.loop, 0))
+                self.wait(node, EdgeSource(asking.index, node.loop, 0))
             first, asking, size = first or node, node, 0.0
         if first is None or last is None or asking is None:
             return
@@ -84,7 +84,7 @@ class Fetching:
         if code_pass.loop >= 0:
             from_l2 = code_pass.missed * self.device.instruction_fetch_share
             self.ask(last, owed, from_l2 * self.device.l2_latency)
-            self.wait(first, Source(last.index, code_pass.loop, 1))
+            self.wait(first, EdgeSource(last.index, code_pass.loop, 1))
 
     def ask(self, node: Node, cycles: float, latency: float = 0.0) -> float:
         """The node asks for so much; what is left over by whole grains."""
@@ -99,7 +99,7 @@ class Fetching:
         )
         return cycles - served
 
-    def wait(self, node: Node, source: Source) -> None:
+    def wait(self, node: Node, source: EdgeSource) -> None:
         """The node waits for what another one has asked for."""
         now = self.changed.get(node.index, node)
         self.changed[node.index] = replace(now, edges=(*now.edges, Edge((source,))))

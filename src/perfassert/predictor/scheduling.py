@@ -16,7 +16,7 @@ from perfassert.errors import DeviceFileError
 from perfassert.hardware.model import Device
 from perfassert.kernel.access import Direction
 from perfassert.kernel.bound import BoundAccess
-from perfassert.kernel.graph import BodyItem, Edge, InstructionGraph, ItemKind, Node, Source
+from perfassert.kernel.graph import BodyItem, Edge, EdgeSource, InstructionGraph, ItemKind, Node
 from perfassert.kernel.program import Program
 from perfassert.kernel.roles import node_space
 from perfassert.predictor.changed_graph import OUTSIDE, inside, with_bodies, with_nodes
@@ -260,7 +260,7 @@ class _Scheduling:
         )  # fmt: skip
         there = {s.producer for e in kept for s in e.sources}
         more = tuple(
-            Edge((Source(p.index, node.loop, 0),))
+            Edge((EdgeSource(p.index, node.loop, 0),))
             for before, cycles in step.waits.items()
             if cycles > 1 and before not in step.fixed and (p := steps[before].node) is not None
             and p.index not in there and p.produces

@@ -9,11 +9,11 @@ from itertools import accumulate
 from perfassert.kernel.graph import (
     BodyItem,
     Edge,
+    EdgeSource,
     InstructionGraph,
     ItemKind,
     Loop,
     Node,
-    Source,
 )
 from perfassert.predictor.changed_graph import OUTSIDE
 
@@ -94,7 +94,7 @@ class _Unrolling:
         )
         return replace(node, index=self.number(node.index, copy), edges=edges)
 
-    def source(self, source: Source, own: int, copy: int) -> Source:
+    def source(self, source: EdgeSource, own: int, copy: int) -> EdgeSource:
         """What that copy of a node in loop ``own`` reads."""
         producer, loop, distance = source.producer, source.loop, source.distance
         if producer not in self.place:
@@ -102,6 +102,6 @@ class _Unrolling:
         around = self.place[producer][0]
         count = self.counts[around]
         if around != own or loop != own:
-            return Source(self.number(producer, count - 1), loop, distance)
+            return EdgeSource(self.number(producer, count - 1), loop, distance)
         earlier = copy - distance
-        return Source(self.number(producer, earlier % count), loop, -(earlier // count))
+        return EdgeSource(self.number(producer, earlier % count), loop, -(earlier // count))

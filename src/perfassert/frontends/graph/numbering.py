@@ -10,11 +10,11 @@ from perfassert.frontends.graph.items import GraphItem
 from perfassert.kernel.graph import (
     BodyItem,
     Edge,
+    EdgeSource,
     InstructionGraph,
     ItemKind,
     Loop,
     Node,
-    Source,
 )
 from perfassert.kernel.program import ProgramInstruction
 from perfassert.kernel.roles import CountedWait, Role
@@ -211,15 +211,15 @@ class Numbering:
             sleep=item.sleep if holds else 0,
         )
 
-    def source(self, setter: _Setter, chain: tuple[int, ...]) -> Source:
+    def source(self, setter: _Setter, chain: tuple[int, ...]) -> EdgeSource:
         if setter.carried >= 0:
-            return Source(setter.item.number, setter.carried, setter.distance)
+            return EdgeSource(setter.item.number, setter.carried, setter.distance)
         common = -1
         for own, consumer in zip(self.chains[setter.item.number], chain, strict=False):
             if own != consumer:
                 break
             common = own
-        return Source(setter.item.number, common, 0)
+        return EdgeSource(setter.item.number, common, 0)
 
 
 def _counted_barriers(items: Sequence[GraphItem]) -> frozenset[int]:
