@@ -314,8 +314,8 @@ def arguments() -> Iterator[Way]:
     yield Way(
         "`--proxy at='x * 7 % 4096'`", "not on the command line",
         lambda here: same_as_python(
-            SOURCE, "scattered", ("--proxy", "at=x * 7 % 4096"), args={},
-            proxies={"at": "x * 7 % 4096"},
+            SOURCE, "scattered", ("--assume", "at=x * 7 % 4096"), args={},
+            assume={"at": "x * 7 % 4096"},
         ), "`perfassert predict`",
     )  # fmt: skip
     parts = [f"--arg={a}.{p}" for a in "xyz" for p in (f"shape={THREADS},", "strides=4,")]

@@ -74,7 +74,7 @@ def test_histogram_says_what_it_does_not_know(perf):
 
 def test_gather_with_a_declared_index(perf):
     scattered = perf(kernel("gather"), STREAM, allow_guesses=True)  # nobody says what index holds
-    orderly = perf(kernel("gather", proxies={"index": "x"}), STREAM)
+    orderly = perf(kernel("gather", assume={"index": "x"}), STREAM)
     assert (scattered.confidence, orderly.confidence) == ("guessed", "extrapolated")
     assert "table" in str(scattered.confidence_reasons[0])
     orderly.expect(dram_load="== 8 B/thread")

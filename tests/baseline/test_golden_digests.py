@@ -40,8 +40,8 @@ def stencil():
 
 def gather():
     fields = [pa.Field("a", shape=(N,)), pa.Field("i", "int32", shape=(N,))]
-    proxies = {"i[x]": "x * 7 % 1000"}
-    return pa.Kernel.from_accesses("gather", fields, ["a[i[x]]"], proxies=proxies)
+    assume = {"i[x]": "x * 7 % 1000"}
+    return pa.Kernel.from_accesses("gather", fields, ["a[i[x]]"], assume=assume)
 
 
 def saxpy_graph():

@@ -36,7 +36,7 @@ def test_sums(perf):
 def test_gathers(perf):
     gather = pa.Kernel.from_accesses(
         "gather", [*FIELDS, pa.Field("i", "int32", (N,))], ["a[i[x]]"], ["b[x]"],
-        proxies={"i[x]": "x // 2"})
+        assume={"i[x]": "x // 2"})
     perf(gather, domain=N, block=256).expect(registers=32)
 
 @pytest.mark.xfail

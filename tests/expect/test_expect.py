@@ -158,7 +158,7 @@ def test_the_failure_is_one_table(prediction):
 
 def test_assumptions_stand_below_the_table():
     fields = [pa.Field("a", shape=(1024,)), pa.Field("i", "int32", (1024,))]
-    kernel = pa.Kernel.from_accesses("g", fields, loads=["a[i[x]]"], proxies={"i[x]": "x"})
+    kernel = pa.Kernel.from_accesses("g", fields, loads=["a[i[x]]"], assume={"i[x]": "x"})
     prediction = pa.predict(kernel, pa.Launch.cover(1024, 64), "a100")
     with pytest.raises(pa.ExpectationFailed, match=r"assumed:\n- i\[x\] is taken to be x"):
         prediction.expect(time="> 1 s")

@@ -249,6 +249,6 @@ def test_a_trip_count_that_names_no_loop_is_an_error():
 
 
 @needs_tools
-def test_a_proxy_that_stands_for_nothing_is_an_error():
+def test_an_assumed_value_that_nothing_loads_is_an_error():
     with pytest.raises(pa.KernelError, match="stands in for nothing"):
-        predicted("counted", {"n": 4}, proxies={"nothing": "3"})
+        predicted("counted", {"n": 4}, assume={"nothing": "3"})

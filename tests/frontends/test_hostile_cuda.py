@@ -81,15 +81,15 @@ class TestWithoutToolchain:
         with pytest.raises(KernelSourceError, match=r"sm_20.*Kernel\.from_accesses"):
             pa.predict(pa.from_cubin(self.saxpy), LAUNCH, "C2050")
 
-    def test_proxy_for_no_load(self):
-        kernel = pa.from_cubin(self.saxpy, proxies={"index": "x"})
-        with pytest.raises(KernelError, match=r"proxy 'index' stands in for nothing"):
+    def test_assumed_value_of_no_load(self):
+        kernel = pa.from_cubin(self.saxpy, assume={"index": "x"})
+        with pytest.raises(KernelError, match=r"assume: no load has the name 'index'"):
             pa.predict(kernel, LAUNCH, A100)
 
     @pytest.mark.parametrize("text", ["", "x +", "f(x)", "x ** 2", "'x'", "q", "(" * 300, "x.y.z"])
-    def test_proxy_that_is_no_expression(self, text):
-        kernel = pa.from_cubin(self.saxpy, proxies={"x": text})
-        with pytest.raises(AddressExpressionError, match=r"proxies\['x'\]"):
+    def test_assumed_value_that_is_no_expression(self, text):
+        kernel = pa.from_cubin(self.saxpy, assume={"x": text})
+        with pytest.raises(AddressExpressionError, match=r"assume\['x'\]"):
             pa.predict(kernel, LAUNCH, A100)
 
     def test_a_file_that_vanished(self, tmp_path):

@@ -162,7 +162,7 @@ def accesses(c: Chooser) -> None:
     fields = [pa.Field("a", "float32", (64, 64))]
     made = c.call(
         pa.Kernel.from_accesses, name="k", fields=fields, loads=["a[y, x]"], stores=[], flops=1,
-        dtype="float32", registers=32, shared_bytes=0, updates_per_thread=1, ilp=1, proxies=None,
+        dtype="float32", registers=32, shared_bytes=0, updates_per_thread=1, ilp=1, assume=None,
     )  # fmt: skip
     pa.predict(made, pa.Launch.cover((64, 64), (16, 4)), "a100")
 
@@ -285,14 +285,14 @@ def sources(c: Chooser) -> None:
         {"parameters": ()} if function is not pa.from_cuda else {"defines": {}, "include_dirs": ()}
     )
     c.call(function, "/nowhere/x.cu", "k", updates_per_thread=1, trip_counts={"x.cu:1": 5},
-           proxies=None, constants=None, toolchain=None, **own)  # fmt: skip
+           assume=None, constants=None, toolchain=None, **own)  # fmt: skip
 
 
 def code(c: Chooser) -> None:
     """What is wrong beside a file that exists."""
     here = str(Path(__file__))
     function = c.chance.choice([pa.from_ptx, pa.from_cubin])
-    c.call(function, here, "k", updates_per_thread=1, trip_counts={"x.cu:1": 5}, proxies={},
+    c.call(function, here, "k", updates_per_thread=1, trip_counts={"x.cu:1": 5}, assume={},
            constants={}, toolchain=None, parameters=())  # fmt: skip
 
 

@@ -105,7 +105,7 @@ def of_file(
 def _access(text: str) -> object:
     fields = [pa.Field("a", shape=(64, 64)), pa.Field("i", "int32", shape=(64,))]
     return pa.Kernel.from_accesses(
-        "k", fields, [text], proxies=dict.fromkeys(["i[x]"] if "i[x]" in text else [], "x")
+        "k", fields, [text], assume=dict.fromkeys(["i[x]"] if "i[x]" in text else [], "x")
     )
 
 

@@ -85,13 +85,13 @@ def test_ranges_of_quotients_are_exact():
     pa.predict(kernel("src[y, 4 * (x // 4) + (x + 2) % 4]"), launch, "a100")
 
 
-def test_proxies_become_assumptions():
+def test_assumed_values_become_assumptions():
     index = pa.Field("idx", "int32", (4096,))
     made = pa.Kernel.from_accesses(
         "gather",
         [pa.Field("src", shape=(4096,)), index],
         loads=["idx[x]", "src[idx[x]]"],
-        proxies={"idx[ x ]": "x * 7 % n"},
+        assume={"idx[ x ]": "x * 7 % n"},
     )
     launch = pa.Launch.cover(4096, 128, args={"n": 4096})
     prediction = pa.predict(made, launch, "a100")
@@ -99,9 +99,9 @@ def test_proxies_become_assumptions():
     assert prediction.volumes.l2_load.fields["src"].total > 4096 * 8
 
 
-def test_errors_in_a_proxy_show_the_proxy():
+def test_errors_in_an_assumed_value_show_its_text():
     fields = [pa.Field("src", shape=(64,)), pa.Field("i", "int32", (64,))]
-    made = kernel("src[i[x] + 1]", fields=fields, proxies={"i[x]": "x * 7 % n"})
+    made = kernel("src[i[x] + 1]", fields=fields, assume={"i[x]": "x * 7 % n"})
     with pytest.raises(pa.AddressExpressionError) as caught:
         pa.predict(made, pa.Launch.cover(32, 32), "a100")
     _, shown, caret = str(caught.value).splitlines()
@@ -109,12 +109,12 @@ def test_errors_in_a_proxy_show_the_proxy():
     assert shown[caret.index("^")] == "n"
 
 
-def test_unused_and_circular_proxies():
+def test_unused_and_circular_assumed_values():
     with pytest.raises(pa.KernelError, match="stands in for nothing"):
-        kernel("src[y, x]", proxies={"idx[x]": "x"})
+        kernel("src[y, x]", assume={"idx[x]": "x"})
     fields = [SRC, pa.Field("i", "int32", (64,))]
     with pytest.raises(pa.AddressExpressionError, match="depends on data"):
-        kernel("src[y, i[x]]", fields=fields, proxies={"i[x]": "i[x] + 1"})
+        kernel("src[y, i[x]]", fields=fields, assume={"i[x]": "i[x] + 1"})
 
 
 def test_descriptions_that_contradict_themselves():

@@ -80,7 +80,7 @@ def test_a_compiled_kernel(read, tmp_path):
         include_dirs = ["include"]
         updates_per_thread = "2 * 2"
         trip_counts = { "copy.cu:1" = 3 }
-        proxies = { a = "x" }
+        assume = { a = "x" }
         [test.launch]
         grid = [2, 3]
         block = [32, 4]

@@ -53,8 +53,8 @@ ROWS = [
 ]  # fmt: skip
 OWN = {name: shape for shape, names in ROWS for name in names.split()}
 """Rows of the suite of own kernels, smaller than those that are measured."""
-AS_THE_PROXY = {"spmv_rows": "i // 16", "spmv_ellpack": "i % n"}
-"""Contents that are what the suite's proxy says, where it only stands for what is measured."""
+AS_ASSUMED = {"spmv_rows": "i // 16", "spmv_ellpack": "i % n"}
+"""Contents that are what the suite assumes, where that only stands for what is measured."""
 
 ORDINARY = {"black_scholes": {"price": "10 + i % 7", "strike": "12", "years": "1 + i % 3"}}
 """Contents that take no slow path, which zeros do: the root and the quotients of zero."""
@@ -124,7 +124,7 @@ def own(name, suite, device):
     kernel = make_kernel(spec, names, name)
     launch = make_launch(spec.launch, names, kernel, device)
     fills = {
-        key: AS_THE_PROXY.get(name, str(given["fill"]))
+        key: AS_ASSUMED.get(name, str(given["fill"]))
         for key, given in spec.launch["args"].items()
         if not isinstance(given, (int, float, str)) and given.get("fill", "random") != "random"
     }

@@ -137,7 +137,7 @@ def test_contents_are_left_out(tmp_path):
 
 
 def test_what_the_author_says_is_not_checked(tmp_path):
-    """Neither a trip count nor a proxy is a closed form of ours."""
+    """Neither a trip count nor an assumed value is a closed form of ours."""
     (path := tmp_path / "rows.cu").write_text(f"// said\n{TEXT}")
     (line,) = (i for i, text in enumerate(path.read_text().splitlines(), 1) if "for (" in text)
     said = pa.from_cuda(path, trip_counts={f"rows.cu:{line}": 3})
@@ -148,7 +148,7 @@ def test_what_the_author_says_is_not_checked(tmp_path):
             out[i] = in[at[i]];
         }"""
     )
-    gather = pa.from_cuda(path, proxies={"at": "threadIdx.x + 256 * blockIdx.x"})
+    gather = pa.from_cuda(path, assume={"at": "threadIdx.x + 256 * blockIdx.x"})
     found = pa.predict(gather, pa.Launch(512, 256), "a100")
     assert found.confidence != "guessed"
     assert not found.confidence_reasons

@@ -80,8 +80,8 @@ def test_a_stand_in_carries_what_its_loop_executes():
 
 
 def test_what_the_author_says_is_no_guess():
-    proxies = {"index": "blockIdx.x * 256 + threadIdx.x"}
-    given = predicted("addresses", "scattered", 512, 256, {}, proxies=proxies)
+    assume = {"index": "blockIdx.x * 256 + threadIdx.x"}
+    given = predicted("addresses", "scattered", 512, 256, {}, assume=assume)
     assert given.confidence != "guessed"
     (said,) = [a for a in given.assumptions if "index" in a.text]
     assert said.text == "what is loaded from index is taken to be blockIdx.x * 256 + threadIdx.x"

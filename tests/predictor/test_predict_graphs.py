@@ -77,8 +77,8 @@ def test_shared_accesses_have_no_global_volumes():
     g.op("shared_load", access="tile[x]", space="shared")
     kernel = pa.Kernel.from_graph("k", g.build())
     assert pa.predict(kernel, pa.Launch(1, 32), "a100").volumes.l2_load.total == 0
-    with pytest.raises(pa.KernelError, match="proxies stand in for nothing"):
-        pa.Kernel.from_graph("k", g.build(), proxies={"i[x]": "x"})
+    with pytest.raises(pa.KernelError, match="no access whose values"):
+        pa.Kernel.from_graph("k", g.build(), assume={"i[x]": "x"})
 
 
 def test_graphs_without_instructions():

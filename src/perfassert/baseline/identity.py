@@ -57,7 +57,7 @@ def _code(compiled: CompiledCode, arch: str) -> list[object]:
         [[p.offset, p.size, p.pointer] for p in binary.parameters],
         [[bank, content.hex()] for bank, content in sorted(binary.constants.items())],
         _by_line(hints.trip_counts),
-        _by_line(hints.proxies),
+        _by_line(hints.assume),
     ]
 
 

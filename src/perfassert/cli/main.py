@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import Any
 
 from perfassert.cli.terminal import printable_output
+from perfassert.deprecation import FORMER_NAME
 from perfassert.errors import ExpectationFailed, MissingArgument, PerfAssertError, close_matches
 from perfassert.version import VERSION
 
@@ -67,6 +68,7 @@ def _main(arguments: Sequence[str]) -> int:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
+            warnings.filterwarnings("default", FORMER_NAME, DeprecationWarning)
             return int(options.command(options))
     except ExpectationFailed as failure:
         print(failure, file=sys.stderr)

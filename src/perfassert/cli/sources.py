@@ -6,6 +6,7 @@ import argparse
 import os
 from pathlib import Path
 from typing import Any
+from warnings import warn
 
 from perfassert.cli.values import pair, value, values
 from perfassert.errors import KernelSourceError, LaunchError
@@ -33,9 +34,10 @@ def add_source(parser: argparse.ArgumentParser, optional: bool = False) -> None:
         help="iterations of the loop there (repeatable)",
     )
     parser.add_argument(
-        "--proxy", action="append", default=[], metavar="NAME=EXPRESSION",
-        help="what values loaded from a parameter are taken to be",
+        "--assume", action="append", default=[], metavar="NAME=EXPRESSION",
+        help="what values loaded from a parameter are taken to be (repeatable)",
     )  # fmt: skip
+    parser.add_argument("--proxy", action="append", default=[], help=argparse.SUPPRESS)
     parser.add_argument(
         "--constant", action="append", default=[], metavar="SYMBOL=VALUE",
         help="what the program writes into __constant__ memory",
@@ -92,7 +94,7 @@ def kernel_of(options: argparse.Namespace) -> Kernel:
 
 _OPTIONS = {
     "defines": "define", "include_dirs": "include-dir", "options": "option",
-    "trip_counts": "trip-count", "arch": "arch", "toolchain": "toolchain", "proxies": "proxy",
+    "trip_counts": "trip-count", "arch": "arch", "toolchain": "toolchain", "assume": "assume",
     "constants": "constant",
 }  # fmt: skip
 """What is said to a front end → the option that says it."""
@@ -119,10 +121,17 @@ def _kernel_settings(options: argparse.Namespace) -> dict[str, object]:
         **compilation_of(options),
         "arch": options.arch,
         "trip_counts": {k: _whole(v, "--trip-count") for k, v in map(_pair, options.trip_count)},
-        "proxies": dict(pair(text, "--proxy") for text in options.proxy),
+        "assume": dict(pair(text, "--assume") for text in _assumed_values(options)),
         "constants": values(options.constant, "--constant"),
     }
     return {key: value for key, value in settings.items() if value}
+
+
+def _assumed_values(options: argparse.Namespace) -> list[str]:
+    """Those of ``--proxy``, too, as the option was called in version 0.2."""
+    if options.proxy:
+        warn("--proxy is called --assume now", DeprecationWarning, stacklevel=2)
+    return [*options.proxy, *options.assume]
 
 
 def launch_of(options: argparse.Namespace) -> Launch | None:

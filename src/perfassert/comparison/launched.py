@@ -127,7 +127,7 @@ def _work(asked: Asked) -> dict[str, object]:
         hints = compiled.hints
         work |= {f"constant {name}": value for name, value in hints.constants.items()}
         work["trip_counts"] = sorted(hints.trip_counts.values())
-        work["proxies"] = sorted(hints.proxies.values())
+        work["assume"] = sorted(hints.assume.values())
     return work
 
 

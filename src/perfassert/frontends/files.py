@@ -12,7 +12,7 @@ from perfassert.frontends.plugged import frontend
 from perfassert.frontends.toolchain.containers import holds_code
 from perfassert.kernel.description import Kernel
 
-_HINTS = ("updates_per_thread", "trip_counts", "proxies", "constants", "toolchain")
+_HINTS = ("updates_per_thread", "trip_counts", "assume", "constants", "toolchain")
 
 
 @dataclass(frozen=True, slots=True)

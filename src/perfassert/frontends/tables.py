@@ -15,7 +15,7 @@ from perfassert.toml_tables import TableReader
 IntegerOrText = Union[int, str]
 """A whole number, or an expression such as ``"n // block_size_x"``."""
 ACCESSES = ("name", "fields", "loads", "stores", "flops", "dtype", "registers", "shared_bytes",
-            "updates_per_thread", "ilp", "proxies")  # fmt: skip
+            "updates_per_thread", "ilp", "assume")  # fmt: skip
 FIELD = ("name", "dtype", "shape", "halo", "pitch", "alignment", "offset")
 LAUNCH = ("grid", "domain", "block", "args", "shared_bytes", "cluster")
 BUFFER = ("shape", "dtype", "alignment", "offset", "fill", "seed", "alias", "data")
@@ -55,7 +55,7 @@ class KernelTableReader(TableReader):
 
     def accesses(self, key: str, value: Any) -> dict[str, Any]:
         """The arguments of :meth:`Kernel.from_accesses`; fields as those of :class:`Field`."""
-        table = self.section(key, value)
+        table = self.rename_former_key(key, self.section(key, value), "proxies", "assume")
         self.check_keys(key, table, ACCESSES)
         fields = table.get("fields", [])
         if not isinstance(fields, list):
@@ -69,7 +69,7 @@ class KernelTableReader(TableReader):
                 arguments[name] = self.string(where, entry)
             elif name in ("loads", "stores"):
                 arguments[name] = self.strings(where, entry)
-            elif name == "proxies":
+            elif name == "assume":
                 arguments[name] = self.mapping(where, entry)
             elif name == "flops" and isinstance(entry, float):
                 arguments[name] = entry

@@ -28,13 +28,13 @@ def read_accesses(
     fields: Sequence[Field],
     loads: Sequence[str],
     stores: Sequence[str],
-    proxies: Mapping[str, str],
+    assume: Mapping[str, str],
 ) -> tuple[tuple[Access, ...], tuple[Assumption, ...]]:
-    """Parse every load and store; report which proxies were used."""
+    """Parse every load and store; report which assumed values were used."""
     given = to_list(fields, "fields", KernelError)
     for field in given:
         check_kind(field, Field, "each of the fields", KernelError)
-    check_kind(proxies, Mapping, "proxies", KernelError)
+    check_kind(assume, Mapping, "assume", KernelError)
     by_name = {f.name: f for f in given}
     if len(by_name) != len(given):
         raise KernelError("two fields have the same name")
@@ -45,27 +45,25 @@ def read_accesses(
     stores = to_list(stores, "stores", KernelError)
     if not loads and not stores:
         raise KernelError("a kernel needs at least one load or store")
-    stand_ins = {_normalise_text(text): proxy for text, proxy in proxies.items()}
+    assumed = {_normalise_text(text): value for text, value in assume.items()}
     used: dict[str, Assumption] = {}
     accesses = [
-        _AddressReader(text, SourceSpan(f"{kind.value}s[{i}]"), by_name, stand_ins, used).access(
-            kind
-        )
+        _AddressReader(text, SourceSpan(f"{kind.value}s[{i}]"), by_name, assumed, used).access(kind)
         for kind, texts in ((Direction.LOAD, loads), (Direction.STORE, stores))
         for i, text in enumerate(texts)
     ]
-    for key in stand_ins:
+    for key in assumed:
         if key not in used:
-            raise KernelError(f"proxy {key!r} stands in for nothing: no access contains it")
+            raise KernelError(f"assume: no access contains {key!r}")
     return tuple(accesses), tuple(used.values())
 
 
 def _normalise_text(text: str) -> str:
-    check_kind(text, str, "what a proxy stands in for", AddressExpressionError)
+    check_kind(text, str, "what a value is assumed of", AddressExpressionError)
     try:
         return ast.unparse(Reader(text.strip()).tree())
     except (NotAnExpression, RecursionError):
-        raise AddressExpressionError(f"proxy {text!r} is no expression") from None
+        raise AddressExpressionError(f"assume: {text!r} is no expression") from None
 
 
 class _AddressReader(Reader):
@@ -76,7 +74,7 @@ class _AddressReader(Reader):
         text: str,
         span: SourceSpan,
         fields: Mapping[str, Field],
-        proxies: Mapping[str, str],
+        assume: Mapping[str, str],
         used: dict[str, Assumption],
         own_text: bool = True,
     ) -> None:
@@ -85,7 +83,7 @@ class _AddressReader(Reader):
         super().__init__(text, "" if own_text else text)  # what later errors about a node show
         self.span = span
         self.fields = fields
-        self.proxies = proxies
+        self.assume = assume
         self.used = used
 
     def access(self, direction: Direction) -> Access:
@@ -150,13 +148,13 @@ class _AddressReader(Reader):
 
     def element(self, node: ast.Subscript) -> ExpressionTree:
         key = ast.unparse(node)
-        if key not in self.proxies:
-            advice = f"declare a stand-in: proxies={{{key!r}: ...}}"
+        if key not in self.assume:
+            advice = f"give an assumed value: assume={{{key!r}: ...}}"
             self.fail(f"{key} depends on data; {advice}", node)
-        proxy = self.proxies[key]
-        self.used[key] = Assumption(f"{key} is taken to be {proxy}", self.span)
-        others = {k: v for k, v in self.proxies.items() if k != key}
-        span = SourceSpan(f"proxies[{key!r}]")
-        inner = _AddressReader(proxy, span, self.fields, others, self.used, own_text=False)
+        value = self.assume[key]
+        self.used[key] = Assumption(f"{key} is taken to be {value}", self.span)
+        others = {k: v for k, v in self.assume.items() if k != key}
+        span = SourceSpan(f"assume[{key!r}]")
+        inner = _AddressReader(value, span, self.fields, others, self.used, own_text=False)
         with inner.errors_with_text():
             return inner.read()

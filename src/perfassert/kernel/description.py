@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
+from perfassert.deprecation import former_parameter
 from perfassert.errors import KernelError, check_kind, in_short
 from perfassert.kernel.access import Access, Direction
 from perfassert.kernel.addresses import read_accesses
@@ -74,6 +75,7 @@ class Kernel(ABC):
         """
 
     @staticmethod
+    @former_parameter("proxies", "assume")
     def from_accesses(
         name: str,
         fields: Sequence[Field],
@@ -85,7 +87,7 @@ class Kernel(ABC):
         shared_bytes: int = 0,
         updates_per_thread: int = 1,
         ilp: int = 1,
-        proxies: Mapping[str, str] | None = None,
+        assume: Mapping[str, str] | None = None,
     ) -> AccessKernel:
         """Describe a kernel by address expressions such as ``"src[z, y, x + 1]"``.
 
@@ -106,7 +108,7 @@ class Kernel(ABC):
             shared_bytes: static shared memory of a block, in bytes. Default: 0.
             updates_per_thread: results that one thread makes. Default: 1.
             ilp: independent chains in the arithmetic of one update. Default: 1.
-            proxies: assumed values of subscripts that depend on data, ``{"idx[x]": "x * 7 % n"}``;
+            assume: assumed values of subscripts that depend on data, ``{"idx[x]": "x * 7 % n"}``;
                 each becomes an assumption of the prediction. Default: none.
 
         Returns:
@@ -115,8 +117,8 @@ class Kernel(ABC):
 
         Raises:
             AddressExpressionError: an expression that cannot be parsed; a caret marks the column.
-            KernelError: no access at all, an unknown ``dtype``, an unused proxy, or an invalid
-                count.
+            KernelError: no access at all, an unknown ``dtype``, an assumed value that nothing uses,
+                or an invalid count.
 
         Example:
             >>> import perfassert as pa
@@ -125,7 +127,7 @@ class Kernel(ABC):
             ...     "gather",
             ...     fields=[a, idx],
             ...     loads=["idx[x]", "a[idx[x]]"],
-            ...     proxies={"idx[x]": "x * 7 % n"},
+            ...     assume={"idx[x]": "x * 7 % n"},
             ... )
             >>> prediction = pa.predict(gather, pa.Launch(16, 256, args={"n": 4096}), "a100")
             >>> print(prediction.assumptions[0])
@@ -136,7 +138,7 @@ class Kernel(ABC):
             (Warpspeed, arXiv 2204.14242), §4.
         """
         accesses, assumptions = read_accesses(
-            fields, loads, stores, {} if proxies is None else proxies
+            fields, loads, stores, {} if assume is None else assume
         )
         return AccessKernel(
             name=name,
@@ -152,6 +154,7 @@ class Kernel(ABC):
         )
 
     @staticmethod
+    @former_parameter("proxies", "assume")
     def from_graph(
         name: str,
         graph: InstructionGraph,
@@ -162,7 +165,7 @@ class Kernel(ABC):
         flops: float = 0,
         dtype: str = "float32",
         updates_per_thread: int = 1,
-        proxies: Mapping[str, str] | None = None,
+        assume: Mapping[str, str] | None = None,
     ) -> GraphKernel:
         """Describe a kernel by an instruction graph: the pipeline model's own input.
 
@@ -178,14 +181,14 @@ class Kernel(ABC):
             flops: floating-point operations of a thread. Default: 0.
             dtype: type in which the arithmetic is done. Default: ``"float32"``.
             updates_per_thread: results that one thread makes. Default: 1.
-            proxies: assumed values of subscripts that depend on data, as in :meth:`from_accesses`.
+            assume: assumed values of subscripts that depend on data, as in :meth:`from_accesses`.
 
         Returns:
             A kernel whose number of instructions is exact.
 
         Raises:
             AddressExpressionError: the ``access`` of a node cannot be parsed.
-            KernelError: no graph, proxies without an access, an unknown ``dtype``, or an invalid
+            KernelError: no graph, assume without an access, an unknown ``dtype``, or an invalid
                 count.
 
         Example:
@@ -209,11 +212,11 @@ class Kernel(ABC):
         assumptions: tuple[Assumption, ...] = ()
         if any(n.touches_global for n in graph.nodes):
             accesses, assumptions = read_accesses(
-                fields, *_named_accesses(graph), {} if proxies is None else proxies
+                fields, *_named_accesses(graph), {} if assume is None else assume
             )
-        elif proxies:
+        elif assume:
             raise KernelError(
-                f"kernel {in_short(name)}: proxies stand in for nothing, it has no access"
+                f"kernel {in_short(name)}: assume: it has no access whose values could be assumed"
             )
         return GraphKernel(
             name=name,

@@ -31,7 +31,7 @@ class Constant:
 class Variable:
     """A coordinate, a launch dimension, or a name in ``Launch.args``.
 
-    ``text``: the text that ``column`` counts in, where it is not the access's own (a proxy).
+    ``text``: the text that ``column`` counts in, where it is that of an assumed value.
     """
 
     name: str

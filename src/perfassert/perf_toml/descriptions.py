@@ -75,7 +75,7 @@ class DescriptionReader(KernelTableReader):
 
     def kernel(self, key: str, value: Any, name: str) -> Kernel:
         """``name``: of a kernel from accesses that has none."""
-        table = self.section(key, value)
+        table = self.rename_former_key(key, self.section(key, value), "proxies", "assume")
         for made in _MADE_IN_PYTHON.intersection(table):
             self.fail(
                 f"{key}.{made}",
@@ -119,7 +119,7 @@ class DescriptionReader(KernelTableReader):
             "name": self.string,
             "updates_per_thread": self.expression,
             "trip_counts": self._counts,
-            "proxies": self.mapping,
+            "assume": self.mapping,
             "constants": self._constants,
             "defines": self._defines,
             "include_dirs": self._folders,

@@ -8,6 +8,7 @@ from math import ceil
 from pathlib import Path
 from typing import Any, Union
 
+from perfassert.deprecation import former_parameter
 from perfassert.errors import KernelSourceError, LaunchError, RankingError, in_short
 from perfassert.frontends.generators.triton import from_triton
 from perfassert.hardware.load import device as load_device
@@ -25,6 +26,7 @@ _OF_TRITON = (*_OPTIONS, "num_ctas", "ir_override", "pre_hook")
 _SHOWN = {"num_warps": "warps", "num_stages": "stages"}
 
 
+@former_parameter("proxies", "assume")
 def rank_autotune(
     fn: Any,
     signature: Mapping[str, str],
@@ -33,7 +35,7 @@ def rank_autotune(
     device: Device | str | Path,
     *,
     constexprs: Mapping[str, Any] | None = None,
-    proxies: Mapping[str, str] | None = None,
+    assume: Mapping[str, str] | None = None,
 ) -> AutotuneRanking:
     """Predict every configuration of a Triton function under ``@triton.autotune``, fastest first.
 
@@ -48,7 +50,7 @@ def rank_autotune(
         args: of the launch, by name.
         device: a :class:`Device`, a name or alias, or the path of a device file.
         constexprs: values of the other parameters, where they have no default. Default: none.
-        proxies: assumed values loaded through a parameter, as for :func:`from_cuda`.
+        assume: assumed values loaded through a parameter, as for :func:`from_cuda`.
 
     Returns:
         An :class:`AutotuneRanking`; what cannot be compiled or started is in ``refused``.
@@ -85,9 +87,7 @@ def rank_autotune(
         if label in configs or label in refused:
             continue
         try:
-            kernel, launch = _candidate(
-                chain[-1], signature, constants, grid, args, target, proxies
-            )
+            kernel, launch = _candidate(chain[-1], signature, constants, grid, args, target, assume)
             predictions.append((label, predict(kernel, launch, target)))
         except (KernelSourceError, LaunchError) as error:
             refused[label] = str(error)
@@ -208,13 +208,13 @@ def _candidate(
     grid: Grid,
     args: Mapping[str, Any],
     device: Device,
-    proxies: Mapping[str, str] | None,
+    assume: Mapping[str, str] | None,
 ) -> tuple[Kernel, Launch]:
     if given.get("num_ctas", 1) != 1:
         raise KernelSourceError("num_ctas above 1 (clusters) is not predicted")
     constants = {name: value for name, value in given.items() if name not in _OF_TRITON}
     options = {name: given[name] for name in _OPTIONS if given.get(name) is not None}
-    kernel = from_triton(function, signature, constants, proxies=proxies, **options)
+    kernel = from_triton(function, signature, constants, assume=assume, **options)
     blocks = grid({**args, **given}) if callable(grid) else grid
     threads = options["num_warps"] * device.warp_size
     return kernel, Launch(blocks, threads, args)

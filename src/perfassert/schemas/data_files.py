@@ -91,7 +91,8 @@ def suite() -> Schema:
         "cuda": TEXT, "kernel": TEXT, "recorded": TEXT, "named": TEXT, "improves": TEXT,
         "defines": table_of(EXPRESSION), "include_dirs": STRINGS, "options": STRINGS,
         "updates_per_thread": EXPRESSION, "trip_counts": table_of(EXPRESSION),
-        "proxies": table_of(TEXT), "constants": table_of(EXPRESSION), "launch": at("launch"),
+        "assume": table_of(TEXT), "proxies": table_of(TEXT), "constants": table_of(EXPRESSION),
+        "launch": at("launch"),
         "rows": list_of(table_of(either(CELL, list_of(CELL)))),
     }  # fmt: skip
     ways = [{"required": [way]} for way in ("accesses", "cuda", "recorded")]
@@ -104,7 +105,8 @@ def suite() -> Schema:
     table = {
         "title": TEXT, "source": TEXT, "data": annotate(TEXT, "the CSV file"), "select": STRINGS,
         "group": STRINGS, "device": chosen,
-        "filter": at("filter"), "constants": table_of(EXPRESSION), "launch": at("launch"),
+        "filter": at("filter"), "constants": table_of(EXPRESSION),
+        "launch": at("launch"),
         "kernel": at("kernel"), "kernels": table_of(at("kernel")),
         "metric": list_of(closed_table(suites.METRIC, metric, ("name", "column")), 1),
         "targets": table_of(closed_table(FIGURES, dict.fromkeys(FIGURES, CELL))),

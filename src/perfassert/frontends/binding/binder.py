@@ -75,7 +75,7 @@ class Binder:
         launch: Launch,
         arguments: Arguments,
         trip_counts: Mapping[str, int],
-        proxies: Mapping[Name, Expression],
+        assumed_values: Mapping[Name, Expression],
         warp_size: int,
         executed: Executed | None = None,
     ) -> None:
@@ -90,7 +90,7 @@ class Binder:
         self.launch = launch
         self.arguments = arguments
         self.trip_counts = dict(trip_counts)
-        self.proxies = proxies
+        self.assumed_values = assumed_values
         self.names: dict[Name, int] = dict(
             zip(DIMENSIONS, (*launch.block, *launch.grid), strict=True)
         )
@@ -173,9 +173,9 @@ class Binder:
         if atom.function == "":
             return self._variable(atom.name)
         if atom.function == "data":
-            proxy = self.proxies.get(atom.name)
-            if proxy is not None:
-                return self.form(proxy)
+            assumed = self.assumed_values.get(atom.name)
+            if assumed is not None:
+                return self.form(assumed)
             depends = dependence(self.program, atom)
             known = self.spread.get(atom.name)
             if known is not None:
@@ -372,8 +372,9 @@ class Binder:
         ranges: dict[Name, tuple[int, int]] = {}
         conditions: list[Affine] = []
         for part in self.symbols.conjuncts(condition):
-            proxied = all(a.name in self.proxies for a in self.symbols.unknowns(part))
-            if not proxied or (self.why_undecided(part) and not self.symbols.depends_on_data(part)):
+            names = {a.name for a in self.symbols.unknowns(part)}
+            known = names <= self.assumed_values.keys()
+            if not known or (self.why_undecided(part) and not self.symbols.depends_on_data(part)):
                 continue  # undecided: taken to hold; the graph says so
             form = self.form(part)
             low, high = interval(form, self.ranges)

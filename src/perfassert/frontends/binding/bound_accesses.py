@@ -89,7 +89,7 @@ def _bind_access(
         if within is not None:
             conditions.append(within)
     rests_on = access.rests_on
-    if access.unresolved and not has_proxy(binder, access.address):
+    if access.unresolved and not has_assumed_value(binder, access.address):
         rests_on = _stood_in(binder, access, span)
     binder.what = f"the address of {access.text!r}" + (f" at {span}" if span else "")
     form = _sampled_form(binder, access) if rests_on == () and access.unresolved else None
@@ -188,7 +188,7 @@ def _apart(binder: Binder, address: Expression) -> str:
         dependence(binder.program, a)
         for index in sorted(address.atoms)
         for a in (binder.symbols.atoms[index],)
-        if a.function == "data" and a.name not in binder.proxies
+        if a.function == "data" and a.name not in binder.assumed_values
     ]
     apart = [d for d in unknowns if d.scattered]
     return describe_dependence((apart or unknowns or [ANYTHING])[0])
@@ -198,6 +198,6 @@ def _counters(form: Affine) -> set[LoopCounter]:
     return {s for s in form.symbols() if isinstance(s, LoopCounter)}
 
 
-def has_proxy(binder: Binder, address: Expression) -> bool:
+def has_assumed_value(binder: Binder, address: Expression) -> bool:
     """Whether the user says what every unknown of the address is."""
-    return all(a.name in binder.proxies for a in binder.symbols.unknowns(address))
+    return all(a.name in binder.assumed_values for a in binder.symbols.unknowns(address))

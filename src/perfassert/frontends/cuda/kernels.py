@@ -12,6 +12,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Union
 
+from perfassert.deprecation import former_parameter
 from perfassert.errors import (
     KernelError,
     KernelSourceError,
@@ -21,6 +22,7 @@ from perfassert.errors import (
 )
 from perfassert.frontends.analysis.describe import describe
 from perfassert.frontends.binding.arguments import Arguments
+from perfassert.frontends.binding.assumed_values import assumed_value_texts, read_assumed_values
 from perfassert.frontends.binding.binder import (
     Binder,
     check_trip_counts,
@@ -29,7 +31,6 @@ from perfassert.frontends.binding.bound_accesses import bind_accesses
 from perfassert.frontends.binding.constants import with_constants
 from perfassert.frontends.binding.executed_accesses import with_touched
 from perfassert.frontends.binding.grid_strides import normalise_strides
-from perfassert.frontends.binding.proxies import proxy_assumptions, read_proxies
 from perfassert.frontends.graph.executed_counts import contradiction
 from perfassert.frontends.graph.launch_graph import launch_graph, standing_block
 from perfassert.frontends.machine.lowering import executable
@@ -64,6 +65,7 @@ _DTYPES = {"D": "float64", "F": "float32", "H": "float16"}
 _MATRIX_DTYPES = {"f64": "float64", "tf32": "float32", "s8": "int32", "s4": "int32", "b1": "int32"}
 
 
+@former_parameter("proxies", "assume")
 def from_cuda(
     path: AnyPath,
     kernel: str | None = None,
@@ -73,7 +75,7 @@ def from_cuda(
     options: Sequence[str] = (),
     updates_per_thread: int = 1,
     trip_counts: Mapping[str, int] | None = None,
-    proxies: Mapping[str, str] | None = None,
+    assume: Mapping[str, str] | None = None,
     constants: Mapping[str, Any] | None = None,
     toolchain: str | None = None,
 ) -> CompiledKernel:
@@ -91,7 +93,7 @@ def from_cuda(
         updates_per_thread: results that one thread makes. Default: 1.
         trip_counts: ``{"stencil.cu:42": 128}``: iterations of loops whose end depends on data, by
             the line of the loop's head. Without it such a loop has 16, and an assumption says so.
-        proxies: assumed values: ``{"index": "threadIdx.x * 7 % n"}`` says what is loaded through
+        assume: assumed values: ``{"index": "threadIdx.x * 7 % n"}`` says what is loaded through
             the parameter ``index`` (or at ``"file.cu:line"``); each becomes an assumption.
         constants: ``__constant__`` symbol → what the program writes there before the launch.
         toolchain: CUDA release whose compiler is used: ``"12.4"``. Default: the preferred one.
@@ -101,7 +103,7 @@ def from_cuda(
 
     Raises:
         KernelSourceError: no such file, or a ``toolchain`` that is no release.
-        KernelError: a malformed hint (``trip_counts``, ``proxies``, ``constants``,
+        KernelError: a malformed hint (``trip_counts``, ``assume``, ``constants``,
             ``updates_per_thread``).
 
     Example:
@@ -118,12 +120,13 @@ def from_cuda(
     check_kind({} if defines is None else defines, Mapping, "defines", KernelError)
     folders = (include_dirs,) if isinstance(include_dirs, (str, PathLike)) else include_dirs
     return _kernel(
-        path, "cuda", kernel, Hints.validate(updates_per_thread, trip_counts, proxies, constants),
+        path, "cuda", kernel, Hints.validate(updates_per_thread, trip_counts, assume, constants),
         defines=dict(defines or {}), include_dirs=tuple(str(d) for d in folders),
         options=tuple(options), toolchain=toolchain,
     )  # fmt: skip
 
 
+@former_parameter("proxies", "assume")
 def from_ptx(
     path: AnyPath,
     kernel: str | None = None,
@@ -132,7 +135,7 @@ def from_ptx(
     parameters: Sequence[str] = (),
     updates_per_thread: int = 1,
     trip_counts: Mapping[str, int] | None = None,
-    proxies: Mapping[str, str] | None = None,
+    assume: Mapping[str, str] | None = None,
     constants: Mapping[str, Any] | None = None,
     toolchain: str | None = None,
 ) -> CompiledKernel:
@@ -145,7 +148,7 @@ def from_ptx(
         parameters: what the kernel's parameters are called, by position. Default: as in the text.
         updates_per_thread: results that one thread makes. Default: 1.
         trip_counts: ``{"stencil.cu:42": 128}``: iterations of loops whose end depends on data.
-        proxies: assumed values loaded through a parameter, as for :func:`from_cuda`.
+        assume: assumed values loaded through a parameter, as for :func:`from_cuda`.
         constants: ``__constant__`` symbol → what the program writes there before the launch.
         toolchain: CUDA release whose ptxas is used: ``"12.4"``. Default: the preferred one.
 
@@ -155,7 +158,7 @@ def from_ptx(
 
     Raises:
         KernelSourceError: no such file, or a ``toolchain`` that is no release.
-        KernelError: a malformed hint (``trip_counts``, ``proxies``, ``constants``,
+        KernelError: a malformed hint (``trip_counts``, ``assume``, ``constants``,
             ``updates_per_thread``), or ``parameters`` that are not distinct names.
 
     Example:
@@ -169,10 +172,11 @@ def from_ptx(
         >>> kernel.name
         'empty'
     """
-    hints = Hints.validate(updates_per_thread, trip_counts, proxies, constants, parameters)
+    hints = Hints.validate(updates_per_thread, trip_counts, assume, constants, parameters)
     return _kernel(path, "ptx", kernel, hints, options=tuple(options), toolchain=toolchain)
 
 
+@former_parameter("proxies", "assume")
 def from_cubin(
     path: AnyPath,
     kernel: str | None = None,
@@ -181,7 +185,7 @@ def from_cubin(
     parameters: Sequence[str] = (),
     updates_per_thread: int = 1,
     trip_counts: Mapping[str, int] | None = None,
-    proxies: Mapping[str, str] | None = None,
+    assume: Mapping[str, str] | None = None,
     constants: Mapping[str, Any] | None = None,
     toolchain: str | None = None,
 ) -> CompiledKernel:
@@ -199,7 +203,7 @@ def from_cubin(
         parameters: what the kernel's parameters are called, by position; machine code does not say.
         updates_per_thread: results that one thread makes. Default: 1.
         trip_counts: ``{"stencil.cu:42": 128}``: iterations of loops whose end depends on data.
-        proxies: assumed values loaded through a parameter, as for :func:`from_cuda`.
+        assume: assumed values loaded through a parameter, as for :func:`from_cuda`.
         constants: ``__constant__`` symbol → what the program writes there before the launch.
         toolchain: CUDA release whose ptxas assembles PTX in the file: ``"12.4"``. Default: the
             preferred one.
@@ -210,7 +214,7 @@ def from_cubin(
     Raises:
         KernelSourceError: no such file, no such architecture, or a ``toolchain`` that is no
             release.
-        KernelError: a malformed hint (``trip_counts``, ``proxies``, ``constants``,
+        KernelError: a malformed hint (``trip_counts``, ``assume``, ``constants``,
             ``updates_per_thread``), or ``parameters`` that are not distinct names.
 
     Example:
@@ -224,7 +228,7 @@ def from_cubin(
     kind = "sass" if Path(path).suffix == ".sass" else "cubin"
     if arch is not None:
         architecture(arch)
-    hints = Hints.validate(updates_per_thread, trip_counts, proxies, constants, parameters)
+    hints = Hints.validate(updates_per_thread, trip_counts, assume, constants, parameters)
     return _kernel(path, kind, kernel, hints, arch=arch, toolchain=toolchain)
 
 
@@ -258,7 +262,7 @@ class Hints:
 
     updates_per_thread: int
     trip_counts: Mapping[str, int]
-    proxies: Mapping[str, str]
+    assume: Mapping[str, str]
     constants: Mapping[str, Any]
     parameters: tuple[str, ...] = ()
 
@@ -267,12 +271,12 @@ class Hints:
         cls,
         updates_per_thread: int,
         trip_counts: Mapping[str, int] | None,
-        proxies: Mapping[str, str] | None,
+        assume: Mapping[str, str] | None,
         constants: Mapping[str, Any] | None = None,
         parameters: Sequence[str] = (),
     ) -> Hints:
         """Raises :class:`KernelError` for a trip count or a name that is none."""
-        tables = {"trip_counts": trip_counts, "proxies": proxies, "constants": constants}
+        tables = {"trip_counts": trip_counts, "assume": assume, "constants": constants}
         for what, table in tables.items():
             check_kind({} if table is None else table, Mapping, what, KernelError)
         counts = {
@@ -284,7 +288,7 @@ class Hints:
         if wrong or len(set(names)) < len(names):
             raise KernelError(f"parameters must be names, each another, not {in_short(parameters)}")
         updates = to_integer(updates_per_thread, "updates_per_thread", KernelError, 1)
-        return cls(updates, counts, dict(proxies or {}), dict(constants or {}), names)
+        return cls(updates, counts, dict(assume or {}), dict(constants or {}), names)
 
     def rename_parameters(self, binary: Binary) -> Binary:
         """The binary with these parameters' names."""
@@ -314,9 +318,9 @@ class Hints:
         program = _program(binary, rare)
         arguments = Arguments(program, launch, binary.kernel)
         check_trip_counts(program, self.trip_counts)
-        proxies = read_proxies(self.proxies, program)
-        binder = Binder(program, launch, arguments, self.trip_counts, proxies, warp_size, executed)
-        for text, place in proxy_assumptions(self.proxies, program):
+        values = read_assumed_values(self.assume, program)
+        binder = Binder(program, launch, arguments, self.trip_counts, values, warp_size, executed)
+        for text, place in assumed_value_texts(self.assume, program):
             binder.assume(text, place)
         bound, touches = bind_accesses(binder)
         bound = with_touched(binder, bound, touches)

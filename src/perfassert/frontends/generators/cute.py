@@ -8,6 +8,7 @@ from inspect import signature
 from pathlib import Path
 from typing import Any
 
+from perfassert.deprecation import former_parameter
 from perfassert.errors import KernelSourceError, in_short
 from perfassert.frontends.cuda.kernels import CompiledCode, Hints
 from perfassert.frontends.generators.generated import new_enough
@@ -23,6 +24,7 @@ _HOW = (
 )
 
 
+@former_parameter("proxies", "assume")
 def from_cute(
     function: Any,
     kernel: Any = None,
@@ -30,7 +32,7 @@ def from_cute(
     parameters: Sequence[str] = (),
     updates_per_thread: int = 1,
     trip_counts: Mapping[str, int] | None = None,
-    proxies: Mapping[str, str] | None = None,
+    assume: Mapping[str, str] | None = None,
 ) -> CompiledKernel:
     """Read a kernel from what ``cute.compile`` of CUTLASS' Python DSL returns.
 
@@ -45,7 +47,7 @@ def from_cute(
             function's, where the compiler kept all of them.
         updates_per_thread: results that one thread makes. Default: 1.
         trip_counts: iterations of loops whose end depends on data, as for :func:`from_cuda`.
-        proxies: assumed values loaded through a parameter, as for :func:`from_cuda`.
+        assume: assumed values loaded through a parameter, as for :func:`from_cuda`.
 
     Returns:
         A kernel that ptxas compiles for the device that it is predicted on.
@@ -53,7 +55,7 @@ def from_cute(
     Raises:
         KernelSourceError: no PTX was kept, or it has no such kernel.
         ToolchainMissing: nvidia-cutlass-dsl is installed, but too old.
-        KernelError: malformed ``trip_counts``, ``proxies`` or ``updates_per_thread``.
+        KernelError: malformed ``trip_counts``, ``assume`` or ``updates_per_thread``.
 
     Example:
         >>> from types import SimpleNamespace
@@ -70,7 +72,7 @@ def from_cute(
     wanted = getattr(kernel, "__name__", kernel)
     chosen = _choose_entry(wanted, list(parameter_counts), where)
     named = tuple(parameters) or _parameter_names(kernel, parameter_counts[chosen])
-    hints = Hints.validate(updates_per_thread, trip_counts, proxies, None, named)
+    hints = Hints.validate(updates_per_thread, trip_counts, assume, None, named)
     source = Source(Path(where), "ptx", chosen, content=text.encode())
     return CompiledKernel(
         name=str(wanted or chosen),

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from perfassert.deprecation import former_parameter
 from perfassert.errors import KernelSourceError, close_matches
 from perfassert.frontends.generators.triton import WARP, from_triton
 from perfassert.frontends.generators.triton_text import PutIn, TritonText
@@ -20,6 +21,7 @@ from perfassert.kernel.launch import Launch
 _LAUNCHER = "_launcher"
 
 
+@former_parameter("proxies", "assume")
 def from_helion(
     path: str | Path,
     signature: Mapping[str, str],
@@ -28,7 +30,7 @@ def from_helion(
     sizes: Mapping[str, int] | None = None,
     updates_per_thread: int = 1,
     trip_counts: Mapping[str, int] | None = None,
-    proxies: Mapping[str, str] | None = None,
+    assume: Mapping[str, str] | None = None,
 ) -> tuple[CompiledKernel, Launch]:
     """Read a kernel and its launch from the Triton code that Helion prints.
 
@@ -44,7 +46,7 @@ def from_helion(
         sizes: of dynamic shapes, as the text writes them: ``{"x.size(0)": 4096}``. Default: none.
         updates_per_thread: results that one thread makes. Default: 1.
         trip_counts: iterations of loops whose end depends on data, as for :func:`from_cuda`.
-        proxies: assumed values loaded through a parameter, as for :func:`from_cuda`.
+        assume: assumed values loaded through a parameter, as for :func:`from_cuda`.
 
     Returns:
         The kernel and the :class:`Launch` with which the text starts it.
@@ -75,7 +77,7 @@ def from_helion(
         maxnreg=launch.option("maxnreg"),
         updates_per_thread=updates_per_thread,
         trip_counts=trip_counts,
-        proxies=proxies,
+        assume=assume,
     )
     return made, Launch(launch.grid(sizes or {}), warps * WARP, args)
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from perfassert.confined import read_text
+from perfassert.deprecation import former_parameter
 from perfassert.errors import KernelSourceError, ToolchainMissing
 from perfassert.frontends.generators.inductor_configs import (
     Config,
@@ -93,12 +94,13 @@ class InductorKernel:
         return self.candidates[self.chosen or next(iter(self.candidates))]
 
 
+@former_parameter("proxies", "assume")
 def from_inductor(
     path: str | Path,
     *,
     sizes: Mapping[str, int] | None = None,
     configs: Mapping[str, Sequence[Mapping[str, int]]] | None = None,
-    proxies: Mapping[str, str] | None = None,
+    assume: Mapping[str, str] | None = None,
 ) -> tuple[InductorKernel, ...]:
     """Read the Triton kernels that ``torch.compile`` wrote to its cache.
 
@@ -111,7 +113,7 @@ def from_inductor(
         sizes: of dynamic shapes: ``{"s0": 4096}``. Default: none.
         configs: kernel → configurations to try, ``{"XBLOCK": 1024, "num_warps": 4}``. Default:
             those that Inductor would try.
-        proxies: assumed values loaded through a parameter, as for :func:`from_cuda`.
+        assume: assumed values loaded through a parameter, as for :func:`from_cuda`.
 
     Returns:
         An :class:`InductorKernel` for each kernel and shape, in the order of their launches. One
@@ -132,7 +134,7 @@ def from_inductor(
     kernels = [
         kernel
         for file in _output_files(Path(path))
-        for kernel in _OutputCode(file, sizes or {}, configs or {}, proxies).kernels()
+        for kernel in _OutputCode(file, sizes or {}, configs or {}, assume).kernels()
     ]
     if not kernels:
         raise KernelSourceError(f"{path}: launches no Triton kernel of a GPU")
@@ -163,7 +165,7 @@ class _OutputCode:
     path: Path
     sizes: Mapping[str, int]
     configs: Mapping[str, Sequence[Mapping[str, int]]]
-    proxies: Mapping[str, str] | None
+    assume: Mapping[str, str] | None
 
     def kernels(self) -> Iterator[InductorKernel]:
         """One for each kernel and shape."""
@@ -205,7 +207,7 @@ class _OutputCode:
         try:
             function = described.text.jit(name)
             candidates = {
-                _label(config): described.candidate(function, config, given, self.proxies)
+                _label(config): described.candidate(function, config, given, self.assume)
                 for config in tried or described.unknown()
             }
         except ToolchainMissing:
@@ -299,7 +301,7 @@ class _Described:
         function: Any,
         config: Config,
         given: tuple[int, ...],
-        proxies: Mapping[str, str] | None,
+        assume: Mapping[str, str] | None,
     ) -> tuple[CompiledKernel, Launch]:
         """One configuration, with the launch that Inductor would make."""
         types = self.types
@@ -313,7 +315,7 @@ class _Described:
             num_warps=config.get("num_warps", 4),
             num_stages=config.get("num_stages"),
             attrs=_attributes(self.meta),
-            proxies=proxies,
+            assume=assume,
         )
         args = {name: values[name] for name in scalars if name not in constants}
         grid = self._grid(config, values)

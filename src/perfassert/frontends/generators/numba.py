@@ -8,6 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from perfassert.deprecation import former_parameter
 from perfassert.errors import KernelSourceError, LaunchError, in_short
 from perfassert.frontends.cuda.kernels import Hints
 from perfassert.frontends.generators.generated import (
@@ -29,13 +30,14 @@ _KEPT = ("fastmath", "opt", "launch_bounds")  # options of @cuda.jit that shape 
 _DATA = "data"
 
 
+@former_parameter("proxies", "assume")
 def from_numba(
     dispatcher: Any,
     signature: Any,
     *,
     updates_per_thread: int = 1,
     trip_counts: Mapping[str, int] | None = None,
-    proxies: Mapping[str, str] | None = None,
+    assume: Mapping[str, str] | None = None,
 ) -> CompiledKernel:
     """Read a kernel from a Numba function under ``@cuda.jit``, compiled without a GPU.
 
@@ -49,7 +51,7 @@ def from_numba(
             a tuple of arguments such as a call has.
         updates_per_thread: results that one thread makes. Default: 1.
         trip_counts: iterations of loops whose end depends on data, as for :func:`from_cuda`.
-        proxies: assumed values loaded through a parameter, as for :func:`from_cuda`.
+        assume: assumed values loaded through a parameter, as for :func:`from_cuda`.
 
     Returns:
         A kernel whose registers, instructions and addresses are those of the compiled code.
@@ -57,7 +59,7 @@ def from_numba(
     Raises:
         KernelSourceError: no kernel, or a signature that is not its.
         ToolchainMissing: Numba is not installed, or too old.
-        KernelError: malformed ``trip_counts``, ``proxies`` or ``updates_per_thread``.
+        KernelError: malformed ``trip_counts``, ``assume`` or ``updates_per_thread``.
 
     Example:
         >>> import perfassert as pa
@@ -84,7 +86,7 @@ def from_numba(
             f"{len(names)} parameters: {', '.join(names)}"
         )
     kinds = dict(zip(names, types, strict=True))
-    hints = Hints.validate(updates_per_thread, trip_counts, proxies)
+    hints = Hints.validate(updates_per_thread, trip_counts, assume)
     call = _Call(function.__name__, kinds)
     return generated_kernel(
         function.__name__,

@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from perfassert.deprecation import former_parameter
 from perfassert.errors import KernelSourceError, in_short
 from perfassert.frontends.cuda.kernels import (
     AnyPath,
@@ -25,6 +26,7 @@ _ELF = b"\x7fELF"
 _SUFFIXES = {"cuda": ".cu", "ptx": ".ptx", "cubin": ".cubin"}
 
 
+@former_parameter("proxies", "assume")
 def from_source_object(
     held: Any,
     kernel: str | None = None,
@@ -34,7 +36,7 @@ def from_source_object(
     options: Sequence[str] = (),
     updates_per_thread: int = 1,
     trip_counts: Mapping[str, int] | None = None,
-    proxies: Mapping[str, str] | None = None,
+    assume: Mapping[str, str] | None = None,
     constants: Mapping[str, Any] | None = None,
 ) -> CompiledKernel:
     """Read a kernel from an object that holds CUDA source, PTX or machine code.
@@ -49,7 +51,7 @@ def from_source_object(
         options: of the compiler. Default: none.
         updates_per_thread: results that one thread makes. Default: 1.
         trip_counts: iterations of loops whose end depends on data, as for :func:`from_cuda`.
-        proxies: assumed values loaded through a parameter, as for :func:`from_cuda`.
+        assume: assumed values loaded through a parameter, as for :func:`from_cuda`.
         constants: ``__constant__`` symbol → what the program writes there before the launch.
 
     Returns:
@@ -57,7 +59,7 @@ def from_source_object(
 
     Raises:
         KernelSourceError: the object holds neither text nor code.
-        KernelError: malformed ``trip_counts``, ``proxies``, ``constants`` or
+        KernelError: malformed ``trip_counts``, ``assume``, ``constants`` or
             ``updates_per_thread``.
 
     Example:
@@ -72,7 +74,7 @@ def from_source_object(
     if kernel is None and isinstance(named, str) and named.partition("<")[0].encode() in content:
         kernel = named or None
     shown = kernel or type(held).__name__
-    hints = Hints.validate(updates_per_thread, trip_counts, proxies, constants)
+    hints = Hints.validate(updates_per_thread, trip_counts, assume, constants)
     source = Source(
         Path(_file_stem(shown) + _SUFFIXES[kind]),
         kind,
@@ -119,13 +121,14 @@ def _file_stem(name: str) -> str:
     return "".join(c if c.isalnum() or c in "_-" else "_" for c in name)[:80]
 
 
+@former_parameter("proxies", "assume")
 def from_cupy(
     held: Any,
     kernel: str | None = None,
     *,
     updates_per_thread: int = 1,
     trip_counts: Mapping[str, int] | None = None,
-    proxies: Mapping[str, str] | None = None,
+    assume: Mapping[str, str] | None = None,
     constants: Mapping[str, Any] | None = None,
 ) -> CompiledKernel:
     """Read a kernel from a ``cupy.RawKernel`` or ``cupy.RawModule``.
@@ -138,7 +141,7 @@ def from_cupy(
         kernel: which one of a module. Default (None): the object's own name, else the only one.
         updates_per_thread: results that one thread makes. Default: 1.
         trip_counts: iterations of loops whose end depends on data, as for :func:`from_cuda`.
-        proxies: assumed values loaded through a parameter, as for :func:`from_cuda`.
+        assume: assumed values loaded through a parameter, as for :func:`from_cuda`.
         constants: ``__constant__`` symbol → what the program writes there before the launch.
 
     Returns:
@@ -147,7 +150,7 @@ def from_cupy(
     Raises:
         KernelSourceError: neither a ``RawKernel`` nor a ``RawModule``.
         ToolchainMissing: CuPy is installed, but too old.
-        KernelError: malformed ``trip_counts``, ``proxies``, ``constants`` or
+        KernelError: malformed ``trip_counts``, ``assume``, ``constants`` or
             ``updates_per_thread``.
 
     Example:
@@ -162,7 +165,7 @@ def from_cupy(
         new_enough("cupy", _OLDEST, *_CUPY)
     hints: dict[str, Any] = {
         "updates_per_thread": updates_per_thread, "trip_counts": trip_counts,
-        "proxies": proxies, "constants": constants,
+        "assume": assume, "constants": constants,
     }  # fmt: skip
     path, own = getattr(held, "file_path", None), getattr(held, "name", None)
     if not getattr(held, "code", None) and path:

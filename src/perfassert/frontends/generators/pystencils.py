@@ -10,6 +10,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+from perfassert.deprecation import former_parameter
 from perfassert.errors import KernelSourceError, LaunchError, in_short
 from perfassert.frontends.cuda.kernels import CompiledCode, Hints
 from perfassert.frontends.generators.generated import C_TYPES, by_name, package, with_args
@@ -30,6 +31,7 @@ _COORDINATES = "xyz"
 _ALIGNMENT = 256  # bytes, what an allocation starts at a multiple of
 
 
+@former_parameter("proxies", "assume")
 def from_pystencils(
     kernel: Any,
     *,
@@ -37,7 +39,7 @@ def from_pystencils(
     fold: Sequence[int] = (1, 1, 1),
     updates_per_thread: int = 1,
     trip_counts: Mapping[str, int] | None = None,
-    proxies: Mapping[str, str] | None = None,
+    assume: Mapping[str, str] | None = None,
 ) -> Kernel:
     """Read a kernel from pystencils: generated CUDA, or assignments before code is generated.
 
@@ -55,7 +57,7 @@ def from_pystencils(
         updates_per_thread: results of a thread, for each of its points. Default: 1.
         trip_counts: of generated code: iterations of loops whose end depends on data, as for
             :func:`from_cuda`.
-        proxies: of generated code: assumed values loaded through a parameter, as for
+        assume: of generated code: assumed values loaded through a parameter, as for
             :func:`from_cuda`.
 
     Returns:
@@ -65,7 +67,7 @@ def from_pystencils(
         KernelSourceError: neither of the two, a kernel of a CPU, ``fold`` of generated code, or
             assignments with fields whose shape is not fixed.
         ToolchainMissing: pystencils is not installed, or too old.
-        KernelError: malformed ``trip_counts``, ``proxies`` or ``updates_per_thread``.
+        KernelError: malformed ``trip_counts``, ``assume`` or ``updates_per_thread``.
 
     Example:
         >>> import perfassert as pa
@@ -79,7 +81,7 @@ def from_pystencils(
     if hasattr(kernel, "get_c_code") and hasattr(kernel, "parameters"):
         if prod(fold) != 1:
             raise KernelSourceError("generated code makes one point per thread; fold assignments")
-        return _compiled_kernel(kernel, Hints.validate(updates_per_thread, trip_counts, proxies))
+        return _compiled_kernel(kernel, Hints.validate(updates_per_thread, trip_counts, assume))
     return _access_kernel(_assignments(kernel), registers, _fold_extents(fold), updates_per_thread)
 
 

@@ -14,6 +14,7 @@ from operator import index
 from types import ModuleType
 from typing import Any
 
+from perfassert.deprecation import former_parameter
 from perfassert.errors import KernelSourceError, LaunchError, close_matches, in_short
 from perfassert.frontends.cuda.kernels import BuiltCode, Hints, PerLaunch
 from perfassert.frontends.generators.generated import by_name, package, with_args
@@ -40,6 +41,7 @@ _DTYPES = {
 }  # fmt: skip
 
 
+@former_parameter("proxies", "assume")
 def from_triton(
     jit_function: Any,
     signature: Mapping[str, str],
@@ -51,7 +53,7 @@ def from_triton(
     attrs: Mapping[tuple[int, ...], Sequence[Sequence[Any]]] | None = None,
     updates_per_thread: int = 1,
     trip_counts: Mapping[str, int] | None = None,
-    proxies: Mapping[str, str] | None = None,
+    assume: Mapping[str, str] | None = None,
 ) -> CompiledKernel:
     """Read a kernel from a Triton or Gluon function, compiled by Triton without a GPU.
 
@@ -71,7 +73,7 @@ def from_triton(
             integers that are 1. A pointer that is not in ``Launch.args`` counts as aligned.
         updates_per_thread: results that one thread makes. Default: 1.
         trip_counts: iterations of loops whose end depends on data, as for :func:`from_cuda`.
-        proxies: assumed values loaded through a parameter, as for :func:`from_cuda`.
+        assume: assumed values loaded through a parameter, as for :func:`from_cuda`.
 
     Returns:
         A kernel whose registers, instructions and addresses are those of the compiled code.
@@ -79,7 +81,7 @@ def from_triton(
     Raises:
         KernelSourceError: no JIT function, or a signature that is not its.
         ToolchainMissing: Triton is not installed, or too old.
-        KernelError: malformed ``trip_counts``, ``proxies`` or ``updates_per_thread``.
+        KernelError: malformed ``trip_counts``, ``assume`` or ``updates_per_thread``.
 
     Example:
         >>> import perfassert as pa
@@ -96,7 +98,7 @@ def from_triton(
     function = _jit_function(triton, jit_function)
     types, constants = _parameters(function, signature, dict(constexprs or {}))
     options = _options(num_warps, num_stages, maxnreg)
-    hints = Hints.validate(updates_per_thread, trip_counts, proxies)
+    hints = Hints.validate(updates_per_thread, trip_counts, assume)
     source = TritonSource(function, types, constants, options, attrs)
     return CompiledKernel(
         name=function.__name__,

@@ -11,6 +11,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+from perfassert.deprecation import former_parameter
 from perfassert.errors import KernelSourceError, LaunchError, in_short
 from perfassert.frontends.cuda.kernels import Hints
 from perfassert.frontends.generators.generated import (
@@ -37,13 +38,14 @@ _SIZES = {name: int("".join(filter(str.isdigit, name)) or 8) // 8 for name in C_
 _ADJOINT = "adj_"
 
 
+@former_parameter("proxies", "assume")
 def from_warp(
     kernel: Any,
     *,
     adjoint: bool = False,
     updates_per_thread: int = 1,
     trip_counts: Mapping[str, int] | None = None,
-    proxies: Mapping[str, str] | None = None,
+    assume: Mapping[str, str] | None = None,
 ) -> CompiledKernel:
     """Read a kernel from an NVIDIA Warp function under ``@wp.kernel``, compiled without a GPU.
 
@@ -57,7 +59,7 @@ def from_warp(
             Default: False.
         updates_per_thread: results that one thread makes. Default: 1.
         trip_counts: iterations of loops whose end depends on data, as for :func:`from_cuda`.
-        proxies: assumed values loaded through a parameter, as for :func:`from_cuda`.
+        assume: assumed values loaded through a parameter, as for :func:`from_cuda`.
 
     Returns:
         A kernel whose registers, instructions and addresses are those of the compiled code.
@@ -65,7 +67,7 @@ def from_warp(
     Raises:
         KernelSourceError: no kernel of Warp's, or one with parameters of type ``Any``.
         ToolchainMissing: Warp is not installed, or too old.
-        KernelError: malformed ``trip_counts``, ``proxies`` or ``updates_per_thread``.
+        KernelError: malformed ``trip_counts``, ``assume`` or ``updates_per_thread``.
 
     Example:
         >>> import perfassert as pa
@@ -89,7 +91,7 @@ def from_warp(
     kinds = {argument.label: argument.type for argument in kernel.adj.args}
     if adjoint:
         kinds |= {_ADJOINT + name: kind for name, kind in kinds.items()}
-    hints = Hints.validate(updates_per_thread, trip_counts, proxies)
+    hints = Hints.validate(updates_per_thread, trip_counts, assume)
     call = _Call(kernel.key, kinds, _indices(kernel))
     side = "backward" if adjoint else "forward"
     return generated_kernel(

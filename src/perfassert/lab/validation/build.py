@@ -92,7 +92,7 @@ def make_kernel(spec: KernelSpec, names: Names, label: str) -> Kernel:
         return _from_cuda(spec.cuda, names)
     accesses = dict(spec.accesses or {})
     plain = {
-        k: accesses.pop(k) for k in ("name", "dtype", "loads", "stores", "proxies") if k in accesses
+        k: accesses.pop(k) for k in ("name", "dtype", "loads", "stores", "assume") if k in accesses
     }
     fields = [_field(f, names) for f in accesses.pop("fields", ())]
     return Kernel.from_accesses(

@@ -175,7 +175,7 @@ class _SuiteReader(SuiteTableReader):
         return {name: self.kernel(f"kernels.{name}", table) for name, table in tables.items()}
 
     def kernel(self, key: str, value: Any) -> KernelSpec:
-        table = self.section(key, value)
+        table = self.rename_former_key(key, self.section(key, value), "proxies", "assume")
         self.check_keys(key, table, KERNEL)
         if len({"accesses", "cuda", "recorded"} & set(table)) != 1:
             ways = "accesses (address expressions), cuda (a source file) or recorded (launches)"
@@ -210,8 +210,8 @@ class _SuiteReader(SuiteTableReader):
             self.fail(f"{key}.cuda", f"there is no file {path}; the path is relative to {where}")
         defines = self.section(f"{key}.defines", table.get("defines", {}))
         extra: dict[str, Any] = {}
-        if "proxies" in table:
-            extra["proxies"] = self.mapping(f"{key}.proxies", table["proxies"])
+        if "assume" in table:
+            extra["assume"] = self.mapping(f"{key}.assume", table["assume"])
         if "trip_counts" in table:
             trips = self.section(f"{key}.trip_counts", table["trip_counts"])
             extra["trip_counts"] = {

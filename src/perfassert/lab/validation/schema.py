@@ -18,7 +18,7 @@ TOP = ("title", "source", "data", "select", "group", "device", "filter", "consta
        "kernel", "kernels", "metric", "targets", "limits", "configuration",
        "fitted_on", "toolchain")  # fmt: skip
 CUDA = ("kernel", "defines", "include_dirs", "options", "updates_per_thread", "trip_counts",
-        "proxies")  # fmt: skip
+        "assume")  # fmt: skip
 KERNEL = ("accesses", "cuda", *CUDA, "recorded", "named", "constants", "launch", "rows", "improves")
 LAUNCH = (*SHARED_LAUNCH, "resident_blocks")
 RIVALS = (("grid", "domain"), ("shared_bytes", "resident_blocks"))

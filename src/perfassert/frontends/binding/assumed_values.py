@@ -1,4 +1,4 @@
-"""Stand-ins for values that depend on data, as the author of a test declares them."""
+"""Assumed values of what depends on data, as the author of a test declares them (``assume=``)."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from perfassert.source import SourceSpan
 _COORDINATES = (*THREAD, *BLOCK, *DIMENSIONS)
 
 
-def read_proxies(proxies: Mapping[str, str], program: Program) -> dict[Name, Expression]:
+def read_assumed_values(assume: Mapping[str, str], program: Program) -> dict[Name, Expression]:
     """The assumed value of each load that has one, by the name of its unknown.
 
     A key is the parameter that is loaded from, or ``"file:line"`` of the load. Raises
     :class:`KernelError` for a key that names no load.
     """
-    if not proxies:
+    if not assume:
         return {}
     loads = _loads(program)
     values: dict[Name, Expression] = {}
-    for key, text in proxies.items():
+    for key, text in assume.items():
         if key not in loads:
             hint = close_matches(key, loads) or f"; it loads from {', '.join(loads) or 'nothing'}"
-            raise KernelError(f"proxy {key!r} stands in for nothing: no load has that name{hint}")
+            raise KernelError(f"assume: no load has the name {key!r}{hint}")
         value = _Values(key, text, program).value()
         for load in loads[key]:
             for word in range(8):
@@ -43,12 +43,12 @@ def read_proxies(proxies: Mapping[str, str], program: Program) -> dict[Name, Exp
     return values
 
 
-def proxy_assumptions(
-    proxies: Mapping[str, str], program: Program
+def assumed_value_texts(
+    assume: Mapping[str, str], program: Program
 ) -> Iterator[tuple[str, SourceSpan | None]]:
-    """What is taken for granted with them, in words, and the first load that it is about."""
-    loads = _loads(program) if proxies else {}
-    for key, text in proxies.items():
+    """What is assumed, in words, and the first load that it is about."""
+    loads = _loads(program) if assume else {}
+    for key, text in assume.items():
         place = loads[key][0].span
         where = "at" if place is not None and key == place.short else "from"
         yield f"what is loaded {where} {key} is taken to be {text}", place
@@ -69,7 +69,7 @@ class _Values:
     """The expression of an assumed value's text."""
 
     def __init__(self, key: str, text: str, program: Program) -> None:
-        self.where = f"proxies[{key!r}]"
+        self.where = f"assume[{key!r}]"
         self.text = text
         self.symbols: ExpressionPool = program.symbols
         self.parameters = {p.name: i for i, p in enumerate(program.parameters)}
