@@ -65,17 +65,17 @@ def report(name: str, kernel: pa.Kernel) -> None:
     assert program is not None
     assert case is not None
     measured = replace(case.samples, edges=None)
-    code, reading = timed(lambda: Code.of(program))
+    code, reading = best_time(lambda: Code.of(program))
     bounds = latency_bounds(code, DEVICE)
-    _, known = timed(lambda: blame(code, case.samples, bounds))
-    blamed, sliced = timed(lambda: blame(code, measured, bounds))
+    _, known = best_time(lambda: blame(code, case.samples, bounds))
+    blamed, sliced = best_time(lambda: blame(code, measured, bounds))
     again = replace(case, blames=blamed.blames)
-    _, advising = timed(lambda: advise(again, own_optimizers()))
+    _, advising = best_time(lambda: advise(again, own_optimizers()))
     times = "".join(f"{1e3 * t:>5.0f} ms" for t in (reading, known, sliced, advising))
     print(f"{name:<22}{len(program.instructions):>13}{times}")
 
 
-def timed(work: Callable[[], _T]) -> tuple[_T, float]:
+def best_time(work: Callable[[], _T]) -> tuple[_T, float]:
     """The result and the best of three times."""
     times = []
     for _ in range(3):

@@ -75,7 +75,7 @@ def own_pairs() -> Iterator[Pair]:
     """Of the own suite."""
     suite = read_suite(SUITE)
     for name, optimizer in BY.items():
-        before, after = (predicted(suite, n) for n in (suite.kernels[name].improves, name))
+        before, after = (predict_largest(suite, n) for n in (suite.kernels[name].improves, name))
         yield pair(name, optimizer, before, after)
 
 
@@ -87,7 +87,7 @@ def small_pairs() -> Iterator[Pair]:
         yield pair(name.lower(), name.partition(" (")[0], before(), after())
 
 
-def predicted(suite, name: str) -> pa.Prediction:
+def predict_largest(suite, name: str) -> pa.Prediction:
     """The largest launch of a kernel."""
     spec, device = suite.kernels[name], pa.device(DEVICE)
     names = row_names(spec, dict(spec.rows[-1]))
@@ -142,10 +142,10 @@ def report(pairs: Sequence[Pair]) -> str:
         "formula": lambda p: p.formula,
         f"constant {constant:g}": lambda _: constant,
     }
-    found = [(name, [way(p) for p in pairs]) for name, way in ways.items()]
+    results = [(name, [way(p) for p in pairs]) for name, way in ways.items()]
     sums = [
         (name, f"{100 * gap(values, achieved):.1f} %", f"{kendall(values, achieved):.2f}")
-        for name, values in found
+        for name, values in results
     ]
     own = table(("pair", "optimizer", "pair", "estimate", "formula"), rows)
     return f"{own}\n\n{len(pairs)} pairs\n{table(('', 'gap', 'τ'), sums)}"
@@ -156,7 +156,7 @@ def alarms(above: float) -> Iterator[tuple[str, ...]]:
     suite = read_suite(SUITE)
     for name in suite.kernels:
         try:
-            advice = predicted(suite, name).advice or ()
+            advice = predict_largest(suite, name).advice or ()
         except pa.PerfAssertError as error:
             yield name, type(error).__name__, "", ""
             continue

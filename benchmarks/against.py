@@ -58,14 +58,14 @@ def main() -> None:
         cases = random_cases(options.random, options.seed, Path(folder))
         sides = {"this": ROOT, "other": options.checkout.resolve()}
         times: dict[str, dict[str, list[float]]] = {s: {"cold": [], "warm": []} for s in sides}
-        found: dict[str, dict[str, list[str]]] = {}
+        predictions: dict[str, dict[str, list[str]]] = {}
         for _ in range(options.runs):
             for side, checkout in sides.items():
                 with tempfile.TemporaryDirectory() as cache:
                     for kind in ("cold", "warm"):
-                        used, found[side] = measured(checkout, cases, cache)
+                        used, predictions[side] = measure(checkout, cases, cache)
                         times[side][kind].append(used)
-    report(times, found)
+    report(times, predictions)
 
 
 def random_cases(count: int, seed: int, folder: Path) -> Path:
@@ -90,38 +90,39 @@ def random_cases(count: int, seed: int, folder: Path) -> Path:
     return file
 
 
-def measured(checkout: Path, cases: Path, cache: str) -> tuple[float, dict[str, list[str]]]:
+def measure(checkout: Path, cases: Path, cache: str) -> tuple[float, dict[str, list[str]]]:
     """Processor time of a process that predicts them all, and what it predicts."""
     child = CHILD.format(root=str(ROOT), cases=str(cases))
     environment = {**os.environ, "PYTHONPATH": str(checkout / "src"), "PERFASSERT_CACHE_DIR": cache}
-    before = _children()
+    before = _time_of_children()
     done = subprocess.run(
         [sys.executable, "-c", child], env=environment, capture_output=True, text=True, check=False
     )
     if done.returncode:
         sys.exit(done.stderr)
-    return _children() - before, json.loads(done.stdout.splitlines()[-1])
+    return _time_of_children() - before, json.loads(done.stdout.splitlines()[-1])
 
 
-def _children() -> float:
+def _time_of_children() -> float:
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 def report(
-    times: dict[str, dict[str, list[float]]], found: dict[str, dict[str, list[str]]]
+    times: dict[str, dict[str, list[float]]], predictions: dict[str, dict[str, list[str]]]
 ) -> None:
-    print(
-        f"{len(found['this'])} kernels, processor seconds: median of {len(times['this']['cold'])}"
-    )
+    runs = len(times["this"]["cold"])
+    print(f"{len(predictions['this'])} kernels, processor seconds: median of {runs}")
     for kind in ("cold", "warm"):
         this, other = (statistics.median(times[side][kind]) for side in ("this", "other"))
         print(f"{kind}: {this:6.1f} here, {other:6.1f} there, ratio {this / other:.2f}")
-    changed = [k for k in found["this"] if found["this"][k] != found["other"].get(k)]
+    changed = [
+        k for k in predictions["this"] if predictions["this"][k] != predictions["other"].get(k)
+    ]
     print(f"{len(changed)} predictions differ (time in s, confidence, bytes from and to L2, DRAM)")
     for key in changed:
-        print(f"  {key}\n    here  {' '.join(found['this'][key])}")
-        print(f"    there {' '.join(found['other'].get(key, ['-']))}")
+        print(f"  {key}\n    here  {' '.join(predictions['this'][key])}")
+        print(f"    there {' '.join(predictions['other'].get(key, ['-']))}")
 
 
 if __name__ == "__main__":

@@ -47,7 +47,7 @@ def grid(given: dict[str, int]) -> int:
     return int(triton.cdiv(given["m"], given["M"]) * triton.cdiv(given["n"], given["N"]))
 
 
-def ranked(space: list[triton.Config], device: str) -> pa.AutotuneRanking:
+def rank(space: list[triton.Config], device: str) -> pa.AutotuneRanking:
     """The tutorial's product of ``SIZE``³ with the configurations of ``space``."""
     tuned = triton.autotune(configs=space, key=["m", "n", "k"])(matmul.fn)
     return pa.rank_autotune(tuned, TYPES, grid, dict.fromkeys("mnk", SIZE), device)
@@ -57,7 +57,7 @@ def main() -> None:
     """Both devices, then the pair whose order is published."""
     for device in ("A100-SXM4-40GB", "H100-SXM5-80GB"):
         start = time.perf_counter()
-        ranking = ranked(SPACE, device)
+        ranking = rank(SPACE, device)
         took = time.perf_counter() - start
         kept = ranking.keep(0.25)
         print(f"\n{device}, {SIZE}³ fp16: {len(SPACE)} configurations in {took:.0f} s")
@@ -68,7 +68,7 @@ def main() -> None:
         print(f"the fastest: {2 * SIZE**3 / fastest / 1e12:.0f} TFLOP/s")
     eight = SPACE[0]
     four = triton.Config(eight.kwargs, num_warps=4, num_stages=eight.num_stages)
-    times = {k: float(p.time) for k, p in ranked([eight, four], "A100-SXM4-40GB").ranking.entries}
+    times = {k: float(p.time) for k, p in rank([eight, four], "A100-SXM4-40GB").ranking.entries}
     if SLOW in times:
         print(
             f"\nA100, four warps instead of eight: {times[SLOW] / times[BEST]:.2f} times the time"

@@ -25,7 +25,7 @@ KERNELS = ("copy", "saxpy", "jacobi2d", "star3d", "box3d", "transpose_padded", "
            "convolve_shared")  # fmt: skip
 
 
-def unchecked(code, described, launch, work, device):
+def no_differences(code, described, launch, work, device):
     return ()
 
 
@@ -63,25 +63,25 @@ def main() -> None:
     sums = [0.0] * 4
     for name in KERNELS:
         seconds(suite, name, device, 1)  # compiles, imports
-        found = []
+        medians = []
         for rows in (1, len(suite.kernels[name].rows)):
             pairs = [(once(suite, name, device, rows, False), once(suite, name, device, rows, True))
                      for _ in range(args.repeat)]  # fmt: skip
-            found += [statistics.median(side) for side in zip(*pairs, strict=True)]
-        sums = [total + own for total, own in zip(sums, found, strict=True)]
-        show(name, found, len(suite.kernels[name].rows))
+            medians += [statistics.median(side) for side in zip(*pairs, strict=True)]
+        sums = [total + own for total, own in zip(sums, medians, strict=True)]
+        show(name, medians, len(suite.kernels[name].rows))
     show("all", sums, 0)
 
 
 def once(suite, name: str, device, rows: int, check: bool) -> float:
     if check:
         return seconds(suite, name, device, rows)
-    with mock.patch.object(executed, "find_differences", unchecked):
+    with mock.patch.object(executed, "find_differences", no_differences):
         return seconds(suite, name, device, rows)
 
 
-def show(name: str, found: list[float], launches: int) -> None:
-    first, checked, every, all_checked = (1e3 * f for f in found)
+def show(name: str, medians: list[float], launches: int) -> None:
+    first, checked, every, all_checked = (1e3 * f for f in medians)
     print(f"{name:18}{first:10.1f}{checked:9.1f}{checked / first:7.2f}{every:10.1f}"
           f"{all_checked:9.1f}{all_checked / every:7.2f}{launches or '':>9}")  # fmt: skip
 

@@ -80,10 +80,11 @@ def main() -> None:
     matrix, output = Region("matrix"), Region("out")
     cases: list[tuple[str, tuple[int, ...], tuple[int, ...], list[ArgumentValue]]] = [
         ("product", (16, 16), (16, 16), [matrix, matrix, output, number(256)]),
-        ("rows", (ROWS // 128,), (128,), [held(rows), held(columns), matrix, matrix, output,
+        ("rows", (ROWS // 128,), (128,), [region(rows), region(columns), matrix, matrix, output,
                                           number(ROWS)]),
-        ("search", (ROWS // 128,), (128,), [held(keys), number(len(keys)), held(wanted), output]),
-        ("divergent", (ROWS // 128,), (128,), [held(wanted + 1), output]),
+        ("search", (ROWS // 128,), (128,), [region(keys), number(len(keys)), region(wanted),
+                                            output]),
+        ("divergent", (ROWS // 128,), (128,), [region(wanted + 1), output]),
     ]  # fmt: skip
     print(f"{'':>30}{'compiled, M/s':>20}{'numpy, M/s':>20}")
     print(f"{'kernel':<10}{'Mlane-instructions':>20}" + 2 * f"{'whole':>10}{'slice':>10}")
@@ -92,10 +93,10 @@ def main() -> None:
         path.write_text(CODE)
         for case in cases:
             report(path, *case)
-        predicted(path, rows, columns)
+        report_prediction(path, rows, columns)
 
 
-def held(array: np.ndarray) -> Region:  # type: ignore[type-arg]
+def region(array: np.ndarray) -> Region:  # type: ignore[type-arg]
     return Region("data", array.view(np.uint8), array.nbytes)
 
 
@@ -127,7 +128,7 @@ def report(
     print(f"{kernel:<10}{count / 1e6:>20.1f}" + "".join(f"{rate:>10.0f}" for rate in rates))
 
 
-def predicted(path: Path, rows: np.ndarray, columns: np.ndarray) -> None:  # type: ignore[type-arg]
+def report_prediction(path: Path, rows: np.ndarray, columns: np.ndarray) -> None:  # type: ignore[type-arg]
     kernel = pa.from_cuda(path, kernel="rows")
     launch = pa.Launch(ROWS // 128, 128, {"rows": rows, "columns": columns, "n": ROWS})
     kernel.compiled.program("sm_80")

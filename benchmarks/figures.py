@@ -23,7 +23,7 @@ import modules
 import numpy as np
 import pipeline
 import volumes
-from work import counted
+from work import count_work
 
 import perfassert as pa
 from perfassert.engines.pipeline.compiled import available
@@ -41,20 +41,20 @@ def main() -> None:
     check = options.parse_args().check
     if not available() or tools.find("nvrtc") is None or tools.find("nvdisasm") is None:
         sys.exit('counts need the compiled engine and the extra: pip install "perfassert[cuda]"')
-    found = counts()
+    current = counts()
     if check:
         known = json.loads(FILE.read_text())["counts"]
-        complaints = grown(known, found)
-        print("\n".join(complaints) or f"{len(found)} scenarios: no more work than on record")
+        complaints = grown(known, current)
+        print("\n".join(complaints) or f"{len(current)} scenarios: no more work than on record")
         sys.exit(1 if complaints else 0)
-    FILE.write_text(json.dumps({"counts": found, **times()}, indent=2) + "\n")
+    FILE.write_text(json.dumps({"counts": current, **times()}, indent=2) + "\n")
     print(FILE.read_text())
 
 
-def grown(known: Mapping[str, Mapping[str, int]], found: _Counts) -> list[str]:
+def grown(known: Mapping[str, Mapping[str, int]], current: _Counts) -> list[str]:
     """What is more than a tenth above the record, or not on it; `make bench` writes a new one."""
     complaints = []
-    for scenario, counts in found.items():
+    for scenario, counts in current.items():
         for name, count in counts.items():
             before = known.get(scenario, {}).get(name, 0)
             if count > MORE * before:
@@ -62,7 +62,7 @@ def grown(known: Mapping[str, Mapping[str, int]], found: _Counts) -> list[str]:
                     f"{scenario}: {name} {count}, on record {before}; if that is right, "
                     "`make bench` writes it, and the commit says why"
                 )
-    gone = [s for s in known if s not in found]
+    gone = [s for s in known if s not in current]
     return complaints + [f"{s}: on record, but not counted any more" for s in gone]
 
 
@@ -70,14 +70,14 @@ def counts() -> _Counts:
     """Of each scenario; caches are new, and no question is asked twice."""
     with tempfile.TemporaryDirectory() as folder:
         os.environ["PERFASSERT_CACHE_DIR"] = f"{folder}/cache"
-        found = {}
+        work_of = {}
         for name, scenario in scenarios(Path(folder)).items():
-            with counted() as counter:
+            with count_work() as counter:
                 scenario()
-            found[name] = dict(sorted(counter.items()))
+            work_of[name] = dict(sorted(counter.items()))
         for name, code in modules.SCENARIOS.items():
-            found[name] = {"modules": len(modules.imported(code))}
-        return found
+            work_of[name] = {"modules": len(modules.imported_modules(code))}
+        return work_of
 
 
 def scenarios(folder: Path) -> dict[str, Callable[[], object]]:

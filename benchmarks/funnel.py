@@ -78,18 +78,18 @@ def main() -> None:
 
 def programs(options: argparse.Namespace) -> list[list[Path]]:
     """The files of each program."""
-    found: dict[Path, list[Path]] = {}
+    sources: dict[Path, list[Path]] = {}
     for path in (p for folder in _folders(options) for p in sorted(folder.rglob("*.cu"))):
-        found.setdefault(path.parent, []).append(path)
-    return [units for files in found.values() if (units := _units(files))]
+        sources.setdefault(path.parent, []).append(path)
+    return [units for files in sources.values() if (units := _units(files))]
 
 
 def _folders(options: argparse.Namespace) -> list[Path]:
-    found = [
+    folders = [
         p for p in options.folder.glob(options.programs) if p.is_dir() and any(p.rglob("*.cu"))
     ]
-    found.sort(key=lambda p: hashlib.sha256(p.name.encode()).hexdigest())
-    return sorted(found[: options.sample])
+    folders.sort(key=lambda p: hashlib.sha256(p.name.encode()).hexdigest())
+    return sorted(folders[: options.sample])
 
 
 def _units(files: list[Path]) -> list[Path]:
@@ -107,16 +107,16 @@ def program(options: argparse.Namespace, files: list[Path]) -> list[dict[str, An
     """What came of its files and of its first kernels."""
     rows = []
     for path in files:
-        rows.append(row := started(options, path, ""))
+        rows.append(row := run_step(options, path, ""))
         tried = sum(r["kernel"] != "" for r in rows)
         left = None if options.limit is None else options.limit - tried
         for kernel in row.get("kernels", [])[:left]:
-            rows.append(started(options, path, kernel))
+            rows.append(run_step(options, path, kernel))
     print(".", end="", flush=True, file=sys.stderr)
     return rows
 
 
-def started(options: argparse.Namespace, path: Path, kernel: str) -> dict[str, Any]:
+def run_step(options: argparse.Namespace, path: Path, kernel: str) -> dict[str, Any]:
     """The last words of a process for this step."""
     begin = time.monotonic()
     given = [str(options.folder), "--arch", options.arch, "--device", options.device]
@@ -127,20 +127,20 @@ def started(options: argparse.Namespace, path: Path, kernel: str) -> dict[str, A
     )  # fmt: skip
     with process:
         try:
-            said, broke = process.communicate(timeout=options.patience)
+            output, broke = process.communicate(timeout=options.patience)
             end = {} if process.returncode == 0 else {"traceback": broke[-2000:]}
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGINT)  # so that it ends its tools
-            said = _ended(process)
+            output = _last_words(process)
             end = {"hang": True}
     row: dict[str, Any] = {"path": str(path), "kernel": kernel}
-    for line in said.splitlines():
+    for line in output.splitlines():
         row |= json.loads(line)
     late = {"hang": True} if row.get("cpu", 0.0) > PATIENCE else {}
     return {**row, **end, **late, "seconds": time.monotonic() - begin}
 
 
-def _ended(process: subprocess.Popen[str]) -> str:
+def _last_words(process: subprocess.Popen[str]) -> str:
     """What was said by a process that has had its notice."""
     try:
         return process.communicate(timeout=5.0)[0]
@@ -154,7 +154,9 @@ def step(options: argparse.Namespace, path: Path, kernel: str) -> None:
     given = how(options, path)
     try:
         for reached in (
-            predicted(options, path, kernel, given) if kernel else listed(options, path, given)
+            predict_kernel(options, path, kernel, given)
+            if kernel
+            else list_kernels(options, path, given)
         ):
             print(json.dumps(reached), flush=True)
     except pa.PerfAssertError as error:
@@ -174,8 +176,8 @@ def how(options: argparse.Namespace, path: Path) -> dict[str, Any]:
     within = [p for p in path.parents if p.is_relative_to(options.folder)]
     if options.make:
         for folder in within:
-            if found := commands(folder):
-                words = next((w for w in found if str(path) in w), found[0])
+            if compiled := commands(folder):
+                words = next((w for w in compiled if str(path) in w), compiled[0])
                 kept = device_options(words)
                 return {
                     "options": tuple(o for o in kept if not o.startswith(("-arch", "-gen", "--g")))
@@ -188,25 +190,27 @@ def commands(folder: Path) -> list[list[str]]:
     if not any((folder / name).is_file() for name in ("Makefile", "makefile", "GNUmakefile")):
         return []
     command = ["make", "--dry-run", "--always-make", "--keep-going", "--print-directory"]
-    with tempfile.TemporaryFile("w+") as said:
+    with tempfile.TemporaryFile("w+") as log:
         subprocess.run(
             command,
             cwd=folder,
-            stdout=said,
+            stdout=log,
             stderr=subprocess.DEVNULL,
             timeout=PATIENCE,
             check=False,
         )
-        said.seek(0)
-        lines = said.read().replace("\\\n", " ").splitlines()
-    found, place = [], folder
+        log.seek(0)
+        lines = log.read().replace("\\\n", " ").splitlines()
+    commands_run, place = [], folder
     for line in lines:
         if enters := _ENTERS.match(line):
             place = Path(enters[1])
         elif re.search(r"\bnvcc\b", line):
             words = words_in(place, _words(line))
-            found.append([os.path.normpath(place / w) if w.endswith(".cu") else w for w in words])
-    return found
+            commands_run.append(
+                [os.path.normpath(place / w) if w.endswith(".cu") else w for w in words]
+            )
+    return commands_run
 
 
 def _words(line: str) -> list[str]:
@@ -216,23 +220,23 @@ def _words(line: str) -> list[str]:
         return line.split()
 
 
-def listed(
+def list_kernels(
     options: argparse.Namespace, path: Path, given: dict[str, Any]
 ) -> Iterator[dict[str, Any]]:
-    folders, said = given.get("include_dirs", ()), given.get("options", ())
-    job = prepare(Source(path, "cuda", None, {}, folders, said), options.arch)
+    folders, options_of_file = given.get("include_dirs", ()), given.get("options", ())
+    job = prepare(Source(path, "cuda", None, {}, folders, options_of_file), options.arch)
     texts = job.texts()
-    yield {"written": sorted({n for text in texts for n in defined(text)})}
-    found = pa.kernels(path, options.arch, **given)
-    names = [base_name(k.name) for k in found]
-    yield {"kernels": [k.mangled for k in found], "names": names}
+    yield {"written": sorted({n for text in texts for n in defined_kernels(text)})}
+    kernels = pa.kernels(path, options.arch, **given)
+    names = [base_name(k.name) for k in kernels]
+    yield {"kernels": [k.mangled for k in kernels], "names": names}
     asked = [a for text in texts for a in instances(text) if a[0].partition("<")[0] not in names]
     yield {"asked": [ways[0] for ways in asked[:INSTANCES]]}
     made = [w[0] for w in asked[:INSTANCES] if any(compiles(options, path, a, given) for a in w)]
     yield {"made": made}
 
 
-def defined(text: str) -> Iterator[str]:
+def defined_kernels(text: str) -> Iterator[str]:
     """Kernels that have a body in a text."""
     for name, _ in global_functions(text):
         if re.search(rf"\b{name.rpartition('::')[2]}\s*\([^;{{]*\)\s*\{{", text):
@@ -258,7 +262,7 @@ def compiles(options: argparse.Namespace, path: Path, kernel: str, given: dict[s
     return True
 
 
-def predicted(
+def predict_kernel(
     options: argparse.Namespace, path: Path, kernel: str, given: dict[str, Any]
 ) -> Iterator[dict[str, Any]]:
     device = pa.device(options.device)
@@ -288,11 +292,11 @@ def stand_in(parameter: Any) -> Any:
 
 def cause(error: Exception) -> str:
     """What is said first, without place, names and numbers; a file that is missing keeps its."""
-    said = str(error).strip().splitlines()[0]
-    said = re.sub(r"^\S*\.\w+(?::\d+)*: ", "", said)
-    if "file" not in said:
-        said = re.sub(r"'[^']*'|\"[^\"]*\"", "…", said)
-    return re.sub(r"\d+", "#", re.sub(r"[^\s'\"]*/", "", said))[:110]
+    message = str(error).strip().splitlines()[0]
+    message = re.sub(r"^\S*\.\w+(?::\d+)*: ", "", message)
+    if "file" not in message:
+        message = re.sub(r"'[^']*'|\"[^\"]*\"", "…", message)
+    return re.sub(r"\d+", "#", re.sub(r"[^\s'\"]*/", "", message))[:110]
 
 
 def report(rows: list[dict[str, Any]], seconds: float) -> None:
@@ -309,29 +313,29 @@ def report(rows: list[dict[str, Any]], seconds: float) -> None:
         f"{written} kernels in sources, {kept} in files that compile ({kept / written:.1%}); ",
         end="",
     )
-    print(f"{sum(map(unused, compiled))} of these have no code: templates without use")
+    print(f"{sum(map(count_unused, compiled))} of these have no code: templates without use")
     asked, made = (sum(len(r.get(k, ())) for r in compiled) for k in ("asked", "made"))
     print(f"{asked} templates without use were asked for by name, {made} of them compile so")
     print(f"{sum(len(r['kernels']) for r in compiled)} kernels in code, {len(kernels)} tried")
     for stage in STAGES:
         print(f"  {sum(stage in r for r in kernels):4} {stage}")
-    counted("confidence", [r["confidence"] for r in kernels if "confidence" in r])
-    counted("files lost", [r["lost"] for r in files if "lost" in r])
-    counted("kernels lost", [r["lost"] for r in kernels if "lost" in r])
-    counted("hangs", [f"{r['path']} {r['kernel']}" for r in rows if "hang" in r])
+    print_counts("confidence", [r["confidence"] for r in kernels if "confidence" in r])
+    print_counts("files lost", [r["lost"] for r in files if "lost" in r])
+    print_counts("kernels lost", [r["lost"] for r in kernels if "lost" in r])
+    print_counts("hangs", [f"{r['path']} {r['kernel']}" for r in rows if "hang" in r])
     broken = [r for r in rows if "traceback" in r]
-    counted("tracebacks", [f"{r['path']} {r['kernel']}\n{r['traceback']}" for r in broken])
+    print_counts("tracebacks", [f"{r['path']} {r['kernel']}\n{r['traceback']}" for r in broken])
     slowest = max(rows, key=lambda r: r.get("cpu", r["seconds"]))
     print(f"{seconds:.0f} s; the slowest step {slowest.get('cpu', 0.0):.1f} s of CPU, ", end="")
     print(f"{slowest['seconds']:.1f} s of the clock: {slowest['path']} {slowest['kernel']}")
 
 
-def unused(row: dict[str, Any]) -> int:
+def count_unused(row: dict[str, Any]) -> int:
     """How many of the kernels written have no code: templates, text that is left out."""
     return sum(name.rpartition("::")[2] not in row["names"] for name in row["written"])
 
 
-def counted(title: str, values: list[str]) -> None:
+def print_counts(title: str, values: list[str]) -> None:
     print(f"{title}: {len(values)}")
     for value, count in Counter(values).most_common():
         print(f"  {count:4} {value}")

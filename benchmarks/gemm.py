@@ -39,7 +39,7 @@ class Product:
         maps = {name: pa.TensorMap((size, size), box, swizzle=128) for name, box in boxes.items()}
         return {"n": size, "k": size, **maps}
 
-    def predicted(self, size, tile, stages, device):
+    def predict(self, size, tile, stages, device):
         """None where a tile's shared memory or registers are more than the device has."""
         rows, columns = tile
         defines = {"TILE_M": rows, "TILE_N": columns, "STAGES": stages}
@@ -80,41 +80,43 @@ def main(device="a100", *sizes):
     for size in map(int, sizes or SIZES):
         best = {}
         for tile in TILES:
-            found = {s: product.predicted(size, tile, s, device) for s in STAGES}
-            found = {s: p for s, p in found.items() if p is not None}
-            if found:
-                stages = min(found, key=lambda s: float(found[s].time))
-                best[tile] = (stages, found[stages])
+            predictions = {s: product.predict(size, tile, s, device) for s in STAGES}
+            predictions = {s: p for s, p in predictions.items() if p is not None}
+            if predictions:
+                stages = min(predictions, key=lambda s: float(predictions[s].time))
+                best[tile] = (stages, predictions[stages])
         cells = [cell(size, *best[t], device) if t in best else "-" for t in TILES]
         winner = min(best, key=lambda t: float(best[t][1].time))
         line = (f"{size:<7}", *(c.rjust(19) for c in cells), f"  {winner[0]}x{winner[1]}")
         print(*line, flush=True)
-    staged(product, device)
-    quantised(product, device)
+    compare_stages(product, device)
+    compare_waves(product, device)
 
 
-def staged(product, device, size=8192):
+def compare_stages(product, device, size=8192):
     """What stages bring, and what they cost where shared memory holds fewer blocks."""
     print(f"\nstages at {size}: TFLOPS (blocks per unit)")
     for tile in ((64, 128), (128, 128)):
         shown = []
         for stages in STAGES:
-            p = product.predicted(size, tile, stages, device)
+            p = product.predict(size, tile, stages, device)
             shown.append(
                 "-" if p is None else f"{tflops(size, p):.1f} ({p.occupancy.resident_blocks})"
             )
         print(f"{tile[0]}x{tile[1]}".ljust(8), *(text.rjust(12) for text in shown), flush=True)
 
 
-def quantised(product, device, tile=(128, 128)):
+def compare_waves(product, device, tile=(128, 128)):
     """A block more than fits at once is another wave: the rate falls in steps."""
     print("\nblocks, waves of 128x128, TFLOPS")
-    held = product.predicted(4096, tile, 3, device).occupancy.resident_blocks * device.compute_units
-    full = [int((n * held) ** 0.5) for n in (1, 2, 4)]
+    resident = (
+        product.predict(4096, tile, 3, device).occupancy.resident_blocks * device.compute_units
+    )
+    full = [int((n * resident) ** 0.5) for n in (1, 2, 4)]
     for count in sorted({c + more for c in full for more in (0, 1)}):
-        found = product.predicted(128 * count, tile, 3, device)
-        rate = tflops(128 * count, found)
-        print(f"{count * count:6} {waves(found, device):6.2f} {rate:8.1f}", flush=True)
+        prediction = product.predict(128 * count, tile, 3, device)
+        rate = tflops(128 * count, prediction)
+        print(f"{count * count:6} {waves(prediction, device):6.2f} {rate:8.1f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -111,14 +111,14 @@ def pystencils() -> Iterator[Case]:
     lattice = import_module("kernels.lattice_boltzmann")
     config = ps.CreateKernelConfig(target=ps.Target.CUDA)
 
-    def generated(steps: Any) -> Any:
+    def generate(steps: Any) -> Any:
         return pa.from_pystencils(ps.create_kernel(steps, config))
 
     cube = pa.Launch.cover((128, 128, 128), (32, 4, 2))
-    yield "star, 7 points", lambda: (generated(examples.star()), cube)
+    yield "star, 7 points", lambda: (generate(examples.star()), cube)
     plane = pa.Launch.cover((512, 512), (128, 1))
-    yield "lattice gas, 9 directions", lambda: (generated(examples.stream()), plane)
-    yield "lattice Boltzmann, 19", lambda: (generated(lattice.pull_and_relax(130)), cube)
+    yield "lattice gas, 9 directions", lambda: (generate(examples.stream()), plane)
+    yield "lattice Boltzmann, 19", lambda: (generate(lattice.pull_and_relax(130)), cube)
 
 
 def cupy() -> Iterator[Case]:
@@ -202,8 +202,8 @@ def torch_compile() -> Iterator[Case]:
 
     def case(file: str, number: int) -> Callable[[], tuple[Any, pa.Launch]]:
         def make() -> tuple[Any, pa.Launch]:
-            found = pa.from_inductor(GENERATED / file, sizes={"s0": 2048})[number]
-            return found.kernel, found.launch
+            launched = pa.from_inductor(GENERATED / file, sizes={"s0": 2048})[number]
+            return launched.kernel, launched.launch
 
         return make
 
@@ -233,19 +233,19 @@ CASES: dict[str, Callable[[], Iterator[Case]]] = {
 }  # fmt: skip
 
 
-def measured(name: str) -> Iterator[tuple[str, ...]]:
+def measure(name: str) -> Iterator[tuple[str, ...]]:
     """A row for each kernel of a generator."""
     for title, make in CASES[name]():
         start = time.perf_counter()
         kernel, launch = make()
         prediction = pa.predict(kernel, launch, DEVICE)
         seconds = time.perf_counter() - start
-        shown = map(str, counted(kernel, launch))
+        shown = map(str, count_accesses(kernel, launch))
         extra = f"perfassert[{INSTALL[name]}]"
         yield name, extra, title, f"{seconds:.1f}", *shown, str(prediction.confidence)
 
 
-def counted(kernel: CompiledKernel, launch: pa.Launch) -> tuple[int, int, int]:
+def count_accesses(kernel: CompiledKernel, launch: pa.Launch) -> tuple[int, int, int]:
     """Accesses to memory by where their address is from: closed form, execution, guess."""
     device = pa.device(DEVICE)
     described, _ = bind_kernel(kernel, launch, device)
@@ -277,7 +277,7 @@ def main() -> None:
     """The table, or with ``--one NAME`` its rows as JSON."""
     if sys.argv[1:2] == ["--one"]:
         sys.path[0] = str(ROOT / "examples")  # beside this file is a kernels.py
-        print(json.dumps(list(measured(sys.argv[2]))))
+        print(json.dumps(list(measure(sys.argv[2]))))
         return
     wanted = {name.lower() for name in sys.argv[1:]}
     rows = [row for name in CASES if not wanted or name.lower() in wanted

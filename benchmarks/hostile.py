@@ -27,7 +27,7 @@ def main(name: str, count: str = "10000", asked: str = "") -> None:
     read, content = getattr(mutations, reader), source.read_bytes()
     slowest, peaks = 0.0, Peaks()
 
-    def timed(mutation: bytes, path: Path) -> None:
+    def time_mutation(mutation: bytes, path: Path) -> None:
         nonlocal slowest
         begin = time.monotonic()
         signal.alarm(PATIENCE)
@@ -39,23 +39,23 @@ def main(name: str, count: str = "10000", asked: str = "") -> None:
             peaks.check()
 
     signal.signal(signal.SIGALRM, late)
-    begin, refused, found = time.monotonic(), 0, []
+    begin, refused, crashes = time.monotonic(), 0, []
     text = reader == "listing" or source.suffix == ".ptx"
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, f"damaged{source.suffix}")
         for number in range(int(count)):
             try:
                 seed = f"{source.name}-{number}"
-                refused += mutations.refused(timed, content, path, seed, text)
+                refused += mutations.refused(time_mutation, content, path, seed, text)
             except AssertionError as finding:
-                found.append(str(finding))
+                crashes.append(str(finding))
     own, tools = map(peak, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     print(
         f"{source.name}: {count} mutations by {reader}, {refused} refused, "
         f"{time.monotonic() - begin:.0f} s, slowest {slowest:.2f} s, "
-        f"{own:.0f} MB here, {tools:.0f} MB in a tool, {len(found)} findings"
+        f"{own:.0f} MB here, {tools:.0f} MB in a tool, {len(crashes)} findings"
     )
-    print("\n".join(found))
+    print("\n".join(crashes))
 
 
 def late(*_: object) -> None:

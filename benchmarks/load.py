@@ -79,7 +79,7 @@ def session(folder: Path, compared: str, *options: str) -> None:
     print(f"{COUNT} tests {' '.join(options)}: {since(begin)}, {memory:.0f} MB; {last}")
 
 
-def asked() -> Iterator[tuple[str, pa.Launch]]:
+def questions() -> Iterator[tuple[str, pa.Launch]]:
     """Kernels and launches, each one only once."""
     dice, seen = random.Random(1), set()
     while True:
@@ -100,7 +100,7 @@ def kernel(name: str) -> pa.Kernel:
     return pa.from_cuda(KERNELS / file, name, defines=defines)
 
 
-def predicted(part: tuple[tuple[str, pa.Launch], ...]) -> int:
+def predict_part(part: tuple[tuple[str, pa.Launch], ...]) -> int:
     known: dict[str, pa.Kernel] = {}
     for name, launch in part:
         pa.predict(known.setdefault(name, kernel(name)), launch, DEVICE)
@@ -109,11 +109,11 @@ def predicted(part: tuple[tuple[str, pa.Launch], ...]) -> int:
 
 def launches() -> None:
     """Different in size and block, of four kernels, three of them compiled."""
-    questions = asked()
-    parts = [tuple(next(questions) for _ in range(50)) for _ in range(20)]
+    pairs = questions()
+    parts = [tuple(next(pairs) for _ in range(50)) for _ in range(20)]
     begin = time.monotonic()
     with ProcessPoolExecutor(2) as pool:
-        count = sum(pool.map(predicted, parts))
+        count = sum(pool.map(predict_part, parts))
     print(f"{count} different launches on two cores: {since(begin)}")
 
 
@@ -126,33 +126,35 @@ def large() -> None:
         line = pa.from_cuda(path, "line")
         saxpy = pa.from_cuda(KERNELS / "saxpy.cu", "saxpy")
         wide = pa.Kernel.from_accesses("wide", [pa.Field("a", shape=(1 << 37,))], ["a[x]"])
-        shown("10⁹ blocks", saxpy, pa.Launch(10**9, 2, {"n": 2 * 10**9}))
-        shown("10⁹ blocks of accesses", wide, pa.Launch(10**9, 128))
-        shown("10¹² trips", trips, pa.Launch(1000, 128, {"n": 10**12}))
-        shown("50,000 instructions", line, pa.Launch(1000, 128))
+        show("10⁹ blocks", saxpy, pa.Launch(10**9, 2, {"n": 2 * 10**9}))
+        show("10⁹ blocks of accesses", wide, pa.Launch(10**9, 128))
+        show("10¹² trips", trips, pa.Launch(1000, 128, {"n": 10**12}))
+        show("50,000 instructions", line, pa.Launch(1000, 128))
 
 
-def shown(what: str, kernel: pa.Kernel, launch: pa.Launch) -> None:
+def show(what: str, kernel: pa.Kernel, launch: pa.Launch) -> None:
     begin, used = time.monotonic(), time.process_time()
     try:
-        told = f"{pa.predict(kernel, launch, DEVICE).time:.4g} s"
+        answer = f"{pa.predict(kernel, launch, DEVICE).time:.4g} s"
     except pa.PerfAssertError as error:
-        told = f"{type(error).__name__}: {str(error)[:120]}"
+        answer = f"{type(error).__name__}: {str(error)[:120]}"
     seconds, used = time.monotonic() - begin, time.process_time() - used
-    print(f"{what}: {seconds:.1f} s ({used:.1f} s of this processor), {resident():.0f} MB ({told})")
+    print(
+        f"{what}: {seconds:.1f} s ({used:.1f} s of this processor), {resident():.0f} MB ({answer})"
+    )
 
 
 def memory() -> None:
     """What stays, after each 500."""
-    questions = asked()
+    pairs = questions()
     known: dict[str, pa.Kernel] = {}
-    told = []
+    answers = []
     for count in range(1, 2001):
-        name, launch = next(questions)
+        name, launch = next(pairs)
         pa.predict(known.setdefault(name, kernel(name)), launch, DEVICE)
         if count % 500 == 0:
-            told.append(f"{count}: {resident():.0f} MB")
-    print(f"predictions in one process: {', '.join(told)}")
+            answers.append(f"{count}: {resident():.0f} MB")
+    print(f"predictions in one process: {', '.join(answers)}")
 
 
 def caches() -> None:

@@ -51,9 +51,9 @@ def main(count: str = "300") -> None:
         print(f"{path.name}: {path.stat().st_size / 1e6:.1f} MB")
         for what in ("cold", "warm"):
             begin, used = time.monotonic(), time.process_time()
-            found = pa.kernels(path)
+            kernels = pa.kernels(path)
             print(
-                f"{what}: {len(found)} kernels, {time.monotonic() - begin:.2f} s, "
+                f"{what}: {len(kernels)} kernels, {time.monotonic() - begin:.2f} s, "
                 f"{time.process_time() - used:.2f} s of CPU here"
             )
         here = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -40,7 +40,7 @@ print(*(name for name in sys.modules if name.partition(".")[0] == "perfassert"))
 SCENARIOS = {"diff of two objects": DIFF, "prediction of four loads": PREDICT}
 
 
-def imported(code: str) -> list[str]:
+def imported_modules(code: str) -> list[str]:
     """Names of the modules, once what the code compiles is in the cache."""
     with tempfile.TemporaryDirectory() as cache:
         environment = os.environ | {"PERFASSERT_CACHE_DIR": cache}
@@ -54,9 +54,9 @@ def imported(code: str) -> list[str]:
 
 def main() -> None:
     for name, code in SCENARIOS.items():
-        found = imported(code)
-        packages = Counter(".".join(module.split(".")[1:3]) for module in found)
-        print(f"{name}: {len(found)} modules\n  {dict(packages.most_common())}")
+        modules = imported_modules(code)
+        packages = Counter(".".join(module.split(".")[1:3]) for module in modules)
+        print(f"{name}: {len(modules)} modules\n  {dict(packages.most_common())}")
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from matmul import FERMI, latencies, matmul_graph
 import perfassert as pa
 
 
-def timed(*arguments, **options):
+def simulate_timed(*arguments, **options):
     """A simulation and the processor seconds that it took."""
     start = time.process_time()
     result = pa.simulate(*arguments, **options)
@@ -27,7 +27,7 @@ def matmul(size, n, resident, **options):
     blocks = -(-((n // size) ** 2) // pa.device(FERMI).compute_units)
     graph = matmul_graph(size).bound({"n": n})
     warps = max(1, size * size // 32)
-    return timed(graph, warps, blocks, resident, latencies(FERMI, size), **options)
+    return simulate_timed(graph, warps, blocks, resident, latencies(FERMI, size), **options)
 
 
 def straight_line(instructions=1000, trips=40):
@@ -76,7 +76,7 @@ def long_loop(schedulers, width, repeats=3):
     """The best run of the straight line on a unit."""
     graph, table = straight_line()
     runs = [
-        timed(
+        simulate_timed(
             graph, 8, 12, 4, table, issue_order="in-order", scheduler="greedy-then-oldest",
             schedulers=schedulers, issue_width=width, fast_forward=False,
         )

@@ -124,20 +124,20 @@ class Way:
             here = Path(folder)
             cache = {"PERFASSERT_CACHE_DIR": str(here / "cache")}
             with mock.patch.dict(os.environ, cache):
-                return [self.what, self.before, said(lambda: self.tried(here)), self.seen_by]
+                return [self.what, self.before, answer(lambda: self.tried(here)), self.seen_by]
 
 
-def said(attempt: Callable[[], str]) -> str:
+def answer(attempt: Callable[[], str]) -> str:
     """What it says, or the last line of the error: the remedy, where one is offered."""
     try:
         return attempt()
     except pa.PerfAssertError as error:
         lines = re.sub(r"/\S+/", "", str(error)).splitlines()
-        told = lines[0] if len(lines) == 1 else f"… {lines[-1]}"
-        return f"{type(error).__name__}: {told.replace('<', '&lt;')}"
+        text = lines[0] if len(lines) == 1 else f"… {lines[-1]}"
+        return f"{type(error).__name__}: {text.replace('<', '&lt;')}"
 
 
-def seen(kernel: Any, args: dict[str, Any] | None = None, device: str = A100) -> str:
+def summarize(kernel: Any, args: dict[str, Any] | None = None, device: str = A100) -> str:
     """The prediction of 65536 threads, in a line."""
     p = pa.predict(kernel, pa.Launch(THREADS // 256, 256, args or {}), device)
     moved = f"{p.volumes.l2_load.total} loaded, {p.volumes.l2_store.total} stored"
@@ -147,10 +147,10 @@ def seen(kernel: Any, args: dict[str, Any] | None = None, device: str = A100) ->
 def cuda(text: str, kernel: str | None = None, **more: Any) -> Callable[[Path], str]:
     """Predicts a kernel of CUDA source; ``args`` and ``device`` are the launch's."""
     launch = {key: more.pop(key) for key in ("args", "device") if key in more}
-    return lambda here: seen(pa.from_cuda(written(here, text), kernel, **more), **launch)
+    return lambda here: summarize(pa.from_cuda(write_file(here, text), kernel, **more), **launch)
 
 
-def written(here: Path, text: str, name: str = "file.cu") -> Path:
+def write_file(here: Path, text: str, name: str = "file.cu") -> Path:
     """A file of that text."""
     path = here / name
     path.write_text(text, "utf-8")
@@ -174,8 +174,8 @@ def same_as_python(path: Path, kernel: str, given: Sequence[str], **python: Any)
         return f"exit code {code}: {err.splitlines()[-1]}"
     made = pa.from_cuda(path, kernel, **python)
     wanted = pa.predict(made, pa.Launch(THREADS // 256, 256, args), A100)
-    told = json.loads(json.dumps(wanted.to_dict()))
-    alike = {key: json.loads(out)[key] for key in told} == told
+    data = json.loads(json.dumps(wanted.to_dict()))
+    alike = {key: json.loads(out)[key] for key in data} == data
     return f"predicted: {wanted.time}, {'the same as' if alike else 'other than'} in Python"
 
 
@@ -187,16 +187,16 @@ def entry(target: str, name: str = "index", body: str = "") -> str:
 def binaries(ending: str) -> Callable[[Path], str]:
     """An object file, a shared library or a fat binary for two architectures."""
 
-    def tried(here: Path) -> str:
-        written(here, COPY)
+    def attempt(here: Path) -> str:
+        write_file(here, COPY)
         targets = [f"-gencode=arch=compute_{a},code=sm_{a}" for a in (80, 90)]
         kind = {".o": ["-c"], ".so": ["-shared", "-cudart=none"], ".fatbin": ["-fatbin"]}[ending]
         nvcc = tools.need("nvcc").path
         call = [nvcc, *targets, "-Xcompiler", "-fPIC", *kind, "file.cu", "-o", "file" + ending]
         subprocess.run(call, cwd=here, check=True, capture_output=True)
-        return seen(pa.from_cubin(here / f"file{ending}", "copy"))
+        return summarize(pa.from_cubin(here / f"file{ending}", "copy"))
 
-    return tried
+    return attempt
 
 
 def targets() -> Iterator[Way]:
@@ -207,8 +207,8 @@ def targets() -> Iterator[Way]:
     body = "setmaxnreg.dec.sync.aligned.u32 64;"
     yield Way(
         "`.target sm_90a` in PTX", "refused",
-        lambda here: seen(
-            pa.from_ptx(written(here, entry("sm_90a", body=body), "a.ptx")), device=H100
+        lambda here: summarize(
+            pa.from_ptx(write_file(here, entry("sm_90a", body=body), "a.ptx")), device=H100
         ), "`pa.from_ptx`",
     )  # fmt: skip
     for arch, device in (("compute_80", H100), ("sm_90", H100), ("sm_90", A100)):
@@ -219,7 +219,7 @@ def targets() -> Iterator[Way]:
         )  # fmt: skip
     yield Way(
         "PTX that ends in a NUL byte", "refused",
-        lambda here: seen(pa.from_ptx(written(here, entry("sm_80") + "\0", "a.ptx"))),
+        lambda here: summarize(pa.from_ptx(write_file(here, entry("sm_80") + "\0", "a.ptx"))),
         "`pa.from_ptx`",
     )  # fmt: skip
     for ending in (".o", ".so", ".fatbin"):
@@ -252,7 +252,7 @@ def on_example_device(here: Path) -> str:
     text = re.search(r"<!-- file: example-gpu.toml -->\n```toml\n(.*?)```", page, re.S)
     if text is None:
         return "the page has no such file"
-    device = str(written(here, text[1], "example-gpu.toml"))
+    device = str(write_file(here, text[1], "example-gpu.toml"))
     tried: dict[str, dict[str, Any]] = {
         "stride": {"n": 10**6}, "warp_size": {"columns": 64}, "halving": {"n": 8},
         "predicated_address": {"n": THREADS}, "matrix_product": {"inner": 64, "columns": 32768},
@@ -260,8 +260,9 @@ def on_example_device(here: Path) -> str:
     wrong = [
         f"{name}: {result}"
         for name, args in tried.items()
-        if not (result := said(lambda n=name, a=args: seen(pa.from_cuda(SOURCE, n), a, device)))
-        .startswith("predicted")
+        if not (
+            result := answer(lambda n=name, a=args: summarize(pa.from_cuda(SOURCE, n), a, device))
+        ).startswith("predicted")
     ]  # fmt: skip
     return "; ".join(wrong) or f"{len(tried)} compiled kernels of {len(tried)} predicted"
 
@@ -286,17 +287,17 @@ def arguments() -> Iterator[Way]:
     rows = np.arange(THREADS // 256, dtype=np.int32)
     yield Way(
         "a numpy array in `Launch.args`", "`TypeError`",
-        lambda here: seen(pa.from_cuda(SOURCE, "block_rows"), {"row": rows}), "`Launch.args`",
+        lambda here: summarize(pa.from_cuda(SOURCE, "block_rows"), {"row": rows}), "`Launch.args`",
     )  # fmt: skip
     for what, value in (("`pa.Buffer`", pa.Buffer(256, "float32")), ("an address", 1 << 20)):
         yield Way(
             f"{what} for a pointer that only a guard reads", "refused",
-            lambda here, v=value: seen(pa.from_cuda(SOURCE, "optional_bias"), {"bias": v}),
+            lambda here, v=value: summarize(pa.from_cuda(SOURCE, "optional_bias"), {"bias": v}),
             "`Launch.args`",
         )  # fmt: skip
     yield Way(
         "a float that a guard needs (`end=1e4`)", "refused",
-        lambda here: seen(pa.from_cuda(SOURCE, "float_guard"), {"step": 0.5, "end": 1e4}),
+        lambda here: summarize(pa.from_cuda(SOURCE, "float_guard"), {"step": 0.5, "end": 1e4}),
         "`Launch.args`",
     )  # fmt: skip
     for text, number in (("1e6", 10**6), ("4096*256", 4096 * 256)):
@@ -323,7 +324,7 @@ def arguments() -> Iterator[Way]:
     yield Way(
         "structures, `--arg x.shape=65536,`", "not on the command line",
         lambda here: same_as_python(
-            written(here, ARRAYS), "blend", (*parts, "--arg=f=2.5"), args=args
+            write_file(here, ARRAYS), "blend", (*parts, "--arg=f=2.5"), args=args
         ), "`perfassert predict`",
     )  # fmt: skip
     yield Way("five numbers needed", "asked for one per run", runs_until_bound,
@@ -332,20 +333,20 @@ def arguments() -> Iterator[Way]:
 
 def addresses_of_arrays(here: Path) -> str:
     """How many are in closed form."""
-    code, out, err = command("explain", str(written(here, ARRAYS)), "--device", A100, "--json")
+    code, out, err = command("explain", str(write_file(here, ARRAYS)), "--device", A100, "--json")
     if code:
         return f"exit code {code}: {err.splitlines()[-1]}"
-    found = json.loads(out)
-    return f"{found['in_closed_form']} of {found['global_accesses']} in closed form"
+    result = json.loads(out)
+    return f"{result['in_closed_form']} of {result['global_accesses']} in closed form"
 
 
 def runs_until_bound(here: Path) -> str:
     """Gives what the error asks for, until there is none."""
-    kernel, args = pa.from_cuda(written(here, FIVE)), dict[str, int]()
+    kernel, args = pa.from_cuda(write_file(here, FIVE)), dict[str, int]()
     values = {"n": THREADS, "rows": 64, "pitch": THREADS, "step": 2, "first": 4}
     for run in range(8):
         try:
-            seen(kernel, args)
+            summarize(kernel, args)
         except pa.LaunchError as error:
             named = set(re.findall(r"\w+", re.sub(r"'five'|/\S+", "", str(error))))
             args |= {name: values[name] for name in named & values.keys()}
@@ -368,7 +369,7 @@ def names() -> Iterator[Way]:
 
 def under_seeds(here: Path) -> str:
     """The names that ``perfassert kernels`` prints."""
-    path = written(here, entry("sm_80", "_ZN8__main__3addB2v1B4cw51EPf"), "numba.ptx")
+    path = write_file(here, entry("sm_80", "_ZN8__main__3addB2v1B4cw51EPf"), "numba.ptx")
     call = (sys.executable, "-m", "perfassert", "kernels", str(path), "--arch=sm_80", "--json")
     printed = set()
     for seed in range(4):

@@ -96,7 +96,7 @@ def places(others: list[str]) -> Iterator[Place]:
     plain = {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     yield Place("locale POSIX, ASCII", environment={"LC_ALL": "POSIX", **plain})
     for name in ("tr_TR.utf8", "de_DE.utf8"):
-        if not installed(name):
+        if not is_installed(name):
             print(f"locale {name}: not installed (localedef makes it)")
             continue
         yield Place(f"locale {name}", environment={"LC_ALL": name, "LANG": name})
@@ -107,13 +107,13 @@ def places(others: list[str]) -> Iterator[Place]:
     yield Place("other folder", folder="a b/ğ/checkout")
     yield Place("comments", comment="// not code: ü\n/* nor\n this */\n", report=False)
     for python in others:
-        told = subprocess.run(
+        version = subprocess.run(
             [python, "-c", WHO], capture_output=True, text=True, check=True
         ).stdout.strip()  # fmt: skip
-        yield Place(told, python)
+        yield Place(version, python)
 
 
-def installed(name: str) -> bool:
+def is_installed(name: str) -> bool:
     """A locale that is not would be C."""
     code = f"import locale; locale.setlocale(locale.LC_ALL, {name!r})"
     return not subprocess.run([sys.executable, "-c", code], capture_output=True).returncode
@@ -149,10 +149,10 @@ def session(place: Place, home: Path, compiled: bool = True) -> dict[str, str]:
     if done.returncode:
         raise SystemExit(f"{place.name}:\n{done.stdout[-3000:]}{done.stderr[-2000:]}")
     kept = sorted((folder / "__perf__").iterdir())
-    found = {"baselines": digest(*kept)}
+    digests = {"baselines": digest(*kept)}
     if place.report:
-        found |= {form: digest(folder / f"report.{form}") for form in FORMATS}
-    return found
+        digests |= {form: digest(folder / f"report.{form}") for form in FORMATS}
+    return digests
 
 
 def digest(*files: Path) -> str:
@@ -170,13 +170,13 @@ def main(others: list[str]) -> int:
     print(f"{'':<32}" + "".join(f"{column:>12}" for column in columns))
     for place in places(others):
         with tempfile.TemporaryDirectory() as home:
-            found = session(place, Path(home))
-        first = first or found
+            digests = session(place, Path(home))
+        first = first or digests
         marks = []
         for column in columns:
-            same = column not in found or found[column] == first[column]
+            same = column not in digests or digests[column] == first[column]
             different += not same
-            marks.append(f"{found.get(column, '')}{'' if same else '*'}")
+            marks.append(f"{digests.get(column, '')}{'' if same else '*'}")
         print(f"{place.name:<32}" + "".join(f"{mark:>12}" for mark in marks), flush=True)
     print("the same everywhere" if not different else f"{different} digests differ (*)")
     return different

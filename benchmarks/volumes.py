@@ -24,7 +24,7 @@ def blocks():
     ]
 
 
-def timed(function, *arguments):
+def processor_seconds(function, *arguments):
     """Processor seconds that one call takes."""
     start = time.process_time()
     function(*arguments)
@@ -38,7 +38,7 @@ def all_configurations(device, domain):
         kernel = star3d25pt(domain, fold)
         for block in blocks():
             launch = pa.Launch.cover(threads(domain, fold), block)
-            result[f"{label} {block}"] = timed(pa.predict, kernel, launch, device)
+            result[f"{label} {block}"] = processor_seconds(pa.predict, kernel, launch, device)
     return result
 
 
@@ -63,7 +63,9 @@ def main():
         times = []
         for domain in (DOMAIN, larger):
             kernel, launch = star3d25pt(domain), pa.Launch.cover(domain, block)
-            times.append(min(timed(pa.predict, kernel, launch, device) for _ in range(5)))
+            times.append(
+                min(processor_seconds(pa.predict, kernel, launch, device) for _ in range(5))
+            )
         print(f"{block}: a grid 64 times as large takes {times[1] / times[0]:.2f} times as long")
 
 

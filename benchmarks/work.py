@@ -39,16 +39,16 @@ _COUNTED: Mapping[CodeType, Callable[[Any], _Counts]] = {
 
 
 @contextmanager
-def counted() -> Iterator[Counter[str]]:
+def count_work() -> Iterator[Counter[str]]:
     """Counts of what happens inside, in this thread; complete when it is left."""
     counts: Counter[str] = Counter()
 
-    def listen(frame: FrameType, event: str, result: Any) -> None:
+    def on_event(frame: FrameType, event: str, result: Any) -> None:
         if event == "return" and result is not None and frame.f_code in _COUNTED:
             counts.update(_COUNTED[frame.f_code](result))
 
     before = sys.getprofile()
-    sys.setprofile(listen)
+    sys.setprofile(on_event)
     try:
         yield counts
     finally:

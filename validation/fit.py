@@ -56,12 +56,12 @@ def main() -> None:
         def residuals(candidate: str) -> list[np.ndarray]:
             path = Path(folder) / f"{abs(hash(candidate))}.toml"
             path.write_text(candidate, "utf-8")
-            found = []
+            errors = []
             for suite, rows in work:
                 variant = replace(suite, device=replace(suite.device, name=str(path)))
                 metric = validate(variant, rows, pool).metric(options.metric)
-                found.append(np.abs(np.log(metric.predicted / metric.measured)))
-            return found
+                errors.append(np.abs(np.log(metric.predicted / metric.measured)))
+            return errors
 
         best, error = text, total(residuals(text))
         print(f"before: {100 * error:.2f} %")
@@ -76,12 +76,12 @@ def main() -> None:
                         best, error = candidate, new
                         print(f"{key} = {value_of(best, key):.4g}: {100 * error:.2f} %", flush=True)
         final = residuals(best)
-    for path, found in zip(options.suite, final, strict=True):
-        print(f"{path.stem}: mean {100 * found.mean():.1f} %, worst {100 * found.max():.1f} %")
+    for path, errors in zip(options.suite, final, strict=True):
+        print(f"{path.stem}: mean {100 * errors.mean():.1f} %, worst {100 * errors.max():.1f} %")
     names = ", ".join(path.stem for path in options.suite)
     note = f"{names}, fitting half: residual {100 * total(final):.1f} % (mean)"
     for key in options.value:
-        best = graded(best, key, note)
+        best = fitted_entry(best, key, note)
     if options.write:
         options.device.write_text(best, "utf-8")
 
@@ -95,14 +95,14 @@ def spread(rows: list[DataRow], most: int | None) -> list[DataRow]:
 
 def total(residuals: list[np.ndarray]) -> float:
     """The mean over the suites of the mean over their rows."""
-    return float(np.mean([found.mean() for found in residuals]))
+    return float(np.mean([part.mean() for part in residuals]))
 
 
 def line_of(text: str, key: str) -> re.Match[str]:
-    found = re.search(rf"^{re.escape(key)} = \{{ value = ([-\d.e_]+)(.*)\}}$", text, re.M)
-    if not found:
+    match = re.search(rf"^{re.escape(key)} = \{{ value = ([-\d.e_]+)(.*)\}}$", text, re.M)
+    if not match:
         raise SystemExit(f"the device file has no single number {key!r} under [values]")
-    return found
+    return match
 
 
 def value_of(text: str, key: str) -> float:
@@ -110,17 +110,17 @@ def value_of(text: str, key: str) -> float:
 
 
 def with_value(text: str, key: str, value: float) -> str:
-    found = line_of(text, key)
-    return text[: found.start(1)] + f"{value:.4g}" + text[found.end(1) :]
+    match = line_of(text, key)
+    return text[: match.start(1)] + f"{value:.4g}" + text[match.end(1) :]
 
 
-def graded(text: str, key: str, note: str) -> str:
+def fitted_entry(text: str, key: str, note: str) -> str:
     """The entry as ``fitted``, with its residual; the source is named once at the top."""
-    found = line_of(text, key)
-    unit = re.search(r', unit = "[^"]*"', found[2])
-    entry = f"{key} = {{ value = {found[1]}{unit[0] if unit else ''}, "
+    match = line_of(text, key)
+    unit = re.search(r', unit = "[^"]*"', match[2])
+    entry = f"{key} = {{ value = {match[1]}{unit[0] if unit else ''}, "
     entry += f'source = "{SOURCE}", grade = "fitted", note = "{note}" }}'
-    text = text[: found.start()] + entry + text[found.end() :]
+    text = text[: match.start()] + entry + text[match.end() :]
     if f"\n{SOURCE} = " not in text:
         source = f'{SOURCE} = "validation/fit.py on measured suites"'
         text = text.replace("[sources]\n", f"[sources]\n{source}\n", 1)

@@ -53,7 +53,7 @@ def test_counters_see_what_the_simulator_says_of_itself(figures):
     with g.loop(trips=5):
         g.op("a", g.op("b"))
     table = {"a": pa.Latency(1, 2), "b": pa.Latency(1, 4)}
-    with figures.counted() as counts:
+    with figures.count_work() as counts:
         pa.simulate(g.build(), 3, 7, 2, table, fast_forward=False)
     assert counts == {
         "simulations": 1, "instructions simulated": 5 * 2 * 3 * 7, "nodes compiled": 2
