@@ -450,11 +450,11 @@ def test_no_device_is_read_as_a_header(project, confined):
         "import resource, sys\nfrom pathlib import Path\n"
         "from perfassert.errors import KernelSourceError\n"
         "from perfassert.frontends.toolchain.binary import Source\n"
-        "from perfassert.frontends.toolchain.build import prepared\n"
+        "from perfassert.frontends.toolchain.build import prepare\n"
         "pages = int(open('/proc/self/statm').read().split()[0])\n"
         "limit = pages * resource.getpagesize() + (1 << 30)\n"
         "resource.setrlimit(resource.RLIMIT_AS, (limit, limit))\n"
-        "try:\n    prepared(Source(Path('k.cu'), 'cuda'), 'sm_80')\n"
+        "try:\n    prepare(Source(Path('k.cu'), 'cuda'), 'sm_80')\n"
         "except KernelSourceError:\n    pass\n"
     )
     env = {k: v for k, v in os.environ.items() if k != FOLDER or confined}
