@@ -12,18 +12,21 @@ with its ragged ends. Only the part of a layer within reach of the wave is evalu
 whole footprint, which decides whether it is still cached, follows from :func:`box_volume`. So the
 cost does not depend on the grid.
 
-A stencil that reads the rows above and below, on rows of 256 values of 8 bytes; the wave is two
-rows of blocks in the middle of the grid:
+A stencil that reads the rows above and below, on rows of 256 values of 8 bytes. Eight SMs hold a
+block each, so the wave is two rows of blocks, here in the middle of the grid:
 
     >>> import perfassert as pa
-    >>> from perfassert.engines.volume.binding import bind_groups
+    >>> from perfassert.engines.volume.launch_groups import group_launch
+    >>> from perfassert.hardware.occupancy import Occupancy
     >>> stencil = pa.Kernel.from_accesses(
     ...     name="vertical",
     ...     fields=[pa.Field("a", "float64", shape=(64, 256), halo=(1, 0))],
     ...     loads=["a[y - 1, x]", "a[y, x]", "a[y + 1, x]"],
     ... )
     >>> launch = pa.Launch(grid=(4, 64), block=(64, 1))
-    >>> [wave] = waves({"a": bind_groups(stencil, launch)}, launch, pa.device("a100"), 8)
+    >>> device = pa.device("a100").replace(compute_units=8)
+    >>> resident = Occupancy(1 / 32, 1, 2, "blocks")
+    >>> [wave] = waves(group_launch(stencil, launch, launch, device, resident))
     >>> wave.blocks, wave.weight
     ([((0, 4), (31, 33), (0, 1))], 32.0)
     >>> wave.fields["a"].load, wave.fields["a"].overlap_y, wave.layer_y
