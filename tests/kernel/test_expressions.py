@@ -34,7 +34,7 @@ def kernel(*loads, fields=(SRC,), **more):
         ("src[y, threadIdx.w]", "unknown name threadIdx.w", 8),
         ("src[y, threadIdx]", "needs .x, .y or .z", 8),
         ("src[y, src]", "its value depends on data", 8),
-        ("src[y, src[x, y]]", "depends on data; declare a stand-in", 8),
+        ("src[y, src[x, y]]", "depends on data; give an assumed value", 8),
         ("src[y, x + (lambda: 1)()]", "only + - * // %", 12),
         ("src", "an access is a field with subscripts", 1),
         ("__import__('os').system('true')", "an access is a field with subscripts", 1),
