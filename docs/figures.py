@@ -20,7 +20,7 @@ from math import log2
 from pathlib import Path
 
 import perfassert as pa
-from perfassert.predictor import timeline
+from perfassert.predictor.timeline import Lane, timeline
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "docs" / "explanation"
@@ -365,7 +365,7 @@ def warp_timeline() -> Picture:
 
 
 def _lanes(
-    p: Picture, lanes: Sequence[Sequence[object]], window: tuple[int, int], y: float, tall: float,
+    p: Picture, lanes: Sequence[Lane], window: tuple[int, int], y: float, tall: float,
     step: int,
 ) -> None:  # fmt: skip
     """One row for each warp; the spans of a reason are one path."""
@@ -392,12 +392,12 @@ def _lanes(
     p.text(WIDTH - 6, bottom + 27, "cycles", text_anchor="end", opacity=0.75)
 
 
-def _merged(lane: Sequence[object], low: int, high: int) -> list[tuple[int, int, str]]:
+def _merged(lane: Lane, low: int, high: int) -> list[tuple[int, int, str]]:
     """Spans within a window, neighbours of one reason joined."""
     result: list[tuple[int, int, str]] = []
     for span in lane:
-        begin, end = max(span.start, low), min(span.end, high)  # type: ignore[attr-defined]
-        reason = span.reason  # type: ignore[attr-defined]
+        begin, end = max(span.start, low), min(span.end, high)
+        reason = span.reason
         if begin >= end or reason not in STALLS:
             continue
         if result and result[-1][1] == begin and result[-1][2] == reason:
