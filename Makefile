@@ -19,7 +19,7 @@ VALIDATE = $(BIN)/perfassert validate --data $(MEASURED)
 # Tests start many processes: what one has compiled the next one reads.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-exhaustive fuzz browser sanitize matrix lint docs bench counts accuracy accuracy-check clean
+.PHONY: demo test test-exhaustive fuzz browser sanitize matrix lint docs figures changelog bench counts accuracy accuracy-check clean
 
 # A prediction, a gate that stops a change, an expectation that fails, a few examples; `make test` has all.
 DEMO_LAUNCH = --device a100 --grid 128,128 --block 32,8 --arg rows=4096 --arg columns=4096
@@ -75,6 +75,17 @@ lint: $(VENV)/ready-lint
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# News fragments of changes/ become the section of the package's version in CHANGELOG.md; DRAFT=1 only prints it.
+VERSION = $(shell sed -n 's/^VERSION = "\(.*\)"$$/\1/p' src/perfassert/version.py)
+
+changelog: $(VENV)/pip
+	$(BIN)/python -m pip install --quiet --group release
+	$(BIN)/towncrier build --version $(VERSION) $(if $(DRAFT),--draft,--yes)
+
+# The figures of docs/explanation, drawn from predictions; tests compare them with the committed files.
+figures: $(VENV)/ready
+	$(BIN)/python docs/figures.py
 
 # The site, in site/; a broken link, a missing anchor or a page outside the navigation is an error.
 docs: $(VENV)/ready-docs

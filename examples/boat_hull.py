@@ -59,7 +59,6 @@ def draw(path):
 
 
 if __name__ == "__main__":
-    default = Path(__file__).parents[1] / "docs/explanation/boat-hull.png"
-    target = Path(sys.argv[1]) if len(sys.argv) > 1 else default
+    target = Path(sys.argv[1] if len(sys.argv) > 1 else "boat-hull.png")
     draw(target)
     print(f"wrote {target}")

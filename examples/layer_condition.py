@@ -47,7 +47,6 @@ def draw(path):
 
 
 if __name__ == "__main__":
-    default = Path(__file__).parents[1] / "docs/explanation/layer-condition.png"
-    target = Path(sys.argv[1]) if len(sys.argv) > 1 else default
+    target = Path(sys.argv[1] if len(sys.argv) > 1 else "layer-condition.png")
     draw(target)
     print(f"wrote {target}")

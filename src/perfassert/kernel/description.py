@@ -112,8 +112,8 @@ class Kernel(ABC):
                 each becomes an assumption of the prediction. Default: none.
 
         Returns:
-            A kernel whose volumes follow from its addresses. Its instruction graph is a sketch:
-            index, loads, arithmetic, stores.
+            A kernel whose volumes follow from its addresses. Its instruction graph is a sketch of
+            an index, loads, arithmetic and stores.
 
         Raises:
             AddressExpressionError: an expression that cannot be parsed; a caret marks the column.

@@ -32,7 +32,7 @@ CLUSTER_NETWORK = "cluster network"
 GRAIN = 16  # derived costs are multiples of 1/16 cycle, so that periods exist
 _ON_CHIP = ("shared", "global")
 """Pipelines of a device file that stand for the load-store unit."""
-# Choices of the model, the same on every device (docs/explanation/model.md, Memory):
+# Choices of the model, the same on every device (docs/explanation/time.md, Memory):
 _LINES = 2  # that a warp's load touches, of which each may be the one that it waits for
 _WORD = 4  # bytes of a spilled register
 

@@ -1,6 +1,6 @@
 """The simulator, written to be read: every dynamic instruction, one event after the other.
 
-This is the paper's Algorithm 1 with its gaps closed (see ``docs/explanation/model.md``):
+This is the paper's Algorithm 1 with its gaps closed (see ``docs/explanation/time.md``):
 completions precede issues at equal times, idle pipelines wake on events instead of polling,
 arbitration is fixed. The compiled engine gives the same results; this one is its reference, and
 replaces it where no compiler was at hand.

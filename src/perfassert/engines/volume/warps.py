@@ -1,7 +1,7 @@
 """What one warp instruction costs the L1 cache: wavefronts, tag cycles, sectors (Warpspeed §4.2).
 
 Rules, fitted to hardware counters of 144 access patterns on A100
-(see ``docs/explanation/model.md``):
+(see ``docs/explanation/volumes.md``):
 
 * *data stage*: passes over all banks of the data store, which is that of shared memory (32 banks of
   4 bytes: a warp of 4-byte items in one pass, of 8-byte items in two); each pass with an unmasked

@@ -34,7 +34,7 @@ MECHANISMS: Mapping[str, Mapping[str, float]] = MappingProxyType({
         "instruction_fetch_share": 0.0, "instruction_fetch_bytes_per_cycle": _ALWAYS,
     },
 })  # fmt: skip
-"""Name → values of a device that turn it off; see ``docs/explanation/model.md``."""
+"""Name → values of a device that turn it off; see ``docs/explanation/time.md``."""
 
 
 def validate_ablations(
