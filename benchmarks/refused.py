@@ -313,7 +313,7 @@ def arguments() -> Iterator[Way]:
         "`perfassert predict`",
     )  # fmt: skip
     yield Way(
-        "`--proxy at='x * 7 % 4096'`", "not on the command line",
+        "`--assume at='x * 7 % 4096'`", "not on the command line",
         lambda here: same_as_python(
             SOURCE, "scattered", ("--assume", "at=x * 7 % 4096"), args={},
             assume={"at": "x * 7 % 4096"},

@@ -250,5 +250,5 @@ def test_a_trip_count_that_names_no_loop_is_an_error():
 
 @needs_tools
 def test_an_assumed_value_that_nothing_loads_is_an_error():
-    with pytest.raises(pa.KernelError, match="stands in for nothing"):
+    with pytest.raises(pa.KernelError, match="no load has the name"):
         predicted("counted", {"n": 4}, assume={"nothing": "3"})
