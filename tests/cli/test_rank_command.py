@@ -158,7 +158,7 @@ def test_many_launches_are_predicted_by_several_processes(source, monkeypatch, c
 
     assert rank(source, "--all-blocks", "64") == 0
     alone = capsys.readouterr().out
-    monkeypatch.setattr("perfassert.process_pool.process_pool", pool)
+    monkeypatch.setattr("perfassert.system.process_pool.process_pool", pool)
     monkeypatch.setattr(command, "_PATIENCE", 0.0)
     for jobs in "12":
         assert rank(source, "--all-blocks", "64", "--jobs", jobs) == 0

@@ -32,8 +32,8 @@ from perfassert.expect.metrics import METRICS, Kind
 from perfassert.prediction.prediction import FORMER_CONFIDENCES, LIMITERS
 from perfassert.quantity import format_quantity
 from perfassert.report.tables import percent
-from perfassert.toml_tables import TOMLDecodeError, loads
-from perfassert.toml_text import format_key, format_value
+from perfassert.toml.tables import TOMLDecodeError, loads
+from perfassert.toml.text import format_key, format_value
 from perfassert.version import MODEL_VERSION
 
 FORMAT = 1

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Union
 
 from perfassert.kernel.integers import integer_names
-from perfassert.toml_tables import TableReader
+from perfassert.toml.tables import TableReader
 
 IntegerOrText = Union[int, str]
 """A whole number, or an expression such as ``"n // block_size_x"``."""

@@ -13,7 +13,7 @@ from perfassert.hardware.entries import CapacityCurve, Grade, Provenance, Scope
 from perfassert.hardware.matrix import MatrixVariant
 from perfassert.hardware.shipped import fit_path, read_table
 from perfassert.quantity import to_real
-from perfassert.toml_tables import TableReader
+from perfassert.toml.tables import TableReader
 
 _OPERATION = schema.ValueRule({"cycles": 1.0})
 _VARIANT = "tensor.m16n8k16.f16.f32"

@@ -12,7 +12,7 @@ from perfassert.lab.validation import report
 from perfassert.lab.validation.data import read_rows
 from perfassert.lab.validation.read import read_suite
 from perfassert.lab.validation.run import validate
-from perfassert.process_pool import process_pool
+from perfassert.system.process_pool import process_pool
 
 
 def prepared(path):
