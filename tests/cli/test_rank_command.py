@@ -111,7 +111,7 @@ def test_curve_without_matplotlib(source, monkeypatch):
     [
         (["--blocks", "16,2,8; 16,2,8"], "block 16×2×8 occurs twice"),
         (["--blocks", " ; "], "no block to rank"),
-        (["--blocks", "16,a"], "--blocks: 'a' is no whole number"),
+        (["--blocks", "16,a"], "--blocks: 'a' is not an integer"),
         (["--blocks", "16,0"], "at least 1"),
         (["--blocks", "16,2,128"], "block 16×2×128: "),
         (["--all-blocks", "100"], "100 is no power of two"),

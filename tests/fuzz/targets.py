@@ -215,7 +215,7 @@ def _commands(path: Path) -> object:
 TARGETS: dict[str, Target] = {
     "addresses": of_text(_access, ["a[y, x]", "a[y + 1, 2 * (x - 3)]", "a[i[x], x % 8 // 2]"],
                          "a i x y z threadIdx.x blockIdx.y blockDim"),
-    "whole numbers": of_text(_integer, ["n // 16 + 3", "-(n * m) % 7", "-7 // 2"], "n m"),
+    "integers": of_text(_integer, ["n // 16 + 3", "-(n * m) % 7", "-7 // 2"], "n m"),
     "conditions": of_text(_condition, ["< 1 ms", "8 B/thread ± 1 %", "== 4 B/update", "dram | l2",
                                        "1 us .. 2 us", ">= 50 %"], "us B/thread % or ±"),
     "quantities": of_text(parse_quantity, ["3 us", "1.5 GB/s", "8 B/thread"], "us GB/s B/update"),

@@ -239,7 +239,7 @@ class _File:
             wanted = "" if isinstance(value, str) else "must be a string"
         elif name in EXTENTS:
             whole = isinstance(value, tuple) and len(value) == 3 and all(map(_is_whole, value))
-            wanted = "" if whole else "must be three whole numbers"
+            wanted = "" if whole else "must be three integers"
         else:
             self.check_name(key, path)
             wanted = "" if _is_amount(value) else "must be a number that is not negative"

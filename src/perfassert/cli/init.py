@@ -172,7 +172,7 @@ def _is_structure(parameter: Any) -> bool:
 
 
 def _start(parameter: Any) -> int | float:
-    """A length is the most likely whole number."""
+    """A length is the most likely integer."""
     if parameter.dtype in _REAL:
         return 1.0
     return 1 if parameter.size == 1 else _DOMAIN

@@ -190,7 +190,7 @@ class DeviceFileReader(TableReader):
         if not rule.integer:
             return DeviceEntry(float(scaled), origin, self.path)
         if scaled != int(scaled):
-            self.fail(f"{key}.value", f"must be a whole number, not {value!r}")
+            self.fail(f"{key}.value", f"must be an integer, not {value!r}")
         return DeviceEntry(int(scaled), origin, self.path)
 
     def real(self, key: str, table: Mapping[str, Any], part: str) -> float:

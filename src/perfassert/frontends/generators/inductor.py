@@ -393,7 +393,7 @@ def _config(path: Path) -> Config:
     except (OSError, ValueError, AttributeError, RecursionError) as error:
         raise KernelSourceError(f"{path}: is no configuration: {error}") from None
     if not all(type(value) is int and value > 0 for value in kept.values()):
-        raise KernelSourceError(f"{path}: {kept} are not whole numbers above 0")
+        raise KernelSourceError(f"{path}: {kept} are not integers above 0")
     return kept
 
 
