@@ -185,7 +185,7 @@ class Executed:
     instructions that touched nothing, and ``work``; None where unknown content decided what is
     executed. ``on_chip``: where a single block stands for all, in its place for on-chip memory.
     ``corrections``: closed forms that it contradicts, in words; where there are some it decides
-    in the place of all of them.
+    in the place of all of them. ``cut``: some warps were not executed to their ends.
     """
 
     blocks: int
@@ -198,6 +198,7 @@ class Executed:
     work: SampleWork | None = None
     on_chip: Sampled | None = None
     corrections: tuple[Assumption, ...] = ()
+    cut: bool = False
 
     def sampled_for(self, space: str) -> Sampled | None:
         """The blocks that tell where accesses of a space went."""

@@ -10,6 +10,7 @@ import numpy as np
 from perfassert.engines.execution.execute import execute
 from perfassert.engines.execution.memory import Region
 from perfassert.engines.execution.plan import ExecutionLimits
+from perfassert.engines.execution.presets import ArgumentValue
 from perfassert.engines.execution.result import Execution
 from perfassert.engines.execution.sample import in_a_row, spread_blocks, summarize_execution
 from perfassert.engines.execution.slicing import control_slice
@@ -72,8 +73,9 @@ def sample_blocks(
 ) -> Executed:
     """Execute blocks that are spread over the grid, and as much of a wave as can be afforded.
 
-    Where not even those can be, one block stands for all, if two others execute just the same and
-    nothing that buffers hold may tell blocks apart.
+    Where not even those can be, fewer blocks are executed to their ends, or a single one in part. A
+    single one represents all where two others execute just the same and no buffer has a content
+    that may distinguish blocks.
     """
     assert program is not None
     machine = code.executable(device.arch)
@@ -84,27 +86,38 @@ def sample_blocks(
     def execute_blocks(blocks: Sequence[int], limits: ExecutionLimits = _LIMITS) -> Execution:
         return execute(machine, launch, arguments, blocks, limits, needed)
 
+    def summarize(spread: Execution, run: Execution | None = None) -> Executed:
+        return summarize_execution(spread, members, launch.blocks, run)
+
     pilot = spread_blocks(launch.blocks, max(1, _THREADS // launch.threads_per_block))
     spread = execute_blocks(pilot)
-    if len(spread.cut) and not any(
-        isinstance(a, Region) and a.content is not None for a in arguments
-    ):
+    if len(spread.cut):
         middle = execute_blocks((launch.blocks // 2,), _LIMITS_OF_ONE)
-        others = (execute_blocks((launch.blocks * i // 4,), _LIMITS_OF_ONE) for i in (1, 3))
-        if is_decided(middle) and all(
-            is_decided(other) and np.array_equal(middle.executed, other.executed)
-            for other in others
-        ):
-            return summarize_execution(middle, members, launch.blocks, alone=True)
+        if not _have_contents(arguments) and is_decided(middle):
+            others = (execute_blocks((launch.blocks * i // 4,), _LIMITS_OF_ONE) for i in (1, 3))
+            if all(is_decided(o) and np.array_equal(middle.executed, o.executed) for o in others):
+                return summarize_execution(middle, members, launch.blocks, alone=True)
+        count = _LIMITS.lane_instructions // max(1, int(middle.lanes.sum()))  # some do not count
+        while count > 1 and not len(middle.cut):  # fewer blocks, each of them to its end
+            spread = execute_blocks(spread_blocks(launch.blocks, count))
+            run = execute_blocks(in_a_row(launch.blocks, wave, count))
+            if not len(spread.cut) and not len(run.cut):
+                return summarize(spread, run)
+            count //= 2
+        return summarize(middle)
     each = max(int(spread.executed.sum()) / len(pilot), 1.0)
     affordable = min(int(_INSTRUCTIONS / each), NUMBERED)
     if len(pilot) == launch.blocks or affordable < 2 * len(pilot) or not is_decided(spread):
-        return summarize_execution(spread, members, launch.blocks)
+        return summarize(spread)
     if affordable >= launch.blocks:
-        return summarize_execution(execute_blocks(range(launch.blocks)), members, launch.blocks)
+        return summarize(execute_blocks(range(launch.blocks)))
     spread = execute_blocks(spread_blocks(launch.blocks, affordable // 2))
-    run = execute_blocks(in_a_row(launch.blocks, wave, affordable // 2))
-    return summarize_execution(spread, members, launch.blocks, run)
+    return summarize(spread, execute_blocks(in_a_row(launch.blocks, wave, affordable // 2)))
+
+
+def _have_contents(arguments: Sequence[ArgumentValue]) -> bool:
+    """Whether some buffer has a content, which may distinguish blocks."""
+    return any(isinstance(a, Region) and a.content is not None for a in arguments)
 
 
 def loop_members(program: Program) -> dict[int, tuple[frozenset[int], int]]:

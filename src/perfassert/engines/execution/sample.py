@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from math import isqrt
 
 import numpy as np
 import numpy.typing as npt
@@ -40,9 +41,20 @@ def in_a_row(total: int, wave: int, affordable: int) -> tuple[int, ...]:
         count = min(affordable, 2 * wave)
         start = max(0, first + wave - count)
         return tuple(range(start, start + count))
-    length = max(1, affordable // STRETCHES)
-    starts = (first + i * (wave - length) // (STRETCHES - 1) for i in range(STRETCHES))
+    count = stretches(affordable)
+    length = max(1, affordable // count)
+    starts = (first + i * (wave - length) // max(1, count - 1) for i in range(count))
     return tuple(dict.fromkeys(s + k for s in starts for k in range(length) if s + k < total))
+
+
+def stretches(affordable: int) -> int:
+    """Into how many stretches of a wave so many blocks are divided: each as long as there are many,
+    as neighbours share what stretches far apart do not.
+
+    >>> [stretches(blocks) for blocks in (1, 4, 9, 16, 1000)]
+    [1, 2, 3, 4, 8]
+    """
+    return min(STRETCHES, isqrt(max(1, affordable)))
 
 
 def summarize_execution(
@@ -79,6 +91,7 @@ def summarize_execution(
         None if alone else sampled,
         None if sampled is None else work(execution, where, _rows(went)),
         on_chip=sampled if alone else None,
+        cut=bool(len(execution.cut)),
     )
 
 

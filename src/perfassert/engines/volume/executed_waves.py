@@ -14,6 +14,7 @@ from math import inf
 
 import numpy as np
 
+from perfassert.engines.execution.sample import stretches
 from perfassert.engines.volume.executed import ExecutedGroup, executed_granules
 from perfassert.engines.volume.groups import IntArray
 from perfassert.engines.volume.launch_groups import LaunchGroups
@@ -21,8 +22,6 @@ from perfassert.engines.volume.waves import FieldWave, Wave
 from perfassert.hardware.model import Device
 from perfassert.kernel.access import Direction
 from perfassert.kernel.executed import Sampled
-
-_PARTS = 8  # of the blocks in a row: what they have in common says how a whole wave grows
 
 
 def with_executed(sampled: Sequence[Wave], groups: LaunchGroups) -> list[Wave]:
@@ -145,7 +144,8 @@ class _Waves:
         if grow <= 1.0:
             last = first + round((last - first) * grow)
             return float(len(executed_granules(groups, first, last, granularity))) * granularity
-        edges = [first + (last - first) * i // _PARTS for i in range(_PARTS + 1)]
+        count = stretches(last - first)
+        edges = [first + (last - first) * i // count for i in range(count + 1)]
         parts = [executed_granules(groups, a, b, granularity) for a, b in pairwise(edges)]
         return min(
             extrapolate_distinct(parts, grow) * granularity, _buffer_bytes(groups, granularity)
@@ -215,6 +215,8 @@ def extrapolate_distinct(parts: Sequence[IntArray], grow: float) -> float:
         [3.0, 3.75, 4.0]
     """
     count = len(parts)
+    if count == 1:
+        return len(parts[0]) * grow
     times = np.bincount(np.unique(np.concatenate(parts), return_counts=True)[1], minlength=3)
     last = times[1] / count
     before = last + times[2] / (count * (count - 1) / 2)

@@ -379,7 +379,7 @@ class Describer:
                 where, span = self.loads[atom.name]
                 place = f" at {span}" if span else ""
                 return f"depends on data loaded from {where}{place}"
-            return f"no closed form ({atom.name})"
+            return "has no closed form"
         return ""
 
     # Blocks and loops

@@ -152,10 +152,11 @@ def _stood_in(
     if executed is not None and (
         _is_sampled(binder, access) or (ended and _sampled_form(binder, access))
     ):
-        binder.assume(
-            f"the address of {access.field} {access.unresolved}; it is that of {executed.sample}",
-            span,
-        )  # fmt: skip
+        text = f"the address of {access.field} {access.unresolved}; it is that of {executed.sample}"
+        if executed.cut:
+            text += ", executed in part: later iterations are taken to be like the first"
+            return (binder.assume(text, span, "address"),)
+        binder.assume(text, span)
         return ()
     if access.field in binder.program.tables:
         size = binder.program.sizes.get(access.field, 0)
