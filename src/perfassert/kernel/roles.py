@@ -53,6 +53,8 @@ class Role(Enum):
     """Checks, rounds or saturates, as precise functions do around an approximation."""
     WIDENS = "widens"
     """Between float and double."""
+    BUILDS_CONSTANT = "builds_constant"
+    """Makes a word out of literals by arithmetic on zeros, which is no work of the kernel."""
     IN_LIBRARY = "in_library"
     """Lies in a routine that the compiler brought along."""
 

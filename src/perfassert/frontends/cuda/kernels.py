@@ -51,6 +51,7 @@ from perfassert.kernel.graph import InstructionGraph, Node
 from perfassert.kernel.launch import Launch
 from perfassert.kernel.machine import MachineCode
 from perfassert.kernel.program import Program
+from perfassert.kernel.roles import Role
 from perfassert.quantity import to_integer, to_list
 from perfassert.source import CORRECTED, DISAGREEMENT, Assumption
 
@@ -500,5 +501,8 @@ def _flops(
     if variant is not None:
         together = WARPS_OF_A_GROUP if variant.unit == "wgmma" else 1
         return variant.name, 2 * variant.multiply_adds / together / warp_size
-    base = program.instructions[node.program].opcode.partition(".")[0]
+    instruction = program.instructions[node.program]
+    if Role.BUILDS_CONSTANT in instruction.roles:
+        return "", 0.0
+    base = instruction.opcode.partition(".")[0]
     return (_DTYPES[base[0]], _FLOPS[base]) if base in _FLOPS else ("", 0.0)

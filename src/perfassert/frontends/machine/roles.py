@@ -19,7 +19,15 @@ _ALL_OF = re.compile(r"\{([\d,\s]+)\}")
 def roles_of(placed: PlacedInstruction, arch: str) -> frozenset[Role]:
     """Of an instruction, with what follows from the routine that it lies in."""
     roles = opcode_roles(placed.instruction.opcode, arch)
+    if placed.instruction.base == "HFMA2" and _multiplies_zeros(placed.instruction):
+        roles |= {Role.BUILDS_CONSTANT}
     return roles | {Role.IN_LIBRARY} if placed.in_library else roles
+
+
+def _multiplies_zeros(instruction: Instruction) -> bool:
+    """``HFMA2.MMA R, -RZ, RZ, 1.5, 0``: the constant 1.5 in the upper half of a word."""
+    _, *sources = (o.name for o in instruction.operands if o.kind == "register")
+    return sources == ["RZ", "RZ"]
 
 
 def counted_waits(instruction: Instruction) -> tuple[CountedWait, ...]:
