@@ -20,9 +20,12 @@ def former_parameter(former: str, current: str) -> Callable[[F], F]:
     >>> @former_parameter("proxies", "assume")
     ... def read(assume=None):
     ...     return assume
-    >>> with warnings.catch_warnings(record=True):
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
     ...     read(proxies={"index": "x"})
     {'index': 'x'}
+    >>> str(caught[0].message)
+    'proxies is called assume now'
     """
 
     def decorate(function: F) -> F:

@@ -36,7 +36,7 @@ def test_advice_that_was_there_before_is_no_cause():
     """The program before had the same pattern; what differs is said of its lines, if anything."""
     strided, contiguous = predicted("strided"), predicted("contiguous")
     said = cause(strided, contiguous, strided)
-    assert said == "no single component brings the time back when it is undone"
+    assert said == "reverting no single component removes the slowdown"
 
 
 def test_a_line_that_asks_for_more():

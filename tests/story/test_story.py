@@ -41,4 +41,4 @@ def test_it_can_be_told(capsys, monkeypatch, played):
     told = capsys.readouterr().out
     assert told.count("stopped") == 3
     assert told.count("passes") == 2
-    assert told.count("undone") == 3
+    assert told.count("reverting this removes") == 3

@@ -129,7 +129,9 @@ def compare(
                 raise ExpectationError(f"{metric}: kernel {kernel!r} cannot have it; {needs}")
             continue
         if metric not in old:
-            raise BaselineError(f"the baseline of {key} has no {metric}")
+            raise BaselineError(
+                f"the baseline of {key} has no {metric}; write it anew with pytest --perf-update"
+            )
         rows.append(_row(metric, tolerance, old[metric], new[metric]))
     if not rows:
         raise ExpectationError(f"{key}: none of {', '.join(wanted)} exists for this kernel")

@@ -27,7 +27,7 @@ def cause_beyond_components(
             back = "all of it" if share > 0.995 else f"{100 * share:.0f} % of it"
             return f"{_pattern(mended)}; mended, {back} would be gone"
     differences = [] if base is None else _differences(base, prediction)
-    return "; ".join(differences) or "no single component brings the time back when it is undone"
+    return "; ".join(differences) or "reverting no single component removes the slowdown"
 
 
 def _new_advice(now: Prediction, base: Prediction | None) -> Iterator[Advice]:

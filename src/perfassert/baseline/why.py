@@ -1,5 +1,5 @@
-"""Why a prediction is slower than its baseline: what differs is undone, one after the other, and
-the launch predicted again; what brings the time back is the cause."""
+"""Why a prediction is slower than its baseline: what differs is reverted, one after the other, and
+the launch predicted again; what removes the slowdown is the cause."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def why(
     before, after = float(comparison.old["time"]), float(comparison.new["time"])
     if after <= before or prediction.origin is None:
         return ""
-    best, undone, share = None, None, _CAUSE
+    best, reverted, share = None, None, _CAUSE
     for cause in _causes(comparison, prediction):
         try:
             other = predict(*with_changes(prediction, cause.changes))
@@ -49,13 +49,13 @@ def why(
             continue  # the old value does not fit the new kernel
         brought_back = (after - float(other.time)) / (after - before)
         if brought_back > share + 1e-9:
-            best, undone, share = cause, other, brought_back
+            best, reverted, share = cause, other, brought_back
     rise = f"time {percent(after / before - 1)}"
-    if best is None or undone is None:
+    if best is None or reverted is None:
         return f"{rise}: {cause_beyond_components(prediction, base, before, after)}"
-    back = "all of it" if share > 0.995 else f"{100 * share:.0f} % of it"
-    parts = [f"{rise}: {best.text}; undone, {back} is gone"]
-    parts += _effects_of_cause(undone, prediction)
+    removed = f"{min(100.0, 100 * share):.0f} %"
+    parts = [f"{rise}: {best.text}; reverting this removes {removed} of the slowdown"]
+    parts += _effects_of_cause(reverted, prediction)
     return "; ".join(parts)
 
 

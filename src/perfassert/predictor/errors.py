@@ -18,7 +18,7 @@ from perfassert.predictor.model import Model
 TABLE = "model-error"
 RANKING = "ranking"
 """The band within which two launches of one kernel count as tied."""
-METRICS = (
+WITH_ERROR_BAND = (
     "time", "cycles", "roofline_time", "dram_load", "dram_store", "dram_volume", "l2_load",
     "l2_store", "l2_volume", "l1_wavefronts", "l1_cycles", "shared_wavefronts", "occupancy",
     "registers", "spill_bytes", "instructions", "advice_speedup", RANKING,
@@ -89,7 +89,7 @@ def error_bands(model: Model, limiter: str) -> dict[str, ErrorBand]:
     """The band of every metric of a launch."""
     kernel, exact = model.bound_launch.kernel, exact_metrics(model)
     kind = _kind(model.device, kernel.spill_bytes, model.by_hand, limiter)
-    return {name: FACT if name in exact else error_band(name, kind) for name in METRICS}
+    return {name: FACT if name in exact else error_band(name, kind) for name in WITH_ERROR_BAND}
 
 
 def error_band(metric: str, kind: PredictionKind) -> ErrorBand:

@@ -28,43 +28,41 @@ class Dram:
 def dram_volumes(
     groups: LaunchGroups,
     on_chip: Mapping[str, FieldBlocks],
-    sampled: Sequence[Wave],
+    waves: Sequence[Wave],
     l1_miss: Mapping[str, float],
 ) -> Dram:
-    """Volumes of the sampled waves, scaled to the launch (§4.4.2, §4.5)."""
-    launch, device = groups.launch, groups.device
+    """Volumes of the evaluated waves, scaled to the launch (§4.4.2, §4.5).
+
+    Of a wave and a field, in bytes::
+
+        load  = first reads of the wave      compulsory = loads' footprint - overlap_y - overlap_z
+              + overlap with earlier blocks  overlap_y * layer_miss_y + overlap_z * layer_miss_z
+              + reads that the L2 has lost   capacity
+              + fills of partly written sectors and of evicted stores   store_fill
+        store = stores' footprint            compulsory
+              + stores evicted and written again   capacity
+
+    ``docs/explanation/volumes.md`` derives them; ``docs/explanation/model.md`` has the numbers of
+    a stencil.
+    """
     load: dict[str, dict[str, float]] = {}
     store: dict[str, dict[str, float]] = {}
     diagnostics: dict[str, float] = {}
-    for wave in sampled:
-        share = wave.threads / launch.threads
-        misses = _layer_misses(wave, device)
-        reuse = _Reuse(groups, on_chip, wave)
-        read = {name: _first_reads(part, misses) for name, part in wave.fields.items()}
-        asked = {n: share * on_chip[n].loaded_bytes(l1_miss[n]) for n in wave.fields}
-        again = {n: max(0.0, asked[n] - sum(read[n].values())) for n in wave.fields}
-        missed = reuse.lost_bytes(Direction.LOAD, asked, again)
-        written = {n: share * on_chip[n].store.sectors * device.sector_bytes for n in wave.fields}
-        again = {n: max(0.0, written[n] - p.store) for n, p in wave.fields.items()}
-        evicted = reuse.lost_bytes(Direction.STORE, written, again)
-        for name, part in wave.fields.items():
-            early = evicted[name] if part.store else 0.0
-            if on_chip[name].load.instructions or part.partial or early:
-                parts = {
-                    **read[name],
-                    "capacity": missed[name] if part.load else 0.0,
-                    "store_fill": part.partial + early,
-                }
+    for wave in waves:
+        layer_misses = _layer_misses(wave, groups.device)
+        traffic = _WaveTraffic(groups, on_chip, wave, l1_miss, layer_misses)
+        for name, field in wave.fields.items():
+            if parts := traffic.load_parts(name, field):
                 _accumulate(load.setdefault(name, {}), parts, wave.weight)
-            if part.store:
-                parts = {"compulsory": part.store, "capacity": early}
+            if parts := traffic.store_parts(name, field):
                 _accumulate(store.setdefault(name, {}), parts, wave.weight)
-        diagnostics = {"wave_footprint_bytes": wave.footprint, **_wave_diagnostics(wave, misses)}
+        diagnostics = _wave_diagnostics(wave, layer_misses)
     return Dram(load, store, diagnostics)
 
 
 def _wave_diagnostics(wave: Wave, layer_misses: tuple[float, float]) -> dict[str, float]:
     return {
+        "wave_footprint_bytes": wave.footprint,
         "wave_threads": float(wave.threads),
         "wave_tlb_pages": float(wave.pages),
         "layer_y_bytes": wave.layer_y,
@@ -74,30 +72,49 @@ def _wave_diagnostics(wave: Wave, layer_misses: tuple[float, float]) -> dict[str
     }
 
 
-def _first_reads(part: FieldWave, layer_misses: tuple[float, float]) -> dict[str, float]:
-    """What a wave reads of a field for the first time."""
-    return {
-        "compulsory": part.load - part.overlap_y - part.overlap_z,
-        "overlap_y": part.overlap_y * layer_misses[0],
-        "overlap_z": part.overlap_z * layer_misses[1],
-    }
+class _WaveTraffic:
+    """What one wave moves between L2 and DRAM.
 
-
-@dataclass(frozen=True, slots=True)
-class _Reuse:
-    """What blocks of one wave ask the L2 for more than once.
-
-    They are taken to be in the same iterations of their loops.
+    Blocks of the wave are taken to be in the same iterations of their loops.
     """
 
-    groups: LaunchGroups
-    on_chip: Mapping[str, FieldBlocks]
-    wave: Wave
+    def __init__(
+        self,
+        groups: LaunchGroups,
+        on_chip: Mapping[str, FieldBlocks],
+        wave: Wave,
+        l1_miss: Mapping[str, float],
+        layer_misses: tuple[float, float],
+    ) -> None:
+        self.groups, self.on_chip, self.wave = groups, on_chip, wave
+        fields, share = wave.fields, wave.threads / groups.launch.threads
+        sector = groups.device.sector_bytes
+        self.new = {name: _new_reads(field, layer_misses) for name, field in fields.items()}
+        requested = {n: share * on_chip[n].loaded_bytes(l1_miss[n]) for n in fields}
+        repeated = {n: max(0.0, requested[n] - sum(self.new[n].values())) for n in fields}
+        self.reloaded = self._lost(Direction.LOAD, requested, repeated)
+        written = {n: share * on_chip[n].store.sectors * sector for n in fields}
+        repeated = {n: max(0.0, written[n] - field.store) for n, field in fields.items()}
+        self.evicted_stores = self._lost(Direction.STORE, written, repeated)
 
-    def lost_bytes(
-        self, direction: Direction, asked: Mapping[str, float], again: Mapping[str, float]
+    def load_parts(self, name: str, field: FieldWave) -> dict[str, float]:
+        """DRAM to L2, by cause; empty where nothing of the field is loaded."""
+        evicted = self.evicted_stores[name] if field.store else 0.0
+        if not (self.on_chip[name].load.instructions or field.partial or evicted):
+            return {}
+        capacity = self.reloaded[name] if field.load else 0.0
+        return {**self.new[name], "capacity": capacity, "store_fill": field.partial + evicted}
+
+    def store_parts(self, name: str, field: FieldWave) -> dict[str, float]:
+        """L2 to DRAM, by cause; empty where nothing of the field is stored."""
+        if not field.store:
+            return {}
+        return {"compulsory": field.store, "capacity": self.evicted_stores[name]}
+
+    def _lost(
+        self, direction: Direction, requested: Mapping[str, float], repeated: Mapping[str, float]
     ) -> dict[str, float]:
-        """Of ``again``, by field, what the L2 does not hold any more, out of all that is asked."""
+        """Of ``repeated``, by field, what the L2 does not hold any more, out of all requests."""
         load = direction is Direction.LOAD
         curve = self.groups.device.curves["l2_load" if load else "l2_store"]
         capacity = self.groups.device.l2_effective_bytes
@@ -107,12 +124,12 @@ class _Reuse:
             return curve.miss(curve.oversubscription(footprint, capacity))
 
         within = touched_again(
-            self.groups.fields, self._by_access(direction, asked), self._space_needed, direction
+            self.groups.fields, self._by_access(direction, requested), self._space_needed, direction
         )
-        return lost_bytes(again, unique, miss(self.wave.footprint), miss, within)
+        return lost_bytes(repeated, unique, miss(self.wave.footprint), miss, within)
 
     def _by_access(
-        self, direction: Direction, asked: Mapping[str, float]
+        self, direction: Direction, requested: Mapping[str, float]
     ) -> dict[tuple[int, ...], float]:
         """What reaches the L2 of each group's requests: of all groups of a field the same share."""
         requests: dict[tuple[int, ...], float] = {}
@@ -120,7 +137,7 @@ class _Reuse:
             own = self.on_chip[name].asked
             members = [g.members for g in groups if g.direction is direction]
             whole = sum(own[m] for m in members)
-            requests |= {m: own[m] / whole * asked[name] for m in members if whole}
+            requests |= {m: own[m] / whole * requested[name] for m in members if whole}
         return requests
 
     def _space_needed(self, groups: Sequence[AccessGroup]) -> tuple[float, float]:
@@ -129,6 +146,15 @@ class _Reuse:
         grain = device.dram_granularity
         touched = float(size(to_granules(runs, grain)) * grain)
         return touched, touched
+
+
+def _new_reads(field: FieldWave, layer_misses: tuple[float, float]) -> dict[str, float]:
+    """What a wave reads that no earlier block has read, or that the L2 has lost since."""
+    return {
+        "compulsory": field.load - field.overlap_y - field.overlap_z,
+        "overlap_y": field.overlap_y * layer_misses[0],
+        "overlap_z": field.overlap_z * layer_misses[1],
+    }
 
 
 def _accumulate(into: dict[str, float], parts: Mapping[str, float], weight: float) -> None:

@@ -87,8 +87,8 @@ def estimate_volumes(
     shared = _on_chip(groups, accesses, "shared", shared_passes)
     _on_chip(groups, accesses, "constant", constant_passes)
     l1 = l1_behaviour(groups, on_chip)
-    sampled = with_executed(waves(groups), groups)
-    dram = dram_volumes(groups, on_chip, sampled, l1.miss)
+    evaluated = with_executed(waves(groups), groups)
+    dram = dram_volumes(groups, on_chip, evaluated, l1.miss)
     spills = spill_volumes(groups)
     beside = _beside(groups, spills)
     loaded = _l2_loads(on_chip, l1.miss)
@@ -109,7 +109,7 @@ def estimate_volumes(
         **_counts_on_chip(on_chip),
         "requested_bytes": sum(requested.values()),
         "streamed_share": _streamed_share(on_chip),
-        "l2_duplicated_bytes": duplicated_bytes(groups, on_chip, sampled),
+        "l2_duplicated_bytes": duplicated_bytes(groups, on_chip, evaluated),
         **dram.diagnostics,
     }
     together = [g.members for own in groups.fields.values() for g in own]

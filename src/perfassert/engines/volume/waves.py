@@ -1,4 +1,6 @@
-"""DRAM volumes: footprint of a wave and its reuse of earlier threads' data (Warpspeed §4.4).
+"""What a wave of blocks touches, and what of it blocks before it have touched (Warpspeed §4.4).
+
+``dram.py`` turns this into DRAM volumes.
 
 A *wave* is the run of consecutive blocks, in launch order, that are resident at a time. What it
 shares with threads before it is found in two thread sets, as in the paper's figure 10:
@@ -87,7 +89,10 @@ class FieldWave:
 
 @dataclass(frozen=True, slots=True)
 class Wave:
-    """One wave: its share of the launch, blocks, fields, and the volumes of its layers in bytes."""
+    """One wave of blocks; ``weight``: how many waves of the launch it represents.
+
+    ``layer_y``, ``layer_z``: bytes of the layers before it.
+    """
 
     threads: int
     weight: float

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from perfassert.lab.validation.run import MetricResult, Validation
 from perfassert.lab.validation.statistics import Vector, percentage_errors
-from perfassert.predictor.errors import METRICS, RANKING, PredictionKind
+from perfassert.predictor.errors import RANKING, WITH_ERROR_BAND, PredictionKind
 from perfassert.quantity import round_significant
 
 Mask = npt.NDArray[np.bool_]
@@ -50,7 +50,7 @@ def bands(validations: Sequence[Validation]) -> tuple[Band, ...]:
 
     def place(band: Band) -> tuple[int, str, str, str, str]:
         kind = band.kind
-        return METRICS.index(band.metric), kind.arch, kind.way, kind.limiter, band.suite
+        return WITH_ERROR_BAND.index(band.metric), kind.arch, kind.way, kind.limiter, band.suite
 
     return tuple(sorted(unsorted, key=place))
 
@@ -78,7 +78,7 @@ fitted = {str(b.fitted).lower()}
 def _bands(validation: Validation) -> Iterator[Band]:
     suite = validation.suite.path.stem
     for result in validation.metrics:
-        if result.spec.name not in METRICS or result.spec.name in _FACTS:
+        if result.spec.name not in WITH_ERROR_BAND or result.spec.name in _FACTS:
             continue
         errors = percentage_errors(result.measured, result.predicted)
         for kind in dict.fromkeys(k for k in result.kinds if k is not None):
