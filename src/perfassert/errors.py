@@ -185,6 +185,20 @@ class LaunchError(PerfAssertError):
     """
 
 
+class UnreadOverride(LaunchError, KernelError):
+    """Something that is given for a kernel and that nothing in it reads.
+
+    An assumed value, a trip count or a constant. A :class:`LaunchError`; it was a
+    :class:`KernelError` in version 0.2.
+
+    Example:
+        >>> import perfassert as pa
+        >>> from perfassert.errors import UnreadOverride
+        >>> issubclass(UnreadOverride, pa.LaunchError)
+        True
+    """
+
+
 class MissingArgument(LaunchError):
     """A launch lacks an argument that its kernel needs.
 

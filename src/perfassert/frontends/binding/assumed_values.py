@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-from perfassert.errors import AddressExpressionError, KernelError, close_matches
+from perfassert.errors import AddressExpressionError, UnreadOverride, close_matches
 from perfassert.kernel.expression import (
     BLOCK,
     DIMENSIONS,
@@ -26,7 +26,7 @@ def read_assumed_values(assume: Mapping[str, str], program: Program) -> dict[Nam
     """The assumed value of each load that has one, by the name of its unknown.
 
     A key is the parameter that is loaded from, or ``"file:line"`` of the load. Raises
-    :class:`KernelError` for a key that names no load.
+    :class:`UnreadOverride` for a key that names no load.
     """
     if not assume:
         return {}
@@ -35,12 +35,30 @@ def read_assumed_values(assume: Mapping[str, str], program: Program) -> dict[Nam
     for key, text in assume.items():
         if key not in loads:
             hint = close_matches(key, loads) or f"; it loads from {', '.join(loads) or 'nothing'}"
-            raise KernelError(f"assume: no load has the name {key!r}{hint}")
+            raise UnreadOverride(f"assume: no load has the name {key!r}{hint}")
         value = _Values(key, text, program).value()
         for load in loads[key]:
             for word in range(8):
                 values[f"load {load.index}.{word}"] = value
     return values
+
+
+def check_assumed_values(
+    assume: Mapping[str, str], program: Program, known: Collection[Name]
+) -> None:
+    """Raises :class:`UnreadOverride` for an assumed value that decides about nothing.
+
+    ``known``: the names of unknowns that addresses, trip counts and guards were bound with.
+    """
+    loads = _loads(program) if assume else {}
+    for key in assume:
+        names = {f"load {load.index}.{word}" for load in loads[key] for word in range(8)}
+        if names.isdisjoint(known):
+            raise UnreadOverride(
+                f"assume: no address, trip count or branch takes what is loaded from {key!r} as an "
+                "integer, so nothing can be assumed of it; leave it out, or give the launch its "
+                "content, pa.Buffer(data=...)"
+            )
 
 
 def assumed_value_texts(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perfassert.errors import KernelError, LaunchError, close_matches
+from perfassert.errors import LaunchError, UnreadOverride, close_matches
 from perfassert.frontends.binding.arguments import Arguments
 from perfassert.frontends.binding.stand_ins import (
     ANYTHING,
@@ -91,6 +91,7 @@ class Binder:
         self.arguments = arguments
         self.trip_counts = dict(trip_counts)
         self.assumed_values = assumed_values
+        self.assumed_and_read: set[Name] = set()
         self.names: dict[Name, int] = dict(
             zip(DIMENSIONS, (*launch.block, *launch.grid), strict=True)
         )
@@ -175,6 +176,7 @@ class Binder:
         if atom.function == "data":
             assumed = self.assumed_values.get(atom.name)
             if assumed is not None:
+                self.assumed_and_read.add(atom.name)
                 return self.form(assumed)
             depends = dependence(self.program, atom)
             known = self.spread.get(atom.name)
@@ -482,13 +484,13 @@ def _trip_count_reason(reason: str, counted: LoopTrips | None) -> str:
 
 
 def check_trip_counts(program: Program, trip_counts: Mapping[str, int]) -> None:
-    """Raises :class:`KernelError` for a key that names no loop of the program."""
+    """Raises :class:`UnreadOverride` for a key that names no loop of the program."""
     known = {key for loop in program.loops for key in _keys(loop)}
     for key in trip_counts:
         if key not in known:
             shown = sorted({loop.name for loop in program.loops if loop.name})
             near = close_matches(key, shown) or f"; its loops: {', '.join(shown) or 'none'}"
-            raise KernelError(f"trip_counts[{key!r}] names no loop{near}")
+            raise UnreadOverride(f"trip_counts[{key!r}] names no loop{near}")
 
 
 def _probe_places(low: int, high: int, count: int) -> IntArray:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from perfassert.errors import KernelError, close_matches
+from perfassert.errors import KernelError, UnreadOverride, close_matches
 from perfassert.frontends.binding.encoding import Misfit, encode, flat, pack
 from perfassert.frontends.toolchain.binary import Binary, Unset
 from perfassert.frontends.toolchain.names import demangle
@@ -21,7 +21,8 @@ _WORD, _LARGEST = 4, 8  # bytes of a number
 def with_constants(binary: Binary, values: Mapping[str, Any]) -> Binary:
     """The binary as if its file had held these values.
 
-    Raises :class:`KernelError` for a name that is no symbol, and for a value that does not fit.
+    Raises :class:`UnreadOverride` for a name that is no symbol, and :class:`KernelError` for a
+    value that does not fit.
     """
     if not values:
         return binary
@@ -79,7 +80,7 @@ def _symbol(binary: Binary, name: str) -> Unset:
         return symbol
     shown = sorted({demangle(u.name) for u in symbols})
     listed = f"; the __constant__ symbols of the binary: {', '.join(shown) or 'none'}"
-    raise KernelError(f"constants: no symbol {name!r}{close_matches(name, shown) or listed}")
+    raise UnreadOverride(f"constants: no symbol {name!r}{close_matches(name, shown) or listed}")
 
 
 def _parts(name: str, symbol: Unset, value: Any) -> Iterator[tuple[int, bytes]]:

@@ -22,7 +22,11 @@ from perfassert.errors import (
 )
 from perfassert.frontends.analysis.describe import describe
 from perfassert.frontends.binding.arguments import Arguments
-from perfassert.frontends.binding.assumed_values import assumed_value_texts, read_assumed_values
+from perfassert.frontends.binding.assumed_values import (
+    assumed_value_texts,
+    check_assumed_values,
+    read_assumed_values,
+)
 from perfassert.frontends.binding.binder import (
     Binder,
     check_trip_counts,
@@ -342,6 +346,9 @@ class Hints:
                 return self.bind(binary, launch, warp_size, corrected, rare)
             if disagreement:
                 binder.assume(disagreement, stands_for=DISAGREEMENT)
+        elif not rare:
+            read = binder.assumed_and_read
+            check_assumed_values(self.assume, program, read)
         aligned = {n: b.alignment for n, b in arguments.buffers.items()}
         names = dict.fromkeys(a.field for a in bound)
         kernel = BoundKernel(
