@@ -17,7 +17,6 @@ import perfassert as pa
 from perfassert.baseline import files as baselines
 from perfassert.baseline.entry import BaselineKey
 from perfassert.comparison.read import read as read_report
-from perfassert.confined import FOLDER, is_source, reaches_outside
 from perfassert.errors import (
     BaselineError,
     DeviceFileError,
@@ -31,6 +30,7 @@ from perfassert.frontends.toolchain.build import build, prepare
 from perfassert.frontends.toolchain.options import check_of_file
 from perfassert.perf_toml.read import read_perf_file
 from perfassert.report.advice import _Texts
+from perfassert.system.confined import FOLDER, is_source, reaches_outside
 
 ROOT = Path(__file__).parents[1]
 SECRET = "TOKEN=hunter2"
@@ -305,7 +305,6 @@ OPENED_ELSEWHERE = {
     "cli/record.py": "named on the command line",
     "comparison/github.py": "named by GitHub",
     "comparison/read.py": "named on the command line",
-    "confined.py": "this is the function",
     "frontends/cuda/inventory.py": "what a tool has written",
     "frontends/machine/opcodes.py": "our own",
     "frontends/generators/cute.py": "what a compiler has written",
@@ -324,8 +323,8 @@ OPENED_ELSEWHERE = {
     "hardware/shipped.py": "checked where a path is named, in load.py",
     "report/files.py": "written, not read",
     "report/page.py": "our own",
-    "sandbox.py": "the folders of the rules that it sets",
-    "sensitivity/examples.py": "our own",
+    "system/confined.py": "this is the function",
+    "system/sandbox.py": "the folders of the rules that it sets",
 }
 
 

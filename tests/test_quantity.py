@@ -124,10 +124,10 @@ class TestNumbersOfUsers:
     @pytest.mark.parametrize(
         ("value", "wanted"),
         [
-            (True, "a whole number, not True"), ("3", "a whole number, not '3'"),
-            (2.0, "a whole number, not 2.0"), (0, "at least 1, not 0"), (None, "a whole number"),
-            (2**63, "at most 9223372036854775807"), (np.float32(2), "a whole number"),
-            (np.bool_(True), "a whole number"), (np.array([1, 2]), "a whole number"),
+            (True, "an integer, not True"), ("3", "an integer, not '3'"),
+            (2.0, "an integer, not 2.0"), (0, "at least 1, not 0"), (None, "an integer"),
+            (2**63, "at most 9223372036854775807"), (np.float32(2), "an integer"),
+            (np.bool_(True), "an integer"), (np.array([1, 2]), "an integer"),
         ],
     )  # fmt: skip
     def test_no_integers(self, value, wanted):

@@ -11,7 +11,7 @@ from perfassert.errors import PerfAssertError
 from perfassert.frontends.toolchain import tools
 from perfassert.frontends.toolchain.binary import Source
 from perfassert.frontends.toolchain.build import build
-from perfassert.processes import MODES, SANDBOX, ProcessLimits, mechanisms, mode, run_process
+from perfassert.system.processes import MODES, SANDBOX, ProcessLimits, mechanisms, mode, run_process
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="the launcher is for Linux")
 alone = pytest.mark.skipif(len(mechanisms()) < 2, reason="this kernel offers no sandbox")

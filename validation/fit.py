@@ -26,7 +26,7 @@ from perfassert.lab.validation.data import DataRow, read_rows
 from perfassert.lab.validation.halves import rows_to_fit
 from perfassert.lab.validation.read import read_suite
 from perfassert.lab.validation.run import validate
-from perfassert.process_pool import process_pool
+from perfassert.system.process_pool import process_pool
 
 STEPS = (0.2, 0.1, 0.05, 0.02)
 SOURCE = "validation-fit"

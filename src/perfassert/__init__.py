@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from perfassert.comparison.what_if import whatif as whatif
     from perfassert.engines.pipeline.results import Simulation as Simulation
     from perfassert.engines.pipeline.simulate import simulate as simulate
     from perfassert.errors import AddressExpressionError as AddressExpressionError
@@ -72,7 +73,6 @@ if TYPE_CHECKING:
     from perfassert.ranking.autotune import rank_autotune as rank_autotune
     from perfassert.ranking.ranking import Ranking as Ranking
     from perfassert.ranking.ranking import rank as rank
-    from perfassert.what_if import whatif as whatif
 
     __version__: str
 
@@ -112,7 +112,7 @@ _HOMES = {
     "quantity": ("Quantity",),
     "ranking.autotune": ("AutotuneRanking", "rank_autotune"),
     "ranking.ranking": ("Ranking", "rank"),
-    "what_if": ("whatif",),
+    "comparison.what_if": ("whatif",),
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = sorted(_HOME_OF)

@@ -26,7 +26,7 @@ GRANULARITIES = ("thread", "update", "warp", "block")
 
 
 def _unit_table() -> dict[str, tuple[int, int, str]]:
-    """Unit → factor, divisor, base unit: whole numbers, so that 81 us is 81e-6 to the last bit."""
+    """Unit → factor, divisor, base unit: integers, so that 81 us is 81e-6 to the last bit."""
     table = {"": (1, 1, ""), "cycle": (1, 1, ""), "cycles": (1, 1, ""), "%": (1, 100, "")}
     table |= {f"{p}s": (1, divisor, "s") for p, divisor in _SMALL.items()}
     for prefix, factor in (_DECIMAL | _BINARY).items():
@@ -55,7 +55,7 @@ def to_integer(
     number = _as_integer(value)
     if number is not None and (minimum is None or number >= minimum) and number <= maximum:
         return number
-    wanted = "a whole number"
+    wanted = "an integer"
     if number is not None:
         wanted = f"at most {maximum}" if number > maximum else f"at least {minimum}"
     raise error(f"{what} must be {wanted}, not {in_short(value)}")
@@ -95,7 +95,7 @@ def to_integers(
     except TypeError:
         items = None
     if items is None:
-        raise error(f"{what} must be whole numbers, not {in_short(value)}")
+        raise error(f"{what} must be integers, not {in_short(value)}")
     if len(items) > _MANY:
         raise error(f"{what} must be at most {_MANY} numbers")
     return tuple(to_integer(item, what, error, minimum, maximum) for item in items)

@@ -15,7 +15,7 @@ from perfassert.kernel.affine import Affine, AffineCall, Quotient, below_zero
 from perfassert.kernel.bound import BoundAccess
 from perfassert.kernel.description import BoundKernel, CompiledKernel
 from perfassert.kernel.names import LoopCounter
-from perfassert.toml_tables import loads
+from perfassert.toml.tables import loads
 
 HERE = Path(__file__).parent
 LISTINGS = HERE.parent / "frontends" / "fixtures"

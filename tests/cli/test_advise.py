@@ -139,7 +139,7 @@ class TestErrors:
         [
             (["--kernel", "no-such"], "no kernel 'no-such'"),
             (["--device", "b100x"], "b100x"),
-            (["--grid", "a"], "no whole number"),
+            (["--grid", "a"], "not an integer"),
             (["--samples", "none.csv"], "none.csv: cannot be read"),
             (["--samples", str(SOURCE)], "not a source page of Nsight Compute"),
         ],

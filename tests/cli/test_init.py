@@ -10,7 +10,7 @@ import perfassert as pa
 from perfassert.cli.main import main
 from perfassert.errors import PerfFileError
 from perfassert.frontends.toolchain import tools
-from perfassert.toml_tables import read_toml
+from perfassert.toml.tables import read_toml
 
 KERNELS = """
 struct Configuration { int a; float c[4]; };

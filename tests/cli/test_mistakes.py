@@ -41,7 +41,7 @@ def test_init_names_a_missing_file_first(capsys, tmp_path):
 
 def test_an_extent_that_is_none_is_quoted(capsys, source):
     grid = ("--device", "a100", "--grid", "64,y", "--block", "32")
-    assert said(capsys, "predict", source, *grid) == "perfassert: --grid: 'y' is no whole number"
+    assert said(capsys, "predict", source, *grid) == "perfassert: --grid: 'y' is not an integer"
 
 
 def test_a_missing_argument_is_asked_for_as_an_option(capsys, source):

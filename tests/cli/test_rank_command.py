@@ -111,7 +111,7 @@ def test_curve_without_matplotlib(source, monkeypatch):
     [
         (["--blocks", "16,2,8; 16,2,8"], "block 16×2×8 occurs twice"),
         (["--blocks", " ; "], "no block to rank"),
-        (["--blocks", "16,a"], "--blocks: 'a' is no whole number"),
+        (["--blocks", "16,a"], "--blocks: 'a' is not an integer"),
         (["--blocks", "16,0"], "at least 1"),
         (["--blocks", "16,2,128"], "block 16×2×128: "),
         (["--all-blocks", "100"], "100 is no power of two"),
@@ -158,7 +158,7 @@ def test_many_launches_are_predicted_by_several_processes(source, monkeypatch, c
 
     assert rank(source, "--all-blocks", "64") == 0
     alone = capsys.readouterr().out
-    monkeypatch.setattr("perfassert.process_pool.process_pool", pool)
+    monkeypatch.setattr("perfassert.system.process_pool.process_pool", pool)
     monkeypatch.setattr(command, "_PATIENCE", 0.0)
     for jobs in "12":
         assert rank(source, "--all-blocks", "64", "--jobs", jobs) == 0

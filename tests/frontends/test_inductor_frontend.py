@@ -98,7 +98,7 @@ def test_what_tuning_found_goes_first(written):
     assert len(relu.candidates) == 3
     assert softmax.chosen is None
     (folder / "cbrownfoxbiasandrelu.best_config").write_text('{"XBLOCK": -1}')
-    with pytest.raises(pa.KernelSourceError, match=r"best_config: .* whole numbers above 0"):
+    with pytest.raises(pa.KernelSourceError, match=r"best_config: .* integers above 0"):
         pa.from_inductor(path)
 
 

@@ -131,7 +131,7 @@ def test_points_that_one_thread_makes(ps, fold):
 def test_folds_that_are_none(ps, create, fold):
     src, dst = ps.fields("src, dst: float32[66,66,66]", layout="fzyx")
     step = ps.Assignment(dst[0, 0, 0], src[1, 0, 0])
-    with pytest.raises(pa.KernelSourceError, match="whole numbers above 0"):
+    with pytest.raises(pa.KernelSourceError, match="integers above 0"):
         pa.from_pystencils(step, fold=fold)
     with pytest.raises(pa.KernelSourceError, match="generated code makes one point per thread"):
         pa.from_pystencils(create([step]), fold=(2,))

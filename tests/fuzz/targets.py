@@ -35,7 +35,6 @@ from perfassert.baseline import tolerance
 from perfassert.baseline.text import format_file, parse_file, remarks_of
 from perfassert.cli.values import values
 from perfassert.comparison import limits, read
-from perfassert.confined import included_names, reaches_outside
 from perfassert.errors import KernelError
 from perfassert.expect.condition import parse_condition
 from perfassert.expect.metrics import metric
@@ -56,6 +55,7 @@ from perfassert.lab.validation.read import read_suite
 from perfassert.perf_toml.launches import launches
 from perfassert.perf_toml.read import read_perf_file
 from perfassert.quantity import parse_quantity
+from perfassert.system.confined import included_names, reaches_outside
 
 NUMBERS = ["0", "1", "-1", "0x7fffffff", "2**63", "1e999", "nan", "inf", "9" * 400, "1_000", "٣"]
 SIGNS = [*"()[]{}<>=!+-*/%,.;:@#$&|^~\"'\\ \t\r\n\0`?_", "//", "**", "<<", ">>", "==", "\u202e"]
@@ -215,7 +215,7 @@ def _commands(path: Path) -> object:
 TARGETS: dict[str, Target] = {
     "addresses": of_text(_access, ["a[y, x]", "a[y + 1, 2 * (x - 3)]", "a[i[x], x % 8 // 2]"],
                          "a i x y z threadIdx.x blockIdx.y blockDim"),
-    "whole numbers": of_text(_integer, ["n // 16 + 3", "-(n * m) % 7", "-7 // 2"], "n m"),
+    "integers": of_text(_integer, ["n // 16 + 3", "-(n * m) % 7", "-7 // 2"], "n m"),
     "conditions": of_text(_condition, ["< 1 ms", "8 B/thread ± 1 %", "== 4 B/update", "dram | l2",
                                        "1 us .. 2 us", ">= 50 %"], "us B/thread % or ±"),
     "quantities": of_text(parse_quantity, ["3 us", "1.5 GB/s", "8 B/thread"], "us GB/s B/update"),

@@ -202,7 +202,7 @@ def test_what_refers_follows(file):
         ("[values]", '[operations.ray]\ncompletion="l2_latency"\n[values]', "ray.issue: missing"),
         ('name = "SLIM"', "", "name: missing"),
         ("schema = 1", "", "schema: missing"),
-        ("value = 5,", "value = 0.0001,", "l2_bytes.value: must be a whole number"),
+        ("value = 5,", "value = 0.0001,", "l2_bytes.value: must be an integer"),
     ],
 )  # fmt: skip
 def test_broken_files(file, good, bad, reason):

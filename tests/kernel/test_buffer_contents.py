@@ -59,7 +59,7 @@ def test_names_are_arguments_of_the_launch():
     [
         ("randon(0, 3)", "did you mean 'random'"),
         ("random(3, 3)", "low < high"),
-        ("random(0, __import__('os'))", "only whole numbers"),
+        ("random(0, __import__('os'))", "only integers"),
         ("random(0", "no generator"),
         ("sorted permutation", "only random"),
         ("arange % 0", "at least 1"),
@@ -67,8 +67,8 @@ def test_names_are_arguments_of_the_launch():
         ("constant x.", "no number"),
         ("random(0, 2)(1)", "cannot be read"),
         ("random(0, n // m)", "n // m divides by zero"),
-        ("permutation(seed=-1)", "seed must be a whole number"),
-        ("permutation(seed='a')", "seed must be a whole number"),
+        ("permutation(seed=-1)", "seed must be an integer"),
+        ("permutation(seed='a')", "seed must be an integer"),
     ],
 )
 def test_what_is_no_generator_is_refused(fill, said):
@@ -146,9 +146,9 @@ def test_a_matrix_that_is_not_whole_is_refused(tmp_path, kind, body, said):
     ("given", "said"),
     [
         ({"alignment": 0}, "alignment must be at least 1"),
-        ({"alignment": 1.5}, "alignment must be a whole number"),
+        ({"alignment": 1.5}, "alignment must be an integer"),
         ({"offset": -4}, "offset must be at least 0"),
-        ({"offset": "4"}, "offset must be a whole number"),
+        ({"offset": "4"}, "offset must be an integer"),
         ({"fill": "permutation", "seed": -1}, "seed must be at least 0"),
         ({"fill": 5}, "fill is a text"),
         ({"alias": 0}, "alias is a text"),

@@ -33,7 +33,7 @@ def test_what_two_updates_load_is_loaded_once_however_it_is_written():
     ("load", "fold", "message"),
     [
         ("a[threadIdx.x]", (2, 1, 1), r"loads\[0\]: folding needs x, y and z instead of thr"),
-        ("a[x]", (0, 1, 1), "folding must be three whole numbers"),
+        ("a[x]", (0, 1, 1), "folding must be three integers"),
         ("a[x + n]", (2, 1, 1), r"loads\[0\]: unknown name 'n'"),
     ],
 )  # fmt: skip

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy
 import pytest
 
-from perfassert.toml_tables import loads
+from perfassert.toml.tables import loads
 
 ROOT = Path(__file__).parents[2]
 WITHOUT = {

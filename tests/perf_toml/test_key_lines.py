@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perfassert.perf_toml.lines import key_lines
-from perfassert.toml_tables import loads
+from perfassert.toml.tables import loads
 
 TEXT = '''# a comment = 1
 devices = [ # one

@@ -109,7 +109,7 @@ def test_choosing(entries):
     [
         ("schema = 1", "schema = 2", "launches.toml:2: schema: must be 1"),
         ("schema = 1", "", "schema: must be 1"),
-        ("count = 2", "count = 0", "launch[1].count: must be a whole number above 0"),
+        ("count = 2", "count = 0", "launch[1].count: must be an integer above 0"),
         ('kernel = "saxpy"', 'kernel = "saxpi"', "no kernel 'saxpi'; did you mean 'saxpy'"),
         ('cubin = "saxpy.sass"', 'cubin = "no.sass"', "kernels.saxpy.cubin: there is no file"),
         ("launches.npz:indices", "launches.npz:none", "indices; name one behind"),

@@ -268,7 +268,7 @@ WRONG = {
         "5: test[0].launch.domain: does not go with grid; give one of them",
     ),
     "extent": (TEST.replace("256", "0"), "5: test[0].launch: block must be at least 1, not 0"),
-    "not whole": (TEST.replace("256", "2.5"), "5: test[0].launch.block: must be a whole number or"),
+    "not whole": (TEST.replace("256", "2.5"), "5: test[0].launch.block: must be an integer or"),
     "expression": (
         TEST.replace("256", "\"__import__('os').getpid()\""),
         "5: test[0].launch.block: \"__import__('os').getpid()\": ",
@@ -431,7 +431,7 @@ WRONG_CONTENTS = {
     '{ shape = 4, fill = "csr_rows(nnz_per_row=2, skew=\'band\')" }': ".fill: generator "
     "\"csr_rows(nnz_per_row=2, skew='band')\": write csr_rows(",
     '{ shape = 4, fill = "arange", dtype = "int33" }': ".fill: 'int33' is no type that numpy knows",
-    '{ shape = 4, fill = "arange", seed = 1.5 }': ".seed: must be a whole number or an expression",
+    '{ shape = 4, fill = "arange", seed = 1.5 }': ".seed: must be an integer or an expression",
     '{ shape = 4, fill = "arange", seed = -1 }': ".seed: must be at least 0, not -1",
     '{ shape = 4, seed = 1 }': ".seed: goes with fill, and there is none",
     '{ shape = 4, fill = "arange", data = "a.npy" }': ".fill: does not go with data; give one",
@@ -444,7 +444,7 @@ WRONG_CONTENTS = {
     '{ data = "data/a.npy", shape = 5 }': ".data: data of shape (6,) does not fit a Buffer of (5,)",
     '{ data = "data/a.npy", dtype = "int33" }': ".data: 'int33' is no type that numpy knows",
     '{ shape = 4, alignment = 0 }': ".alignment: must be at least 1, not 0",
-    '{ shape = 4, offset = [1] }': ".offset: must be a whole number or an expression, not [1]",
+    '{ shape = 4, offset = [1] }': ".offset: must be an integer or an expression, not [1]",
     '{ shape = -1 }': ": a Buffer's shape must be at least 0",
     '{ alias = "kk" }': ".alias: there is no argument 'kk'; did you mean 'k'?",
     '{ alias = "n" }': ".alias: 'n' is 7, no buffer",

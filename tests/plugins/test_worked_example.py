@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from perfassert.toml_tables import loads
+from perfassert.toml.tables import loads
 
 EXAMPLE = Path(__file__).parents[2] / "examples/plugin"
 PERFASSERT = [sys.executable, "-c", "from perfassert.cli.main import run; run()"]

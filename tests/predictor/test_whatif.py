@@ -136,7 +136,7 @@ def test_the_table_has_what_differs(before):
         ({"latency": 2.0}, "latency must map classes to factors, not 2.0"),
         ({"latency": {"sharde": 2.0}}, "no operation class 'sharde'; did you mean 'shared'"),
         ({"latency": {"dram": "x"}}, "dram: a factor above 0"),
-        ({"registers": "x"}, "registers must be a whole number"),
+        ({"registers": "x"}, "registers must be an integer"),
     ],
 )
 def test_mistakes(before, changes, message):

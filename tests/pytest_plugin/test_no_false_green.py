@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from perfassert.cli.main import main
-from perfassert.confined import FOLDER
+from perfassert.system.confined import FOLDER
 
 KERNEL = """
 import os

@@ -15,7 +15,7 @@ import perfassert as pa
 from perfassert.cli.main import main
 from perfassert.cli.schema import NAMES
 from perfassert.schemas.catalogue import schema, schema_file_name, to_json
-from perfassert.toml_tables import loads
+from perfassert.toml.tables import loads
 
 ROOT = Path(__file__).parents[2]
 FILES = [

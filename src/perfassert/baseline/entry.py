@@ -73,7 +73,7 @@ def entry_of(p: Prediction) -> dict[str, Any]:
 
 
 def number(value: float) -> int | float:
-    """A whole number where it is one, so that the file shows it as such."""
+    """An integer where it is one, so that the file shows it as such."""
     plain = float(value)
     return int(plain) if plain.is_integer() and abs(plain) < 1e15 else plain
 

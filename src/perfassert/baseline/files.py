@@ -15,8 +15,8 @@ from types import ModuleType
 
 from perfassert.baseline.entry import BaselineKey, Entry
 from perfassert.baseline.text import format_file, parse_file, remarks_of
-from perfassert.confined import outside, read_bytes
 from perfassert.errors import BaselineError
+from perfassert.system.confined import outside, read_bytes
 
 fcntl: ModuleType | None
 try:

@@ -32,8 +32,8 @@ from perfassert.expect.metrics import METRICS, Kind
 from perfassert.prediction.prediction import FORMER_CONFIDENCES, LIMITERS
 from perfassert.quantity import format_quantity
 from perfassert.report.tables import percent
-from perfassert.toml_tables import TOMLDecodeError, loads
-from perfassert.toml_text import format_key, format_value
+from perfassert.toml.tables import TOMLDecodeError, loads
+from perfassert.toml.text import format_key, format_value
 from perfassert.version import MODEL_VERSION
 
 FORMAT = 1
@@ -239,7 +239,7 @@ class _File:
             wanted = "" if isinstance(value, str) else "must be a string"
         elif name in EXTENTS:
             whole = isinstance(value, tuple) and len(value) == 3 and all(map(_is_whole, value))
-            wanted = "" if whole else "must be three whole numbers"
+            wanted = "" if whole else "must be three integers"
         else:
             self.check_name(key, path)
             wanted = "" if _is_amount(value) else "must be a number that is not negative"

@@ -136,7 +136,7 @@ def _cache() -> Check:
 
 def _sandbox() -> Check:
     """Never missing: without one, tools run with limits and a scrubbed environment."""
-    from perfassert.processes import SANDBOX, mechanisms, mode
+    from perfassert.system.processes import SANDBOX, mechanisms, mode
 
     if mode() == "off":
         return Check("sandbox", True, f"off ({SANDBOX})")

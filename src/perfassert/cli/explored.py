@@ -27,7 +27,7 @@ from perfassert.kernel.folding import fold_kernel
 from perfassert.kernel.integers import evaluate_integer
 from perfassert.kernel.launch import Launch, extent
 from perfassert.prediction.prediction import Prediction
-from perfassert.toml_text import format_string, format_value
+from perfassert.toml.text import format_string, format_value
 
 Data = Mapping[str, Any]
 Extent = tuple[int, int, int]

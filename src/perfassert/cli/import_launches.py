@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from perfassert.cli.command import add_command
 from perfassert.cli.sources import add_compilation, compilation_of
 from perfassert.errors import RecordError, UnknownDevice
-from perfassert.toml_text import format_value
+from perfassert.toml.text import format_value
 
 if TYPE_CHECKING:
     from perfassert.frontends.profiles.launch import LaunchProfile

@@ -16,7 +16,7 @@ from perfassert.cli.command import add_command
 from perfassert.cli.sources import add_compilation, compilation_of
 from perfassert.cli.terminal import progress
 from perfassert.errors import KernelSourceError, LaunchError, PerfFileError, printable
-from perfassert.toml_text import format_string, format_value
+from perfassert.toml.text import format_string, format_value
 
 if TYPE_CHECKING:
     from perfassert.frontends.cuda.inventory import KernelInfo
@@ -172,7 +172,7 @@ def _is_structure(parameter: Any) -> bool:
 
 
 def _start(parameter: Any) -> int | float:
-    """A length is the most likely whole number."""
+    """A length is the most likely integer."""
     if parameter.dtype in _REAL:
         return 1.0
     return 1 if parameter.size == 1 else _DOMAIN

@@ -122,7 +122,7 @@ class _Tried:
 
 def _predict_all(options: argparse.Namespace, blocks: Sequence[Block], bar: Bar) -> list[_Tried]:
     """One by one at first, the rest on all cores if there is much left."""
-    from perfassert.process_pool import process_pool
+    from perfassert.system.process_pool import process_pool
 
     one = _predictor(options)
     tried: list[_Tried] = []

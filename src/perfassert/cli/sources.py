@@ -167,7 +167,7 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _whole(text: str, option: str) -> int:
-    wrong = LaunchError(f"{option}: {text!r} is no whole number")
+    wrong = LaunchError(f"{option}: {text!r} is not an integer")
     try:
         number = value(text, option)
     except LaunchError:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from perfassert.lab.validation.record import RowRecord
     from perfassert.lab.validation.run import Validation
     from perfassert.lab.validation.suite import Suite
-    from perfassert.process_pool import Submitter
+    from perfassert.system.process_pool import Submitter
 
 OK, FAILED = 0, 1
 
@@ -216,7 +216,7 @@ def _limit(text: str, suite: Suite) -> tuple[str, float]:
 def _executor(options: argparse.Namespace) -> Iterator[Submitter | None]:
     from importlib import import_module
 
-    from perfassert.process_pool import process_pool
+    from perfassert.system.process_pool import process_pool
 
     if not options.dask:
         with process_pool(options.jobs) as pool:

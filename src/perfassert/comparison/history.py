@@ -15,7 +15,7 @@ from perfassert.baseline.files import FOLDER, alternative
 from perfassert.baseline.text import parse_file
 from perfassert.comparison.revisions import check_revision, git_bytes, git_text
 from perfassert.errors import BaselineError
-from perfassert.process_pool import Progress
+from perfassert.system.process_pool import Progress
 
 _FORMAT = "--format=%x00%H%x00%aI%x00%an%x00%s%x00"  # no name or subject can have a NUL
 _COMMIT = re.compile(r"\0([^\0]+)\0([^\0]*)\0([^\0]*)\0([^\0]*)\0([^\0]*)")

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from perfassert.comparison.line_changes import LineCosts, costs_of
-from perfassert.confined import read_bytes
 from perfassert.errors import PerfAssertError, ReportError
 from perfassert.prediction.prediction import Prediction
 from perfassert.report.document import FORMAT, SCHEMA
 from perfassert.report.sources import costliest
+from perfassert.system.confined import read_bytes
 
 _LONGEST = 300  # characters of a message that say why a test failed
 

@@ -13,7 +13,7 @@ from perfassert.comparison.revisions import Checkout
 from perfassert.errors import KernelSourceError, ToolchainMissing
 from perfassert.frontends.cuda.inventory import kernels
 from perfassert.frontends.toolchain.containers import holds_code
-from perfassert.process_pool import Progress, map_in_threads
+from perfassert.system.process_pool import Progress, map_in_threads
 
 _BUILT = (".cubin", ".fatbin", ".o", ".obj", ".a", ".so", ".lib", ".dll")
 _SOURCES = (".cu", ".ptx")

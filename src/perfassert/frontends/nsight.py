@@ -16,9 +16,9 @@ from itertools import pairwise
 from math import isfinite
 from os import PathLike
 
-from perfassert.confined import read_bytes
 from perfassert.errors import SamplesError, check_kind, close_matches
 from perfassert.kernel.samples import Count, Samples
+from perfassert.system.confined import read_bytes
 
 COMMAND = "ncu --import REPORT --page source --print-source sass --csv"
 

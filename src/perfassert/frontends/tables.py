@@ -1,6 +1,6 @@
 """Kernels and launches as tables of a TOML file describe them: the reading, by type.
 
-Whole numbers may be expressions, ``"n // 16"``; what they may name is up to the kind of file.
+Integers may be expressions, ``"n // 16"``; what they may name is up to the kind of file.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, Union
 
 from perfassert.kernel.integers import integer_names
-from perfassert.toml_tables import TableReader
+from perfassert.toml.tables import TableReader
 
 IntegerOrText = Union[int, str]
-"""A whole number, or an expression such as ``"n // block_size_x"``."""
+"""An integer, or an expression such as ``"n // block_size_x"``."""
 ACCESSES = ("name", "fields", "loads", "stores", "flops", "dtype", "registers", "shared_bytes",
             "updates_per_thread", "ilp", "assume")  # fmt: skip
 FIELD = ("name", "dtype", "shape", "halo", "pitch", "alignment", "offset")
@@ -37,9 +37,9 @@ class KernelTableReader(TableReader):
         self.known_names: Collection[str] = ()
 
     def expression(self, key: str, value: Any) -> IntegerOrText:
-        """A whole number or an expression; its names are noted."""
+        """An integer or an expression; its names are noted."""
         if isinstance(value, bool) or not isinstance(value, (int, str)):
-            self.fail(key, f"must be a whole number or an expression, not {value!r}")
+            self.fail(key, f"must be an integer or an expression, not {value!r}")
         if isinstance(value, str):
             try:
                 names = integer_names(value, self.error)

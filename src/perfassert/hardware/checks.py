@@ -29,7 +29,7 @@ def check_consistency(
     for key, rule in VALUES.items():
         number = to_real(values[key], f"{where}: {key}:", DeviceFileError)
         if rule.integer and number != int(number):
-            fail(key, f"must be a whole number, not {number!r}")
+            fail(key, f"must be an integer, not {number!r}")
         if number <= rule.minimum if rule.exclusive else number < rule.minimum:
             bound = "above" if rule.exclusive else "at least"
             fail(key, f"must be finite and {bound} {rule.minimum:g}, not {number!r}")

@@ -13,7 +13,7 @@ from perfassert.hardware.entries import CapacityCurve, Grade, Provenance, Scope
 from perfassert.hardware.matrix import MatrixVariant
 from perfassert.hardware.shipped import fit_path, read_table
 from perfassert.quantity import to_real
-from perfassert.toml_tables import TableReader
+from perfassert.toml.tables import TableReader
 
 _OPERATION = schema.ValueRule({"cycles": 1.0})
 _VARIANT = "tensor.m16n8k16.f16.f32"
@@ -190,7 +190,7 @@ class DeviceFileReader(TableReader):
         if not rule.integer:
             return DeviceEntry(float(scaled), origin, self.path)
         if scaled != int(scaled):
-            self.fail(f"{key}.value", f"must be a whole number, not {value!r}")
+            self.fail(f"{key}.value", f"must be an integer, not {value!r}")
         return DeviceEntry(int(scaled), origin, self.path)
 
     def real(self, key: str, table: Mapping[str, Any], part: str) -> float:

@@ -27,7 +27,7 @@ def read_fit(name: str) -> dict[str, Any]:
 
 def read_table(path: Path) -> dict[str, Any]:
     """A whole file; raises :class:`DeviceFileError`."""
-    from perfassert.toml_tables import TOMLDecodeError, loads
+    from perfassert.toml.tables import TOMLDecodeError, loads
 
     try:
         return loads(path.read_bytes().decode())

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from perfassert.hardware.entries import Provenance
 from perfassert.hardware.model import Device
 from perfassert.hardware.schema import COSTS, MATRIX_RATE, VALUES, ValueRule
-from perfassert.toml_text import format_key, format_string, format_value
+from perfassert.toml.text import format_key, format_string, format_value
 
 
 def device_toml(device: Device) -> str:

@@ -18,8 +18,8 @@ from zipfile import BadZipFile
 import numpy as np
 import numpy.typing as npt
 
-from perfassert.confined import open_file
 from perfassert.errors import LaunchError, close_matches
+from perfassert.system.confined import open_file
 
 Array = npt.NDArray[Any]
 FILES = (".npy", ".npz", ".mtx")

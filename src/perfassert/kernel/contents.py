@@ -22,7 +22,7 @@ from perfassert.kernel.expression_text import Literal, NotAnExpression, NumberRe
 
 Array = npt.NDArray[Any]
 _CALL = re.compile(r"(sorted\s+)?([a-z_]+)\s*(?:\((.*)\))?$", re.S)
-_ALLOWED = "only whole numbers, + - * // % and names of arguments"
+_ALLOWED = "only integers, + - * // % and names of arguments"
 _MODULO = re.compile(r"arange\s*%\s*(\S.*)$", re.S)
 _CONSTANT = re.compile(r"constant\s+(\S.*)$", re.S)
 _NAMES = ("random", "permutation", "arange", "constant", "csr_rows")
@@ -100,7 +100,7 @@ def _generate(
 def _seeded_generator(seed: object, text: str) -> np.random.Generator:
     """A seed in the text comes before the buffer's own."""
     if not isinstance(seed, int) or seed < 0:
-        raise LaunchError(f"generator {text!r}: seed must be a whole number ≥ 0, not {seed!r}")
+        raise LaunchError(f"generator {text!r}: seed must be an integer ≥ 0, not {seed!r}")
     return np.random.default_rng(seed)
 
 

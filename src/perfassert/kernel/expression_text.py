@@ -68,7 +68,7 @@ class Reader:
         """A part of the text."""
         if isinstance(node, ast.Constant):
             if type(node.value) is not int:
-                self.fail(f"only whole numbers are allowed, not {node.value!r}", node)
+                self.fail(f"only integers are allowed, not {node.value!r}", node)
             return Constant(node.value)
         if isinstance(node, ast.Name):
             return self.variable(node.id, node)
@@ -120,7 +120,7 @@ class Reader:
 class NumberReader(Reader):
     """Whole-number expressions over named arguments, with ``ceil_div``."""
 
-    allowed = "only + - * // %, ceil_div(a, b) and parentheses over whole numbers are allowed"
+    allowed = "only + - * // %, ceil_div(a, b) and parentheses over integers are allowed"
     functions = ("ceil_div",)
 
     def variable(self, name: str, node: ast.expr) -> ExpressionTree:

@@ -33,7 +33,7 @@ def fold_kernel(
     below 1, and for expressions in ``threadIdx`` and ``blockIdx``, which do not say what to fold.
     """
     if len(fold) != len(AXES) or min(fold) < 1:
-        raise KernelError(f"folding must be three whole numbers from 1 on, not {tuple(fold)}")
+        raise KernelError(f"folding must be three integers from 1 on, not {tuple(fold)}")
     updates = prod(fold)
     if updates == 1:
         return kernel

@@ -664,7 +664,7 @@ class GraphBuilder:
                 f"only(): warps must be several numbers, not {in_short(warps)}"
             ) from None
         if not members:
-            raise GraphError("only(): warps must be one or several whole numbers")
+            raise GraphError("only(): warps must be one or several integers")
         chosen = frozenset(
             to_integer(w, "only(): a warp's number", GraphError, 0, MOST_WARPS - 1) for w in members
         )

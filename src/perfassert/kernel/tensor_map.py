@@ -101,6 +101,6 @@ def _numbers(what: str, values: int | Sequence[int], count: int = 0) -> tuple[in
     if not 1 <= len(numbers) <= 5 or (count and len(numbers) != count):
         wanted = count or "one to five"
         raise LaunchError(
-            f"TensorMap: {what} must be {wanted} whole numbers above 0: {in_short(values)}"
+            f"TensorMap: {what} must be {wanted} integers above 0: {in_short(values)}"
         )
     return numbers

@@ -13,7 +13,7 @@ from perfassert.kernel.array_files import FILES, file_and_part
 from perfassert.kernel.buffer import Buffer
 from perfassert.kernel.contents import check_generator
 from perfassert.kernel.launch import Launch
-from perfassert.toml_tables import TableReader
+from perfassert.toml.tables import TableReader
 
 _CONTENT = ("data", "fill", "alias")
 _INSIDE = re.compile(r"[.+\[]")

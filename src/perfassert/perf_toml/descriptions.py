@@ -7,7 +7,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-from perfassert.confined import outside
 from perfassert.errors import (
     KernelSourceError,
     LaunchError,
@@ -27,7 +26,8 @@ from perfassert.kernel.launch import Buffer, Launch
 from perfassert.kernel.tensor_map import TensorMap
 from perfassert.perf_toml.buffers import check_buffers, made_buffer
 from perfassert.perf_toml.lines import key_lines
-from perfassert.toml_tables import read_toml
+from perfassert.system.confined import outside
+from perfassert.toml.tables import read_toml
 
 SOURCES = {"accesses": ("name",), **{key: ("name", *own.takes) for key, own in OWN.items()}}
 """Where a kernel comes from → what else its table may have."""

@@ -160,7 +160,7 @@ class _LaunchesReader(DescriptionReader):
         label = self.string(f"{key}.kernel", table.get("kernel"))
         count = table.get("count", 1)
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-            self.fail(f"{key}.count", f"must be a whole number above 0, not {count!r}")
+            self.fail(f"{key}.count", f"must be an integer above 0, not {count!r}")
         described = self._kernel_table(key, label, table.get("constants"))
         name = self.string(f"kernels.{label}.name", described.get("name", label))
         launch = self.make_launch(key, {k: v for k, v in table.items() if k in LAUNCH})

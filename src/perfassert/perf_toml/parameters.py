@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from perfassert.errors import close_matches
-from perfassert.toml_tables import TableReader
+from perfassert.toml.tables import TableReader
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _PLACE = re.compile(r"\{([A-Za-z_]\w*)\}")

@@ -56,7 +56,7 @@ class DataNode:
         return self._require_type(str, "a text")
 
     def integer(self, minimum: int = 0) -> int:
-        """A whole number."""
+        """An integer."""
         return to_integer(self.value, self.key, PredictionDataError, minimum)
 
     def real(self) -> float:

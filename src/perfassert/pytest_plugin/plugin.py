@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from perfassert.confined import FOLDER
 from perfassert.pytest_plugin import guesses, layout
 from perfassert.pytest_plugin.baseline_options import add_options, is_strict
 from perfassert.pytest_plugin.baselines import BASELINES, Baselines
@@ -24,6 +23,7 @@ from perfassert.pytest_plugin.reports import add_options as add_report_options
 from perfassert.pytest_plugin.strict import refuse_idle_runs
 from perfassert.pytest_plugin.swallowed import PERF, swallowed_failures
 from perfassert.pytest_plugin.usage import USAGE
+from perfassert.system.confined import FOLDER
 
 if TYPE_CHECKING:
     from perfassert.pytest_plugin.session import Perf

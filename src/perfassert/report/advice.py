@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from textwrap import fill
 from typing import Any
 
-from perfassert.confined import may_be_shown, read_text
 from perfassert.prediction.prediction import Advice, Prediction
 from perfassert.report.tables import Table, Text, indent, join, percent, table
 from perfassert.report.trust import trust
+from perfassert.system.confined import may_be_shown, read_text
 
 _SECTIONS = (
     ("Code optimizers", ("stall elimination", "latency hiding")),

@@ -12,10 +12,10 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from perfassert.confined import may_be_shown, read_text
 from perfassert.errors import printable
 from perfassert.report.document import Document, summary
 from perfassert.report.page import page
+from perfassert.system.confined import may_be_shown, read_text
 
 _AROUND = 2  # lines shown before and after one that costs something
 _WIDEST = 240  # characters of a source line

@@ -15,7 +15,7 @@ FLAG: Schema = {"type": "boolean"}
 WHOLE: Schema = {"type": "integer"}
 CELL: Schema = {"type": ["number", "string"]}
 EXPRESSION: Schema = {"type": ["integer", "string"]}
-"""A whole number, or an expression of such."""
+"""An integer, or an expression of such."""
 
 
 def list_of(of: Schema, least: int = 0) -> Schema:

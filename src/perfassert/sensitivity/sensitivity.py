@@ -14,7 +14,7 @@ from perfassert.predictor.predict import predict
 from perfassert.sensitivity.examples import EXAMPLES, Example, example
 
 _BOUND_TO = "values.warp_size"
-STEP = 0.2  # of a value, up and down; a whole number moves by one at least
+STEP = 0.2  # of a value, up and down; an integer moves by one at least
 
 
 @dataclass(frozen=True, slots=True)

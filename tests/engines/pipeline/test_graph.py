@@ -107,7 +107,7 @@ def test_what_cannot_be_built():
         g.loop(1.5)
     with g.only(warps=[0]), raises("barrier .* under only"):
         g.barrier()
-    with raises("whole numbers"):
+    with raises("integers"):
         g.only(warps=[])
     with raises("several numbers"):
         g.only(warps=3)

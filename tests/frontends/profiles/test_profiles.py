@@ -118,7 +118,7 @@ def test_nsight_systems_by_the_columns_it_has(tmp_path):
 def test_a_database_that_was_damaged(tmp_path):
     place = tmp_path / "a.sqlite"
     database(place, COLUMNS, [(None, None, *ROWS[0][2:])])
-    with pytest.raises(pa.RecordError, match="no whole numbers: {'start': None"):
+    with pytest.raises(pa.RecordError, match="no integers: {'start': None"):
         read_profile(place)
     with closing(sqlite3.connect(place)) as made, made:
         made.execute("DROP TABLE StringIds")

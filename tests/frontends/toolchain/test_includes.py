@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from perfassert.confined import FOLDER
 from perfassert.errors import KernelSourceError
 from perfassert.frontends.toolchain import includes
 from perfassert.frontends.toolchain.binary import Source
 from perfassert.frontends.toolchain.build import prepare
 from perfassert.frontends.toolchain.includes import closure
+from perfassert.system.confined import FOLDER
 
 COMPILER = shutil.which("g++")
 

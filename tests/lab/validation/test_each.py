@@ -34,7 +34,7 @@ def test_only_names_that_stand_alone_and_only_where_they_stand(tmp_path):
 
 @pytest.mark.parametrize("given", ["3", '["a"]', "[1.5]", "[true]"])
 def test_only_lists_of_whole_numbers(tmp_path, given):
-    with pytest.raises(SuiteError, match=r"accesses.each.i: must be a list of whole numbers"):
+    with pytest.raises(SuiteError, match=r"accesses.each.i: must be a list of integers"):
         loads(tmp_path, f'each = {{ i = {given} }}\nloads = ["b[x + i]"]')
 
 

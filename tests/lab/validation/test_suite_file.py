@@ -152,7 +152,7 @@ METRIC = '[[metric]]\nname = "time"\ncolumn = "time_us"\nunit = "us"'
         ('"mega * million"', '"mega.real"', "only . - . // %"),
         ('"mega * million"', '"ceil_div(mega)"', "ceil_div takes two arguments"),
         ('"mega * million"', '"mega *"', "not an expression"),
-        ('"mega * million"', "1.5", "constants.n: must be a whole number or an expression"),
+        ('"mega * million"', "1.5", "constants.n: must be an integer or an expression"),
         ('block = "threads"\n', "", "launch.block: missing"),
         ('domain = "n"\n', "", "launch: give domain"),
         ('domain = "n"', 'domain = "n"\ngrid = 1', "launch.domain: does not go with grid"),
@@ -372,7 +372,7 @@ def test_cells_in_expressions():
     spec = suite.kernels["scale"]
     names = row_names(spec, {"a": "16", "b": "16.0", "c": "1e3", "d": "1.5", "e": "", "f": "inf"})
     assert {k: names[k] for k in names if len(k) == 1 and k != "n"} == {"a": 16, "b": 16, "c": 1000}
-    with pytest.raises(SuiteError, match="column 'blocks_per_sm' holds no whole number here"):
+    with pytest.raises(SuiteError, match="column 'blocks_per_sm' holds no integer here"):
         make_launch(spec.launch, names, None, None)
 
 

@@ -12,7 +12,7 @@ from perfassert.lab.validation import report
 from perfassert.lab.validation.data import read_rows
 from perfassert.lab.validation.read import read_suite
 from perfassert.lab.validation.run import validate
-from perfassert.process_pool import process_pool
+from perfassert.system.process_pool import process_pool
 
 
 def prepared(path):
@@ -136,7 +136,7 @@ def test_rows_that_fail_are_reported(faulty):
     reasons = dict(found.failures)
     assert list(reasons) == [2, 4, 5]
     assert reasons[2].startswith("LaunchError: a block of 4096 threads")
-    assert reasons[4] == "SuiteError: 'threads': column 'threads' holds no whole number here"
+    assert reasons[4] == "SuiteError: 'threads': column 'threads' holds no integer here"
     assert reasons[5].startswith("UnknownDevice: unknown device 'b100'")
     assert found.metric("time").summary.n == 8
     assert found.metric("dram_load").summary.n == 9

@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from perfassert.confined import read_text
 from perfassert.errors import KernelSourceError
 from perfassert.frontends.cuda.inventory import KernelInfo, kernels
-from perfassert.process_pool import Progress, map_in_threads
+from perfassert.system.confined import read_text
+from perfassert.system.process_pool import Progress, map_in_threads
 
 _SEPARATE = frozenset(("-D", "-U", "-std", "-arch", "-gencode", "-maxrregcount", "-include"))
 _KEPT = ("-I", "-D", "-U", "-std", "--std", "-arch", "--gpu-arch", "-gencode", "--generate-code",

@@ -25,7 +25,7 @@ from perfassert.frontends.toolchain.diagnostics import failure
 from perfassert.frontends.toolchain.elf import Cubin
 from perfassert.frontends.toolchain.listing import called_functions, sections
 from perfassert.frontends.toolchain.names import demangle, without_parameters
-from perfassert.process_pool import map_in_threads
+from perfassert.system.process_pool import map_in_threads
 
 _INSTRUCTION = re.compile(
     r"^\s*/\*[0-9a-f]{4,}\*/\s+\{?\s*(?:@!?U?P\w+\s+)?([A-Z][\w.]*)\s*([^;\n]*)", re.MULTILINE

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from perfassert.confined import read_text
 from perfassert.deprecation import former_parameter
 from perfassert.errors import KernelSourceError, ToolchainMissing
 from perfassert.frontends.generators.inductor_configs import (
@@ -29,6 +28,7 @@ from perfassert.frontends.generators.triton_text import PutIn, TritonText
 from perfassert.kernel.description import CompiledKernel
 from perfassert.kernel.launch import Launch
 from perfassert.source import SourceSpan
+from perfassert.system.confined import read_text
 
 _MARK = "async_compile.triton("
 _KERNEL_PATH = re.compile(r"#\s*kernel path:\s*(\S+)")
@@ -393,7 +393,7 @@ def _config(path: Path) -> Config:
     except (OSError, ValueError, AttributeError, RecursionError) as error:
         raise KernelSourceError(f"{path}: is no configuration: {error}") from None
     if not all(type(value) is int and value > 0 for value in kept.values()):
-        raise KernelSourceError(f"{path}: {kept} are not whole numbers above 0")
+        raise KernelSourceError(f"{path}: {kept} are not integers above 0")
     return kept
 
 

@@ -183,9 +183,7 @@ def _assignments(given: Any) -> tuple[Any, ...]:
 
 def _fold_extents(fold: Sequence[int]) -> tuple[int, int, int]:
     if not 1 <= len(fold) <= 3 or not all(type(n) is int and n > 0 for n in fold):
-        raise KernelSourceError(
-            f"fold must be up to three whole numbers above 0, not {in_short(fold)}"
-        )
+        raise KernelSourceError(f"fold must be up to three integers above 0, not {in_short(fold)}")
     x, y, z = (*fold, 1, 1)[:3]
     return x, y, z
 

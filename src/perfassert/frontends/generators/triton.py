@@ -113,7 +113,7 @@ def _options(num_warps: int, num_stages: int | None, maxnreg: int | None) -> dic
     options = {"num_warps": num_warps, **{k: v for k, v in optional.items() if v is not None}}
     for what, value in options.items():
         if not isinstance(value, int) or isinstance(value, bool) or value <= 0:
-            raise KernelSourceError(f"{what} must be a whole number above 0, not {in_short(value)}")
+            raise KernelSourceError(f"{what} must be an integer above 0, not {in_short(value)}")
     return options
 
 

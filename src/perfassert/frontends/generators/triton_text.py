@@ -16,10 +16,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
-from perfassert.confined import read_text
 from perfassert.errors import KernelSourceError, close_matches
 from perfassert.frontends.generators.triton import triton_module
 from perfassert.kernel.integers import evaluate_integer
+from perfassert.system.confined import read_text
 
 _MODULES = {
     "tl": "triton.language",

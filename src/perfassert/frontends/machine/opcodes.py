@@ -8,7 +8,7 @@ from functools import lru_cache
 from importlib.resources import files
 
 from perfassert.kernel.roles import Role
-from perfassert.toml_tables import loads
+from perfassert.toml.tables import loads
 
 UNKNOWN = "int32"
 """What an opcode that no table has is taken for."""

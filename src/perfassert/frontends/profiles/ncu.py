@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite
 from pathlib import Path
 
-from perfassert.confined import read_text
 from perfassert.errors import RecordError
 from perfassert.frontends.profiles.launch import Extent, LaunchProfile, Shape, profile
 from perfassert.quantity import round_significant
+from perfassert.system.confined import read_text
 
 _HOW = "write it with: ncu --csv --print-units base --section LaunchStats PROGRAM > launches.csv"
 _NEEDED = ("ID", "Kernel Name", "Block Size", "Grid Size")

@@ -56,7 +56,7 @@ def _launches(
             yield _shape(row, columns, names), (int(row["end"]) - int(row["start"])) * 1e-9
         except (TypeError, ValueError, OverflowError):
             shown = str(dict(row))[:200]
-            raise RecordError(f"{path}: this launch has no whole numbers: {shown}") from None
+            raise RecordError(f"{path}: this launch has no integers: {shown}") from None
 
 
 def _shape(row: sqlite3.Row, columns: set[str], names: Mapping[Any, Any]) -> Shape:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from perfassert.confined import open_file
 from perfassert.errors import RecordError
 from perfassert.frontends.profiles.launch import LaunchProfile
 from perfassert.frontends.profiles.ncu import read_ncu
 from perfassert.frontends.profiles.nsys import MAGIC, read_nsys
+from perfassert.system.confined import open_file
 
 
 def read_profile(path: Path) -> LaunchProfile:

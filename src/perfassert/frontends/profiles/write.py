@@ -11,7 +11,7 @@ from perfassert.frontends.profiles.launch import LaunchProfile, ProfiledLaunches
 from perfassert.frontends.recording.write import SCHEMA
 from perfassert.frontends.toolchain.names import base_name, demangle
 from perfassert.quantity import Quantity
-from perfassert.toml_text import format_key, format_string
+from perfassert.toml.text import format_key, format_string
 from perfassert.version import VERSION
 
 

@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from perfassert.confined import may_be_shown, read_text
 from perfassert.errors import KernelSourceError, PerfAssertError
 from perfassert.frontends.toolchain import containers, modules, signature
 from perfassert.frontends.toolchain.architecture import Architecture, architecture
@@ -19,6 +18,7 @@ from perfassert.frontends.toolchain.elf import Cubin
 from perfassert.frontends.toolchain.names import demangle, parameter_types
 from perfassert.hardware.model import Device
 from perfassert.hardware.occupancy import occupancy
+from perfassert.system.confined import may_be_shown, read_text
 
 _PATH = re.compile(rb"[\x20-\x7e]+")
 _CONST = re.compile(r"\bconst\s*[*&]")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from importlib.resources import files
 
 from perfassert.hardware.model import Device
-from perfassert.toml_tables import loads
+from perfassert.toml.tables import loads
 
 
 def attributes(device: Device) -> Iterator[tuple[int, int]]:

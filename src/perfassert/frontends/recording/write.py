@@ -13,7 +13,7 @@ from perfassert.frontends.recording.arguments import ArgumentValue, Pointer, ite
 from perfassert.frontends.recording.recorder import Recorded
 from perfassert.frontends.recording.session import Recording
 from perfassert.frontends.toolchain.names import base_name, demangle
-from perfassert.toml_text import format_key, format_string, format_value
+from perfassert.toml.text import format_key, format_string, format_value
 from perfassert.version import VERSION
 
 SCHEMA = 1

@@ -12,10 +12,10 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from perfassert.confined import may_be_shown, read_bytes
 from perfassert.errors import KernelSourceError, ToolchainMissing
 from perfassert.kernel.program import Member
 from perfassert.source import Assumption, SourceSpan
+from perfassert.system.confined import may_be_shown, read_bytes
 
 from . import (
     cache,

@@ -12,9 +12,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from perfassert.confined import holds_more_than_sources, is_source
 from perfassert.errors import KernelSourceError, ToolchainMissing, close_matches
 from perfassert.source import Assumption, SourceSpan, encode_file_name
+from perfassert.system.confined import holds_more_than_sources, is_source
 
 from . import options, toolchains, tools
 from .architecture import (

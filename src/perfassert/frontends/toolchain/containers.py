@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from perfassert.confined import open_file
 from perfassert.errors import KernelSourceError
+from perfassert.system.confined import open_file
 
 from . import names, tools
 from .architecture import Architecture, architecture, best_code, best_ptx

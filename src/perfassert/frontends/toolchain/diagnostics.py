@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from perfassert.confined import is_source, outside, read_text
 from perfassert.errors import KernelSourceError
+from perfassert.system.confined import is_source, outside, read_text
 
 from .tools import HEADERS, include_dirs
 

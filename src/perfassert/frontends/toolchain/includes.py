@@ -10,7 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from perfassert.confined import (
+from perfassert.errors import KernelSourceError
+from perfassert.system.confined import (
     FOLDER,
     INCLUDE,
     confining,
@@ -21,7 +22,6 @@ from perfassert.confined import (
     readings,
     spelled_otherwise,
 )
-from perfassert.errors import KernelSourceError
 
 MOST_FILES = 20_000
 MOST_BYTES = 256 << 20  # of all files

@@ -20,7 +20,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from perfassert.errors import KernelSourceError, ToolchainMissing
-from perfassert.processes import ProcessLimits, TimeLimitReached, run_process
+from perfassert.system.processes import ProcessLimits, TimeLimitReached, run_process
 
 LOG = logging.getLogger("perfassert.toolchain")
 FOLDERS = "PERFASSERT_TOOLCHAINS"
@@ -260,7 +260,7 @@ def run_tool(
     limit: float | None = None,
     memory: int | None = None,
 ) -> ToolRun:
-    """Run one tool, as :func:`perfassert.processes.run_process` does.
+    """Run one tool, as :func:`perfassert.system.processes.run_process` does.
 
     Args:
         name: what messages call it.

@@ -47,7 +47,7 @@ class Properties:
 class Shot:
     """One timed launch. ``program``: ``"memory"``, ``"launch"`` or ``"chain:<class>"``.
 
-    ``n``, ``a`` and ``b`` are the kernel's whole numbers, see its source. ``count`` launches are
+    ``n``, ``a`` and ``b`` are the kernel's integers, see its source. ``count`` launches are
     timed together. ``before`` run first, untimed, in the same stream. ``shared_bytes`` are
     dynamic, of a block. Kernels without ``records`` have no cycles.
     """

@@ -199,7 +199,7 @@ def _hits(
 
 
 def _whole(width: float) -> float:
-    """A width that is a power of two but for losses, else the nearest whole number."""
+    """A width that is a power of two but for losses, else the nearest integer."""
     power = 1
     while power < width * (1 - _WHOLE / 2):
         power *= 2

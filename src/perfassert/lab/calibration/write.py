@@ -14,7 +14,7 @@ from perfassert.hardware.schema import VALUES
 from perfassert.lab.calibration.driver import CalibrationError, Properties
 from perfassert.lab.calibration.evaluate import Evaluation, MeasuredEntry, Missing
 from perfassert.lab.calibration.journal import write_atomic
-from perfassert.toml_text import format_key, format_string
+from perfassert.toml.text import format_key, format_string
 
 _DIGITS = 4
 _UNITS = {

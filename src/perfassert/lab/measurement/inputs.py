@@ -56,7 +56,7 @@ def _scalar(parameter: Parameter, entry: Any, names: Names, where: str) -> Scala
 
 
 def memory(entry: Mapping[str, Any], names: Names) -> ParameterMemory:
-    """Filled as the suite says; by default floats at random, whole numbers with zeros."""
+    """Filled as the suite says; by default floats at random, integers with zeros."""
     shape = entry["shape"]
     shape = shape if isinstance(shape, tuple) else (shape,)
     count = int(np.prod([value(extent, names) for extent in shape], dtype=np.int64))

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from perfassert.confined import read_bytes
 from perfassert.errors import SuiteError, close_matches
 from perfassert.frontends.toolchain.binary import Source
 from perfassert.frontends.toolchain.build import build, image
@@ -15,6 +14,7 @@ from perfassert.lab.measurement.gpu import GpuLaunch
 from perfassert.lab.measurement.inputs import kernel_arguments
 from perfassert.lab.validation.build import make_device, make_kernel, make_launch, row_names, value
 from perfassert.lab.validation.suite import CudaSource, KernelSpec, Suite
+from perfassert.system.confined import read_bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from perfassert.lab.validation.data import DataRow
 from perfassert.lab.validation.explain import TIME
 from perfassert.lab.validation.run import MetricResult, validate
 from perfassert.lab.validation.suite import Suite
-from perfassert.process_pool import Submitter
 from perfassert.report.tables import Table, percent, table
+from perfassert.system.process_pool import Submitter
 
 _NEVER, _ALWAYS = 1e-6, 1e6  # so small or large that it does not count
 MECHANISMS: Mapping[str, Mapping[str, float]] = MappingProxyType({

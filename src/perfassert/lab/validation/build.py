@@ -33,7 +33,7 @@ Cells = Mapping[str, str]
 
 
 def row_names(spec: KernelSpec, cells: Cells) -> Names:
-    """What expressions may use: the cells that are whole numbers, and the constants."""
+    """What expressions may use: the cells that are integers, and the constants."""
     names = _whole_numbers(cells)
     for name, text in spec.constants.items():
         names[name] = value(text, names)
@@ -53,11 +53,11 @@ def _whole_numbers(cells: Cells) -> dict[str, int]:
 
 
 def value(expression: IntegerOrText, names: Names) -> int:
-    """The whole number; raises :class:`SuiteError` where a cell that it uses is none."""
+    """The integer; raises :class:`SuiteError` where a cell that it uses is none."""
     if isinstance(expression, int):
         return expression
     if missing := integer_names(expression, SuiteError) - names.keys():
-        raise SuiteError(f"{expression!r}: column {min(missing)!r} holds no whole number here")
+        raise SuiteError(f"{expression!r}: column {min(missing)!r} holds no integer here")
     return evaluate_integer(expression, names, SuiteError)
 
 

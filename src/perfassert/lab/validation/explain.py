@@ -25,8 +25,8 @@ from perfassert.lab.validation.suite import MetricSpec, Suite
 from perfassert.lab.validation.toolchain import as_installed
 from perfassert.predictor.measured_volumes import MEASURABLE
 from perfassert.predictor.predict import predict
-from perfassert.process_pool import Submitter
 from perfassert.report.tables import percent, table
+from perfassert.system.process_pool import Submitter
 
 TIME, REGISTERS = "time", "registers"
 _FEWEST = 5

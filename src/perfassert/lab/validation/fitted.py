@@ -9,7 +9,7 @@ from perfassert.errors import UnknownDevice, close_matches
 from perfassert.hardware.load import device as load_device
 from perfassert.lab.validation.schema import FITTED_ON
 from perfassert.lab.validation.suite import CellCondition, FittedOn
-from perfassert.toml_tables import TableReader
+from perfassert.toml.tables import TableReader
 
 HALF, ALL = "half", "all"
 """Which rows were seen: the fitting half of the configurations, or every one."""

@@ -43,7 +43,7 @@ from perfassert.lab.validation.suite import (
 from perfassert.lab.validation.targets import read_targets
 from perfassert.lab.validation.toolchain import TOOLCHAIN
 from perfassert.quantity import GRANULARITIES, parse_quantity
-from perfassert.toml_tables import read_toml
+from perfassert.toml.tables import read_toml
 
 
 def read_suite(path: str | Path, sources: Path | None = None) -> Suite:

@@ -28,7 +28,7 @@ from perfassert.lab.validation.suite import MetricSpec, Suite
 from perfassert.lab.validation.toolchain import as_installed
 from perfassert.predictor.errors import PredictionKind, kind_of
 from perfassert.predictor.predict import predict
-from perfassert.process_pool import Progress, Submitter
+from perfassert.system.process_pool import Progress, Submitter
 from perfassert.version import MODEL_VERSION
 
 _CHUNKS = 64  # so many steps has the progress, at least where there are enough rows

@@ -60,7 +60,7 @@ class SuiteTableReader(KernelTableReader):
         each = self.section(f"{key}.each", value["each"])
         for name, numbers in each.items():
             if not isinstance(numbers, list) or not all(type(n) is int for n in numbers):
-                self.fail(f"{key}.each.{name}", f"must be a list of whole numbers, not {numbers!r}")
+                self.fail(f"{key}.each.{name}", f"must be a list of integers, not {numbers!r}")
         for kind in ("loads", "stores"):
             if kind in table:
                 where = f"{key}.{kind}"

@@ -10,7 +10,7 @@ from perfassert.errors import close_matches
 from perfassert.lab.validation.statistics import Summary
 from perfassert.lab.validation.suite import MetricSpec
 from perfassert.report.tables import percent
-from perfassert.toml_tables import TableReader
+from perfassert.toml.tables import TableReader
 
 
 class Figure(NamedTuple):

@@ -8,9 +8,9 @@ from itertools import product
 from pathlib import Path
 from typing import Any, NoReturn
 
-from perfassert.confined import read_text
 from perfassert.deprecation import rename_key
 from perfassert.errors import PerfAssertError, close_matches
+from perfassert.system.confined import read_text
 
 if sys.version_info >= (3, 11):
     from tomllib import TOMLDecodeError

@@ -1,0 +1,1 @@
+"""The machine that perfassert runs on: files, tools as processes, a sandbox, pools."""

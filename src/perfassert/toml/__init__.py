@@ -1,0 +1,1 @@
+"""TOML, read and written in one way each."""
