@@ -270,8 +270,8 @@ def main() -> None:
     ways = refused.rows()
     print(tabulate(ways, [*titles[:3], "seen by"], tablefmt="github", disable_numparse=True))
     spent = f"{time.process_time() - start:.0f} s of "
-    print(f"\n{len(rows)} predictions, {len(ways)} ways in, {spent}", end="")
-    print("processor time without the tools'")
+    print(f"\n{len(rows)} predictions, {len(ways)} entry points, {spent}", end="")
+    print("processor time, excluding that of the tools")
 
 
 if __name__ == "__main__":

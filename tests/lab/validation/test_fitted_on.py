@@ -132,7 +132,7 @@ def test_a_target_is_met_on_unseen_rows_only(tmp_path):
 def test_where_all_rows_were_seen_no_target_is_met(tmp_path):
     entry = ENTRY.replace('"half"', '"all"') + "\n[targets.time]\nmedian = '99 %'\n"
     shown = accuracy_page([validated(tmp_path, f"{HALVED}{entry}")], date(2025, 12, 31))
-    assert "There is no row that nothing was fitted on." in shown
+    assert "All rows were used for fitting." in shown
     assert "| not tested |" in shown
     assert "| met " not in shown
     assert "`operations.fp32.issue`, `curves.l2_load` of a100: all rows. By" in shown
@@ -140,8 +140,8 @@ def test_where_all_rows_were_seen_no_target_is_met(tmp_path):
 
 def test_two_tables_and_what_was_fitted(tmp_path):
     shown = accuracy_page([validated(tmp_path, f"{HALVED}{ENTRY}")], date(2025, 12, 31))
-    unseen = shown.index("Rows that nothing was fitted on:")
-    assert unseen < shown.index("Rows that something was fitted on; no test of it:")
+    unseen = shown.index("Rows that were not used for fitting:")
+    assert unseen < shown.index("Rows that were used for fitting and do not test the model:")
     assert "half of the configurations. By hand." in " ".join(shown.split())
 
 

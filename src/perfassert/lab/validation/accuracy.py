@@ -20,13 +20,13 @@ _WIDTH = 100
 _HEAD = """\
 # Accuracy
 
-How far predictions are from measurements on real GPUs. This page is generated: all figures in its
-tables come from running the suites in `validation/`.
+This page shows how far predictions are from measurements on real GPUs. It is generated: all figures
+in its tables come from running the suites in `validation/`.
 
 Model version {model}, {date}, {rows}.
 
 The measurements are not part of the project; each suite names their source. With their folder in
-the environment variable `PERFASSERT_MEASURED`, this makes the page again:
+the environment variable `PERFASSERT_MEASURED`, this command regenerates the page:
 
 ```text
 perfassert validate validation/*.toml --accuracy docs/results/accuracy.md
@@ -35,39 +35,40 @@ perfassert validate validation/*.toml --accuracy docs/results/accuracy.md
 _READING = f"""\
 ## How to read the tables
 
-| column | means |
+| column | meaning |
 |---|---|
 | n | rows that have both a measurement and a prediction |
 | median, mean, 90th percentile | of the errors, \\|predicted − measured\\| / measured |
 | Spearman, Kendall | rank correlation of measured and predicted: 1 is the same order |
-| regret | how much worse than the true best the configuration is that the model would pick |
-| right order | of the pairs that differ by {APART * 100:g} % or more when measured, the share \
+| regret | how much worse the configuration that the model would pick is than the true best |
+| right order | of the pairs that differ by {APART * 100:g} % or more when measured, the fraction \
 that is predicted in that order |
 
-Where a suite has groups (several kernels, say), ranks are taken within a group: correlations are
-means over the groups weighted by their rows, the regret is the worst of any group. Where the model
-holds several configurations for equally good, the regret is the mean over them. `–`: not defined,
-as the correlation with a constant.
+If a suite has groups (for example, several kernels), ranks are taken within a group: correlations
+are means over the groups, weighted by their rows, and the regret is the worst of any group. If the
+model considers several configurations equally good, the regret is the mean over them. `–` means
+not defined, as for the correlation with a constant.
 
 Values of device files, and a few other things, were chosen by looking at some of these rows. Such
-rows show how well the model fits; only the others test it, so they have tables of their own, and a
-*target*, what the model is built to reach, is met or missed on those others alone. Which half of a
-suite's configurations may be fitted on is decided by a hash of the configuration.
+rows show how well the model fits; only the others test it. The two kinds of rows therefore have
+separate tables, and a *target*, which is what the model is built to reach, is met or missed on the
+others alone. A hash of the configuration decides which half of a suite's configurations may be used
+for fitting.
 
 A median says what to expect of a typical configuration, not of yours.
 """
 _TAIL = """\
 ## What this does not say
 
-- The suites are few kernels on few devices. On a device without a suite, the error is not known:
-  the device file may hold values that nobody has measured (`perfassert devices NAME` shows the
+- The suites have few kernels on few devices. On a device without a suite, the error is not known:
+  the device file may contain values that nobody has measured (`perfassert devices NAME` shows the
   grade of each).
-- The mechanisms of the model were found by looking at many of these rows, of both halves. What is
-  fitted on one half are their values.
-- Clocks are taken as fixed. Measurements come from devices that change theirs.
+- The mechanisms of the model were found by looking at many of these rows, in both halves; only
+  their values were fitted on one half.
+- Clocks are assumed to be constant, but the measurements come from devices whose clocks vary.
 
-What the model leaves out by construction is listed in \
-[The model](../explanation/model.md#what-is-not-modelled).
+[How a prediction is made](../explanation/model.md#what-is-not-modelled) lists what the model leaves
+out by construction.
 """
 _HEADING = ("metric", "n", *(figure.heading for figure in FIGURES.values()))
 
@@ -104,7 +105,7 @@ def _parts(result: Validation) -> Iterator[str]:
     yield _wrap(facts)
     yield from _figures_of_unseen_rows(result)
     if any(metric.seen.n for metric in result.metrics):
-        yield "Rows that something was fitted on; no test of it:"
+        yield "Rows that were used for fitting and do not test the model:"
         yield _table(_HEADING, [_row(metric, metric.seen) for metric in result.metrics])
     if suite.fitted_on:
         yield "What was fitted, and on which rows:"
@@ -118,10 +119,10 @@ def _figures_of_unseen_rows(result: Validation) -> Iterator[str]:
     """Figures and targets of the rows that are a test."""
     if any(metric.unseen.n for metric in result.metrics):
         if result.suite.fitted_on:
-            yield "Rows that nothing was fitted on:"
+            yield "Rows that were not used for fitting:"
         yield _table(_HEADING, [_row(metric, metric.unseen) for metric in result.metrics])
     else:
-        yield "There is no row that nothing was fitted on."
+        yield "All rows were used for fitting."
     if targets := [row for metric in result.metrics for row in _targets(result, metric)]:
         yield _table(("metric", "figure", "target", "found", ""), targets)
 
