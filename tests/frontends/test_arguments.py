@@ -252,3 +252,16 @@ def test_a_trip_count_that_names_no_loop_is_an_error():
 def test_an_assumed_value_that_nothing_loads_is_an_error():
     with pytest.raises(pa.KernelError, match="no load has the name"):
         predicted("counted", {"n": 4}, assume={"nothing": "3"})
+
+
+def test_an_assumed_value_that_decides_nothing_is_an_error(tmp_path):
+    """What is loaded is only added up; no address, trip count or branch takes it."""
+    path = tmp_path / "copy.cu"
+    path.write_text(
+        'extern "C" __global__ void copy(const float* in, float* out)\n'
+        "{ int i = blockIdx.x * 64 + threadIdx.x; out[i] = in[i] + 1.0f; }\n"
+    )
+    kernel = pa.from_cuda(path, assume={"in": "0"})
+    with pytest.raises(pa.LaunchError, match="loaded from 'in' as an integer") as caught:
+        pa.predict(kernel, pa.Launch(8, 64), "a100")
+    assert isinstance(caught.value, pa.KernelError)  # as it was in version 0.2
