@@ -1,0 +1,88 @@
+"""Every opcode of the tables costs something on every device, or is announced as an assumption."""
+
+import pytest
+
+import perfassert as pa
+from perfassert.frontends.machine.opcodes import is_unsourced, opcode_roles, opcode_table
+from perfassert.kernel.roles import Role
+
+FAMILIES = {"volta": "sm_70", "ampere": "sm_80", "hopper": "sm_90", "blackwell": "sm_100"}
+WAITING = (
+    "MEMBAR.GPU", "MEMBAR.SYS", "ERRBAR", "CGAERRBAR", "NANOSLEEP", "BAR", "WARPSYNC", "DEPBAR",
+    "SYNCS", "ARRIVES", "UCGABAR_ARV", "UCGABAR_WAIT", "ACQBULK", "CALL", "FENCE",
+)  # fmt: skip
+"""What waits for warps, for memory, for a clock or for another grid, by NVIDIA's list of opcodes:
+https://docs.nvidia.com/cuda/cuda-binary-utilities/#instruction-set-reference"""
+WAITS = {
+    Role.SYNCHRONIZES, Role.ORDERS_MEMORY, Role.HOLDS_WARP, Role.SLEEPS, Role.WAITS_FOR_COUNTS,
+    Role.CALLS,
+}  # fmt: skip
+
+
+def number_of(device):
+    return int("".join(c for c in device.arch if c.isdigit()))
+
+
+def family_of(device):
+    return tuple(FAMILIES)[sum(number_of(device) >= n for n in (80, 90, 100))]
+
+
+DEVICES = [d for d in map(pa.device, pa.devices()) if number_of(d) >= 70]
+"""No code is compiled for older ones."""
+
+
+def costs(device, operation):
+    """Cycles of its pipeline; matrix classes cost what their variants do."""
+    if operation in device.operations:
+        return device.operations[operation].issue
+    return 1.0 if device.matrix else 0.0
+
+
+@pytest.mark.parametrize("device", DEVICES, ids=lambda device: device.name)
+def test_every_class_of_opcodes_takes_cycles(device):
+    table = opcode_table(family_of(device))
+    matrix = {"tensor", "tensor_fp64", "tcgen05", "tcgen05_commit"}
+    free = {
+        opcode: operation
+        for opcode, operation in table.classes.items()
+        if operation not in matrix and not costs(device, operation) > 0
+    }
+    assert not free
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_what_waits_is_simulated_or_announced(family):
+    arch = FAMILIES[family]
+    silent = [
+        opcode
+        for opcode in WAITING
+        if not is_unsourced(opcode, arch) and WAITS.isdisjoint(opcode_roles(opcode, arch))
+    ]
+    assert not silent
+
+
+CLUSTER = """
+extern "C" __global__ void waits(const float* a, float* b)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    asm volatile("%s" ::: "memory");
+    b[i] = a[i];
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "opcode"),
+    [
+        ("griddepcontrol.wait;", "ACQBULK"),
+        ("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;", "UCGABAR_WAIT"),
+    ],
+)
+def test_waits_without_a_source_are_announced(tmp_path, code, opcode):
+    path = tmp_path / "k.cu"
+    path.write_text(CLUSTER % code)
+    try:
+        prediction = pa.predict(pa.from_cuda(path), pa.Launch(64, 256), "h100")
+    except pa.ToolchainMissing as missing:
+        pytest.skip(str(missing))
+    assert any(f"what {opcode} takes is not known" in a.text for a in prediction.assumptions)
