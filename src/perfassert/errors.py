@@ -52,7 +52,7 @@ class PerfAssertError(Exception):
 
 
 class UnitError(PerfAssertError):
-    """Unknown unit, or a comparison of two quantities of unlike units.
+    """Unknown unit, or a comparison of two quantities of different units.
 
     Raised by :class:`perfassert.Quantity`.
 

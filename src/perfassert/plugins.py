@@ -71,7 +71,7 @@ class Problem:
         where = f", {self.hook}" if self.hook else ""
         name = self.plugin.partition(" ")[0]
         return (
-            f"plug-in {self.plugin}{where}: {self.reason}; mend or uninstall it, or leave it out "
+            f"plug-in {self.plugin}{where}: {self.reason}; fix or uninstall it, or leave it out "
             f"with {BLOCKED}={name}"
         )
 

@@ -231,7 +231,7 @@ class Quantity(float):
 
     Raises:
         UnitError: an unknown unit, text together with ``unit`` or ``per``, or a comparison of
-            unlike units, the denominator included.
+            different units, the denominator included.
 
     Example:
         >>> import perfassert as pa

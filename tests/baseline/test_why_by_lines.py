@@ -26,7 +26,8 @@ def cause(now, then, base=None):
 def test_sectors_that_fewer_would_do_for():
     strided, contiguous = predicted("strided"), predicted("contiguous")
     said = (
-        "a warp touches 32 sectors where 4 would do, pairs.cu:204; mended, all of it would be gone"
+        "a warp touches 32 sectors where 4 would do, pairs.cu:204; "
+        "without it 100 % of the slowdown is removed"
     )
     assert cause(strided, contiguous) == said
     assert cause(strided, contiguous, contiguous) == said

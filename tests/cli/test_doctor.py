@@ -1,4 +1,4 @@
-"""``perfassert doctor``: one line each, and the command that mends it."""
+"""``perfassert doctor``: one line each, and the command that remedies it."""
 
 import json
 import re
@@ -36,7 +36,7 @@ def test_what_is_missing_says_how_to_mend_it(monkeypatch, tmp_path):
     found = examined()
     for name in ("nvrtc", "cuobjdump", "headers (runtime)", "C++ compiler", "cache"):
         assert not found[name].ok
-        assert found[name].mend
+        assert found[name].remedy
     assert found["python"].ok
     assert found["devices"].ok
 

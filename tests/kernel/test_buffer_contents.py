@@ -64,7 +64,7 @@ def test_names_are_arguments_of_the_launch():
         ("sorted permutation", "only random"),
         ("arange % 0", "at least 1"),
         ("csr_rows(skew='odd', nnz_per_row=3)", "power-law"),
-        ("constant x.", "no number"),
+        ("constant x.", "not a number"),
         ("random(0, 2)(1)", "cannot be read"),
         ("random(0, n // m)", "n // m divides by zero"),
         ("permutation(seed=-1)", "seed must be an integer"),

@@ -317,7 +317,7 @@ WRONG = {
     ),
     "baseline's metric": (
         TEST + 'baseline = { drm = "2 %" }',
-        "7: test[0].baseline.drm: no_regression() knows no metric 'drm'; did you mean 'dram'",
+        "7: test[0].baseline.drm: no_regression() has no metric 'drm'; did you mean 'dram'",
     ),
     "candidates": (
         RANK.replace("[128, [256], [16, 2, 8]]", "[]"),

@@ -122,7 +122,7 @@ def test_faults_of_optimizers(fault, reason):
 
 def test_changes_are_tried():
     unknown = optimizer(lambda c: Match("x", speedup=2.0, changes={"blok": 1}))
-    with pytest.raises(pa.KernelError, match="knows no 'blok'"):
+    with pytest.raises(pa.KernelError, match="has no parameter 'blok'"):
         conformance.check_optimizer(unknown)
 
 

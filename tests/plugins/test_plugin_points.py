@@ -166,10 +166,10 @@ BROKEN = [
     ("devices", lambda: ["/no/such"], "/no/such: cannot be read"),
     ("devices", lambda: [ROOT / "docs"], "there is no *.toml in it"),
     ("devices", lambda: [ROOT / "pyproject.toml"], "must be that of the file"),
-    ("frontends", lambda: {"ir": id}, "'ir' is no suffix"),
-    ("frontends", lambda: {".ir": 1}, "1 is no function"),
+    ("frontends", lambda: {"ir": id}, "'ir' is not a suffix"),
+    ("frontends", lambda: {".ir": 1}, "1 is not a function"),
     ("report_formats", lambda: {"a-b": id}, "'a-b' is no name of a format"),
-    ("report_formats", lambda: {"csv": 1}, "1 is no function"),
+    ("report_formats", lambda: {"csv": 1}, "1 is not a function"),
 ]  # fmt: skip
 
 

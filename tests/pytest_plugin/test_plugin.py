@@ -144,7 +144,7 @@ def test_usage_errors(project, arguments, message):
     ("marker", "message"),
     [
         ('@pytest.mark.perf("a100")', "takes no positional arguments"),
-        ('@pytest.mark.perf(device="a100")', "knows no argument 'device'"),
+        ('@pytest.mark.perf(device="a100")', "has no argument 'device'"),
         ('@pytest.mark.perf(devices="a100")', "devices must be a list"),
         ("@pytest.mark.perf(devices=[])", "devices is empty"),
         ('@pytest.mark.perf(devices=["a100"], xfail="l40")', "xfail must map"),

@@ -1,5 +1,5 @@
 """What slows a kernel down where no component of its baseline explains it: what the advisor would
-mend, and how stalls and accesses of its lines differ from those of the kernel before."""
+improve, and how stalls and accesses of its lines differ from those of the kernel before."""
 
 from __future__ import annotations
 
@@ -20,12 +20,11 @@ def cause_beyond_components(
     prediction: Prediction, base: Prediction | None, before: float, after: float
 ) -> str:
     """A sentence of the cause; times in seconds."""
-    mended = max(_new_advice(prediction, base), key=lambda a: a.speedup, default=None)
-    if mended is not None:
-        share = min(1.0, (after - after / mended.speedup) / (after - before))
+    advised = max(_new_advice(prediction, base), key=lambda a: a.speedup, default=None)
+    if advised is not None:
+        share = min(1.0, (after - after / advised.speedup) / (after - before))
         if share > _CAUSE:
-            back = "all of it" if share > 0.995 else f"{100 * share:.0f} % of it"
-            return f"{_pattern(mended)}; mended, {back} would be gone"
+            return f"{_pattern(advised)}; without it {100 * share:.0f} % of the slowdown is removed"
     differences = [] if base is None else _differences(base, prediction)
     return "; ".join(differences) or "reverting no single component removes the slowdown"
 

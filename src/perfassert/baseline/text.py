@@ -252,7 +252,7 @@ class _File:
         depth = nested.get(path[0], 1 if path[0] in known else 0)
         if len(path) != depth or (path[0] == "bounds" and path[1] not in LIMITERS):
             hint = close_matches(path[0], [*known, *nested]) if not depth else ""
-            raise self.error((*key, *path), f"is no key of a baseline{hint}")
+            raise self.error((*key, *path), f"is not a key of a baseline{hint}")
 
     def error(self, path: tuple[str, ...], reason: str) -> BaselineError:
         shown = _dotted_key(path[3:] or path)

@@ -85,7 +85,7 @@ def _check_name(name: str) -> None:
     known = [*(m.name for m in stored_metrics()), *GROUPS]
     if name not in known:
         hint = close_matches(name, known) or f"; known: {', '.join(known)}"
-        raise ExpectationError(f"no_regression() knows no metric {name!r}{hint}")
+        raise ExpectationError(f"no_regression() has no metric {name!r}{hint}")
 
 
 def parse(metric: Metric, given: object) -> Tolerance:

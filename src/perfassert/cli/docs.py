@@ -50,7 +50,7 @@ def _docs(options: argparse.Namespace) -> int:
         written = json.loads(report.read_text("utf-8")) if report.is_file() else {"tests": []}
     if code == _TESTS_FAILED and not options.allow_failures:
         print(
-            f"perfassert: tests failed, so {options.output} was not written; mend them, or give "
+            f"perfassert: tests failed, so {options.output} was not written; fix them, or give "
             "--allow-failures",
             file=sys.stderr,
         )

@@ -27,12 +27,12 @@ _LIBRARIES = {
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that is there, or not; ``mend``: the command or step that brings it."""
+    """One thing that is there, or not; ``remedy``: the command or step that brings it."""
 
     name: str
     ok: bool
     said: str
-    mend: str = ""
+    remedy: str = ""
 
 
 def add(commands: Any) -> None:
@@ -60,7 +60,7 @@ def _doctor(options: argparse.Namespace) -> int:
 def _line(check: Check) -> str:
     if check.ok:
         return f"ok       {check.name}: {check.said}"
-    return f"missing  {check.name}: {check.said}\n         → {check.mend}"
+    return f"missing  {check.name}: {check.said}\n         → {check.remedy}"
 
 
 def run_checks() -> Iterator[Check]:
@@ -106,7 +106,7 @@ def _devices() -> Check:
     try:
         names = [device(name).name for name in devices()]
     except PerfAssertError as error:
-        return Check("devices", False, str(error), "mend the device file, or remove its plug-in")
+        return Check("devices", False, str(error), "fix the device file, or remove its plug-in")
     return Check("devices", True, f"{len(names)} can be read")
 
 
@@ -130,8 +130,8 @@ def _cache() -> Check:
     place = folder()
     there = next(p for p in (place, *place.parents) if p.exists())
     ok = there.is_dir() and os.access(there, os.W_OK)
-    mend = f"set PERFASSERT_CACHE_DIR to a folder that can be written; {there} cannot"
-    return Check("cache", ok, str(place), mend)
+    remedy = f"set PERFASSERT_CACHE_DIR to a folder that can be written; {there} cannot"
+    return Check("cache", ok, str(place), remedy)
 
 
 def _sandbox() -> Check:

@@ -90,13 +90,13 @@ def read(path: Path) -> ReportFile:
 
 
 def _no_number(text: str) -> None:
-    raise ValueError(f"{text} is no number that can be compared")
+    raise ValueError(f"{text} is not a number that can be compared")
 
 
 def _finite(text: str) -> float:
     value = float(text)
     if not isfinite(value):
-        raise ValueError(f"{text} is no number that can be compared")
+        raise ValueError(f"{text} is not a number that can be compared")
     return value
 
 

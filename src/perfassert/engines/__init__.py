@@ -1,1 +1,1 @@
-"""Description + launch + device → numbers. An engine knows no other engine."""
+"""Description + launch + device → numbers. No engine imports another."""

@@ -149,7 +149,7 @@ def _margin(metric: Metric, text: str, middle: ParsedQuantity, shown: str) -> fl
     else:
         value = _parse_quantity(metric, text, shown)
         if value.has_unit and (value.unit, value.per) != (middle.unit, middle.per):
-            raise _error(metric, shown, "value and tolerance have unlike units")
+            raise _error(metric, shown, "value and tolerance have different units")
         if middle.has_unit and not value.has_unit:
             raise _error(metric, shown, f"the tolerance {text.strip()!r} needs a unit or %")
         size = value.value
@@ -185,7 +185,7 @@ def _quantity(metric: Metric, text: str, shown: str) -> ParsedQuantity:
     """A quantity whose unit suits the metric."""
     value = _parse_quantity(metric, text, shown)
     if "%" in text and metric.kind is not Kind.FRACTION:
-        raise _error(metric, shown, "a percentage stands only in a tolerance")
+        raise _error(metric, shown, "a percentage is allowed only in a tolerance")
     if value.unit != metric.unit:
         wanted = f"a unit of {metric.unit!r}" if metric.unit else "no unit"
         had = f"{value.unit!r}" if value.unit else "none"

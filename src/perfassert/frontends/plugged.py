@@ -33,9 +33,9 @@ def _plugged_frontends(own: Sequence[str]) -> Contributions[Frontend]:
 def _read_frontends(plugin: str, makers: Mapping[str, Any]) -> Iterator[tuple[str, Frontend]]:
     for suffix, make in makers.items():
         if not (isinstance(suffix, str) and suffix.startswith(".") and len(suffix) > 1):
-            raise ValueError(f"{suffix!r} is no suffix, as in '.ir'")
+            raise ValueError(f"{suffix!r} is not a suffix, as in '.ir'")
         if not callable(make):
-            raise TypeError(f"{suffix}: {make!r} is no function")
+            raise TypeError(f"{suffix}: {make!r} is not a function")
         yield suffix, _check_frontend(plugin, suffix, make)
 
 

@@ -287,7 +287,7 @@ class Device:
         for key in changes:
             if key not in names:
                 hint = close_matches(key, names)
-                raise DeviceFileError(f"{self.name}: replace() knows no {key!r}{hint}")
+                raise DeviceFileError(f"{self.name}: replace() has no parameter {key!r}{hint}")
         numbers = {
             k: to_real(v, f"{self.name}.replace(): {k}", DeviceFileError)
             for k, v in changes.items()

@@ -200,7 +200,7 @@ class DeviceFileReader(TableReader):
     def reference(self, key: str, target: str, rule: schema.ValueRule) -> str:
         if target not in schema.VALUES:
             hint = close_matches(target, schema.VALUES)
-            self.fail(key, f"{target!r} is no key of [values] to refer to{hint}")
+            self.fail(key, f"{target!r} is not a key of [values]{hint}")
         target_rule = schema.VALUES[target]
         if target_rule.units != rule.units or (rule.integer and not target_rule.integer):
             units = " or ".join(rule.units)

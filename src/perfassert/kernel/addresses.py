@@ -63,7 +63,7 @@ def _normalise_text(text: str) -> str:
     try:
         return ast.unparse(Reader(text.strip()).tree())
     except (NotAnExpression, RecursionError):
-        raise AddressExpressionError(f"assume: {text!r} is no expression") from None
+        raise AddressExpressionError(f"assume: {text!r} is not an expression") from None
 
 
 class _AddressReader(Reader):

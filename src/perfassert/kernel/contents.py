@@ -197,7 +197,7 @@ def _constant(text: str, names: Mapping[str, int], whole: str) -> float:
     try:
         number = float(text) if "." in text else _read_number(text, names, whole)
     except ValueError:
-        raise LaunchError(f"generator {whole!r}: {text!r} is no number") from None
+        raise LaunchError(f"generator {whole!r}: {text!r} is not a number") from None
     if isinstance(number, int) and not -(1 << 63) <= number < 1 << 64:
         raise LaunchError(f"generator {whole!r}: {text!r} must fit in 64 bits")
     return number

@@ -125,7 +125,7 @@ def _check_marker(mark: pytest.Mark) -> None:
     for key in mark.kwargs:
         if key not in _MARKER_KEYS:
             known = ", ".join(_MARKER_KEYS)
-            raise CaseProblem(f"marker perf knows no argument {key!r}; known: {known}")
+            raise CaseProblem(f"marker perf has no argument {key!r}; known: {known}")
     devices, xfail = mark.kwargs.get("devices"), mark.kwargs.get("xfail")
     if isinstance(devices, str):
         raise CaseProblem(f"marker perf: devices must be a list, as in [{devices!r}]")

@@ -36,7 +36,7 @@ def _formats_of_plugin(plugin: str, given: Mapping[str, Any]) -> Iterator[tuple[
         if not (isinstance(name, str) and name.isidentifier()):
             raise ValueError(f"{name!r} is no name of a format, as in 'csv'")
         if not callable(write):
-            raise TypeError(f"{name}: {write!r} is no function")
+            raise TypeError(f"{name}: {write!r} is not a function")
         yield name, _guard_writer(plugin, name, write)
 
 

@@ -123,7 +123,7 @@ def test_the_date(monkeypatch):
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1767225599")
     assert page_date() == DAY
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "yesterday")
-    with pytest.raises(PerfAssertError, match="SOURCE_DATE_EPOCH: 'yesterday' is no number"):
+    with pytest.raises(PerfAssertError, match="SOURCE_DATE_EPOCH: 'yesterday' is not a number"):
         page_date()
     monkeypatch.delenv("SOURCE_DATE_EPOCH")
     assert page_date() == date.today()

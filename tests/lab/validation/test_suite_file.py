@@ -358,7 +358,7 @@ def test_cells_that_hold_no_measurement(tmp_path):
     suite = read_suite(write(tmp_path))
     for cell, reason in (
         ("", "column 'time_us': is empty"),
-        ("fast", "'fast' is no number"),
+        ("fast", "'fast' is not a number"),
         ("0", "measured 0; an error in percent"),
         ("nan", "measured nan"),
         ("-3", "measured -3"),

@@ -81,7 +81,7 @@ def page_date() -> date:
     try:
         return datetime.fromtimestamp(int(epoch), timezone.utc).date()
     except (ValueError, OverflowError, OSError):
-        reason = f"{EPOCH}: {epoch!r} is no number of seconds since 1970; mend or unset it"
+        reason = f"{EPOCH}: {epoch!r} is not a number of seconds since 1970; fix or unset it"
         raise PerfAssertError(reason) from None
 
 

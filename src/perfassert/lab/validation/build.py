@@ -213,5 +213,5 @@ def _cell(column: str, cell: str) -> float:
     try:
         return float(cell)
     except ValueError:
-        shown = f"{cell!r} is no number" if cell else "is empty"
+        shown = f"{cell!r} is not a number" if cell else "is empty"
         raise SuiteError(f"column {column!r}: {shown}") from None
