@@ -112,7 +112,7 @@ def main(word: str = "") -> None:
             print(f"{commit.title}: {'stopped' if code else 'passes'}")
             found = (line.removeprefix("E   ").strip() for line in output.splitlines())
             for line in dict.fromkeys(found):
-                if line.startswith("time ") and "undone" in line:
+                if line.startswith("time ") and "reverting this removes" in line:
                     print(f"    {line}")
 
 

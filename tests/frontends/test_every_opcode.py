@@ -61,28 +61,21 @@ def test_what_waits_is_simulated_or_announced(family):
     assert not silent
 
 
-CLUSTER = """
+DEPENDENT = """
 extern "C" __global__ void waits(const float* a, float* b)
 {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
-    asm volatile("%s" ::: "memory");
+    asm volatile("griddepcontrol.wait;" ::: "memory");
     b[i] = a[i];
 }
 """
 
 
-@pytest.mark.parametrize(
-    ("code", "opcode"),
-    [
-        ("griddepcontrol.wait;", "ACQBULK"),
-        ("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;", "UCGABAR_WAIT"),
-    ],
-)
-def test_waits_without_a_source_are_announced(tmp_path, code, opcode):
+def test_a_wait_for_another_grid_is_announced(tmp_path):
     path = tmp_path / "k.cu"
-    path.write_text(CLUSTER % code)
+    path.write_text(DEPENDENT)
     try:
         prediction = pa.predict(pa.from_cuda(path), pa.Launch(64, 256), "h100")
     except pa.ToolchainMissing as missing:
         pytest.skip(str(missing))
-    assert any(f"what {opcode} takes is not known" in a.text for a in prediction.assumptions)
+    assert any("what ACQBULK takes is not known" in a.text for a in prediction.assumptions)

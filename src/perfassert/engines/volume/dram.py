@@ -92,10 +92,10 @@ class _WaveTraffic:
         self.new = {name: _new_reads(field, layer_misses) for name, field in fields.items()}
         requested = {n: share * on_chip[n].loaded_bytes(l1_miss[n]) for n in fields}
         repeated = {n: max(0.0, requested[n] - sum(self.new[n].values())) for n in fields}
-        self.reloaded = self._lost(Direction.LOAD, requested, repeated)
+        self.reloaded = self._bytes_lost(Direction.LOAD, requested, repeated)
         written = {n: share * on_chip[n].store.sectors * sector for n in fields}
         repeated = {n: max(0.0, written[n] - field.store) for n, field in fields.items()}
-        self.evicted_stores = self._lost(Direction.STORE, written, repeated)
+        self.evicted_stores = self._bytes_lost(Direction.STORE, written, repeated)
 
     def load_parts(self, name: str, field: FieldWave) -> dict[str, float]:
         """DRAM to L2, by cause; empty where nothing of the field is loaded."""
@@ -111,7 +111,7 @@ class _WaveTraffic:
             return {}
         return {"compulsory": field.store, "capacity": self.evicted_stores[name]}
 
-    def _lost(
+    def _bytes_lost(
         self, direction: Direction, requested: Mapping[str, float], repeated: Mapping[str, float]
     ) -> dict[str, float]:
         """Of ``repeated``, by field, what the L2 does not hold any more, out of all requests."""
