@@ -9,10 +9,11 @@ from perfassert.kernel.roles import Role
 FAMILIES = {"volta": "sm_70", "ampere": "sm_80", "hopper": "sm_90", "blackwell": "sm_100"}
 WAITING = (
     "MEMBAR.GPU", "MEMBAR.SYS", "ERRBAR", "CGAERRBAR", "NANOSLEEP", "BAR", "WARPSYNC", "DEPBAR",
-    "SYNCS", "ARRIVES", "UCGABAR_ARV", "UCGABAR_WAIT", "ACQBULK", "CALL", "FENCE",
+    "SYNCS", "ARRIVES", "UCGABAR_ARV", "UCGABAR_WAIT", "CALL", "FENCE",
 )  # fmt: skip
-"""What waits for warps, for memory, for a clock or for another grid, by NVIDIA's list of opcodes:
-https://docs.nvidia.com/cuda/cuda-binary-utilities/#instruction-set-reference"""
+"""What waits for warps, for memory or for a clock, by NVIDIA's list of opcodes:
+https://docs.nvidia.com/cuda/cuda-binary-utilities/#instruction-set-reference.
+``ACQBULK`` waits for the grid before it, which a launch that is predicted by itself does not have."""
 WAITS = {
     Role.SYNCHRONIZES, Role.ORDERS_MEMORY, Role.HOLDS_WARP, Role.SLEEPS, Role.WAITS_FOR_COUNTS,
     Role.CALLS,
@@ -59,23 +60,3 @@ def test_what_waits_is_simulated_or_announced(family):
         if not is_unsourced(opcode, arch) and WAITS.isdisjoint(opcode_roles(opcode, arch))
     ]
     assert not silent
-
-
-DEPENDENT = """
-extern "C" __global__ void waits(const float* a, float* b)
-{
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    asm volatile("griddepcontrol.wait;" ::: "memory");
-    b[i] = a[i];
-}
-"""
-
-
-def test_a_wait_for_another_grid_is_announced(tmp_path):
-    path = tmp_path / "k.cu"
-    path.write_text(DEPENDENT)
-    try:
-        prediction = pa.predict(pa.from_cuda(path), pa.Launch(64, 256), "h100")
-    except pa.ToolchainMissing as missing:
-        pytest.skip(str(missing))
-    assert any("what ACQBULK takes is not known" in a.text for a in prediction.assumptions)
