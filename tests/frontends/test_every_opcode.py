@@ -13,7 +13,7 @@ WAITING = (
 )  # fmt: skip
 """What waits for warps, for memory or for a clock, by NVIDIA's list of opcodes:
 https://docs.nvidia.com/cuda/cuda-binary-utilities/#instruction-set-reference.
-``ACQBULK`` waits for the grid before it, which a launch that is predicted by itself does not have."""
+``ACQBULK`` waits for the grid before it, which a launch predicted by itself does not have."""
 WAITS = {
     Role.SYNCHRONIZES, Role.ORDERS_MEMORY, Role.HOLDS_WARP, Role.SLEEPS, Role.WAITS_FOR_COUNTS,
     Role.CALLS,
