@@ -98,7 +98,8 @@ class ProgramInstruction:
     ``predicate``: the one that guards it, as in ``"P0"`` and ``"!P0"``; ``""``: always executed.
     ``opcode``, ``text``: to be shown; what they mean is in ``operation``, ``roles``, ``counted``,
     and in ``meets``: the barrier at which it arrives or waits. ``closes``: the counted barrier of
-    which it completes a group of matrix instructions (-1: none). ``sleeps``: nanoseconds.
+    which it completes a group of matrix instructions (-1: none). ``sleeps``: nanoseconds. ``call``:
+    the call that a copy of a function is of (-1: none).
     """
 
     index: int
@@ -126,6 +127,7 @@ class ProgramInstruction:
     closes: int = -1
     bulk: BulkCopy | None = None
     sleeps: Expression | None = None
+    call: int = -1
 
 
 @dataclass(frozen=True, slots=True)

@@ -209,6 +209,7 @@ class Describer:
             meets=barrier_use(i, values, self.symbols),
             bulk=self._bulk(index),
             sleeps=next(iter(values), None) if Role.SLEEPS in roles else None,
+            call=placed.calls[-1] if placed.calls else -1,
         )  # fmt: skip
 
     def _register_names(self, registers: Iterable[int]) -> tuple[str, ...]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import numpy as np
 import numpy.typing as npt
 
@@ -19,15 +17,17 @@ _AGREES = 0.2
 class Counts:
     """Counts of instructions by warp of the block that is simulated, the busiest first.
 
-    A called function has several copies at one address: nobody knows which was executed.
+    A called function has a copy for each of its calls, all at the same addresses. What was executed
+    there is divided among the copies as the calls were executed.
     """
 
     def __init__(self, program: Program, work: SampleWork | None, warps: int) -> None:
         self.program = program
         self.work = work
         self.warps = warps
-        times = Counter(i.address for i in program.instructions) if work is not None else Counter()
-        self.copied = {address for address, count in times.items() if count > 1}
+        self.copies: dict[int, list[int]] = {}
+        for instruction in program.instructions if work is not None else ():
+            self.copies.setdefault(instruction.address, []).append(instruction.index)
         self.fenced = {
             block.loop
             for block in program.blocks.values()
@@ -36,11 +36,28 @@ class Counts:
 
     def of(self, instruction: int) -> FloatArray | None:
         """By warp; None where nobody knows."""
-        address = self.program.instructions[instruction].address
-        if self.work is None or address in self.copied:
+        own = self.program.instructions[instruction]
+        counts = None if self.work is None else self.work.counts.get(own.address)
+        if counts is None or len(counts) != self.warps:
             return None
-        counts = self.work.counts.get(address)
-        return None if counts is None or len(counts) != self.warps else np.array(counts)
+        executed = np.array(counts)
+        copies = self.copies[own.address]
+        if len(copies) == 1 or not executed.any():
+            return executed
+        ours = all_calls = np.zeros_like(executed)
+        for copy in copies:
+            calls = self._calls(copy)
+            if calls is None:
+                return None
+            all_calls = all_calls + calls
+            ours = calls if copy == instruction else ours
+        share = np.divide(ours, all_calls, out=np.zeros_like(executed), where=all_calls > 0)
+        return np.asarray(executed * share)
+
+    def _calls(self, copy: int) -> FloatArray | None:
+        """Executions of the call that an instruction of a copy belongs to."""
+        call = self.program.instructions[copy].call
+        return None if call < 0 else self.of(call)
 
     def per(self, instruction: int, loop: int) -> FloatArray | None:
         """Executions for each iteration of a loop around the instruction (-1: for each run of the
