@@ -162,13 +162,15 @@ class SampleWork:
     ``counts``: by byte address, how often the warps of a block execute the instruction, those that
     execute most first; means over the blocks. ``blocks``, ``longest``: of each executed block, in
     the order of the grid, all that its warps execute and what the longest of them does, over the
-    means of both. ``issued``: by byte address.
+    means of both. ``issued``: by byte address. ``sides``: of conditional jumps, by their addresses,
+    that some warp took; with True it jumped.
     """
 
     counts: Mapping[int, tuple[float, ...]]
     blocks: tuple[float, ...]
     longest: tuple[float, ...]
     issued: Mapping[int, IssueCounts] = field(default_factory=dict)
+    sides: frozenset[tuple[int, bool]] = frozenset()
 
     @property
     def uneven(self) -> bool:

@@ -33,6 +33,12 @@ def work(execution: Execution, unique: Mapping[int, int], rows: Mapping[int, Row
             address: _issue_counts(execution, place, rows.get(address))
             for address, place in unique.items()
         },
+        frozenset(
+            (execution.code.instructions[place].address, jumped)
+            for place, counts in execution.taken.items()
+            for jumped, lanes in zip((True, False), counts.sum(axis=0).tolist(), strict=True)
+            if lanes
+        ),
     )
 
 

@@ -67,21 +67,32 @@ _WORDS = 8
 """The most registers that a load writes."""
 
 
-def describe(binary: Binary, rare: Collection[tuple[int, bool]] = ()) -> Program:
+def describe(
+    binary: Binary,
+    rare: Collection[tuple[int, bool]] = (),
+    executed: Collection[tuple[int, bool]] = (),
+) -> Program:
     """The program of a binary; raises :class:`KernelSourceError` for a listing it cannot read.
 
     ``rare``: conditional jumps of which one side is taken never to be executed, by their address:
-    with True it is jumping.
+    with True it is jumping. ``executed``: sides that an executed sample took, which are not taken
+    to be rare.
     """
-    return Describer(binary, rare).program()
+    return Describer(binary, rare, executed).program()
 
 
 class Describer:
     """Reads a binary, evaluates it, and puts together what is found."""
 
-    def __init__(self, binary: Binary, rare: Collection[tuple[int, bool]] = ()) -> None:
+    def __init__(
+        self,
+        binary: Binary,
+        rare: Collection[tuple[int, bool]] = (),
+        executed: Collection[tuple[int, bool]] = (),
+    ) -> None:
         self.binary = binary
         self.rare = rare
+        self.executed = executed
         self.variables = {v.offset: f"global {demangle(v.name)}" for v in binary.variables}
         self.symbols = ExpressionPool()
         self.parameters = tuple(
@@ -114,7 +125,9 @@ class Describer:
             **next(words for least, words in _DRIVER_WORDS if number >= least),
         )
         self.jumps = jumps
-        self.code = SymbolicCode(machine, self.placed, jumps, self.symbols, constants, self.rare)
+        self.code = SymbolicCode(
+            machine, self.placed, jumps, self.symbols, constants, self.rare, self.executed
+        )
         self.assumptions.update(dict.fromkeys(Assumption(n) for n in notes))
 
     def _calls_for_rare_operands(self) -> set[tuple[int, bool]]:
@@ -126,7 +139,7 @@ class Describer:
             for block in self.code.flow.blocks.values()
             for edge in block.edges
             if len(block.edges) > 1 and edge.target in conditions and edge.target not in never
-            and self.code.calls_routine(edge)
+            and self.code.calls_routine(edge) and not self.code.is_executed(block, edge)
             and self.symbols.depends_on_data(conditions[edge.target])
             and not self.symbols.depends_on_data(conditions[block.index])
         }  # fmt: skip

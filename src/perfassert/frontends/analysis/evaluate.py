@@ -263,7 +263,8 @@ class _Evaluation:
         rare = {
             e.taken
             for e in block.edges
-            if self.code.is_rare(block, e) or (undecided and self.code.calls_routine(e))
+            if (self.code.is_rare(block, e) or (undecided and self.code.calls_routine(e)))
+            and not self.code.is_executed(block, e)
         }
         return rare.pop() if len(rare) == 1 else None
 

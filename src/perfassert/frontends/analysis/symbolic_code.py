@@ -87,7 +87,8 @@ class Constants:
 
 class SymbolicCode:
     """What :mod:`.evaluate` reads; ``words`` has noted what it assumes. ``rare``: by the address of
-    a conditional jump, whether it is jumping that is taken never to happen.
+    a conditional jump, whether it is jumping that is taken never to happen; ``executed``: sides
+    that a sample of blocks took.
 
     Registers are those of ``machine``, and behind them words of the stack that are used as
     registers are.
@@ -101,9 +102,11 @@ class SymbolicCode:
         symbols: ExpressionPool,
         constants: Constants,
         rare: Collection[tuple[int, bool]] = (),
+        executed: Collection[tuple[int, bool]] = (),
     ) -> None:
         self.machine = machine
         self.rare = rare
+        self.executed = executed
         self.placed = placed
         self.jumps = jumps
         self.symbols = symbols
@@ -134,6 +137,10 @@ class SymbolicCode:
     def is_rare(self, block: BasicBlock, edge: ControlEdge) -> bool:
         """Whether a side of a conditional jump is known to be taken by rare operands only."""
         return (self.instruction(block.stop - 1).address, edge.taken) in self.rare
+
+    def is_executed(self, block: BasicBlock, edge: ControlEdge) -> bool:
+        """Whether an executed sample took a side of a conditional jump."""
+        return (self.instruction(block.stop - 1).address, edge.taken) in self.executed
 
     def calls_routine(self, edge: ControlEdge) -> bool:
         """Whether a side of a jump leads to a routine of the compiler, or to a block that does

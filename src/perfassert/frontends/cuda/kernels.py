@@ -49,7 +49,7 @@ from perfassert.frontends.toolchain.signature import Declared
 from perfassert.frontends.toolchain.toolchains import release_of
 from perfassert.hardware.matrix import WARPS_OF_A_GROUP, MatrixVariant
 from perfassert.kernel.description import BoundKernel, CompiledKernel
-from perfassert.kernel.executed import Executed
+from perfassert.kernel.executed import Executed, SampleWork
 from perfassert.kernel.field import Field
 from perfassert.kernel.graph import InstructionGraph, Node
 from perfassert.kernel.launch import Launch
@@ -321,6 +321,8 @@ class Hints:
         ``rare``: sides of jumps that are taken never to be executed.
         """
         program = _program(binary, rare)
+        if executed and (sides := _executed_slow_paths(program, executed.work)):
+            program = _program(binary, rare, sides)
         arguments = Arguments(program, launch, binary.kernel)
         check_trip_counts(program, self.trip_counts)
         values = read_assumed_values(self.assume, program)
@@ -473,8 +475,26 @@ class PerLaunch(ABC):
 
 
 @lru_cache(maxsize=128)
-def _program(binary: Binary, rare: Rare = frozenset()) -> Program:
-    return describe(binary, rare)
+def _program(binary: Binary, rare: Rare = frozenset(), executed: Rare = frozenset()) -> Program:
+    return describe(binary, rare, executed)
+
+
+def _executed_slow_paths(program: Program, work: SampleWork | None) -> Rare:
+    """Sides of jumps that lead to what is taken never to be executed, and that a sample took."""
+    if work is None:
+        return frozenset()
+    never = {index for index, block in program.blocks.items() if block.skipped}
+    jumps = {
+        program.instructions[block.stop - 1].address
+        for block in program.blocks.values()
+        if not block.skipped and never.intersection(block.successors)
+    }
+    executed = {
+        block.start
+        for index, block in program.blocks.items()
+        if index in never and any(work.counts.get(program.instructions[block.start].address, ()))
+    }
+    return frozenset(s for s in work.sides if s[0] in jumps) if executed else frozenset()
 
 
 def _arithmetic(
