@@ -60,7 +60,7 @@ def test_variants():
     assert slow.clock_hz == 765e6
     assert slow.digest != device.digest
     assert device.replace(l2_bytes=2**30).l2_effective_bytes == 2**29
-    with pytest.raises(pa.DeviceFileError, match="no 'clok'; did you mean"):
+    with pytest.raises(pa.DeviceFileError, match="no parameter 'clok'; did you mean"):
         device.replace(clok=1)
     with pytest.raises(pa.DeviceFileError, match="l1_bytes: 196608 is larger than l2_bytes"):
         device.replace(l2_bytes=1024)

@@ -123,10 +123,10 @@ def test_the_table_has_what_differs(before):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"dram_bandwith": 2.0}, "no 'dram_bandwith'; did you mean 'dram_bandwidth'"),
-        ({"blok": 2.0}, "no 'blok'; did you mean 'block'"),
-        ({"name": 2.0}, "knows no 'name'"),
-        ({"operations": 2.0}, "knows no 'operations'"),
+        ({"dram_bandwith": 2.0}, "no parameter 'dram_bandwith'; did you mean 'dram_bandwidth'"),
+        ({"blok": 2.0}, "no parameter 'blok'; did you mean 'block'"),
+        ({"name": 2.0}, "has no parameter 'name'"),
+        ({"operations": 2.0}, "has no parameter 'operations'"),
         ({"dram_bandwidth": "2"}, "dram_bandwidth: a factor above 0, .* not '2'"),
         ({"dram_bandwidth": 0}, "a factor above 0, .* not 0"),
         ({"dram_bandwidth": True}, "a factor above 0, .* not True"),

@@ -596,7 +596,7 @@ class TestCompared:
         assert f'"time": {time}' in text
         head.write_text(text.replace(f'"time": {time}', f'"time": {value}'))
         assert main(["compare", str(head), str(head)]) == 2
-        assert "no number that can be compared" in capsys.readouterr().err
+        assert "not a number that can be compared" in capsys.readouterr().err
 
     def test_a_prediction_that_is_there_twice(self, kept, capsys):
         head = Path(reported(kept, "head.json"))

@@ -98,13 +98,16 @@ def sample_blocks(
             if all(is_decided(o) and np.array_equal(middle.executed, o.executed) for o in others):
                 return summarize_execution(middle, members, launch.blocks, alone=True)
         count = _LIMITS.lane_instructions // max(1, int(middle.lanes.sum()))  # some do not count
-        while count > 1 and not len(middle.cut):  # fewer blocks, each of them to its end
+        if len(middle.cut) or count < 2:
+            return summarize(middle)
+        del middle, spread  # their addresses may fill a gigabyte
+        while count > 1:  # fewer blocks, each of them to its end
             spread = execute_blocks(spread_blocks(launch.blocks, count))
             run = execute_blocks(in_a_row(launch.blocks, wave, count))
             if not len(spread.cut) and not len(run.cut):
                 return summarize(spread, run)
             count //= 2
-        return summarize(middle)
+        return summarize(execute_blocks((launch.blocks // 2,), _LIMITS_OF_ONE))
     each = max(int(spread.executed.sum()) / len(pilot), 1.0)
     affordable = min(int(_INSTRUCTIONS / each), NUMBERED)
     if len(pilot) == launch.blocks or affordable < 2 * len(pilot) or not is_decided(spread):
