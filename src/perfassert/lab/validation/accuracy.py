@@ -49,11 +49,11 @@ are means over the groups, weighted by their rows, and the regret is the worst o
 model considers several configurations equally good, the regret is the mean over them. `–` means
 not defined, as for the correlation with a constant.
 
-Values of device files, and a few other things, were chosen by looking at some of these rows. Such
-rows show how well the model fits; only the others test it. The two kinds of rows therefore have
-separate tables, and a *target*, which is what the model is built to reach, is met or missed on the
-others alone. A hash of the configuration decides which half of a suite's configurations may be used
-for fitting.
+Values of device files, and a few other parameters, were chosen by looking at some of these rows.
+Such rows show how well the model fits; only the others test it. The two kinds of rows therefore
+have separate tables, and a *target*, which is what the model is built to reach, is met or missed on
+the others alone. A hash of the configuration decides which half of a suite's configurations may be
+used for fitting.
 
 A median says what to expect of a typical configuration, not of yours.
 """
